@@ -1,0 +1,77 @@
+"""Capturing a model: one call of it as a functional graph of ATen operators."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from smex.capture.convert import Converter
+from smex.capture.records import (
+    CapturedGraph,
+    FusionRecord,
+    OpRecord,
+    OutputRecord,
+    ValueRecord,
+    ValueRef,
+)
+from smex.capture.replay import replay
+from smex.capture.trace import trace
+
+__all__ = [
+    "CapturedGraph",
+    "FusionRecord",
+    "OpRecord",
+    "OutputRecord",
+    "ValueRecord",
+    "ValueRef",
+    "capture",
+    "replay",
+]
+
+
+def capture(
+    model: Callable,
+    args: tuple | torch.Tensor = (),
+    *,
+    kwargs: dict[str, Any] | None = None,
+    loss_fn: Callable | None = None,
+    training: bool | None = None,
+) -> CapturedGraph:
+    """Captures one call of a model without computing it.
+
+    Tensors may be on any device, the meta device included: only shapes and dtypes are read, nothing
+    is allocated, and the model is left as it was. `model.training` is respected as it stands.
+
+    Args:
+        model: a module (scripted and traced ones too) or a function of tensors.
+        args: positional arguments, nested as the model takes them. Other leaves than tensors become
+            constants of the graph.
+        kwargs: keyword arguments of the model.
+        loss_fn: with it, the graph computes `loss_fn(model(*args[:-1], **kwargs), args[-1])`.
+        training: whether to append the backward graph. By default, when gradients are enabled and
+            a parameter or an input requires one.
+
+    Returns:
+        The graph. Its gradients are those of the sum of outputs weighted by the tangents.
+
+    Raises:
+        CaptureError: the model fails, or its shapes or control flow depend on a tensor's values.
+            The message names the source line.
+
+    Example:
+        >>> graph = capture(torch.nn.Linear(3, 2), (torch.randn(5, 3),))
+        >>> [op.target for op in graph.ops if not op.backward]
+        ['aten::t', 'aten::mm', 'aten::add.Tensor']
+    """
+    args = args if isinstance(args, tuple) else (args,)
+    wants_grad = torch.is_grad_enabled() if training is None else training
+    started = time.perf_counter()
+    traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
+    traced_at = time.perf_counter()
+    graph = Converter(traced).convert()
+    graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
+    graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
+    return graph

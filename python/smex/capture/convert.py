@@ -1,0 +1,401 @@
+"""From a traced FX graph to records: calls normalised, fused calls expanded, dead ones dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from smex.capture.expansions import expand
+from smex.capture.records import (
+    CapturedGraph,
+    FusionRecord,
+    OpRecord,
+    OutputRecord,
+    ValueRecord,
+    ValueRef,
+    operand_ids,
+)
+from smex.capture.trace import Trace, is_tensor_mark
+from smex.errors import CaptureError
+
+aten = torch.ops.aten
+
+# Functional graphs share no storage: these only repeat their operand.
+_IDENTITIES = {
+    aten.alias.default,
+    aten.clone.default,
+    aten.contiguous.default,
+    aten.detach.default,
+    aten.detach_.default,
+    aten.lift.default,
+    aten.lift_fresh.default,
+    aten.lift_fresh_copy.default,
+}
+_VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
+# Their outputs are contiguous whatever the operands' strides are.
+_FRESH = {aten.bmm.default, aten.cat.default, aten.mm.default, aten.stack.default}
+_NO_OUTPUT = {aten._assert_async.msg, aten._assert_tensor_metadata.default}
+_DROPOUT_STREAM_ARG = 3
+
+
+@dataclasses.dataclass
+class _Operand:
+    """What an FX node stands for. `loose`: the real strides may differ from the traced ones."""
+
+    id: int
+    loose: bool = False
+
+
+@dataclasses.dataclass
+class _Fused:
+    op: OpRecord
+    first: int
+    last: int
+
+
+class Converter:
+    """Builds a CapturedGraph from a Trace. Value and op ids are final after `finish`."""
+
+    def __init__(self, traced: Trace) -> None:
+        self._trace = traced
+        self._values: list[ValueRecord] = []
+        self._ops: list[OpRecord] = []
+        self._fused: list[_Fused] = []
+        self._templates: dict[Any, torch.fx.GraphModule] = {}
+        self._schemas: dict[Any, tuple[str, list[tuple[str, Any, bool]]]] = {}
+        self._origins: dict[int, tuple[str, str]] = {}
+        self._origin: tuple[str, str, int | None] = ("", "", None)
+        self._transposed: dict[int, _Operand] = {}
+
+    def convert(self) -> CapturedGraph:
+        env: dict[torch.fx.Node, Any] = {}
+        placeholders = []
+        for node in self._trace.graph.nodes:
+            if node.op == "placeholder":
+                placeholders.append(node)
+            elif node.op == "output":
+                results = node.args[0]
+            elif node.op == "get_attr":
+                env[node] = self._constant(node)
+            else:
+                if placeholders:
+                    self._add_inputs(placeholders, env)
+                    placeholders = []
+                self._locate(node)
+                self._call(node, env, expanding=True)
+        if placeholders:
+            self._add_inputs(placeholders, env)
+        result_ids = [None if r is None else env[r].id for r in results]
+        return self._finish(result_ids)
+
+    # Values.
+
+    def _value(self, name: str, tensor: torch.Tensor, role: str = "intermediate") -> ValueRecord:
+        record = ValueRecord(len(self._values), name, tuple(tensor.shape), tensor.dtype, role)
+        self._values.append(record)
+        return record
+
+    def _add_inputs(self, placeholders: list[torch.fx.Node], env: dict) -> None:
+        traced = self._trace
+        slots, names = traced.slots, traced.input_names
+        for position, node in enumerate(placeholders):
+            fake = node.meta["val"]
+            if position < len(slots):
+                slot = slots[position]
+                value = self._value(slot.names[0], fake, slot.role)
+                value.aliases = tuple(slot.names[1:])
+                value.requires_grad = slot.tensor.requires_grad
+            elif position < len(slots) + len(names):
+                value = self._value(names[position - len(slots)], fake, "input")
+                value.requires_grad = traced.input_requires_grad[position - len(slots)]
+            else:
+                j = position - len(slots) - len(names)
+                value = self._value(f"tangent{traced.tangent_of[j]}", fake, "tangent")
+            env[node] = _Operand(value.id)
+
+    def _constant(self, node: torch.fx.Node) -> _Operand:
+        tensor = getattr(self._trace.module, node.target)
+        value = self._value(node.name, tensor, "constant")
+        value.tensor = tensor.detach()
+        return _Operand(value.id)
+
+    # Calls.
+
+    def _locate(self, node: torch.fx.Node) -> None:
+        """Where a node comes from; a backward node takes its forward node's place."""
+        seq_nr = node.meta.get("seq_nr")
+        origin = node.meta.get("smex_origin")
+        if origin is not None and seq_nr is not None:
+            self._origins.setdefault(seq_nr, origin)
+        if origin is None:
+            origin = self._origins.get(seq_nr, ("", ""))
+        self._origin = (*origin, seq_nr)
+
+    def _call(self, node: torch.fx.Node, env: dict, *, expanding: bool) -> None:
+        target = node.target
+        if target is operator.getitem:
+            env[node] = env[node.args[0]][node.args[1]]
+            return
+        if not isinstance(target, torch._ops.OpOverload):
+            raise CaptureError(f"capture: cannot represent the call {node.format_node()}")
+        if target in _NO_OUTPUT:
+            return
+        source = self._identity(node, env)
+        if source is not None:
+            env[node] = source
+            return
+        name, args = self._normalise(node, env)
+        loose = target not in _FRESH and any(o.loose for o in self._operands(node, env))
+        if target in _VIEWS:
+            traced_input = node.args[0].meta["val"]
+            exact = not loose and traced_input.is_contiguous()
+            target = aten.view.default if exact else aten.reshape.default
+            name = "aten::view" if exact else "aten::reshape"
+        expansion = expand(name, args) if expanding else None
+        if expansion is not None:
+            self._expand(expansion, node, name, args, env)
+            return
+        outputs = self._outputs(node)
+        self._ops.append(self._op(name, target, args, outputs))
+        self._bind(node, outputs, loose, env)
+        if target is aten.t.default:
+            self._transposed[outputs[0]] = env[node.args[0]]
+
+    def _op(self, name, dispatch, args, outputs) -> OpRecord:
+        path, source, seq_nr = self._origin
+        return OpRecord(-1, name, dispatch, args, outputs, path, source, seq_nr)
+
+    def _identity(self, node: torch.fx.Node, env: dict) -> _Operand | None:
+        """The operand that a call merely repeats, or None."""
+        target = node.target
+        first = node.args[0] if node.args else None
+        if not isinstance(first, torch.fx.Node) or first not in env:
+            return None
+        operand = env[first]
+        before, after = first.meta.get("val"), node.meta.get("val")
+        if target in _IDENTITIES:
+            pass
+        elif target is aten.t.default and operand.id in self._transposed:
+            return self._transposed[operand.id]
+        elif target in _VIEWS or target in (aten._to_copy.default, aten.expand.default):
+            if before.shape != after.shape or before.dtype != after.dtype:
+                return None
+        else:
+            return None
+        same = before is not None and before.stride() == after.stride()
+        return _Operand(operand.id, operand.loose or not same)
+
+    def _operands(self, node: torch.fx.Node, env: dict) -> list[_Operand]:
+        return [env[n] for n in node.all_input_nodes if isinstance(env.get(n), _Operand)]
+
+    def _normalise(self, node: torch.fx.Node, env: dict) -> tuple[str, list[Any]]:
+        """Every schema argument in schema order, defaults filled in, tensors as references."""
+        target = node.target
+        cached = self._schemas.get(target)
+        if cached is None:
+            schema = target._schema
+            name = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
+            spec = [
+                (a.name, a.default_value, str(a.type) in ("Device", "Optional[Device]"))
+                for a in schema.arguments
+            ]
+            cached = self._schemas[target] = (name, spec)
+        name, spec = cached
+        args = []
+        for position, (arg_name, default, is_device) in enumerate(spec):
+            if position < len(node.args):
+                arg = node.args[position]
+            else:
+                arg = node.kwargs.get(arg_name, default)
+            args.append(None if is_device else self._convert(arg, env))
+        return name, args
+
+    def _convert(self, arg: Any, env: dict) -> Any:
+        if isinstance(arg, torch.fx.Node):
+            return ValueRef(env[arg].id)
+        if isinstance(arg, (list, tuple)):
+            return [self._convert(item, env) for item in arg]
+        return arg
+
+    def _outputs(self, node: torch.fx.Node) -> list[int | None]:
+        fakes = node.meta["val"]
+        if isinstance(fakes, torch.Tensor):
+            return [self._value(node.name, fakes).id]
+        return [
+            None if fake is None else self._value(f"{node.name}_{i}", fake).id
+            for i, fake in enumerate(fakes)
+        ]
+
+    def _bind(self, node: torch.fx.Node, outputs: Sequence[int | None], loose: bool, env) -> None:
+        operands = [None if i is None else _Operand(i, loose) for i in outputs]
+        env[node] = operands[0] if isinstance(node.meta["val"], torch.Tensor) else operands
+
+    # Expansions.
+
+    def _expand(self, expansion, node: torch.fx.Node, name: str, args: list, env: dict) -> None:
+        """Inlines the members of an expansion and keeps the call itself beside them."""
+        first = len(self._ops)
+        template = self._template(expansion, node, name, args)
+        inner: dict[torch.fx.Node, Any] = {}
+        operands = iter(_tensor_nodes(node))
+        for member in template.graph.nodes:
+            if member.op == "placeholder":
+                inner[member] = env[next(operands)]
+            elif member.op == "output":
+                results = member.args[0]
+            else:
+                self._call(member, inner, expanding=False)
+        outputs = [None if r is None else inner[r].id for r in results]
+        fakes = node.meta["val"]
+        count = 1 if isinstance(fakes, torch.Tensor) else len(fakes)
+        loose = any(operand.loose for operand in self._operands(node, env))
+        self._bind(node, outputs[:count], loose, env)
+        fused = self._op(name, node.target, args, outputs[:count])
+        self._fused.append(_Fused(fused, first, len(self._ops)))
+
+    def _template(self, expansion, node, name, args) -> torch.fx.GraphModule:
+        """The expansion of a call of this kind, traced once for each signature."""
+        tensors = [n.meta["val"] for n in _tensor_nodes(node)]
+        signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
+        key = (name, signature, repr(_without_refs(args)))
+        if key not in self._templates:
+
+            def run(*operands):
+                remaining = iter(operands)
+                filled = [next(remaining) if isinstance(a, ValueRef) else a for a in args]
+                return expansion(*filled)
+
+            with torch.no_grad(), self._trace.fake_mode:
+                self._templates[key] = make_fx(run)(*tensors)
+        return self._templates[key]
+
+    # The finished graph.
+
+    def _finish(self, result_ids: list[int | None]) -> CapturedGraph:
+        live_ops, live = self._live(result_ids)
+        renumbered: dict[int, int] = {}
+        kept = [v for v in self._values if v.role not in ("intermediate", "constant")]
+        kept += [v for v in self._values if v.role == "constant" and v.id in live]
+        produced = [i for k in live_ops for i in self._ops[k].outputs if i in live]
+        kept += [self._values[i] for i in produced]
+        for new, value in enumerate(kept):
+            renumbered[value.id] = new
+            value.id = new
+        op_ids = {old: new for new, old in enumerate(live_ops)}
+        ops = [self._renumber(self._ops[k], renumbered, op_ids[k]) for k in live_ops]
+        fusions = self._fusions(renumbered, op_ids)
+        graph = self._assemble(kept, ops, fusions, result_ids, renumbered)
+        _mark_backward(graph)
+        _number_random_ops(graph)
+        return graph
+
+    def _live(self, result_ids: list[int | None]) -> tuple[list[int], set[int]]:
+        live = {i for i in result_ids if i is not None}
+        kept = []
+        for k in range(len(self._ops) - 1, -1, -1):
+            op = self._ops[k]
+            if not live.isdisjoint(op.outputs):
+                kept.append(k)
+                live.update(operand_ids(op.args))
+        return kept[::-1], live
+
+    def _renumber(self, op: OpRecord, values: dict[int, int], new_id: int) -> OpRecord:
+        op.id = new_id
+        op.outputs = [values.get(i) for i in op.outputs]
+        op.args = [_renumber_arg(arg, values) for arg in op.args]
+        return op
+
+    def _fusions(self, values: dict[int, int], op_ids: dict[int, int]) -> list[FusionRecord]:
+        fusions = []
+        for fused in self._fused:
+            members = [op_ids[k] for k in range(fused.first, fused.last) if k in op_ids]
+            if len(members) > 1:
+                # A statistic that only the members' mathematics does not read may be gone.
+                fusions.append(FusionRecord(self._renumber(fused.op, values, -1), members))
+        return fusions
+
+    def _assemble(self, values, ops, fusions, result_ids, renumbered) -> CapturedGraph:
+        traced = self._trace
+        first_tangent = len(traced.slots) + len(traced.input_names)
+        outputs, by_position = [], {}
+        for result, old in zip(traced.results, result_ids, strict=True):
+            if result is None:
+                continue
+            kind, position = result
+            value = None if old is None else renumbered[old]
+            if kind == "output":
+                by_position[position] = value
+                continue
+            kind = "gradient" if kind == "gradient" else "buffer_update"
+            outputs.append(OutputRecord(value, kind, values[position].name, position))
+        results = [
+            OutputRecord(by_position[k], "output", str(k)) for k in sorted(by_position)
+        ]
+        tensors = iter(range(len(results)))
+        flat_outputs, tangents = [], []
+        tangent_ids = {k: first_tangent + j for j, k in enumerate(traced.tangent_of)}
+        for leaf in traced.flat_outputs:
+            k = next(tensors) if is_tensor_mark(leaf) else None
+            flat_outputs.append(leaf if k is None else ValueRef(by_position[k]))
+            tangents.append(None if k is None else tangent_ids.get(k))
+        inputs = [v.id for v in values if v.role == "input"]
+        remaining = iter(inputs)
+        return CapturedGraph(
+            values=values,
+            ops=ops,
+            outputs=results + outputs,
+            fusions=fusions,
+            inputs=inputs,
+            tangents=tangents,
+            in_spec=traced.in_spec,
+            flat_args=[
+                ValueRef(next(remaining)) if isinstance(a, torch.Tensor) else a
+                for a in traced.flat_args
+            ],
+            out_spec=traced.out_spec,
+            flat_outputs=flat_outputs,
+            training=bool(traced.tangent_of),
+        )
+
+
+def _tensor_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The tensor arguments of a call in schema order, repeated ones repeated."""
+    return [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, torch.fx.Node)]
+
+
+def _without_refs(args: list[Any]) -> list[Any]:
+    return ["%" if isinstance(arg, ValueRef) else arg for arg in args]
+
+
+def _renumber_arg(arg: Any, values: dict[int, int]) -> Any:
+    if isinstance(arg, ValueRef):
+        new = values.get(arg.id)
+        return None if new is None else ValueRef(new)
+    if isinstance(arg, list):
+        return [_renumber_arg(item, values) for item in arg]
+    return arg
+
+
+def _mark_backward(graph: CapturedGraph) -> None:
+    """Sets `backward` on every op that depends on a tangent."""
+    tainted = {i for i in graph.tangents if i is not None}
+    for op in graph.ops:
+        op.backward = not tainted.isdisjoint(operand_ids(op.args))
+        if op.backward:
+            tainted.update(i for i in op.outputs if i is not None)
+    for fusion in graph.fusions:
+        fusion.fused.backward = any(graph.ops[k].backward for k in fusion.members)
+
+
+def _number_random_ops(graph: CapturedGraph) -> None:
+    """Gives each random op its own stream of random numbers."""
+    streams = 0
+    for op in graph.ops:
+        if op.target == "smex::dropout_mask":
+            op.args[_DROPOUT_STREAM_ARG] = streams
+            streams += 1

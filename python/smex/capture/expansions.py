@@ -1,0 +1,173 @@
+"""Fused operators written as several calls, each the mathematics only.
+
+`expand(target, args)` gives a function of the op's tensor operands that returns the op's outputs,
+or None when the call stays as it is. The original call is kept beside its members as a fusion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+
+Expansion = Callable[..., tuple]
+
+
+def addmm(bias, a, b, beta, alpha):
+    """`a @ b`, then the broadcast bias."""
+    return (torch.mm(a, b) + bias,)
+
+
+def convolution(x, weight, bias, *geometry):
+    """The convolution without bias, then the bias as `[1, C, 1, 1]`."""
+    y = aten.convolution.default(x, weight, None, *geometry)
+    return (y + bias.view([1, bias.shape[0]] + [1] * (y.dim() - 2)),)
+
+
+def convolution_backward(grad, x, weight, bias_sizes, *rest):
+    """One call for each wanted gradient; the bias's is a plain sum."""
+    *geometry, mask = rest
+    results: list[torch.Tensor | None] = [None, None, None]
+    for i in range(2):
+        if mask[i]:
+            one_hot = [i == 0, i == 1, False]
+            results[i] = aten.convolution_backward.default(
+                grad, x, weight, None, *geometry, one_hot
+            )[i]
+    if mask[2]:
+        results[2] = grad.sum([0, *range(2, grad.dim())])
+    return tuple(results)
+
+
+def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bias, mask):
+    """The input's gradient and the affine ones apart: they reduce over different dimensions."""
+    args = (grad, x, normalized_shape, mean, rstd, weight, bias)
+    results: list[torch.Tensor | None] = [None, None, None]
+    if mask[0]:
+        results[0] = aten.native_layer_norm_backward.default(*args, [True, False, False])[0]
+    if mask[1] or mask[2]:
+        affine = aten.native_layer_norm_backward.default(*args, [False, mask[1], mask[2]])
+        results[1:] = affine[1:]
+    return tuple(r if wanted else None for r, wanted in zip(results, mask, strict=True))
+
+
+def _compute_dtype(x):
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+
+
+def _per_channel(vector, x):
+    return vector.view([1, x.shape[1]] + [1] * (x.dim() - 2)) if x.dim() != 2 else vector
+
+
+def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    """`y, mean, rstd, new running mean, new running variance` over all dimensions but 1."""
+    wide = x.to(_compute_dtype(x))
+    dims = [0, *range(2, x.dim())]
+    count = math.prod(x.shape[d] for d in dims)
+    new_mean, new_var = running_mean, running_var
+    if training:
+        mean = wide.sum(dims) / count
+        centered = wide - _per_channel(mean, x)
+        var = (centered * centered).sum(dims) / count
+        rstd = torch.rsqrt(var + eps)
+        if running_mean is not None:
+            new_mean = running_mean * (1 - momentum) + mean.to(running_mean.dtype) * momentum
+            unbiased = var * (count / max(count - 1, 1))
+            new_var = running_var * (1 - momentum) + unbiased.to(running_var.dtype) * momentum
+        saved = (mean, rstd)
+    else:
+        centered = wide - _per_channel(running_mean.to(wide.dtype), x)
+        rstd = torch.rsqrt(running_var.to(wide.dtype) + eps)
+        saved = (None, None)
+    y = centered * _per_channel(rstd, x)
+    if weight is not None:
+        y = y * _per_channel(weight.to(wide.dtype), x)
+    if bias is not None:
+        y = y + _per_channel(bias.to(wide.dtype), x)
+    return (y.to(x.dtype), *saved, new_mean, new_var)
+
+
+def batch_norm_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    return batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
+
+
+def batch_norm_no_training(x, weight, bias, running_mean, running_var, momentum, eps):
+    return batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)[:3]
+
+
+def batch_norm_no_stats(x, weight, bias, training, momentum, eps):
+    return batch_norm(x, weight, bias, None, None, training, momentum, eps)[:3]
+
+
+def native_batch_norm_backward(
+    grad, x, weight, running_mean, running_var, save_mean, save_rstd, training, eps, mask
+):
+    """`dx = w rstd (dy - Σdy/n - (x - mean) rstd² Σdy(x - mean)/n)`; the means only if training."""
+    dtype = _compute_dtype(x)
+    wide, dy = x.to(dtype), grad.to(dtype)
+    dims = [0, *range(2, x.dim())]
+    count = math.prod(x.shape[d] for d in dims)
+    if training:
+        mean, rstd = save_mean, save_rstd
+    else:
+        mean, rstd = running_mean.to(dtype), torch.rsqrt(running_var.to(dtype) + eps)
+    centered = wide - _per_channel(mean, x)
+    sum_dy = dy.sum(dims)
+    sum_dy_centered = (dy * centered).sum(dims)
+    grad_x = None
+    if mask[0]:
+        scale = rstd if weight is None else rstd * weight.to(dtype)
+        if training:
+            projection = sum_dy_centered * rstd * rstd / count
+            dy = dy - _per_channel(sum_dy / count, x) - centered * _per_channel(projection, x)
+        grad_x = (dy * _per_channel(scale, x)).to(x.dtype)
+    affine_dtype = x.dtype if weight is None else weight.dtype
+    grad_weight = (sum_dy_centered * rstd).to(affine_dtype) if mask[1] else None
+    grad_bias = sum_dy.to(affine_dtype) if mask[2] else None
+    return grad_x, grad_weight, grad_bias
+
+
+def _is_plain_addmm(args):
+    return args[3] == 1 and args[4] == 1
+
+
+def _has_bias(args):
+    return args[2] is not None
+
+
+def _several_masked(args):
+    return sum(bool(wanted) for wanted in args[-1]) > 1 or bool(args[-1][2])
+
+
+def _input_and_affine(args):
+    return bool(args[-1][0]) and (bool(args[-1][1]) or bool(args[-1][2]))
+
+
+def _always(args):
+    return True
+
+
+def _trains(args):
+    return bool(args[3])
+
+
+_EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
+    "aten::_native_batch_norm_legit.no_stats": (_trains, batch_norm_no_stats),
+    "aten::_native_batch_norm_legit_functional": (_always, batch_norm_functional),
+    "aten::_native_batch_norm_legit_no_training": (_always, batch_norm_no_training),
+    "aten::addmm": (_is_plain_addmm, addmm),
+    "aten::convolution": (_has_bias, convolution),
+    "aten::convolution_backward": (_several_masked, convolution_backward),
+    "aten::native_batch_norm_backward": (_always, native_batch_norm_backward),
+    "aten::native_layer_norm_backward": (_input_and_affine, native_layer_norm_backward),
+}
+
+
+def expand(target: str, args: list[Any]) -> Expansion | None:
+    """The expansion of a call, or None when it stays one op."""
+    entry = _EXPANSIONS.get(target)
+    return entry[1] if entry and entry[0](args) else None

@@ -1,0 +1,106 @@
+"""Which module and source line each traced node comes from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+
+import torch
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
+from torch.overrides import TorchFunctionMode
+
+_LIBRARY_FOLDERS = (
+    os.path.dirname(torch.__file__) + os.sep,
+    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+)
+
+
+def _is_user_file(filename: str) -> bool:
+    return not filename.startswith(_LIBRARY_FOLDERS) and not filename.startswith("<")
+
+
+def _line(filename: str, number: int) -> str:
+    return f"{os.path.basename(filename)}:{number}"
+
+
+def user_line(frame: FrameType | None) -> str:
+    """`file.py:12` of the innermost frame outside torch and this package, or ''."""
+    while frame is not None:
+        if _is_user_file(frame.f_code.co_filename):
+            return _line(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return ""
+
+
+def error_line(error: BaseException, entry: str) -> str:
+    """`file.py:12` of the innermost user frame of a traceback, inside the frame named `entry`."""
+    lines = ""
+    inside = False
+    for frame, number in _walk(error.__traceback__):
+        code = frame.f_code
+        inside = inside or code.co_name == entry
+        if inside and _is_user_file(code.co_filename):
+            lines = _line(code.co_filename, number)
+    return lines
+
+
+def _walk(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    while traceback is not None:
+        yield traceback.tb_frame, traceback.tb_lineno
+        traceback = traceback.tb_next
+
+
+class OriginMode(TorchFunctionMode):
+    """Notes on each traced node the module path and the user's line that called it.
+
+    Sets `node.meta["smex_origin"] = (module_path, source)`. Calls that name a device are moved to
+    the CPU, where every capture takes place.
+    """
+
+    def __init__(self, module_names: dict[int, str]) -> None:
+        super().__init__()
+        self._module_names = module_names
+        self._path: list[str] = []
+        self._handles: list[torch.utils.hooks.RemovableHandle] = []
+
+    def __enter__(self):
+        modules = torch.nn.modules.module
+        self._path = [""]
+        self._handles = [
+            modules.register_module_forward_pre_hook(self._enter_module),
+            modules.register_module_forward_hook(self._leave_module, always_call=True),
+        ]
+        return super().__enter__()
+
+    def __exit__(self, *exc):
+        for handle in self._handles:
+            handle.remove()
+        return super().__exit__(*exc)
+
+    def _enter_module(self, module, args):
+        self._path.append(self._module_names.get(id(module), self._path[-1]))
+
+    def _leave_module(self, module, args, result):
+        self._path.pop()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if kwargs.get("device") is not None:
+            kwargs = {**kwargs, "device": "cpu"}
+        elif func is torch.Tensor.cuda:
+            return args[0]
+        mode = get_proxy_mode()
+        if mode is None:
+            return func(*args, **kwargs)
+        root = mode.tracer.graph._root
+        before = root._prev
+        result = func(*args, **kwargs)
+        node = root._prev
+        if node is not before:
+            origin = (self._path[-1], user_line(sys._getframe(1)))
+            while node is not before:
+                node.meta.setdefault("smex_origin", origin)
+                node = node._prev
+        return result

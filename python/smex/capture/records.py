@@ -1,0 +1,180 @@
+"""The plain records that a captured model consists of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+ROLES = ("parameter", "buffer", "input", "tangent", "constant", "intermediate")
+OUTPUT_KINDS = ("output", "gradient", "buffer_update")
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueRef:
+    """A tensor operand: the id of a value of the same graph."""
+
+    id: int
+
+    def __repr__(self) -> str:
+        return f"%{self.id}"
+
+
+@dataclasses.dataclass
+class ValueRecord:
+    """A tensor of the graph.
+
+    `aliases` are the further names of a tied parameter or buffer; `tensor` is set for constants.
+    """
+
+    id: int
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    role: str = "intermediate"
+    tensor: torch.Tensor | None = None
+    aliases: tuple[str, ...] = ()
+    requires_grad: bool = False
+
+    def type_str(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclasses.dataclass
+class OpRecord:
+    """An operator call.
+
+    `args` hold every schema argument in schema order, keyword-only ones included, defaults filled
+    in; tensors are `ValueRef`s, a device is None. `outputs` are value ids, None where unused.
+    """
+
+    id: int
+    target: str
+    dispatch: torch._ops.OpOverload
+    args: list[Any]
+    outputs: list[int | None]
+    module_path: str = ""
+    source: str = ""
+    seq_nr: int | None = None
+    backward: bool = False
+
+    def inputs(self) -> list[int]:
+        """Ids of the tensor operands in order of first appearance, without duplicates."""
+        return list(dict.fromkeys(operand_ids(self.args)))
+
+
+@dataclasses.dataclass
+class FusionRecord:
+    """One call that may run instead of its members when none of them is split inside.
+
+    `fused` has id -1; its outputs are outputs of members. `members` are op ids, ascending.
+    """
+
+    fused: OpRecord
+    members: list[int]
+
+
+@dataclasses.dataclass
+class OutputRecord:
+    """A value that leaves the graph.
+
+    `value` is None for a gradient that does not exist (an unused parameter). `name` is the
+    parameter's, buffer's or input's name, or the position of an output; `target` is the value
+    that this is the gradient or the new content of.
+    """
+
+    value: int | None
+    kind: str
+    name: str
+    target: int | None = None
+
+
+def operand_ids(args: Sequence[Any]) -> list[int]:
+    """Ids of all tensor operands in an argument list, in order, with duplicates."""
+    ids = []
+    for arg in args:
+        if isinstance(arg, ValueRef):
+            ids.append(arg.id)
+        elif isinstance(arg, (list, tuple)):
+            ids.extend(operand_ids(arg))
+    return ids
+
+
+@dataclasses.dataclass
+class CapturedGraph:
+    """A model's forward, or forward and backward, as a list of functional ATen calls.
+
+    `ops` are in an order in which every value is produced before it is used. The graph's inputs
+    are the values of role parameter, buffer, input and tangent; `inputs` and `tangents` list the
+    last two in order.
+
+    Attributes:
+        in_spec: pytree of the call's `(args, kwargs)`.
+        flat_args: the flattened call; a `ValueRef` for each tensor, the value itself otherwise.
+        out_spec: pytree of the model's result (of the loss function's, with one).
+        flat_outputs: the flattened result; a `ValueRef` for each tensor, otherwise the value.
+        tangents: for each flat output the value id of its tangent, None if not differentiable.
+    """
+
+    values: list[ValueRecord]
+    ops: list[OpRecord]
+    outputs: list[OutputRecord]
+    fusions: list[FusionRecord]
+    inputs: list[int]
+    tangents: list[int | None]
+    in_spec: pytree.TreeSpec
+    flat_args: list[Any]
+    out_spec: pytree.TreeSpec
+    flat_outputs: list[Any]
+    training: bool
+    name: str = "model"
+    timings: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def differentiable(self) -> list[bool]:
+        """Whether each flat output has a tangent."""
+        return [tangent is not None for tangent in self.tangents]
+
+    def with_role(self, role: str) -> list[ValueRecord]:
+        return [value for value in self.values if value.role == role]
+
+    def __repr__(self) -> str:
+        kind = "forward+backward" if self.training else "forward"
+        return (
+            f"CapturedGraph({self.name}, {kind}, {len(self.ops)} ops, {len(self.values)} values, "
+            f"{len(self.fusions)} fusions, {len(self.with_role('parameter'))} parameters)"
+        )
+
+    def __str__(self) -> str:
+        lines = [repr(self)]
+        for value in self.values:
+            if value.role != "intermediate":
+                lines.append(f"%{value.id}: {value.type_str()} = {value.role} {value.name}")
+        lines += [self._op_str(op) for op in self.ops]
+        for out in self.outputs:
+            value = "None" if out.value is None else f"%{out.value}"
+            lines.append(f"{out.kind} {out.name} = {value}")
+        return "\n".join(lines)
+
+    def _op_str(self, op: OpRecord) -> str:
+        left = ", ".join(
+            "_" if i is None else f"%{i}: {self.values[i].type_str()}" for i in op.outputs
+        )
+        where = "  ".join(part for part in (op.module_path, op.source) if part)
+        text = f"{left} = {op.target}({', '.join(map(str, op.args))})"
+        return f"{text}  # {where}" if where else text
+
+    def print_tabular(self) -> None:
+        """Prints one aligned line per op: outputs, target, operands, module, source."""
+        rows = [("outputs", "target", "operands", "module", "source")]
+        for op in self.ops:
+            outs = " ".join("_" if i is None else f"%{i}" for i in op.outputs)
+            rows.append(
+                (outs, op.target, " ".join(f"%{i}" for i in op.inputs()), op.module_path, op.source)
+            )
+        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+        for row in rows:
+            print("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())

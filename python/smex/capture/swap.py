@@ -1,0 +1,77 @@
+"""Putting other tensors in the place of a model's parameters and buffers, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+
+@dataclasses.dataclass
+class StateSlot:
+    """A distinct parameter or buffer: its tensor, its names, and the modules that hold it."""
+
+    tensor: torch.Tensor
+    role: str
+    names: list[str]
+    holders: list[tuple[Any, str]]
+
+
+def state_slots(model: Callable) -> list[StateSlot]:
+    """Parameters, then buffers, each once; a tied one has several names and holders."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    slots: dict[int, StateSlot] = {}
+    for role, members in (("parameter", _parameters), ("buffer", _buffers)):
+        for prefix, module in model.named_modules():
+            for name, tensor in members(module):
+                slot = slots.setdefault(id(tensor), StateSlot(tensor, role, [], []))
+                slot.names.append(f"{prefix}.{name}" if prefix else name)
+                slot.holders.append((module, name))
+    return list(slots.values())
+
+
+def _parameters(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    return module.named_parameters(recurse=False, remove_duplicate=False)
+
+
+def _buffers(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    return module.named_buffers(recurse=False, remove_duplicate=False)
+
+
+def _put(module: torch.nn.Module, name: str, tensor: torch.Tensor) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        module._c.setattr(name, tensor)  # the attribute dictionaries of scripts are read-only
+    elif name in module._parameters:
+        module._parameters[name] = tensor
+    else:
+        module._buffers[name] = tensor
+
+
+def _put_all(slots: list[StateSlot], tensors: list[torch.Tensor]) -> None:
+    for slot, tensor in zip(slots, tensors, strict=True):
+        for module, name in slot.holders:
+            _put(module, name, tensor)
+
+
+@contextlib.contextmanager
+def swapped(slots: list[StateSlot], tensors: list[torch.Tensor]) -> Iterator[None]:
+    """Runs the body with `tensors` in place of the slots' own; restores them also on error."""
+    flat_lists = {
+        id(module): (module, module._flat_weights)
+        for slot in slots
+        for module, _ in slot.holders
+        if isinstance(module, torch.nn.RNNBase) and not isinstance(module, torch.jit.ScriptModule)
+    }
+    _put_all(slots, tensors)
+    for module, _ in flat_lists.values():
+        module._flat_weights = [getattr(module, name) for name in module._flat_weights_names]
+    try:
+        yield
+    finally:
+        _put_all(slots, [slot.tensor for slot in slots])
+        for module, weights in flat_lists.values():
+            module._flat_weights = weights

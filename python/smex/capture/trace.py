@@ -1,0 +1,236 @@
+"""Tracing a model into one functional FX graph, forward and backward together."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._functorch._aot_autograd import descriptors
+from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from smex.capture.decompositions import decomposition_table
+from smex.capture.origin import OriginMode, error_line
+from smex.capture.swap import StateSlot, state_slots, swapped
+from smex.errors import CaptureError
+
+
+@dataclasses.dataclass
+class Trace:
+    """An FX graph whose placeholders are the slots' tensors, the inputs, then the tangents.
+
+    `tangent_of[j]` is the position among the tensor outputs that tangent `j` belongs to.
+    `results` describe the FX outputs: ("output", k), ("gradient", i), ("update", i) with `i` a
+    placeholder's position, or None.
+    """
+
+    graph: torch.fx.Graph
+    module: torch.fx.GraphModule
+    fake_mode: FakeTensorMode
+    slots: list[StateSlot]
+    input_names: list[str]
+    input_requires_grad: list[bool]
+    tangent_of: list[int]
+    results: list[tuple[str, int] | None]
+    in_spec: pytree.TreeSpec
+    flat_args: list[Any]
+    out_spec: pytree.TreeSpec
+    flat_outputs: list[Any]
+
+
+class _Caller(torch.nn.Module):
+    """Calls the model on tensors given flat, so that the tracer sees one plain function.
+
+    The model is kept out of the module tree: its state arrives as arguments.
+    """
+
+    def __init__(self, model, loss_fn, slots, in_spec, flat_args) -> None:
+        super().__init__()
+        self._run = (model, loss_fn, slots, in_spec, flat_args)
+        names = {}
+        if isinstance(model, torch.nn.Module):
+            names = {id(module): name for name, module in model.named_modules()}
+        self._origins = OriginMode(names)
+        self.out_spec: pytree.TreeSpec | None = None
+        self.flat_outputs: list[Any] = []
+
+    def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        model, loss_fn, slots, in_spec, flat_args = self._run
+        state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
+        flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
+        args, kwargs = pytree.tree_unflatten(flat, in_spec)
+        with swapped(slots, list(state)), _mathematics_only(), self._origins:
+            result = run_user_code(model, loss_fn, args, kwargs)
+        flat_result, self.out_spec = pytree.tree_flatten(result)
+        self.flat_outputs = [
+            None if isinstance(leaf, torch.Tensor) else leaf for leaf in flat_result
+        ]
+        self.tensor_outputs = [isinstance(leaf, torch.Tensor) for leaf in flat_result]
+        # A copy has its own tangent, also where an output is an input, a view, or another output.
+        return [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
+
+
+def run_user_code(model: Callable, loss_fn: Callable | None, args: tuple, kwargs: dict) -> Any:
+    """The model's result, or with a loss function the loss of it and the last argument."""
+    if loss_fn is None:
+        return model(*args, **kwargs)
+    return loss_fn(model(*args[:-1], **kwargs), args[-1])
+
+
+@contextlib.contextmanager
+def _mathematics_only():
+    """Keeps composite operators from choosing fused kernels that exist on one device only."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    with (
+        sdpa_kernel(SDPBackend.MATH),
+        torch.backends.mkldnn.flags(enabled=False),
+        torch.jit.optimized_execution(False),
+    ):
+        yield
+
+
+def trace(
+    model: Callable,
+    args: tuple,
+    kwargs: dict,
+    loss_fn: Callable | None,
+    training: bool,
+) -> Trace:
+    """Traces one call. Raises CaptureError that names the user's line."""
+    slots = state_slots(model)
+    if isinstance(loss_fn, torch.nn.Module):
+        slots += [s for s in state_slots(loss_fn) if not any(s.tensor is t.tensor for t in slots)]
+    keyed, in_spec = pytree.tree_flatten_with_path((args, kwargs))
+    flat_args = [leaf for _, leaf in keyed]
+    names = _argument_names(model, loss_fn, args, keyed)
+    inputs = [leaf for leaf in flat_args if isinstance(leaf, torch.Tensor)]
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with fake_mode:
+        fakes = [_fake(t, training) for t in [slot.tensor for slot in slots] + inputs]
+    caller = _Caller(model, loss_fn, slots, in_spec, flat_args)
+    module = _export(caller, fakes, fake_mode, training)
+    tangent_of, results = _describe(module, names, slots)
+    return Trace(
+        graph=module.graph,
+        module=module,
+        fake_mode=fake_mode,
+        slots=slots,
+        input_names=names,
+        input_requires_grad=[t.requires_grad for t in inputs],
+        tangent_of=tangent_of,
+        results=results,
+        in_spec=in_spec,
+        flat_args=flat_args,
+        out_spec=caller.out_spec,
+        flat_outputs=[
+            _TENSOR if is_tensor else leaf
+            for is_tensor, leaf in zip(caller.tensor_outputs, caller.flat_outputs, strict=True)
+        ],
+    )
+
+
+class _TensorMark:
+    """Stands for a tensor among the flattened outputs."""
+
+
+_TENSOR = _TensorMark()
+
+
+def is_tensor_mark(leaf: Any) -> bool:
+    """Whether a leaf of `Trace.flat_outputs` is a tensor."""
+    return leaf is _TENSOR
+
+
+def _fake(tensor: torch.Tensor, training: bool) -> torch.Tensor:
+    fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+    return fake.requires_grad_(training and tensor.requires_grad)
+
+
+def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
+    grad_mode = torch.enable_grad() if training else torch.no_grad()
+    try:
+        with contextlib.ExitStack() as stack, fake_mode, grad_mode:
+            joint = aot_export_joint_with_descriptors(
+                stack, caller, tuple(fakes), decompositions=decomposition_table()
+            )
+            return joint.graph_module
+    except CaptureError:
+        raise
+    except Exception as error:
+        raise _explain(error) from error
+
+
+_DATA_DEPENDENT = ("DataDependent", "DynamicOutputShape", "UnbackedSymInt")
+
+
+def _explain(error: Exception) -> CaptureError:
+    cause: BaseException | None = error
+    line = ""
+    while cause is not None and not line:
+        line = error_line(cause, run_user_code.__name__)
+        cause = cause.__cause__ or cause.__context__
+    where = f"at {line}" if line else "in the model"
+    kind = type(error).__name__
+    text = str(error).strip() or kind
+    if any(name in kind for name in _DATA_DEPENDENT) or "aten._local_scalar_dense" in text:
+        return CaptureError(
+            f"capture: the model's structure depends on a tensor's values {where} "
+            f"({kind}: {text}); compute with torch.where or masks of a fixed shape instead"
+        )
+    return CaptureError(f"capture: the model failed {where} ({kind}: {text})")
+
+
+def _argument_names(model, loss_fn, args, keyed) -> list[str]:
+    """A name for each tensor of the call: the parameter of `forward` and the path inside it."""
+    forward = model.forward if isinstance(model, torch.nn.Module) else model
+    positional: list[str] = []
+    with contextlib.suppress(TypeError, ValueError):
+        for parameter in inspect.signature(forward).parameters.values():
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+                positional.append(parameter.name)
+    given = len(args)
+    if loss_fn is not None:
+        positional = positional[: given - 1]
+    positional += [f"args{i}" for i in range(len(positional), given)]
+    if loss_fn is not None:
+        positional[given - 1] = "target"
+    names = []
+    for (group, key, *path), leaf in keyed:
+        if isinstance(leaf, torch.Tensor):
+            head = key.key if group.idx else positional[key.idx]
+            names.append(head + pytree.keystr(tuple(path)))
+    return names
+
+
+def _describe(module, names, slots) -> tuple[list[int], list[tuple[str, int] | None]]:
+    """Reads the descriptors that say what each placeholder and result is."""
+    tangent_of = []
+    results: list[tuple[str, int] | None] = []
+    nodes = list(module.graph.nodes)
+    for node in nodes:
+        if node.op == "placeholder" and isinstance(node.meta["desc"], descriptors.TangentAOTInput):
+            tangent_of.append(node.meta["desc"].output.idx)
+    for desc in nodes[-1].meta["desc"]:
+        if isinstance(desc, descriptors.PlainAOTOutput):
+            results.append(("output", desc.idx))
+        elif isinstance(desc, descriptors.GradAOTOutput):
+            results.append(("gradient", desc.grad_of.idx))
+        elif isinstance(desc, descriptors.InputMutationAOTOutput):
+            position = desc.mutated_input.idx
+            if position >= len(slots):
+                raise CaptureError(
+                    f"capture: the model changes its input {names[position - len(slots)]!r} in "
+                    "place; work on a copy, x = x.clone()"
+                )
+            results.append(("update", position))
+        elif desc is None:
+            results.append(None)
+        else:
+            raise CaptureError(f"capture: cannot represent the result {desc!r}")
+    return tangent_of, results
