@@ -1,0 +1,89 @@
+// Python's view of csrc/partition. Regions cross as lists of (lo, hi).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bindings/bindings.h"
+#include "partition/coarsen.h"
+#include "partition/lower.h"
+#include "partition/search.h"
+
+namespace py = pybind11;
+
+namespace smex::bindings {
+namespace {
+
+using Bounds = std::vector<std::pair<int64_t, int64_t>>;
+
+std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
+  std::vector<std::pair<bool, Bounds>> tiles;
+  for (const Tile& tile : layout.tiles) {
+    Bounds bounds;
+    for (const Interval& dim : tile.region.dims) bounds.emplace_back(dim.lo, dim.hi);
+    tiles.emplace_back(tile.held, std::move(bounds));
+  }
+  return tiles;
+}
+
+Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner,
+                int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table) {
+  SearchOptions options;
+  options.planner = planner;
+  options.replicate_bytes = replicate_bytes;
+  options.pinned = std::move(pinned);
+  options.max_table = max_table;
+  return search(graph, mesh, options);
+}
+
+}  // namespace
+
+void bind_partition(py::module_& m) {
+  py::class_<Plan>(m, "Plan")
+      .def(py::init<>())
+      .def_readwrite("mesh", &Plan::mesh)
+      .def_readwrite("values", &Plan::values)
+      .def_readwrite("ops", &Plan::ops)
+      .def_readwrite("step_bytes", &Plan::step_bytes)
+      .def_readwrite("exact", &Plan::exact)
+      .def_readwrite("gap", &Plan::gap)
+      .def_readwrite("search_seconds", &Plan::search_seconds)
+      .def_readwrite("planner", &Plan::planner);
+  m.def("factorise", &factorise, py::arg("workers"));
+  m.def("search", &run_search, py::arg("graph"), py::arg("mesh"), py::arg("planner") = "tofu",
+        py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
+        py::arg("pinned") = std::map<ValueId, Choices>{},
+        py::arg("max_table") = SearchOptions{}.max_table,
+        py::call_guard<py::gil_scoped_release>());
+  m.def("lower", &lower, py::arg("graph"), py::arg("plan"),
+        py::call_guard<py::gil_scoped_release>());
+  m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
+  m.def("op_bytes",
+        [](const Graph& graph, const Plan& plan) {
+          const DimClasses classes(graph);
+          std::vector<int64_t> bytes;
+          for (const Op& op : graph.ops()) bytes.push_back(op_bytes(graph, classes, plan, op.id));
+          return bytes;
+        },
+        py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");
+  m.def("moved_bytes", &moved_bytes, py::arg("program"), py::arg("forward") = true,
+        py::arg("backward") = true);
+  m.def("home_tiles",
+        [](const Graph& graph, const Plan& plan, std::vector<ValueId> values) {
+          const DimClasses classes(graph);
+          std::vector<std::vector<std::pair<bool, Bounds>>> all;
+          for (ValueId id : values) {
+            all.push_back(
+                tiles_of(home_layout(graph, classes, plan.mesh, id, plan.values.at(id))));
+          }
+          return all;
+        },
+        py::arg("graph"), py::arg("plan"), py::arg("values"),
+        "Per value and worker whether a tile is held, and its (lo, hi) by dimension.");
+  m.def("coarse_sizes",
+        [](const Graph& graph) {
+          const CoarseGraph coarse = coarsen(graph);
+          return std::make_pair(coarse.groups.size(), coarse.classes.size());
+        },
+        py::arg("graph"), "Numbers of tensor groups and op classes after coarsening.");
+}
+
+}  // namespace smex::bindings

@@ -1,0 +1,166 @@
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "ir/error.h"
+#include "tdl/spec.h"
+
+namespace smex {
+
+namespace {
+
+void append_operand(std::vector<ValueId>& operands, ValueId id) {
+  if (id == kNoValue) return;
+  if (std::find(operands.begin(), operands.end(), id) == operands.end()) operands.push_back(id);
+}
+
+template <typename T>
+void print_list(std::ostream& out, const std::vector<T>& items) {
+  out << '[';
+  for (size_t i = 0; i < items.size(); ++i) out << (i ? ", " : "") << items[i];
+  out << ']';
+}
+
+struct AttrPrinter {
+  std::ostream& out;
+  void operator()(std::monostate) const { out << "None"; }
+  void operator()(bool flag) const { out << (flag ? "True" : "False"); }
+  void operator()(int64_t number) const { out << number; }
+  void operator()(double number) const { out << number; }
+  void operator()(const std::string& text) const { out << '"' << text << '"'; }
+  void operator()(const std::vector<int64_t>& list) const { print_list(out, list); }
+  void operator()(const std::vector<double>& list) const { print_list(out, list); }
+  void operator()(const std::vector<bool>& list) const { print_list(out, list); }
+  void operator()(const ValueRef& ref) const {
+    if (ref.id == kNoValue) {
+      out << "None";
+    } else {
+      out << '%' << ref.id;
+    }
+  }
+  void operator()(const std::vector<ValueRef>& refs) const {
+    out << '[';
+    for (size_t i = 0; i < refs.size(); ++i) {
+      if (i) out << ", ";
+      (*this)(refs[i]);
+    }
+    out << ']';
+  }
+};
+
+void print_value(std::ostream& out, const Value& value) {
+  out << '%' << value.id << ": " << value.dtype;
+  print_list(out, value.shape);
+}
+
+}  // namespace
+
+int64_t Value::numel() const { return Region::whole(shape).numel(); }
+
+std::vector<ValueId> tensor_operands(const std::vector<Attr>& args) {
+  std::vector<ValueId> operands;
+  for (const Attr& arg : args) {
+    if (const auto* ref = std::get_if<ValueRef>(&arg)) append_operand(operands, ref->id);
+    if (const auto* refs = std::get_if<std::vector<ValueRef>>(&arg)) {
+      for (const ValueRef& ref : *refs) append_operand(operands, ref.id);
+    }
+  }
+  return operands;
+}
+
+ValueId Graph::add_value(std::string name, Shape shape, std::string dtype, int itemsize,
+                         Role role) {
+  Value value;
+  value.id = static_cast<ValueId>(values_.size());
+  value.name = std::move(name);
+  value.shape = std::move(shape);
+  value.dtype = std::move(dtype);
+  value.itemsize = itemsize;
+  value.role = role;
+  values_.push_back(std::move(value));
+  return values_.back().id;
+}
+
+OpId Graph::add_op(Op op) {
+  op.id = static_cast<OpId>(ops_.size());
+  op.inputs = tensor_operands(op.args);
+  for (ValueId input : op.inputs) values_.at(input).users.push_back(op.id);
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    if (op.outputs[i] == kNoValue) continue;
+    Value& value = values_.at(op.outputs[i]);
+    value.producer = op.id;
+    value.output_index = static_cast<int>(i);
+  }
+  ops_.push_back(std::move(op));
+  return ops_.back().id;
+}
+
+void Graph::add_output(GraphOutput output) { outputs_.push_back(std::move(output)); }
+
+void Graph::add_fusion(Fusion fusion) {
+  fusion.fused.inputs = tensor_operands(fusion.fused.args);
+  std::sort(fusion.members.begin(), fusion.members.end());
+  fusions_.push_back(std::move(fusion));
+}
+
+std::string Graph::str() const {
+  std::ostringstream out;
+  for (const Op& op : ops_) {
+    bool first = true;
+    for (ValueId id : op.outputs) {
+      if (!first) out << ", ";
+      first = false;
+      if (id == kNoValue) {
+        out << '_';
+      } else {
+        print_value(out, values_[id]);
+      }
+    }
+    out << " = " << op.target << '(';
+    for (size_t i = 0; i < op.args.size(); ++i) {
+      if (i) out << ", ";
+      std::visit(AttrPrinter{out}, op.args[i]);
+    }
+    out << ')';
+    if (!op.module_path.empty()) out << "  # " << op.module_path;
+    out << '\n';
+  }
+  return out.str();
+}
+
+void Graph::verify() const {
+  auto fail = [](const Op& op, const std::string& what) {
+    throw InternalError("graph: op %" + std::to_string(op.id) + " (" + op.target + "): " + what);
+  };
+  for (const Op& op : ops_) {
+    for (ValueId input : op.inputs) {
+      if (input < 0 || input >= static_cast<ValueId>(values_.size())) {
+        fail(op, "operand %" + std::to_string(input) + " is not a value of the graph");
+      }
+      if (values_[input].producer >= op.id) {
+        fail(op, "operand %" + std::to_string(input) + " is produced later, by op %" +
+                     std::to_string(values_[input].producer));
+      }
+    }
+    for (ValueId output : op.outputs) {
+      if (output != kNoValue && values_.at(output).producer != op.id) {
+        fail(op, "output %" + std::to_string(output) + " is produced by another op");
+      }
+    }
+    if (!op.spec) continue;
+    if (op.spec->input_shapes.size() != op.inputs.size()) {
+      fail(op, "its spec describes " + std::to_string(op.spec->input_shapes.size()) +
+                   " operands, the call has " + std::to_string(op.inputs.size()));
+    }
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (op.spec->input_shapes[i] != values_[op.inputs[i]].shape) {
+        fail(op, "operand " + std::to_string(i) + " has another shape than its spec: " +
+                     Region::whole(values_[op.inputs[i]].shape).str() + " != " +
+                     Region::whole(op.spec->input_shapes[i]).str());
+      }
+    }
+  }
+}
+
+}  // namespace smex

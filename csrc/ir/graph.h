@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/region.h"
+
+namespace smex {
+
+namespace tdl {
+struct Spec;
+}
+
+using ValueId = int32_t;
+using OpId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+enum class Role { kParameter, kBuffer, kInput, kTangent, kConstant, kIntermediate };
+
+/// A tensor of the semantic graph. `dtype` is torch's name without the prefix ("float32").
+struct Value {
+  ValueId id = kNoValue;
+  std::string name;
+  Shape shape;
+  std::string dtype;
+  int itemsize = 4;
+  Role role = Role::kIntermediate;
+  OpId producer = -1;  ///< -1 for graph inputs
+  int output_index = 0;
+  std::vector<OpId> users;  ///< ascending, each op once
+  int64_t numel() const;
+  int64_t bytes() const { return numel() * itemsize; }
+};
+
+/// A tensor operand of an op; kNoValue stands for an absent optional tensor.
+struct ValueRef {
+  ValueId id = kNoValue;
+  bool operator==(const ValueRef&) const = default;
+};
+
+/// One argument of an operator call, in schema order. Dtypes, layouts and memory formats are ints.
+using Attr = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
+                          std::vector<double>, std::vector<bool>, ValueRef, std::vector<ValueRef>>;
+
+/// How an argument is rewritten when the op computes only a tile of its output.
+enum class LocalRule {
+  kOutputShape,   ///< list becomes the shape of the local output 0 (view, expand, full)
+  kZero,          ///< int becomes 0: the fetched input starts where the slice started
+  kMaxInt,        ///< int becomes INT64_MAX: the fetched input ends where the slice ended
+  kWindow,        ///< padding list becomes 0 and the input is padded explicitly when a window is cut
+  kCropWindow,    ///< padding becomes 0 and the output is cropped (transposed windows)
+  kOffset,        ///< list becomes the lower corner of the local output 0
+};
+
+struct LocalArg {
+  int arg = 0;
+  LocalRule rule = LocalRule::kOutputShape;
+};
+
+/// An operator call. `args` hold every schema argument positionally, defaults filled in.
+struct Op {
+  OpId id = -1;
+  std::string target;  ///< "aten::add.Tensor"
+  std::vector<Attr> args;
+  std::vector<ValueId> inputs;   ///< tensor operands in order of first appearance, without duplicates
+  std::vector<ValueId> outputs;  ///< kNoValue for an output nobody uses
+  std::shared_ptr<const tdl::Spec> spec;  ///< null: runs unsplit
+  std::vector<LocalArg> local;
+  std::string module_path;
+  std::string source;  ///< "model.py:12"
+  bool backward = false;  ///< depends on a tangent
+};
+
+/// One fused call that stands for several ops of the graph when none of them is split inside.
+struct Fusion {
+  Op fused;                   ///< its outputs are outputs of members
+  std::vector<OpId> members;  ///< ascending
+};
+
+/// A value that leaves the graph, and what it is: an output, a gradient, or a buffer's new content.
+enum class OutputKind { kOutput, kGradient, kBufferUpdate };
+struct GraphOutput {
+  ValueId value = kNoValue;
+  OutputKind kind = OutputKind::kOutput;
+  std::string name;            ///< parameter, input or buffer name; position for outputs
+  ValueId target = kNoValue;   ///< the parameter or buffer that this is the gradient or update of
+};
+
+/// The semantic graph: ops in an order in which every value is produced before it is used.
+class Graph {
+ public:
+  ValueId add_value(std::string name, Shape shape, std::string dtype, int itemsize, Role role);
+  /// Appends an op that produces `outputs` (values added before, without producer).
+  OpId add_op(Op op);
+  void add_output(GraphOutput output);
+  void add_fusion(Fusion fusion);
+
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Op>& ops() const { return ops_; }
+  std::vector<Op>& mutable_ops() { return ops_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  const std::vector<Fusion>& fusions() const { return fusions_; }
+  const Value& value(ValueId id) const { return values_.at(id); }
+  const Op& op(OpId id) const { return ops_.at(id); }
+
+  /// One line an op, `%3: float32[64, 10] = aten::mm(%1, %2)  # fc`.
+  std::string str() const;
+  /// Throws InternalError that names the op and operand when the graph is not well formed.
+  void verify() const;
+
+ private:
+  std::vector<Value> values_;
+  std::vector<Op> ops_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<Fusion> fusions_;
+};
+
+/// The tensor operands of an argument list, in order of first appearance, without duplicates or absentees.
+std::vector<ValueId> tensor_operands(const std::vector<Attr>& args);
+
+}  // namespace smex

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+#include "partition/plan.h"
+
+namespace smex {
+
+/// The semantic graph with everything merged that is cut alike (Tofu §5.1): a parameter and its
+/// gradient, the equal-shaped operands of a point-wise op, and unrolled steps that apply the same
+/// parameter (congruence: equal ops on merged operands have merged outputs).
+struct CoarseGraph {
+  std::vector<int> group_of;  ///< per value; groups are numbered in order of first member
+  std::vector<std::vector<ValueId>> groups;
+  std::vector<int> class_of;  ///< per op: ops of one class have equal specs and operand groups
+  std::vector<std::vector<OpId>> classes;
+};
+
+CoarseGraph coarsen(const Graph& graph);
+
+/// Every operand of the spec is read at exactly the output's indices, or broadcast.
+bool is_pointwise(const tdl::Spec& spec);
+/// The op only moves data: its body is one read.
+bool is_data_movement(const tdl::Spec& spec);
+
+}  // namespace smex

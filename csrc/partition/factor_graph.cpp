@@ -1,0 +1,242 @@
+#include "partition/factor_graph.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace smex {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class Elimination {
+ public:
+  Elimination(const FactorGraph& graph, int64_t max_table)
+      : graph_(graph), max_table_(max_table), buckets_(graph.domain_sizes.size()) {
+    neighbours_.resize(graph.domain_sizes.size());
+    for (const Factor& factor : graph.factors) add(factor);
+  }
+
+  Assignment run() {
+    const int count = static_cast<int>(graph_.domain_sizes.size());
+    std::set<std::pair<double, int>> queue;
+    std::vector<double> weights(count);
+    for (int v = 0; v < count; ++v) queue.insert({weights[v] = weight(v), v});
+    std::vector<int> order;
+    std::vector<std::vector<Factor>> eliminated(count);
+    while (!queue.empty()) {
+      const int variable = queue.begin()->second;
+      queue.erase(queue.begin());
+      order.push_back(variable);
+      const std::set<int> touched = eliminate(variable, eliminated[variable]);
+      for (int other : touched) {
+        queue.erase({weights[other], other});
+        queue.insert({weights[other] = weight(other), other});
+      }
+    }
+    return decode(order, eliminated);
+  }
+
+ private:
+  void add(const Factor& factor) {
+    if (factor.variables.empty()) {
+      constant_ += factor.table[0];
+      return;
+    }
+    const int id = static_cast<int>(factors_.size());
+    factors_.push_back(factor);
+    for (int variable : factor.variables) {
+      buckets_[variable].insert(id);
+      for (int other : factor.variables) {
+        if (other != variable) neighbours_[variable].insert(other);
+      }
+    }
+  }
+
+  /// Entries of the table that eliminating `variable` makes.
+  double weight(int variable) const {
+    double entries = graph_.domain_sizes[variable];
+    for (int other : neighbours_[variable]) entries *= graph_.domain_sizes[other];
+    return entries;
+  }
+
+  /// Removes the variable; returns its former neighbours. `used` keeps its factors for decoding.
+  std::set<int> eliminate(int variable, std::vector<Factor>& used) {
+    std::vector<int> ids(buckets_[variable].begin(), buckets_[variable].end());
+    for (int id : ids) {
+      used.push_back(factors_[id]);
+      for (int other : factors_[id].variables) buckets_[other].erase(id);
+    }
+    const std::set<int> touched = std::move(neighbours_[variable]);
+    neighbours_[variable].clear();
+    for (int other : touched) neighbours_[other].erase(variable);
+    // Mini-buckets: join factors while the joint table fits.
+    std::vector<std::vector<const Factor*>> groups;
+    std::vector<std::set<int>> scopes;
+    for (const Factor& factor : used) {
+      bool placed = false;
+      for (size_t g = 0; g < groups.size() && !placed; ++g) {
+        std::set<int> joint = scopes[g];
+        joint.insert(factor.variables.begin(), factor.variables.end());
+        if (entries(joint) > static_cast<double>(max_table_)) continue;
+        groups[g].push_back(&factor);
+        scopes[g] = std::move(joint);
+        placed = true;
+      }
+      if (placed) continue;
+      groups.push_back({&factor});
+      scopes.emplace_back(factor.variables.begin(), factor.variables.end());
+    }
+    if (groups.size() > 1) exact_ = false;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      width_ = std::max(width_, static_cast<int>(scopes[g].size()));
+      scopes[g].erase(variable);
+      add(minimum_over(variable, groups[g], {scopes[g].begin(), scopes[g].end()}));
+    }
+    return touched;
+  }
+
+  double entries(const std::set<int>& scope) const {
+    double count = 1;
+    for (int variable : scope) count *= graph_.domain_sizes[variable];
+    return count;
+  }
+
+  Factor minimum_over(int variable, const std::vector<const Factor*>& factors,
+                      std::vector<int> scope) const {
+    const int size = graph_.domain_sizes[variable];
+    int64_t total = 1;
+    for (int other : scope) total *= graph_.domain_sizes[other];
+    // strides[f][i]: how factor f's position moves with scope[i]; the last entry is the variable's.
+    std::vector<std::vector<int64_t>> strides;
+    for (const Factor* factor : factors) {
+      std::vector<int64_t> stride(scope.size() + 1, 0);
+      int64_t step = 1;
+      for (int d = static_cast<int>(factor->variables.size()) - 1; d >= 0; --d) {
+        const int other = factor->variables[d];
+        const size_t position =
+            other == variable ? scope.size()
+                              : std::lower_bound(scope.begin(), scope.end(), other) - scope.begin();
+        stride[position] = step;
+        step *= graph_.domain_sizes[other];
+      }
+      strides.push_back(std::move(stride));
+    }
+    Factor result{std::move(scope), std::vector<double>(total, kInfinity)};
+    std::vector<int> digits(result.variables.size(), 0);
+    std::vector<int64_t> base(factors.size(), 0);
+    for (int64_t entry = 0; entry < total; ++entry) {
+      double best = kInfinity;
+      for (int choice = 0; choice < size; ++choice) {
+        double sum = 0;
+        for (size_t f = 0; f < factors.size(); ++f) {
+          sum += factors[f]->table[base[f] + choice * strides[f].back()];
+        }
+        best = std::min(best, sum);
+      }
+      result.table[entry] = best;
+      for (int d = static_cast<int>(digits.size()) - 1; d >= 0; --d) {
+        const int extent = graph_.domain_sizes[result.variables[d]];
+        const bool wraps = digits[d] + 1 == extent;
+        const int64_t move = wraps ? 1 - extent : 1;
+        digits[d] = wraps ? 0 : digits[d] + 1;
+        for (size_t f = 0; f < factors.size(); ++f) base[f] += move * strides[f][d];
+        if (!wraps) break;
+      }
+    }
+    return result;
+  }
+
+  double lookup(const Factor& factor, const std::vector<int>& choices) const {
+    int64_t position = 0;
+    for (int variable : factor.variables) {
+      position = position * graph_.domain_sizes[variable] + choices[variable];
+    }
+    return factor.table[position];
+  }
+
+  double total(const std::vector<int>& choices) const {
+    double sum = 0;
+    for (const Factor& factor : graph_.factors) sum += lookup(factor, choices);
+    return sum;
+  }
+
+  Assignment decode(const std::vector<int>& order,
+                    const std::vector<std::vector<Factor>>& eliminated) const {
+    Assignment result;
+    result.choices.assign(order.size(), 0);
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      choose(*it, eliminated[*it], result.choices);
+    }
+    if (!exact_) descend(result.choices);
+    result.value = total(result.choices);
+    result.exact = exact_;
+    result.lower_bound = exact_ ? result.value : constant_;
+    result.largest_table = width_;
+    return result;
+  }
+
+  /// Gives `variable` its cheapest choice under `factors`, the first of equals; true if it changed.
+  bool choose(int variable, const std::vector<Factor>& factors, std::vector<int>& choices) const {
+    const int before = choices[variable];
+    double best = kInfinity;
+    int best_choice = before;
+    for (int choice = 0; choice < graph_.domain_sizes[variable]; ++choice) {
+      choices[variable] = choice;
+      double sum = 0;
+      for (const Factor& factor : factors) sum += lookup(factor, choices);
+      if (sum < best) {
+        best = sum;
+        best_choice = choice;
+      }
+    }
+    choices[variable] = best_choice;
+    return best_choice != before;
+  }
+
+  /// Coordinate descent on the original factors until nothing changes.
+  void descend(std::vector<int>& choices) const {
+    constexpr int kMaxRounds = 50;
+    std::vector<std::vector<Factor>> touching(choices.size());
+    for (const Factor& factor : graph_.factors) {
+      for (int variable : factor.variables) touching[variable].push_back(factor);
+    }
+    bool changed = true;
+    for (int round = 0; round < kMaxRounds && changed; ++round) {
+      changed = false;
+      for (size_t v = 0; v < choices.size(); ++v) {
+        const double before = cost(touching[v], choices);
+        std::vector<int> trial = choices;
+        if (choose(static_cast<int>(v), touching[v], trial) &&
+            cost(touching[v], trial) < before) {
+          choices = trial;
+          changed = true;
+        }
+      }
+    }
+  }
+
+  double cost(const std::vector<Factor>& factors, const std::vector<int>& choices) const {
+    double sum = 0;
+    for (const Factor& factor : factors) sum += lookup(factor, choices);
+    return sum;
+  }
+
+  const FactorGraph& graph_;
+  const int64_t max_table_;
+  std::vector<Factor> factors_;
+  std::vector<std::set<int>> buckets_;
+  std::vector<std::set<int>> neighbours_;
+  double constant_ = 0;
+  bool exact_ = true;
+  int width_ = 0;
+};
+
+}  // namespace
+
+Assignment minimise(const FactorGraph& graph, int64_t max_table) {
+  return Elimination(graph, max_table).run();
+}
+
+}  // namespace smex

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/region.h"
+
+namespace smex {
+
+/// What one worker holds of a value. Tiles with different `partial` must be reduced with each other.
+struct Tile {
+  bool held = false;
+  Region region;
+  int partial = 0;
+};
+
+/// Who holds what of a value: one tile per worker, uneven, possibly overlapping (replicas, halos).
+struct Layout {
+  std::vector<Tile> tiles;
+  int num_partials = 1;  ///< more than one: a reduction is pending
+};
+
+/// A box that moves from one worker to another (or stays, when source == dest).
+struct Copy {
+  int source = 0;
+  int dest = 0;
+  Region region;
+};
+
+/// The copies that give every worker what it needs: its own tile first, then the peers' in cyclic
+/// order, so that replicas share the load. Of a pending layout each partial is copied once, in the
+/// order of partials; the receiver reduces them. Throws InternalError when `have` lacks an element.
+std::vector<Copy> relayout(const Layout& have, const std::vector<Tile>& need);
+
+/// Elements that relayout moves between workers, without listing the copies. O(workers · partials).
+int64_t relayout_numel(const Layout& have, const std::vector<Tile>& need);
+
+/// The tiles to reduce into before gathering, when `need` holds replicas of a pending value: each
+/// group of equal tiles is cut evenly among its holders (reduce-scatter, then all-gather).
+/// Equal to `need` when nothing is gained.
+std::vector<Tile> scatter_stage(const Layout& have, const std::vector<Tile>& need);
+
+/// `range` cut into `parts` along multiples of `granule`; piece number `index`.
+Interval cut(const Interval& range, int parts, int index, int64_t granule);
+
+}  // namespace smex

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "partition/layout.h"
+#include "tdl/spec.h"
+
+namespace smex {
+
+/// Worker counts of the recursive steps, k = k1·k2·…; worker numbers are mixed-radix, step 0 slowest.
+using Mesh = std::vector<int>;
+
+/// Number of workers of a mesh.
+int mesh_size(const Mesh& mesh);
+/// The coordinate of `worker` along step `step`.
+int mesh_coordinate(const Mesh& mesh, int worker, int step);
+
+inline constexpr int kReplicate = -1;
+
+/// Per step the dimension that is cut (values) or the index that is split (ops), or kReplicate.
+using Choices = std::vector<int>;
+
+/// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
+struct Plan {
+  Mesh mesh;
+  std::vector<Choices> values;  ///< by ValueId; Layout::tiles follow from shape and granules
+  std::vector<Choices> ops;     ///< by OpId
+  std::vector<int64_t> step_bytes;  ///< communication that each step adds
+  bool exact = true;            ///< the search proved this the cheapest plan of each step
+  double gap = 0;               ///< otherwise (cost - lower bound) / cost, of the worst step
+  double search_seconds = 0;
+  std::string planner;
+};
+
+/// Dimensions that are always cut alike: an index links every dimension where it stands alone.
+/// `granule(value, dim)` is the alignment that reshapes along the class ask for.
+class DimClasses {
+ public:
+  explicit DimClasses(const Graph& graph);
+  int64_t granule(ValueId value, size_t dim) const;
+  /// Granule of an op's index: that of the class its axes and reads belong to.
+  int64_t granule(const Op& op, int index) const;
+
+ private:
+  int find(int node) const;
+  std::vector<int> offset_;  ///< first node of a value
+  mutable std::vector<int> parent_;
+  std::vector<int64_t> granule_;
+  std::vector<std::vector<int>> op_nodes_;  ///< per op and index one node of its class, or -1
+};
+
+/// The tile of `worker` when a tensor is cut step by step.
+Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
+                const std::vector<int64_t>& granules);
+
+/// The home layout of a value under a plan.
+Layout home_layout(const Graph& graph, const DimClasses& classes, const Mesh& mesh, ValueId value,
+                   const Choices& choices);
+
+/// What each worker does of an op: index ranges, inputs needed, outputs made.
+struct OpTiles {
+  std::vector<bool> active;                   ///< false: the worker's share is empty
+  std::vector<tdl::IndexRanges> ranges;       ///< empty for ops without a spec
+  std::vector<std::vector<tdl::InputNeed>> needs;  ///< [worker][input]
+  std::vector<Layout> outputs;                ///< [output]; partial when a reduction is split
+  tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
+  bool whole = true;                          ///< every worker computes all of it
+};
+
+/// Tiles of an op under `choices`; `splits` is derive_splits of its spec.
+OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
+                 const std::vector<tdl::Split>& splits, const Choices& choices, const Mesh& mesh);
+
+/// The tiles that an op's workers need of input number `input`.
+std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input);
+
+/// Bytes moved to bring a value from its home to what an op needs.
+int64_t fetch_bytes(const Layout& home, const std::vector<Tile>& need, int itemsize);
+/// Bytes moved to bring an op's output to its home, the reduction included.
+int64_t store_bytes(const Layout& made, const Layout& home, int itemsize);
+
+/// Bytes that one op moves under a plan, inputs and outputs.
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, OpId op);
+/// Bytes that the whole plan moves in one iteration.
+int64_t plan_bytes(const Graph& graph, const Plan& plan);
+
+}  // namespace smex

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "tdl/spec.h"
+
+namespace smex {
+
+using Slot = int32_t;  ///< a worker's local tensor; numbered per worker
+inline constexpr Slot kNoSlot = -1;
+
+/// Runs `target` on local slots. ValueRef ids inside `args` are slots of this worker.
+struct ComputeInstr {
+  OpId op = -1;  ///< for messages and traces
+  std::string target;
+  std::vector<Attr> args;
+  std::vector<Slot> outputs;  ///< kNoSlot: dropped
+  /// Crops the single output to this box (coordinates of the computed tensor) when not empty-ranked.
+  std::vector<Interval> crop;
+  std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
+};
+
+/// One contribution to a fetched tensor: a box of a peer's slot into a box of the destination.
+struct CopyPart {
+  int worker = 0;
+  Slot slot = kNoSlot;
+  std::vector<Interval> source;  ///< box inside the peer's slot
+  std::vector<Interval> dest;    ///< box inside the destination slot
+};
+
+/// Assembles `dest` from parts held by this and other workers (Tofu's MultiFetch).
+/// Without `reduce` parts do not overlap; with it, overlapping parts are combined in list order.
+/// Elements that no part covers hold `fill`. A fetch of one part that is local and needs no padding is a view.
+struct FetchInstr {
+  ValueId value = kNoValue;
+  Slot dest = kNoSlot;
+  Shape shape;
+  std::string dtype;
+  std::vector<CopyPart> parts;
+  bool reducing = false;
+  tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
+  double fill = 0;
+  bool view = false;        ///< dest aliases the local part's slot
+  std::string kind;         ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
+};
+
+/// Drops this worker's reference; the memory is released once remote readers are done.
+struct FreeInstr {
+  Slot slot = kNoSlot;
+};
+
+enum class InstrKind { kCompute, kFetch, kFree };
+struct Instr {
+  InstrKind kind = InstrKind::kCompute;
+  ComputeInstr compute;
+  FetchInstr fetch;
+  FreeInstr free;
+};
+
+struct WorkerProgram {
+  int num_slots = 0;
+  std::vector<int> remote_reads;       ///< per slot: how many fetches of other workers read it
+  std::vector<std::string> slot_names; ///< per slot: the value's name
+  std::vector<Instr> forward;
+  std::vector<Instr> backward;
+};
+
+/// Where a graph input or output lives: per worker its slot (kNoSlot: holds none) and region.
+struct Binding {
+  ValueId value = kNoValue;
+  std::vector<Slot> slots;
+  std::vector<Region> regions;
+};
+
+/// What runs: one instruction list per worker, split where the tangents enter.
+struct Program {
+  int num_workers = 1;
+  std::vector<WorkerProgram> workers;
+  std::vector<Binding> inputs;   ///< parameters, buffers, inputs, constants, tangents, in graph order
+  std::vector<Binding> outputs;  ///< in the order of Graph::outputs()
+  std::string str() const;
+};
+
+/// Bytes that the program moves between workers, and into each; counted over the copy parts with worker != self.
+int64_t moved_bytes(const Program& program, bool forward, bool backward);
+
+}  // namespace smex

@@ -1,0 +1,549 @@
+"""`smex.partition`: a model that trains on several workers with one changed line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from smex import _C
+from smex.capture import CapturedGraph, ValueRef, capture
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.plan import Plan, search
+from smex.semantic import SemanticGraph
+
+Tiles = list[torch.Tensor | None]
+
+
+def capture_graph(
+    model: Callable, args: tuple | torch.Tensor = (), loss_fn: Callable | None = None, **options: Any
+) -> SemanticGraph:
+    """Captures a model and attaches a Spec to every op; `options` are those of `smex.capture`."""
+    return SemanticGraph(capture(model, args, loss_fn=loss_fn, **options))
+
+
+def partition(
+    model: torch.nn.Module,
+    workers: int | None = None,
+    *,
+    loss_fn: Callable | None = None,
+    args: tuple | torch.Tensor | None = None,
+    devices: Sequence[str | torch.device] | None = None,
+    objective: str = "communication",
+    planner: str = "tofu",
+    plan: str | pathlib.Path | None = None,
+) -> PartitionedModule:
+    """Splits a model over workers from what its operators mean.
+
+    Args:
+        model: any module; its tensors are copied into shards and the module is not used to compute.
+        workers: number of workers, threads of this process on the CPU. By default that of the plan,
+            of the devices, or 1.
+        loss_fn: with it the result is called as `net(*inputs, target)` and returns the loss, so
+            that the model's outputs are never gathered.
+        args: example inputs; with them the plan is there at once instead of at the first call.
+        devices: one device per worker; by default the CPU.
+        objective: what the search minimises, "communication".
+        planner: "tofu", "data_parallel" or "all_row".
+        plan: a file that `Plan.save` wrote; no search of the named tensors happens then.
+
+    Returns:
+        A module that takes and returns whole tensors like `model`. `parameters()` are shards.
+
+    Raises:
+        CaptureError: the model cannot be captured.
+        PlanError: the plan does not fit the model.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise SmexTypeError(
+            f"partition: model must be a torch.nn.Module, got {type(model).__name__}"
+        )
+    if plan is not None and workers is None:
+        workers = json.loads(pathlib.Path(plan).read_text()).get("workers")
+    if workers is None:
+        workers = len(devices) if devices else 1
+    if not isinstance(workers, int) or workers < 1:
+        raise SmexValueError(f"partition: workers must be an int of at least 1, got {workers!r}")
+    if devices is not None and len(devices) != workers:
+        raise SmexValueError(
+            f"partition: {workers} workers need as many devices, got {len(devices)}"
+        )
+    places = [torch.device(device) for device in devices or ["cpu"] * workers]
+    net = PartitionedModule(model, workers, loss_fn, places, objective, planner, plan)
+    if args is not None:
+        net.prepare(args if isinstance(args, tuple) else (args,))
+    return net
+
+
+@dataclasses.dataclass
+class _Compiled:
+    """One captured call signature: its plan, program and what binds tensors to them."""
+
+    captured: CapturedGraph
+    graph: SemanticGraph
+    plan: Plan
+    program: Any
+    executor: Any
+    binding_of: dict[int, int]  # value id -> position among the program's inputs
+    regions: list[list[list[tuple[int, int]]]]  # [binding][worker]
+
+
+class PartitionedModule(torch.nn.Module):
+    """A model split over workers; see `smex.partition`."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        workers: int,
+        loss_fn: Callable | None,
+        devices: list[torch.device],
+        objective: str,
+        planner: str,
+        plan_path: str | pathlib.Path | None,
+    ):
+        super().__init__()
+        self.workers = workers
+        self.devices = devices
+        self.training = model.training
+        self._loss_fn = loss_fn
+        self._objective = objective
+        self._planner = planner
+        self._plan_path = plan_path
+        self._model = [model]  # in a list: its parameters are not this module's
+        self._compiled: dict[Any, _Compiled] = {}
+        self._first: _Compiled | None = None
+        self._last_session: Any = None
+        self._tiles: dict[str, Tiles] = {}  # parameters and buffers: per worker its tile
+        self._boxes: dict[str, list[tuple[bool, list[tuple[int, int]]]]] = {}
+        self._aliases: dict[str, str] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._grads: dict[str, Tiles] = {}
+
+    # ---- planning ----
+
+    def prepare(self, args: tuple, kwargs: dict[str, Any] | None = None) -> PartitionedModule:
+        """Captures, plans and lowers for these inputs; nothing is computed."""
+        self._get_compiled(args, kwargs or {})
+        return self
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the first captured call."""
+        if self._first is None:
+            raise SmexRuntimeError(
+                "plan: the model has not been captured yet; call the net once or pass args= to "
+                "smex.partition"
+            )
+        return self._first.plan
+
+    def _get_compiled(self, args: tuple, kwargs: dict[str, Any]) -> _Compiled:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        wants_grad = torch.is_grad_enabled()
+        signature = tuple(
+            (tuple(leaf.shape), leaf.dtype, leaf.requires_grad)
+            if isinstance(leaf, torch.Tensor)
+            else leaf
+            for leaf in leaves
+        )
+        key = (signature, spec, self.training, wants_grad)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            compiled = self._compile(args, kwargs, wants_grad)
+            self._compiled[key] = compiled
+        return compiled
+
+    def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> _Compiled:
+        model = self._model[0]
+        before = [(module, module.training) for module in model.modules()]
+        if model.training != self.training:
+            model.train(self.training)
+        try:
+            graph = capture_graph(
+                model, args, self._loss_fn, kwargs=kwargs, training=wants_grad
+            )
+        finally:
+            for module, mode in before:
+                module.training = mode
+        plan = self._find_plan(graph)
+        program = _C.lower(graph.native, plan.native)
+        bindings = list(program.inputs)
+        compiled = _Compiled(
+            captured=graph.captured,
+            graph=graph,
+            plan=plan,
+            program=program,
+            executor=_C.Executor(program, devices=[str(device) for device in self.devices]),
+            binding_of={binding.value: i for i, binding in enumerate(bindings)},
+            regions=[list(binding.regions) for binding in bindings],
+        )
+        if self._first is None:
+            self._first = compiled
+        self._adopt_state(compiled)
+        return compiled
+
+    def _find_plan(self, graph: SemanticGraph) -> Plan:
+        if self._first is not None:
+            known = graph.value_by_name
+            state = {
+                value.name
+                for value in self._first.captured.values
+                if value.role in ("parameter", "buffer")
+            }
+            pins = {
+                name: self._first.plan.placement(name) for name in sorted(state) if name in known
+            }
+            return search(
+                graph, self.workers, planner=self._planner, objective=self._objective, pinned=pins
+            )
+        if self._plan_path is not None:
+            plan = Plan.load(self._plan_path, graph)
+            if plan.workers != self.workers:
+                raise SmexValueError(
+                    f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"
+                )
+            return plan
+        return search(graph, self.workers, planner=self._planner, objective=self._objective)
+
+    # ---- state ----
+
+    def _adopt_state(self, compiled: _Compiled) -> None:
+        """Cuts the model's tensors that have no shards yet as the plan says."""
+        tensors = dict(self._model[0].named_parameters(remove_duplicate=False))
+        buffers = dict(self._model[0].named_buffers(remove_duplicate=False))
+        for value in compiled.captured.values:
+            if value.role not in ("parameter", "buffer") or value.name in self._tiles:
+                continue
+            boxes = _C.home_tiles(compiled.graph.native, compiled.plan.native, [value.id])[0]
+            source = tensors.get(value.name, buffers.get(value.name))
+            if source is None:
+                raise SmexRuntimeError(f'partition: the model lost its tensor "{value.name}"')
+            if source.is_meta:
+                raise SmexValueError(
+                    f'partition: "{value.name}" is on the meta device; give it values '
+                    "(model.to_empty(device='cpu') and initialise) before it is trained"
+                )
+            self._cut(value.name, source.detach(), boxes, value.role == "parameter", source)
+            for alias in value.aliases:
+                self._aliases[alias] = value.name
+
+    def _cut(
+        self,
+        name: str,
+        whole: torch.Tensor,
+        boxes: list[tuple[bool, list[tuple[int, int]]]],
+        is_parameter: bool,
+        source: torch.Tensor,
+    ) -> None:
+        """Registers one tensor per distinct tile and device; replicas on a device share it."""
+        tiles: Tiles = []
+        keys: list[str] = []
+        made: dict[Any, torch.Tensor] = {}
+        for worker, (held, box) in enumerate(boxes):
+            if not held:
+                tiles.append(None)
+                continue
+            identity = (tuple(box), self.devices[worker])
+            if identity not in made:
+                # A copy: the model's own tensor must not change with the shard.
+                piece = _slice(whole, box).to(self.devices[worker], copy=True).contiguous()
+                key = f"{name.replace('.', '__')}__shard{len(keys)}"
+                if is_parameter:
+                    made[identity] = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
+                    self.register_parameter(key, made[identity])
+                else:
+                    made[identity] = piece
+                    self.register_buffer(key, piece)
+                keys.append(key)
+            tiles.append(made[identity])
+        self._tiles[name] = tiles
+        self._boxes[name] = boxes
+        self._keys[name] = keys
+
+    def _whole(self, name: str, tiles: Tiles) -> torch.Tensor:
+        """Puts tiles together."""
+        boxes = self._boxes[name]
+        shape = [0] * len(boxes[0][1])
+        for held, box in boxes:
+            if held:
+                shape = [max(size, hi) for size, (_, hi) in zip(shape, box, strict=True)]
+        return _assemble(shape, boxes, tiles)
+
+    def _unique_tiles(self, name: str) -> list[tuple[torch.Tensor, int]]:
+        """The distinct tiles of a tensor, each with the first worker that holds it."""
+        found: dict[int, tuple[torch.Tensor, int]] = {}
+        for worker, tile in enumerate(self._tiles[name]):
+            if tile is not None:
+                found.setdefault(id(tile), (tile, worker))
+        return list(found.values())
+
+    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, torch.Tensor]:
+        """Whole tensors under the model's own names, in its order."""
+        original = self._model[0].state_dict()
+        state = {}
+        for name, value in original.items():
+            known = self._aliases.get(name, name)
+            if known in self._tiles:
+                state[prefix + name] = self._whole(known, [_detached(t) for t in self._tiles[known]])
+            else:
+                state[prefix + name] = value
+        return state
+
+    def load_state_dict(  # type: ignore[override]
+        self, state_dict: dict[str, torch.Tensor], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Loads whole tensors by the model's own names, whatever the number of workers was.
+
+        Shapes are checked by the model itself before anything changes.
+        """
+        if assign:
+            raise SmexValueError("load_state_dict: assign=True would drop the shards; use False")
+        result = self._model[0].load_state_dict(state_dict, strict=strict)
+        with torch.no_grad():
+            for name, value in state_dict.items():
+                known = self._aliases.get(name, name)
+                for tile, worker in self._unique_tiles(known) if known in self._tiles else []:
+                    tile.copy_(_slice(value, self._boxes[known][worker][1]))
+        return result
+
+    def full_grads(self) -> dict[str, torch.Tensor]:
+        """Every parameter's whole gradient by the model's own name; those without are left out."""
+        grads = {}
+        for name, tiles in self._tiles.items():
+            pieces = [None if tile is None else tile.grad for tile in tiles]
+            if any(piece is not None for piece in pieces):
+                grads[name] = self._whole(name, pieces)
+        for alias, name in self._aliases.items():
+            if name in grads:
+                grads[alias] = grads[name]
+        return grads
+
+    # ---- running ----
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        compiled = self._get_compiled(args, kwargs)
+        leaves, _ = pytree.tree_flatten((args, kwargs))
+        inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        parameters = [
+            (value.name, tile)
+            for value in compiled.captured.with_role("parameter")
+            for tile, _ in self._unique_tiles(value.name)
+        ]
+        flat = _Run.apply(self, compiled, len(inputs), *inputs, *[tile for _, tile in parameters])
+        flat = flat if isinstance(flat, tuple) else (flat,)
+        results = iter(flat)
+        outputs = [
+            next(results) if isinstance(leaf, ValueRef) else leaf
+            for leaf in compiled.captured.flat_outputs
+        ]
+        return pytree.tree_unflatten(outputs, compiled.captured.out_spec)
+
+    def _start(self, compiled: _Compiled, inputs: list[torch.Tensor]) -> Any:
+        """Binds shards and sliced inputs and runs the forward program."""
+        by_id = {
+            ref.id: tensor
+            for ref, tensor in zip(
+                [leaf for leaf in compiled.captured.flat_args if isinstance(leaf, ValueRef)],
+                inputs,
+                strict=True,
+            )
+        }
+        bound: list[Tiles] = []
+        for binding, position in compiled.binding_of.items():
+            value = compiled.captured.values[binding]
+            if value.role in ("parameter", "buffer"):
+                bound.append([_detached(tile) for tile in self._tiles[value.name]])
+            elif value.role == "tangent":
+                bound.append([None] * self.workers)
+            else:
+                whole = value.tensor if value.role == "constant" else by_id[value.id]
+                bound.append(self._scatter(compiled, position, whole))
+        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        session = compiled.executor.start(bound, seed=seed)
+        session.run_forward()
+        self._last_session = (session, compiled)
+        return session
+
+    def _scatter(
+        self, compiled: _Compiled, position: int, whole: torch.Tensor | None
+    ) -> Tiles:
+        assert whole is not None
+        binding = compiled.program.inputs[position]
+        tiles: Tiles = []
+        for worker, (slot, box) in enumerate(
+            zip(binding.slots, compiled.regions[position], strict=True)
+        ):
+            if slot < 0:
+                tiles.append(None)
+            else:
+                tiles.append(_slice(whole.detach(), box).to(self.devices[worker]).contiguous())
+        return tiles
+
+    def _gather(self, compiled: _Compiled, session: Any, position: int) -> torch.Tensor:
+        """The whole of a graph output."""
+        binding = compiled.program.outputs[position]
+        shape = list(compiled.captured.values[binding.value].shape)
+        boxes = [
+            (slot >= 0, list(box))
+            for slot, box in zip(binding.slots, binding.regions, strict=True)
+        ]
+        return _assemble(shape, boxes, session.outputs(position))
+
+    def _update_buffers(self, compiled: _Compiled, session: Any) -> None:
+        for position, output in enumerate(compiled.captured.outputs):
+            if output.kind != "buffer_update" or output.value is None:
+                continue
+            done = set()
+            for tile, new in zip(
+                self._tiles[output.name], session.outputs(position), strict=True
+            ):
+                if tile is not None and id(tile) not in done:
+                    done.add(id(tile))
+                    tile.copy_(new)
+
+    # ---- measurements ----
+
+    def stats(self) -> dict[str, Any]:
+        """What the last run measured, beside what the plan predicted."""
+        if self._last_session is None:
+            raise SmexRuntimeError("stats: nothing has run yet; call the net first")
+        session, compiled = self._last_session
+        measured = dict(session.stats())
+        measured["predicted_bytes_moved"] = _C.moved_bytes(compiled.program)
+        measured["plan_bytes"] = compiled.plan.total_bytes
+        return measured
+
+    def trace(self, path: str | pathlib.Path, *args: Any) -> Any:
+        """Runs the net once with timing on and writes a file for ui.perfetto.dev.
+
+        The file has a track per worker. Returns the net's result; no gradients are computed.
+        """
+        with torch.no_grad():
+            compiled = self._get_compiled(args, {})
+            compiled.executor.set_trace(True)
+            try:
+                result = self(*args)
+            finally:
+                compiled.executor.set_trace(False)
+            events = [
+                {
+                    "name": name,
+                    "cat": category,
+                    "ph": "X",
+                    "ts": start,
+                    "dur": duration,
+                    "pid": 0,
+                    "tid": worker,
+                    "args": {"bytes": nbytes},
+                }
+                for worker, name, category, start, duration, nbytes in self._last_session[
+                    0
+                ].trace_events()
+            ]
+        pathlib.Path(path).write_text(json.dumps({"traceEvents": events}))
+        return result
+
+    def extra_repr(self) -> str:
+        state = repr(self._first.plan) if self._first is not None else "not captured yet"
+        return f"{type(self._model[0]).__name__}, {state}"
+
+
+class _Run(torch.autograd.Function):
+    """One iteration: the forward program, and the backward program when it is asked for."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, net: PartitionedModule, compiled: _Compiled, num_inputs: int, *tensors: Any
+    ) -> Any:
+        session = net._start(compiled, list(tensors[:num_inputs]))
+        net._update_buffers(compiled, session)
+        ctx.net, ctx.compiled, ctx.session = net, compiled, session
+        ctx.num_inputs = num_inputs
+        ctx.device_of_inputs = [tensor.device for tensor in tensors[:num_inputs]]
+        ctx.set_materialize_grads(False)
+        outputs = []
+        for position, output in enumerate(compiled.captured.outputs):
+            if output.kind == "output":
+                outputs.append(net._gather(compiled, session, position))
+        differentiable = compiled.captured.differentiable
+        ctx.mark_non_differentiable(
+            *[out for out, has in zip(outputs, differentiable, strict=True) if not has]
+        )
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        net, compiled, session = ctx.net, ctx.compiled, ctx.session
+        captured = compiled.captured
+        if session is None:
+            raise SmexRuntimeError(
+                "backward: this graph was already used and its values are freed; run the net again"
+            )
+        ctx.session = None
+        for tangent, grad in zip(captured.tangents, grads, strict=True):
+            if tangent is None:
+                continue
+            value = captured.values[tangent]
+            whole = torch.zeros(value.shape, dtype=value.dtype) if grad is None else grad
+            position = compiled.binding_of[tangent]
+            session.set_input(position, net._scatter(compiled, position, whole))
+        session.run_backward()
+        return (None, None, None, *_collect_grads(ctx, net, compiled, session))
+
+
+def _collect_grads(
+    ctx: Any, net: PartitionedModule, compiled: _Compiled, session: Any
+) -> list[torch.Tensor | None]:
+    captured = compiled.captured
+    position_of = {
+        output.target: position
+        for position, output in enumerate(captured.outputs)
+        if output.kind == "gradient" and output.value is not None
+    }
+    result: list[torch.Tensor | None] = []
+    refs = [leaf for leaf in captured.flat_args if isinstance(leaf, ValueRef)]
+    for ref, device in zip(refs, ctx.device_of_inputs, strict=True):
+        found = position_of.get(ref.id)
+        result.append(
+            None if found is None else net._gather(compiled, session, found).to(device)
+        )
+    for value in captured.with_role("parameter"):
+        found = position_of.get(value.id)
+        tiles = None if found is None else session.outputs(found)
+        for _, worker in net._unique_tiles(value.name):
+            result.append(None if tiles is None else tiles[worker])
+    return result
+
+
+def _slice(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:
+    for dim, (lo, hi) in enumerate(box):
+        if lo != 0 or hi != whole.shape[dim]:
+            whole = whole.narrow(dim, lo, hi - lo)
+    return whole
+
+
+def _assemble(
+    shape: Sequence[int], boxes: Sequence[tuple[bool, list[tuple[int, int]]]], tiles: Tiles
+) -> torch.Tensor:
+    """The tensor that tiles make up; one that is whole is returned as it is."""
+    for (held, box), tile in zip(boxes, tiles, strict=True):
+        if held and tile is not None and all(
+            (lo, hi) == (0, size) for (lo, hi), size in zip(box, shape, strict=True)
+        ):
+            return tile
+    first = next(tile for tile in tiles if tile is not None)
+    whole = torch.zeros(list(shape), dtype=first.dtype, device=first.device)
+    done = set()
+    for (held, box), tile in zip(boxes, tiles, strict=True):
+        if held and tile is not None and tuple(box) not in done:
+            done.add(tuple(box))
+            _slice(whole, box).copy_(tile)
+    return whole
+
+
+def _detached(tile: torch.Tensor | None) -> torch.Tensor | None:
+    return None if tile is None else tile.detach()

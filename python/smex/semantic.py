@@ -1,0 +1,140 @@
+"""The semantic graph: a captured model whose operators carry their specifications."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+import torch
+
+from smex import _C, specs
+from smex.capture import CapturedGraph, OpRecord, ValueRef
+from smex.errors import MissingSpecWarning
+
+# c10::ScalarType's numbers, which the dispatcher takes for dtypes.
+_SCALAR_TYPES = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.complex64: 9,
+    torch.complex128: 10,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+}
+_MEMORY_FORMATS = {
+    torch.contiguous_format: 0,
+    torch.preserve_format: 1,
+    torch.channels_last: 2,
+    torch.channels_last_3d: 3,
+}
+
+
+def _native_arg(arg: Any) -> Any:
+    """An argument record as the native graph takes it."""
+    if isinstance(arg, ValueRef):
+        return _C.ValueRef(arg.id)
+    if isinstance(arg, (list, tuple)):
+        return [_native_arg(item) for item in arg]
+    if isinstance(arg, torch.dtype):
+        return _SCALAR_TYPES[arg]
+    if isinstance(arg, torch.memory_format):
+        return _MEMORY_FORMATS[arg]
+    if isinstance(arg, torch.layout):
+        return 0  # strided, the only layout that capture lets through
+    if isinstance(arg, torch.device):
+        return None
+    return arg
+
+
+class SemanticGraph:
+    """A captured model in the native graph, every op with its Spec where one is known.
+
+    Attributes:
+        captured: the records it was made from.
+        native: the C++ graph that search and lowering read.
+        missing: targets without a Spec, which run unsplit.
+    """
+
+    def __init__(self, captured: CapturedGraph):
+        self.captured = captured
+        self.native = _C.Graph()
+        self.missing: dict[str, str] = {}
+        for value in captured.values:
+            self.native.add_value(
+                value.name,
+                list(value.shape),
+                str(value.dtype).removeprefix("torch."),
+                value.dtype.itemsize,
+                getattr(_C.Role, value.role),
+            )
+        for op in captured.ops:
+            self.native.add_op(**self._call(op))
+        for fusion in captured.fusions:
+            self.native.add_fusion(**self._call(fusion.fused), members=fusion.members)
+        for output in captured.outputs:
+            self.native.add_output(
+                -1 if output.value is None else output.value,
+                getattr(_C.OutputKind, output.kind),
+                output.name,
+                -1 if output.target is None else output.target,
+            )
+        self.native.verify()
+        self._warn_missing()
+
+    def _call(self, op: OpRecord) -> dict[str, Any]:
+        values = self.captured.values
+        outputs = [None if i is None else values[i].shape for i in op.outputs]
+        inputs = [values[i].shape for i in op.inputs()]
+        found = specs.instantiate(op.target, op.args, inputs, outputs)
+        if found is None:
+            self.missing.setdefault(op.target, op.source)
+        spec, local = found if found is not None else (None, [])
+        return {
+            "target": op.target,
+            "args": [_native_arg(arg) for arg in op.args],
+            "outputs": [-1 if i is None else i for i in op.outputs],
+            "spec": spec,
+            "local": local,
+            "module_path": op.module_path,
+            "source": op.source,
+            "backward": op.backward,
+        }
+
+    def _warn_missing(self) -> None:
+        for target, source in self.missing.items():
+            where = f" (first used at {source})" if source else ""
+            warnings.warn(
+                f"{target} has no Spec and runs unsplit{where}. Describe it with\n"
+                f'    @smex.spec("{target}")\n'
+                "    def op(x):\n"
+                "        return lambda i: ...  # its output element",
+                MissingSpecWarning,
+                stacklevel=4,
+            )
+
+    @functools.cached_property
+    def value_by_name(self) -> dict[str, int]:
+        """Ids of parameters, buffers and inputs by their names; tied names share an id."""
+        ids = {}
+        for value in self.captured.values:
+            if value.role in ("parameter", "buffer", "input"):
+                for name in (value.name, *value.aliases):
+                    ids[name] = value.id
+        return ids
+
+    def __repr__(self) -> str:
+        groups, classes = _C.coarse_sizes(self.native)
+        return (
+            f"SemanticGraph({self.captured.name}, {len(self.captured.ops)} ops, "
+            f"{len(self.captured.values)} values; coarsened to {groups} tensor groups and "
+            f"{classes} op classes)"
+        )
+
+    def __str__(self) -> str:
+        return str(self.native)
