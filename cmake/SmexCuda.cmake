@@ -1,0 +1,103 @@
+# Decides whether the CUDA sources are built.
+#
+# Output  SMEX_WITH_CUDA (bool), SMEX_CUDA_REASON (why not), SMEX_CUDA_VERSION (the toolkit's),
+#         SMEX_CUDA_ARCHS (as TORCH_CUDA_ARCH_LIST), and with CUDA the target smex_cuda
+
+set(SMEX_WITH_CUDA OFF)
+set(SMEX_CUDA_REASON "")
+set(SMEX_CUDA_VERSION "")
+set(SMEX_CUDA_ARCHS "")
+
+# "8.0;9.0+PTX" -> 80-real;90-real;90-virtual. A name such as 9.0a keeps its letter.
+function(smex_cmake_architectures torch_list out)
+  string(REGEX REPLACE "[ ,]+" ";" torch_list "${torch_list}")
+  set(result)
+  foreach(arch IN LISTS torch_list)
+    string(REGEX MATCH "^([0-9]+)\\.([0-9]+[a-z]?)(\\+PTX)?$" _ "${arch}")
+    if(NOT CMAKE_MATCH_1)
+      message(FATAL_ERROR "TORCH_CUDA_ARCH_LIST: '${arch}' is not of the form 9.0 or 9.0+PTX")
+    endif()
+    list(APPEND result "${CMAKE_MATCH_1}${CMAKE_MATCH_2}-real")
+    if(CMAKE_MATCH_3)
+      list(APPEND result "${CMAKE_MATCH_1}${CMAKE_MATCH_2}-virtual")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES result)
+  set(${out} "${result}" PARENT_SCOPE)
+endfunction()
+
+# The compute capabilities of this machine's GPUs; without one, Ampere and Hopper, and the latter's
+# PTX for what came since.
+function(smex_default_archs out)
+  set(archs)
+  find_program(SMEX_NVIDIA_SMI nvidia-smi)
+  mark_as_advanced(SMEX_NVIDIA_SMI)
+  if(SMEX_NVIDIA_SMI)
+    execute_process(COMMAND "${SMEX_NVIDIA_SMI}" --query-gpu=compute_cap --format=csv,noheader
+                    OUTPUT_VARIABLE found ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" archs "${found}")
+    list(REMOVE_DUPLICATES archs)
+  endif()
+  if(NOT archs)
+    set(archs "8.0;9.0+PTX")
+  endif()
+  set(${out} "${archs}" PARENT_SCOPE)
+endfunction()
+
+# Sets SMEX_CUDA_REASON, or leaves it empty with the CUDA language enabled.
+macro(smex_check_cuda)
+  if(SMEX_CUDA STREQUAL "OFF")
+    set(SMEX_CUDA_REASON "switched off (USE_CUDA=0 or SMEX_CUDA=OFF)")
+  elseif(NOT TARGET TorchLibs::cuda)
+    set(SMEX_CUDA_REASON "torch ${TorchLibs_FULL_VERSION} is a CPU build")
+  else()
+    if(SMEX_CUDA_ARCH_LIST)
+      set(SMEX_CUDA_ARCHS "${SMEX_CUDA_ARCH_LIST}")
+    else()
+      smex_default_archs(SMEX_CUDA_ARCHS)
+    endif()
+    smex_cmake_architectures("${SMEX_CUDA_ARCHS}" CMAKE_CUDA_ARCHITECTURES)
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(NOT CMAKE_CUDA_COMPILER)
+      set(SMEX_CUDA_REASON "no working nvcc on PATH, in CUDACXX or in CUDA_HOME")
+    endif()
+  endif()
+
+  if(NOT SMEX_CUDA_REASON)
+    enable_language(CUDA)
+    find_package(CUDAToolkit QUIET)
+    set(SMEX_CUDA_VERSION "${CMAKE_CUDA_COMPILER_VERSION}")
+    string(REGEX MATCH "^[0-9]+" _toolkit_major "${SMEX_CUDA_VERSION}")
+    string(REGEX MATCH "^[0-9]+" _torch_major "${TorchLibs_CUDA_VERSION}")
+    if(NOT CUDAToolkit_FOUND)
+      set(SMEX_CUDA_REASON "nvcc ${SMEX_CUDA_VERSION} has no CUDA headers and runtime beside it")
+    elseif(NOT _toolkit_major EQUAL _torch_major)
+      string(CONCAT SMEX_CUDA_REASON
+        "CUDA toolkit ${SMEX_CUDA_VERSION} does not fit torch ${TorchLibs_FULL_VERSION}, "
+        "which was built with CUDA ${TorchLibs_CUDA_VERSION}")
+    endif()
+  endif()
+endmacro()
+
+if(NOT DEFINED ENV{CUDACXX} AND DEFINED ENV{CUDA_HOME} AND EXISTS "$ENV{CUDA_HOME}/bin/nvcc")
+  set(ENV{CUDACXX} "$ENV{CUDA_HOME}/bin/nvcc")
+endif()
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+smex_check_cuda()
+
+if(SMEX_CUDA_REASON)
+  if(SMEX_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "CUDA was asked for (FORCE_CUDA=1 or SMEX_CUDA=ON): ${SMEX_CUDA_REASON}")
+  endif()
+  message(STATUS "SMEX without CUDA kernels: ${SMEX_CUDA_REASON}")
+else()
+  set(SMEX_WITH_CUDA ON)
+  add_library(smex_cuda INTERFACE)
+  target_link_libraries(smex_cuda INTERFACE TorchLibs::cuda CUDA::cudart)
+  target_compile_definitions(smex_cuda INTERFACE SMEX_WITH_CUDA)
+  target_compile_options(smex_cuda INTERFACE
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --expt-extended-lambda>)
+  message(STATUS "SMEX with CUDA kernels: toolkit ${SMEX_CUDA_VERSION}, ${SMEX_CUDA_ARCHS}")
+endif()

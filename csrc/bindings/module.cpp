@@ -1,0 +1,45 @@
+#include <exception>
+
+#include "bindings/bindings.h"
+#include "ir/error.h"
+
+namespace py = pybind11;
+
+namespace smex::bindings {
+namespace {
+
+void raise_as(const char* python_class, const std::exception& error) {
+  py::set_error(py::module_::import("smex.errors").attr(python_class), error.what());
+}
+
+// C++ throws, Python catches: smex::UserError becomes smex.SmexValueError, and so on.
+void translate_exception(std::exception_ptr thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const UserError& error) {
+    raise_as("SmexValueError", error);
+  } catch (const InternalError& error) {
+    raise_as("SmexRuntimeError", error);
+  }
+}
+
+}  // namespace
+}  // namespace smex::bindings
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "The native library of SMEX; use it through the Python modules of smex.";
+  py::register_local_exception_translator(smex::bindings::translate_exception);
+  namespace bindings = smex::bindings;
+#ifdef SMEX_BIND_IR
+  bindings::bind_ir(m);
+#endif
+#ifdef SMEX_BIND_TDL
+  bindings::bind_tdl(m);
+#endif
+#ifdef SMEX_BIND_PARTITION
+  bindings::bind_partition(m);
+#endif
+#ifdef SMEX_BIND_RUNTIME
+  bindings::bind_runtime(m);
+#endif
+}

@@ -1,0 +1,68 @@
+#include "kernels/random/dropout_mask.h"
+
+#include <algorithm>
+
+namespace smex::kernels {
+
+GlobalBox GlobalBox::make(int rank, const int64_t* sizes, const int64_t* offset,
+                          const int64_t* global_shape) {
+  GlobalBox box;
+  // Filled from the innermost dimension outwards, then reversed.
+  int filled = 0;
+  int64_t stride = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    box.origin += offset[d] * stride;
+    box.numel *= sizes[d];
+    const bool adjacent = filled > 0 && box.strides[filled - 1] * box.sizes[filled - 1] == stride;
+    if (adjacent) {
+      box.sizes[filled - 1] *= sizes[d];
+    } else {
+      box.sizes[filled] = sizes[d];
+      box.strides[filled] = stride;
+      ++filled;
+    }
+    stride *= global_shape[d];
+  }
+  box.rank = std::max(filled, 1);
+  std::reverse(box.sizes, box.sizes + box.rank);
+  std::reverse(box.strides, box.strides + box.rank);
+  return box;
+}
+
+namespace {
+
+// The mask of `count` elements that are consecutive in the global tensor too.
+template <typename Bits>
+void fill_run(const DropoutDraw<Bits>& draw, uint64_t global, int64_t count, Bits* out) {
+  int64_t done = 0;
+  while (done < count) {
+    const PhiloxBlock block = draw.random.block(global / 4);
+    const int lane = static_cast<int>(global % 4);
+    const int taken = static_cast<int>(std::min<int64_t>(4 - lane, count - done));
+    for (int i = 0; i < taken; ++i) out[done + i] = draw.value(block.words[lane + i]);
+    done += taken;
+    global += taken;
+  }
+}
+
+}  // namespace
+
+template <typename Bits>
+void dropout_mask_cpu(const GlobalBox& box, const DropoutDraw<Bits>& draw, int64_t begin,
+                      int64_t end, Bits* out) {
+  const int64_t row = box.sizes[box.rank - 1];
+  for (int64_t i = begin; i < end;) {
+    const int64_t count = std::min(row - i % row, end - i);
+    fill_run(draw, static_cast<uint64_t>(box.global_index(i)), count, out + i);
+    i += count;
+  }
+}
+
+template void dropout_mask_cpu(const GlobalBox&, const DropoutDraw<uint16_t>&, int64_t, int64_t,
+                               uint16_t*);
+template void dropout_mask_cpu(const GlobalBox&, const DropoutDraw<uint32_t>&, int64_t, int64_t,
+                               uint32_t*);
+template void dropout_mask_cpu(const GlobalBox&, const DropoutDraw<uint64_t>&, int64_t, int64_t,
+                               uint64_t*);
+
+}  // namespace smex::kernels

@@ -1,0 +1,53 @@
+"""The exceptions and warnings of SMEX.
+
+Every error is a :class:`SmexError` and also the built-in kind that a caller would catch, so both
+``except smex.SmexError`` and ``except ValueError`` work. C++ errors arrive as these classes.
+"""
+
+__all__ = [
+    "CaptureError",
+    "MissingSpecWarning",
+    "PlanError",
+    "SmexError",
+    "SmexImportError",
+    "SmexRuntimeError",
+    "SmexTypeError",
+    "SmexValueError",
+    "SpecError",
+]
+
+
+class SmexError(Exception):
+    """The base of all errors that SMEX raises on purpose."""
+
+
+class SmexValueError(SmexError, ValueError):
+    """An argument has the right type and an impossible value."""
+
+
+class SmexTypeError(SmexError, TypeError):
+    """An argument has the wrong type or dtype."""
+
+
+class SmexRuntimeError(SmexError, RuntimeError):
+    """A program could not run, or SMEX broke one of its own invariants."""
+
+
+class SmexImportError(SmexError, ImportError):
+    """The native library is missing or does not fit this Python and torch."""
+
+
+class CaptureError(SmexError, RuntimeError):
+    """A model could not be turned into a semantic graph."""
+
+
+class PlanError(SmexError, ValueError):
+    """A plan is malformed, or does not fit the model or the number of workers."""
+
+
+class SpecError(SmexError, ValueError):
+    """A specification is malformed or contradicts its operator."""
+
+
+class MissingSpecWarning(UserWarning):
+    """An operator has no specification and therefore runs unsplit."""
