@@ -1,0 +1,144 @@
+// Python's view of csrc/tdl. Regions cross as lists of (lo, hi).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <utility>
+
+#include "bindings/bindings.h"
+#include "tdl/expr.h"
+#include "tdl/interpreter.h"
+#include "tdl/spec.h"
+#include "tdl/text.h"
+
+namespace py = pybind11;
+
+namespace smex::bindings {
+namespace {
+
+using namespace smex::tdl;
+
+using Bounds = std::pair<int64_t, int64_t>;
+using Node = std::shared_ptr<Expr>;  // pybind11 has no holder of const objects
+
+Node mutable_node(const ExprPtr& expr) { return std::const_pointer_cast<Expr>(expr); }
+std::vector<ExprPtr> nodes(const std::vector<Node>& args) { return {args.begin(), args.end()}; }
+
+std::vector<Bounds> bounds_of(const std::vector<Interval>& intervals) {
+  std::vector<Bounds> bounds;
+  for (const Interval& interval : intervals) bounds.emplace_back(interval.lo, interval.hi);
+  return bounds;
+}
+
+IndexRanges ranges_of(const std::vector<Bounds>& bounds) {
+  IndexRanges ranges;
+  for (const auto& [lo, hi] : bounds) ranges.push_back({lo, hi});
+  return ranges;
+}
+
+std::shared_ptr<Spec> make_spec(const std::vector<std::tuple<std::string, int64_t, bool>>& indices,
+                                std::vector<Shape> input_shapes,
+                                const std::vector<std::pair<std::vector<int>, Node>>& outputs) {
+  auto spec = std::make_shared<Spec>();
+  for (const auto& [name, extent, whole] : indices) spec->indices.push_back({name, extent, whole});
+  spec->input_shapes = std::move(input_shapes);
+  for (const auto& [axes, body] : outputs) spec->outputs.push_back({axes, body});
+  check_spec(*spec);
+  return spec;
+}
+
+std::vector<std::pair<std::vector<double>, Shape>> evaluate_lists(
+    const Spec& spec, const std::vector<std::pair<std::vector<double>, Shape>>& inputs) {
+  std::vector<Tensor> tensors;
+  for (const auto& [data, shape] : inputs) tensors.push_back({data, shape});
+  std::vector<std::pair<std::vector<double>, Shape>> results;
+  for (Tensor& tensor : evaluate(spec, tensors)) {
+    results.emplace_back(std::move(tensor.data), std::move(tensor.shape));
+  }
+  return results;
+}
+
+void bind_expr(py::module_& m) {
+  py::class_<Expr, Node>(m, "Expr");
+  m.def("const", [](double value) { return mutable_node(make_const(value)); }, py::arg("value"));
+  m.def("index", [](int index) { return mutable_node(make_index(index)); }, py::arg("index"));
+  m.def("read", [](int input, const std::vector<Node>& args, std::optional<double> pad) {
+    return mutable_node(make_read(input, nodes(args), pad));
+  }, py::arg("input"), py::arg("args"), py::arg("pad") = std::nullopt);
+  m.def("call", [](std::string name, const std::vector<Node>& args) {
+    return mutable_node(make_call(std::move(name), nodes(args)));
+  }, py::arg("name"), py::arg("args"));
+  m.def("reduce", [](ReduceKind kind, std::vector<int> bound, const Node& body) {
+    return mutable_node(make_reduce(kind, std::move(bound), body));
+  }, py::arg("kind"), py::arg("bound"), py::arg("body"));
+  m.def("opaque", [](std::string name, const std::vector<Node>& args) {
+    return mutable_node(make_opaque(std::move(name), nodes(args)));
+  }, py::arg("name"), py::arg("args"));
+  m.def("whole", [] { return mutable_node(make_whole()); });
+  m.def("known_function", &known_function, py::arg("name"), py::arg("arity"));
+}
+
+void bind_spec(py::module_& m) {
+  py::class_<Index>(m, "Index")
+      .def_readonly("name", &Index::name)
+      .def_readonly("extent", &Index::extent)
+      .def_readonly("whole", &Index::whole);
+  py::class_<InputNeed>(m, "InputNeed")
+      .def_readonly("used", &InputNeed::used)
+      .def_property_readonly("region", [](const InputNeed& n) { return bounds_of(n.region.dims); })
+      .def_property_readonly("unclamped",
+                             [](const InputNeed& n) { return bounds_of(n.unclamped.dims); });
+  py::class_<Split>(m, "Split")
+      .def_readonly("index", &Split::index)
+      .def_readonly("reduction", &Split::reduction)
+      .def_readonly("reduce", &Split::reduce)
+      .def_readonly("granule", &Split::granule);
+  py::class_<Spec, std::shared_ptr<Spec>>(m, "Spec")
+      .def(py::init(&make_spec), py::arg("indices"), py::arg("input_shapes"), py::arg("outputs"))
+      .def_static("parse", [](const std::string& text) {
+        return std::make_shared<Spec>(parse_spec(text));
+      }, py::arg("text"))
+      .def_readonly("indices", &Spec::indices)
+      .def_readonly("input_shapes", &Spec::input_shapes)
+      .def_property_readonly("output_axes", [](const Spec& spec) {
+        std::vector<std::vector<int>> axes;
+        for (const Statement& statement : spec.outputs) axes.push_back(statement.axes);
+        return axes;
+      })
+      .def("describes", [](const Spec& spec, int output) {
+        return spec.outputs.at(output).body != nullptr;
+      }, py::arg("output"))
+      .def("is_opaque", [](const Spec& spec) {
+        for (const Statement& statement : spec.outputs) {
+          if (contains_kind(statement.body, ExprKind::kOpaque)) return true;
+        }
+        return false;
+      })
+      .def("text", &print_spec)
+      .def("input_needs", [](const Spec& spec, const std::vector<Bounds>& ranges) {
+        return input_needs(spec, ranges_of(ranges));
+      }, py::arg("ranges"))
+      .def("output_region", [](const Spec& spec, int output, const std::vector<Bounds>& ranges) {
+        return bounds_of(output_region(spec, output, ranges_of(ranges)).dims);
+      }, py::arg("output"), py::arg("ranges"))
+      .def("full_ranges", [](const Spec& spec) { return bounds_of(full_ranges(spec)); })
+      .def("splits", &derive_splits)
+      .def("evaluate", &evaluate_lists, py::arg("inputs"))
+      .def("__str__", &Spec::str)
+      .def("__repr__", &Spec::str);
+}
+
+}  // namespace
+
+// Adds the submodule `tdl`.
+void bind_tdl(py::module_& m) {
+  py::module_ tdl = m.def_submodule("tdl", "Tensor-as-lambda specifications.");
+  py::enum_<ReduceKind>(tdl, "ReduceKind")
+      .value("sum", ReduceKind::kSum)
+      .value("max", ReduceKind::kMax)
+      .value("min", ReduceKind::kMin)
+      .value("prod", ReduceKind::kProd);
+  bind_expr(tdl);
+  bind_spec(tdl);
+}
+
+}  // namespace smex::bindings

@@ -1,0 +1,181 @@
+// Which indices of a spec divide its op into tiles that the same kernel computes (Tofu §4.2).
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+
+#include "tdl/expr.h"
+#include "tdl/linear.h"
+#include "tdl/spec.h"
+
+namespace smex::tdl {
+namespace {
+
+/// How one dimension of an input follows one index: not at all, or in a way that all reads must share.
+struct Dependence {
+  bool depends = false;
+  int64_t coefficient = 0;  ///< affine; 0 when the index is inside a quotient or remainder
+  Linear form;              ///< compared when it is not affine
+  bool operator==(const Dependence& other) const {
+    if (depends != other.depends || coefficient != other.coefficient) return false;
+    return !depends || coefficient != 0 || form == other.form;
+  }
+};
+
+class SplitOf {
+ public:
+  SplitOf(const Spec& spec, int index) : spec_(spec), index_(index) {
+    for (const Shape& shape : spec.input_shapes) seen_.emplace_back(shape.size());
+  }
+
+  std::optional<Split> derive() {
+    const Index& index = spec_.indices[index_];
+    if (index.whole || index.extent <= 1) return std::nullopt;
+    Split split;
+    split.index = index_;
+    if (!place(split)) return std::nullopt;
+    for (const Statement& statement : spec_.outputs) {
+      if (!statement.body) continue;
+      mentioned_ = false;
+      if (!values(*statement.body)) return std::nullopt;
+      if (!mentioned_ && contains_kind(statement.body, ExprKind::kOpaque)) return std::nullopt;
+    }
+    split.granule = granule_;
+    if (granule_ >= index.extent) return std::nullopt;
+    return split;
+  }
+
+ private:
+  /// Sets `reduction` and `reduce`: an axis of every output, or bound by every outermost reduction.
+  bool place(Split& split) const {
+    bool first = true;
+    for (const Statement& statement : spec_.outputs) {
+      if (!statement.body) continue;
+      const auto axes = std::count(statement.axes.begin(), statement.axes.end(), index_);
+      if (axes > 1) return false;
+      std::optional<ReduceKind> reduce;
+      if (!axes) reduce = outermost(*statement.body);
+      if (!axes && !reduce) return false;
+      if (!first && split.reduction != reduce.has_value()) return false;
+      if (!first && reduce && *reduce != split.reduce) return false;
+      split.reduction = reduce.has_value();
+      if (reduce) split.reduce = *reduce;
+      first = false;
+    }
+    return !first;
+  }
+
+  /// The kind of the outermost reductions when they bind the index: sum{a}(sum{b}(…)) binds a and b.
+  std::optional<ReduceKind> outermost(const Expr& body) const {
+    const Expr* expr = &body;
+    while (expr->kind == ExprKind::kReduce && expr->reduce == body.reduce) {
+      if (std::count(expr->bound.begin(), expr->bound.end(), index_)) return body.reduce;
+      expr = expr->args[0].get();
+    }
+    return std::nullopt;
+  }
+
+  /// Walks an expression in value position; false when the index is used in a way that forbids the split.
+  bool values(const Expr& expr) {
+    if (expr.kind == ExprKind::kIndex) return expr.index != index_;
+    if (expr.kind == ExprKind::kRead) return read(expr);
+    for (const ExprPtr& arg : expr.args) {
+      if (!values(*arg)) return false;
+    }
+    return true;
+  }
+
+  bool read(const Expr& expr) {
+    for (size_t dim = 0; dim < expr.args.size(); ++dim) {
+      const auto found = dependence(*expr.args[dim]);
+      if (!found) return false;
+      auto& seen = seen_[expr.input][dim];
+      if (seen && !(*seen == *found)) return false;
+      seen = *found;
+    }
+    return true;
+  }
+
+  std::optional<Dependence> dependence(const Expr& index_expr) {
+    Dependence result;
+    if (index_expr.kind == ExprKind::kWhole) return result;
+    const auto linear = linear_form(index_expr, spec_.indices);
+    if (!linear) {
+      // Data decides: the dimension is whole, and the index may only choose which data.
+      return values(index_expr) ? std::optional(result) : std::nullopt;
+    }
+    if (!linear->mentions(index_)) return result;
+    mentioned_ = true;
+    result.depends = true;
+    result.form = *linear;
+    const Term& term = term_of(*linear);
+    if (term.atom.kind == Atom::Kind::kIndex) result.coefficient = term.coefficient;
+    const auto granule = aligned(*linear, /*alignment=*/1);
+    if (!granule) return std::nullopt;
+    granule_ = std::lcm(granule_, *granule);
+    return result;
+  }
+
+  const Term& term_of(const Linear& linear) const {
+    return *std::find_if(linear.terms.begin(), linear.terms.end(),
+                         [this](const Term& term) { return term.atom.mentions(index_); });
+  }
+
+  bool moves(const Atom& atom) const {
+    if (atom.kind == Atom::Kind::kIndex) {
+      return !spec_.indices[atom.index].whole && spec_.indices[atom.index].extent > 1;
+    }
+    return std::any_of(atom.inner->terms.begin(), atom.inner->terms.end(),
+                       [this](const Term& term) { return moves(term.atom); });
+  }
+
+  /// The smallest step of the index at which the form is a multiple of `alignment`, when the index is the
+  /// slowest of the form, so that a tile of it reads one contiguous range.
+  std::optional<int64_t> aligned(const Linear& linear, int64_t alignment) const {
+    const Term& mine = term_of(linear);
+    for (const Term& other : linear.terms) {
+      if (&other == &mine) continue;
+      if (other.atom.mentions(index_)) return std::nullopt;
+      if (moves(other.atom) && std::abs(other.coefficient) >= std::abs(mine.coefficient)) {
+        return std::nullopt;
+      }
+    }
+    if (mine.atom.kind == Atom::Kind::kIndex) {
+      if (alignment == 1) return 1;
+      if (!digits_below(linear, mine) || linear.offset % alignment != 0) return std::nullopt;
+      return alignment / std::gcd(alignment, mine.coefficient);
+    }
+    if (linear.terms.size() > 1 && alignment > 1) return std::nullopt;
+    const int64_t inner = mine.atom.kind == Atom::Kind::kDiv ? alignment * mine.atom.divisor
+                                                             : std::lcm(alignment, mine.atom.divisor);
+    return aligned(*mine.atom.inner, inner);
+  }
+
+  /// Whether the other terms together stay within one step of the index's: lower digits of a number.
+  bool digits_below(const Linear& linear, const Term& mine) const {
+    Linear rest;
+    for (const Term& term : linear.terms) {
+      if (&term != &mine) rest.terms.push_back(term);
+    }
+    const Interval range = range_of(rest, full_ranges(spec_));
+    return range.lo >= 0 && range.hi <= std::abs(mine.coefficient);
+  }
+
+  const Spec& spec_;
+  const int index_;
+  int64_t granule_ = 1;
+  bool mentioned_ = false;
+  std::vector<std::vector<std::optional<Dependence>>> seen_;
+};
+
+}  // namespace
+
+std::vector<Split> derive_splits(const Spec& spec) {
+  std::vector<Split> splits;
+  for (size_t index = 0; index < spec.indices.size(); ++index) {
+    if (auto split = SplitOf(spec, static_cast<int>(index)).derive()) splits.push_back(*split);
+  }
+  return splits;
+}
+
+}  // namespace smex::tdl
