@@ -217,7 +217,8 @@ class Converter:
 
     def _convert(self, arg: Any, env: dict) -> Any:
         if isinstance(arg, torch.fx.Node):
-            return ValueRef(env[arg].id)
+            operand = env[arg]  # None where an expansion leaves an output out
+            return None if operand is None else ValueRef(operand.id)
         if isinstance(arg, (list, tuple)):
             return [self._convert(item, env) for item in arg]
         return arg
@@ -240,9 +241,9 @@ class Converter:
     def _expand(self, expansion, node: torch.fx.Node, name: str, args: list, env: dict) -> None:
         """Inlines the members of an expansion and keeps the call itself beside them."""
         first = len(self._ops)
-        template = self._template(expansion, node, name, args)
+        template = self._template(expansion, node, name, args, env)
         inner: dict[torch.fx.Node, Any] = {}
-        operands = iter(_tensor_nodes(node))
+        operands = iter(n for n in _tensor_nodes(node) if env[n] is not None)
         for member in template.graph.nodes:
             if member.op == "placeholder":
                 inner[member] = env[next(operands)]
@@ -258,9 +259,10 @@ class Converter:
         fused = self._op(name, node.target, args, outputs[:count])
         self._fused.append(_Fused(fused, first, len(self._ops)))
 
-    def _template(self, expansion, node, name, args) -> torch.fx.GraphModule:
+    def _template(self, expansion, node, name, args, env) -> torch.fx.GraphModule:
         """The expansion of a call of this kind, traced once for each signature."""
-        tensors = [n.meta["val"] for n in _tensor_nodes(node)]
+        nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
+        tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
         signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
         key = (name, signature, repr(_without_refs(args)))
         if key not in self._templates:
@@ -273,6 +275,14 @@ class Converter:
             with torch.no_grad(), self._trace.fake_mode:
                 self._templates[key] = make_fx(run)(*tensors)
         return self._templates[key]
+
+    def _as_recorded(self, fake: torch.Tensor, operand: _Operand) -> torch.Tensor:
+        """A node's fake tensor with the dtype that the record has: expansions may be wider."""
+        dtype = self._values[operand.id].dtype
+        if fake.dtype == dtype:
+            return fake
+        with torch.no_grad(), self._trace.fake_mode:
+            return fake.to(dtype)
 
     # The finished graph.
 
@@ -333,9 +343,7 @@ class Converter:
                 continue
             kind = "gradient" if kind == "gradient" else "buffer_update"
             outputs.append(OutputRecord(value, kind, values[position].name, position))
-        results = [
-            OutputRecord(by_position[k], "output", str(k)) for k in sorted(by_position)
-        ]
+        results = [OutputRecord(by_position[k], "output", str(k)) for k in sorted(by_position)]
         tensors = iter(range(len(results)))
         flat_outputs, tangents = [], []
         tangent_ids = {k: first_tangent + j for j, k in enumerate(traced.tangent_of)}

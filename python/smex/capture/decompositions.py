@@ -12,6 +12,8 @@ from smex.capture.random_ops import ensure_dropout_mask
 
 aten = torch.ops.aten
 
+_NONE, _MEAN = 0, 1  # at::Reduction
+
 
 def _mask(like: torch.Tensor, p: float) -> torch.Tensor:
     """A scaled keep mask; seed and stream are filled in once the graph is complete."""
@@ -33,8 +35,11 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
             ]
         )
     )
+    table.update(_creation_table())
     table.update(
         {
+            aten._convolution.default: _convolution,
+            aten._convolution.deprecated: _convolution,
             aten.bernoulli.p: _bernoulli_p,
             aten.mean.default: _mean,
             aten.mean.dim: _mean_dim,
@@ -52,6 +57,41 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
     return table
 
 
+def _creation_table() -> dict[torch._ops.OpOverload, Callable]:
+    """Every filled tensor as one `aten::full`, which depends on no other tensor."""
+
+    def full(shape, value, dtype):
+        return aten.full.default(shape, value, dtype=dtype or torch.get_default_dtype())
+
+    def fresh(value):
+        return lambda shape, dtype=None, **_: full(shape, value, dtype)
+
+    def like(value):
+        return lambda x, dtype=None, **_: full(list(x.shape), value, dtype or x.dtype)
+
+    def new(value):
+        return lambda x, shape, dtype=None, **_: full(shape, value, dtype or x.dtype)
+
+    return {
+        aten.empty.memory_format: fresh(0),
+        aten.empty_like.default: like(0),
+        aten.full_like.default: lambda x, value, dtype=None, **_: full(
+            list(x.shape), value, dtype or x.dtype
+        ),
+        aten.new_empty.default: new(0),
+        aten.new_full.default: lambda x, shape, value, dtype=None, **_: full(
+            shape, value, dtype or x.dtype
+        ),
+        aten.new_ones.default: new(1),
+        aten.new_zeros.default: new(0),
+        aten.ones.default: fresh(1),
+        aten.ones_like.default: like(1),
+        aten.scalar_tensor.default: lambda value, dtype=None, **_: full([], value, dtype),
+        aten.zeros.default: fresh(0),
+        aten.zeros_like.default: like(0),
+    }
+
+
 def _mean(x, dtype=None):
     return aten.sum.default(x, dtype=dtype) / x.numel()
 
@@ -67,6 +107,11 @@ def _native_dropout(x, p, train):
         return x.clone(), torch.ones_like(x)
     mask = _mask(x, p)
     return x * mask, mask
+
+
+def _convolution(x, weight, bias, *geometry, **_):
+    # Traced modules call this form, with flags about backends after the nine arguments.
+    return aten.convolution.default(x, weight, bias, *geometry[:6])
 
 
 def _bernoulli_p(x, p=0.5, generator=None):
@@ -106,17 +151,16 @@ def _nll_loss_forward(x, target, weight, reduction, ignore_index):
     picked = torch.where(hot, x, 0.0).sum(dim)
     target_weight = _class_weight(x, target, weight, ignore_index)
     loss = -picked if weight is None else -picked * target_weight
-    if reduction == 0 and x.dim() > 1:
+    if reduction == _NONE:
         return loss, x.new_zeros(())
     total_weight = target_weight.sum()
-    if reduction == 2 or x.dim() == 1:
-        return loss.sum(), total_weight
-    return loss.sum() / total_weight, total_weight
+    total = loss.sum()
+    return (total / total_weight if reduction == _MEAN else total), total_weight
 
 
 def _nll_loss_backward(grad, x, target, weight, reduction, ignore_index, total_weight):
     hot, dim = _one_hot(x, target, ignore_index)
-    scaled = -(grad / total_weight) if reduction == 1 else -grad
+    scaled = -(grad / total_weight) if reduction == _MEAN else -grad
     if weight is not None:
         scaled = scaled * _class_weight(x, target, weight, ignore_index)
     if scaled.dim() == target.dim() and target.dim() > 0:

@@ -59,6 +59,12 @@ def _compute_dtype(x):
     return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
+def _saved_dtype(x, weight, running_mean):
+    """The dtype in which ATen keeps the batch's statistics."""
+    affine = weight if weight is not None else running_mean
+    return x.dtype if affine is None else affine.dtype
+
+
 def _per_channel(vector, x):
     return vector.view([1, x.shape[1]] + [1] * (x.dim() - 2)) if x.dim() != 2 else vector
 
@@ -78,7 +84,8 @@ def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, e
             new_mean = running_mean * (1 - momentum) + mean.to(running_mean.dtype) * momentum
             unbiased = var * (count / max(count - 1, 1))
             new_var = running_var * (1 - momentum) + unbiased.to(running_var.dtype) * momentum
-        saved = (mean, rstd)
+        saved_dtype = _saved_dtype(x, weight, running_mean)
+        saved = (mean.to(saved_dtype), rstd.to(saved_dtype))
     else:
         centered = wide - _per_channel(running_mean.to(wide.dtype), x)
         rstd = torch.rsqrt(running_var.to(wide.dtype) + eps)
@@ -112,7 +119,7 @@ def native_batch_norm_backward(
     dims = [0, *range(2, x.dim())]
     count = math.prod(x.shape[d] for d in dims)
     if training:
-        mean, rstd = save_mean, save_rstd
+        mean, rstd = save_mean.to(dtype), save_rstd.to(dtype)
     else:
         mean, rstd = running_mean.to(dtype), torch.rsqrt(running_var.to(dtype) + eps)
     centered = wide - _per_channel(mean, x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from types import FrameType, TracebackType
@@ -46,6 +47,12 @@ def error_line(error: BaseException, entry: str) -> str:
     return lines
 
 
+def script_line(text: str) -> str:
+    """`file.py:12` of the innermost call in the traceback that TorchScript puts into its errors."""
+    found = re.findall(r'File "([^"]+)", line (\d+)', text)
+    return _line(found[-1][0], int(found[-1][1])) if found else ""
+
+
 def _walk(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
     while traceback is not None:
         yield traceback.tb_frame, traceback.tb_lineno
@@ -64,6 +71,7 @@ class OriginMode(TorchFunctionMode):
         self._module_names = module_names
         self._path: list[str] = []
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
+        self.failed_module = ""
 
     def __enter__(self):
         modules = torch.nn.modules.module
@@ -91,6 +99,13 @@ class OriginMode(TorchFunctionMode):
             kwargs = {**kwargs, "device": "cpu"}
         elif func is torch.Tensor.cuda:
             return args[0]
+        try:
+            return self._call(func, args, kwargs)
+        except Exception:
+            self.failed_module = self._path[-1]
+            raise
+
+    def _call(self, func, args, kwargs):
         mode = get_proxy_mode()
         if mode is None:
             return func(*args, **kwargs)
@@ -99,7 +114,7 @@ class OriginMode(TorchFunctionMode):
         result = func(*args, **kwargs)
         node = root._prev
         if node is not before:
-            origin = (self._path[-1], user_line(sys._getframe(1)))
+            origin = (self._path[-1], user_line(sys._getframe(2)))
             while node is not before:
                 node.meta.setdefault("smex_origin", origin)
                 node = node._prev

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+
 import torch
 
 _SCHEMA = (
@@ -33,10 +36,15 @@ def ensure_dropout_mask() -> torch._ops.OpOverload:
     element's place in `global_shape`, where `like` begins at `offset`.
     """
     global _library
-    if not hasattr(torch.ops.smex, "dropout_mask"):
-        _library = torch.library.Library("smex", "FRAGMENT")
-        _library.define(_SCHEMA)
-        _library.impl("dropout_mask", _draw, "CompositeExplicitAutograd")
-        _library.impl("dropout_mask", _fake, "Meta")
-        torch.library.register_fake("smex::dropout_mask", _fake, lib=_library, allow_override=True)
+    with contextlib.suppress(ImportError):
+        importlib.import_module("smex._C")  # defines the operator, where it is built
+    if _library is None:
+        library = torch.library.Library("smex", "FRAGMENT")
+        if not hasattr(torch.ops.smex, "dropout_mask"):
+            library.define(_SCHEMA)
+            library.impl("dropout_mask", _draw, "CPU")
+            library.impl("dropout_mask", _draw, "CUDA")
+        if not torch._C._dispatch_has_kernel_for_dispatch_key("smex::dropout_mask", "Meta"):
+            library.impl("dropout_mask", _fake, "Meta")
+        _library = library
     return torch.ops.smex.dropout_mask.default

@@ -44,8 +44,7 @@ def replay(
         for op in _schedule(graph, fused):
             _run(op, env, graph)
     return {
-        (out.kind, out.name): None if out.value is None else env[out.value]
-        for out in graph.outputs
+        (out.kind, out.name): None if out.value is None else env[out.value] for out in graph.outputs
     }
 
 
@@ -55,9 +54,7 @@ def _schedule(graph: CapturedGraph, fused: bool) -> list[OpRecord]:
     replaced = {k: f for f in graph.fusions for k in f.members}
     # The fused call stands where its first member stood: operands of all members are operands of it.
     starts = {f.members[0]: f.fused for f in graph.fusions}
-    return [
-        starts.get(op.id, op) for op in graph.ops if op.id not in replaced or op.id in starts
-    ]
+    return [starts.get(op.id, op) for op in graph.ops if op.id not in replaced or op.id in starts]
 
 
 def _run(op: OpRecord, env: dict[int, torch.Tensor], graph: CapturedGraph) -> None:

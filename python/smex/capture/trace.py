@@ -15,7 +15,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from smex.capture.decompositions import decomposition_table
-from smex.capture.origin import OriginMode, error_line
+from smex.capture.origin import OriginMode, error_line, script_line
 from smex.capture.swap import StateSlot, state_slots, swapped
 from smex.errors import CaptureError
 
@@ -55,7 +55,7 @@ class _Caller(torch.nn.Module):
         names = {}
         if isinstance(model, torch.nn.Module):
             names = {id(module): name for name, module in model.named_modules()}
-        self._origins = OriginMode(names)
+        self.origins = OriginMode(names)
         self.out_spec: pytree.TreeSpec | None = None
         self.flat_outputs: list[Any] = []
 
@@ -64,7 +64,7 @@ class _Caller(torch.nn.Module):
         state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
         flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
         args, kwargs = pytree.tree_unflatten(flat, in_spec)
-        with swapped(slots, list(state)), _mathematics_only(), self._origins:
+        with swapped(slots, list(state)), _mathematics_only(), self.origins:
             result = run_user_code(model, loss_fn, args, kwargs)
         flat_result, self.out_spec = pytree.tree_flatten(result)
         self.flat_outputs = [
@@ -89,10 +89,14 @@ def _mathematics_only():
 
     with (
         sdpa_kernel(SDPBackend.MATH),
-        torch.backends.mkldnn.flags(enabled=False),
         torch.jit.optimized_execution(False),
     ):
-        yield
+        onednn = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)  # backends.mkldnn.flags warns about unrelated devices
+        try:
+            yield
+        finally:
+            torch._C._set_mkldnn_enabled(onednn)
 
 
 def trace(
@@ -163,21 +167,23 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
     except CaptureError:
         raise
     except Exception as error:
-        raise _explain(error) from error
+        raise _explain(error, caller.origins.failed_module) from error
 
 
 _DATA_DEPENDENT = ("DataDependent", "DynamicOutputShape", "UnbackedSymInt")
 
 
-def _explain(error: Exception) -> CaptureError:
+def _explain(error: Exception, module: str) -> CaptureError:
     cause: BaseException | None = error
     line = ""
     while cause is not None and not line:
         line = error_line(cause, run_user_code.__name__)
         cause = cause.__cause__ or cause.__context__
-    where = f"at {line}" if line else "in the model"
     kind = type(error).__name__
     text = str(error).strip() or kind
+    if "TorchScript interpreter" in text:
+        line = script_line(text)
+    where = f"at {line}" if line else f"in module {module!r}" if module else "in the model"
     if any(name in kind for name in _DATA_DEPENDENT) or "aten._local_scalar_dense" in text:
         return CaptureError(
             f"capture: the model's structure depends on a tensor's values {where} "
