@@ -67,9 +67,14 @@ class SplitOf {
 
   /// The kind of the outermost reductions when they bind the index: sum{a}(sum{b}(…)) binds a and b.
   std::optional<ReduceKind> outermost(const Expr& body) const {
+    std::optional<ReduceKind> kind;
     const Expr* expr = &body;
-    while (expr->kind == ExprKind::kReduce && expr->reduce == body.reduce) {
-      if (std::count(expr->bound.begin(), expr->bound.end(), index_)) return body.reduce;
+    while (expr->kind == ExprKind::kReduce || (expr->kind == ExprKind::kCall && expr->name == "like")) {
+      if (expr->kind == ExprKind::kReduce) {
+        if (kind && *kind != expr->reduce) return std::nullopt;
+        kind = expr->reduce;
+        if (std::count(expr->bound.begin(), expr->bound.end(), index_)) return kind;
+      }
       expr = expr->args[0].get();
     }
     return std::nullopt;

@@ -1,0 +1,49 @@
+"""What the families share: broadcasting, dimension numbers, several targets for one meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smex.tdl import Expr, SymbolicTensor, spec
+
+
+def specs(*targets: str, **keywords: Any) -> Callable[[Any], Any]:
+    """`smex.spec` for operators of equal signature and meaning."""
+
+    def register(function: Any) -> Any:
+        for target in targets:
+            spec(target, **keywords)(function)
+        return function
+
+    return register
+
+
+def element(x: Any, index: Sequence[Expr]) -> Any:
+    """The element of `x` that broadcasts to `index`; a number stands for itself."""
+    if not isinstance(x, SymbolicTensor):
+        return x
+    last = index[len(index) - x.ndim :] if x.ndim else ()
+    return x[tuple(0 if size == 1 else i for size, i in zip(x.shape, last))]
+
+
+def dims_of(dims: Any, ndim: int) -> list[int]:
+    """Dimension numbers counted from the front; None or an empty list is all of them."""
+    if dims is None or dims == []:
+        return list(range(ndim))
+    dims = dims if isinstance(dims, (list, tuple)) else [dims]
+    return [dim + ndim if dim < 0 else dim for dim in dims]
+
+
+def replaced(index: Sequence[Any], dims: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    """The index with `values` at `dims`."""
+    result = list(index)
+    for dim, value in zip(dims, values):
+        result[dim] = value
+    return tuple(result)
+
+
+def geometry(values: Any, spatial: int) -> list[int]:
+    """A stride, padding or dilation list with one number per spatial dimension."""
+    values = list(values) if isinstance(values, (list, tuple)) else [values]
+    return values * spatial if len(values) == 1 else values

@@ -1,0 +1,131 @@
+"""Convolutions of any number of spatial dimensions, and their gradients."""
+
+from __future__ import annotations
+
+from smex.specs.common import geometry
+from smex.tdl import Sum, and_, like, spec, where, whole
+
+
+class _Geometry:
+    """Shapes and index arithmetic of one convolution call."""
+
+    def __init__(self, weight, stride, padding, dilation, groups):
+        self.kernel = weight.shape[2:]
+        self.spatial = len(self.kernel)
+        self.stride = geometry(stride, self.spatial)
+        self.padding = geometry(padding, self.spatial)
+        self.dilation = geometry(dilation, self.spatial)
+        self.groups = groups
+
+    def window(self, o, k):
+        """The input position that output position `o` reads at kernel position `k`."""
+        return [o[d] * self.stride[d] + k[d] * self.dilation[d] - self.padding[d] for d in range(self.spatial)]
+
+    def hits(self, y, o, k):
+        """Whether that input position is `y`."""
+        result = None
+        for at, wanted in zip(self.window(o, k), y):
+            same = at == wanted
+            result = same if result is None else and_(result, same)
+        return result
+
+    def kernel_extents(self):
+        return {f"k{d}": size for d, size in enumerate(self.kernel)}
+
+
+def _grouped(channel, groups, per_group_from, per_group_to, inner):
+    """Channel `inner` of the group of `channel`. A group must not be divided, so neither is `channel`."""
+    if groups == 1:
+        return inner
+    return whole(channel) // per_group_from * per_group_to + inner
+
+
+def _forward(x, weight, g):
+    """The convolution without bias at [n, co, *o]."""
+    cog, cig = weight.shape[0] // g.groups, weight.shape[1]
+
+    def body(n, co, *o):
+        def product(ci, *k):
+            at = g.window(o, [whole(i) for i in k])
+            return x.pad(0)[(n, _grouped(co, g.groups, cog, cig, ci), *at)] * weight[(co, ci, *k)]
+
+        return Sum(product, ci=cig, **g.kernel_extents())
+
+    return body
+
+
+def _adjoint(grad, weight, g):
+    """The transposed convolution at [n, ci, *y]: positions are compared, so only n and ci are free."""
+    cog, cig = weight.shape[0] // g.groups, weight.shape[1]
+    places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
+
+    def body(n, ci, *y):
+        def product(co, *rest):
+            o, k = rest[: g.spatial], [whole(i) for i in rest[g.spatial :]]
+            source = _grouped(ci, g.groups, cig, cog, co)
+            inner = ci if g.groups == 1 else ci % cig
+            value = grad[(n, source, *o)] * weight[(source, inner, *k)]
+            return where(g.hits(y, o, k), value, 0)
+
+        return Sum(product, co=cog, **places, **g.kernel_extents())
+
+    return body
+
+
+def _with_bias(product, bias):
+    if bias is None:
+        return product
+    return lambda n, c, *o: product(n, c, *o) + bias[c]
+
+
+@spec("aten::convolution", local={"padding": "window"})
+def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    g = _Geometry(weight, stride, padding, dilation, groups)
+    if x.ndim != weight.ndim:
+        return None
+    product = _adjoint(x, weight, g) if transposed else _forward(x, weight, g)
+    return _with_bias(product, bias)
+
+
+def _grad_weight(grad, x, weight, g, transposed):
+    """The weight's gradient at [co, ci, *k]; `weight` gives its shape only."""
+    wide, narrow = (grad, x) if transposed else (x, grad)  # the padded side, and the other one
+    cog, cig = weight.shape[0] // g.groups, weight.shape[1]
+    places = {f"o{d}": size for d, size in enumerate(narrow.shape[2:])}
+
+    def body(co, ci, *k):
+        def product(n, *o):
+            at = g.window(o, [whole(i) for i in k])
+            source = _grouped(co, g.groups, cog, cig, ci)
+            if transposed:
+                o = [whole(i) for i in o]
+            return like(wide.pad(0)[(n, source, *at)] * narrow[(n, co, *o)], weight[(co, ci, *k)])
+
+        if g.groups > 1:
+            whole(ci)
+        return Sum(product, n=narrow.shape[0], **places)
+
+    return body
+
+
+@spec("aten::convolution_backward", local={"padding": "window"})
+def convolution_backward(
+    grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
+):
+    if x.ndim != weight.ndim:
+        return None
+    g = _Geometry(weight, stride, padding, dilation, groups)
+
+    def grad_input(n, ci, *y):
+        product = _forward(grad, weight, g) if transposed else _adjoint(grad, weight, g)
+        # The input is passed for its shape, which also fixes the gradient's: its places stay whole.
+        return like(product(n, ci, *[whole(i) for i in y]), x[(n, ci, *y)])
+
+    def grad_bias(co):
+        places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
+        return Sum(lambda n, *o: grad[(n, co, *[whole(i) for i in o])], n=grad.shape[0], **places)
+
+    if mask[2] and not mask[1]:
+        return None  # weight and input would be needed for their shapes; a sum does the same
+    outputs = (grad_input, _grad_weight(grad, x, weight, g, transposed), grad_bias)
+    return tuple(output if used else None for output, used in zip(outputs, mask))

@@ -1,0 +1,198 @@
+"""Batch, layer and group normalization as fused calls."""
+
+from __future__ import annotations
+
+import math
+
+from smex.tdl import Opaque, Sum, like, rsqrt, spec, whole
+
+
+def _all(x, *first):
+    return x[(*first, *[slice(None)] * (x.ndim - len(first)))]
+
+
+def _channel(x, c):
+    return x[(slice(None), c, *[slice(None)] * (x.ndim - 2))]
+
+
+def _reads(*reads):
+    return [read for read in reads if read is not None]
+
+
+@spec("aten::_native_batch_norm_legit_functional")
+def _native_batch_norm_legit_functional(x, weight, bias, mean, var, training, momentum, eps):
+    def reads(c):
+        vectors = [v[c] for v in (weight, bias, mean, var) if v is not None]
+        return _channel(x, c), *vectors
+
+    def per_channel(c):
+        return Opaque("batch_norm", *reads(c))
+
+    saved = per_channel if training else None
+    return lambda n, c, *s: Opaque("batch_norm", *reads(c)), saved, saved, per_channel, per_channel
+
+
+@spec("aten::_native_batch_norm_legit_no_training")
+def _native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps):
+    def body(n, c, *s):
+        y = (x[(n, c, *s)] - mean[c]) * rsqrt(var[c] + eps)
+        y = y if weight is None else y * weight[c]
+        return y if bias is None else y + bias[c]
+
+    return body, None, None
+
+
+@spec("aten::native_batch_norm_backward")
+def native_batch_norm_backward(grad, x, weight, mean, var, save_mean, save_var, train, eps, mask):
+    def reads(c):
+        vectors = (v for v in (weight, mean, var, save_mean, save_var) if v is not None)
+        return _channel(grad, c), _channel(x, c), *(v[c] if v.shape != (0,) else v[:] for v in vectors)
+
+    def per_channel(c):
+        return Opaque("batch_norm_backward", *reads(c))
+
+    outputs = (lambda n, c, *s: per_channel(c), per_channel, per_channel)
+    return tuple(output if used else None for output, used in zip(outputs, mask))
+
+
+def _rows(x, normalized_shape):
+    """Rank of the rows' index, and the extents of one row."""
+    outer = x.ndim - len(normalized_shape)
+    return outer, {f"k{d}": size for d, size in enumerate(normalized_shape)}
+
+
+@spec("aten::native_layer_norm")
+def native_layer_norm(x, normalized_shape, weight, bias, eps):
+    outer, extents = _rows(x, normalized_shape)
+    count = math.prod(normalized_shape)
+    if count == 0:
+        return None
+
+    def mean(row):
+        return Sum(lambda *k: x[(*row, *k)], **extents) / count
+
+    def rstd(row):
+        squares = {f"q{name}": size for name, size in extents.items()}
+        center = mean(row)
+
+        def square(*q):
+            return (x[(*row, *q)] - center) * (x[(*row, *q)] - center)
+
+        return rsqrt(Sum(square, **squares) / count + eps)
+
+    def value(*i):
+        row, k = i[:outer], i[outer:]
+        y = (x[i] - mean(row)) * rstd(row)
+        y = y if weight is None else y * weight[k]
+        return y if bias is None else y + bias[k]
+
+    return value, lambda *i: mean(i[:outer]), lambda *i: rstd(i[:outer])
+
+
+@spec("aten::native_layer_norm_backward")
+def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bias, mask):
+    outer, extents = _rows(x, normalized_shape)
+    count = math.prod(normalized_shape)
+    ones = (0,) * len(normalized_shape)
+    rows = {f"i{d}": size for d, size in enumerate(x.shape[:outer])}
+
+    def shapes_only(value, k):
+        """Weight and bias decide by their presence and shape, not content."""
+        for tensor in (weight, bias):
+            value = value if tensor is None else like(value, tensor[k])
+        return value
+
+    def scaled(row, k):
+        return grad[(*row, *k)] if weight is None else grad[(*row, *k)] * weight[k]
+
+    def normalized(row, k):
+        return (x[(*row, *k)] - mean[(*row, *ones)]) * rstd[(*row, *ones)]
+
+    def grad_input(*i):
+        row, k = i[:outer], i[outer:]
+        first = Sum(lambda *k: scaled(row, k), **extents)
+        second = {f"q{name}": size for name, size in extents.items()}
+        dot = Sum(lambda *q: scaled(row, q) * normalized(row, q), **second)
+        value = scaled(row, k) - first / count - normalized(row, k) * dot / count
+        return shapes_only(value * rstd[(*row, *ones)], k)
+
+    def grad_weight(*k):
+        k = [whole(index) for index in k]
+        return Sum(lambda *r: shapes_only(grad[(*r, *k)] * normalized(r, k), k), **rows)
+
+    def grad_bias(*k):
+        k = [whole(index) for index in k]
+
+        def value(*r):
+            # Reads nothing of x but its shape, nor of the statistics.
+            result = like(like(grad[(*r, *k)], x[(*r, *k)]), mean[(*r, *ones)])
+            return shapes_only(like(result, rstd[(*r, *ones)]), k)
+
+        return Sum(value, **rows)
+
+    # Names of the outputs' indices: a row's i0, i1, … and an element's place e0, e1, ….
+    return tuple(
+        output if used else None
+        for output, used in zip(
+            (
+                _named(grad_input, [*rows, *(f"e{d}" for d in range(len(normalized_shape)))]),
+                _named(grad_weight, [f"e{d}" for d in range(len(normalized_shape))]),
+                _named(grad_bias, [f"e{d}" for d in range(len(normalized_shape))]),
+            ),
+            mask,
+        )
+    )
+
+
+def _named(body, names):
+    """`body` of ``*indices`` as an output with these index names."""
+    body.index_names = names
+    return body
+
+
+@spec("aten::native_group_norm")
+def native_group_norm(x, weight, bias, batch, channels, area, groups, eps):
+    per_group = channels // groups
+    if per_group == 0 or area == 0:
+        return None
+
+    # The sizes are arguments of the call, so it is not split; its meaning is still described.
+    def mean(n, g):
+        return _group_sum(x, n, g, per_group, "k", lambda value: value) / (per_group * area)
+
+    def rstd(n, g):
+        center = mean(n, g)
+        squares = _group_sum(x, n, g, per_group, "q", lambda v: (v - center) * (v - center))
+        return rsqrt(squares / (per_group * area) + eps)
+
+    def value(n, c, *s):
+        g = whole(c) // per_group
+        whole(n)
+        for index in s:
+            whole(index)
+        y = (x[(n, c, *s)] - mean(n, g)) * rstd(n, g)
+        y = y if weight is None else y * weight[c]
+        return y if bias is None else y + bias[c]
+
+    return value, lambda n, g: mean(whole(n), whole(g)), lambda n, g: rstd(whole(n), whole(g))
+
+
+def _group_sum(x, n, g, per_group, name, function):
+    extents = {f"{name}{d}": size for d, size in enumerate(x.shape[2:])}
+
+    def value(*k):
+        return function(x[(n, g * per_group + k[0], *k[1:])])
+
+    return Sum(value, **{f"{name}c": per_group}, **extents)
+
+
+@spec("aten::native_group_norm_backward")
+def native_group_norm_backward(
+    grad, x, mean, rstd, weight, batch, channels, area, groups, mask
+):
+    vectors = [] if weight is None else [weight]
+
+    def everything():
+        return Opaque("group_norm_backward", *(_all(t) for t in (grad, x, mean, rstd, *vectors)))
+
+    return tuple((lambda *i: everything()) if used else None for used in mask)

@@ -1,0 +1,99 @@
+"""Pooling over windows of the last two dimensions."""
+
+from __future__ import annotations
+
+from smex.specs.common import geometry
+from smex.tdl import Max, Opaque, Sum, like, spec, whole
+
+
+def _window(kernel, stride, padding, dilation=1):
+    kernel = geometry(kernel, 2)
+    return kernel, geometry(stride or kernel, 2), geometry(padding, 2), geometry(dilation, 2)
+
+
+def _at(o, k, stride, padding, dilation):
+    return [o[d] * stride[d] + whole(k[d]) * dilation[d] - padding[d] for d in range(2)]
+
+
+def _places(x):
+    return (slice(None),) * 2
+
+
+@spec("aten::_adaptive_avg_pool2d")
+def _adaptive_avg_pool2d(x, size):
+    return lambda *i: Opaque("mean", x[(*[k for k in i[:-2]], *_places(x))])
+
+
+@spec("aten::_adaptive_avg_pool2d_backward")
+def _adaptive_avg_pool2d_backward(grad, x):
+    def body(*i):
+        value = Opaque("mean", grad[(*i[:-2], *_places(x))])
+        return like(value, Opaque("shape", x[(*i[:-2], *_places(x))]))
+
+    return body
+
+
+@spec("aten::avg_pool2d", local={"padding": "window"})
+def avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
+    kernel, stride, padding, dilation = _window(kernel, stride, padding)
+    if ceil_mode or (any(padding) and not count_include_pad and divisor is None):
+        return lambda *i: Opaque("mean", x[(*i[:-2], *_places(x))])
+    count = divisor or kernel[0] * kernel[1]
+
+    def body(*i):
+        def value(*k):
+            return x.pad(0)[(*i[:-2], *_at(i[-2:], k, stride, padding, dilation))]
+
+        return Sum(value, k0=kernel[0], k1=kernel[1]) / count
+
+    return body
+
+
+@spec("aten::avg_pool2d_backward")
+def avg_pool2d_backward(grad, x, *_):
+    def body(*i):
+        value = Opaque("mean", grad[(*i[:-2], *_places(x))])
+        return like(value, Opaque("shape", x[(*i[:-2], *_places(x))]))
+
+    return body
+
+
+@spec("aten::max_pool2d_with_indices", local={"padding": "window"})
+def max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode):
+    kernel, stride, padding, dilation = _window(kernel, stride, padding, dilation)
+
+    def values(*i):
+        def value(*k):
+            return x.pad(float("-inf"))[(*i[:-2], *_at(i[-2:], k, stride, padding, dilation))]
+
+        if ceil_mode:
+            for k in i[-2:]:
+                whole(k)
+        return Max(value, k0=kernel[0], k1=kernel[1])
+
+    def positions(*i):
+        return Opaque("argmax", x[(*[k for k in i[:-2]], *_places(x))])
+
+    return values, positions
+
+
+@spec("aten::max_pool2d_with_indices_backward")
+def max_pool2d_with_indices_backward(
+    grad, x, kernel, stride, padding, dilation, ceil_mode, indices
+):
+    def body(*i):
+        at = (*i[:-2], *_places(x))
+        value = Opaque("scatter", grad[at], indices[at])
+        return like(value, Opaque("shape", x[at]))
+
+    return body
+
+
+@spec("aten::upsample_nearest2d")
+def upsample_nearest2d(x, size, scale_h=None, scale_w=None):
+    return lambda n, c, h, w: Opaque("resize", x[n, c, :, :])
+
+
+@spec("aten::upsample_bilinear2d")
+def upsample_bilinear2d(x, size, align_corners, scale_h=None, scale_w=None):
+    return lambda n, c, h, w: Opaque("resize", x[n, c, :, :])

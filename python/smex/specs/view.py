@@ -1,0 +1,247 @@
+"""Operators that only rearrange elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from smex.specs.common import dims_of, element, replaced, specs
+from smex.tdl import and_, like, spec, where, whole
+
+
+def _digit_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """The finest pairs of runs of dimensions with equal products; dimensions of size 1 are left out."""
+    a = [dim for dim, size in enumerate(source) if size != 1]
+    b = [dim for dim, size in enumerate(target) if size != 1]
+    groups = []
+    while a or b:
+        left, right = [a.pop(0)], [b.pop(0)]
+        size_left, size_right = source[left[0]], target[right[0]]
+        while size_left != size_right:
+            if size_left < size_right:
+                left.append(a.pop(0))
+                size_left *= source[left[-1]]
+            else:
+                right.append(b.pop(0))
+                size_right *= target[right[-1]]
+        groups.append((left, right))
+    return groups
+
+
+def reindexed(x, shape: Sequence[int]):
+    """`x` read at the row-major position of the indices of `shape`, as quotients and remainders."""
+
+    def body(*i):
+        if math.prod(x.shape) == 0:
+            return like(0, x[(0,) * x.ndim])
+        index = [0] * x.ndim
+        for left, right in _digit_groups(x.shape, shape):
+            position = 0
+            for dim in right:
+                position = i[dim] + position * shape[dim] if dim != right[0] else i[dim]
+            for dim in reversed(left):
+                index[dim] = position if dim == left[0] else position % x.shape[dim]
+                position = position if dim == left[0] else position // x.shape[dim]
+        return x[tuple(index)]
+
+    return body
+
+
+def _target_shape(x, shape: Sequence[int]) -> list[int]:
+    if -1 not in shape:
+        return list(shape)
+    rest = math.prod(size for size in shape if size != -1)
+    return [math.prod(x.shape) // rest if size == -1 else size for size in shape]
+
+
+@specs(
+    "aten::_reshape_copy", "aten::_unsafe_view", "aten::reshape", "aten::view", "aten::view_copy",
+    local={"size": "output_shape", "shape": "output_shape"},
+)  # fmt: skip
+def view(x, shape):
+    return reindexed(x, _target_shape(x, shape))
+
+
+@spec("aten::_reshape_alias", local={"size": "output_shape"})
+def _reshape_alias(x, shape, stride):
+    return None  # strides of a tile differ
+
+
+@spec("aten::view.dtype")
+def view_dtype(x, dtype):
+    return None
+
+
+@spec("aten::cat")
+def cat(tensors, dim):
+    parts = [x for x in tensors if x.shape != (0,)]
+    if not parts:
+        return None
+    (dim,) = dims_of(dim, parts[0].ndim)
+    if len(parts) < len(tensors):
+        return None
+
+    def body(*i):
+        start = sum(x.shape[dim] for x in parts)
+        result = None
+        for x in reversed(parts):
+            start -= x.shape[dim]
+            value = x[replaced(i, [dim], [i[dim] - start])]
+            result = value if result is None else where(i[dim] < start + x.shape[dim], value, result)
+        whole(i[dim])
+        return result
+
+    return body
+
+
+@spec("aten::constant_pad_nd")
+def constant_pad_nd(x, pad, value):
+    def body(*i):
+        index = list(i)
+        for pair in range(len(pad) // 2):
+            dim = x.ndim - 1 - pair
+            if pad[2 * pair] or pad[2 * pair + 1]:
+                index[dim] = whole(i[dim]) - pad[2 * pair]
+        return x.pad(float(value or 0))[tuple(index)]
+
+    return body
+
+
+@spec("aten::diagonal")
+def diagonal(x, offset, dim1, dim2):
+    return None
+
+
+@spec("aten::expand", local={"size": "output_shape"})
+def expand(x, size, implicit):
+    return lambda *i: element(x, i)
+
+
+@spec("aten::flip")
+def flip(x, dims):
+    dims = dims_of(dims, x.ndim) if dims else []
+    return lambda *i: x[replaced(i, dims, [x.shape[dim] - 1 - i[dim] for dim in dims])]
+
+
+@spec("aten::permute")
+def permute(x, dims):
+    dims = dims_of(dims, x.ndim) if dims else []
+
+    def body(*i):
+        index = [None] * x.ndim
+        for position, dim in enumerate(dims):
+            index[dim] = i[position]
+        return x[tuple(index)]
+
+    return body
+
+
+@spec("aten::select", local={"index": "zero"})
+def select(x, dim, index):
+    (dim,) = dims_of(dim, x.ndim)
+    at = index + x.shape[dim] if index < 0 else index
+    return lambda *i: x[(*i[:dim], at, *i[dim:])]
+
+
+@spec("aten::select_backward", local={"input_sizes": "output_shape"})
+def select_backward(grad, sizes, dim, index):
+    (dim,) = dims_of(dim, len(sizes))
+    at = index + sizes[dim] if index < 0 else index
+    return None if sizes[dim] == 0 else _scattered(grad, dim, lambda *i: i[dim] == at, lambda *i: None)
+
+
+def _scattered(grad, dim, inside, place):
+    def body(*i):
+        position = place(*i)
+        rest = (*i[:dim], *([] if position is None else [position]), *i[dim + 1 :])
+        whole(i[dim])
+        return where(inside(*i), grad[rest], 0)
+
+    return body
+
+
+def _slice_bounds(size, start, end):
+    start = 0 if start is None else start
+    end = size if end is None else end
+    start = min(max(start + size if start < 0 else start, 0), size)
+    end = min(max(end + size if end < 0 else end, start), size)
+    return start, end
+
+
+@specs("aten::slice", "aten::slice_copy", local={"start": "zero", "end": "max_int"})
+def slice_(x, dim, start, end, step):
+    (dim,) = dims_of(dim, x.ndim)
+    start, _ = _slice_bounds(x.shape[dim], start, end)
+    return lambda *i: x[replaced(i, [dim], [i[dim] * step + start])]
+
+
+@spec("aten::slice_backward", local={"input_sizes": "output_shape"})
+def slice_backward(grad, sizes, dim, start, end, step):
+    (dim,) = dims_of(dim, len(sizes))
+    start, end = _slice_bounds(sizes[dim], start, end)
+    if start == 0 and grad.shape[dim] == sizes[dim] and step == 1:
+        return _copied_along(grad, dim)
+
+    def inside(*i):
+        return and_(i[dim] >= start, and_(i[dim] < end, (i[dim] - start) % step == 0))
+
+    return _scattered(grad, dim, inside, lambda *i: (i[dim] - start) // step)
+
+
+def _copied_along(grad, dim):
+    # The bounds in the arguments are the whole's, so that dimension stays whole.
+    return lambda *i: grad[replaced(i, [dim], [whole(i[dim])])]
+
+
+@spec("aten::squeeze")
+def squeeze(x, dims=None):
+    dims = [dim for dim in dims_of(dims, x.ndim) if x.shape[dim] == 1]
+
+    def body(*i):
+        index = list(i)
+        for dim in sorted(dims):
+            index.insert(dim, 0)
+        return x[tuple(index)]
+
+    return body
+
+
+@spec("aten::squeeze.default")
+def squeeze_all(x):
+    # A tile of size 1 would lose its dimension as well.
+    squeezed = squeeze(x)
+    return lambda *i: squeezed(*[whole(k) for k in i])
+
+
+@spec("aten::stack")
+def stack(tensors, dim):
+    (dim,) = dims_of(dim, tensors[0].ndim + 1)
+
+    def body(*i):
+        rest = (*i[:dim], *i[dim + 1 :])
+        whole(i[dim])
+        result = tensors[-1][rest]
+        for position in reversed(range(len(tensors) - 1)):
+            result = where(i[dim] == position, tensors[position][rest], result)
+        return result
+
+    return body
+
+
+@spec("aten::t")
+def t(x):
+    return lambda *i: x[tuple(reversed(i))]
+
+
+@spec("aten::transpose")
+def transpose(x, dim0, dim1):
+    if x.ndim == 0:
+        return lambda: x[()]
+    dim0, dim1 = dims_of([dim0, dim1], x.ndim)
+    return lambda *i: x[replaced(i, [dim0, dim1], [i[dim1], i[dim0]])]
+
+
+@spec("aten::unsqueeze")
+def unsqueeze(x, dim):
+    (dim,) = dims_of(dim, x.ndim + 1)
+    return lambda *i: x[(*i[:dim], *i[dim + 1 :])]

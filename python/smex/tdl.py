@@ -1,0 +1,456 @@
+"""The tensor-as-lambda language: what an operator's output elements are computed from (Tofu §4).
+
+A spec is a Python function of an operator's arguments that returns one lambda per output::
+
+    import smex
+    from smex.tdl import Sum
+
+    @smex.spec("mylib::matmul")
+    def matmul(a, b):
+        return lambda i, j: Sum(lambda k: a[i, k] * b[k, j])
+
+The lambda's parameters are the output's indices; the same name in two outputs is the same index.
+Tensor arguments have ``shape``, ``ndim`` and ``dtype``; absent ones are None; all others are plain values.
+The lambdas are traced once per call signature into a native ``Spec``, from which SMEX derives how the
+operator may be divided.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from smex._C import tdl as _native
+
+try:  # the package's errors, when the package is complete
+    from smex.errors import SpecError
+except ImportError:  # pragma: no cover
+
+    class SpecError(ValueError):  # type: ignore[no-redef]
+        """A specification is malformed or contradicts its operator."""
+
+
+__all__ = [
+    "Max", "Min", "Opaque", "Prod", "Sum", "SpecDef", "SpecError", "SymbolicTensor", "Expr",
+    "abs_", "and_", "ceil", "cos", "erf", "exp", "expm1", "floor", "isnan", "like", "log", "log1p",
+    "maximum", "minimum", "not_", "or_", "pow_", "reciprocal", "relu", "round_", "rsqrt", "sigmoid",
+    "sign", "sin", "sqrt", "spec", "tanh", "trace", "trunc", "where", "whole", "xor_",
+]  # fmt: skip
+
+Operand = Union["Expr", float, int, bool]
+
+
+class _Trace:
+    """The indices of the spec being traced, in order of first appearance."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.indices: dict[str, Expr] = {}
+        self.extents: dict[str, int | None] = {}
+        self.wholes: set[str] = set()
+        self.bound: set[str] = set()
+
+    def fail(self, text: str) -> SpecError:
+        return SpecError(f"spec of {self.name}: {text}")
+
+    def bind(self, name: str, extent: int | None) -> Expr:
+        if name in self.bound:
+            raise self.fail(f"index {name} is bound twice; give the inner one another name")
+        self.bound.add(name)
+        if name not in self.indices:
+            self.indices[name] = Expr(_native.index(len(self.indices)), name=name)
+            self.extents[name] = extent
+        elif extent is not None:
+            self.set_extent(name, extent)
+        return self.indices[name]
+
+    def set_extent(self, name: str, extent: int) -> None:
+        known = self.extents[name]
+        if known is not None and known != extent:
+            raise self.fail(f"index {name}: expected one extent, found {known} and {extent}")
+        self.extents[name] = extent
+
+    def release(self, names: Sequence[str]) -> None:
+        self.bound.difference_update(names)
+
+
+_trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar("smex_trace", default=None)
+
+
+def _current() -> _Trace:
+    trace_ = _trace.get()
+    if trace_ is None:
+        raise SpecError("smex.tdl: expressions exist only while a spec is traced")
+    return trace_
+
+
+class Expr:
+    """An element expression: arithmetic on it builds a larger one."""
+
+    __slots__ = ("name", "node")
+    __hash__ = object.__hash__
+
+    def __init__(self, node: Any, name: str | None = None) -> None:
+        self.node = node
+        self.name = name  # of a plain index
+
+    def __bool__(self) -> bool:
+        raise SpecError("smex.tdl: an expression has no truth value; use where(), and_(), or_()")
+
+    def __add__(self, other: Operand) -> Expr:
+        return _call("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return _call("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return _call("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return _call("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return _call("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return _call("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return _call("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return _call("div", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return _call("floordiv", self, other)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return _call("mod", self, other)
+
+    def __pow__(self, other: Operand) -> Expr:
+        return _call("pow", self, other)
+
+    def __rpow__(self, other: Operand) -> Expr:
+        return _call("pow", other, self)
+
+    def __neg__(self) -> Expr:
+        return _call("neg", self)
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return _call("eq", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return _call("ne", self, other)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return _call("lt", self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return _call("le", self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return _call("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return _call("ge", self, other)
+
+
+def _expr(value: object) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return Expr(_native.const(float(value)))
+    if isinstance(value, SymbolicTensor):
+        raise SpecError("smex.tdl: a tensor must be indexed before it is used: x[i, j]")
+    raise SpecError(f"smex.tdl: expected an expression or a number, found {type(value).__name__}")
+
+
+def _call(name: str, *args: object) -> Expr:
+    return Expr(_native.call(name, [_expr(arg).node for arg in args]))
+
+
+def _function(name: str, arity: int, doc: str) -> Callable[..., Expr]:
+    def function(*args: Operand) -> Expr:
+        if len(args) != arity:
+            raise SpecError(f"smex.tdl: {name}: expected {arity} arguments, found {len(args)}")
+        return _call(name, *args)
+
+    function.__name__ = name
+    function.__doc__ = doc
+    return function
+
+
+abs_ = _function("abs", 1, "|x|.")
+and_ = _function("and", 2, "1 if both are non-zero, else 0; the second is not evaluated if the first is 0.")
+ceil = _function("ceil", 1, "The least integer not below x.")
+cos = _function("cos", 1, "Cosine.")
+erf = _function("erf", 1, "The error function.")
+exp = _function("exp", 1, "e to the x.")
+expm1 = _function("expm1", 1, "e to the x, less 1.")
+floor = _function("floor", 1, "The greatest integer not above x.")
+isnan = _function("isnan", 1, "1 if x is not a number, else 0.")
+like = _function("like", 2, "The first operand; of the second only the shape matters to the kernel.")
+log = _function("log", 1, "Natural logarithm.")
+log1p = _function("log1p", 1, "log(1 + x).")
+maximum = _function("max", 2, "The greater of two.")
+minimum = _function("min", 2, "The lesser of two.")
+not_ = _function("not", 1, "1 if x is 0, else 0.")
+or_ = _function("or", 2, "1 if one is non-zero, else 0; the second is not evaluated if the first is not 0.")
+pow_ = _function("pow", 2, "x to the y.")
+reciprocal = _function("reciprocal", 1, "1/x.")
+relu = _function("relu", 1, "x where positive, else 0.")
+round_ = _function("round", 1, "The nearest integer, halves to even.")
+rsqrt = _function("rsqrt", 1, "1/√x.")
+sigmoid = _function("sigmoid", 1, "1/(1 + exp(-x)).")
+sign = _function("sign", 1, "-1, 0 or 1.")
+sin = _function("sin", 1, "Sine.")
+sqrt = _function("sqrt", 1, "Square root.")
+tanh = _function("tanh", 1, "Hyperbolic tangent.")
+trunc = _function("trunc", 1, "x without its fraction.")
+where = _function("where", 3, "The second operand where the first is non-zero, else the third.")
+xor_ = _function("xor", 2, "1 if exactly one is non-zero.")
+
+
+def whole(index: Expr) -> Expr:
+    """Declares that an index is never divided (a kernel's window), and returns it."""
+    if not isinstance(index, Expr) or index.name is None:
+        raise SpecError("smex.tdl: whole: expected an index")
+    _current().wholes.add(index.name)
+    return index
+
+
+class SymbolicTensor:
+    """A tensor argument of the operator: ``x[i, j]`` reads an element, ``x[:, j]`` in an Opaque all of a
+    dimension, ``x.pad(0.0)[i - 1]`` gives 0.0 outside of the tensor."""
+
+    __slots__ = ("_input", "_pad", "dtype", "shape")
+
+    def __init__(self, input: int, shape: Sequence[int], dtype: str | None, pad: float | None = None):
+        self._input = input
+        self._pad = pad
+        self.shape = tuple(shape)
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def pad(self, value: float) -> SymbolicTensor:
+        return SymbolicTensor(self._input, self.shape, self.dtype, float(value))
+
+    def __getitem__(self, key: Any) -> Expr:
+        trace_ = _current()
+        indices = key if isinstance(key, tuple) else (key,)
+        if len(indices) != self.ndim:
+            raise trace_.fail(
+                f"read of input {self._input}: expected {self.ndim} indices, found {len(indices)}"
+            )
+        nodes = []
+        for dim, index in enumerate(indices):
+            if isinstance(index, slice):
+                if index != slice(None):
+                    raise trace_.fail(f"read of input {self._input}: expected ':', found a slice")
+                nodes.append(_native.whole())
+                continue
+            expr_ = _expr(index)
+            if expr_.name is not None and trace_.extents[expr_.name] is None:
+                trace_.set_extent(expr_.name, self.shape[dim])
+            nodes.append(expr_.node)
+        return Expr(_native.read(self._input, nodes, self._pad))
+
+    def __iter__(self) -> Iterator[Expr]:
+        raise SpecError("smex.tdl: a tensor argument cannot be iterated over; index it")
+
+
+def _parameters(function: Callable[..., Any], names: Sequence[str]) -> list[str]:
+    """The index names of a lambda; `names`, of which it takes as many as are left, stand for its ``*args``."""
+    result: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            result.extend(names[len(result) :])
+        elif parameter.default is inspect.Parameter.empty:
+            result.append(parameter.name)
+    return result
+
+
+def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]) -> Expr:
+    trace_ = _current()
+    names = _parameters(function, list(extents))
+    if not names:
+        return _expr(function())
+    unknown = set(extents) - set(names)
+    if unknown:
+        raise trace_.fail(f"{kind.name}: extent of {sorted(unknown)[0]}, which is not among {names}")
+    indices = [trace_.bind(name, extents.get(name)) for name in names]
+    body = _expr(function(*indices))
+    trace_.release(names)
+    return Expr(_native.reduce(kind, [list(trace_.indices).index(name) for name in names], body.node))
+
+
+def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The sum over the lambda's parameters. An extent not given is that of a dimension the index reads
+    alone. A lambda of ``*k`` takes its names from the keywords."""
+    return _reduce(_native.ReduceKind.sum, function, extents)
+
+
+def Max(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The maximum over the lambda's parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.max, function, extents)
+
+
+def Min(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The minimum over the lambda's parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.min, function, extents)
+
+
+def Prod(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The product over the lambda's parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.prod, function, extents)
+
+
+def Opaque(name: str, *reads: Expr) -> Expr:
+    """An unknown function of the elements read; ``x[b, :, :]`` reads whole dimensions. Output indices
+    that appear in none of the reads cannot be split."""
+    return Expr(_native.opaque(name, [_expr(read).node for read in reads]))
+
+
+def trace(
+    name: str, function: Callable[..., Any], args: Sequence[Any], input_shapes: Sequence[Sequence[int]],
+    output_shapes: Sequence[Sequence[int] | None],
+) -> Any:  # fmt: skip
+    """The native Spec of one operator call.
+
+    Args:
+        name: the operator, for error texts.
+        function: the spec function.
+        args: its arguments, with SymbolicTensors in the tensors' places.
+        input_shapes: the shapes of the operator's tensor operands, in order of first appearance.
+        output_shapes: the real outputs' shapes; None for one that nobody uses.
+
+    Returns:
+        The Spec, or None when the function declines this call by returning None.
+
+    Raises:
+        SpecError: the function's outputs do not match the operator's.
+    """
+    trace_ = _Trace(name)
+    token = _trace.set(trace_)
+    try:
+        lambdas = function(*args)
+        if lambdas is None:
+            return None
+        lambdas = lambdas if isinstance(lambdas, (tuple, list)) else (lambdas,)
+        if len(lambdas) != len(output_shapes):
+            raise trace_.fail(f"expected {len(output_shapes)} outputs, found {len(lambdas)}")
+        statements = []
+        for position, (output, shape) in enumerate(zip(lambdas, output_shapes)):
+            if output is None and shape is not None and math.prod(shape) > 0:
+                return None  # something used is not described
+            statements.append(_statement(trace_, position, output, shape))
+        for index, extent in trace_.extents.items():
+            if extent is None:
+                raise trace_.fail(f"index {index}: its extent is unknown; give it: Sum(..., {index}=...)")
+        indices = [(index, trace_.extents[index], index in trace_.wholes) for index in trace_.indices]
+    finally:
+        _trace.reset(token)
+    try:
+        return _native.Spec(indices, [list(shape) for shape in input_shapes], statements)
+    except ValueError as error:
+        raise SpecError(f"spec of {name}: {error}") from error
+
+
+def _statement(
+    trace_: _Trace, position: int, output: Callable[..., Operand] | None, shape: Sequence[int] | None
+) -> tuple[list[int], Any]:
+    if shape is None:
+        return [], None
+    if output is None:
+        names = [f"_{position}_{dim}" for dim in range(len(shape))]
+    else:
+        default = [f"i{dim}" for dim in range(len(shape))]
+        names = _parameters(output, getattr(output, "index_names", default))
+    if len(names) != len(shape):
+        raise trace_.fail(
+            f"output {position}: expected {len(shape)} indices (shape {list(shape)}), found {len(names)}"
+        )
+    indices = [trace_.bind(name, extent) for name, extent in zip(names, shape)]
+    body = None if output is None else _expr(output(*indices)).node
+    trace_.release(names)
+    return [list(trace_.indices).index(name) for name in names], body
+
+
+LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "crop_window", "offset")
+
+
+@dataclass(frozen=True)
+class SpecDef:
+    """A registered spec: the function and, by argument name, how arguments change in a tile."""
+
+    target: str
+    function: Callable[..., Any]
+    local: dict[str, str]
+
+
+REGISTRY: dict[str, SpecDef] = {}
+
+
+def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any], Any]:
+    """Registers the decorated function as what ``target`` means.
+
+    Args:
+        target: "namespace::op" for all functional overloads, or "namespace::op.overload" for one.
+        local: argument name → rule for the argument when only a tile is computed: "output_shape" (the
+            tile's shape), "zero", "max_int", "window" (padding becomes 0 and the input is padded),
+            "crop_window", "offset" (the tile's lower corner).
+
+    Raises:
+        SpecError: an unknown rule.
+
+    Example:
+        >>> @smex.spec("mylib::scale")
+        ... def scale(x, factor):
+        ...     return lambda *i: x[i] * factor
+    """
+    for argument, rule in (local or {}).items():
+        if rule not in LOCAL_RULES:
+            raise SpecError(
+                f"spec of {target}: argument {argument}: expected a rule among {', '.join(LOCAL_RULES)}, "
+                f"found {rule!r}"
+            )
+
+    def register(function: Any) -> Any:
+        targets = getattr(register, "targets", (target,))
+        for name in targets:
+            REGISTRY[name] = SpecDef(name, function, dict(local or {}))
+        _registry_changed()
+        return function
+
+    return register
+
+
+_listeners: list[Callable[[], None]] = []
+
+
+def _registry_changed() -> None:
+    for listener in _listeners:
+        listener()
+
+
+@contextlib.contextmanager
+def registered(target: str, function: Callable[..., Any], **local: str) -> Iterator[None]:
+    """A spec for the length of a ``with`` block; the one before it comes back afterwards."""
+    before = REGISTRY.get(target)
+    spec(target, local=local)(function)
+    try:
+        yield
+    finally:
+        if before is None:
+            del REGISTRY[target]
+        else:
+            REGISTRY[target] = before
+        _registry_changed()

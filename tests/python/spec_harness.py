@@ -1,0 +1,178 @@
+"""Executes specs: the interpreter against ATen, and every derived split against the whole call."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from typing import Any
+
+import torch
+
+from smex import specs
+from smex.capture.records import ValueRef
+
+TOLERANCE = 1e-10
+
+
+@dataclasses.dataclass
+class Call:
+    """An ATen call on real tensors, with the Spec that SMEX found for it."""
+
+    target: str
+    args: list[Any]
+
+    def __post_init__(self) -> None:
+        namespace, _, name = self.target.partition("::")
+        packet, _, overload = name.partition(".")
+        self.op = getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
+        for argument in self.op._schema.arguments[len(self.args) :]:
+            self.args.append(argument.default_value)
+        self.inputs: list[torch.Tensor] = []
+        self.records = self._record(self.args)
+        self.whole = self.run(self.args)
+
+    def _record(self, arg: Any) -> Any:
+        if isinstance(arg, torch.Tensor):
+            for position, known in enumerate(self.inputs):
+                if known is arg:
+                    return ValueRef(position)
+            self.inputs.append(arg)
+            return ValueRef(len(self.inputs) - 1)
+        if isinstance(arg, (list, tuple)):
+            return [self._record(item) for item in arg]
+        return arg
+
+    def run(self, args: list[Any]) -> list[torch.Tensor | None]:
+        schema = self.op._schema.arguments
+        positional = [a for a, s in zip(args, schema) if not s.kwarg_only]
+        keywords = {s.name: a for a, s in zip(args, schema) if s.kwarg_only}
+        result = self.op(*positional, **keywords)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
+
+    def instantiate(self, used: list[bool] | None = None) -> Any:
+        used = used or [True] * len(self.whole)
+        shapes = [
+            tuple(out.shape) if out is not None and keep else None
+            for out, keep in zip(self.whole, used)
+        ]
+        return specs.instantiate(self.target, self.records, [tuple(t.shape) for t in self.inputs], shapes)
+
+    def placed(self, records: Any, tensors: list[torch.Tensor]) -> Any:
+        if isinstance(records, ValueRef):
+            return tensors[records.id]
+        if isinstance(records, (list, tuple)):
+            return [self.placed(item, tensors) for item in records]
+        return records
+
+
+def bounds_slice(bounds: list[tuple[int, int]]) -> tuple[slice, ...]:
+    return tuple(slice(lo, max(lo, hi)) for lo, hi in bounds)
+
+
+def close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape:
+        return False
+    return torch.allclose(a.double(), b.double(), rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+
+
+def interpreted(spec: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    tensors = [(t.double().flatten().tolist(), list(t.shape)) for t in inputs]
+    return [torch.tensor(d, dtype=torch.float64).reshape(s) for d, s in spec.evaluate(tensors)]
+
+
+def check_meaning(call: Call, spec: Any) -> None:
+    """The interpreter's outputs equal ATen's."""
+    for position, (found, expected) in enumerate(zip(interpreted(spec, call.inputs), call.whole)):
+        if spec.describes(position):
+            assert close(found, expected), (
+                f"{call.target}: output {position}: expected\n{expected}\nfound\n{found}\n{spec.text()}"
+            )
+
+
+def _padding(region, unclamped):
+    """F.pad's list: what a padded read touches outside of the region."""
+    result = []
+    for (lo, hi), (want_lo, want_hi) in zip(reversed(region), reversed(unclamped)):
+        before = max(0, lo - want_lo)
+        result += [before, (want_hi - want_lo) - (hi - lo) - before]
+    return result
+
+
+def run_tile(call: Call, spec: Any, local: list[tuple[int, str]], ranges) -> list[torch.Tensor | None]:
+    """Runs the call's kernel on what one tile needs, its arguments rewritten by the local rules."""
+    needs = spec.input_needs(ranges)
+    cut_window = any(rule == "window" for _, rule in local) and any(
+        need.unclamped != whole.unclamped and (need.unclamped != need.region or whole.unclamped != whole.region)
+        for need, whole in zip(needs, spec.input_needs(spec.full_ranges()))
+    )
+    tensors = []
+    for tensor, need in zip(call.inputs, needs):
+        piece = tensor[bounds_slice(need.region)].clone()
+        if not need.used and piece.is_floating_point():
+            piece = torch.full_like(piece, float("nan"))  # only the shape may matter
+        if cut_window and need.unclamped != need.region:
+            value = float("-inf") if "max_pool" in call.target else 0.0
+            piece = torch.nn.functional.pad(piece, _padding(need.region, need.unclamped), value=value)
+        tensors.append(piece)
+    args = call.placed(call.records, tensors)
+    described = next(o for o in range(len(call.whole)) if spec.describes(o))
+    region = spec.output_region(described, ranges)
+    for position, rule in local:
+        if rule == "output_shape":
+            args[position] = [hi - lo for lo, hi in region]
+        elif rule == "zero":
+            args[position] = 0
+        elif rule == "max_int":
+            args[position] = 2**63 - 1
+        elif rule == "offset":
+            args[position] = [lo for lo, _ in region]
+        elif rule == "window" and cut_window:
+            args[position] = [0 for _ in args[position]]
+    return call.run(args)
+
+
+def tiles(extent: int, granule: int, parts: int) -> list[tuple[int, int]]:
+    """Uneven tiles: the first takes what is left over, and one may be empty only if there is too little."""
+    units = math.ceil(extent / granule)
+    cuts = sorted({0, *(granule * (units * p // parts) for p in range(1, parts)), extent})
+    return list(itertools.pairwise(cuts))
+
+
+def check_split(call: Call, spec: Any, local, split: Any, parts: int) -> None:
+    """The tiles of one split, each run by the kernel, combine to the whole call's outputs."""
+    ranges = spec.full_ranges()
+    name = spec.indices[split.index].name
+    combined: list[Any] = [None] * len(call.whole)
+    for tile in tiles(spec.indices[split.index].extent, split.granule, parts):
+        ranges[split.index] = tile
+        results = run_tile(call, spec, local, ranges)
+        for position, result in enumerate(results):
+            if not spec.describes(position):
+                continue
+            region = spec.output_region(position, ranges)
+            assert list(result.shape) == [hi - lo for lo, hi in region], (
+                f"{call.target}: split {name}: tile {tile}: expected shape of {region}, "
+                f"found {list(result.shape)}\n{spec.text()}"
+            )
+            if combined[position] is None:
+                start = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+                fill = start[split.reduce.name] if split.reduction else math.nan
+                combined[position] = torch.full(call.whole[position].shape, fill, dtype=torch.float64)
+            target = combined[position][bounds_slice(region)]
+            if not split.reduction:
+                target.copy_(result)
+            elif split.reduce.name == "sum":
+                target += result
+            elif split.reduce.name == "prod":
+                target *= result
+            elif split.reduce.name == "max":
+                torch.maximum(target, result.double(), out=target)
+            else:
+                torch.minimum(target, result.double(), out=target)
+    for position, found in enumerate(combined):
+        if found is not None:
+            assert close(found, call.whole[position]), (
+                f"{call.target}: split {name} in {parts}: output {position} differs\n"
+                f"expected\n{call.whole[position]}\nfound\n{found}\n{spec.text()}"
+            )
