@@ -58,12 +58,15 @@ class _Trace:
     def fail(self, text: str) -> SpecError:
         return SpecError(f"spec of {self.name}: {text}")
 
-    def bind(self, name: str, extent: int | None) -> Expr:
+    def bind(self, name: str, extent: int | None, *, strict: bool = True) -> Expr:
+        """Opens an index; a name of another extent is an error, or without `strict` another index."""
+        while not strict and extent is not None and self.extents.get(name, extent) not in (extent, None):
+            name += "_"
         if name in self.bound:
             raise self.fail(f"index {name} is bound twice; give the inner one another name")
         self.bound.add(name)
         if name not in self.indices:
-            self.indices[name] = Expr(_native.index(len(self.indices)), name=name)
+            self.indices[name] = Expr(_native.index(len(self.indices)), name)
             self.extents[name] = extent
         elif extent is not None:
             self.set_extent(name, extent)
@@ -75,8 +78,12 @@ class _Trace:
             raise self.fail(f"index {name}: expected one extent, found {known} and {extent}")
         self.extents[name] = extent
 
-    def release(self, names: Sequence[str]) -> None:
-        self.bound.difference_update(names)
+    def release(self, indices: Sequence[Expr]) -> None:
+        self.bound.difference_update(index.name for index in indices)
+
+    def positions(self, indices: Sequence[Expr]) -> list[int]:
+        order = list(self.indices)
+        return [order.index(index.name) for index in indices]
 
 
 _trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar("smex_trace", default=None)
@@ -286,10 +293,10 @@ def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]
     unknown = set(extents) - set(names)
     if unknown:
         raise trace_.fail(f"{kind.name}: extent of {sorted(unknown)[0]}, which is not among {names}")
-    indices = [trace_.bind(name, extents.get(name)) for name in names]
+    indices = [trace_.bind(name, extents.get(name), strict=False) for name in names]
     body = _expr(function(*indices))
-    trace_.release(names)
-    return Expr(_native.reduce(kind, [list(trace_.indices).index(name) for name in names], body.node))
+    trace_.release(indices)
+    return Expr(_native.reduce(kind, trace_.positions(indices), body.node))
 
 
 def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
@@ -378,10 +385,11 @@ def _statement(
         raise trace_.fail(
             f"output {position}: expected {len(shape)} indices (shape {list(shape)}), found {len(names)}"
         )
-    indices = [trace_.bind(name, extent) for name, extent in zip(names, shape)]
+    named = output is not None and names == _parameters(output, [])
+    indices = [trace_.bind(name, extent, strict=named) for name, extent in zip(names, shape)]
     body = None if output is None else _expr(output(*indices)).node
-    trace_.release(names)
-    return [list(trace_.indices).index(name) for name in names], body
+    trace_.release(indices)
+    return trace_.positions(indices), body
 
 
 LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "crop_window", "offset")

@@ -1,7 +1,13 @@
 """No spec is trusted that was not executed."""
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
 from spec_harness import Call, check_meaning, check_split
 from spec_samples import samples
 

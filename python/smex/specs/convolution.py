@@ -29,15 +29,19 @@ class _Geometry:
             result = same if result is None else and_(result, same)
         return result
 
+    def inner_name(self, channel):
+        """The name of a summed channel: with groups it counts within one."""
+        return channel if self.groups == 1 else channel + "_of_group"
+
     def kernel_extents(self):
         return {f"k{d}": size for d, size in enumerate(self.kernel)}
 
 
 def _grouped(channel, groups, per_group_from, per_group_to, inner):
-    """Channel `inner` of the group of `channel`. A group must not be divided, so neither is `channel`."""
+    """Channel `inner` of the group of `channel`. A group must not be divided: `groups` stays."""
     if groups == 1:
         return inner
-    return whole(channel) // per_group_from * per_group_to + inner
+    return whole(channel) // per_group_from * per_group_to + whole(inner)
 
 
 def _forward(x, weight, g):
@@ -45,11 +49,12 @@ def _forward(x, weight, g):
     cog, cig = weight.shape[0] // g.groups, weight.shape[1]
 
     def body(n, co, *o):
-        def product(ci, *k):
+        def product(*inner):
+            ci, *k = inner
             at = g.window(o, [whole(i) for i in k])
             return x.pad(0)[(n, _grouped(co, g.groups, cog, cig, ci), *at)] * weight[(co, ci, *k)]
 
-        return Sum(product, ci=cig, **g.kernel_extents())
+        return Sum(product, **{g.inner_name("ci"): cig}, **g.kernel_extents())
 
     return body
 
@@ -60,14 +65,15 @@ def _adjoint(grad, weight, g):
     places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
 
     def body(n, ci, *y):
-        def product(co, *rest):
+        def product(*inner):
+            co, *rest = inner
             o, k = rest[: g.spatial], [whole(i) for i in rest[g.spatial :]]
             source = _grouped(ci, g.groups, cig, cog, co)
-            inner = ci if g.groups == 1 else ci % cig
-            value = grad[(n, source, *o)] * weight[(source, inner, *k)]
+            column = ci if g.groups == 1 else ci % cig
+            value = grad[(n, source, *o)] * weight[(source, column, *k)]
             return where(g.hits(y, o, k), value, 0)
 
-        return Sum(product, co=cog, **places, **g.kernel_extents())
+        return Sum(product, **{g.inner_name("co"): cog}, **places, **g.kernel_extents())
 
     return body
 

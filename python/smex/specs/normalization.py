@@ -117,11 +117,11 @@ def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bi
         return shapes_only(value * rstd[(*row, *ones)], k)
 
     def grad_weight(*k):
-        k = [whole(index) for index in k]
+        k = tuple(whole(index) for index in k)
         return Sum(lambda *r: shapes_only(grad[(*r, *k)] * normalized(r, k), k), **rows)
 
     def grad_bias(*k):
-        k = [whole(index) for index in k]
+        k = tuple(whole(index) for index in k)
 
         def value(*r):
             # Reads nothing of x but its shape, nor of the statistics.

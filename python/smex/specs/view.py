@@ -195,22 +195,19 @@ def _copied_along(grad, dim):
 
 @spec("aten::squeeze")
 def squeeze(x, dims=None):
-    dims = [dim for dim in dims_of(dims, x.ndim) if x.shape[dim] == 1]
+    candidates = dims_of(dims, x.ndim)
+    dims = [dim for dim in candidates if x.shape[dim] == 1]
 
     def body(*i):
         index = list(i)
         for dim in sorted(dims):
             index.insert(dim, 0)
+        for dim in candidates:  # a tile of size 1 would lose its dimension as well
+            if dim not in dims:
+                whole(index[dim])
         return x[tuple(index)]
 
     return body
-
-
-@spec("aten::squeeze.default")
-def squeeze_all(x):
-    # A tile of size 1 would lose its dimension as well.
-    squeezed = squeeze(x)
-    return lambda *i: squeezed(*[whole(k) for k in i])
 
 
 @spec("aten::stack")
