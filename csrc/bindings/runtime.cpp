@@ -1,0 +1,387 @@
+// Python's view of csrc/runtime, and of the Program it runs. Regions cross as lists of (lo, hi).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "bindings/bindings.h"
+#include "ir/error.h"
+#include "runtime/session.h"
+
+namespace py = pybind11;
+
+namespace smex::bindings {
+namespace {
+
+using runtime::Executor;
+using runtime::Session;
+using runtime::WorkerTensors;
+using Bounds = std::vector<std::pair<int64_t, int64_t>>;
+
+std::vector<Interval> to_box(const Bounds& bounds) {
+  std::vector<Interval> box;
+  for (const auto& [lo, hi] : bounds) box.push_back({lo, hi});
+  return box;
+}
+
+Bounds to_bounds(const std::vector<Interval>& box) {
+  Bounds bounds;
+  for (const Interval& dim : box) bounds.emplace_back(dim.lo, dim.hi);
+  return bounds;
+}
+
+/// An argument as Python gives it; ValueRef ids are slots.
+Attr to_attr(const py::handle& arg) {
+  if (arg.is_none()) return std::monostate{};
+  if (py::isinstance<ValueRef>(arg)) return arg.cast<ValueRef>();
+  if (py::isinstance<py::bool_>(arg)) return arg.cast<bool>();
+  if (py::isinstance<py::int_>(arg)) return arg.cast<int64_t>();
+  if (py::isinstance<py::float_>(arg)) return arg.cast<double>();
+  if (py::isinstance<py::str>(arg)) return arg.cast<std::string>();
+  const auto list = arg.cast<py::sequence>();
+  if (list.size() == 0) return std::vector<int64_t>{};
+  bool refs = false;
+  for (const auto& item : list) refs = refs || py::isinstance<ValueRef>(item);
+  if (refs) {
+    std::vector<ValueRef> values;
+    for (const auto& item : list) {
+      values.push_back(item.is_none() ? ValueRef{} : item.cast<ValueRef>());
+    }
+    return values;
+  }
+  if (py::isinstance<py::bool_>(list[0])) return arg.cast<std::vector<bool>>();
+  if (py::isinstance<py::float_>(list[0])) return arg.cast<std::vector<double>>();
+  return arg.cast<std::vector<int64_t>>();
+}
+
+tdl::ReduceKind to_reduce(const std::string& name) {
+  if (name == "sum") return tdl::ReduceKind::kSum;
+  if (name == "max") return tdl::ReduceKind::kMax;
+  if (name == "min") return tdl::ReduceKind::kMin;
+  if (name == "prod") return tdl::ReduceKind::kProd;
+  throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+}
+
+ComputeInstr make_compute(std::string target, const py::list& args, std::vector<Slot> outputs,
+                          OpId op, const Bounds& crop, std::vector<Shape> output_shapes) {
+  ComputeInstr instr;
+  instr.op = op;
+  instr.target = std::move(target);
+  for (const auto& arg : args) instr.args.push_back(to_attr(arg));
+  instr.outputs = std::move(outputs);
+  instr.crop = to_box(crop);
+  instr.output_shapes = std::move(output_shapes);
+  return instr;
+}
+
+FetchInstr make_fetch(Slot dest, Shape shape, std::string dtype, std::vector<CopyPart> parts,
+                      const std::optional<std::string>& reduce, double fill, bool view,
+                      std::string kind, ValueId value) {
+  FetchInstr instr;
+  instr.value = value;
+  instr.dest = dest;
+  instr.shape = std::move(shape);
+  instr.dtype = std::move(dtype);
+  instr.parts = std::move(parts);
+  instr.reducing = reduce.has_value();
+  if (reduce) instr.reduce = to_reduce(*reduce);
+  instr.fill = fill;
+  instr.view = view;
+  instr.kind = std::move(kind);
+  return instr;
+}
+
+std::vector<Instr> make_instrs(const py::list& list) {
+  std::vector<Instr> instrs;
+  for (const auto& item : list) {
+    Instr instr;
+    if (py::isinstance<ComputeInstr>(item)) {
+      instr.kind = InstrKind::kCompute;
+      instr.compute = item.cast<ComputeInstr>();
+    } else if (py::isinstance<FetchInstr>(item)) {
+      instr.kind = InstrKind::kFetch;
+      instr.fetch = item.cast<FetchInstr>();
+    } else {
+      instr.kind = InstrKind::kFree;
+      instr.free = item.cast<FreeInstr>();
+    }
+    instrs.push_back(std::move(instr));
+  }
+  return instrs;
+}
+
+py::list to_list(const std::vector<Instr>& instrs) {
+  py::list list;
+  for (const Instr& instr : instrs) {
+    switch (instr.kind) {
+      case InstrKind::kCompute:
+        list.append(instr.compute);
+        break;
+      case InstrKind::kFetch:
+        list.append(instr.fetch);
+        break;
+      case InstrKind::kFree:
+        list.append(instr.free);
+        break;
+    }
+  }
+  return list;
+}
+
+void bind_program(py::module_& m) {
+  py::class_<CopyPart>(m, "CopyPart", "A box of a peer's slot into a box of the destination.")
+      .def(py::init([](int worker, Slot slot, const Bounds& source, const Bounds& dest) {
+             return CopyPart{worker, slot, to_box(source), to_box(dest)};
+           }),
+           py::arg("worker"), py::arg("slot"), py::arg("source"), py::arg("dest"))
+      .def_readonly("worker", &CopyPart::worker)
+      .def_readonly("slot", &CopyPart::slot)
+      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); })
+      .def_property_readonly("dest", [](const CopyPart& part) { return to_bounds(part.dest); });
+  py::class_<ComputeInstr>(m, "ComputeInstr", "An operator call; ValueRef ids are slots.")
+      .def(py::init(&make_compute), py::arg("target"), py::arg("args"), py::arg("outputs"),
+           py::arg("op") = -1, py::arg("crop") = Bounds{},
+           py::arg("output_shapes") = std::vector<Shape>{})
+      .def_readonly("op", &ComputeInstr::op)
+      .def_readonly("target", &ComputeInstr::target)
+      .def_readonly("outputs", &ComputeInstr::outputs)
+      .def_readonly("output_shapes", &ComputeInstr::output_shapes);
+  py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
+      .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
+           py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
+           py::arg("view") = false, py::arg("kind") = "fetch", py::arg("value") = kNoValue)
+      .def_readonly("value", &FetchInstr::value)
+      .def_readonly("dest", &FetchInstr::dest)
+      .def_readonly("shape", &FetchInstr::shape)
+      .def_readonly("dtype", &FetchInstr::dtype)
+      .def_readonly("parts", &FetchInstr::parts)
+      .def_readonly("reducing", &FetchInstr::reducing)
+      .def_readonly("fill", &FetchInstr::fill)
+      .def_readonly("view", &FetchInstr::view)
+      .def_readonly("kind", &FetchInstr::kind);
+  py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
+      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"))
+      .def_readonly("slot", &FreeInstr::slot);
+  py::class_<WorkerProgram>(m, "WorkerProgram")
+      .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
+                       std::vector<int> remote_reads, std::vector<std::string> slot_names) {
+             return WorkerProgram{num_slots, std::move(remote_reads), std::move(slot_names),
+                                  make_instrs(forward), make_instrs(backward)};
+           }),
+           py::arg("num_slots"), py::arg("forward"), py::arg("backward") = py::list(),
+           py::arg("remote_reads") = std::vector<int>{},
+           py::arg("slot_names") = std::vector<std::string>{})
+      .def_readonly("num_slots", &WorkerProgram::num_slots)
+      .def_readonly("remote_reads", &WorkerProgram::remote_reads)
+      .def_readonly("slot_names", &WorkerProgram::slot_names)
+      .def_property_readonly("forward", [](const WorkerProgram& w) { return to_list(w.forward); })
+      .def_property_readonly("backward",
+                             [](const WorkerProgram& w) { return to_list(w.backward); });
+  py::class_<Binding>(m, "Binding", "Each worker's slot (-1: none) and region of a graph input.")
+      .def(py::init([](ValueId value, std::vector<Slot> slots, const std::vector<Bounds>& regions) {
+             Binding binding{value, std::move(slots), {}};
+             for (const Bounds& bounds : regions) binding.regions.push_back({to_box(bounds)});
+             return binding;
+           }),
+           py::arg("value"), py::arg("slots"), py::arg("regions") = std::vector<Bounds>{})
+      .def_readonly("value", &Binding::value)
+      .def_readonly("slots", &Binding::slots)
+      .def_property_readonly("regions", [](const Binding& binding) {
+        std::vector<Bounds> regions;
+        for (const Region& region : binding.regions) regions.push_back(to_bounds(region.dims));
+        return regions;
+      });
+  py::class_<Program>(m, "Program", "One instruction list per worker.")
+      .def(py::init([](std::vector<WorkerProgram> workers, std::vector<Binding> inputs,
+                       std::vector<Binding> outputs) {
+             const int num_workers = static_cast<int>(workers.size());
+             return Program{num_workers, std::move(workers), std::move(inputs), std::move(outputs)};
+           }),
+           py::arg("workers"), py::arg("inputs"), py::arg("outputs"))
+      .def_readonly("num_workers", &Program::num_workers)
+      .def_readonly("workers", &Program::workers)
+      .def_readonly("inputs", &Program::inputs)
+      .def_readonly("outputs", &Program::outputs)
+      .def("__str__", &Program::str);
+}
+
+/// Runs `call`; torch's exceptions become the Python classes that torch itself raises.
+template <class Call>
+auto translated(const Call& call) {
+  try {
+    return call();
+  } catch (const UserError&) {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const py::builtin_exception&) {
+    throw;
+  } catch (const py::error_already_set&) {
+    throw;
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+    throw py::error_already_set();
+  }
+}
+
+void check_interrupt() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
+/// A Python thread state for the life of a worker thread, so that operators written in Python keep
+/// their error indicator (and their thread locals) between calls.
+class PythonThread {
+ public:
+  PythonThread() : gil_(PyGILState_Ensure()), state_(PyEval_SaveThread()) {}
+  ~PythonThread() {
+    if (is_finalizing()) return;
+    PyEval_RestoreThread(state_);
+    PyGILState_Release(gil_);
+  }
+  PythonThread(const PythonThread&) = delete;
+  PythonThread& operator=(const PythonThread&) = delete;
+
+ private:
+  PyGILState_STATE gil_;
+  PyThreadState* state_;
+};
+
+void keep_exception(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (python_error& python) {
+    const py::gil_scoped_acquire gil;
+    python.persist();
+  } catch (...) {
+  }
+}
+
+/// Lets go of the GIL first: joining the threads, and dropping tensors, needs no Python.
+template <class T>
+std::shared_ptr<T> released_without_gil(std::shared_ptr<T> object) {
+  T* raw = object.get();
+  return std::shared_ptr<T>(raw, [object = std::move(object)](T*) mutable {
+    if (PyGILState_Check()) {
+      const py::gil_scoped_release release;
+      object.reset();
+    } else {
+      object.reset();
+    }
+  });
+}
+
+std::shared_ptr<Executor> make_executor(const Program& program, int threads_per_worker,
+                                        const std::vector<std::string>& devices) {
+  return translated([&] {
+    runtime::ExecutorOptions options;
+    options.threads_per_worker = threads_per_worker;
+    for (const std::string& device : devices) options.devices.emplace_back(device);
+    options.hooks = {check_interrupt,
+                     []() -> std::shared_ptr<void> { return std::make_shared<PythonThread>(); },
+                     keep_exception};
+    std::shared_ptr<Executor> executor;
+    {
+      const py::gil_scoped_release release;
+      executor = Executor::create(program, std::move(options));
+    }
+    return released_without_gil(std::move(executor));
+  });
+}
+
+WorkerTensors to_tensors(const std::vector<std::optional<at::Tensor>>& tiles) {
+  WorkerTensors tensors;
+  for (const auto& tile : tiles) tensors.push_back(tile.value_or(at::Tensor()));
+  return tensors;
+}
+
+using Tiles = std::vector<std::optional<at::Tensor>>;
+
+std::shared_ptr<Session> start(Executor& executor, const std::vector<std::optional<Tiles>>& inputs,
+                               int64_t seed) {
+  return translated([&] {
+    std::vector<WorkerTensors> tensors;
+    for (const auto& tiles : inputs) tensors.push_back(to_tensors(tiles.value_or(Tiles{})));
+    return released_without_gil(executor.start(tensors, seed));
+  });
+}
+
+py::dict to_dict(const runtime::Stats& stats) {
+  py::dict dict;
+  dict["moved_bytes"] = stats.moved_bytes;
+  dict["received_bytes"] = stats.received_bytes;
+  dict["live_bytes"] = stats.live_bytes;
+  dict["peak_bytes"] = stats.peak_bytes;
+  dict["compute_seconds"] = stats.compute_seconds;
+  dict["fetch_seconds"] = stats.fetch_seconds;
+  dict["wait_seconds"] = stats.wait_seconds;
+  dict["forward_seconds"] = stats.forward_seconds;
+  dict["backward_seconds"] = stats.backward_seconds;
+  return dict;
+}
+
+void run(Session& session, void (Session::*phase)()) {
+  translated([&] {
+    const py::gil_scoped_release release;
+    (session.*phase)();
+  });
+}
+
+py::list outputs(const Session& session, int index) {
+  py::list tiles;
+  for (const at::Tensor& tensor : session.outputs(index)) {
+    tiles.append(tensor.defined() ? py::cast(tensor) : py::none());
+  }
+  return tiles;
+}
+
+py::list trace_events(const Session& session) {
+  py::list events;
+  for (const runtime::TraceEvent& event : session.trace_events()) {
+    events.append(py::make_tuple(event.worker, event.name, event.category, event.start_us,
+                                 event.duration_us, event.bytes));
+  }
+  return events;
+}
+
+}  // namespace
+
+void bind_runtime(py::module_& m) {
+  bind_program(m);
+  py::class_<Executor, std::shared_ptr<Executor>>(
+      m, "Executor",
+      "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "
+      "threads "
+      "among the workers. Not usable in a process forked later: create it there.")
+      .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
+           py::arg("devices") = std::vector<std::string>{})
+      .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
+           "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
+      .def("set_trace", &Executor::set_trace, py::arg("on"))
+      .def_property_readonly("num_workers", &Executor::num_workers)
+      .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
+  py::class_<Session, std::shared_ptr<Session>>(
+      m, "Session", "One forward and at most one backward run; keeps its outputs while it lives.")
+      .def(
+          "set_input",
+          [](Session& session, int index, const Tiles& tiles) {
+            translated([&] { session.set_input(index, to_tensors(tiles)); });
+          },
+          py::arg("index"), py::arg("tiles"))
+      .def("run_forward", [](Session& session) { run(session, &Session::run_forward); })
+      .def("run_backward", [](Session& session) { run(session, &Session::run_backward); })
+      .def("outputs", &outputs, py::arg("index"))
+      .def("stats", [](const Session& session) { return to_dict(session.stats()); })
+      .def("trace_events", &trace_events,
+           "Tuples (worker, name, category, start_us, duration_us, bytes).");
+}
+
+}  // namespace smex::bindings

@@ -1,0 +1,96 @@
+#include "runtime/executor.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "runtime/session.h"
+#include "runtime/threads.h"
+
+namespace smex::runtime {
+namespace {
+
+std::vector<c10::Device> resolve_devices(std::vector<c10::Device> devices, int num_workers) {
+  if (devices.empty()) devices.assign(num_workers, c10::Device(c10::kCPU));
+  if (devices.size() == static_cast<size_t>(num_workers)) return devices;
+  throw UserError(c10::str("devices: expected one for each of the ", num_workers,
+                           " workers, found ", devices.size()));
+}
+
+int resolve_threads(int requested, int num_workers) {
+  if (requested < 0) {
+    throw UserError(c10::str("threads_per_worker must be positive, found ", requested));
+  }
+  return requested > 0 ? requested : std::max(1, at::get_num_threads() / num_workers);
+}
+
+}  // namespace
+
+std::shared_ptr<Executor> Executor::create(Program program, ExecutorOptions options) {
+  return std::shared_ptr<Executor>(new Executor(std::move(program), std::move(options)));
+}
+
+Executor::Executor(Program program, ExecutorOptions options)
+    : program_(std::move(program)),
+      devices_(resolve_devices(std::move(options.devices), program_.num_workers)),
+      threads_per_worker_(resolve_threads(options.threads_per_worker, program_.num_workers)),
+      hooks_(std::move(options.hooks)),
+      steps_(prepare_steps(program_, devices_)),
+      streams_(program_.num_workers),
+      process_(getpid()) {
+  if (program_.num_workers == 1) return;
+  for (int w = 0; w < program_.num_workers; ++w) {
+    if (devices_[w].is_cpu()) continue;
+    streams_[w] =
+        c10::impl::VirtualGuardImpl(devices_[w].type()).getStreamFromGlobalPool(devices_[w]);
+  }
+  struct Scope {
+    explicit Scope(int num_threads) : threads(num_threads) {}
+    ScopedIntraOpThreads threads;
+    std::shared_ptr<void> host;
+  };
+  const auto enter = [this](int) -> std::shared_ptr<void> {
+    auto scope = std::make_shared<Scope>(threads_per_worker_);
+    if (hooks_.enter_thread) scope->host = hooks_.enter_thread();
+    return scope;
+  };
+  pool_ = std::make_unique<WorkerPool>(program_.num_workers, enter);
+}
+
+Executor::~Executor() {
+  // After a fork the child has no such threads: joining them, or destroying what they wait on,
+  // hangs.
+  if (getpid() != process_) static_cast<void>(pool_.release());
+}
+
+std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed) {
+  auto session = std::make_shared<Session>(shared_from_this(), seed);
+  if (inputs.size() != program_.inputs.size()) {
+    throw UserError(
+        c10::str("start: expected ", program_.inputs.size(), " inputs, found ", inputs.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].empty()) session->set_input(static_cast<int>(i), inputs[i]);
+  }
+  return session;
+}
+
+void Executor::run(const std::function<void(int)>& job, const std::function<void()>& tick) {
+  if (getpid() != process_) {
+    throw UserError(
+        "this executor was created before the process forked, and its threads are gone; "
+        "create it in the child");
+  }
+  const std::lock_guard lock(run_mutex_);
+  if (pool_) {
+    pool_->run(job, tick);
+    return;
+  }
+  const ScopedIntraOpThreads threads(threads_per_worker_);
+  job(0);
+}
+
+}  // namespace smex::runtime

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "partition/program.h"
+#include "runtime/steps.h"
+#include "runtime/worker_pool.h"
+
+namespace smex::runtime {
+
+class Session;
+
+/// What a host language adds; any may be empty.
+struct Hooks {
+  std::function<void()> check_interrupt;  ///< throws to stop a run; called by the calling thread
+  std::function<std::shared_ptr<void>()> enter_thread;  ///< a scope for each worker thread
+  std::function<void(const std::exception_ptr&)> keep_exception;  ///< before it leaves its thread
+};
+
+struct ExecutorOptions {
+  int threads_per_worker =
+      0;  ///< intra-op threads; 0: the caller's, divided by the workers, at least 1
+  std::vector<c10::Device> devices;  ///< one a worker; empty: the CPU for all
+  Hooks hooks;
+};
+
+/// One tensor a worker; undefined where a worker holds none.
+using WorkerTensors = std::vector<at::Tensor>;
+
+/// Runs a Program on persistent threads, one per worker (the caller's own for one worker).
+///
+/// Workers wait for each other's slots on condition variables; instructions call the dispatcher
+/// boxed, below autograd, with gradients and autocast off. Runs of one executor are serialised,
+/// whichever sessions they belong to. A process forked after construction cannot run (threads do
+/// not survive a fork): create the executor in the child.
+class Executor : public std::enable_shared_from_this<Executor> {
+ public:
+  /// Throws InternalError when the program is not well formed, UserError for bad options.
+  static std::shared_ptr<Executor> create(Program program, ExecutorOptions options);
+  ~Executor();
+
+  /// Begins a run. `inputs` has one entry per Program::inputs; an empty entry is set later with
+  /// Session::set_input. `seed` replaces the seed of every random operator.
+  /// Throws UserError that names the input when a tile is missing or has another shape.
+  std::shared_ptr<Session> start(const std::vector<WorkerTensors>& inputs, int64_t seed = 0);
+
+  void set_trace(bool on) { trace_ = on; }
+  bool trace() const { return trace_; }
+  int num_workers() const { return program_.num_workers; }
+  int threads_per_worker() const { return threads_per_worker_; }
+
+  const Program& program() const { return program_; }
+  const Steps& steps() const { return steps_; }
+  const Hooks& hooks() const { return hooks_; }
+  c10::Device device(int worker) const { return devices_[worker]; }
+  /// The worker's own stream; nullopt on the CPU and for a lone worker, which uses the caller's.
+  const std::optional<c10::Stream>& stream(int worker) const { return streams_[worker]; }
+
+ private:
+  friend class Session;
+  Executor(Program program, ExecutorOptions options);
+  /// Runs `job(worker)` for each worker, on its thread; see WorkerPool::run.
+  void run(const std::function<void(int)>& job, const std::function<void()>& tick);
+
+  const Program program_;
+  std::vector<c10::Device> devices_;
+  int threads_per_worker_ = 1;
+  Hooks hooks_;
+  Steps steps_;
+  std::vector<std::optional<c10::Stream>> streams_;
+  std::atomic<bool> trace_{false};
+  int64_t process_ = 0;
+  std::mutex run_mutex_;
+  std::unique_ptr<WorkerPool> pool_;  ///< null for one worker
+};
+
+}  // namespace smex::runtime

@@ -1,0 +1,556 @@
+#include "runtime/session.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <optional>
+
+#include "ir/error.h"
+
+namespace smex::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds kInterruptPeriod{100};
+
+/// What every instruction runs under: no autograd, no autocast, no Python modes of the caller.
+struct PlainDispatch {
+  c10::AutoGradMode no_grad{false};
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  c10::impl::ExcludeDispatchKeyGuard no_modes{
+      c10::autocast_dispatch_keyset |
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                           c10::DispatchKey::PythonDispatcher,
+                           c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
+                           c10::DispatchKey::FuncTorchDynamicLayerBackMode})};
+};
+
+c10::SmallVector<int64_t, 5> sizes_of(const Region& box) {
+  c10::SmallVector<int64_t, 5> sizes;
+  for (const Interval& dim : box.dims) sizes.push_back(dim.size());
+  return sizes;
+}
+
+/// The box of `tensor`, sharing its storage.
+at::Tensor box_view(const at::Tensor& tensor, const Region& box) {
+  const auto sizes = sizes_of(box);
+  if (tensor.sizes() == c10::IntArrayRef(sizes)) return tensor;
+  int64_t offset = tensor.storage_offset();
+  for (size_t d = 0; d < box.rank(); ++d) {
+    const Interval& dim = box.dims[d];
+    if (dim.hi > tensor.size(static_cast<int64_t>(d))) {
+      throw InternalError("box " + box.str() + " is outside a tile of shape " +
+                          c10::str(tensor.sizes()));
+    }
+    offset += dim.lo * tensor.stride(static_cast<int64_t>(d));
+  }
+  return tensor.as_strided(sizes, tensor.strides(), offset);
+}
+
+void combine(at::Tensor& into, const at::Tensor& from, tdl::ReduceKind kind) {
+  switch (kind) {
+    case tdl::ReduceKind::kSum:
+      into.add_(from);
+      return;
+    case tdl::ReduceKind::kProd:
+      into.mul_(from);
+      return;
+    case tdl::ReduceKind::kMax:
+      at::maximum_out(into, into, from.to(into.device()));
+      return;
+    case tdl::ReduceKind::kMin:
+      at::minimum_out(into, into, from.to(into.device()));
+      return;
+  }
+}
+
+double microseconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+}  // namespace
+
+Session::Session(std::shared_ptr<Executor> executor, int64_t seed)
+    : executor_(std::move(executor)), seed_(seed), started_(Clock::now()) {
+  const Steps& steps = executor_->steps();
+  for (const WorkerSteps& source : steps.workers) {
+    auto worker = std::make_unique<Worker>();
+    const size_t num_slots = source.references.size();
+    worker->slots = std::make_unique<SlotState[]>(num_slots);
+    for (size_t i = 0; i < num_slots; ++i) worker->slots[i].references = source.references[i];
+    worker->moved_bytes.assign(steps.kinds.size(), 0);
+    workers_.push_back(std::move(worker));
+  }
+}
+
+Session::~Session() = default;
+
+void Session::set_input(int index, const WorkerTensors& tiles) {
+  const auto& bindings = executor_->program().inputs;
+  if (index < 0 || static_cast<size_t>(index) >= bindings.size()) {
+    throw UserError(c10::str("set_input: no input ", index, " among ", bindings.size()));
+  }
+  const Binding& binding = bindings[index];
+  if (tiles.size() != workers_.size()) {
+    throw UserError(c10::str("input ", index, ": expected a tile or None for each of the ",
+                             workers_.size(), " workers, found ", tiles.size()));
+  }
+  for (size_t w = 0; w < tiles.size(); ++w) {
+    const Slot slot = binding.slots[w];
+    if (slot == kNoSlot) continue;
+    const at::Tensor& tile = tiles[w];
+    const std::string name = c10::str("input ", index, " on worker ", w);
+    if (!tile.defined()) throw UserError(name + ": expected a tile, found None");
+    if (w < binding.regions.size() &&
+        tile.sizes() != c10::IntArrayRef(sizes_of(binding.regions[w]))) {
+      throw UserError(c10::str(name, ": expected shape ",
+                               c10::IntArrayRef(sizes_of(binding.regions[w])), ", found ",
+                               tile.sizes()));
+    }
+    if (tile.device().type() != executor_->device(w).type()) {
+      throw UserError(
+          c10::str(name, ": expected device ", executor_->device(w), ", found ", tile.device()));
+    }
+    if (workers_[w]->slots[slot].ready) throw UserError(name + " was set before");
+    store(static_cast<int>(w), slot, tile.requires_grad() ? tile.detach() : tile);
+  }
+}
+
+void Session::run_forward() {
+  if (stage_ != Stage::kNew) throw UserError("run_forward: this session has run; start another");
+  run(/*backward=*/false);
+  stage_ = Stage::kForwardDone;
+}
+
+void Session::run_backward() {
+  if (stage_ != Stage::kForwardDone) {
+    throw UserError("run_backward: runs once, after run_forward has succeeded");
+  }
+  run(/*backward=*/true);
+  stage_ = Stage::kBackwardDone;
+}
+
+WorkerTensors Session::outputs(int index) const {
+  const auto& bindings = executor_->program().outputs;
+  if (index < 0 || static_cast<size_t>(index) >= bindings.size()) {
+    throw UserError(c10::str("outputs: no output ", index, " among ", bindings.size()));
+  }
+  WorkerTensors tiles(workers_.size());
+  for (size_t w = 0; w < tiles.size(); ++w) {
+    const Slot slot = bindings[index].slots[w];
+    if (slot == kNoSlot) continue;
+    const SlotState& state = workers_[w]->slots[slot];
+    if (!state.ready) {
+      throw UserError(c10::str("outputs: output ", index, " is not computed yet"));
+    }
+    tiles[w] = state.tensor;
+  }
+  return tiles;
+}
+
+void Session::run(bool backward) {
+  const Clock::time_point begin = Clock::now();
+  stage_ = Stage::kFailed;  // until it is known not to be
+  tracing_ = executor_->trace();
+  last_check_ = begin;
+  standstill_ = {};
+  for (auto& worker : workers_) worker->finished = false;
+  before_streams();
+  const auto tick = [this] {
+    try {
+      check_interrupt();
+      check_deadlock();
+    } catch (...) {
+      record_failure(std::current_exception());
+    }
+  };
+  executor_->run([this, backward](int worker) { run_worker(worker, backward); }, tick);
+  after_streams();
+  const double seconds = microseconds(Clock::now() - begin) * 1e-6;
+  (backward ? backward_seconds_ : forward_seconds_) = seconds;
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Session::run_worker(int worker, bool backward) {
+  Worker& self = *workers_[worker];
+  try {
+    const PlainDispatch plain;
+    const c10::OptionalDeviceGuard device_guard(executor_->device(worker));
+    const c10::OptionalStreamGuard stream_guard(executor_->stream(worker));
+    const WorkerSteps& steps = executor_->steps().workers[worker];
+    run_steps(worker, backward ? steps.backward : steps.forward);
+  } catch (...) {
+    record_failure(std::current_exception());
+  }
+  self.stack.clear();
+  self.finished = true;
+  wake_waiters(self);
+}
+
+void Session::run_steps(int worker, const std::vector<Step>& steps) {
+  const bool on_caller = workers_.size() == 1;
+  for (const Step& step : steps) {
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    try {
+      run_step(worker, step);
+      if (on_caller) check_interrupt();
+    } catch (const Stopped&) {
+      return;
+    } catch (...) {
+      fail(worker, step);
+      return;
+    }
+  }
+}
+
+void Session::run_step(int worker, const Step& step) {
+  Worker& self = *workers_[worker];
+  if (const auto* free = std::get_if<FreeStep>(&step)) {
+    release(worker, free->slot);
+    return;
+  }
+  const auto* compute = std::get_if<ComputeStep>(&step);
+  const auto* fetch = std::get_if<FetchStep>(&step);
+  const double begin = tracing_ ? elapsed_us() : 0;
+  const double waited = self.wait_us;
+  const int64_t moved = tracing_ && fetch ? self.moved_bytes[fetch->kind] : 0;
+  compute ? run_compute(worker, *compute) : run_fetch(worker, *fetch);
+  if (!tracing_) return;
+  const double duration = elapsed_us() - begin;
+  (compute ? self.compute_us : self.fetch_us) += duration - (self.wait_us - waited);
+  TraceEvent event{worker,
+                   compute ? compute->instr->target : describe(executor_->program(), worker, step),
+                   compute ? "compute" : fetch->instr->kind,
+                   begin,
+                   duration,
+                   0};
+  if (fetch) event.bytes = self.moved_bytes[fetch->kind] - moved;
+  self.events.push_back(std::move(event));
+}
+
+void Session::run_compute(int worker, const ComputeStep& step) {
+  Worker& self = *workers_[worker];
+  torch::jit::Stack& stack = self.stack;
+  const Arguments& arguments = step.arguments;
+  stack.assign(arguments.values.begin(), arguments.values.end());
+  for (const TensorArgument& tensor : arguments.tensors) {
+    stack[tensor.position] = operand(worker, tensor.slot);
+  }
+  for (const TensorListArgument& list : arguments.lists) {
+    if (list.optional) {
+      c10::List<std::optional<at::Tensor>> tensors;
+      for (const Slot slot : list.slots) {
+        tensors.push_back(slot == kNoSlot ? std::nullopt
+                                          : std::make_optional(operand(worker, slot)));
+      }
+      stack[list.position] = std::move(tensors);
+    } else {
+      c10::List<at::Tensor> tensors;
+      for (const Slot slot : list.slots) tensors.push_back(operand(worker, slot));
+      stack[list.position] = std::move(tensors);
+    }
+  }
+  for (const int position : arguments.seeds) stack[position] = seed_;
+  step.op.callBoxed(stack);
+  store_outputs(worker, step);
+  stack.clear();
+}
+
+void Session::store_outputs(int worker, const ComputeStep& step) {
+  const auto& slots = step.instr->outputs;
+  size_t output = 0;
+  const auto take = [&](at::Tensor tensor) {
+    const size_t index = output++;
+    if (index >= slots.size() || slots[index] == kNoSlot) return;
+    if (step.crop.rank() > 0) tensor = box_view(tensor, step.crop);
+    check_shape(step, index, tensor);
+    store(worker, slots[index], std::move(tensor));
+  };
+  for (c10::IValue& result : workers_[worker]->stack) {
+    if (result.isTensor()) {
+      take(std::move(result).toTensor());
+    } else if (result.isTensorList()) {
+      for (at::Tensor tensor : result.toTensorVector()) take(std::move(tensor));
+    } else {
+      take(at::Tensor());
+    }
+  }
+  if (output < slots.size()) {
+    throw InternalError(c10::str("expected ", slots.size(), " outputs, found ", output));
+  }
+}
+
+void Session::check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const {
+  const auto& expected = step.instr->output_shapes;
+  if (output >= expected.size()) return;
+  if (!tensor.defined()) {
+    throw InternalError(c10::str("output ", output, ": expected shape ",
+                                 c10::IntArrayRef(expected[output]), ", found no tensor"));
+  }
+  if (tensor.sizes() == c10::IntArrayRef(expected[output])) return;
+  throw InternalError(c10::str("output ", output, ": expected shape ",
+                               c10::IntArrayRef(expected[output]), ", found ", tensor.sizes()));
+}
+
+void Session::run_fetch(int worker, const FetchStep& step) {
+  Worker& self = *workers_[worker];
+  at::Tensor result = step.instr->view ? box_view(operand(worker, step.instr->parts[0].slot),
+                                                  Region{step.instr->parts[0].source})
+                                       : gather(worker, step);
+  if (result.defined()) {
+    self.moved_bytes[step.kind] +=
+        step.remote_elements * static_cast<int64_t>(result.element_size());
+  }
+  store(worker, step.instr->dest, std::move(result));
+  for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
+}
+
+at::Tensor Session::gather(int worker, const FetchStep& step) {
+  const auto options = at::TensorOptions().device(executor_->device(worker));
+  at::Tensor result;
+  const auto allocate = [&](c10::ScalarType dtype) {
+    result = at::empty(step.instr->shape, options.dtype(dtype));
+    for (const Region& box : step.uncovered) box_view(result, box).fill_(step.instr->fill);
+  };
+  if (step.dtype != c10::ScalarType::Undefined) allocate(step.dtype);
+  // Empty parts copy nothing, but their peers must be awaited: releasing a slot that is still to be
+  // written would drop it as soon as it is.
+  for (const RemoteRead& read : step.reads) await_slot(worker, read.worker, read.slot);
+  for (const Copy& copy : step.copies) {
+    const at::Tensor& source = copy.worker == worker
+                                   ? operand(worker, copy.slot)
+                                   : workers_[copy.worker]->slots[copy.slot].tensor;
+    if (!result.defined()) allocate(source.scalar_type());
+    const at::Tensor from = box_view(source, copy.source);
+    at::Tensor into = box_view(result, copy.dest);
+    if (!copy.combine) {
+      into.copy_(from, /*non_blocking=*/true);
+    } else {
+      combine(into, from.to(into.device()), step.instr->reduce);
+    }
+  }
+  if (!result.defined()) allocate(at::kFloat);
+  return result;
+}
+
+const at::Tensor& Session::operand(int worker, Slot slot) const {
+  const SlotState& state = workers_[worker]->slots[slot];
+  if (state.ready.load(std::memory_order_relaxed) && state.references > 0) return state.tensor;
+  const auto& names = executor_->program().workers[worker].slot_names;
+  const std::string name = slot < static_cast<Slot>(names.size()) ? " '" + names[slot] + "'" : "";
+  throw InternalError(c10::str("reads slot ", slot, name, " of worker ", worker, ", which ",
+                               state.ready ? "was freed" : "holds nothing yet"));
+}
+
+const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
+  Worker& self = *workers_[reader];
+  Worker& peer = *workers_[owner];
+  SlotState& state = peer.slots[slot];
+  if (!state.ready.load(std::memory_order_acquire)) {
+    const double begin = tracing_ ? elapsed_us() : 0;
+    self.awaited_worker = owner;
+    self.awaited_slot = slot;
+    ++self.episode;  // odd: waiting
+    {
+      std::unique_lock lock(peer.mutex);
+      ++peer.waiters;
+      peer.published.wait(lock, [&] { return state.ready || peer.finished || stopping_; });
+      --peer.waiters;
+    }
+    ++self.episode;
+    if (tracing_) {
+      const double duration = elapsed_us() - begin;
+      self.wait_us += duration;
+      self.events.push_back(
+          {reader, c10::str("wait for worker ", owner), "wait", begin, duration, 0});
+    }
+  }
+  if (stopping_) throw Stopped{};
+  if (!state.ready) {
+    throw InternalError(c10::str("worker ", owner, " finished without writing slot ", slot));
+  }
+  const auto& stream = executor_->stream(reader);
+  if (state.written && stream) {
+    state.written->block(*stream);
+    state.tensor.record_stream(*stream);
+  }
+  return state.tensor;
+}
+
+void Session::store(int worker, Slot slot, at::Tensor tensor) {
+  Worker& self = *workers_[worker];
+  SlotState& state = self.slots[slot];
+  self.memory.add(tensor);
+  state.tensor = std::move(tensor);
+  if (!executor_->steps().workers[worker].read_remotely[slot]) {
+    state.ready.store(true, std::memory_order_relaxed);
+    return;
+  }
+  const auto& stream = executor_->stream(worker);
+  if (stream) {
+    state.written = std::make_unique<c10::Event>(stream->device_type());
+    // An input was written on the caller's stream, which the worker's waits for before it runs.
+    const c10::impl::VirtualGuardImpl guard(stream->device_type());
+    state.written->record(guard.getStream(executor_->device(worker)));
+  }
+  state.ready = true;
+  if (self.waiters > 0) wake_waiters(self);
+}
+
+void Session::release(int worker, Slot slot) {
+  Worker& owner = *workers_[worker];
+  SlotState& state = owner.slots[slot];
+  if (state.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  owner.memory.remove(state.tensor);
+  state.tensor.reset();
+}
+
+void Session::fail(int worker, const Step& step) {
+  const std::string where = describe(executor_->program(), worker, step);
+  try {
+    throw;
+  } catch (c10::Error& error) {
+    error.add_context("while running " + where);
+    record_failure(std::current_exception());
+  } catch (const InternalError& error) {
+    record_failure(std::make_exception_ptr(InternalError(where + ": " + error.what())));
+  } catch (const UserError& error) {
+    record_failure(std::make_exception_ptr(UserError(where + ": " + error.what())));
+  } catch (const std::runtime_error& error) {
+    record_failure(std::make_exception_ptr(std::runtime_error(where + ": " + error.what())));
+  } catch (...) {
+    const auto& keep = executor_->hooks().keep_exception;
+    if (keep) keep(std::current_exception());
+    record_failure(std::current_exception());
+  }
+}
+
+void Session::record_failure(std::exception_ptr error) {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  stop();
+}
+
+void Session::stop() {
+  stopping_ = true;
+  for (auto& worker : workers_) wake_waiters(*worker);
+}
+
+void Session::wake_waiters(Worker& worker) {
+  // The lock orders this after a waiter's test of the condition and before its sleep.
+  { const std::lock_guard lock(worker.mutex); }
+  worker.published.notify_all();
+}
+
+void Session::check_interrupt() {
+  const auto& check = executor_->hooks().check_interrupt;
+  if (!check) return;
+  const Clock::time_point now = Clock::now();
+  if (now - last_check_ < kInterruptPeriod / 2) return;
+  last_check_ = now;
+  check();
+}
+
+void Session::check_deadlock() {
+  // A worker seen in the same waiting episode in two pictures waited all the time between them.
+  // When that holds for all that have not finished, nobody can have written what they wait for.
+  Standstill now{true, {}};
+  bool waiting = false;
+  for (const auto& worker : workers_) {
+    const int64_t episode = worker->episode;
+    now.episodes.push_back(episode);
+    if (worker->finished) continue;
+    const int owner = worker->awaited_worker;
+    const bool blocked = episode % 2 == 1 && !workers_[owner]->slots[worker->awaited_slot].ready;
+    now.blocked = now.blocked && blocked;
+    waiting = true;
+  }
+  now.blocked = now.blocked && waiting;
+  const bool deadlocked =
+      now.blocked && standstill_.blocked && now.episodes == standstill_.episodes;
+  standstill_ = std::move(now);
+  if (!deadlocked) return;
+  std::string text = "the workers wait for each other:";
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    if (workers_[w]->finished) continue;
+    text += c10::str(" worker ", w, " for slot ", workers_[w]->awaited_slot.load(), " of worker ",
+                     workers_[w]->awaited_worker.load(), ";");
+  }
+  throw InternalError(text);
+}
+
+void Session::before_streams() {
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    const auto& stream = executor_->stream(static_cast<int>(w));
+    if (!stream) continue;
+    const c10::impl::VirtualGuardImpl guard(stream->device_type());
+    c10::Event ready(stream->device_type());
+    ready.record(guard.getStream(stream->device()));
+    ready.block(*stream);
+    for (const Binding& binding : executor_->program().inputs) {
+      const Slot slot = binding.slots[w];
+      if (slot == kNoSlot) continue;
+      const at::Tensor& tile = workers_[w]->slots[slot].tensor;
+      if (tile.defined()) tile.record_stream(*stream);
+    }
+  }
+}
+
+void Session::after_streams() {
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    const auto& stream = executor_->stream(static_cast<int>(w));
+    if (!stream) continue;
+    const c10::impl::VirtualGuardImpl guard(stream->device_type());
+    const c10::Stream caller = guard.getStream(stream->device());
+    c10::Event done(stream->device_type());
+    done.record(*stream);
+    done.block(caller);
+    for (const Binding& binding : executor_->program().outputs) {
+      const Slot slot = binding.slots[w];
+      if (slot == kNoSlot) continue;
+      const at::Tensor& tile = workers_[w]->slots[slot].tensor;
+      if (tile.defined()) tile.record_stream(caller);
+    }
+  }
+}
+
+double Session::elapsed_us() const { return microseconds(Clock::now() - started_); }
+
+Stats Session::stats() const {
+  Stats stats;
+  const auto& kinds = executor_->steps().kinds;
+  for (const std::string& kind : kinds) stats.moved_bytes[kind] = 0;
+  for (const auto& worker : workers_) {
+    int64_t received = 0;
+    for (size_t k = 0; k < kinds.size(); ++k) {
+      stats.moved_bytes[kinds[k]] += worker->moved_bytes[k];
+      received += worker->moved_bytes[k];
+    }
+    stats.received_bytes.push_back(received);
+    stats.live_bytes.push_back(worker->memory.live_bytes());
+    stats.peak_bytes.push_back(worker->memory.peak_bytes());
+    stats.compute_seconds.push_back(worker->compute_us * 1e-6);
+    stats.fetch_seconds.push_back(worker->fetch_us * 1e-6);
+    stats.wait_seconds.push_back(worker->wait_us * 1e-6);
+  }
+  stats.forward_seconds = forward_seconds_;
+  stats.backward_seconds = backward_seconds_;
+  return stats;
+}
+
+std::vector<TraceEvent> Session::trace_events() const {
+  std::vector<TraceEvent> events;
+  for (const auto& worker : workers_) {
+    events.insert(events.end(), worker->events.begin(), worker->events.end());
+  }
+  return events;
+}
+
+}  // namespace smex::runtime

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+#include <c10/core/Event.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "runtime/memory_counter.h"
+
+namespace smex::runtime {
+
+struct TraceEvent {
+  int worker = 0;
+  std::string name;
+  std::string category;  ///< "compute", "wait" or the fetch's kind
+  double start_us = 0;   ///< since the session's start
+  double duration_us = 0;
+  int64_t bytes = 0;  ///< moved from other workers
+};
+
+/// What a session measured so far. Vectors have one entry per worker.
+struct Stats {
+  std::map<std::string, int64_t> moved_bytes;  ///< by kind of fetch, between workers
+  std::vector<int64_t> received_bytes;
+  std::vector<int64_t> live_bytes;  ///< each distinct storage held by a slot, once; inputs included
+  std::vector<int64_t> peak_bytes;
+  std::vector<double> compute_seconds, fetch_seconds, wait_seconds;  ///< zero unless traced
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+};
+
+/// One forward run, and at most one backward run, of an executor's program, with the tensors it
+/// keeps.
+///
+/// Slots go when their FreeInstr has run and every remote reader is done; outputs, and whatever was
+/// not freed, when the session dies. Sessions of one executor are independent; each may be used by
+/// one thread at a time.
+class Session {
+ public:
+  /// Use Executor::start.
+  Session(std::shared_ptr<Executor> executor, int64_t seed);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Gives input `index` its tiles, one per worker that holds one; others are ignored. Gradients do
+  /// not flow back through them. Throws UserError when a tile is missing, was set before, or has
+  /// not the binding's shape or the worker's device.
+  void set_input(int index, const WorkerTensors& tiles);
+  /// Runs every worker's forward list; once. Rethrows the first exception that a worker met, of its
+  /// own type, with the instruction in the text. The session cannot run on afterwards; its executor
+  /// can.
+  void run_forward();
+  /// Runs the backward list; once, after run_forward.
+  void run_backward();
+  /// The tiles of output `index`. Throws UserError before they are computed.
+  WorkerTensors outputs(int index) const;
+
+  Stats stats() const;
+  /// Events of the runs that were traced (Executor::set_trace), by worker and then by time.
+  std::vector<TraceEvent> trace_events() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Stage { kNew, kForwardDone, kBackwardDone, kFailed };
+
+  struct SlotState {
+    at::Tensor tensor;
+    std::unique_ptr<c10::Event> written;  ///< on an accelerator, for readers on other streams
+    std::atomic<int> references{0};
+    std::atomic<bool> ready{false};
+  };
+
+  /// One worker's half of the session. Other workers touch slots, memory and the waiting members
+  /// only.
+  struct Worker {
+    std::unique_ptr<SlotState[]> slots;
+    MemoryCounter memory;
+    torch::jit::Stack stack;
+    std::vector<int64_t> moved_bytes;  ///< by Steps::kinds
+    std::vector<TraceEvent> events;
+    double compute_us = 0, fetch_us = 0, wait_us = 0;
+    // Peers that wait for this worker's slots.
+    std::mutex mutex;
+    std::condition_variable published;
+    std::atomic<int> waiters{0};
+    std::atomic<bool> finished{true};
+    // What this worker waits for, as (episode, owner, slot); see check_deadlock.
+    std::atomic<int64_t> episode{0};
+    std::atomic<int> awaited_worker{-1};
+    std::atomic<Slot> awaited_slot{kNoSlot};
+  };
+
+  /// A picture of who waits for whom, to compare with the next one.
+  struct Standstill {
+    bool blocked = false;
+    std::vector<int64_t> episodes;
+  };
+
+  struct Stopped {};  ///< thrown inside a worker to leave its list; never leaves the session
+
+  void run(bool backward);
+  void run_worker(int worker, bool backward);
+  void run_steps(int worker, const std::vector<Step>& steps);
+  void run_step(int worker, const Step& step);
+  void run_compute(int worker, const ComputeStep& step);
+  void run_fetch(int worker, const FetchStep& step);
+  at::Tensor gather(int worker, const FetchStep& step);
+  void store_outputs(int worker, const ComputeStep& step);
+  void check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const;
+
+  const at::Tensor& operand(int worker, Slot slot) const;
+  const at::Tensor& await_slot(int reader, int owner, Slot slot);
+  void store(int worker, Slot slot, at::Tensor tensor);
+  void release(int worker, Slot slot);
+
+  void fail(int worker, const Step& step);
+  void record_failure(std::exception_ptr error);
+  void stop();
+  void wake_waiters(Worker& worker);
+  void check_interrupt();
+  void check_deadlock();
+
+  void before_streams();
+  void after_streams();
+  double elapsed_us() const;
+
+  std::shared_ptr<Executor> executor_;
+  const int64_t seed_;
+  const Clock::time_point started_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  Stage stage_ = Stage::kNew;
+  bool tracing_ = false;
+  double forward_seconds_ = 0, backward_seconds_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  Clock::time_point last_check_;
+  Standstill standstill_;
+};
+
+}  // namespace smex::runtime

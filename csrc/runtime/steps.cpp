@@ -1,0 +1,325 @@
+#include "runtime/steps.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "ir/error.h"
+
+namespace smex::runtime {
+namespace {
+
+c10::OperatorName operator_name(const std::string& target) {
+  if (target == "aten::view" || target == "aten::_unsafe_view") return {"aten::reshape", ""};
+  const size_t scope = target.find("::");
+  const size_t dot = target.find('.', scope == std::string::npos ? 0 : scope);
+  if (dot == std::string::npos) return {target, ""};
+  const std::string overload = target.substr(dot + 1);
+  return {target.substr(0, dot), overload == "default" ? "" : overload};
+}
+
+c10::ScalarType parse_dtype(const std::string& name) {
+  static const std::map<std::string, c10::ScalarType> kTypes = {
+      {"bfloat16", at::kBFloat16},
+      {"bool", at::kBool},
+      {"complex128", at::kComplexDouble},
+      {"complex64", at::kComplexFloat},
+      {"float16", at::kHalf},
+      {"float32", at::kFloat},
+      {"float64", at::kDouble},
+      {"float8_e4m3fn", at::kFloat8_e4m3fn},
+      {"float8_e5m2", at::kFloat8_e5m2},
+      {"int16", at::kShort},
+      {"int32", at::kInt},
+      {"int64", at::kLong},
+      {"int8", at::kChar},
+      {"uint16", at::kUInt16},
+      {"uint32", at::kUInt32},
+      {"uint64", at::kUInt64},
+      {"uint8", at::kByte}};
+  if (name.empty()) return c10::ScalarType::Undefined;
+  const auto found = kTypes.find(name);
+  if (found == kTypes.end()) throw InternalError("unknown dtype '" + name + "'");
+  return found->second;
+}
+
+ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
+  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(instr.target));
+  if (!op) {
+    throw InternalError("no operator '" + instr.target +
+                        "' is registered; import the library that defines it");
+  }
+  const bool seeded = instr.target.starts_with("smex::dropout_mask");
+  return {&instr, *op, prepare_arguments(op->schema(), instr.args, device, seeded),
+          Region{instr.crop}};
+}
+
+/// The part of `copy`'s source that lands on `piece` of its destination.
+Region source_of(const CopyPart& part, const Region& piece) {
+  Region source = piece;
+  for (size_t d = 0; d < piece.rank(); ++d) {
+    const int64_t shift = part.source[d].lo - part.dest[d].lo;
+    source.dims[d] = {piece.dims[d].lo + shift, piece.dims[d].hi + shift};
+  }
+  return source;
+}
+
+std::vector<Region> subtract_all(std::vector<Region> boxes, const Region& cut) {
+  std::vector<Region> rest;
+  for (const Region& box : boxes) {
+    if (intersect(box, cut).empty()) {
+      rest.push_back(box);
+      continue;
+    }
+    for (Region& piece : subtract(box, cut)) {
+      if (!piece.empty()) rest.push_back(std::move(piece));
+    }
+  }
+  return rest;
+}
+
+/// Cuts a reducing part into what it writes first and what it combines, and updates `uncovered`.
+void add_reducing_part(const CopyPart& part, FetchStep& step) {
+  const Region dest{part.dest};
+  std::vector<Region> combined{dest};
+  for (const Region& hole : step.uncovered) {
+    const Region fresh = intersect(dest, hole);
+    if (fresh.empty()) continue;
+    step.copies.push_back({part.worker, part.slot, source_of(part, fresh), fresh, false});
+    combined = subtract_all(std::move(combined), fresh);
+  }
+  for (const Region& piece : combined) {
+    step.copies.push_back({part.worker, part.slot, source_of(part, piece), piece, true});
+  }
+  step.uncovered = subtract_all(std::move(step.uncovered), dest);
+}
+
+void check_part(const CopyPart& part, const FetchInstr& fetch, const Program& program) {
+  const int workers = program.num_workers;
+  const bool known = part.worker >= 0 && part.worker < workers && part.slot >= 0 &&
+                     part.slot < program.workers[part.worker].num_slots;
+  if (!known) {
+    throw InternalError(c10::str("part reads slot ", part.slot, " of worker ", part.worker,
+                                 ", which does not exist"));
+  }
+  const Region source{part.source}, dest{part.dest};
+  const bool agree = dest.rank() == fetch.shape.size() && source.shape() == dest.shape() &&
+                     Region::whole(fetch.shape).contains(dest);
+  if (!agree) {
+    throw InternalError(c10::str("part copies ", source.str(), " to ", dest.str(),
+                                 " of a tensor of shape ", c10::IntArrayRef(fetch.shape)));
+  }
+}
+
+FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int worker) {
+  FetchStep step;
+  step.instr = &instr;
+  step.dtype = parse_dtype(instr.dtype);
+  const Region whole = Region::whole(instr.shape);
+  int64_t covered = 0;
+  if (!whole.empty()) step.uncovered.push_back(whole);
+  std::set<std::pair<int, Slot>> seen;
+  for (const CopyPart& part : instr.parts) {
+    check_part(part, instr, program);
+    const Region dest{part.dest};
+    covered += dest.numel();
+    if (part.worker != worker) {
+      step.remote_elements += dest.numel();
+      if (seen.insert({part.worker, part.slot}).second)
+        step.reads.push_back({part.worker, part.slot});
+    }
+    if (instr.reducing && !dest.empty()) {
+      add_reducing_part(part, step);
+    } else if (!dest.empty()) {
+      step.copies.push_back({part.worker, part.slot, Region{part.source}, dest, false});
+    }
+  }
+  if (!instr.reducing && covered >= whole.numel()) step.uncovered.clear();
+  if (!instr.reducing && !step.uncovered.empty()) {
+    for (const Copy& copy : step.copies) {
+      step.uncovered = subtract_all(std::move(step.uncovered), copy.dest);
+    }
+  }
+  const bool may_alias = instr.parts.size() == 1 && instr.parts[0].worker == worker &&
+                         Region{instr.parts[0].dest} == whole;
+  if (instr.view && !may_alias) {
+    throw InternalError("a view must be one local part that covers the destination");
+  }
+  return step;
+}
+
+/// Marks `slot` written and rejects a second writer.
+void mark_written(std::vector<bool>& written, Slot slot) {
+  if (slot == kNoSlot) return;
+  if (slot < 0 || slot >= static_cast<Slot>(written.size())) {
+    throw InternalError(c10::str("slot ", slot, " is not among the worker's ", written.size()));
+  }
+  if (written[slot]) throw InternalError(c10::str("slot ", slot, " is written twice"));
+  written[slot] = true;
+}
+
+void check_operands(const Arguments& arguments, int num_slots) {
+  const auto check = [&](Slot slot) {
+    if (slot < kNoSlot || slot >= num_slots) {
+      throw InternalError(
+          c10::str("operand slot ", slot, " is not among the worker's ", num_slots));
+    }
+  };
+  for (const auto& tensor : arguments.tensors) check(tensor.slot);
+  for (const auto& list : arguments.lists)
+    std::for_each(list.slots.begin(), list.slots.end(), check);
+}
+
+class Preparation {
+ public:
+  Preparation(const Program& program, const std::vector<c10::Device>& devices)
+      : program_(program), devices_(devices) {}
+
+  Steps run() {
+    for (int w = 0; w < program_.num_workers; ++w) {
+      WorkerSteps steps;
+      steps.references.assign(program_.workers[w].num_slots, 1);
+      steps.read_remotely.assign(program_.workers[w].num_slots, false);
+      steps_.workers.push_back(std::move(steps));
+    }
+    for (int w = 0; w < program_.num_workers; ++w) prepare_worker(w);
+    check_remote_reads();
+    pin_outputs();
+    return std::move(steps_);
+  }
+
+ private:
+  void prepare_worker(int worker) {
+    std::vector<bool> written(program_.workers[worker].num_slots, false);
+    for (const Binding& binding : program_.inputs) mark_written(written, binding.slots.at(worker));
+    const WorkerProgram& source = program_.workers[worker];
+    prepare_list(source.forward, worker, written, steps_.workers[worker].forward);
+    prepare_list(source.backward, worker, written, steps_.workers[worker].backward);
+  }
+
+  void prepare_list(const std::vector<Instr>& instrs, int worker, std::vector<bool>& written,
+                    std::vector<Step>& out) {
+    out.reserve(instrs.size());
+    for (size_t i = 0; i < instrs.size(); ++i) {
+      try {
+        out.push_back(prepare_instr(instrs[i], worker, written));
+      } catch (const InternalError& error) {
+        throw InternalError(c10::str("instruction ", i, " of worker ", worker, " (",
+                                     name(instrs[i]), "): ", error.what()));
+      }
+    }
+  }
+
+  static std::string name(const Instr& instr) {
+    switch (instr.kind) {
+      case InstrKind::kCompute:
+        return c10::str(instr.compute.target, ", op ", instr.compute.op);
+      case InstrKind::kFetch:
+        return c10::str(instr.fetch.kind, " of value ", instr.fetch.value);
+      case InstrKind::kFree:
+        return c10::str("free of slot ", instr.free.slot);
+    }
+    return "unknown";
+  }
+
+  Step prepare_instr(const Instr& instr, int worker, std::vector<bool>& written) {
+    const int num_slots = program_.workers[worker].num_slots;
+    switch (instr.kind) {
+      case InstrKind::kCompute: {
+        ComputeStep step = prepare_compute(instr.compute, devices_[worker]);
+        check_operands(step.arguments, num_slots);
+        for (const Slot slot : instr.compute.outputs) mark_written(written, slot);
+        return step;
+      }
+      case InstrKind::kFetch: {
+        FetchStep step = prepare_fetch(instr.fetch, program_, worker);
+        step.kind = kind_index(instr.fetch.kind);
+        mark_written(written, instr.fetch.dest);
+        for (const RemoteRead& read : step.reads) {
+          WorkerSteps& owner = steps_.workers[read.worker];
+          ++owner.references[read.slot];
+          owner.read_remotely[read.slot] = true;
+        }
+        return step;
+      }
+      case InstrKind::kFree:
+        if (instr.free.slot < 0 || instr.free.slot >= num_slots) {
+          throw InternalError("no such slot");
+        }
+        return FreeStep{instr.free.slot};
+    }
+    throw InternalError("unknown instruction kind");
+  }
+
+  int kind_index(const std::string& kind) {
+    auto& kinds = steps_.kinds;
+    const auto found = std::find(kinds.begin(), kinds.end(), kind);
+    if (found != kinds.end()) return static_cast<int>(found - kinds.begin());
+    kinds.push_back(kind);
+    return static_cast<int>(kinds.size()) - 1;
+  }
+
+  void check_remote_reads() const {
+    for (int w = 0; w < program_.num_workers; ++w) {
+      const auto& declared = program_.workers[w].remote_reads;
+      for (size_t slot = 0; slot < declared.size(); ++slot) {
+        const int counted = steps_.workers[w].references.at(slot) - 1;
+        if (declared[slot] == counted) continue;
+        throw InternalError(c10::str("worker ", w, ", slot ", slot, ": remote_reads is ",
+                                     declared[slot], ", but ", counted,
+                                     " fetches of other workers read it"));
+      }
+    }
+  }
+
+  void pin_outputs() {
+    for (const Binding& binding : program_.outputs) {
+      for (int w = 0; w < program_.num_workers; ++w) {
+        const Slot slot = binding.slots.at(w);
+        if (slot != kNoSlot) ++steps_.workers[w].references.at(slot);
+      }
+    }
+  }
+
+  const Program& program_;
+  const std::vector<c10::Device>& devices_;
+  Steps steps_;
+};
+
+}  // namespace
+
+Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devices) {
+  const size_t workers = program.workers.size();
+  if (program.num_workers < 1 || workers != static_cast<size_t>(program.num_workers)) {
+    throw InternalError(c10::str("program of ", program.num_workers, " workers has ", workers,
+                                 " instruction lists"));
+  }
+  for (const auto* bindings : {&program.inputs, &program.outputs}) {
+    for (const Binding& binding : *bindings) {
+      if (binding.slots.size() == workers) continue;
+      throw InternalError(c10::str("binding of value ", binding.value, " has ",
+                                   binding.slots.size(), " slots for ", workers, " workers"));
+    }
+  }
+  return Preparation(program, devices).run();
+}
+
+std::string describe(const Program& program, int worker, const Step& step) {
+  const auto slot_text = [&](Slot slot) {
+    const auto& names = program.workers[worker].slot_names;
+    const bool named = slot >= 0 && slot < static_cast<Slot>(names.size());
+    return named ? c10::str("slot ", slot, " '", names[slot], "'") : c10::str("slot ", slot);
+  };
+  if (const auto* compute = std::get_if<ComputeStep>(&step)) {
+    const auto& outputs = compute->instr->outputs;
+    return c10::str(compute->instr->target, " (op ", compute->instr->op, ", ",
+                    slot_text(outputs.empty() ? kNoSlot : outputs[0]), ") on worker ", worker);
+  }
+  if (const auto* fetch = std::get_if<FetchStep>(&step)) {
+    return c10::str(fetch->instr->kind, " of value ", fetch->instr->value, " into ",
+                    slot_text(fetch->instr->dest), " on worker ", worker);
+  }
+  return c10::str("free of ", slot_text(std::get<FreeStep>(step).slot), " on worker ", worker);
+}
+
+}  // namespace smex::runtime

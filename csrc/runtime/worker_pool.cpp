@@ -1,0 +1,64 @@
+#include "runtime/worker_pool.h"
+
+#include <chrono>
+
+namespace smex::runtime {
+namespace {
+constexpr std::chrono::milliseconds kTick{100};
+}
+
+WorkerPool::WorkerPool(int num_workers, std::function<std::shared_ptr<void>(int)> enter)
+    : enter_(std::move(enter)), pending_(num_workers) {
+  for (int w = 0; w < num_workers; ++w) threads_.emplace_back([this, w] { loop(w); });
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return pending_ == 0; });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerPool::run(const std::function<void(int)>& job, const std::function<void()>& tick) {
+  std::exception_ptr error;
+  std::unique_lock lock(mutex_);
+  job_ = &job;
+  pending_ = static_cast<int>(threads_.size());
+  ++generation_;
+  start_.notify_all();
+  while (!done_.wait_for(lock, kTick, [&] { return pending_ == 0; })) {
+    if (error) continue;
+    lock.unlock();
+    try {
+      tick();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+  }
+  job_ = nullptr;
+  lock.unlock();
+  if (error) std::rethrow_exception(error);
+}
+
+void WorkerPool::loop(int worker) {
+  const std::shared_ptr<void> scope = enter_ ? enter_(worker) : nullptr;
+  int64_t seen = 0;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (--pending_ == 0) done_.notify_all();
+    start_.wait(lock, [&] { return closing_ || generation_ != seen; });
+    if (closing_) return;
+    seen = generation_;
+    const auto* job = job_;
+    lock.unlock();
+    (*job)(worker);
+    lock.lock();
+  }
+}
+
+}  // namespace smex::runtime

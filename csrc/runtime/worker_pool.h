@@ -1,0 +1,42 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace smex::runtime {
+
+/// Persistent threads, one per worker, that sleep between jobs.
+class WorkerPool {
+ public:
+  /// `enter` runs first on each thread; what it returns lives as long as the thread.
+  WorkerPool(int num_workers, std::function<std::shared_ptr<void>(int)> enter);
+  /// Joins the threads.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  /// Runs `job(worker)` on every thread and waits for all. `job` must not throw. While waiting, the
+  /// caller runs `tick` every 100 ms; when it throws, `tick` is not called again, and its exception
+  /// is rethrown once every job has returned. One caller at a time.
+  void run(const std::function<void(int)>& job, const std::function<void()>& tick);
+
+ private:
+  void loop(int worker);
+
+  std::function<std::shared_ptr<void>(int)> enter_;
+  std::mutex mutex_;
+  std::condition_variable start_;
+  std::condition_variable done_;
+  const std::function<void(int)>* job_ = nullptr;
+  int64_t generation_ = 0;
+  int pending_ = 0;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace smex::runtime
