@@ -30,16 +30,8 @@ PYBIND11_MODULE(_C, m) {
   m.doc() = "The native library of SMEX; use it through the Python modules of smex.";
   py::register_local_exception_translator(smex::bindings::translate_exception);
   namespace bindings = smex::bindings;
-#ifdef SMEX_BIND_IR
   bindings::bind_ir(m);
-#endif
-#ifdef SMEX_BIND_TDL
   bindings::bind_tdl(m);
-#endif
-#ifdef SMEX_BIND_PARTITION
   bindings::bind_partition(m);
-#endif
-#ifdef SMEX_BIND_RUNTIME
   bindings::bind_runtime(m);
-#endif
 }

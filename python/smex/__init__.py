@@ -15,11 +15,29 @@ from smex.errors import (
     SpecError,
 )
 
+if _native.missing_reason is None:
+    from smex.capture import capture
+    from smex.partition import PartitionedModule, capture_graph, partition
+    from smex.plan import Plan, search
+    from smex.semantic import SemanticGraph
+    from smex.tdl import spec
+else:
+
+    def __getattr__(name: str) -> object:
+        """Names that need the native library say why it is missing."""
+        if name in __all__:
+            raise SmexImportError(f"smex.{name} cannot be used: {_native.missing_reason}")
+        raise AttributeError(f"module 'smex' has no attribute {name!r}")
+
+
 __all__ = [
     "CaptureError",
     "Config",
     "MissingSpecWarning",
+    "PartitionedModule",
+    "Plan",
     "PlanError",
+    "SemanticGraph",
     "SmexError",
     "SmexImportError",
     "SmexRuntimeError",
@@ -27,6 +45,11 @@ __all__ = [
     "SmexValueError",
     "SpecError",
     "__version__",
+    "capture",
+    "capture_graph",
     "errors",
+    "partition",
+    "search",
     "show_config",
+    "spec",
 ]

@@ -83,4 +83,6 @@ missing_reason = _load(build_info)
 """Why the native library is not there, or None when it is."""
 
 if missing_reason is not None:
-    sys.modules["smex._C"] = _Absent("smex._C", f"SMEX cannot run: {missing_reason}")
+    _absent = _Absent("smex._C", f"SMEX cannot run: {missing_reason}")
+    sys.modules["smex._C"] = _absent
+    sys.modules["smex"]._C = _absent  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+import logging
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import smex
+from smex import _native, errors
+
+ROOT = Path(smex.__file__).parent
+
+
+def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def copy_without_library(tmp_path):
+    """The package's Python files alone, as in a checkout that was never built."""
+    for source in ROOT.rglob("*.py"):
+        target = tmp_path / "smex" / source.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text())
+    return tmp_path
+
+
+def test_native_library_is_loaded():
+    assert _native.missing_reason is None
+    import smex._C
+
+    assert isinstance(smex._C, types.ModuleType)
+
+
+def test_import_works_without_the_library(copy_without_library):
+    done = run_python(
+        "import smex; print(smex.show_config())", PYTHONPATH=str(copy_without_library)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "missing: the native library has not been built" in done.stdout
+    assert "pip install --no-build-isolation" in done.stdout
+
+
+def test_use_without_the_library_says_how_to_build_it(copy_without_library):
+    code = """
+import smex
+uses = ["smex._C.x", "from smex._C import x", "from smex import _C; _C.x", "smex.partition",
+        "import smex.tdl"]
+for use in uses:
+    try:
+        exec(use)
+    except smex.SmexImportError as error:
+        assert isinstance(error, ImportError)
+        print(error)
+    else:
+        raise SystemExit(use + " did not raise")
+print(hasattr(smex, "no_such_name"))
+"""
+    done = run_python(code, PYTHONPATH=str(copy_without_library))
+    assert done.returncode == 0, done.stderr
+    *reasons, has_unknown_name = done.stdout.splitlines()
+    assert len(reasons) == 5
+    for reason in reasons:
+        assert "has not been built" in reason
+        assert "pip install --no-build-isolation" in reason
+    assert has_unknown_name == "False"
+
+
+def test_other_torch_minor_version_is_refused_readably():
+    reason = _native._load({"torch": "2.3.1+cpu"})
+    assert "built against torch 2.3.1+cpu" in reason
+    assert "pip install" in reason
+
+
+def test_other_torch_patch_version_warns(recwarn):
+    import torch
+
+    major_minor = ".".join(torch.__version__.split("+")[0].split(".")[:2])
+    assert _native._load({"torch": f"{major_minor}.99"}) is None
+    assert any(f"built against torch {major_minor}.99" in str(w.message) for w in recwarn)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.SmexValueError, ValueError),
+        (errors.SmexTypeError, TypeError),
+        (errors.SmexRuntimeError, RuntimeError),
+        (errors.SmexImportError, ImportError),
+        (errors.CaptureError, RuntimeError),
+        (errors.PlanError, ValueError),
+        (errors.SpecError, ValueError),
+    ],
+)
+def test_errors_are_also_builtins(error, builtin):
+    assert issubclass(error, errors.SmexError)
+    assert issubclass(error, builtin)
+    assert getattr(smex, error.__name__) is error
+
+
+def test_every_error_is_exported():
+    assert set(errors.__all__) <= set(smex.__all__)
+
+
+def test_logs_variable_sets_the_level_and_prints():
+    done = run_python(
+        "import smex, logging; logging.getLogger('smex.part').debug('seen')", SMEX_LOGS="debug"
+    )
+    assert "smex.part DEBUG: seen" in done.stderr
+
+
+def test_logs_variable_with_an_unknown_level_is_reported():
+    done = run_python("import smex", SMEX_LOGS="loud")
+    assert done.returncode == 0
+    assert "SMEX_LOGS='loud' is not a level" in done.stderr
+
+
+def test_without_the_variable_logging_is_left_alone():
+    done = run_python("import smex, logging; print(logging.getLogger('smex').level)", SMEX_LOGS="")
+    assert done.stdout.strip() == str(logging.NOTSET)
