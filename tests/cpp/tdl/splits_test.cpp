@@ -1,0 +1,73 @@
+#include <gtest/gtest.h>
+
+#include "tdl/spec.h"
+#include "tdl/text.h"
+
+namespace smex::tdl {
+namespace {
+
+/// "i j k+sum v/4": output splits, reductions with their kind, granules above 1.
+std::string splits_of(const std::string& text) {
+  const Spec spec = parse_spec(text);
+  std::string result;
+  for (const Split& split : derive_splits(spec)) {
+    if (!result.empty()) result += " ";
+    result += spec.indices[split.index].name;
+    if (split.reduction) result += split.reduce == ReduceKind::kSum ? "+sum" : "+other";
+    if (split.granule > 1) result += "/" + std::to_string(split.granule);
+  }
+  return result;
+}
+
+TEST(Splits, MatrixProduct) {
+  EXPECT_EQ(splits_of("index i=2, j=4, k=3 input [2,3], [3,4] "
+                      "[i,j] = sum{k}(mul(#0[i,k], #1[k,j]))"), "i j k+sum");
+}
+
+TEST(Splits, TheSameTensorTwice) {
+  EXPECT_EQ(splits_of("index i=3, j=3, k=3 input [3,3] [i,j] = sum{k}(mul(#0[i,k], #0[k,j]))"), "");
+}
+
+TEST(Splits, SoftmaxNeedsTheRow) {
+  EXPECT_EQ(splits_of("index i=2, j=3, k=3 input [2,3] "
+                      "[i,j] = div(#0[i,j], sum{k}(#0[i,k]))"), "i");
+}
+
+TEST(Splits, NumbersForbid) {
+  EXPECT_EQ(splits_of("index i=2, j=3 input [2,3] [i,j] = where(le(j, 1), #0[i,j], 0)"), "i");
+}
+
+TEST(Splits, SizeOneIsNotSplit) {
+  EXPECT_EQ(splits_of("index i=1, j=3 input [1,3] [i,j] = #0[i,j]"), "j");
+}
+
+TEST(Splits, WindowSlidesAndKernelIsWhole) {
+  EXPECT_EQ(splits_of("index o=4, k=3!, c=2 input [2,9], [2,3] "
+                      "[o] = sum{c,k}(mul(#0{0}[c, sub(add(mul(o, 2), k), 1)], #1[c,k]))"), "o c+sum");
+}
+
+TEST(Splits, ReshapeGranules) {
+  EXPECT_EQ(splits_of("index i=12 input [3,4] [i] = #0[floordiv(i, 4), mod(i, 4)]"), "i/4");
+  EXPECT_EQ(splits_of("index i=3, j=4 input [12] [i,j] = #0[add(mul(i, 4), j)]"), "i");
+  EXPECT_EQ(splits_of("index i=4, j=3 input [2,6] [i,j] = "
+                      "#0[floordiv(add(mul(i, 3), j), 6), mod(add(mul(i, 3), j), 6)]"), "i/2");
+}
+
+TEST(Splits, ReductionMustBeOutermostInEveryOutput) {
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = div(sum{k}(#0[k]), 3)"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [] = max{k}(#0[k])"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [k] = #0[k]"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = max{k}(#0[k]) [] = none"), "k+other");
+}
+
+TEST(Splits, OpaqueFreesOnlyWhatItReadsElementwise) {
+  EXPECT_EQ(splits_of("index n=4, j=3 input [4,3] [n,j] = f<#0[n,:]>"), "n");
+}
+
+TEST(Splits, LookUp) {
+  EXPECT_EQ(splits_of("index n=4, d=6 input [9,6], [4] [n,d] = #0[#1[n], d]"), "n d");
+  EXPECT_EQ(splits_of("index n=4 input [9], [4] [n] = #0[add(#1[n], n)]"), "");
+}
+
+}  // namespace
+}  // namespace smex::tdl
