@@ -1,0 +1,128 @@
+#include "ir/region.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "ir/error.h"
+
+namespace smex {
+namespace {
+
+using Point = std::vector<int64_t>;
+using Points = std::set<Point>;
+
+constexpr int64_t kGrid = 5;  // boxes live in [0, kGrid)^rank
+constexpr int kCases = 400;
+
+/// Every grid point of the box, found by testing each point of the grid.
+Points points_of(const Region& region) {
+  Points points;
+  int64_t total = 1;
+  for (size_t d = 0; d < region.rank(); ++d) total *= kGrid;
+  for (int64_t code = 0; code < total; ++code) {
+    Point point;
+    bool inside = true;
+    int64_t rest = code;
+    for (const Interval& dim : region.dims) {
+      point.push_back(rest % kGrid);
+      rest /= kGrid;
+      inside = inside && dim.lo <= point.back() && point.back() < dim.hi;
+    }
+    if (inside) points.insert(point);
+  }
+  return points;
+}
+
+Region random_box(std::mt19937& random, size_t rank) {
+  std::uniform_int_distribution<int64_t> corner(0, kGrid);
+  Region box;
+  for (size_t d = 0; d < rank; ++d) {
+    int64_t lo = corner(random);
+    int64_t hi = corner(random);
+    if (hi < lo && random() % 4) std::swap(lo, hi);  // now and then an empty one
+    box.dims.push_back({lo, hi});
+  }
+  return box;
+}
+
+/// Seed and rank of the random boxes.
+class RandomBoxes : public testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  std::mt19937 random_{static_cast<unsigned>(std::get<0>(GetParam()))};
+  size_t rank_ = static_cast<size_t>(std::get<1>(GetParam()));
+};
+
+TEST_P(RandomBoxes, IntersectHoldsTheCommonPoints) {
+  for (int i = 0; i < kCases; ++i) {
+    const Region a = random_box(random_, rank_);
+    const Region b = random_box(random_, rank_);
+    Points expected;
+    const Points in_b = points_of(b);
+    for (const Point& point : points_of(a)) {
+      if (in_b.count(point)) expected.insert(point);
+    }
+    const Region both = intersect(a, b);
+    EXPECT_EQ(points_of(both), expected) << a.str() << " " << b.str();
+    EXPECT_EQ(both.numel(), static_cast<int64_t>(expected.size()));
+    EXPECT_EQ(both.empty(), expected.empty());
+  }
+}
+
+TEST_P(RandomBoxes, SubtractIsADisjointCoverOfTheRest) {
+  for (int i = 0; i < kCases; ++i) {
+    const Region a = random_box(random_, rank_);
+    const Region b = random_box(random_, rank_);
+    Points expected = points_of(a);
+    for (const Point& point : points_of(b)) expected.erase(point);
+    const std::vector<Region> rest = subtract(a, b);
+    EXPECT_LE(rest.size(), std::max<size_t>(1, 2 * rank_));
+    Points found;
+    for (const Region& box : rest) {
+      EXPECT_FALSE(box.empty()) << box.str();
+      for (const Point& point : points_of(box)) {
+        EXPECT_TRUE(found.insert(point).second) << "overlap of " << a.str() << " - " << b.str();
+      }
+    }
+    EXPECT_EQ(found, expected) << a.str() << " - " << b.str();
+  }
+}
+
+TEST_P(RandomBoxes, ContainsIsTheSubsetRelation) {
+  for (int i = 0; i < kCases; ++i) {
+    const Region a = random_box(random_, rank_);
+    const Region b = random_box(random_, rank_);
+    const Points in_a = points_of(a);
+    const Points in_b = points_of(b);
+    const bool subset = std::includes(in_a.begin(), in_a.end(), in_b.begin(), in_b.end());
+    EXPECT_EQ(a.contains(b), subset) << a.str() << " " << b.str();
+    EXPECT_TRUE(a.contains(intersect(a, b)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomBoxes,
+                         testing::Combine(testing::Values(1, 2), testing::Values(0, 1, 2, 3)));
+
+TEST(Region, RankZeroHoldsOneElement) {
+  const Region scalar = Region::whole({});
+  EXPECT_EQ(scalar.numel(), 1);
+  EXPECT_FALSE(scalar.empty());
+  EXPECT_EQ(scalar.str(), "[]");
+  EXPECT_TRUE(subtract(scalar, scalar).empty());
+}
+
+TEST(Region, RelativeToMovesTheOrigin) {
+  const Region box{{{3, 5}, {2, 8}}};
+  const Region origin{{{1, 9}, {2, 9}}};
+  EXPECT_EQ(box.relative_to(origin), (Region{{{2, 4}, {0, 6}}}));
+  EXPECT_EQ(box.shape(), (Shape{2, 6}));
+  EXPECT_EQ(box.str(), "[3:5, 2:8]");
+}
+
+TEST(Region, IntersectOfDifferentRanksIsAnError) {
+  EXPECT_THROW(intersect(Region::whole({2}), Region::whole({2, 2})), InternalError);
+}
+
+}  // namespace
+}  // namespace smex

@@ -1,0 +1,171 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/graph.h"
+#include "partition/plan.h"
+#include "tdl/expr.h"
+#include "tdl/spec.h"
+
+namespace smex::test {
+
+/// Builds small graphs by hand. Equal calls share a spec, as captured graphs do.
+class Builder {
+ public:
+  ValueId input(Shape shape, Role role = Role::kInput, int itemsize = 4) {
+    return graph.add_value("v" + std::to_string(graph.values().size()), std::move(shape),
+                           dtype(itemsize), itemsize, role);
+  }
+
+  ValueId mm(ValueId a, ValueId b) {
+    using namespace tdl;
+    const Shape &x = shape(a), &y = shape(b);
+    auto body = make_reduce(ReduceKind::kSum, {2},
+                            make_call("mul", {read(0, {0, 2}), read(a == b ? 0 : 1, {2, 1})}));
+    return add_op("mm", {a, b}, {x[0], y[1]}, {x[0], y[1], x[1]}, {0, 1}, std::move(body));
+  }
+
+  ValueId add(ValueId a, ValueId b) {
+    auto body = tdl::make_call("add", {read(0, {0, 1}), read(a == b ? 0 : 1, {0, 1})});
+    return add_op("add", {a, b}, shape(a), shape(a), {0, 1}, std::move(body));
+  }
+
+  ValueId cast(ValueId a, int itemsize) {
+    return add_op("cast", {a}, shape(a), shape(a), {0, 1}, read(0, {0, 1}), itemsize);
+  }
+
+  ValueId transpose(ValueId a) {
+    const Shape& x = shape(a);
+    return add_op("t", {a}, {x[1], x[0]}, {x[1], x[0]}, {0, 1}, read(0, {1, 0}));
+  }
+
+  ValueId sum_rows(ValueId a) {
+    using namespace tdl;
+    const Shape& x = shape(a);
+    return add_op("sum_rows", {a}, {x[0]}, x, {0},
+                  make_reduce(ReduceKind::kSum, {1}, read(0, {0, 1})));
+  }
+
+  ValueId sum_all(ValueId a) {
+    using namespace tdl;
+    return add_op("sum_all", {a}, {}, shape(a), {},
+                  make_reduce(ReduceKind::kSum, {0, 1}, read(0, {0, 1})));
+  }
+
+  void output(ValueId id) { graph.add_output({id, OutputKind::kOutput, "0", kNoValue}); }
+
+  Graph graph;
+
+ private:
+  const Shape& shape(ValueId id) const { return graph.value(id).shape; }
+  static std::string dtype(int itemsize) { return itemsize == 8 ? "float64" : "float32"; }
+
+  static tdl::ExprPtr read(int input, const std::vector<int>& indices) {
+    std::vector<tdl::ExprPtr> args;
+    for (int index : indices) args.push_back(tdl::make_index(index));
+    return tdl::make_read(input, std::move(args));
+  }
+
+  ValueId add_op(const std::string& target, const std::vector<ValueId>& operands, Shape made,
+                 const Shape& extents, std::vector<int> axes, tdl::ExprPtr body, int itemsize = 0) {
+    Op op;
+    op.target = target;
+    for (ValueId id : operands) op.args.emplace_back(ValueRef{id});
+    auto spec = std::make_shared<tdl::Spec>();
+    for (int64_t extent : extents) {
+      spec->indices.push_back({"i" + std::to_string(spec->indices.size()), extent, false});
+    }
+    for (ValueId id : tensor_operands(op.args)) spec->input_shapes.push_back(shape(id));
+    spec->outputs.push_back({std::move(axes), std::move(body)});
+    tdl::check_spec(*spec);
+    auto& shared = specs_[{target, {spec->input_shapes, extents}}];
+    if (!shared) shared = spec;
+    op.spec = shared;
+    if (itemsize == 0) itemsize = graph.value(operands[0]).itemsize;
+    const ValueId result = input(std::move(made), Role::kIntermediate, itemsize);
+    op.outputs = {result};
+    for (ValueId id : operands) {
+      const OpId producer = graph.value(id).producer;
+      op.backward |=
+          graph.value(id).role == Role::kTangent || (producer >= 0 && graph.op(producer).backward);
+    }
+    graph.add_op(std::move(op));
+    return result;
+  }
+
+  std::map<std::pair<std::string, std::pair<std::vector<Shape>, Shape>>,
+           std::shared_ptr<const tdl::Spec>>
+      specs_;
+};
+
+/// A row sum of `add(x w, y)`.
+inline Graph linear_graph(int64_t n, int64_t m, int64_t k) {
+  Builder b;
+  const ValueId x = b.input({n, k});
+  const ValueId w = b.input({k, m}, Role::kParameter);
+  const ValueId y = b.input({n, m});
+  b.output(b.sum_rows(b.add(b.mm(x, w), y)));
+  return std::move(b.graph);
+}
+
+/// A two-layer network and its loss.
+inline Graph deep_graph(int64_t n, int64_t m, int64_t k) {
+  Builder b;
+  const ValueId x = b.input({n, k});
+  const ValueId hidden = b.mm(x, b.input({k, m}, Role::kParameter));
+  const ValueId back = b.mm(b.add(hidden, hidden), b.input({m, k}, Role::kParameter));
+  b.output(b.sum_all(b.add(back, x)));
+  return std::move(b.graph);
+}
+
+/// A forward product and both gradients.
+inline Graph training_graph(int64_t n, int64_t m, int64_t k) {
+  Builder b;
+  const ValueId x = b.input({n, k});
+  const ValueId w = b.input({k, m}, Role::kParameter);
+  b.output(b.mm(x, w));
+  const ValueId tangent = b.input({n, m}, Role::kTangent);
+  b.graph.add_output({b.mm(b.transpose(x), tangent), OutputKind::kGradient, "w", w});
+  b.graph.add_output({b.mm(tangent, b.transpose(w)), OutputKind::kGradient, "x", x});
+  return std::move(b.graph);
+}
+
+/// The same additions at two item sizes, on operands that are cut alike.
+inline Graph mixed_graph(int64_t n, int64_t m) {
+  Builder b;
+  const ValueId narrow = b.input({n, m});
+  const ValueId wide = b.cast(narrow, 8);
+  b.output(b.sum_rows(b.add(narrow, narrow)));
+  b.output(b.sum_rows(b.add(wide, wide)));
+  b.output(b.sum_all(wide));
+  b.output(b.sum_all(narrow));
+  return std::move(b.graph);
+}
+
+/// Any cut of every value and any split of every op, good or bad.
+inline Plan random_plan(std::mt19937& random, const Graph& graph, const Mesh& mesh) {
+  Plan plan;
+  plan.mesh = mesh;
+  for (const Value& value : graph.values()) {
+    Choices& choices = plan.values.emplace_back();
+    for (size_t s = 0; s < mesh.size(); ++s) {
+      choices.push_back(static_cast<int>(random() % (value.shape.size() + 1)) - 1);
+    }
+  }
+  for (const Op& op : graph.ops()) {
+    const auto splits = tdl::derive_splits(*op.spec);
+    Choices& choices = plan.ops.emplace_back();
+    for (size_t s = 0; s < mesh.size(); ++s) {
+      const size_t pick = random() % (splits.size() + 1);
+      choices.push_back(pick == splits.size() ? kReplicate : splits[pick].index);
+    }
+  }
+  return plan;
+}
+
+}  // namespace smex::test
