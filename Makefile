@@ -64,7 +64,7 @@ endif
 # Says so itself when GoogleTest is not to be had.
 test-cpp: build
 	@$(LOCK) $(VENV)/bin/cmake --build $(BUILD) --target smex_cpp_tests -j $(MAX_JOBS)
-	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure --progress -j $(MAX_JOBS)
+	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure -j $(MAX_JOBS)
 
 test-python: build
 	$(PY) -m pytest tests/python
@@ -75,7 +75,7 @@ test-sanitize: $(DEPS)
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DPython_EXECUTABLE=$(CURDIR)/$(PY) \
 	  -DCMAKE_BUILD_TYPE=Debug -DSMEX_PYTHON=OFF -DSMEX_TESTS=ON -DSMEX_SANITIZE=address,undefined
 	@$(LOCK) $(VENV)/bin/cmake --build $(ASAN) --target smex_cpp_tests -j $(MAX_JOBS)
-	$(VENV)/bin/ctest --test-dir $(ASAN) --output-on-failure --progress -j $(MAX_JOBS)
+	$(VENV)/bin/ctest --test-dir $(ASAN) --output-on-failure -j $(MAX_JOBS)
 
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 

@@ -1,6 +1,7 @@
 """SMEX: specified tensor operators, mapped to execution."""
 
-from smex import _logging, _native, errors
+from smex import _logging as _logging  # reads SMEX_LOGS
+from smex import _native, errors
 from smex._version import __version__
 from smex.config import Config, show_config
 from smex.errors import (

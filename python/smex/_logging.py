@@ -1,7 +1,7 @@
 """The one logging channel of SMEX: the logger ``smex`` and its children.
 
-``SMEX_LOGS=debug`` (or info, warning, error) sets its level and prints to standard error. Without it
-the library leaves handlers and levels to the application.
+``SMEX_LOGS=debug`` (or info, warning, error) sets its level and prints to standard error. Without
+it the library leaves handlers and levels to the application.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ using OptionalDtype = std::optional<at::ScalarType>;
 
 at::ScalarType check_dtype(const at::Tensor& like, OptionalDtype dtype) {
   const at::ScalarType result = dtype.value_or(like.scalar_type());
-  TORCH_CHECK_TYPE(result == at::kFloat || result == at::kDouble || result == at::kHalf ||
-                       result == at::kBFloat16,
-                   "smex::dropout_mask: dtype must be float32, float64, float16 or bfloat16, found ",
-                   result);
+  TORCH_CHECK_TYPE(
+      result == at::kFloat || result == at::kDouble || result == at::kHalf ||
+          result == at::kBFloat16,
+      "smex::dropout_mask: dtype must be float32, float64, float16 or bfloat16, found ", result);
   return result;
 }
 
@@ -47,8 +47,8 @@ void check_box(const at::Tensor& like, double p, at::IntArrayRef offset,
     TORCH_CHECK_VALUE(offset[d] >= 0 && offset[d] + like.sym_size(d) <= global_shape[d],
                       "smex::dropout_mask: dimension ", d, ": offset ", offset[d], " + size ",
                       like.sym_size(d), " must lie within global_shape ", global_shape[d]);
-    overflow |= c10::mul_overflows(global_numel, static_cast<uint64_t>(global_shape[d]),
-                                   &global_numel);
+    overflow |=
+        c10::mul_overflows(global_numel, static_cast<uint64_t>(global_shape[d]), &global_numel);
   }
   TORCH_CHECK_VALUE(!overflow && global_numel <= static_cast<uint64_t>(INT64_MAX),
                     "smex::dropout_mask: global_shape ", global_shape, " has over 2^63 elements");
@@ -69,10 +69,14 @@ void dispatch(const at::Tensor& out, double p, int64_t seed, int64_t stream, con
     run(make_draw<scalar_t, Bits>(p, seed, stream), static_cast<Bits*>(out.mutable_data_ptr()));
   };
   switch (out.scalar_type()) {
-    case at::kDouble: return with(double{}, uint64_t{});
-    case at::kHalf: return with(at::Half{}, uint16_t{});
-    case at::kBFloat16: return with(at::BFloat16{}, uint16_t{});
-    default: return with(float{}, uint32_t{});
+    case at::kDouble:
+      return with(double{}, uint64_t{});
+    case at::kHalf:
+      return with(at::Half{}, uint16_t{});
+    case at::kBFloat16:
+      return with(at::BFloat16{}, uint16_t{});
+    default:
+      return with(float{}, uint32_t{});
   }
 }
 

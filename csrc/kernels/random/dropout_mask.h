@@ -13,11 +13,11 @@ namespace smex::kernels {
 struct GlobalBox {
   static constexpr int kMaxRank = 16;
 
-  int rank = 1;                      ///< at least 1; a scalar is a box of shape (1)
-  int64_t sizes[kMaxRank] = {1};     ///< extent of the box
-  int64_t strides[kMaxRank] = {1};   ///< strides of the global tensor, in elements; the last is 1
-  int64_t origin = 0;                ///< global index of the box's first element
-  int64_t numel = 1;                 ///< elements in the box
+  int rank = 1;                     ///< at least 1; a scalar is a box of shape (1)
+  int64_t sizes[kMaxRank] = {1};    ///< extent of the box
+  int64_t strides[kMaxRank] = {1};  ///< strides of the global tensor, in elements; the last is 1
+  int64_t origin = 0;               ///< global index of the box's first element
+  int64_t numel = 1;                ///< elements in the box
 
   /// The box at `offset`, of shape `sizes`, in a tensor of shape `global_shape`; all of length
   /// `rank` <= kMaxRank. The caller has checked that it lies inside.

@@ -37,8 +37,8 @@ SMEX_HOST_DEVICE PhiloxBlock philox4x32_10(PhiloxBlock counter, uint32_t key0, u
 
 /// A tensor of independent random 32-bit words, addressed by global element index.
 ///
-/// Element `i` is word `i % 4` of the block with key = `seed` and counter = (`i / 4`, `stream`), low
-/// half first. Two streams of one seed never share a block.
+/// Element `i` is word `i % 4` of the block with key = `seed` and counter = (`i / 4`, `stream`),
+/// low half first. Two streams of one seed never share a block.
 struct PhiloxTensor {
   uint64_t seed = 0;
   uint64_t stream = 0;

@@ -199,9 +199,7 @@ def test_bad_arguments(change, error, text, device):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_opcheck(dtype, requires_grad):
     like = torch.randn(3, 5, dtype=dtype, requires_grad=requires_grad)
-    torch.library.opcheck(
-        torch.ops.smex.dropout_mask.default, (like, 0.25, 7, 1, [1, 0], [6, 5])
-    )
+    torch.library.opcheck(torch.ops.smex.dropout_mask.default, (like, 0.25, 7, 1, [1, 0], [6, 5]))
 
 
 def test_meta_has_shape_and_dtype_only():

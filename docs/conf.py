@@ -1,0 +1,18 @@
+from importlib.metadata import version as package_version
+
+project = "SMEX"
+author = "the SMEX authors"
+release = package_version("smex")
+version = release
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"SMEX {release}"
+autodoc_typehints = "description"
+nitpicky = False
