@@ -265,18 +265,10 @@ void keep_exception(const std::exception_ptr& error) {
   }
 }
 
-/// Lets go of the GIL first: joining the threads, and dropping tensors, needs no Python.
-template <class T>
-std::shared_ptr<T> released_without_gil(std::shared_ptr<T> object) {
-  T* raw = object.get();
-  return std::shared_ptr<T>(raw, [object = std::move(object)](T*) mutable {
-    if (PyGILState_Check()) {
-      const py::gil_scoped_release release;
-      object.reset();
-    } else {
-      object.reset();
-    }
-  });
+/// Worker threads take the GIL when they end: whoever joins them must not hold it.
+std::shared_ptr<void> release_gil() {
+  if (!PyGILState_Check()) return nullptr;
+  return std::make_shared<py::gil_scoped_release>();
 }
 
 std::shared_ptr<Executor> make_executor(const Program& program, int threads_per_worker,
@@ -287,13 +279,9 @@ std::shared_ptr<Executor> make_executor(const Program& program, int threads_per_
     for (const std::string& device : devices) options.devices.emplace_back(device);
     options.hooks = {check_interrupt,
                      []() -> std::shared_ptr<void> { return std::make_shared<PythonThread>(); },
-                     keep_exception};
-    std::shared_ptr<Executor> executor;
-    {
-      const py::gil_scoped_release release;
-      executor = Executor::create(program, std::move(options));
-    }
-    return released_without_gil(std::move(executor));
+                     release_gil, keep_exception};
+    const py::gil_scoped_release release;
+    return Executor::create(program, std::move(options));
   });
 }
 
@@ -310,7 +298,7 @@ std::shared_ptr<Session> start(Executor& executor, const std::vector<std::option
   return translated([&] {
     std::vector<WorkerTensors> tensors;
     for (const auto& tiles : inputs) tensors.push_back(to_tensors(tiles.value_or(Tiles{})));
-    return released_without_gil(executor.start(tensors, seed));
+    return executor.start(tensors, seed);
   });
 }
 

@@ -63,7 +63,12 @@ Executor::Executor(Program program, ExecutorOptions options)
 Executor::~Executor() {
   // After a fork the child has no such threads: joining them, or destroying what they wait on,
   // hangs.
-  if (getpid() != process_) static_cast<void>(pool_.release());
+  if (getpid() != process_) {
+    static_cast<void>(pool_.release());
+    return;
+  }
+  const std::shared_ptr<void> scope = pool_ && hooks_.leave_host ? hooks_.leave_host() : nullptr;
+  pool_.reset();
 }
 
 std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed) {

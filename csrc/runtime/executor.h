@@ -24,6 +24,8 @@ class Session;
 struct Hooks {
   std::function<void()> check_interrupt;  ///< throws to stop a run; called by the calling thread
   std::function<std::shared_ptr<void>()> enter_thread;  ///< a scope for each worker thread
+  /// A scope around joining the threads, which lets go of a lock that their own scopes' ends need.
+  std::function<std::shared_ptr<void>()> leave_host;
   std::function<void(const std::exception_ptr&)> keep_exception;  ///< before it leaves its thread
 };
 

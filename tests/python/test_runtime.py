@@ -218,7 +218,7 @@ def test_backward_reads_what_forward_kept():
     )
     executor = Executor(program)
     session = executor.start([[x], [w], None])
-    with pytest.raises(RuntimeError, match="run_backward"):
+    with pytest.raises(ValueError, match="run_backward"):
         session.run_backward()
     session.run_forward()
     with pytest.raises(ValueError, match="not computed yet"):
