@@ -243,12 +243,18 @@ def test_no_autograd_and_no_autocast():
 
 
 def test_seed_comes_from_the_session():
-    if not hasattr(torch.ops.smex, "dropout_mask"):
-        pytest.skip("smex::dropout_mask is not built")
-    arguments = torch.ops.smex.dropout_mask.default._schema.arguments
-    assert "seed" in [argument.name for argument in arguments]
-    if [a.name for a in arguments] != ["shape", "offset", "global_shape", "p", "seed"]:
-        pytest.skip("smex::dropout_mask has other arguments than this test knows")
+    x = torch.ones(64)
+    instr = call("smex::dropout_mask", "%0", 0.5, 1, 3, [0], [64], out=1)
+    executor = Executor(single(2, [instr], [0], [1]))
+    masks = []
+    for seed in (7, 8, 7):
+        session = executor.start([[x]], seed=seed)
+        session.run_forward()
+        masks.append(session.outputs(0)[0])
+        expected = torch.ops.smex.dropout_mask(x, 0.5, seed, 3, [0], [64])
+        assert torch.equal(masks[-1], expected)
+    assert not torch.equal(masks[0], masks[1])
+    assert torch.equal(masks[0], masks[2])
 
 
 @pytest.mark.parametrize("size", [0, 1])
