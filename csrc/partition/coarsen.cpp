@@ -53,7 +53,9 @@ bool reads_pointwise(const ExprPtr& expr, const tdl::Spec& spec, const std::vect
 }
 
 /// What must be equal for two ops to be one class, given the groups of their operands.
-using ClassKey = std::tuple<const tdl::Spec*, std::string, std::vector<int>, std::vector<int>>;
+/// Item sizes are part of it: groups merge values of different dtypes.
+using ClassKey = std::tuple<const tdl::Spec*, std::string, std::vector<int>, std::vector<int>,
+                            std::vector<int>>;
 
 }  // namespace
 
@@ -154,10 +156,14 @@ CoarseGraph coarsen(const Graph& graph) {
   }
   std::map<ClassKey, int> classes;
   for (const Op& op : graph.ops()) {
-    ClassKey key{op.spec.get(), op.target, {}, {}};
-    for (ValueId input : op.inputs) std::get<2>(key).push_back(coarse.group_of[input]);
+    ClassKey key{op.spec.get(), op.target, {}, {}, {}};
+    for (ValueId input : op.inputs) {
+      std::get<2>(key).push_back(coarse.group_of[input]);
+      std::get<4>(key).push_back(graph.value(input).itemsize);
+    }
     for (ValueId output : op.outputs) {
       std::get<3>(key).push_back(output == kNoValue ? -1 : coarse.group_of[output]);
+      std::get<4>(key).push_back(output == kNoValue ? 0 : graph.value(output).itemsize);
     }
     const auto [it, fresh] = classes.try_emplace(key, static_cast<int>(coarse.classes.size()));
     if (fresh) coarse.classes.emplace_back();

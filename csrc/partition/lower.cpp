@@ -257,15 +257,15 @@ class Lowering {
     fetch.reduce = reduce.value_or(tdl::ReduceKind::kSum);
     fetch.fill = fill;
     fetch.kind = kind;
+    std::set<int> peers;
     for (const Copy& copy : copies) {
       if (copy.dest != worker) continue;
       fetch.parts.push_back({copy.source, slots[copy.source],
                              copy.region.relative_to(have.tiles[copy.source].region).dims,
                              copy.region.relative_to(frame).dims});
-      if (copy.source != worker) {
-        ++program_.workers[copy.source].remote_reads[slots[copy.source]];
-      }
+      if (copy.source != worker) peers.insert(copy.source);
     }
+    for (int peer : peers) ++program_.workers[peer].remote_reads[slots[peer]];
     Instr instr;
     instr.kind = InstrKind::kFetch;
     const Slot dest = fetch.dest;
@@ -488,27 +488,5 @@ class Lowering {
 }  // namespace
 
 Program lower(const Graph& graph, const Plan& plan) { return Lowering(graph, plan).run(); }
-
-int64_t moved_bytes(const Program& program, bool forward, bool backward) {
-  static const std::map<std::string, int> kItemSizes{
-      {"float64", 8}, {"float32", 4}, {"float16", 2}, {"bfloat16", 2}, {"int64", 8}, {"int32", 4},
-      {"int16", 2},   {"int8", 1},    {"uint8", 1},   {"bool", 1},     {"complex64", 8},
-      {"complex128", 16}};
-  int64_t bytes = 0;
-  auto count = [&](int worker, const std::vector<Instr>& instrs) {
-    for (const Instr& instr : instrs) {
-      if (instr.kind != InstrKind::kFetch) continue;
-      for (const CopyPart& part : instr.fetch.parts) {
-        if (part.worker == worker) continue;
-        bytes += Region{part.dest}.numel() * kItemSizes.at(instr.fetch.dtype);
-      }
-    }
-  };
-  for (int w = 0; w < program.num_workers; ++w) {
-    if (forward) count(w, program.workers[w].forward);
-    if (backward) count(w, program.workers[w].backward);
-  }
-  return bytes;
-}
 
 }  // namespace smex

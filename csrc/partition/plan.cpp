@@ -1,5 +1,6 @@
 #include "partition/plan.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "ir/error.h"
@@ -94,8 +95,18 @@ int64_t DimClasses::granule(ValueId value, size_t dim) const {
 }
 
 int64_t DimClasses::granule(const Op& op, int index) const {
-  const int node = op_nodes_[op.id][index];
-  return node < 0 ? 1 : granule_[node];
+  if (op.id >= 0) {
+    const int node = op_nodes_[op.id][index];
+    return node < 0 ? 1 : granule_[node];
+  }
+  // A fused call is no op of the graph, but its outputs are values of it.
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    if (op.outputs[o] == kNoValue) continue;
+    const auto& axes = op.spec->outputs.at(o).axes;
+    const auto axis = std::find(axes.begin(), axes.end(), index);
+    if (axis != axes.end()) return granule(op.outputs[o], axis - axes.begin());
+  }
+  return 1;
 }
 
 Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,

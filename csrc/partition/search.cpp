@@ -55,10 +55,10 @@ class Step {
       if (pin != options_.pinned.end()) return {pin->second.at(step_)};
     }
     const Value& value = graph_.value(group.front());
-    const Region tile = home_layout(graph_, classes_, before_mesh(), value.id,
-                                    plan_.values[value.id])
-                            .tiles.front()
-                            .region;
+    const Region tile =
+        home_layout(graph_, classes_, before_mesh(), value.id, plan_.values[value.id])
+            .tiles.front()
+            .region;
     bool parameter = false;
     bool boundary = true;
     for (ValueId id : group) {
@@ -84,8 +84,7 @@ class Step {
   std::vector<int> op_domain(const Op& op, const std::vector<tdl::Split>& splits) const {
     std::vector<int> indices;
     if (op.spec) {
-      const OpTiles tiles =
-          op_tiles(graph_, classes_, op, splits, plan_.ops[op.id], before_mesh());
+      const OpTiles tiles = op_tiles(graph_, classes_, op, splits, plan_.ops[op.id], before_mesh());
       for (const tdl::Split& split : splits) {
         const int64_t size = tiles.ranges.front()[split.index].size();
         const int64_t granule = std::max(split.granule, classes_.granule(op, split.index));
@@ -116,8 +115,9 @@ class Step {
     }
   }
 
-  /// What decides a cost table: spec, operand, and every cut so far and to come.
-  using TableKey = std::tuple<const tdl::Spec*, bool, size_t, Shape, Choices, Choices,
+  /// What decides a cost table: spec, operand, item size, every cut so far and to come, and the
+  /// granules of the value's dimensions and of the op's indices.
+  using TableKey = std::tuple<const tdl::Spec*, bool, size_t, int, Shape, Choices, Choices,
                               std::vector<int>, std::vector<int>, std::vector<int64_t>>;
 
   void build_factors() {
@@ -148,9 +148,13 @@ class Step {
     for (size_t d = 0; d < graph_.value(id).shape.size(); ++d) {
       granules.push_back(classes_.granule(id, d));
     }
-    TableKey key{op.spec.get(),        output,           position,
-                 graph_.value(id).shape, plan_.values[id], plan_.ops[op.id],
-                 domains_[group],      domains_[strategy], granules};
+    for (size_t i = 0; op.spec && i < op.spec->indices.size(); ++i) {
+      granules.push_back(classes_.granule(op, static_cast<int>(i)));
+    }
+    const int itemsize = graph_.value(id).itemsize;
+    TableKey key{op.spec.get(),          output,           position,         itemsize,
+                 graph_.value(id).shape, plan_.values[id], plan_.ops[op.id], domains_[group],
+                 domains_[strategy],     granules};
     if (op.spec) {
       const auto known = tables_.find(key);
       if (known != tables_.end()) return known->second;
@@ -161,7 +165,6 @@ class Step {
                                  with(plan_.ops[op.id], index), plan_.mesh));
       }
     }
-    const int itemsize = graph_.value(id).itemsize;
     std::vector<double> bytes;
     for (int dim : domains_[group]) {
       const Layout home =

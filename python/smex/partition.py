@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from smex import _C
 from smex.capture import CapturedGraph, ValueRef, capture
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.plan import Plan, search
+from smex.plan import DEFAULT_REPLICATE_BYTES, Plan, search
 from smex.semantic import SemanticGraph
 
 Tiles = list[torch.Tensor | None]
@@ -36,6 +36,7 @@ def partition(
     devices: Sequence[str | torch.device] | None = None,
     objective: str = "communication",
     planner: str = "tofu",
+    replicate_bytes: int = DEFAULT_REPLICATE_BYTES,
     plan: str | pathlib.Path | None = None,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
@@ -50,6 +51,7 @@ def partition(
         devices: one device per worker; by default the CPU.
         objective: what the search minimises, "communication".
         planner: "tofu", "data_parallel" or "all_row".
+        replicate_bytes: tensors up to this size may be held by every worker.
         plan: a file that `Plan.save` wrote; no search of the named tensors happens then.
 
     Returns:
@@ -74,7 +76,7 @@ def partition(
             f"partition: {workers} workers need as many devices, got {len(devices)}"
         )
     places = [torch.device(device) for device in devices or ["cpu"] * workers]
-    net = PartitionedModule(model, workers, loss_fn, places, objective, planner, plan)
+    net = PartitionedModule(model, workers, loss_fn, places, objective, planner, replicate_bytes, plan)
     if args is not None:
         net.prepare(args if isinstance(args, tuple) else (args,))
     return net
@@ -104,6 +106,7 @@ class PartitionedModule(torch.nn.Module):
         devices: list[torch.device],
         objective: str,
         planner: str,
+        replicate_bytes: int,
         plan_path: str | pathlib.Path | None,
     ):
         super().__init__()
@@ -113,6 +116,7 @@ class PartitionedModule(torch.nn.Module):
         self._loss_fn = loss_fn
         self._objective = objective
         self._planner = planner
+        self._replicate_bytes = replicate_bytes
         self._plan_path = plan_path
         self._model = [model]  # in a list: its parameters are not this module's
         self._compiled: dict[Any, _Compiled] = {}
@@ -187,27 +191,27 @@ class PartitionedModule(torch.nn.Module):
         return compiled
 
     def _find_plan(self, graph: SemanticGraph) -> Plan:
-        if self._first is not None:
-            known = graph.value_by_name
-            state = {
-                value.name
-                for value in self._first.captured.values
-                if value.role in ("parameter", "buffer")
-            }
-            pins = {
-                name: self._first.plan.placement(name) for name in sorted(state) if name in known
-            }
-            return search(
-                graph, self.workers, planner=self._planner, objective=self._objective, pinned=pins
-            )
-        if self._plan_path is not None:
+        """The first call's plan is the user's or the best; later ones keep its parameters."""
+        if self._first is None and self._plan_path is not None:
             plan = Plan.load(self._plan_path, graph)
             if plan.workers != self.workers:
                 raise SmexValueError(
                     f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"
                 )
             return plan
-        return search(graph, self.workers, planner=self._planner, objective=self._objective)
+        pinned = {}
+        if self._first is not None:
+            for value in self._first.captured.values:
+                if value.role in ("parameter", "buffer") and value.name in graph.value_by_name:
+                    pinned[value.name] = self._first.plan.placement(value.name)
+        return search(
+            graph,
+            self.workers,
+            planner=self._planner,
+            objective=self._objective,
+            replicate_bytes=self._replicate_bytes,
+            pinned=pinned,
+        )
 
     # ---- state ----
 
@@ -352,13 +356,13 @@ class PartitionedModule(torch.nn.Module):
                 strict=True,
             )
         }
-        bound: list[Tiles] = []
+        bound: list[Tiles | None] = []
         for binding, position in compiled.binding_of.items():
             value = compiled.captured.values[binding]
             if value.role in ("parameter", "buffer"):
                 bound.append([_detached(tile) for tile in self._tiles[value.name]])
             elif value.role == "tangent":
-                bound.append([None] * self.workers)
+                bound.append(None)  # set when backward begins
             else:
                 whole = value.tensor if value.role == "constant" else by_id[value.id]
                 bound.append(self._scatter(compiled, position, whole))
@@ -413,6 +417,7 @@ class PartitionedModule(torch.nn.Module):
             raise SmexRuntimeError("stats: nothing has run yet; call the net first")
         session, compiled = self._last_session
         measured = dict(session.stats())
+        measured["bytes_moved"] = sum(measured["moved_bytes"].values())
         measured["predicted_bytes_moved"] = _C.moved_bytes(compiled.program)
         measured["plan_bytes"] = compiled.plan.total_bytes
         return measured

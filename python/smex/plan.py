@@ -14,6 +14,9 @@ from smex.semantic import SemanticGraph
 
 _FORMAT = "smex-plan-1"
 
+DEFAULT_REPLICATE_BYTES = 64 * 1024
+"""Gathering less than this costs a latency rather than bandwidth."""
+
 
 def search(
     graph: SemanticGraph,
@@ -21,7 +24,7 @@ def search(
     *,
     planner: str = "tofu",
     objective: str = "communication",
-    replicate_bytes: int = 64 * 1024,
+    replicate_bytes: int = DEFAULT_REPLICATE_BYTES,
     pinned: dict[str, list[int]] | None = None,
 ) -> Plan:
     """Finds the plan that moves the fewest bytes (Tofu §5).
@@ -47,12 +50,12 @@ def search(
     for name, choices in (pinned or {}).items():
         pins[_checked_id(graph, name, choices, mesh)] = list(choices)
     native = _C.search(graph.native, mesh, planner, replicate_bytes, pins)
-    plan = Plan(graph, native)
+    plan = Plan(graph, native, replicate_bytes)
     if planner == "tofu" and not pins:
         other = _C.search(graph.native, mesh, "data_parallel", replicate_bytes, pins)
         other.search_seconds += native.search_seconds
         if sum(other.step_bytes) < plan.total_bytes:
-            plan = Plan(graph, other)
+            plan = Plan(graph, other, replicate_bytes)
     return plan
 
 
@@ -79,9 +82,10 @@ class Plan:
     Prints as a table, renders as HTML in notebooks, saves and loads as JSON.
     """
 
-    def __init__(self, graph: SemanticGraph, native: Any):
+    def __init__(self, graph: SemanticGraph, native: Any, replicate_bytes: int):
         self.graph = graph
         self.native = native
+        self.replicate_bytes = replicate_bytes
 
     @property
     def mesh(self) -> tuple[int, ...]:
@@ -203,6 +207,7 @@ class Plan:
             "workers": self.workers,
             "mesh": list(self.mesh),
             "planner": self.planner,
+            "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
         }
@@ -219,7 +224,13 @@ class Plan:
             raise PlanError(
                 f"plan: {path} has format {content.get('format')!r}, expected {_FORMAT!r}"
             )
-        return search(graph, content["workers"], pinned=content["placements"])
+        return search(
+            graph,
+            content["workers"],
+            planner=content["planner"],
+            replicate_bytes=content["replicate_bytes"],
+            pinned=content["placements"],
+        )
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         rows = []

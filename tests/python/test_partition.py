@@ -1,0 +1,215 @@
+"""A partitioned model against the model itself, in float64."""
+
+import copy
+import itertools
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import smex
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+import models
+
+FAMILIES = {
+    "wresnet": (models.WResNet, F.cross_entropy),
+    "rnn": (models.RNN, F.mse_loss),
+    "gpt": (models.GPT, lambda y, t: F.cross_entropy(y.flatten(0, 1), t.flatten())),
+    "unet": (models.UNet, F.mse_loss),
+    "dlrm": (models.DLRM, F.binary_cross_entropy_with_logits),
+}
+WORKERS = [1, 2, 3, 4, 6, 8]
+
+
+def build(family):
+    torch.manual_seed(0)
+    cls, loss_fn = FAMILIES[family]
+    model = cls.small().double()
+    model.train()
+    *inputs, target = cls.small_inputs()
+    with torch.no_grad():
+        shape = model(*inputs).shape
+    if loss_fn is F.mse_loss:
+        target = torch.randn(shape, dtype=torch.float64)
+    elif loss_fn is F.binary_cross_entropy_with_logits:
+        target = torch.rand(shape, dtype=torch.float64)
+    return model, tuple(inputs), target, loss_fn
+
+
+def close(actual, expected, what, rtol=1e-10):
+    scale = expected.abs().max().item() if expected.numel() else 0.0
+    torch.testing.assert_close(
+        actual, expected, rtol=rtol, atol=rtol * max(scale, 1e-3), msg=lambda m: f"{what}: {m}"
+    )
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_iteration_equals_the_model(family, workers):
+    model, inputs, target, loss_fn = build(family)
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=workers, replicate_bytes=0)
+    output = net(*inputs)
+    expected = reference(*inputs)
+    close(output, expected, "output")
+    loss_fn(output, target).backward()
+    loss_fn(expected, target).backward()
+    grads = net.full_grads()
+    for name, parameter in reference.named_parameters():
+        close(grads[name], parameter.grad, f"gradient of {name}")
+    state = net.state_dict()
+    for name, buffer in reference.state_dict().items():
+        close(state[name], buffer, name)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adamw"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_training_equals_the_model(family, optimiser):
+    make = {
+        "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
+    }[optimiser]
+    model, inputs, target, loss_fn = build(family)
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=3, loss_fn=loss_fn, replicate_bytes=64)
+    ours, theirs = make(net.parameters()), make(reference.parameters())
+    for _ in range(5):
+        ours.zero_grad()
+        theirs.zero_grad()
+        loss = net(*inputs, target)
+        expected = loss_fn(reference(*inputs), target)
+        close(loss, expected, "loss", rtol=1e-8)
+        loss.backward()
+        expected.backward()
+        ours.step()
+        theirs.step()
+    state = net.state_dict()
+    for name, tensor in reference.state_dict().items():
+        # AdamW divides by the root of tiny squares, which magnifies the last digits.
+        close(state[name], tensor, name, rtol=1e-6 if optimiser == "adamw" else 1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("planner", ["data_parallel", "all_row"])
+def test_other_planners_compute_the_same(family, planner):
+    model, inputs, target, loss_fn = build(family)
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=4, loss_fn=loss_fn, planner=planner)
+    close(net(*inputs, target), loss_fn(reference(*inputs), target), "loss")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("workers", [2, 3, 8])
+def test_bytes_predicted_are_bytes_counted(family, workers):
+    model, inputs, target, loss_fn = build(family)
+    net = smex.partition(model, workers=workers, loss_fn=loss_fn, replicate_bytes=0)
+    net(*inputs, target).backward()
+    stats = net.stats()
+    assert stats["bytes_moved"] == stats["predicted_bytes_moved"] > 0
+
+
+def test_never_worse_than_data_parallel():
+    for family, workers in itertools.product(FAMILIES, (2, 4)):
+        model, inputs, target, loss_fn = build(family)
+        graph = smex.capture_graph(model, (*inputs, target), loss_fn)
+        best = smex.search(graph, workers, replicate_bytes=0)
+        for planner in ("data_parallel", "all_row"):
+            assert best.total_bytes <= smex.search(graph, workers, planner=planner, replicate_bytes=0).total_bytes
+
+
+def test_eval_and_no_grad_run_forward_only():
+    model, inputs, _, _ = build("wresnet")
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=2)
+    net(*inputs).sum().backward()
+    reference(*inputs).sum().backward()
+    net.eval()
+    reference.eval()
+    with torch.no_grad():
+        close(net(*inputs), reference(*inputs), "output in eval mode")
+
+
+def test_a_new_shape_keeps_the_parameters():
+    model, (x,), _, _ = build("wresnet")
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=3)
+    parameters = list(map(id, net.parameters())) or None
+    net(x)
+    reference(x)
+    parameters = list(map(id, net.parameters()))
+    close(net(x[:-1]), reference(x[:-1]), "output")
+    assert list(map(id, net.parameters())) == parameters
+
+
+def test_gradients_accumulate_over_two_live_calls():
+    model, inputs, target, loss_fn = build("gpt")
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=2, loss_fn=loss_fn)
+    (net(*inputs, target) + net(*inputs, target)).backward()
+    (2 * loss_fn(reference(*inputs), target)).backward()
+    grads = net.full_grads()
+    for name, parameter in reference.named_parameters():
+        close(grads[name], parameter.grad, name)
+
+
+def test_backward_twice_is_an_error():
+    model, inputs, target, loss_fn = build("dlrm")
+    loss = smex.partition(model, workers=2, loss_fn=loss_fn)(*inputs, target)
+    loss.backward(retain_graph=True)
+    with pytest.raises(smex.SmexRuntimeError, match="already used"):
+        loss.backward()
+
+
+def test_state_moves_between_worker_counts():
+    model, inputs, _, _ = build("unet")
+    args = inputs
+    three = smex.partition(copy.deepcopy(model), workers=3, args=args)
+    other, _, _, _ = build("unet")
+    for parameter in other.parameters():
+        parameter.data.zero_()
+    two = smex.partition(other, workers=2, args=args)
+    two.load_state_dict(three.state_dict())
+    close(two(*inputs), three(*inputs), "output")
+
+
+def test_plan_saves_and_loads(tmp_path):
+    model, inputs, _, _ = build("dlrm")
+    net = smex.partition(model, workers=4, args=inputs)
+    net.plan.save(tmp_path / "plan.json")
+    again = smex.partition(model, plan=tmp_path / "plan.json", args=inputs)
+    assert again.plan.placements() == net.plan.placements()
+    assert again.plan.total_bytes == net.plan.total_bytes
+    assert str(again.plan) and "<svg" in again.plan._repr_html_()
+    name = next(iter(dict(model.named_parameters())))
+    assert name in again.plan.explain(name)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "text"),
+    [
+        ({"workers": 0}, smex.SmexValueError, "at least 1"),
+        ({"workers": 2, "devices": ["cpu"]}, smex.SmexValueError, "2 workers"),
+        ({"workers": 2, "objective": "beauty"}, smex.PlanError, "unknown objective"),
+        ({"workers": 2, "planner": "luck"}, smex.SmexValueError, "unknown planner"),
+    ],
+)
+def test_misuse_is_named(kwargs, error, text):
+    with pytest.raises(error, match=text):
+        smex.partition(torch.nn.Linear(4, 4), args=(torch.zeros(2, 4),), **kwargs)
+
+
+def test_not_a_module():
+    with pytest.raises(smex.SmexTypeError, match="torch.nn.Module"):
+        smex.partition(lambda x: x, workers=2)
+
+
+def test_meta_model_can_be_planned_but_not_run():
+    with torch.device("meta"):
+        model = torch.nn.Linear(64, 64)
+    graph = smex.capture_graph(model, (torch.empty(8, 64, device="meta"),))
+    assert smex.search(graph, 4).workers == 4
+    with pytest.raises(smex.SmexValueError, match="meta device"):
+        smex.partition(model, workers=2, args=(torch.empty(8, 64),))
