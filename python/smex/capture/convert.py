@@ -73,6 +73,7 @@ class Converter:
         self._transposed: dict[int, _Operand] = {}
 
     def convert(self) -> CapturedGraph:
+        """The finished graph. May be called once."""
         env: dict[torch.fx.Node, Any] = {}
         placeholders = []
         for node in self._trace.graph.nodes:

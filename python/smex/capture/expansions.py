@@ -99,14 +99,17 @@ def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, e
 
 
 def batch_norm_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
+    """The form that returns the running statistics."""
     return batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 def batch_norm_no_training(x, weight, bias, running_mean, running_var, momentum, eps):
+    """With the running statistics, which stay as they are."""
     return batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)[:3]
 
 
 def batch_norm_no_stats(x, weight, bias, training, momentum, eps):
+    """Without running statistics."""
     return batch_norm(x, weight, bias, None, None, training, momentum, eps)[:3]
 
 

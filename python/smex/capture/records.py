@@ -40,6 +40,7 @@ class ValueRecord:
     requires_grad: bool = False
 
     def type_str(self) -> str:
+        """`float32[64, 10]`."""
         return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
 
 
@@ -139,6 +140,7 @@ class CapturedGraph:
         return [tangent is not None for tangent in self.tangents]
 
     def with_role(self, role: str) -> list[ValueRecord]:
+        """The values of one role, in order."""
         return [value for value in self.values if value.role == role]
 
     def __repr__(self) -> str:

@@ -21,6 +21,7 @@ def replay(
     """Runs the graph on real tensors.
 
     Args:
+        graph: what to run.
         state: parameters and buffers by name.
         inputs: the call's tensors in the order of `graph.inputs`.
         tangents: one tensor for each differentiable output, in order.
@@ -52,7 +53,7 @@ def _schedule(graph: CapturedGraph, fused: bool) -> list[OpRecord]:
     if not fused:
         return graph.ops
     replaced = {k: f for f in graph.fusions for k in f.members}
-    # The fused call stands where its first member stood: operands of all members are operands of it.
+    # The fused call stands where its first member stood: it has all their operands.
     starts = {f.members[0]: f.fused for f in graph.fusions}
     return [starts.get(op.id, op) for op in graph.ops if op.id not in replaced or op.id in starts]
 
