@@ -39,7 +39,8 @@ bool reads_pointwise(const ExprPtr& expr, const tdl::Spec& spec, const std::vect
     if (rank > axes.size()) return false;
     for (size_t d = 0; d < rank; ++d) {
       const tdl::Expr& index = *expr->args[d];
-      const bool own = index.kind == ExprKind::kIndex && index.index == axes[axes.size() - rank + d];
+      const bool own =
+          index.kind == ExprKind::kIndex && index.index == axes[axes.size() - rank + d];
       const bool broadcast =
           index.kind == ExprKind::kConst && spec.input_shapes[expr->input][d] == 1;
       if (!own && !broadcast) return false;
@@ -54,8 +55,8 @@ bool reads_pointwise(const ExprPtr& expr, const tdl::Spec& spec, const std::vect
 
 /// What must be equal for two ops to be one class, given the groups of their operands.
 /// Item sizes are part of it: groups merge values of different dtypes.
-using ClassKey = std::tuple<const tdl::Spec*, std::string, std::vector<int>, std::vector<int>,
-                            std::vector<int>>;
+using ClassKey =
+    std::tuple<const tdl::Spec*, std::string, std::vector<int>, std::vector<int>, std::vector<int>>;
 
 }  // namespace
 

@@ -208,8 +208,7 @@ class Elimination {
       for (size_t v = 0; v < choices.size(); ++v) {
         const double before = cost(touching[v], choices);
         std::vector<int> trial = choices;
-        if (choose(static_cast<int>(v), touching[v], trial) &&
-            cost(touching[v], trial) < before) {
+        if (choose(static_cast<int>(v), touching[v], trial) && cost(touching[v], trial) < before) {
           choices = trial;
           changed = true;
         }

@@ -22,12 +22,12 @@ struct Assignment {
   double value = 0;
   double lower_bound = 0;  ///< equals value when the elimination was exact
   bool exact = true;
-  int largest_table = 0;   ///< variables in the largest table, the induced width
+  int largest_table = 0;  ///< variables in the largest table, the induced width
 };
 
-/// Bucket elimination in min-weight order (Tofu's DP is this on a chain). A bucket whose joint table
-/// would exceed `max_table` entries is divided (mini-buckets): its minimum becomes a lower bound, the
-/// decoded assignment is improved by coordinate descent, and the result carries the gap.
+/// Bucket elimination in min-weight order (Tofu's DP is this on a chain). A bucket whose joint
+/// table would exceed `max_table` entries is divided (mini-buckets): its minimum becomes a lower
+/// bound, the decoded assignment is improved by coordinate descent, and the result carries the gap.
 Assignment minimise(const FactorGraph& graph, int64_t max_table = int64_t{1} << 22);
 
 }  // namespace smex

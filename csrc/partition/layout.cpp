@@ -87,9 +87,8 @@ std::vector<Tile> scatter_stage(const Layout& have, const std::vector<Tile>& nee
       ++replicas;
     }
     auto& dims = stage[w].region.dims;
-    auto longest = std::max_element(dims.begin(), dims.end(), [](const auto& a, const auto& b) {
-      return a.size() < b.size();
-    });
+    auto longest = std::max_element(
+        dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
     if (longest == dims.end() || longest->size() < replicas) return need;  // too small to cut
     *longest = cut(*longest, replicas, rank, /*granule=*/1);
   }

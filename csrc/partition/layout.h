@@ -7,7 +7,8 @@
 
 namespace smex {
 
-/// What one worker holds of a value. Tiles with different `partial` must be reduced with each other.
+/// What one worker holds of a value. Tiles with different `partial` must be reduced with each
+/// other.
 struct Tile {
   bool held = false;
   Region region;

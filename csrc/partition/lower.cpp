@@ -46,7 +46,8 @@ class Lowering {
  private:
   // ---- which calls run ----
 
-  /// The choices under which the fused op makes exactly its members' output tiles, if there are any.
+  /// The choices under which the fused op makes exactly its members' output tiles, if there are
+  /// any.
   std::optional<Choices> fused_choices(const Fusion& fusion) const {
     if (!fusion.fused.spec) return std::nullopt;
     const std::set<OpId> members(fusion.members.begin(), fusion.members.end());
@@ -233,8 +234,8 @@ class Lowering {
     fetch.dtype = value.dtype;
     fetch.view = true;
     fetch.kind = "view";
-    fetch.parts.push_back({worker, slot, wanted.relative_to(held).dims,
-                           Region::whole(wanted.shape()).dims});
+    fetch.parts.push_back(
+        {worker, slot, wanted.relative_to(held).dims, Region::whole(wanted.shape()).dims});
     Instr instr;
     instr.kind = InstrKind::kFetch;
     instr.fetch = std::move(fetch);
@@ -306,7 +307,8 @@ class Lowering {
       return arg.rule == LocalRule::kWindow;
     });
     for (int w = 0; w < workers_; ++w) {
-      padded[w] = has_window && !tiles.whole && tiles.active[w] && cuts_windows(call, tiles.needs[w]);
+      padded[w] =
+          has_window && !tiles.whole && tiles.active[w] && cuts_windows(call, tiles.needs[w]);
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       fetch_input(op, tiles, i, padded, operands, temporary);
@@ -344,9 +346,9 @@ class Lowering {
         }
         operands[w][i] = emit_view(w, value, home_slots_[value.id][w], own.region, wanted);
       } else {
-        operands[w][i] =
-            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
-                       home_slots_[value.id], std::nullopt, pad_value(op, i), pad ? "halo" : "fetch");
+        operands[w][i] = emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
+                                    home_slots_[value.id], std::nullopt, pad_value(op, i),
+                                    pad ? "halo" : "fetch");
       }
       temporary[w].push_back(operands[w][i]);
     }
@@ -443,8 +445,8 @@ class Lowering {
     const Layout& to = home(value.id);
     const std::vector<Tile> stage = scatter_stage(from, to.tiles);
     const bool pending = from.num_partials > 1;
-    std::vector<Slot> staged = move(value, from, made, stage, pending, tiles.reduce,
-                                    pending ? "reduce_scatter" : "store");
+    std::vector<Slot> staged =
+        move(value, from, made, stage, pending, tiles.reduce, pending ? "reduce_scatter" : "store");
     const Layout stage_layout{stage, 1};
     home_slots_[value.id] =
         move(value, stage_layout, staged, to.tiles, /*pending=*/false, tiles.reduce, "all_gather");

@@ -222,8 +222,8 @@ OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
                                  : std::vector<tdl::InputNeed>(op.inputs.size()));
     for (size_t o = 0; active && o < op.outputs.size(); ++o) {
       if (op.outputs[o] == kNoValue) continue;
-      tiles.outputs[o].tiles[w] = {
-          true, tdl::output_region(*op.spec, static_cast<int>(o), ranges), partial};
+      tiles.outputs[o].tiles[w] = {true, tdl::output_region(*op.spec, static_cast<int>(o), ranges),
+                                   partial};
     }
     tiles.ranges.push_back(std::move(ranges));
   }

@@ -11,7 +11,8 @@
 
 namespace smex {
 
-/// Worker counts of the recursive steps, k = k1·k2·…; worker numbers are mixed-radix, step 0 slowest.
+/// Worker counts of the recursive steps, k = k1·k2·…; worker numbers are mixed-radix, step 0
+/// slowest.
 using Mesh = std::vector<int>;
 
 /// Number of workers of a mesh.
@@ -27,11 +28,11 @@ using Choices = std::vector<int>;
 /// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
 struct Plan {
   Mesh mesh;
-  std::vector<Choices> values;  ///< by ValueId; Layout::tiles follow from shape and granules
-  std::vector<Choices> ops;     ///< by OpId
+  std::vector<Choices> values;      ///< by ValueId; Layout::tiles follow from shape and granules
+  std::vector<Choices> ops;         ///< by OpId
   std::vector<int64_t> step_bytes;  ///< communication that each step adds
-  bool exact = true;            ///< the search proved this the cheapest plan of each step
-  double gap = 0;               ///< otherwise (cost - lower bound) / cost, of the worst step
+  bool exact = true;                ///< the search proved this the cheapest plan of each step
+  double gap = 0;                   ///< otherwise (cost - lower bound) / cost, of the worst step
   double search_seconds = 0;
   std::string planner;
 };
@@ -63,12 +64,12 @@ Layout home_layout(const Graph& graph, const DimClasses& classes, const Mesh& me
 
 /// What each worker does of an op: index ranges, inputs needed, outputs made.
 struct OpTiles {
-  std::vector<bool> active;                   ///< false: the worker's share is empty
-  std::vector<tdl::IndexRanges> ranges;       ///< empty for ops without a spec
+  std::vector<bool> active;                        ///< false: the worker's share is empty
+  std::vector<tdl::IndexRanges> ranges;            ///< empty for ops without a spec
   std::vector<std::vector<tdl::InputNeed>> needs;  ///< [worker][input]
-  std::vector<Layout> outputs;                ///< [output]; partial when a reduction is split
+  std::vector<Layout> outputs;                     ///< [output]; partial when a reduction is split
   tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
-  bool whole = true;                          ///< every worker computes all of it
+  bool whole = true;  ///< every worker computes all of it
 };
 
 /// Tiles of an op under `choices`; `splits` is derive_splits of its spec.

@@ -48,9 +48,9 @@ std::string Program::str() const {
 
 int64_t moved_bytes(const Program& program, bool forward, bool backward) {
   static const std::map<std::string, int> kItemSizes{
-      {"float64", 8}, {"float32", 4}, {"float16", 2}, {"bfloat16", 2}, {"int64", 8}, {"int32", 4},
-      {"int16", 2},   {"int8", 1},    {"uint8", 1},   {"bool", 1},     {"complex64", 8},
-      {"complex128", 16}};
+      {"float64", 8}, {"float32", 4}, {"float16", 2},   {"bfloat16", 2},
+      {"int64", 8},   {"int32", 4},   {"int16", 2},     {"int8", 1},
+      {"uint8", 1},   {"bool", 1},    {"complex64", 8}, {"complex128", 16}};
   int64_t bytes = 0;
   auto count = [&](int worker, const std::vector<Instr>& instrs) {
     for (const Instr& instr : instrs) {

@@ -18,7 +18,8 @@ struct ComputeInstr {
   std::string target;
   std::vector<Attr> args;
   std::vector<Slot> outputs;  ///< kNoSlot: dropped
-  /// Crops the single output to this box (coordinates of the computed tensor) when not empty-ranked.
+  /// Crops the single output to this box (coordinates of the computed tensor) when not
+  /// empty-ranked.
   std::vector<Interval> crop;
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
@@ -33,7 +34,8 @@ struct CopyPart {
 
 /// Assembles `dest` from parts held by this and other workers (Tofu's MultiFetch).
 /// Without `reduce` parts do not overlap; with it, overlapping parts are combined in list order.
-/// Elements that no part covers hold `fill`. A fetch of one part that is local and needs no padding is a view.
+/// Elements that no part covers hold `fill`. A fetch of one part that is local and needs no padding
+/// is a view.
 struct FetchInstr {
   ValueId value = kNoValue;
   Slot dest = kNoSlot;
@@ -43,8 +45,8 @@ struct FetchInstr {
   bool reducing = false;
   tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
   double fill = 0;
-  bool view = false;        ///< dest aliases the local part's slot
-  std::string kind;         ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
+  bool view = false;  ///< dest aliases the local part's slot
+  std::string kind;   ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
 };
 
 /// Drops this worker's reference; the memory is released once remote readers are done.
@@ -62,8 +64,8 @@ struct Instr {
 
 struct WorkerProgram {
   int num_slots = 0;
-  std::vector<int> remote_reads;       ///< per slot: how many fetches of other workers read it
-  std::vector<std::string> slot_names; ///< per slot: the value's name
+  std::vector<int> remote_reads;        ///< per slot: how many fetches of other workers read it
+  std::vector<std::string> slot_names;  ///< per slot: the value's name
   std::vector<Instr> forward;
   std::vector<Instr> backward;
 };
@@ -79,12 +81,14 @@ struct Binding {
 struct Program {
   int num_workers = 1;
   std::vector<WorkerProgram> workers;
-  std::vector<Binding> inputs;   ///< parameters, buffers, inputs, constants, tangents, in graph order
+  std::vector<Binding>
+      inputs;  ///< parameters, buffers, inputs, constants, tangents, in graph order
   std::vector<Binding> outputs;  ///< in the order of Graph::outputs()
   std::string str() const;
 };
 
-/// Bytes that the program moves between workers, and into each; counted over the copy parts with worker != self.
+/// Bytes that the program moves between workers, and into each; counted over the copy parts with
+/// worker != self.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
 }  // namespace smex

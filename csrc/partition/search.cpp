@@ -80,6 +80,13 @@ class Step {
 
   Mesh before_mesh() const { return {plan_.mesh.begin(), plan_.mesh.end() - 1}; }
 
+  /// Every operand is held whole by everybody: a computation on parameters alone.
+  bool only_replicas(const Op& op) const {
+    return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
+      return domains_[coarse_.group_of[input]] == std::vector<int>{kReplicate};
+    });
+  }
+
   /// The strategies that an op may use in this step.
   std::vector<int> op_domain(const Op& op, const std::vector<tdl::Split>& splits) const {
     std::vector<int> indices;
@@ -96,8 +103,8 @@ class Step {
       if (output != kNoValue) made += graph_.value(output).bytes();
     }
     const bool free_to_repeat = made <= options_.replicate_bytes ||
-                                options_.planner == "data_parallel" ||
-                                (op.spec && is_data_movement(*op.spec));
+                                (op.spec && is_data_movement(*op.spec)) ||
+                                (options_.planner == "data_parallel" && only_replicas(op));
     if (indices.empty() || free_to_repeat) indices.push_back(kReplicate);
     return indices;
   }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -214,6 +214,20 @@ class PartitionedModule(torch.nn.Module):
         )
 
     # ---- state ----
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        """The shards.
+
+        Raises:
+            SmexRuntimeError: before the model has been captured there are none, and an optimiser
+                made of nothing would train nothing.
+        """
+        if self._first is None and any(True for _ in self._model[0].parameters()):
+            raise SmexRuntimeError(
+                "parameters: the shards exist once the model is captured; call the net first or "
+                "pass example inputs: smex.partition(model, ..., args=(x,))"
+            )
+        return super().named_parameters(*args, **kwargs)
 
     def _adopt_state(self, compiled: _Compiled) -> None:
         """Cuts the model's tensors that have no shards yet as the plan says."""

@@ -32,7 +32,9 @@ def search(
     Args:
         graph: what `smex.capture_graph` returns.
         workers: number of workers; its prime factors are the recursive steps.
-        planner: "tofu", "data_parallel" or "all_row".
+        planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
+            falls with their number; "data_parallel" replicates parameters and cuts the batch;
+            "all_row" cuts dimension 0 of every tensor.
         objective: "communication", the bytes moved in one iteration.
         replicate_bytes: tensors up to this size may be held by every worker.
         pinned: placements that are given, by parameter, buffer or input name: per step the
@@ -50,13 +52,7 @@ def search(
     for name, choices in (pinned or {}).items():
         pins[_checked_id(graph, name, choices, mesh)] = list(choices)
     native = _C.search(graph.native, mesh, planner, replicate_bytes, pins)
-    plan = Plan(graph, native, replicate_bytes)
-    if planner == "tofu" and not pins:
-        other = _C.search(graph.native, mesh, "data_parallel", replicate_bytes, pins)
-        other.search_seconds += native.search_seconds
-        if sum(other.step_bytes) < plan.total_bytes:
-            plan = Plan(graph, other, replicate_bytes)
-    return plan
+    return Plan(graph, native, replicate_bytes)
 
 
 def _checked_id(graph: SemanticGraph, name: str, choices: list[int], mesh: list[int]) -> int:
@@ -269,10 +265,7 @@ class Plan:
         head = "".join(
             f"<th>{t}</th>" for t in ("tensor", "shape", "placement", "per worker", "cuts")
         )
-        return (
-            f"<p>{html.escape(self._summary())}</p>"
-            f"<table><tr>{head}</tr>{''.join(rows)}</table>"
-        )
+        return f"<p>{html.escape(self._summary())}</p><table><tr>{head}</tr>{''.join(rows)}</table>"
 
     def _picture(self, name: str) -> str:
         """An SVG of the tensor's first two cut dimensions, one coloured box per worker's tile."""

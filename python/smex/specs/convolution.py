@@ -19,7 +19,10 @@ class _Geometry:
 
     def window(self, o, k):
         """The input position that output position `o` reads at kernel position `k`."""
-        return [o[d] * self.stride[d] + k[d] * self.dilation[d] - self.padding[d] for d in range(self.spatial)]
+        return [
+            o[d] * self.stride[d] + k[d] * self.dilation[d] - self.padding[d]
+            for d in range(self.spatial)
+        ]
 
     def hits(self, y, o, k):
         """Whether that input position is `y`."""
@@ -122,16 +125,33 @@ def convolution_backward(
         return None
     g = _Geometry(weight, stride, padding, dilation, groups)
 
+    # The input is passed for its shape, which also fixes the gradient's: its places stay whole.
     def grad_input(n, ci, *y):
-        product = _forward(grad, weight, g) if transposed else _adjoint(grad, weight, g)
-        # The input is passed for its shape, which also fixes the gradient's: its places stay whole.
+        product = _adjoint(grad, weight, g)
         return like(product(n, ci, *[whole(i) for i in y]), x[(n, ci, *y)])
 
-    def grad_bias(co):
+    # A transposed convolution's weight is [co, ci] with co the channels of its input.
+    def transposed_grad_input(n, co, *y):
+        product = _forward(grad, weight, g)
+        return like(product(n, co, *[whole(i) for i in y]), x[(n, co, *y)])
+
+    def bias_sum(channel):
         places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
-        return Sum(lambda n, *o: grad[(n, co, *[whole(i) for i in o])], n=grad.shape[0], **places)
+        return Sum(
+            lambda n, *o: grad[(n, channel, *[whole(i) for i in o])], n=grad.shape[0], **places
+        )
+
+    def grad_bias(co):
+        return bias_sum(co)
+
+    def transposed_grad_bias(ci):
+        return bias_sum(ci)
 
     if mask[2] and not mask[1]:
         return None  # weight and input would be needed for their shapes; a sum does the same
-    outputs = (grad_input, _grad_weight(grad, x, weight, g, transposed), grad_bias)
+    outputs = (
+        transposed_grad_input if transposed else grad_input,
+        _grad_weight(grad, x, weight, g, transposed),
+        transposed_grad_bias if transposed else grad_bias,
+    )
     return tuple(output if used else None for output, used in zip(outputs, mask))
