@@ -56,6 +56,7 @@ $(INSTALLED): $(DEPS) setup.py pyproject.toml
 	@touch $@
 else
 build: $(DEPS)
+	@rm -rf $(BUILD)/wheel
 	@$(LOCK) $(PY) setup.py --quiet build_ext
 	$(LOCK) $(PY) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps \
 	  --force-reinstall .

@@ -16,7 +16,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -40,10 +40,14 @@ def cuda_mode() -> str:
 
 
 def build_dir() -> Path:
-    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-torch{version('torch')}"
+    try:
+        torch_version = version("torch")
+    except PackageNotFoundError:  # metadata alone is wanted, or CMake will complain
+        torch_version = "-missing"
+    tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-torch{torch_version}"
     if env_flag("DEBUG"):
         tag += "-debug"
-    return ROOT / os.environ.get("SMEX_BUILD_DIR", f"build/{tag}")
+    return ROOT / (os.environ.get("SMEX_BUILD_DIR") or f"build/{tag}")
 
 
 def forget_stale_cache(folder: Path, generator: list[str]) -> None:
@@ -116,10 +120,15 @@ class CMakeBuild(build_ext):
         ]
         jobs = os.environ.get("MAX_JOBS") or str(os.cpu_count() or 1)
         run_cmake(configure)
-        run_cmake([cmake, "--build", str(folder), "--target", "_C", "-j", jobs])
+        run_cmake([cmake, "--build", str(folder), "--target", "smex_python", "-j", jobs])
 
     def get_outputs(self) -> list[str]:
         return [*super().get_outputs(), str(self.output_dir() / "_build_info.json")]
 
 
-setup(ext_modules=[CMakeExtension("smex._C")], cmdclass={"build_ext": CMakeBuild})
+setup(
+    ext_modules=[CMakeExtension("smex._C")],
+    cmdclass={"build_ext": CMakeBuild},
+    # Beside CMake's files, so that wheels for different torches do not mix.
+    options={"build": {"build_base": str(build_dir() / "wheel")}},
+)
