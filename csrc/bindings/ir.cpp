@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "bindings/attr.h"
 #include "bindings/bindings.h"
 #include "ir/graph.h"
 #include "tdl/spec.h"
@@ -10,30 +11,6 @@ namespace py = pybind11;
 
 namespace smex::bindings {
 namespace {
-
-/// An argument as Python gives it: ValueRef, None, bool, int, float, str or a list of one of them.
-Attr to_attr(const py::handle& arg) {
-  if (arg.is_none()) return std::monostate{};
-  if (py::isinstance<ValueRef>(arg)) return arg.cast<ValueRef>();
-  if (py::isinstance<py::bool_>(arg)) return arg.cast<bool>();
-  if (py::isinstance<py::int_>(arg)) return arg.cast<int64_t>();
-  if (py::isinstance<py::float_>(arg)) return arg.cast<double>();
-  if (py::isinstance<py::str>(arg)) return arg.cast<std::string>();
-  const auto list = arg.cast<py::sequence>();
-  if (list.size() == 0) return std::vector<int64_t>{};
-  bool refs = false;
-  for (const auto& item : list) refs = refs || py::isinstance<ValueRef>(item);
-  if (refs) {
-    std::vector<ValueRef> values;
-    for (const auto& item : list) {
-      values.push_back(item.is_none() ? ValueRef{} : item.cast<ValueRef>());
-    }
-    return values;
-  }
-  if (py::isinstance<py::bool_>(list[0])) return arg.cast<std::vector<bool>>();
-  if (py::isinstance<py::float_>(list[0])) return arg.cast<std::vector<double>>();
-  return arg.cast<std::vector<int64_t>>();
-}
 
 using Locals = std::vector<std::pair<int, std::string>>;
 
@@ -96,41 +73,41 @@ void bind_ir(py::module_& m) {
       .def_readonly("module_path", &Op::module_path)
       .def_readonly("source", &Op::source)
       .def_readonly("backward", &Op::backward)
-      .def_property_readonly("spec", [](const Op& op) {
-        return std::const_pointer_cast<tdl::Spec>(op.spec);
-      });
+      .def_property_readonly(
+          "spec", [](const Op& op) { return std::const_pointer_cast<tdl::Spec>(op.spec); });
   py::class_<Graph>(m, "Graph", "The semantic graph; values and ops are numbered from 0.")
       .def(py::init<>())
       .def("add_value", &Graph::add_value, py::arg("name"), py::arg("shape"), py::arg("dtype"),
            py::arg("itemsize"), py::arg("role"))
-      .def("add_op",
-           [](Graph& graph, std::string target, const py::list& args,
-              std::vector<ValueId> outputs, std::shared_ptr<tdl::Spec> spec, const Locals& local,
-              std::string module_path, std::string source, bool backward) {
-             return graph.add_op(make_op(std::move(target), args, std::move(outputs),
-                                         std::move(spec), local, std::move(module_path),
-                                         std::move(source), backward));
-           },
-           py::arg("target"), py::arg("args"), py::arg("outputs"), py::arg("spec"),
-           py::arg("local"), py::arg("module_path"), py::arg("source"), py::arg("backward"))
-      .def("add_fusion",
-           [](Graph& graph, std::string target, const py::list& args,
-              std::vector<ValueId> outputs, std::shared_ptr<tdl::Spec> spec, const Locals& local,
-              std::string module_path, std::string source, bool backward,
-              std::vector<OpId> members) {
-             Fusion fusion{make_op(std::move(target), args, std::move(outputs), std::move(spec),
-                                   local, std::move(module_path), std::move(source), backward),
-                           std::move(members)};
-             graph.add_fusion(std::move(fusion));
-           },
-           py::arg("target"), py::arg("args"), py::arg("outputs"), py::arg("spec"),
-           py::arg("local"), py::arg("module_path"), py::arg("source"), py::arg("backward"),
-           py::arg("members"))
-      .def("add_output",
-           [](Graph& graph, ValueId value, OutputKind kind, std::string name, ValueId target) {
-             graph.add_output({value, kind, std::move(name), target});
-           },
-           py::arg("value"), py::arg("kind"), py::arg("name"), py::arg("target"))
+      .def(
+          "add_op",
+          [](Graph& graph, std::string target, const py::list& args, std::vector<ValueId> outputs,
+             std::shared_ptr<tdl::Spec> spec, const Locals& local, std::string module_path,
+             std::string source, bool backward) {
+            return graph.add_op(make_op(std::move(target), args, std::move(outputs),
+                                        std::move(spec), local, std::move(module_path),
+                                        std::move(source), backward));
+          },
+          py::arg("target"), py::arg("args"), py::arg("outputs"), py::arg("spec"), py::arg("local"),
+          py::arg("module_path"), py::arg("source"), py::arg("backward"))
+      .def(
+          "add_fusion",
+          [](Graph& graph, std::string target, const py::list& args, std::vector<ValueId> outputs,
+             std::shared_ptr<tdl::Spec> spec, const Locals& local, std::string module_path,
+             std::string source, bool backward, std::vector<OpId> members) {
+            Fusion fusion{make_op(std::move(target), args, std::move(outputs), std::move(spec),
+                                  local, std::move(module_path), std::move(source), backward),
+                          std::move(members)};
+            graph.add_fusion(std::move(fusion));
+          },
+          py::arg("target"), py::arg("args"), py::arg("outputs"), py::arg("spec"), py::arg("local"),
+          py::arg("module_path"), py::arg("source"), py::arg("backward"), py::arg("members"))
+      .def(
+          "add_output",
+          [](Graph& graph, ValueId value, OutputKind kind, std::string name, ValueId target) {
+            graph.add_output({value, kind, std::move(name), target});
+          },
+          py::arg("value"), py::arg("kind"), py::arg("name"), py::arg("target"))
       .def_property_readonly("values", &Graph::values, py::return_value_policy::reference_internal)
       .def_property_readonly("ops", &Graph::ops, py::return_value_policy::reference_internal)
       .def("verify", &Graph::verify)
