@@ -51,39 +51,40 @@ void bind_partition(py::module_& m) {
   m.def("search", &run_search, py::arg("graph"), py::arg("mesh"), py::arg("planner") = "tofu",
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
         py::arg("pinned") = std::map<ValueId, Choices>{},
-        py::arg("max_table") = SearchOptions{}.max_table,
-        py::call_guard<py::gil_scoped_release>());
+        py::arg("max_table") = SearchOptions{}.max_table, py::call_guard<py::gil_scoped_release>());
   m.def("lower", &lower, py::arg("graph"), py::arg("plan"),
         py::call_guard<py::gil_scoped_release>());
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
-  m.def("op_bytes",
-        [](const Graph& graph, const Plan& plan) {
-          const DimClasses classes(graph);
-          std::vector<int64_t> bytes;
-          for (const Op& op : graph.ops()) bytes.push_back(op_bytes(graph, classes, plan, op.id));
-          return bytes;
-        },
-        py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");
+  m.def(
+      "op_bytes",
+      [](const Graph& graph, const Plan& plan) {
+        const DimClasses classes(graph);
+        std::vector<int64_t> bytes;
+        for (const Op& op : graph.ops()) bytes.push_back(op_bytes(graph, classes, plan, op.id));
+        return bytes;
+      },
+      py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");
   m.def("moved_bytes", &moved_bytes, py::arg("program"), py::arg("forward") = true,
         py::arg("backward") = true);
-  m.def("home_tiles",
-        [](const Graph& graph, const Plan& plan, std::vector<ValueId> values) {
-          const DimClasses classes(graph);
-          std::vector<std::vector<std::pair<bool, Bounds>>> all;
-          for (ValueId id : values) {
-            all.push_back(
-                tiles_of(home_layout(graph, classes, plan.mesh, id, plan.values.at(id))));
-          }
-          return all;
-        },
-        py::arg("graph"), py::arg("plan"), py::arg("values"),
-        "Per value and worker whether a tile is held, and its (lo, hi) by dimension.");
-  m.def("coarse_sizes",
-        [](const Graph& graph) {
-          const CoarseGraph coarse = coarsen(graph);
-          return std::make_pair(coarse.groups.size(), coarse.classes.size());
-        },
-        py::arg("graph"), "Numbers of tensor groups and op classes after coarsening.");
+  m.def(
+      "home_tiles",
+      [](const Graph& graph, const Plan& plan, std::vector<ValueId> values) {
+        const DimClasses classes(graph);
+        std::vector<std::vector<std::pair<bool, Bounds>>> all;
+        for (ValueId id : values) {
+          all.push_back(tiles_of(home_layout(graph, classes, plan.mesh, id, plan.values.at(id))));
+        }
+        return all;
+      },
+      py::arg("graph"), py::arg("plan"), py::arg("values"),
+      "Per value and worker whether a tile is held, and its (lo, hi) by dimension.");
+  m.def(
+      "coarse_sizes",
+      [](const Graph& graph) {
+        const CoarseGraph coarse = coarsen(graph);
+        return std::make_pair(coarse.groups.size(), coarse.classes.size());
+      },
+      py::arg("graph"), "Numbers of tensor groups and op classes after coarsening.");
 }
 
 }  // namespace smex::bindings

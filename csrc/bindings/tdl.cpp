@@ -61,18 +61,30 @@ void bind_expr(py::module_& m) {
   py::class_<Expr, Node>(m, "Expr");
   m.def("const", [](double value) { return mutable_node(make_const(value)); }, py::arg("value"));
   m.def("index", [](int index) { return mutable_node(make_index(index)); }, py::arg("index"));
-  m.def("read", [](int input, const std::vector<Node>& args, std::optional<double> pad) {
-    return mutable_node(make_read(input, nodes(args), pad));
-  }, py::arg("input"), py::arg("args"), py::arg("pad") = std::nullopt);
-  m.def("call", [](std::string name, const std::vector<Node>& args) {
-    return mutable_node(make_call(std::move(name), nodes(args)));
-  }, py::arg("name"), py::arg("args"));
-  m.def("reduce", [](ReduceKind kind, std::vector<int> bound, const Node& body) {
-    return mutable_node(make_reduce(kind, std::move(bound), body));
-  }, py::arg("kind"), py::arg("bound"), py::arg("body"));
-  m.def("opaque", [](std::string name, const std::vector<Node>& args) {
-    return mutable_node(make_opaque(std::move(name), nodes(args)));
-  }, py::arg("name"), py::arg("args"));
+  m.def(
+      "read",
+      [](int input, const std::vector<Node>& args, std::optional<double> pad) {
+        return mutable_node(make_read(input, nodes(args), pad));
+      },
+      py::arg("input"), py::arg("args"), py::arg("pad") = std::nullopt);
+  m.def(
+      "call",
+      [](std::string name, const std::vector<Node>& args) {
+        return mutable_node(make_call(std::move(name), nodes(args)));
+      },
+      py::arg("name"), py::arg("args"));
+  m.def(
+      "reduce",
+      [](ReduceKind kind, std::vector<int> bound, const Node& body) {
+        return mutable_node(make_reduce(kind, std::move(bound), body));
+      },
+      py::arg("kind"), py::arg("bound"), py::arg("body"));
+  m.def(
+      "opaque",
+      [](std::string name, const std::vector<Node>& args) {
+        return mutable_node(make_opaque(std::move(name), nodes(args)));
+      },
+      py::arg("name"), py::arg("args"));
   m.def("whole", [] { return mutable_node(make_whole()); });
   m.def("known_function", &known_function, py::arg("name"), py::arg("arity"));
 }
@@ -94,32 +106,42 @@ void bind_spec(py::module_& m) {
       .def_readonly("granule", &Split::granule);
   py::class_<Spec, std::shared_ptr<Spec>>(m, "Spec")
       .def(py::init(&make_spec), py::arg("indices"), py::arg("input_shapes"), py::arg("outputs"))
-      .def_static("parse", [](const std::string& text) {
-        return std::make_shared<Spec>(parse_spec(text));
-      }, py::arg("text"))
+      .def_static(
+          "parse", [](const std::string& text) { return std::make_shared<Spec>(parse_spec(text)); },
+          py::arg("text"))
       .def_readonly("indices", &Spec::indices)
       .def_readonly("input_shapes", &Spec::input_shapes)
-      .def_property_readonly("output_axes", [](const Spec& spec) {
-        std::vector<std::vector<int>> axes;
-        for (const Statement& statement : spec.outputs) axes.push_back(statement.axes);
-        return axes;
-      })
-      .def("describes", [](const Spec& spec, int output) {
-        return spec.outputs.at(output).body != nullptr;
-      }, py::arg("output"))
-      .def("is_opaque", [](const Spec& spec) {
-        for (const Statement& statement : spec.outputs) {
-          if (contains_kind(statement.body, ExprKind::kOpaque)) return true;
-        }
-        return false;
-      })
+      .def_property_readonly("output_axes",
+                             [](const Spec& spec) {
+                               std::vector<std::vector<int>> axes;
+                               for (const Statement& statement : spec.outputs)
+                                 axes.push_back(statement.axes);
+                               return axes;
+                             })
+      .def(
+          "describes",
+          [](const Spec& spec, int output) { return spec.outputs.at(output).body != nullptr; },
+          py::arg("output"))
+      .def("is_opaque",
+           [](const Spec& spec) {
+             for (const Statement& statement : spec.outputs) {
+               if (contains_kind(statement.body, ExprKind::kOpaque)) return true;
+             }
+             return false;
+           })
       .def("text", &print_spec)
-      .def("input_needs", [](const Spec& spec, const std::vector<Bounds>& ranges) {
-        return input_needs(spec, ranges_of(ranges));
-      }, py::arg("ranges"))
-      .def("output_region", [](const Spec& spec, int output, const std::vector<Bounds>& ranges) {
-        return bounds_of(output_region(spec, output, ranges_of(ranges)).dims);
-      }, py::arg("output"), py::arg("ranges"))
+      .def(
+          "input_needs",
+          [](const Spec& spec, const std::vector<Bounds>& ranges) {
+            return input_needs(spec, ranges_of(ranges));
+          },
+          py::arg("ranges"))
+      .def(
+          "output_region",
+          [](const Spec& spec, int output, const std::vector<Bounds>& ranges) {
+            return bounds_of(output_region(spec, output, ranges_of(ranges)).dims);
+          },
+          py::arg("output"), py::arg("ranges"))
       .def("full_ranges", [](const Spec& spec) { return bounds_of(full_ranges(spec)); })
       .def("splits", &derive_splits)
       .def("evaluate", &evaluate_lists, py::arg("inputs"))

@@ -5,7 +5,8 @@
 
 namespace smex {
 
-/// The caller asked for something impossible; the text names the object, what was expected and found.
+/// The caller asked for something impossible; the text names the object, what was expected and
+/// found.
 class UserError : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;

@@ -156,8 +156,8 @@ void Graph::verify() const {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (op.spec->input_shapes[i] != values_[op.inputs[i]].shape) {
         fail(op, "operand " + std::to_string(i) + " has another shape than its spec: " +
-                     Region::whole(values_[op.inputs[i]].shape).str() + " != " +
-                     Region::whole(op.spec->input_shapes[i]).str());
+                     Region::whole(values_[op.inputs[i]].shape).str() +
+                     " != " + Region::whole(op.spec->input_shapes[i]).str());
       }
     }
   }

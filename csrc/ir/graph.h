@@ -47,12 +47,12 @@ using Attr = std::variant<std::monostate, bool, int64_t, double, std::string, st
 
 /// How an argument is rewritten when the op computes only a tile of its output.
 enum class LocalRule {
-  kOutputShape,   ///< list becomes the shape of the local output 0 (view, expand, full)
-  kZero,          ///< int becomes 0: the fetched input starts where the slice started
-  kMaxInt,        ///< int becomes INT64_MAX: the fetched input ends where the slice ended
-  kWindow,        ///< padding list becomes 0 and the input is padded explicitly when a window is cut
-  kCropWindow,    ///< padding becomes 0 and the output is cropped (transposed windows)
-  kOffset,        ///< list becomes the lower corner of the local output 0
+  kOutputShape,  ///< list becomes the shape of the local output 0 (view, expand, full)
+  kZero,         ///< int becomes 0: the fetched input starts where the slice started
+  kMaxInt,       ///< int becomes INT64_MAX: the fetched input ends where the slice ended
+  kWindow,       ///< padding list becomes 0 and the input is padded explicitly when a window is cut
+  kCropWindow,   ///< padding becomes 0 and the output is cropped (transposed windows)
+  kOffset,       ///< list becomes the lower corner of the local output 0
 };
 
 struct LocalArg {
@@ -65,12 +65,13 @@ struct Op {
   OpId id = -1;
   std::string target;  ///< "aten::add.Tensor"
   std::vector<Attr> args;
-  std::vector<ValueId> inputs;   ///< tensor operands in order of first appearance, without duplicates
-  std::vector<ValueId> outputs;  ///< kNoValue for an output nobody uses
+  std::vector<ValueId>
+      inputs;  ///< tensor operands in order of first appearance, without duplicates
+  std::vector<ValueId> outputs;           ///< kNoValue for an output nobody uses
   std::shared_ptr<const tdl::Spec> spec;  ///< null: runs unsplit
   std::vector<LocalArg> local;
   std::string module_path;
-  std::string source;  ///< "model.py:12"
+  std::string source;     ///< "model.py:12"
   bool backward = false;  ///< depends on a tangent
 };
 
@@ -85,8 +86,8 @@ enum class OutputKind { kOutput, kGradient, kBufferUpdate };
 struct GraphOutput {
   ValueId value = kNoValue;
   OutputKind kind = OutputKind::kOutput;
-  std::string name;            ///< parameter, input or buffer name; position for outputs
-  ValueId target = kNoValue;   ///< the parameter or buffer that this is the gradient or update of
+  std::string name;           ///< parameter, input or buffer name; position for outputs
+  ValueId target = kNoValue;  ///< the parameter or buffer that this is the gradient or update of
 };
 
 /// The semantic graph: ops in an order in which every value is produced before it is used.
@@ -118,7 +119,8 @@ class Graph {
   std::vector<Fusion> fusions_;
 };
 
-/// The tensor operands of an argument list, in order of first appearance, without duplicates or absentees.
+/// The tensor operands of an argument list, in order of first appearance, without duplicates or
+/// absentees.
 std::vector<ValueId> tensor_operands(const std::vector<Attr>& args);
 
 }  // namespace smex

@@ -8,7 +8,8 @@
 
 namespace smex::tdl {
 
-// Constructors of expression nodes. They check only what a node alone can tell; `check_spec` does the rest.
+// Constructors of expression nodes. They check only what a node alone can tell; `check_spec` does
+// the rest.
 
 ExprPtr make_const(double value);
 ExprPtr make_index(int index);
@@ -24,8 +25,8 @@ const char* reduce_name(ReduceKind kind);
 /// Whether the expression holds a node of this kind; null holds none.
 bool contains_kind(const ExprPtr& expr, ExprKind kind);
 
-/// Throws UserError that names the statement, input or index when positions are out of range, a read's
-/// rank differs from its input's, ":" stands outside an opaque, or an index is bound twice.
+/// Throws UserError that names the statement, input or index when positions are out of range, a
+/// read's rank differs from its input's, ":" stands outside an opaque, or an index is bound twice.
 void check_spec(const Spec& spec);
 
 }  // namespace smex::tdl

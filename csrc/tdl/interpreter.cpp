@@ -68,20 +68,28 @@ const std::unordered_map<std::string, Binary>& binary_functions() {
 double identity(ReduceKind kind) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   switch (kind) {
-    case ReduceKind::kSum: return 0;
-    case ReduceKind::kMax: return -kInf;
-    case ReduceKind::kMin: return kInf;
-    case ReduceKind::kProd: return 1;
+    case ReduceKind::kSum:
+      return 0;
+    case ReduceKind::kMax:
+      return -kInf;
+    case ReduceKind::kMin:
+      return kInf;
+    case ReduceKind::kProd:
+      return 1;
   }
   throw InternalError("unknown ReduceKind");
 }
 
 double combine(ReduceKind kind, double a, double b) {
   switch (kind) {
-    case ReduceKind::kSum: return a + b;
-    case ReduceKind::kMax: return std::isnan(a) || a > b ? a : b;
-    case ReduceKind::kMin: return std::isnan(a) || a < b ? a : b;
-    case ReduceKind::kProd: return a * b;
+    case ReduceKind::kSum:
+      return a + b;
+    case ReduceKind::kMax:
+      return std::isnan(a) || a > b ? a : b;
+    case ReduceKind::kMin:
+      return std::isnan(a) || a < b ? a : b;
+    case ReduceKind::kProd:
+      return a * b;
   }
   throw InternalError("unknown ReduceKind");
 }
@@ -149,17 +157,23 @@ class Interpreter {
 
   double eval(const Expr& expr) {
     switch (expr.kind) {
-      case ExprKind::kConst: return expr.value;
-      case ExprKind::kIndex: return static_cast<double>(at_[expr.index]);
-      case ExprKind::kRead: return read(expr);
-      case ExprKind::kCall: return call(expr);
+      case ExprKind::kConst:
+        return expr.value;
+      case ExprKind::kIndex:
+        return static_cast<double>(at_[expr.index]);
+      case ExprKind::kRead:
+        return read(expr);
+      case ExprKind::kCall:
+        return call(expr);
       case ExprKind::kReduce: {
         double total = identity(expr.reduce);
         loop(expr.bound, 0, [&] { total = combine(expr.reduce, total, eval(*expr.args[0])); });
         return total;
       }
-      case ExprKind::kOpaque: throw UserError("evaluate: opaque function " + expr.name);
-      case ExprKind::kWhole: throw UserError("evaluate: \":\" outside a read");
+      case ExprKind::kOpaque:
+        throw UserError("evaluate: opaque function " + expr.name);
+      case ExprKind::kWhole:
+        throw UserError("evaluate: \":\" outside a read");
     }
     throw InternalError("unknown ExprKind");
   }
@@ -195,7 +209,8 @@ std::vector<Tensor> evaluate(const Spec& spec, const std::vector<Tensor>& inputs
   }
   Interpreter interpreter(spec, inputs);
   std::vector<Tensor> results;
-  for (const Statement& statement : spec.outputs) results.push_back(interpreter.statement(statement));
+  for (const Statement& statement : spec.outputs)
+    results.push_back(interpreter.statement(statement));
   return results;
 }
 

@@ -28,7 +28,10 @@ Region hull(const Region& a, const Region& b) {
 class Needs {
  public:
   Needs(const Spec& spec, const IndexRanges& ranges)
-      : spec_(spec), ranges_(ranges), needs_(spec.input_shapes.size()), seen_(needs_.size(), false) {}
+      : spec_(spec),
+        ranges_(ranges),
+        needs_(spec.input_shapes.size()),
+        seen_(needs_.size(), false) {}
 
   std::vector<InputNeed> take() {
     for (const Statement& statement : spec_.outputs) {

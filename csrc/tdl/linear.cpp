@@ -109,7 +109,8 @@ std::optional<Linear> linear_form(const Expr& expr, const std::vector<Index>& in
     atom.index = expr.index;
     return single(std::move(atom));
   }
-  if (expr.kind != ExprKind::kCall || expr.args.empty() || expr.args.size() > 2) return std::nullopt;
+  if (expr.kind != ExprKind::kCall || expr.args.empty() || expr.args.size() > 2)
+    return std::nullopt;
   const auto a = linear_form(*expr.args[0], indices);
   if (!a) return std::nullopt;
   if (expr.name == "neg") return sum(Linear{}, *a, -1);

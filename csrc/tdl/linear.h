@@ -10,7 +10,8 @@ namespace smex::tdl {
 
 struct Linear;
 
-/// What a Linear multiplies: an index, or the quotient or remainder of a Linear by a positive constant.
+/// What a Linear multiplies: an index, or the quotient or remainder of a Linear by a positive
+/// constant.
 struct Atom {
   enum class Kind { kIndex, kDiv, kMod } kind = Kind::kIndex;
   int index = -1;                       ///< kIndex
@@ -40,8 +41,9 @@ struct Linear {
 /// Quotients and remainders that the indices' extents make trivial are simplified away.
 std::optional<Linear> linear_form(const Expr& expr, const std::vector<Index>& indices);
 
-/// The values that the form takes: exact for affine forms, quotients of them, and remainders whose operand
-/// stays in one block or covers a whole one. Empty, at its lower corner, when an index it uses is empty.
+/// The values that the form takes: exact for affine forms, quotients of them, and remainders whose
+/// operand stays in one block or covers a whole one. Empty, at its lower corner, when an index it
+/// uses is empty.
 Interval range_of(const Linear& linear, const IndexRanges& ranges);
 
 }  // namespace smex::tdl

@@ -15,9 +15,13 @@ class Parser {
 
   Spec spec() {
     keyword("index");
-    if (peek() != 'i' || text_.compare(at_, 6, "input ") != 0) do index(); while (accept(','));
+    if (peek() != 'i' || text_.compare(at_, 6, "input ") != 0) do
+        index();
+      while (accept(','));
     keyword("input");
-    if (peek() == '[' && !statement_follows()) do shape(); while (accept(','));
+    if (peek() == '[' && !statement_follows()) do
+        shape();
+      while (accept(','));
     while (peek() == '[') statement();
     if (peek() != '\0') fail("the end");
     check_spec(spec_);
@@ -49,8 +53,8 @@ class Parser {
   std::string word() {
     peek();
     const size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
-                                  text_[at_] == '_')) {
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) {
       ++at_;
     }
     if (start == at_) fail("a name");
@@ -97,7 +101,8 @@ class Parser {
     Shape shape;
     expect('[');
     if (!accept(']')) {
-      do shape.push_back(static_cast<int64_t>(number())); while (accept(','));
+      do shape.push_back(static_cast<int64_t>(number()));
+      while (accept(','));
       expect(']');
     }
     spec_.input_shapes.push_back(shape);
@@ -114,7 +119,8 @@ class Parser {
   std::vector<int> positions(char close) {
     std::vector<int> result;
     if (accept(close)) return result;
-    do result.push_back(position()); while (accept(','));
+    do result.push_back(position());
+    while (accept(','));
     expect(close);
     return result;
   }
@@ -122,7 +128,8 @@ class Parser {
   std::vector<ExprPtr> args(char close) {
     std::vector<ExprPtr> result;
     if (accept(close)) return result;
-    do result.push_back(expr()); while (accept(','));
+    do result.push_back(expr());
+    while (accept(','));
     expect(close);
     return result;
   }
@@ -139,7 +146,8 @@ class Parser {
   }
 
   ExprPtr reduce(const std::string& name) {
-    for (ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kProd}) {
+    for (ReduceKind kind :
+         {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kProd}) {
       if (name != reduce_name(kind)) continue;
       auto bound = positions('}');
       expect('(');

@@ -45,16 +45,22 @@ class Printer {
       return joined(expr.args, ", ", [this](const ExprPtr& arg) { return this->expr(*arg); });
     };
     switch (expr.kind) {
-      case ExprKind::kConst: return number(expr.value);
-      case ExprKind::kIndex: return name(expr.index);
+      case ExprKind::kConst:
+        return number(expr.value);
+      case ExprKind::kIndex:
+        return name(expr.index);
       case ExprKind::kRead:
         return "#" + std::to_string(expr.input) + (expr.pad ? "{" + number(*expr.pad) + "}" : "") +
                "[" + args() + "]";
-      case ExprKind::kCall: return expr.name + "(" + args() + ")";
+      case ExprKind::kCall:
+        return expr.name + "(" + args() + ")";
       case ExprKind::kReduce:
-        return std::string(reduce_name(expr.reduce)) + "{" + names(expr.bound) + "}(" + args() + ")";
-      case ExprKind::kOpaque: return expr.name + "<" + args() + ">";
-      case ExprKind::kWhole: return ":";
+        return std::string(reduce_name(expr.reduce)) + "{" + names(expr.bound) + "}(" + args() +
+               ")";
+      case ExprKind::kOpaque:
+        return expr.name + "<" + args() + ">";
+      case ExprKind::kWhole:
+        return ":";
     }
     return "?";
   }
@@ -76,8 +82,8 @@ class Printer {
  private:
   std::string operand(const Expr& expr, bool sum_context) const {
     const bool sum = expr.kind == ExprKind::kCall && (expr.name == "add" || expr.name == "sub");
-    const bool bare = expr.kind != ExprKind::kCall || (sum_context && sum) ||
-                      (sum_context && expr.name == "mul");
+    const bool bare =
+        expr.kind != ExprKind::kCall || (sum_context && sum) || (sum_context && expr.name == "mul");
     return bare ? infix(expr) : "(" + infix(expr) + ")";
   }
 
@@ -120,7 +126,8 @@ std::string Spec::str() const {
       text += "_";
       continue;
     }
-    text += "[" + joined(read->args, ",", [&](const ExprPtr& arg) { return printer.infix(*arg); }) + "]";
+    text += "[" + joined(read->args, ",", [&](const ExprPtr& arg) { return printer.infix(*arg); }) +
+            "]";
   }
   text += ") -> " + joined(outputs, ", ", [&](const Statement& statement) {
             return statement.body ? "[" + printer.names(statement.axes) + "]" : std::string("_");
@@ -135,12 +142,14 @@ std::string Spec::str() const {
 
 std::string print_spec(const Spec& spec) {
   const Printer printer(spec);
-  std::string text = "index " + joined(spec.indices, ", ", [](const Index& index) {
-                       return index.name + "=" + std::to_string(index.extent) + (index.whole ? "!" : "");
-                     });
-  text += "\ninput " + joined(spec.input_shapes, ", ", [](const Shape& shape) {
-            return "[" + joined(shape, ",", [](int64_t size) { return std::to_string(size); }) + "]";
-          });
+  std::string text =
+      "index " + joined(spec.indices, ", ", [](const Index& index) {
+        return index.name + "=" + std::to_string(index.extent) + (index.whole ? "!" : "");
+      });
+  text +=
+      "\ninput " + joined(spec.input_shapes, ", ", [](const Shape& shape) {
+        return "[" + joined(shape, ",", [](int64_t size) { return std::to_string(size); }) + "]";
+      });
   for (const Statement& statement : spec.outputs) {
     text += "\n[" + printer.names(statement.axes) +
             "] = " + (statement.body ? printer.expr(*statement.body) : "none");

@@ -20,14 +20,14 @@ struct Index {
 enum class ReduceKind { kSum, kMax, kMin, kProd };
 
 enum class ExprKind {
-  kConst,     ///< value
-  kIndex,     ///< index: used as an index, or as a number
-  kRead,      ///< input[args…]; out of range reads give `pad` when it is set, otherwise are an error
-  kCall,      ///< name(args…): a scalar function, "add", "exp", "where", "floordiv", "mod", "lt" …
-              ///< "like"(value, read) is value; the read's shape matters to the kernel, not its content
-  kReduce,    ///< reduce over `bound` of args[0]
-  kOpaque,    ///< name(args…): reads whose kWhole dimensions are whole; unknown inside
-  kWhole,     ///< ":" as an index of a Read inside kOpaque
+  kConst,  ///< value
+  kIndex,  ///< index: used as an index, or as a number
+  kRead,   ///< input[args…]; out of range reads give `pad` when it is set, otherwise are an error
+  kCall,   ///< name(args…): a scalar function, "add", "exp", "where", "floordiv", "mod", "lt" …
+          ///< "like"(value, read) is value; the read's shape matters to the kernel, not its content
+  kReduce,  ///< reduce over `bound` of args[0]
+  kOpaque,  ///< name(args…): reads whose kWhole dimensions are whole; unknown inside
+  kWhole,   ///< ":" as an index of a Read inside kOpaque
 };
 
 struct Expr;
@@ -37,22 +37,23 @@ using ExprPtr = std::shared_ptr<const Expr>;
 struct Expr {
   ExprKind kind = ExprKind::kConst;
   double value = 0;
-  int index = -1;              ///< kIndex: position in Spec::indices
-  int input = -1;              ///< kRead: position among the op's tensor operands (Op::inputs)
+  int index = -1;  ///< kIndex: position in Spec::indices
+  int input = -1;  ///< kRead: position among the op's tensor operands (Op::inputs)
   std::string name;
   ReduceKind reduce = ReduceKind::kSum;
-  std::vector<int> bound;      ///< kReduce: positions in Spec::indices
+  std::vector<int> bound;  ///< kReduce: positions in Spec::indices
   std::vector<ExprPtr> args;
-  std::optional<double> pad;   ///< kRead
+  std::optional<double> pad;  ///< kRead
 };
 
 /// One output: `output[i, j] = body`.
 struct Statement {
   std::vector<int> axes;  ///< the index of each output dimension, positions in Spec::indices
-  ExprPtr body;           ///< null: the output is not used, and does not restrict how the op is split
+  ExprPtr body;  ///< null: the output is not used, and does not restrict how the op is split
 };
 
-/// What an operator call means: one statement per output; equal names are equal indices across outputs.
+/// What an operator call means: one statement per output; equal names are equal indices across
+/// outputs.
 struct Spec {
   std::vector<Index> indices;
   std::vector<Shape> input_shapes;
@@ -65,9 +66,9 @@ using IndexRanges = std::vector<Interval>;
 
 /// What one input must provide for a tile.
 struct InputNeed {
-  bool used = false;     ///< false: only its shape matters; any tensor of `region`'s shape will do
-  Region region;         ///< clamped to the input's shape; the whole input when nothing reads it
-  Region unclamped;      ///< what padded reads would touch; equals region without padding
+  bool used = false;  ///< false: only its shape matters; any tensor of `region`'s shape will do
+  Region region;      ///< clamped to the input's shape; the whole input when nothing reads it
+  Region unclamped;   ///< what padded reads would touch; equals region without padding
 };
 
 /// Interval analysis (Tofu §4.2): the region of each input read when the indices run over `ranges`.
@@ -83,9 +84,9 @@ IndexRanges full_ranges(const Spec& spec);
 /// How an op may be divided along one index.
 struct Split {
   int index = -1;
-  bool reduction = false;            ///< results are partial and must be reduced
+  bool reduction = false;  ///< results are partial and must be reduced
   ReduceKind reduce = ReduceKind::kSum;
-  int64_t granule = 1;               ///< cuts must be multiples of this (div/mod alignment)
+  int64_t granule = 1;  ///< cuts must be multiples of this (div/mod alignment)
 };
 
 /// The splits under which running the same kernel on the needed regions gives exactly the tile

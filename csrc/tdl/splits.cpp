@@ -11,7 +11,8 @@
 namespace smex::tdl {
 namespace {
 
-/// How one dimension of an input follows one index: not at all, or in a way that all reads must share.
+/// How one dimension of an input follows one index: not at all, or in a way that all reads must
+/// share.
 struct Dependence {
   bool depends = false;
   int64_t coefficient = 0;  ///< affine; 0 when the index is inside a quotient or remainder
@@ -65,11 +66,13 @@ class SplitOf {
     return !first;
   }
 
-  /// The kind of the outermost reductions when they bind the index: sum{a}(sum{b}(…)) binds a and b.
+  /// The kind of the outermost reductions when they bind the index: sum{a}(sum{b}(…)) binds a and
+  /// b.
   std::optional<ReduceKind> outermost(const Expr& body) const {
     std::optional<ReduceKind> kind;
     const Expr* expr = &body;
-    while (expr->kind == ExprKind::kReduce || (expr->kind == ExprKind::kCall && expr->name == "like")) {
+    while (expr->kind == ExprKind::kReduce ||
+           (expr->kind == ExprKind::kCall && expr->name == "like")) {
       if (expr->kind == ExprKind::kReduce) {
         if (kind && *kind != expr->reduce) return std::nullopt;
         kind = expr->reduce;
@@ -80,7 +83,8 @@ class SplitOf {
     return std::nullopt;
   }
 
-  /// Walks an expression in value position; false when the index is used in a way that forbids the split.
+  /// Walks an expression in value position; false when the index is used in a way that forbids the
+  /// split.
   bool values(const Expr& expr) {
     if (expr.kind == ExprKind::kIndex) return expr.index != index_;
     if (expr.kind == ExprKind::kRead) return read(expr);
@@ -134,8 +138,8 @@ class SplitOf {
                        [this](const Term& term) { return moves(term.atom); });
   }
 
-  /// The smallest step of the index at which the form is a multiple of `alignment`, when the index is the
-  /// slowest of the form, so that a tile of it reads one contiguous range.
+  /// The smallest step of the index at which the form is a multiple of `alignment`, when the index
+  /// is the slowest of the form, so that a tile of it reads one contiguous range.
   std::optional<int64_t> aligned(const Linear& linear, int64_t alignment) const {
     const Term& mine = term_of(linear);
     for (const Term& other : linear.terms) {
@@ -151,12 +155,14 @@ class SplitOf {
       return alignment / std::gcd(alignment, mine.coefficient);
     }
     if (linear.terms.size() > 1 && alignment > 1) return std::nullopt;
-    const int64_t inner = mine.atom.kind == Atom::Kind::kDiv ? alignment * mine.atom.divisor
-                                                             : std::lcm(alignment, mine.atom.divisor);
+    const int64_t inner = mine.atom.kind == Atom::Kind::kDiv
+                              ? alignment * mine.atom.divisor
+                              : std::lcm(alignment, mine.atom.divisor);
     return aligned(*mine.atom.inner, inner);
   }
 
-  /// Whether the other terms together stay within one step of the index's: lower digits of a number.
+  /// Whether the other terms together stay within one step of the index's: lower digits of a
+  /// number.
   bool digits_below(const Linear& linear, const Term& mine) const {
     Linear rest;
     for (const Term& term : linear.terms) {

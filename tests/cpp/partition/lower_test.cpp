@@ -50,7 +50,7 @@ class Checker {
   }
 
  private:
-  void run_lists(std::vector<Instr> WorkerProgram::*list) {
+  void run_lists(std::vector<Instr> WorkerProgram::* list) {
     std::vector<size_t> next(program_.num_workers, 0);
     for (bool progress = true; progress;) {
       progress = false;

@@ -25,7 +25,8 @@ TEST(Interval, AffineIsExact) {
 }
 
 TEST(Interval, RepeatedIndexIsMerged) {
-  EXPECT_EQ(need_of("index i=5 input [5] [i] = #0[sub(mul(i, 2), i)]", {1, 3}).region.str(), "[1:3]");
+  EXPECT_EQ(need_of("index i=5 input [5] [i] = #0[sub(mul(i, 2), i)]", {1, 3}).region.str(),
+            "[1:3]");
 }
 
 TEST(Interval, NegativeCoefficientFlips) {
@@ -65,7 +66,8 @@ TEST(Interval, EmptyRangeNeedsNothing) {
 }
 
 TEST(Interval, SeveralReadsGiveTheirHull) {
-  EXPECT_EQ(need_of("index i=4 input [9] [i] = add(#0[i], #0[add(i, 5)])", {1, 2}).region.str(), "[1:7]");
+  EXPECT_EQ(need_of("index i=4 input [9] [i] = add(#0[i], #0[add(i, 5)])", {1, 2}).region.str(),
+            "[1:7]");
 }
 
 TEST(Interval, LikeAndUnreadInputsAreNotUsed) {
@@ -98,7 +100,9 @@ int64_t value_of(const Expr& expr, const std::vector<int64_t>& at) {
 
 TEST(Interval, NeverTooSmallAndExactWhenAffine) {
   std::mt19937 random(20260101);
-  const auto draw = [&](int lo, int hi) { return std::uniform_int_distribution<int>(lo, hi)(random); };
+  const auto draw = [&](int lo, int hi) {
+    return std::uniform_int_distribution<int>(lo, hi)(random);
+  };
   for (int round = 0; round < 2000; ++round) {
     bool affine = true;
     ExprPtr expr = make_const(draw(-3, 3));

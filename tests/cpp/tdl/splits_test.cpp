@@ -21,7 +21,8 @@ std::string splits_of(const std::string& text) {
 
 TEST(Splits, MatrixProduct) {
   EXPECT_EQ(splits_of("index i=2, j=4, k=3 input [2,3], [3,4] "
-                      "[i,j] = sum{k}(mul(#0[i,k], #1[k,j]))"), "i j k+sum");
+                      "[i,j] = sum{k}(mul(#0[i,k], #1[k,j]))"),
+            "i j k+sum");
 }
 
 TEST(Splits, TheSameTensorTwice) {
@@ -30,7 +31,8 @@ TEST(Splits, TheSameTensorTwice) {
 
 TEST(Splits, SoftmaxNeedsTheRow) {
   EXPECT_EQ(splits_of("index i=2, j=3, k=3 input [2,3] "
-                      "[i,j] = div(#0[i,j], sum{k}(#0[i,k]))"), "i");
+                      "[i,j] = div(#0[i,j], sum{k}(#0[i,k]))"),
+            "i");
 }
 
 TEST(Splits, NumbersForbid) {
@@ -43,14 +45,16 @@ TEST(Splits, SizeOneIsNotSplit) {
 
 TEST(Splits, WindowSlidesAndKernelIsWhole) {
   EXPECT_EQ(splits_of("index o=4, k=3!, c=2 input [2,9], [2,3] "
-                      "[o] = sum{c,k}(mul(#0{0}[c, sub(add(mul(o, 2), k), 1)], #1[c,k]))"), "o c+sum");
+                      "[o] = sum{c,k}(mul(#0{0}[c, sub(add(mul(o, 2), k), 1)], #1[c,k]))"),
+            "o c+sum");
 }
 
 TEST(Splits, ReshapeGranules) {
   EXPECT_EQ(splits_of("index i=12 input [3,4] [i] = #0[floordiv(i, 4), mod(i, 4)]"), "i/4");
   EXPECT_EQ(splits_of("index i=3, j=4 input [12] [i,j] = #0[add(mul(i, 4), j)]"), "i");
   EXPECT_EQ(splits_of("index i=4, j=3 input [2,6] [i,j] = "
-                      "#0[floordiv(add(mul(i, 3), j), 6), mod(add(mul(i, 3), j), 6)]"), "i/2");
+                      "#0[floordiv(add(mul(i, 3), j), 6), mod(add(mul(i, 3), j), 6)]"),
+            "i/2");
 }
 
 TEST(Splits, ReductionMustBeOutermostInEveryOutput) {

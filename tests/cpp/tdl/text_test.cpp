@@ -10,7 +10,8 @@ namespace {
 TEST(Text, RoundTrip) {
   for (const char* text : {
            "index i=2, j=4, k=3\ninput [2,3], [3,4]\n[i,j] = sum{k}(mul(#0[i, k], #1[k, j]))\n",
-           "index o=4, k=3!\ninput [9]\n[o] = max{k}(#0{-inf}[sub(add(mul(o, 2), k), 1)])\n[o] = none\n",
+           "index o=4, k=3!\ninput [9]\n[o] = max{k}(#0{-inf}[sub(add(mul(o, 2), k), 1)])\n[o] = "
+           "none\n",
            "index n=2\ninput [2,3], []\n[n] = f<#0[n, :], #1[]>\n",
            "index \ninput \n[] = 0.25\n",
            "index \ninput [1]\n[] = #0[0]\n",
@@ -21,7 +22,8 @@ TEST(Text, RoundTrip) {
 
 TEST(Text, Summary) {
   EXPECT_EQ(parse_spec("index i=2, j=4, k=3 input [2,3], [3,4] "
-                       "[i,j] = sum{k}(mul(#0[i,k], #1[k,j]))").str(),
+                       "[i,j] = sum{k}(mul(#0[i,k], #1[k,j]))")
+                .str(),
             "([i,k],[k,j]) -> [i,j]  sum{k}");
 }
 
