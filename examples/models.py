@@ -6,6 +6,9 @@ for it. All work in float64 and on the meta device.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -48,7 +51,7 @@ class WResNet(nn.Module):
         small_stem: a 3×3 convolution without pooling, for images of 8×8 to 32×32.
     """
 
-    BLOCKS = {26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+    BLOCKS: ClassVar = {26: (2, 2, 2, 2), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 
     def __init__(
         self,
@@ -298,7 +301,7 @@ class UNet(nn.Module):
 def mlp(sizes: list[int]) -> nn.Sequential:
     """Linear layers with ReLU between them."""
     layers: list[nn.Module] = []
-    for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+    for a, b in pairwise(sizes):
         layers += [nn.Linear(a, b), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
