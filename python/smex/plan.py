@@ -90,6 +90,7 @@ class Plan:
 
     @property
     def workers(self) -> int:
+        """Number of workers."""
         return math.prod(self.mesh)
 
     @property
@@ -99,10 +100,12 @@ class Plan:
 
     @property
     def total_bytes(self) -> int:
+        """Bytes that one iteration communicates."""
         return sum(self.native.step_bytes)
 
     @property
     def search_seconds(self) -> float:
+        """How long the search took."""
         return self.native.search_seconds
 
     @property
@@ -112,6 +115,7 @@ class Plan:
 
     @property
     def planner(self) -> str:
+        """The planner that found the plan."""
         return self.native.planner
 
     def placement(self, name: str) -> list[int]:
@@ -121,7 +125,7 @@ class Plan:
         return list(self.native.values[self.graph.value_by_name[name]])
 
     def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
-        """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dimension."""
+        """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dim."""
         return _C.home_tiles(self.graph.native, self.native, [self.graph.value_by_name[name]])[0]
 
     def worker_bytes(self, name: str) -> int:

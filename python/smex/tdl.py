@@ -10,9 +10,9 @@ A spec is a Python function of an operator's arguments that returns one lambda p
         return lambda i, j: Sum(lambda k: a[i, k] * b[k, j])
 
 The lambda's parameters are the output's indices; the same name in two outputs is the same index.
-Tensor arguments have ``shape``, ``ndim`` and ``dtype``; absent ones are None; all others are plain values.
-The lambdas are traced once per call signature into a native ``Spec``, from which SMEX derives how the
-operator may be divided.
+Tensor arguments have ``shape``, ``ndim`` and ``dtype``; absent ones are None; all others are plain
+values. The lambdas are traced once per call signature into a native ``Spec``, from which SMEX
+derives how the operator may be divided.
 """
 
 from __future__ import annotations
@@ -36,10 +36,47 @@ except ImportError:  # pragma: no cover
 
 
 __all__ = [
-    "Max", "Min", "Opaque", "Prod", "Sum", "SpecDef", "SpecError", "SymbolicTensor", "Expr",
-    "abs_", "and_", "ceil", "cos", "erf", "exp", "expm1", "floor", "isnan", "like", "log", "log1p",
-    "maximum", "minimum", "not_", "or_", "pow_", "reciprocal", "relu", "round_", "rsqrt", "sigmoid",
-    "sign", "sin", "sqrt", "spec", "tanh", "trace", "trunc", "where", "whole", "xor_",
+    "Expr",
+    "Max",
+    "Min",
+    "Opaque",
+    "Prod",
+    "SpecDef",
+    "SpecError",
+    "Sum",
+    "SymbolicTensor",
+    "abs_",
+    "and_",
+    "ceil",
+    "cos",
+    "erf",
+    "exp",
+    "expm1",
+    "floor",
+    "isnan",
+    "like",
+    "log",
+    "log1p",
+    "maximum",
+    "minimum",
+    "not_",
+    "or_",
+    "pow_",
+    "reciprocal",
+    "relu",
+    "round_",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "spec",
+    "sqrt",
+    "tanh",
+    "trace",
+    "trunc",
+    "where",
+    "whole",
+    "xor_",
 ]  # fmt: skip
 
 Operand = Union["Expr", float, int, bool]
@@ -59,8 +96,12 @@ class _Trace:
         return SpecError(f"spec of {self.name}: {text}")
 
     def bind(self, name: str, extent: int | None, *, strict: bool = True) -> Expr:
-        """Opens an index; a name of another extent is an error, or without `strict` another index."""
-        while not strict and extent is not None and self.extents.get(name, extent) not in (extent, None):
+        """Opens an index; a name of another extent is an error, or another index."""
+        while (
+            not strict
+            and extent is not None
+            and self.extents.get(name, extent) not in (extent, None)
+        ):
             name += "_"
         if name in self.bound:
             raise self.fail(f"index {name} is bound twice; give the inner one another name")
@@ -82,7 +123,7 @@ class _Trace:
         self.bound.difference_update(index.name for index in indices)
 
     def positions(self, indices: Sequence[Expr]) -> list[int]:
-        order = list(self.indices)
+        order: list[str | None] = list(self.indices)
         return [order.index(index.name) for index in indices]
 
 
@@ -193,7 +234,9 @@ def _function(name: str, arity: int, doc: str) -> Callable[..., Expr]:
 
 
 abs_ = _function("abs", 1, "|x|.")
-and_ = _function("and", 2, "1 if both are non-zero, else 0; the second is not evaluated if the first is 0.")
+and_ = _function(
+    "and", 2, "1 if both are non-zero, else 0; the second is not evaluated if the first is 0."
+)
 ceil = _function("ceil", 1, "The least integer not below x.")
 cos = _function("cos", 1, "Cosine.")
 erf = _function("erf", 1, "The error function.")
@@ -201,13 +244,17 @@ exp = _function("exp", 1, "e to the x.")
 expm1 = _function("expm1", 1, "e to the x, less 1.")
 floor = _function("floor", 1, "The greatest integer not above x.")
 isnan = _function("isnan", 1, "1 if x is not a number, else 0.")
-like = _function("like", 2, "The first operand; of the second only the shape matters to the kernel.")
+like = _function(
+    "like", 2, "The first operand; of the second only the shape matters to the kernel."
+)
 log = _function("log", 1, "Natural logarithm.")
 log1p = _function("log1p", 1, "log(1 + x).")
 maximum = _function("max", 2, "The greater of two.")
 minimum = _function("min", 2, "The lesser of two.")
 not_ = _function("not", 1, "1 if x is 0, else 0.")
-or_ = _function("or", 2, "1 if one is non-zero, else 0; the second is not evaluated if the first is not 0.")
+or_ = _function(
+    "or", 2, "1 if one is non-zero, else 0; the second is not evaluated if the first is not 0."
+)
 pow_ = _function("pow", 2, "x to the y.")
 reciprocal = _function("reciprocal", 1, "1/x.")
 relu = _function("relu", 1, "x where positive, else 0.")
@@ -232,12 +279,17 @@ def whole(index: Expr) -> Expr:
 
 
 class SymbolicTensor:
-    """A tensor argument of the operator: ``x[i, j]`` reads an element, ``x[:, j]`` in an Opaque all of a
-    dimension, ``x.pad(0.0)[i - 1]`` gives 0.0 outside of the tensor."""
+    """A tensor argument of the operator.
+
+    ``x[i, j]`` reads an element, ``x[:, j]`` in an Opaque all of a dimension, and
+    ``x.pad(0.0)[i - 1]`` gives 0.0 outside of the tensor.
+    """
 
     __slots__ = ("_input", "_pad", "dtype", "shape")
 
-    def __init__(self, input: int, shape: Sequence[int], dtype: str | None, pad: float | None = None):
+    def __init__(
+        self, input: int, shape: Sequence[int], dtype: str | None, pad: float | None = None
+    ):
         self._input = input
         self._pad = pad
         self.shape = tuple(shape)
@@ -245,9 +297,11 @@ class SymbolicTensor:
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return len(self.shape)
 
     def pad(self, value: float) -> SymbolicTensor:
+        """The tensor with `value` around it."""
         return SymbolicTensor(self._input, self.shape, self.dtype, float(value))
 
     def __getitem__(self, key: Any) -> Expr:
@@ -275,7 +329,7 @@ class SymbolicTensor:
 
 
 def _parameters(function: Callable[..., Any], names: Sequence[str]) -> list[str]:
-    """The index names of a lambda; `names`, of which it takes as many as are left, stand for its ``*args``."""
+    """The index names of a lambda; those of `names` that are left stand for its ``*args``."""
     result: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -292,7 +346,9 @@ def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]
         return _expr(function())
     unknown = set(extents) - set(names)
     if unknown:
-        raise trace_.fail(f"{kind.name}: extent of {sorted(unknown)[0]}, which is not among {names}")
+        raise trace_.fail(
+            f"{kind.name}: extent of {sorted(unknown)[0]}, which is not among {names}"
+        )
     indices = [trace_.bind(name, extents.get(name), strict=False) for name in names]
     body = _expr(function(*indices))
     trace_.release(indices)
@@ -300,8 +356,11 @@ def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]
 
 
 def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
-    """The sum over the lambda's parameters. An extent not given is that of a dimension the index reads
-    alone. A lambda of ``*k`` takes its names from the keywords."""
+    """The sum over the lambda's parameters.
+
+    An extent not given is that of a dimension the index reads alone. A lambda of ``*k`` takes its
+    names from the keywords.
+    """
     return _reduce(_native.ReduceKind.sum, function, extents)
 
 
@@ -321,14 +380,16 @@ def Prod(function: Callable[..., Operand], **extents: int) -> Expr:
 
 
 def Opaque(name: str, *reads: Expr) -> Expr:
-    """An unknown function of the elements read; ``x[b, :, :]`` reads whole dimensions. Output indices
-    that appear in none of the reads cannot be split."""
+    """An unknown function of the elements read; ``x[b, :, :]`` reads whole dimensions.
+
+    Output indices that appear in none of the reads cannot be split.
+    """
     return Expr(_native.opaque(name, [_expr(read).node for read in reads]))
 
 
 def trace(
-    name: str, function: Callable[..., Any], args: Sequence[Any], input_shapes: Sequence[Sequence[int]],
-    output_shapes: Sequence[Sequence[int] | None],
+    name: str, function: Callable[..., Any], args: Sequence[Any],
+    input_shapes: Sequence[Sequence[int]], output_shapes: Sequence[Sequence[int] | None],
 ) -> Any:  # fmt: skip
     """The native Spec of one operator call.
 
@@ -361,8 +422,12 @@ def trace(
             statements.append(_statement(trace_, position, output, shape))
         for index, extent in trace_.extents.items():
             if extent is None:
-                raise trace_.fail(f"index {index}: its extent is unknown; give it: Sum(..., {index}=...)")
-        indices = [(index, trace_.extents[index], index in trace_.wholes) for index in trace_.indices]
+                raise trace_.fail(
+                    f"index {index}: its extent is unknown; give it: Sum(..., {index}=...)"
+                )
+        indices = [
+            (index, trace_.extents[index], index in trace_.wholes) for index in trace_.indices
+        ]
     finally:
         _trace.reset(token)
     try:
@@ -372,7 +437,10 @@ def trace(
 
 
 def _statement(
-    trace_: _Trace, position: int, output: Callable[..., Operand] | None, shape: Sequence[int] | None
+    trace_: _Trace,
+    position: int,
+    output: Callable[..., Operand] | None,
+    shape: Sequence[int] | None,
 ) -> tuple[list[int], Any]:
     if shape is None:
         return [], None
@@ -383,7 +451,8 @@ def _statement(
         names = _parameters(output, getattr(output, "index_names", default))
     if len(names) != len(shape):
         raise trace_.fail(
-            f"output {position}: expected {len(shape)} indices (shape {list(shape)}), found {len(names)}"
+            f"output {position}: expected {len(shape)} indices (shape {list(shape)}), "
+            f"found {len(names)}"
         )
     named = output is not None and names == _parameters(output, [])
     indices = [trace_.bind(name, extent, strict=named) for name, extent in zip(names, shape)]
@@ -412,9 +481,9 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
 
     Args:
         target: "namespace::op" for all functional overloads, or "namespace::op.overload" for one.
-        local: argument name → rule for the argument when only a tile is computed: "output_shape" (the
-            tile's shape), "zero", "max_int", "window" (padding becomes 0 and the input is padded),
-            "crop_window", "offset" (the tile's lower corner).
+        local: argument name → rule for the argument when only a tile is computed: "output_shape"
+            (the tile's shape), "zero", "max_int", "window" (padding becomes 0 and the input is
+            padded), "crop_window", "offset" (the tile's lower corner).
 
     Raises:
         SpecError: an unknown rule.
@@ -427,8 +496,8 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
     for argument, rule in (local or {}).items():
         if rule not in LOCAL_RULES:
             raise SpecError(
-                f"spec of {target}: argument {argument}: expected a rule among {', '.join(LOCAL_RULES)}, "
-                f"found {rule!r}"
+                f"spec of {target}: argument {argument}: expected a rule among "
+                f"{', '.join(LOCAL_RULES)}, found {rule!r}"
             )
 
     def register(function: Any) -> Any:

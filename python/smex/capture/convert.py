@@ -120,7 +120,7 @@ class Converter:
             env[node] = _Operand(value.id)
 
     def _constant(self, node: torch.fx.Node) -> _Operand:
-        tensor = getattr(self._trace.module, node.target)
+        tensor = getattr(self._trace.module, str(node.target))
         value = self._value(node.name, tensor, "constant")
         value.tensor = tensor.detach()
         return _Operand(value.id)
@@ -129,7 +129,7 @@ class Converter:
 
     def _locate(self, node: torch.fx.Node) -> None:
         """Where a node comes from; a backward node takes its forward node's place."""
-        seq_nr = node.meta.get("seq_nr")
+        seq_nr: Any = node.meta.get("seq_nr")
         origin = node.meta.get("smex_origin")
         if origin is not None and seq_nr is not None:
             self._origins.setdefault(seq_nr, origin)
@@ -138,7 +138,7 @@ class Converter:
         self._origin = (*origin, seq_nr)
 
     def _call(self, node: torch.fx.Node, env: dict, *, expanding: bool) -> None:
-        target = node.target
+        target: Any = node.target
         if target is operator.getitem:
             env[node] = env[node.args[0]][node.args[1]]
             return
@@ -153,7 +153,7 @@ class Converter:
         name, args = self._normalise(node, env)
         loose = target not in _FRESH and any(o.loose for o in self._operands(node, env))
         if target in _VIEWS:
-            traced_input = node.args[0].meta["val"]
+            traced_input = node.all_input_nodes[0].meta["val"]
             exact = not loose and traced_input.is_contiguous()
             target = aten.view.default if exact else aten.reshape.default
             name = "aten::view" if exact else "aten::reshape"
@@ -165,6 +165,7 @@ class Converter:
         self._ops.append(self._op(name, target, args, outputs))
         self._bind(node, outputs, loose, env)
         if target is aten.t.default:
+            assert outputs[0] is not None
             self._transposed[outputs[0]] = env[node.args[0]]
 
     def _op(self, name, dispatch, args, outputs) -> OpRecord:
@@ -178,7 +179,8 @@ class Converter:
         if not isinstance(first, torch.fx.Node) or first not in env:
             return None
         operand = env[first]
-        before, after = first.meta.get("val"), node.meta.get("val")
+        before: Any = first.meta.get("val")
+        after: Any = node.meta.get("val")
         if target in _IDENTITIES:
             pass
         elif target is aten.t.default and operand.id in self._transposed:
@@ -196,7 +198,7 @@ class Converter:
 
     def _normalise(self, node: torch.fx.Node, env: dict) -> tuple[str, list[Any]]:
         """Every schema argument in schema order, defaults filled in, tensors as references."""
-        target = node.target
+        target: Any = node.target
         cached = self._schemas.get(target)
         if cached is None:
             schema = target._schema
@@ -317,7 +319,7 @@ class Converter:
 
     def _renumber(self, op: OpRecord, values: dict[int, int], new_id: int) -> OpRecord:
         op.id = new_id
-        op.outputs = [values.get(i) for i in op.outputs]
+        op.outputs = [None if i is None else values.get(i) for i in op.outputs]
         op.args = [_renumber_arg(arg, values) for arg in op.args]
         return op
 
@@ -333,7 +335,8 @@ class Converter:
     def _assemble(self, values, ops, fusions, result_ids, renumbered) -> CapturedGraph:
         traced = self._trace
         first_tangent = len(traced.slots) + len(traced.input_names)
-        outputs, by_position = [], {}
+        outputs = []
+        by_position: dict[int, Any] = {}
         for result, old in zip(traced.results, result_ids, strict=True):
             if result is None:
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch._decomp import get_decompositions
@@ -20,9 +21,9 @@ def _mask(like: torch.Tensor, p: float) -> torch.Tensor:
     return ensure_dropout_mask()(like, p, 0, 0, [0] * like.dim(), list(like.shape))
 
 
-def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
+def decomposition_table() -> dict[Any, Callable]:
     """The decompositions under which every model is traced."""
-    table = dict(
+    table: dict[Any, Callable] = dict(
         get_decompositions(
             [
                 aten.binary_cross_entropy_with_logits,
@@ -57,7 +58,7 @@ def decomposition_table() -> dict[torch._ops.OpOverload, Callable]:
     return table
 
 
-def _creation_table() -> dict[torch._ops.OpOverload, Callable]:
+def _creation_table() -> dict[Any, Callable]:
     """Every filled tensor as one `aten::full`, which depends on no other tensor."""
 
     def full(shape, value, dtype):

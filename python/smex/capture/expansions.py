@@ -75,6 +75,7 @@ def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, e
     dims = [0, *range(2, x.dim())]
     count = math.prod(x.shape[d] for d in dims)
     new_mean, new_var = running_mean, running_var
+    saved: tuple[torch.Tensor | None, torch.Tensor | None]
     if training:
         mean = wide.sum(dims) / count
         centered = wide - _per_channel(mean, x)

@@ -157,8 +157,8 @@ class CapturedGraph:
                 lines.append(f"%{value.id}: {value.type_str()} = {value.role} {value.name}")
         lines += [self._op_str(op) for op in self.ops]
         for out in self.outputs:
-            value = "None" if out.value is None else f"%{out.value}"
-            lines.append(f"{out.kind} {out.name} = {value}")
+            result = "None" if out.value is None else f"%{out.value}"
+            lines.append(f"{out.kind} {out.name} = {result}")
         return "\n".join(lines)
 
     def _op_str(self, op: OpRecord) -> str:

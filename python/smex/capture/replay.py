@@ -41,6 +41,7 @@ def replay(
             elif value.role == "tangent":
                 env[value.id] = next(tangents_left).contiguous()
             elif value.role == "constant":
+                assert value.tensor is not None
                 env[value.id] = value.tensor
         for op in _schedule(graph, fused):
             _run(op, env, graph)

@@ -46,7 +46,7 @@ def _put(module: torch.nn.Module, name: str, tensor: torch.Tensor) -> None:
     if isinstance(module, torch.jit.ScriptModule):
         module._c.setattr(name, tensor)  # the attribute dictionaries of scripts are read-only
     elif name in module._parameters:
-        module._parameters[name] = tensor
+        module._parameters[name] = tensor  # type: ignore[assignment]
     else:
         module._buffers[name] = tensor
 

@@ -89,7 +89,7 @@ def _mathematics_only():
 
     with (
         sdpa_kernel(SDPBackend.MATH),
-        torch.jit.optimized_execution(False),
+        torch.jit.optimized_execution(False),  # type: ignore[attr-defined]
     ):
         onednn = torch._C._get_mkldnn_enabled()
         torch._C._set_mkldnn_enabled(False)  # backends.mkldnn.flags warns about unrelated devices
@@ -119,6 +119,7 @@ def trace(
         fakes = [_fake(t, training) for t in [slot.tensor for slot in slots] + inputs]
     caller = _Caller(model, loss_fn, slots, in_spec, flat_args)
     module = _export(caller, fakes, fake_mode, training)
+    assert caller.out_spec is not None
     tangent_of, results = _describe(module, names, slots)
     return Trace(
         graph=module.graph,
@@ -214,21 +215,23 @@ def _argument_names(model, loss_fn, args, keyed) -> list[str]:
     return names
 
 
-def _describe(module, names, slots) -> tuple[list[int], list[tuple[str, int] | None]]:
+def _describe(
+    module: Any, names: list[str], slots: list[StateSlot]
+) -> tuple[list[int], list[tuple[str, int] | None]]:
     """Reads the descriptors that say what each placeholder and result is."""
     tangent_of = []
     results: list[tuple[str, int] | None] = []
     nodes = list(module.graph.nodes)
     for node in nodes:
         if node.op == "placeholder" and isinstance(node.meta["desc"], descriptors.TangentAOTInput):
-            tangent_of.append(node.meta["desc"].output.idx)
+            tangent_of.append(node.meta["desc"].output.idx)  # type: ignore[attr-defined]
     for desc in nodes[-1].meta["desc"]:
         if isinstance(desc, descriptors.PlainAOTOutput):
             results.append(("output", desc.idx))
         elif isinstance(desc, descriptors.GradAOTOutput):
-            results.append(("gradient", desc.grad_of.idx))
+            results.append(("gradient", desc.grad_of.idx))  # type: ignore[attr-defined]
         elif isinstance(desc, descriptors.InputMutationAOTOutput):
-            position = desc.mutated_input.idx
+            position = desc.mutated_input.idx  # type: ignore[attr-defined]
             if position >= len(slots):
                 raise CaptureError(
                     f"capture: the model changes its input {names[position - len(slots)]!r} in "

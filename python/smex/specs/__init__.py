@@ -52,8 +52,9 @@ def instantiate(
         output_shapes: shapes of the outputs, None for one that nobody uses.
 
     Returns:
-        The native Spec, and (argument position, rule) for the arguments that change in a tile; None when
-        no registered spec describes the call. Results are shared between calls of equal signature.
+        The native Spec, and (argument position, rule) for the arguments that change in a tile; None
+        when no registered spec describes the call. Results are shared between calls of equal
+        signature.
 
     Raises:
         SpecError: the registered spec contradicts the operator.

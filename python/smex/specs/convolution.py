@@ -63,7 +63,7 @@ def _forward(x, weight, g):
 
 
 def _adjoint(grad, weight, g):
-    """The transposed convolution at [n, ci, *y]: positions are compared, so only n and ci are free."""
+    """The transposed convolution at [n, ci, *y]; positions are compared: only n and ci are free."""
     cog, cig = weight.shape[0] // g.groups, weight.shape[1]
     places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
 
@@ -107,7 +107,7 @@ def _grad_weight(grad, x, weight, g, transposed):
             at = g.window(o, [whole(i) for i in k])
             source = _grouped(co, g.groups, cog, cig, ci)
             if transposed:
-                o = [whole(i) for i in o]
+                o = tuple(whole(i) for i in o)
             return like(wide.pad(0)[(n, source, *at)] * narrow[(n, co, *o)], weight[(co, ci, *k)])
 
         if g.groups > 1:

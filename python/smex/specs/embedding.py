@@ -51,11 +51,13 @@ def _bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset
     return body
 
 
-def _embedding_bag(weight, indices, offsets, scale, mode, sparse, weights, include_last, padding_idx):
+def _embedding_bag(
+    weight, indices, offsets, scale, mode, sparse, weights, include_last, padding_idx
+):
     if padding_idx >= 0:
         return (None,) * 4
-    # The bookkeeping outputs do not depend on the column that a tile computes, but have no such index:
-    # when they are used the call is not split.
+    # The bookkeeping outputs do not depend on the column that a tile computes, but have no such
+    # index: when they are used the call is not split.
     flat = tuple(
         lambda *i: Opaque("bags", indices[:], offsets[:]) for _ in range(3)
     )  # fmt: skip
@@ -86,8 +88,8 @@ def _embedding_bag_dense_backward(
 
 @spec("aten::_embedding_bag_backward")
 def _embedding_bag_backward(
-    grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
-    sparse, per_sample_weights, padding_idx,
+    grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq,
+    mode, sparse, per_sample_weights, padding_idx,
 ):  # fmt: skip
     if sparse:
         return None

@@ -29,7 +29,7 @@ def gather(x, dim, index, sparse_grad):
 def index(x, indices):
     given = [(dim, t) for dim, t in enumerate(indices) if t is not None]
     dims = [dim for dim, _ in given]
-    if not dims or any(b - a != 1 for a, b in zip(dims, dims[1:])):
+    if not dims or dims != list(range(dims[0], dims[-1] + 1)):
         return None
     rank = max(t.ndim for _, t in given)
     first = dims[0]
@@ -55,7 +55,7 @@ def _scatter(x, dim, index, value, add):
         return None
     (dim,) = dims_of(dim, x.ndim)
     same = all(x.shape[d] == index.shape[d] for d in range(x.ndim) if d != dim)
-    if hasattr(value, "shape") and value.shape != index.shape or not same:
+    if (hasattr(value, "shape") and value.shape != index.shape) or not same:
         return None
 
     def body(*i):
@@ -69,7 +69,11 @@ def _scatter(x, dim, index, value, add):
         if add:
             return x[i] + hits
         if hasattr(value, "shape"):  # duplicates keep one of the values, which one is not specified
-            reads = (x[i], index[replaced(i, [dim], [slice(None)])], value[replaced(i, [dim], [slice(None)])])
+            reads = (
+                x[i],
+                index[replaced(i, [dim], [slice(None)])],
+                value[replaced(i, [dim], [slice(None)])],
+            )
             whole(i[dim])
             return Opaque("scatter", *reads)
         found = Sum(lambda h: where(index[at(h)] == i[dim], 1, 0), h=index.shape[dim])

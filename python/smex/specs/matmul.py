@@ -13,8 +13,8 @@ def addmm(bias, a, b, beta, alpha):
 
 @spec("aten::baddbmm")
 def baddbmm(bias, a, b, beta, alpha):
-    return lambda n, i, j: beta * element(bias, (n, i, j)) + alpha * Sum(
-        lambda k: a[n, i, k] * b[n, k, j]
+    return lambda n, i, j: (
+        beta * element(bias, (n, i, j)) + alpha * Sum(lambda k: a[n, i, k] * b[n, k, j])
     )
 
 

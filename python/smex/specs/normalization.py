@@ -46,7 +46,11 @@ def _native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, e
 def native_batch_norm_backward(grad, x, weight, mean, var, save_mean, save_var, train, eps, mask):
     def reads(c):
         vectors = (v for v in (weight, mean, var, save_mean, save_var) if v is not None)
-        return _channel(grad, c), _channel(x, c), *(v[c] if v.shape != (0,) else v[:] for v in vectors)
+        return (
+            _channel(grad, c),
+            _channel(x, c),
+            *(v[c] if v.shape != (0,) else v[:] for v in vectors),
+        )
 
     def per_channel(c):
         return Opaque("batch_norm_backward", *reads(c))
@@ -187,9 +191,7 @@ def _group_sum(x, n, g, per_group, name, function):
 
 
 @spec("aten::native_group_norm_backward")
-def native_group_norm_backward(
-    grad, x, mean, rstd, weight, batch, channels, area, groups, mask
-):
+def native_group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, groups, mask):
     vectors = [] if weight is None else [weight]
 
     def everything():

@@ -108,7 +108,9 @@ def _conj(x):
 
 @spec("aten::add")
 def add(a, b, alpha):
-    return lambda *i: _number(element(a, i)) + (element(b, i) if alpha == 1 else alpha * _number(element(b, i)))
+    return lambda *i: (
+        _number(element(a, i)) + (element(b, i) if alpha == 1 else alpha * _number(element(b, i)))
+    )
 
 
 @spec("aten::addcdiv")
@@ -236,7 +238,9 @@ def silu_backward(grad, x):
 
 @spec("aten::sub")
 def sub(a, b, alpha):
-    return lambda *i: _number(element(a, i)) - (element(b, i) if alpha == 1 else alpha * _number(element(b, i)))
+    return lambda *i: (
+        _number(element(a, i)) - (element(b, i) if alpha == 1 else alpha * _number(element(b, i)))
+    )
 
 
 @spec("aten::threshold_backward")

@@ -21,7 +21,7 @@ def _places(x):
 
 @spec("aten::_adaptive_avg_pool2d")
 def _adaptive_avg_pool2d(x, size):
-    return lambda *i: Opaque("mean", x[(*[k for k in i[:-2]], *_places(x))])
+    return lambda *i: Opaque("mean", x[(*i[:-2], *_places(x))])
 
 
 @spec("aten::_adaptive_avg_pool2d_backward")
@@ -72,7 +72,7 @@ def max_pool2d_with_indices(x, kernel, stride, padding, dilation, ceil_mode):
         return Max(value, k0=kernel[0], k1=kernel[1])
 
     def positions(*i):
-        return Opaque("argmax", x[(*[k for k in i[:-2]], *_places(x))])
+        return Opaque("argmax", x[(*i[:-2], *_places(x))])
 
     return values, positions
 

@@ -9,8 +9,10 @@ from smex.specs.common import dims_of, element, replaced, specs
 from smex.tdl import and_, like, spec, where, whole
 
 
-def _digit_groups(source: Sequence[int], target: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The finest pairs of runs of dimensions with equal products; dimensions of size 1 are left out."""
+def _digit_groups(
+    source: Sequence[int], target: Sequence[int]
+) -> list[tuple[list[int], list[int]]]:
+    """The finest pairs of runs of dimensions with equal products, without dimensions of size 1."""
     a = [dim for dim, size in enumerate(source) if size != 1]
     b = [dim for dim, size in enumerate(target) if size != 1]
     groups = []
@@ -87,7 +89,9 @@ def cat(tensors, dim):
         for x in reversed(parts):
             start -= x.shape[dim]
             value = x[replaced(i, [dim], [i[dim] - start])]
-            result = value if result is None else where(i[dim] < start + x.shape[dim], value, result)
+            result = (
+                value if result is None else where(i[dim] < start + x.shape[dim], value, result)
+            )
         whole(i[dim])
         return result
 
@@ -147,7 +151,9 @@ def select(x, dim, index):
 def select_backward(grad, sizes, dim, index):
     (dim,) = dims_of(dim, len(sizes))
     at = index + sizes[dim] if index < 0 else index
-    return None if sizes[dim] == 0 else _scattered(grad, dim, lambda *i: i[dim] == at, lambda *i: None)
+    return (
+        None if sizes[dim] == 0 else _scattered(grad, dim, lambda *i: i[dim] == at, lambda *i: None)
+    )
 
 
 def _scattered(grad, dim, inside, place):
