@@ -56,7 +56,9 @@ class Call:
             tuple(out.shape) if out is not None and keep else None
             for out, keep in zip(self.whole, used)
         ]
-        return specs.instantiate(self.target, self.records, [tuple(t.shape) for t in self.inputs], shapes)
+        return specs.instantiate(
+            self.target, self.records, [tuple(t.shape) for t in self.inputs], shapes
+        )
 
     def placed(self, records: Any, tensors: list[torch.Tensor]) -> Any:
         if isinstance(records, ValueRef):
@@ -104,14 +106,18 @@ def _padding(region, unclamped):
 
 
 def cuts_window(need, full) -> bool:
-    """Whether a tile divides a padded dimension: one where the whole call, or the tile, leaves the input."""
+    """Whether a tile divides a padded dimension: the call or the tile leaves the input."""
     return any(
         mine != whole and (mine != clamped or whole != bounds)
-        for mine, clamped, whole, bounds in zip(need.unclamped, need.region, full.unclamped, full.region)
+        for mine, clamped, whole, bounds in zip(
+            need.unclamped, need.region, full.unclamped, full.region
+        )
     )
 
 
-def run_tile(call: Call, spec: Any, local: list[tuple[int, str]], ranges) -> list[torch.Tensor | None]:
+def run_tile(
+    call: Call, spec: Any, local: list[tuple[int, str]], ranges
+) -> list[torch.Tensor | None]:
     """Runs the call's kernel on what one tile needs, its arguments rewritten by the local rules."""
     needs = spec.input_needs(ranges)
     full_needs = spec.input_needs(spec.full_ranges())
@@ -125,7 +131,9 @@ def run_tile(call: Call, spec: Any, local: list[tuple[int, str]], ranges) -> lis
             piece = torch.full_like(piece, float("nan"))  # only the shape may matter
         if cut_window and need.unclamped != need.region:
             value = float("-inf") if "max_pool" in call.target else 0.0
-            piece = torch.nn.functional.pad(piece, _padding(need.region, need.unclamped), value=value)
+            piece = torch.nn.functional.pad(
+                piece, _padding(need.region, need.unclamped), value=value
+            )
         tensors.append(piece)
     args = call.placed(call.records, tensors)
     described = next(o for o in range(len(call.whole)) if spec.describes(o))
@@ -145,7 +153,7 @@ def run_tile(call: Call, spec: Any, local: list[tuple[int, str]], ranges) -> lis
 
 
 def tiles(extent: int, granule: int, parts: int) -> list[tuple[int, int]]:
-    """Uneven tiles: the first takes what is left over, and one may be empty only if there is too little."""
+    """Uneven tiles: the first takes what is left over, one is empty only if there is too little."""
     units = math.ceil(extent / granule)
     cuts = sorted({0, *(granule * (units * p // parts) for p in range(1, parts)), extent})
     return list(itertools.pairwise(cuts))
@@ -170,7 +178,9 @@ def check_split(call: Call, spec: Any, local, split: Any, parts: int) -> None:
             if combined[position] is None:
                 start = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
                 fill = start[split.reduce.name] if split.reduction else math.nan
-                combined[position] = torch.full(call.whole[position].shape, fill, dtype=torch.float64)
+                combined[position] = torch.full(
+                    call.whole[position].shape, fill, dtype=torch.float64
+                )
             target = combined[position][bounds_slice(region)]
             if not split.reduction:
                 target.copy_(result)

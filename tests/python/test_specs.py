@@ -8,12 +8,11 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from spec_harness import Call, check_meaning, check_split
-from spec_samples import samples
-
 from smex import specs, tdl
 from smex.capture.random_ops import ensure_dropout_mask
 from smex.tdl import Sum
+from spec_harness import Call, check_meaning, check_split
+from spec_samples import samples
 
 ensure_dropout_mask()
 SAMPLES = list(samples())
@@ -26,7 +25,7 @@ def test_spec(target, args, used):
     found = call.instantiate(used)
     if found is None:
         declined = target == "aten::convolution_backward" and args[-1] in ([False, False, True],)
-        assert declined or args[-1][2] and not args[-1][1], f"{target} has no spec for this call"
+        assert declined or (args[-1][2] and not args[-1][1]), f"{target} has no spec for this call"
         return
     spec, local = found
     if not spec.is_opaque():
@@ -40,11 +39,17 @@ def test_spec(target, args, used):
 def test_every_registered_spec_has_a_sample():
     sampled = {target for target, _, _ in SAMPLES}
     families = sampled | {target.partition(".")[0] for target in sampled}
-    declining = {"aten::_reshape_alias", "aten::diagonal", "aten::max.dim", "aten::min.dim", "aten::view.dtype"}
+    declining = {
+        "aten::_reshape_alias",
+        "aten::diagonal",
+        "aten::max.dim",
+        "aten::min.dim",
+        "aten::view.dtype",
+    }
     synonyms = {
-        "aten::_conj", "aten::_reshape_copy", "aten::clamp.Tensor", "aten::contiguous", "aten::empty",
-        "aten::empty_like", "aten::lift_fresh_copy", "aten::new_empty", "aten::slice_copy",
-        "aten::squeeze.default", "aten::view_copy",
+        "aten::_conj", "aten::_reshape_copy", "aten::clamp.Tensor", "aten::contiguous",
+        "aten::empty", "aten::empty_like", "aten::lift_fresh_copy", "aten::new_empty",
+        "aten::slice_copy", "aten::squeeze.default", "aten::view_copy",
     }  # fmt: skip
     assert set(specs.targets()) - families - declining - synonyms == set()
 
@@ -75,9 +80,10 @@ def test_splits_are_not_lost():
     assert {name: red for name, (red, _) in free.items()} == {"n": False, "ci": False, "co": True}
 
 
+SQUARE = torch.randn(4, 4)
 MUTANTS = [
-    ("aten::mm", [torch.randn(4, 4), torch.randn(4, 4)], lambda a, b: lambda i, j: Sum(lambda k: a[k, i] * b[k, j])),
-    ("aten::mm", [torch.randn(4, 4), torch.randn(4, 4)], lambda a, b: lambda i, j: tdl.Max(lambda k: a[i, k] * b[k, j])),
+    ("aten::mm", [SQUARE, SQUARE], lambda a, b: lambda i, j: Sum(lambda k: a[k, i] * b[k, j])),
+    ("aten::mm", [SQUARE, SQUARE], lambda a, b: lambda i, j: tdl.Max(lambda k: a[i, k] * b[k, j])),
     ("aten::neg", [torch.randn(4)], lambda x: lambda i: -x.pad(0)[i - 1]),
     ("aten::sum", [torch.randn(4)], lambda x, dtype: lambda: Sum(lambda k: x[k], k=3)),
 ]  # fmt: skip
@@ -93,11 +99,16 @@ def test_wrong_meaning_is_rejected(target, args, mutant):
 
 
 WRONG_SPLITS = [
-    ("aten::_softmax", [torch.randn(4, 4), 1, False], lambda x, dim, h: lambda i, j: tdl.exp(x[i, j])),
+    ("aten::_softmax", [SQUARE, 1, False], lambda x, dim, h: lambda i, j: tdl.exp(x[i, j])),
     ("aten::mean", [torch.randn(6)], lambda x, dtype: lambda: Sum(lambda k: x[k] * (1 / 6))),
     ("aten::tril", [torch.randn(4, 4)], lambda x, d: lambda i, j: x[i, j]),
-    ("aten::mm", [torch.randn(4, 4), torch.randn(4, 4)], lambda a, b: lambda i, j: Sum(lambda k: a[k, i] * b[k, j])),
+    ("aten::mm", [SQUARE, SQUARE], lambda a, b: lambda i, j: Sum(lambda k: a[k, i] * b[k, j])),
 ]  # fmt: skip
+
+
+def check_splits(call, spec, local):
+    for split in spec.splits():
+        check_split(call, spec, local, split, 2)
 
 
 @pytest.mark.parametrize(("target", "args", "mutant"), WRONG_SPLITS)
@@ -106,5 +117,4 @@ def test_wrong_split_is_rejected(target, args, mutant):
         call = Call(target, [a.double() if isinstance(a, torch.Tensor) else a for a in args])
         spec, local = call.instantiate()
         with pytest.raises((AssertionError, RuntimeError)):
-            for split in spec.splits():
-                check_split(call, spec, local, split, 2)
+            check_splits(call, spec, local)

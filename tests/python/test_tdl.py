@@ -13,7 +13,9 @@ def trace(function, shapes, out):
 
 
 def test_matrix_product_prints_as_in_the_guide():
-    spec = trace(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]), [(2, 3), (3, 4)], [(2, 4)])
+    spec = trace(
+        lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]), [(2, 3), (3, 4)], [(2, 4)]
+    )
     assert str(spec) == "([i,k],[k,j]) -> [i,j]  sum{k}"
     assert [index.extent for index in spec.indices] == [2, 4, 3]
 
