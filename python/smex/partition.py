@@ -21,7 +21,10 @@ Tiles = list[torch.Tensor | None]
 
 
 def capture_graph(
-    model: Callable, args: tuple | torch.Tensor = (), loss_fn: Callable | None = None, **options: Any
+    model: Callable,
+    args: tuple | torch.Tensor = (),
+    loss_fn: Callable | None = None,
+    **options: Any,
 ) -> SemanticGraph:
     """Captures a model and attaches a Spec to every op; `options` are those of `smex.capture`."""
     return SemanticGraph(capture(model, args, loss_fn=loss_fn, **options))
@@ -76,7 +79,9 @@ def partition(
             f"partition: {workers} workers need as many devices, got {len(devices)}"
         )
     places = [torch.device(device) for device in devices or ["cpu"] * workers]
-    net = PartitionedModule(model, workers, loss_fn, places, objective, planner, replicate_bytes, plan)
+    net = PartitionedModule(
+        model, workers, loss_fn, places, objective, planner, replicate_bytes, plan
+    )
     if args is not None:
         net.prepare(args if isinstance(args, tuple) else (args,))
     return net
@@ -167,9 +172,7 @@ class PartitionedModule(torch.nn.Module):
         if model.training != self.training:
             model.train(self.training)
         try:
-            graph = capture_graph(
-                model, args, self._loss_fn, kwargs=kwargs, training=wants_grad
-            )
+            graph = capture_graph(model, args, self._loss_fn, kwargs=kwargs, training=wants_grad)
         finally:
             for module, mode in before:
                 module.training = mode
@@ -271,8 +274,9 @@ class PartitionedModule(torch.nn.Module):
                 piece = _slice(whole, box).to(self.devices[worker], copy=True).contiguous()
                 key = f"{name.replace('.', '__')}__shard{len(keys)}"
                 if is_parameter:
-                    made[identity] = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
-                    self.register_parameter(key, made[identity])
+                    shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
+                    made[identity] = shard
+                    self.register_parameter(key, shard)
                 else:
                     made[identity] = piece
                     self.register_buffer(key, piece)
@@ -299,14 +303,18 @@ class PartitionedModule(torch.nn.Module):
                 found.setdefault(id(tile), (tile, worker))
         return list(found.values())
 
-    def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> dict[str, torch.Tensor]:
+    def state_dict(  # type: ignore[override]
+        self, *args: Any, prefix: str = "", **kwargs: Any
+    ) -> dict[str, torch.Tensor]:
         """Whole tensors under the model's own names, in its order."""
         original = self._model[0].state_dict()
         state = {}
         for name, value in original.items():
             known = self._aliases.get(name, name)
             if known in self._tiles:
-                state[prefix + name] = self._whole(known, [_detached(t) for t in self._tiles[known]])
+                state[prefix + name] = self._whole(
+                    known, [_detached(t) for t in self._tiles[known]]
+                )
             else:
                 state[prefix + name] = value
         return state
@@ -343,6 +351,7 @@ class PartitionedModule(torch.nn.Module):
     # ---- running ----
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes and returns whole tensors, as the model does."""
         compiled = self._get_compiled(args, kwargs)
         leaves, _ = pytree.tree_flatten((args, kwargs))
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -386,9 +395,7 @@ class PartitionedModule(torch.nn.Module):
         self._last_session = (session, compiled)
         return session
 
-    def _scatter(
-        self, compiled: _Compiled, position: int, whole: torch.Tensor | None
-    ) -> Tiles:
+    def _scatter(self, compiled: _Compiled, position: int, whole: torch.Tensor | None) -> Tiles:
         assert whole is not None
         binding = compiled.program.inputs[position]
         tiles: Tiles = []
@@ -406,8 +413,7 @@ class PartitionedModule(torch.nn.Module):
         binding = compiled.program.outputs[position]
         shape = list(compiled.captured.values[binding.value].shape)
         boxes = [
-            (slot >= 0, list(box))
-            for slot, box in zip(binding.slots, binding.regions, strict=True)
+            (slot >= 0, list(box)) for slot, box in zip(binding.slots, binding.regions, strict=True)
         ]
         return _assemble(shape, boxes, session.outputs(position))
 
@@ -416,9 +422,7 @@ class PartitionedModule(torch.nn.Module):
             if output.kind != "buffer_update" or output.value is None:
                 continue
             done = set()
-            for tile, new in zip(
-                self._tiles[output.name], session.outputs(position), strict=True
-            ):
+            for tile, new in zip(self._tiles[output.name], session.outputs(position), strict=True):
                 if tile is not None and id(tile) not in done:
                     done.add(id(tile))
                     tile.copy_(new)
@@ -467,6 +471,7 @@ class PartitionedModule(torch.nn.Module):
         return result
 
     def extra_repr(self) -> str:
+        """The model's class and its plan in one line."""
         state = repr(self._first.plan) if self._first is not None else "not captured yet"
         return f"{type(self._model[0]).__name__}, {state}"
 
@@ -527,9 +532,7 @@ def _collect_grads(
     refs = [leaf for leaf in captured.flat_args if isinstance(leaf, ValueRef)]
     for ref, device in zip(refs, ctx.device_of_inputs, strict=True):
         found = position_of.get(ref.id)
-        result.append(
-            None if found is None else net._gather(compiled, session, found).to(device)
-        )
+        result.append(None if found is None else net._gather(compiled, session, found).to(device))
     for value in captured.with_role("parameter"):
         found = position_of.get(value.id)
         tiles = None if found is None else session.outputs(found)
@@ -550,8 +553,10 @@ def _assemble(
 ) -> torch.Tensor:
     """The tensor that tiles make up; one that is whole is returned as it is."""
     for (held, box), tile in zip(boxes, tiles, strict=True):
-        if held and tile is not None and all(
-            (lo, hi) == (0, size) for (lo, hi), size in zip(box, shape, strict=True)
+        if (
+            held
+            and tile is not None
+            and all((lo, hi) == (0, size) for (lo, hi), size in zip(box, shape, strict=True))
         ):
             return tile
     first = next(tile for tile in tiles if tile is not None)

@@ -26,13 +26,32 @@ def bools(*shape):
 def samples():
     """(target, args, which outputs are used or None for all)."""
     f64 = torch.float64
-    for name in "abs alias clone cos detach erf exp expm1 floor isnan neg reciprocal relu sigmoid sign silu sin tanh".split():
+    for name in [
+        "abs",
+        "alias",
+        "clone",
+        "cos",
+        "detach",
+        "erf",
+        "exp",
+        "expm1",
+        "floor",
+        "isnan",
+        "neg",
+        "reciprocal",
+        "relu",
+        "sigmoid",
+        "sign",
+        "silu",
+        "sin",
+        "tanh",
+    ]:
         yield f"aten::{name}", [r(3, 5)], None
-    for name in "log log1p rsqrt sqrt".split():
+    for name in ["log", "log1p", "rsqrt", "sqrt"]:
         yield f"aten::{name}", [pos(3, 5)], None
-    for name in "bitwise_not logical_not".split():
+    for name in ["bitwise_not", "logical_not"]:
         yield f"aten::{name}", [bools(3, 5)], None
-    for name in "add sub mul div".split():
+    for name in ["add", "sub", "mul", "div"]:
         yield f"aten::{name}.Tensor", [r(3, 5), r(3, 5)], None
         yield f"aten::{name}.Tensor", [r(2, 1, 5), r(3, 1)], None
         yield f"aten::{name}.Scalar", [r(3, 5), 2.5], None
@@ -44,10 +63,10 @@ def samples():
     yield "aten::mm", [same, same], None
     yield "aten::div.Tensor_mode", [r(3, 5), pos(5)], None
     yield "aten::div.Tensor_mode", [r(3, 5), pos(5)], None
-    for name in "eq ne lt le gt ge".split():
+    for name in ["eq", "ne", "lt", "le", "gt", "ge"]:
         yield f"aten::{name}.Tensor", [ints(3, 3, 5), ints(3, 5)], None
         yield f"aten::{name}.Scalar", [ints(3, 3, 5), 1], None
-    for name in "and or xor".split():
+    for name in ["and", "or", "xor"]:
         yield f"aten::logical_{name}", [bools(3, 5), bools(5)], None
         yield f"aten::bitwise_{name}.Tensor", [bools(3, 5), bools(5)], None
     yield "aten::maximum", [r(3, 5), r(5)], None
@@ -203,7 +222,12 @@ def samples():
         yield "aten::native_layer_norm", [x, shape, w, b, 1e-5], None
         yield "aten::native_layer_norm", [x, shape, None, None, 1e-5], None
         _, mean, rstd = torch.ops.aten.native_layer_norm(x, shape, w, b, 1e-5)
-        for mask in ([True, False, False], [False, True, True], [True, True, True], [False, True, False]):
+        for mask in (
+            [True, False, False],
+            [False, True, True],
+            [True, True, True],
+            [False, True, False],
+        ):
             yield "aten::native_layer_norm_backward", [
                 torch.randn_like(x), x, shape, mean, rstd, w, b, mask], mask  # fmt: skip
     x, w = r(2, 4, 3, 2), r(4)

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from smex.capture import capture, replay
-from smex.capture.records import OpRecord, operand_ids
-from smex.errors import CaptureError
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from smex.capture import capture, replay
+from smex.capture.records import OpRecord, operand_ids
+from smex.errors import CaptureError
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
-import models  # noqa: E402
+import models
 
 SEED = 7
 

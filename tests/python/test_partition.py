@@ -74,7 +74,9 @@ def test_training_equals_the_model(family, optimiser):
     }[optimiser]
     model, inputs, target, loss_fn = build(family)
     reference = copy.deepcopy(model)
-    net = smex.partition(model, workers=3, loss_fn=loss_fn, replicate_bytes=64, args=(*inputs, target))
+    net = smex.partition(
+        model, workers=3, loss_fn=loss_fn, replicate_bytes=64, args=(*inputs, target)
+    )
     ours, theirs = make(net.parameters()), make(reference.parameters())
     for _ in range(5):
         ours.zero_grad()

@@ -10,8 +10,6 @@ import time
 
 import pytest
 import torch
-
-from smex import _C
 from smex._C import (
     Binding,
     ComputeInstr,
@@ -23,6 +21,8 @@ from smex._C import (
     ValueRef,
     WorkerProgram,
 )
+
+from smex import _C
 
 ITEM = 4  # bytes of a float32
 
@@ -54,9 +54,7 @@ def box(*sizes):
 def single(num_slots, forward, inputs, outputs, backward=(), **kwargs):
     """A program of one worker; inputs and outputs are slots."""
     worker = WorkerProgram(num_slots, list(forward), list(backward), **kwargs)
-    return Program(
-        [worker], [Binding(s, [s]) for s in inputs], [Binding(s, [s]) for s in outputs]
-    )
+    return Program([worker], [Binding(s, [s]) for s in inputs], [Binding(s, [s]) for s in outputs])
 
 
 def run(program, inputs, **kwargs):
@@ -92,7 +90,10 @@ def test_mm_and_add():
         (call("aten::mul.Scalar", "%0", 3, out=1), lambda x: x * 3),
         (call("aten::sum.dim_IntList", "%0", [1], True, None, out=1), lambda x: x.sum(1, True)),
         (call("aten::mean.dim", "%0", 0, False, None, out=1), lambda x: x.mean(0)),
-        (call("aten::_to_copy", "%0", 7, None, None, None, False, None, out=1), lambda x: x.double()),
+        (
+            call("aten::_to_copy", "%0", 7, None, None, None, False, None, out=1),
+            lambda x: x.double(),
+        ),
         (
             call("aten::full", [2, 3], 4, 6, 0, "cpu", False, out=1),
             lambda x: torch.full((2, 3), 4.0),
@@ -174,7 +175,9 @@ def test_views_share_storage_and_cost_nothing():
 def test_crop():
     x = torch.randn(6, 5)
     instr = call("aten::relu", "%0", out=1, crop=[(1, 4), (2, 5)], output_shapes=[[3, 3]])
-    torch.testing.assert_close(run(single(2, [instr], [0], [1]), [[x]]).outputs(0)[0], x[1:4, 2:].relu())
+    torch.testing.assert_close(
+        run(single(2, [instr], [0], [1]), [[x]]).outputs(0)[0], x[1:4, 2:].relu()
+    )
 
 
 def test_peak_bytes_are_exact_and_frees_are_in_order():
@@ -223,7 +226,9 @@ def test_backward_reads_what_forward_kept():
     session.run_forward()
     with pytest.raises(ValueError, match="not computed yet"):
         session.outputs(1)
-    with pytest.raises(ValueError, match=r"input 2 on worker 0: expected shape \[4, 2\], found \[2, 4\]"):
+    with pytest.raises(
+        ValueError, match=r"input 2 on worker 0: expected shape \[4, 2\], found \[2, 4\]"
+    ):
         session.set_input(2, [tangent.t()])
     session.set_input(2, [tangent])
     with pytest.raises(ValueError, match="was set before"):
@@ -433,9 +438,7 @@ def chain(workers, length):
             ]
             slot += 2
         lists.append(WorkerProgram(2 * length + 1, instrs))
-    return Program(
-        lists, [Binding(0, [0] * workers)], [Binding(1, [2 * length] * workers)]
-    )
+    return Program(lists, [Binding(0, [0] * workers)], [Binding(1, [2 * length] * workers)])
 
 
 def chain_reference(tiles, length):
@@ -528,7 +531,9 @@ def test_error_reaches_the_caller_and_the_executor_recovers(workers):
 def test_shape_mismatch_names_op_and_shapes():
     program = single(2, [call("aten::t", "%0", out=1, op=3, output_shapes=[[2, 3]])], [0], [1])
     session = Executor(program).start([[torch.ones(2, 3)]])
-    with pytest.raises(RuntimeError, match=r"aten::t \(op 3.*expected shape \[2, 3\], found \[3, 2\]"):
+    with pytest.raises(
+        RuntimeError, match=r"aten::t \(op 3.*expected shape \[2, 3\], found \[3, 2\]"
+    ):
         session.run_forward()
 
 
@@ -628,7 +633,10 @@ def bad_program(*forward, num_slots=3, **kwargs):
         (bad_program(call("aten::relu", "%9", out=1)), "operand slot 9"),
         (bad_program(call("aten::mm", "%0", out=1)), "argument 1 'mat2' has no default"),
         (bad_program(call("aten::relu", "%0", 1, out=1)), "takes 1 arguments, found 2"),
-        (bad_program(call("aten::sum.dim_IntList", "%0", "x", out=1)), "argument 1 'dim' is .* found str"),
+        (
+            bad_program(call("aten::sum.dim_IntList", "%0", "x", out=1)),
+            "argument 1 'dim' is .* found str",
+        ),
         (bad_program(fetch(1, [2], [part(4, 0, box(2))])), "slot 0 of worker 4"),
         (bad_program(fetch(1, [2], [part(0, 0, box(3))])), r"copies \[0:3\] to \[0:3\]"),
         (bad_program(fetch(1, [2], [part(0, 0, box(1))], view=True)), "a view must be"),
@@ -651,7 +659,9 @@ def test_wrong_inputs_and_options():
         executor.start([[None]])
     with pytest.raises(ValueError, match="expected device cpu, found meta"):
         executor.start([[torch.ones(1, device="meta")]])
-    with pytest.raises(ValueError, match="devices: expected one for each of the 1 workers, found 2"):
+    with pytest.raises(
+        ValueError, match="devices: expected one for each of the 1 workers, found 2"
+    ):
         Executor(program, devices=["cpu", "cpu"])
     with pytest.raises(ValueError, match="threads_per_worker"):
         Executor(program, threads_per_worker=-1)
