@@ -222,3 +222,27 @@ def test_meta_model_can_be_planned_but_not_run():
     assert smex.search(graph, 4).workers == 4
     with pytest.raises(smex.SmexValueError, match="meta device"):
         smex.partition(model, workers=2, args=(torch.empty(8, 64),))
+
+
+def test_dropout_masks_do_not_depend_on_the_workers():
+    outputs = []
+    for workers in (1, 2, 3):
+        torch.manual_seed(0)
+        model = models.GPT.small(dropout=0.3).double()
+        tokens, _ = models.GPT.small_inputs()
+        net = smex.partition(model, workers=workers, args=(tokens,), replicate_bytes=0)
+        torch.manual_seed(7)
+        outputs.append(net(tokens))
+    close(outputs[1], outputs[0], "2 workers")
+    close(outputs[2], outputs[0], "3 workers")
+    assert not torch.equal(net(tokens), outputs[2])
+
+
+def test_an_error_in_a_worker_names_the_op_and_the_net_lives_on():
+    model = torch.nn.Sequential(torch.nn.Embedding(10, 8), torch.nn.Linear(8, 4)).double()
+    tokens = torch.tensor([[1, 2], [3, 4]])
+    net = smex.partition(model, workers=2, args=(tokens,), replicate_bytes=0)
+    expected = model(tokens)
+    with pytest.raises(IndexError, match="embedding"):
+        net(tokens + 100)
+    close(net(tokens), expected, "output after the error")
