@@ -1,0 +1,97 @@
+"""Time and memory of a training step: eager PyTorch and 1 and 2 workers, in one run.
+
+    python benchmarks/runtime/train_step.py [--repeats 7]
+
+Eager and 1 worker use all threads, 2 workers one thread each of two. Median [min, max] in
+milliseconds and the ratio to eager; then the peak bytes per worker, and times the number of workers
+as a ratio to 1 worker's, whose bound is 1. The first loss is checked against eager's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional as F
+
+import smex
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
+import models
+
+
+def cases() -> dict[str, tuple]:
+    """Models with a batch and a loss; a step takes from 10 ms (bound by Python) to a second."""
+    images, labels = torch.randn(32, 3, 32, 32), torch.randint(10, (32,))
+    return {
+        "WResNet-26-2": (
+            models.WResNet(26, 2, 10, 3, base_channels=32, small_stem=True),
+            (images, labels),
+            F.cross_entropy,
+        ),
+        "RNN-2, hidden 64": (
+            models.RNN(2, 64),
+            (torch.randn(16, 20, 64), torch.randn(16, 20, 64)),
+            F.mse_loss,
+        ),
+        "RNN-3, hidden 512": (
+            models.RNN(3, 512),
+            (torch.randn(64, 10, 512), torch.randn(64, 10, 512)),
+            F.mse_loss,
+        ),
+    }
+
+
+def seconds(loss: Callable[[], torch.Tensor]) -> float:
+    started = time.perf_counter()
+    loss().backward()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    repeats = parser.parse_args().repeats
+    torch.manual_seed(0)
+    print(f"torch {torch.__version__}, CPU, {torch.get_num_threads()} threads")
+    for name, (model, (x, y), loss_fn) in cases().items():
+        nets = {
+            k: smex.partition(copy.deepcopy(model), workers=k, loss_fn=loss_fn, args=(x, y))
+            for k in (1, 2, 4, 8)
+        }
+        eager = loss_fn(copy.deepcopy(model)(x), y)
+        for k, net in nets.items():
+            torch.testing.assert_close(net(x, y), eager, rtol=1e-4, atol=1e-5)
+            net(x, y).backward()
+            nets[k] = net
+        peaks = {k: max(net.stats()["peak_bytes"]) for k, net in nets.items()}
+        steps = {
+            "eager": lambda m=model, f=loss_fn, x=x, y=y: f(m(x), y),
+            "1 worker": lambda n=nets[1], x=x, y=y: n(x, y),
+            "2 workers": lambda n=nets[2], x=x, y=y: n(x, y),
+        }
+        taken: dict[str, list[float]] = {key: [] for key in steps}
+        for repeat in range(repeats + 1):
+            for key, step in steps.items():
+                elapsed = seconds(step)
+                if repeat:  # the first warms up
+                    taken[key].append(elapsed * 1e3)
+        base = statistics.median(taken["eager"])
+        for key, times in taken.items():
+            middle = statistics.median(times)
+            print(
+                f"{name}, {key}: {middle:.1f} ms [{min(times):.1f}, {max(times):.1f}], "
+                f"{middle / base:.2f} of eager"
+            )
+        for k, peak in peaks.items():
+            print(f"{name}, {k} workers: peak {peak / 2**20:.1f} MiB, x{k * peak / peaks[1]:.2f}")
+
+
+if __name__ == "__main__":
+    main()
