@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 
 import numpy as np
 import pytest
@@ -22,6 +23,12 @@ def cuda_skip_reason() -> str | None:
     if not config.cuda:
         return f"SMEX was built without CUDA kernels: {config.cuda_reason}"
     return None
+
+
+def pytest_configure() -> None:
+    # A shell starts background jobs with SIGINT ignored; tests of Ctrl-C need Python's own handler.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> list[str]:
