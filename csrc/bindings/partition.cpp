@@ -64,6 +64,7 @@ void bind_partition(py::module_& m) {
         return bytes;
       },
       py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");
+  m.def("peak_bytes", &peak_bytes, py::arg("program"), py::arg("view_targets"));
   m.def("moved_bytes", &moved_bytes, py::arg("program"), py::arg("forward") = true,
         py::arg("backward") = true);
   m.def(

@@ -142,8 +142,12 @@ void bind_program(py::module_& m) {
   py::class_<WorkerProgram>(m, "WorkerProgram")
       .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
                        std::vector<int> remote_reads, std::vector<std::string> slot_names) {
-             return WorkerProgram{num_slots, std::move(remote_reads), std::move(slot_names),
-                                  make_instrs(forward), make_instrs(backward)};
+             return WorkerProgram{num_slots,
+                                  std::move(remote_reads),
+                                  std::move(slot_names),
+                                  make_instrs(forward),
+                                  make_instrs(backward),
+                                  {}};
            }),
            py::arg("num_slots"), py::arg("forward"), py::arg("backward") = py::list(),
            py::arg("remote_reads") = std::vector<int>{},

@@ -146,10 +146,11 @@ class Lowering {
 
   // ---- slots and lifetimes ----
 
-  Slot new_slot(int worker, const std::string& name) {
+  Slot new_slot(int worker, const Value& value) {
     WorkerProgram& program = program_.workers[worker];
     program.remote_reads.push_back(0);
-    program.slot_names.push_back(name);
+    program.slot_names.push_back(value.name);
+    program.slot_itemsizes.push_back(value.itemsize);
     return program.num_slots++;
   }
 
@@ -178,7 +179,7 @@ class Lowering {
       Binding binding{value.id, {}, {}};
       for (int w = 0; w < workers_; ++w) {
         const Tile& tile = home(value.id).tiles[w];
-        const Slot slot = tile.held ? new_slot(w, value.name) : kNoSlot;
+        const Slot slot = tile.held ? new_slot(w, value) : kNoSlot;
         home_slots_[value.id][w] = slot;
         binding.slots.push_back(slot);
         binding.regions.push_back(tile.region);
@@ -229,7 +230,7 @@ class Lowering {
                  const Region& wanted) {
     FetchInstr fetch;
     fetch.value = value.id;
-    fetch.dest = new_slot(worker, value.name);
+    fetch.dest = new_slot(worker, value);
     fetch.shape = wanted.shape();
     fetch.dtype = value.dtype;
     fetch.view = true;
@@ -251,7 +252,7 @@ class Lowering {
                   double fill, const std::string& kind) {
     FetchInstr fetch;
     fetch.value = value.id;
-    fetch.dest = new_slot(worker, value.name);
+    fetch.dest = new_slot(worker, value);
     fetch.shape = frame.shape();
     fetch.dtype = value.dtype;
     fetch.reducing = reduce.has_value();
@@ -396,7 +397,7 @@ class Lowering {
       Slot slot = kNoSlot;
       Shape shape;
       if (op.outputs[o] != kNoValue) {
-        slot = made[o][w] = new_slot(w, graph_.value(op.outputs[o]).name);
+        slot = made[o][w] = new_slot(w, graph_.value(op.outputs[o]));
         shape = tiles.outputs[o].tiles[w].region.shape();
       }
       compute.outputs.push_back(slot);

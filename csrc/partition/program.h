@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ struct WorkerProgram {
   std::vector<std::string> slot_names;  ///< per slot: the value's name
   std::vector<Instr> forward;
   std::vector<Instr> backward;
+  std::vector<int> slot_itemsizes;  ///< per slot: bytes of an element
 };
 
 /// Where a graph input or output lives: per worker its slot (kNoSlot: holds none) and region.
@@ -90,5 +92,11 @@ struct Program {
 /// Bytes that the program moves between workers, and into each; counted over the copy parts with
 /// worker != self.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
+
+/// Peak bytes of live tensors per worker, as the runtime counts them: every storage once, graph
+/// inputs and outputs included. Walks the instruction lists; memory that a peer still reads when
+/// its owner frees it counts as freed. Outputs of the operators in `view_targets` alias their first
+/// operand.
+std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

@@ -4,13 +4,13 @@
 
 namespace smex::runtime {
 
-void MemoryCounter::add(const at::Tensor& tensor) {
+void MemoryCounter::add(const at::Tensor& tensor, bool borrowed) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   const auto& storage = tensor.storage();
   const std::lock_guard lock(mutex_);
   Entry& entry = storages_[storage.unsafeGetStorageImpl()];
   if (entry.references++ > 0) return;
-  entry.bytes = static_cast<int64_t>(storage.nbytes());
+  entry.bytes = static_cast<int64_t>(borrowed ? tensor.nbytes() : storage.nbytes());
   live_ += entry.bytes;
   peak_ = std::max(peak_, live_);
 }

@@ -12,7 +12,8 @@ namespace smex::runtime {
 /// Thread-safe, because the last reader of a slot may be another worker.
 class MemoryCounter {
  public:
-  void add(const at::Tensor& tensor);
+  /// A `borrowed` tensor, a tile of the caller's, counts with its own elements only.
+  void add(const at::Tensor& tensor, bool borrowed = false);
   void remove(const at::Tensor& tensor);
   int64_t live_bytes() const;
   int64_t peak_bytes() const;

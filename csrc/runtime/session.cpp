@@ -117,7 +117,8 @@ void Session::set_input(int index, const WorkerTensors& tiles) {
           c10::str(name, ": expected device ", executor_->device(w), ", found ", tile.device()));
     }
     if (workers_[w]->slots[slot].ready) throw UserError(name + " was set before");
-    store(static_cast<int>(w), slot, tile.requires_grad() ? tile.detach() : tile);
+    store(static_cast<int>(w), slot, tile.requires_grad() ? tile.detach() : tile,
+          /*borrowed=*/true);
   }
 }
 
@@ -382,10 +383,10 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
   return state.tensor;
 }
 
-void Session::store(int worker, Slot slot, at::Tensor tensor) {
+void Session::store(int worker, Slot slot, at::Tensor tensor, bool borrowed) {
   Worker& self = *workers_[worker];
   SlotState& state = self.slots[slot];
-  self.memory.add(tensor);
+  self.memory.add(tensor, borrowed);
   state.tensor = std::move(tensor);
   if (!executor_->steps().workers[worker].read_remotely[slot]) {
     state.ready.store(true, std::memory_order_relaxed);

@@ -117,7 +117,7 @@ class Session {
 
   const at::Tensor& operand(int worker, Slot slot) const;
   const at::Tensor& await_slot(int reader, int owner, Slot slot);
-  void store(int worker, Slot slot, at::Tensor tensor);
+  void store(int worker, Slot slot, at::Tensor tensor, bool borrowed = false);
   void release(int worker, Slot slot);
 
   void fail(int worker, const Step& step);

@@ -87,6 +87,21 @@ def partition(
     return net
 
 
+def predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
+    """Peak bytes of live tensors per worker in one iteration, from the program alone.
+
+    Operators whose schema says that they return a view share their operand's memory. Kernels'
+    workspaces are not counted.
+    """
+    views = set()
+    records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
+    for op in records:
+        returned = op.dispatch._schema.returns
+        if returned and returned[0].alias_info is not None:
+            views.add(op.target)
+    return _C.peak_bytes(program, views)
+
+
 @dataclasses.dataclass
 class _Compiled:
     """One captured call signature: its plan, program and what binds tensors to them."""
@@ -437,6 +452,7 @@ class PartitionedModule(torch.nn.Module):
         measured = dict(session.stats())
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
         measured["predicted_bytes_moved"] = _C.moved_bytes(compiled.program)
+        measured["predicted_peak_bytes"] = predicted_peak_bytes(compiled.graph, compiled.program)
         measured["plan_bytes"] = compiled.plan.total_bytes
         return measured
 

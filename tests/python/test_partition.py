@@ -112,6 +112,10 @@ def test_bytes_predicted_are_bytes_counted(family, workers):
     stats = net.stats()
     assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
     assert stats["bytes_moved"] > 0
+    largest = max(value.nbytes for value in net.plan.graph.native.values)
+    for predicted, counted in zip(stats["predicted_peak_bytes"], stats["peak_bytes"], strict=True):
+        # A tensor that a peer has still to read lives longer than predicted.
+        assert 0.99 * predicted <= counted <= 1.05 * predicted + largest
 
 
 def test_never_worse_than_cutting_rows():
