@@ -19,7 +19,7 @@ LocalRule local_rule(const std::string& name) {
   if (name == "zero") return LocalRule::kZero;
   if (name == "max_int") return LocalRule::kMaxInt;
   if (name == "window") return LocalRule::kWindow;
-  if (name == "crop_window") return LocalRule::kCropWindow;
+  if (name == "window_rest") return LocalRule::kWindowRest;
   if (name == "offset") return LocalRule::kOffset;
   throw py::value_error("unknown local rule \"" + name + "\"");
 }

@@ -136,6 +136,18 @@ void bind_spec(py::module_& m) {
             return input_needs(spec, ranges_of(ranges));
           },
           py::arg("ranges"))
+      .def("has_landings", &has_landings)
+      .def(
+          "landings",
+          [](const Spec& spec, int output, const std::vector<std::pair<int64_t, int64_t>>& ranges) {
+            std::vector<std::optional<std::pair<int64_t, int64_t>>> found;
+            for (const auto& range : landings(spec, output, ranges_of(ranges))) {
+              found.emplace_back();
+              if (range) found.back() = {range->lo, range->hi};
+            }
+            return found;
+          },
+          py::arg("output"), py::arg("ranges"))
       .def(
           "output_region",
           [](const Spec& spec, int output, const std::vector<Bounds>& ranges) {

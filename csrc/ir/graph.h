@@ -50,8 +50,9 @@ enum class LocalRule {
   kOutputShape,  ///< list becomes the shape of the local output 0 (view, expand, full)
   kZero,         ///< int becomes 0: the fetched input starts where the slice started
   kMaxInt,       ///< int becomes INT64_MAX: the fetched input ends where the slice ended
-  kWindow,       ///< padding list becomes 0 and the input is padded explicitly when a window is cut
-  kCropWindow,   ///< padding becomes 0 and the output is cropped (transposed windows)
+  kWindow,       ///< padding list becomes 0 where windows are cut: the input is padded explicitly,
+                 ///< or the output cropped where windows land on it
+  kWindowRest,   ///< list becomes how far the tile reaches beyond the landing region, where cropped
   kOffset,       ///< list becomes the lower corner of the local output 0
 };
 

@@ -276,6 +276,55 @@ class Lowering {
     return dest;
   }
 
+  /// How one worker's kernel call differs from the tile it is for.
+  struct Window {
+    bool padded = false;         ///< its inputs are padded by hand
+    std::vector<Interval> crop;  ///< of what it computes; empty: nothing is cropped
+    Shape computed;              ///< the shape before the crop
+    Region tile;                 ///< of the cropped output
+    /// By dimension of the output, where it is cropped: how far the tile reaches beyond what the
+    /// windows cover.
+    std::vector<std::optional<int64_t>> rest;
+  };
+
+  /// The crop of a tile on which windows land (a transposed convolution).
+  static void find_crop(const Op& op, const tdl::IndexRanges& ranges,
+                        const std::vector<tdl::InputNeed>& needs, Window& window) {
+    if (!op.spec || !tdl::has_landings(*op.spec)) return;
+    int output = -1;
+    for (size_t o = 0; o < op.spec->outputs.size(); ++o) {
+      if (!op.spec->outputs[o].body) continue;
+      if (output >= 0) return;  // several outputs: their common splits leave the windows whole
+      output = static_cast<int>(o);
+    }
+    if (output < 0) return;
+    window.tile = tdl::output_region(*op.spec, output, ranges);
+    const auto landings = tdl::landings(*op.spec, output, ranges);
+    const auto& axes = op.spec->outputs[output].axes;
+    const auto is_cut = [&](size_t d) {
+      return landings[d] && window.tile.dims[d].size() != op.spec->indices[axes[d]].extent;
+    };
+    bool any = false;
+    for (size_t d = 0; d < axes.size(); ++d) any = any || is_cut(d);
+    if (any) {
+      window.padded |= std::any_of(needs.begin(), needs.end(), [](const tdl::InputNeed& need) {
+        return need.used && !(need.unclamped == need.region);
+      });
+    }
+    if (!any && !window.padded) return;
+    window.computed = window.tile.shape();
+    window.rest.assign(axes.size(), std::nullopt);
+    std::vector<Interval> crop = Region::whole(window.computed).dims;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      if (!landings[d] || !(window.padded || is_cut(d))) continue;
+      const Interval& tile = window.tile.dims[d];
+      window.rest[d] = std::max<int64_t>(0, tile.hi - landings[d]->hi);
+      window.computed[d] = landings[d]->size() + *window.rest[d];
+      crop[d] = {tile.lo - landings[d]->lo, tile.hi - landings[d]->lo};
+    }
+    window.crop = std::move(crop);
+  }
+
   /// True when some input must be padded by hand because the tile cuts its windows.
   bool cuts_windows(const Call& call, const std::vector<tdl::InputNeed>& needs) const {
     const auto full = tdl::input_needs(*call.op->spec, tdl::full_ranges(*call.op->spec));
@@ -303,21 +352,22 @@ class Lowering {
     const OpTiles tiles = op_tiles(graph_, classes_, op, splits, call.choices, plan_.mesh);
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
-    std::vector<bool> padded(workers_, false);
+    std::vector<Window> windows(workers_);
     const bool has_window = std::any_of(op.local.begin(), op.local.end(), [](const LocalArg& arg) {
       return arg.rule == LocalRule::kWindow;
     });
     for (int w = 0; w < workers_; ++w) {
-      padded[w] =
-          has_window && !tiles.whole && tiles.active[w] && cuts_windows(call, tiles.needs[w]);
+      if (!has_window || tiles.whole || !tiles.active[w]) continue;
+      windows[w].padded = cuts_windows(call, tiles.needs[w]);
+      find_crop(op, tiles.ranges[w], tiles.needs[w], windows[w]);
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      fetch_input(op, tiles, i, padded, operands, temporary);
+      fetch_input(op, tiles, i, windows, operands, temporary);
     }
     std::vector<std::vector<Slot>> made(op.outputs.size(), std::vector<Slot>(workers_, kNoSlot));
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
-      emit_compute(op, tiles, w, padded[w], operands[w], made);
+      emit_compute(op, tiles, w, windows[w], operands[w], made);
       for (Slot slot : temporary[w]) emit_free(w, slot);
     }
     for (size_t o = 0; o < op.outputs.size(); ++o) {
@@ -325,7 +375,7 @@ class Lowering {
     }
   }
 
-  void fetch_input(const Op& op, const OpTiles& tiles, size_t i, const std::vector<bool>& padded,
+  void fetch_input(const Op& op, const OpTiles& tiles, size_t i, const std::vector<Window>& windows,
                    std::vector<std::vector<Slot>>& operands,
                    std::vector<std::vector<Slot>>& temporary) {
     const Value& value = graph_.value(op.inputs[i]);
@@ -338,9 +388,13 @@ class Lowering {
       const bool shaped = asked.region.rank() == value.shape.size();
       const Region wanted =
           shaped ? asked.region : Region::whole(Shape(value.shape.size(), 0));  // reads nothing
-      const bool pad = padded[w] && asked.used && !(asked.unclamped == asked.region);
+      const bool pad = windows[w].padded && asked.used && !(asked.unclamped == asked.region);
       const Tile& own = have.tiles[w];
-      if (!pad && own.held && asked.used && own.region.contains(wanted)) {
+      if (!asked.used) {
+        operands[w][i] = stand_in(value, w, own, shape_of(wanted, windows[w]), temporary[w]);
+        continue;
+      }
+      if (!pad && own.held && own.region.contains(wanted)) {
         if (own.region == wanted) {
           operands[w][i] = home_slots_[value.id][w];
           continue;
@@ -353,6 +407,32 @@ class Lowering {
       }
       temporary[w].push_back(operands[w][i]);
     }
+  }
+
+  /// The shape of an operand that gives its shape only: that of what is computed, where it asks for
+  /// the tile of a cropped output.
+  static Shape shape_of(const Region& wanted, const Window& window) {
+    return !window.crop.empty() && wanted == window.tile ? window.computed : wanted.shape();
+  }
+
+  /// An operand of which only the shape matters: the worker's own tile where that is large enough.
+  Slot stand_in(const Value& value, int worker, const Tile& own, const Shape& shape,
+                std::vector<Slot>& temporary) {
+    const Region box = Region::whole(shape);
+    if (own.held && own.region.shape() == shape) return home_slots_[value.id][worker];
+    if (own.held && Region::whole(own.region.shape()).contains(box)) {
+      temporary.push_back(emit_view(worker, value, home_slots_[value.id][worker],
+                                    Region::whole(own.region.shape()), box));
+    } else {
+      temporary.push_back(emit_fetch(worker, value, box, {}, {}, {}, std::nullopt, 0, "shape"));
+      last_fetch(worker).shape_only = true;
+    }
+    return temporary.back();
+  }
+
+  FetchInstr& last_fetch(int worker) {
+    WorkerProgram& program = program_.workers[worker];
+    return (backward_ ? program.backward : program.forward).back().fetch;
   }
 
   /// What padded reads of this input see outside of it.
@@ -373,7 +453,7 @@ class Lowering {
     return std::nullopt;
   }
 
-  void emit_compute(const Op& op, const OpTiles& tiles, int w, bool padded,
+  void emit_compute(const Op& op, const OpTiles& tiles, int w, const Window& window,
                     const std::vector<Slot>& operands, std::vector<std::vector<Slot>>& made) {
     Instr instr;
     instr.kind = InstrKind::kCompute;
@@ -392,7 +472,9 @@ class Lowering {
         for (ValueRef& ref : *refs) local(ref);
       }
     }
-    if (!tiles.whole) localise(op, tiles, w, padded, compute.args);
+    if (!tiles.whole) localise(op, tiles, w, window, compute.args);
+    compute.crop = window.crop;
+    compute.computed = window.computed;
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       Slot slot = kNoSlot;
       Shape shape;
@@ -407,7 +489,7 @@ class Lowering {
   }
 
   /// Rewrites the arguments that depend on the tile.
-  static void localise(const Op& op, const OpTiles& tiles, int w, bool padded,
+  static void localise(const Op& op, const OpTiles& tiles, int w, const Window& window,
                        std::vector<Attr>& args) {
     const Region first = tdl::output_region(*op.spec, 0, tiles.ranges[w]);
     for (const LocalArg& rule : op.local) {
@@ -423,10 +505,9 @@ class Lowering {
           arg = std::numeric_limits<int64_t>::max();
           break;
         case LocalRule::kWindow:
-        case LocalRule::kCropWindow:
-          if (!padded) break;
+        case LocalRule::kWindowRest:
           if (auto* list = std::get_if<std::vector<int64_t>>(&arg)) {
-            std::fill(list->begin(), list->end(), 0);
+            localise_window(window, rule.rule == LocalRule::kWindowRest, *list);
           }
           break;
         case LocalRule::kOffset: {
@@ -436,6 +517,20 @@ class Lowering {
           break;
         }
       }
+    }
+  }
+
+  /// Rewrites padding (or `rest`, output padding): a list for the last dimensions, or one number
+  /// for all of them.
+  static void localise_window(const Window& window, bool rest, std::vector<int64_t>& list) {
+    if (window.padded) std::fill(list.begin(), list.end(), 0);
+    if (window.crop.empty()) return;
+    const size_t rank = window.rest.size();
+    const size_t spatial = list.size() == 1 ? rank - 2 : list.size();
+    list.resize(spatial, list.front());
+    for (size_t i = 0; i < spatial; ++i) {
+      const auto& beyond = window.rest[rank - spatial + i];
+      if (beyond) list[i] = rest ? *beyond : 0;
     }
   }
 

@@ -78,7 +78,8 @@ class Memory {
     for (size_t o = 0; o < compute.outputs.size(); ++o) {
       if (compute.outputs[o] == kNoSlot) continue;
       view ? alias(compute.outputs[o], first->id)
-           : allocate(compute.outputs[o], compute.output_shapes[o]);
+           : allocate(compute.outputs[o],
+                      compute.crop.empty() ? compute.output_shapes[o] : compute.computed);
     }
   }
 

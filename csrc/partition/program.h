@@ -22,6 +22,7 @@ struct ComputeInstr {
   /// Crops the single output to this box (coordinates of the computed tensor) when not
   /// empty-ranked.
   std::vector<Interval> crop;
+  Shape computed;                    ///< the shape before the crop
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
 
@@ -46,8 +47,9 @@ struct FetchInstr {
   bool reducing = false;
   tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
   double fill = 0;
-  bool view = false;  ///< dest aliases the local part's slot
-  std::string kind;   ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
+  bool view = false;        ///< dest aliases the local part's slot
+  bool shape_only = false;  ///< the content is never read
+  std::string kind;         ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
 };
 
 /// Drops this worker's reference; the memory is released once remote readers are done.

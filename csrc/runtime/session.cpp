@@ -316,6 +316,7 @@ at::Tensor Session::gather(int worker, const FetchStep& step) {
   at::Tensor result;
   const auto allocate = [&](c10::ScalarType dtype) {
     result = at::empty(step.instr->shape, options.dtype(dtype));
+    if (step.instr->shape_only) return;
     for (const Region& box : step.uncovered) box_view(result, box).fill_(step.instr->fill);
   };
   if (step.dtype != c10::ScalarType::Undefined) allocate(step.dtype);

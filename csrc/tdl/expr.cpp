@@ -78,6 +78,10 @@ class Checker {
         for (int index : expr.bound) bound_[index] = false;
         return;
       default:
+        if (expr.kind == ExprKind::kCall && expr.name == "lands" &&
+            (expr.args.size() != 2 || expr.args[0]->kind != ExprKind::kIndex)) {
+          fail("lands: expected an index and a position");
+        }
         in_opaque = in_opaque || expr.kind == ExprKind::kOpaque;
         for (const ExprPtr& arg : expr.args) this->expr(*arg, in_opaque);
     }

@@ -47,6 +47,7 @@ const std::unordered_map<std::string, Binary>& binary_functions() {
       {"and", [](double a, double b) { return a != 0 && b != 0 ? 1.0 : 0.0; }},
       {"div", [](double a, double b) { return a / b; }},
       {"eq", [](double a, double b) { return a == b ? 1.0 : 0.0; }},
+      {"lands", [](double a, double b) { return a == b ? 1.0 : 0.0; }},
       {"floordiv", [](double a, double b) { return std::floor(a / b); }},
       {"ge", [](double a, double b) { return a >= b ? 1.0 : 0.0; }},
       {"gt", [](double a, double b) { return a > b ? 1.0 : 0.0; }},

@@ -25,6 +25,52 @@ Region hull(const Region& a, const Region& b) {
   return result;
 }
 
+bool is_call(const Expr& expr, const char* name) {
+  return expr.kind == ExprKind::kCall && expr.name == name;
+}
+
+/// The ranges inside of `where(condition, …)`: places whose windows cannot land on the range of
+/// the index are left out. The first place kept has a window that begins at or before the range
+/// where there is one, so that the kept windows cover it but for gaps.
+IndexRanges narrow(const Spec& spec, const Expr& condition, const IndexRanges& ranges) {
+  if (is_call(condition, "and")) {
+    return narrow(spec, *condition.args[1], narrow(spec, *condition.args[0], ranges));
+  }
+  if (!is_call(condition, "lands")) return ranges;
+  const Interval target = ranges[condition.args[0]->index];
+  const auto position = linear_form(*condition.args[1], spec.indices);
+  IndexRanges result = ranges;
+  if (!position || target.empty()) return result;
+  for (const Term& term : position->terms) {
+    if (term.atom.kind != Atom::Kind::kIndex || term.coefficient <= 0) continue;
+    Interval& places = result[term.atom.index];
+    if (spec.indices[term.atom.index].whole || places.empty()) continue;
+    Linear rest = *position;
+    std::erase(rest.terms, term);
+    const Interval others = range_of(rest, ranges);
+    const int64_t reaching = -floor_div(others.hi - 1 - target.lo, term.coefficient);
+    const int64_t before = floor_div(target.lo - others.lo, term.coefficient);
+    const int64_t last = floor_div(target.hi - 1 - others.lo, term.coefficient);
+    places.lo = std::clamp(std::min(reaching, before), places.lo, places.hi - 1);
+    places.hi = std::clamp(last + 1, places.lo + 1, places.hi);
+  }
+  return result;
+}
+
+/// Calls `use(index, position, ranges)` for every "lands", with the ranges inside of its "where".
+template <typename Use>
+void visit_landings(const Spec& spec, const Expr& expr, const IndexRanges& ranges, const Use& use) {
+  if (is_call(expr, "where")) {
+    const IndexRanges inside = narrow(spec, *expr.args[0], ranges);
+    visit_landings(spec, *expr.args[0], inside, use);
+    visit_landings(spec, *expr.args[1], inside, use);
+    visit_landings(spec, *expr.args[2], ranges, use);
+    return;
+  }
+  if (is_call(expr, "lands")) use(expr.args[0]->index, *expr.args[1], ranges);
+  for (const ExprPtr& arg : expr.args) visit_landings(spec, *arg, ranges, use);
+}
+
 class Needs {
  public:
   Needs(const Spec& spec, const IndexRanges& ranges)
@@ -35,7 +81,7 @@ class Needs {
 
   std::vector<InputNeed> take() {
     for (const Statement& statement : spec_.outputs) {
-      if (statement.body) visit(*statement.body, /*content=*/true);
+      if (statement.body) visit(*statement.body, ranges_, /*content=*/true);
     }
     for (size_t input = 0; input < needs_.size(); ++input) {
       if (seen_[input]) continue;
@@ -45,21 +91,52 @@ class Needs {
   }
 
  private:
-  void visit(const Expr& expr, bool content) {
-    if (expr.kind == ExprKind::kRead) add_read(expr, content);
-    const bool like = expr.kind == ExprKind::kCall && expr.name == "like";
+  void visit(const Expr& expr, const IndexRanges& ranges, bool content) {
+    if (expr.kind == ExprKind::kRead) add_read(expr, ranges, content);
+    if (is_call(expr, "where")) {
+      visit(*expr.args[0], ranges, content);
+      visit(*expr.args[1], narrow(spec_, *expr.args[0], ranges), content);
+      visit(*expr.args[2], ranges, content);
+      return;
+    }
+    const bool like = is_call(expr, "like");
     for (size_t arg = 0; arg < expr.args.size(); ++arg) {
-      visit(*expr.args[arg], content && !(like && arg == 1));
+      visit(*expr.args[arg], ranges, content && !(like && arg == 1));
     }
   }
 
-  Interval touched(const Expr& index, int64_t size) const {
+  Interval touched(const Expr& index, int64_t size, const IndexRanges& ranges) const {
     if (index.kind == ExprKind::kWhole) return {0, size};
     const auto linear = linear_form(index, spec_.indices);
-    return linear ? range_of(*linear, ranges_) : Interval{0, size};
+    return linear ? range_of(*linear, ranges) : Interval{0, size};
   }
 
-  void add_read(const Expr& read, bool content) {
+  /// A sum of a window's element and its place.
+  std::optional<Linear> window(const Expr& index) const {
+    auto linear = linear_form(index, spec_.indices);
+    if (!linear || linear->terms.size() < 2) return std::nullopt;
+    bool element = false;
+    for (const Term& term : linear->terms) {
+      if (term.atom.kind != Atom::Kind::kIndex) return std::nullopt;
+      element = element || spec_.indices[term.atom.index].whole;
+    }
+    return element ? linear : std::nullopt;
+  }
+
+  /// Whether the read has windows at all their places, in every dimension: the kernel takes the
+  /// whole of these dimensions then, though the last elements may lie in no window.
+  bool all_windows(const Expr& read, const IndexRanges& ranges) const {
+    for (const ExprPtr& index : read.args) {
+      const auto linear = window(*index);
+      if (!linear) continue;
+      for (const Term& term : linear->terms) {
+        if (ranges[term.atom.index].size() != spec_.indices[term.atom.index].extent) return false;
+      }
+    }
+    return true;
+  }
+
+  void add_read(const Expr& read, const IndexRanges& ranges, bool content) {
     const Shape& shape = spec_.input_shapes.at(read.input);
     if (read.args.size() != shape.size()) {
       throw UserError("input_needs: read of input " + std::to_string(read.input) + ": expected " +
@@ -67,9 +144,11 @@ class Needs {
                       std::to_string(read.args.size()));
     }
     Region region, unclamped;
+    const bool whole_windows = all_windows(read, ranges);
     for (size_t dim = 0; dim < shape.size(); ++dim) {
-      const Interval range = touched(*read.args[dim], shape[dim]);
-      region.dims.push_back(clamp(range, shape[dim]));
+      const Interval range = touched(*read.args[dim], shape[dim], ranges);
+      const bool entire = whole_windows && window(*read.args[dim]);
+      region.dims.push_back(entire ? Interval{0, shape[dim]} : clamp(range, shape[dim]));
       unclamped.dims.push_back(read.pad ? range : region.dims.back());
     }
     InputNeed& need = needs_[read.input];
@@ -107,6 +186,31 @@ Region output_region(const Spec& spec, int output, const IndexRanges& ranges) {
   Region region;
   for (int axis : spec.outputs[output].axes) region.dims.push_back(ranges[axis]);
   return region;
+}
+
+std::vector<std::optional<Interval>> landings(const Spec& spec, int output,
+                                              const IndexRanges& ranges) {
+  const Statement& statement = spec.outputs.at(output);
+  std::vector<std::optional<Interval>> result(statement.axes.size());
+  if (!statement.body) return result;
+  visit_landings(spec, *statement.body, ranges,
+                 [&](int index, const Expr& position, const IndexRanges& inside) {
+                   const auto& axes = statement.axes;
+                   const auto axis = std::find(axes.begin(), axes.end(), index);
+                   const auto form = linear_form(position, spec.indices);
+                   if (axis == axes.end() || !form) return;
+                   result[axis - axes.begin()] = range_of(*form, inside);
+                 });
+  return result;
+}
+
+bool has_landings(const Spec& spec) {
+  bool found = false;
+  for (const Statement& statement : spec.outputs) {
+    if (!statement.body) continue;
+    visit_landings(spec, *statement.body, full_ranges(spec), [&](auto&&...) { found = true; });
+  }
+  return found;
 }
 
 IndexRanges full_ranges(const Spec& spec) {

@@ -3,12 +3,13 @@
 #include <cmath>
 
 namespace smex::tdl {
-namespace {
 
 int64_t floor_div(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }
+
+namespace {
 
 void add_term(Linear& linear, const Term& term) {
   for (auto it = linear.terms.begin(); it != linear.terms.end(); ++it) {

@@ -37,6 +37,9 @@ struct Linear {
   bool operator==(const Linear&) const = default;
 };
 
+/// The quotient rounded down.
+int64_t floor_div(int64_t a, int64_t b);
+
 /// The normal form of an index expression; nothing when it depends on data or is not of this form.
 /// Quotients and remainders that the indices' extents make trivial are simplified away.
 std::optional<Linear> linear_form(const Expr& expr, const std::vector<Index>& indices);

@@ -24,7 +24,9 @@ enum class ExprKind {
   kIndex,  ///< index: used as an index, or as a number
   kRead,   ///< input[args…]; out of range reads give `pad` when it is set, otherwise are an error
   kCall,   ///< name(args…): a scalar function, "add", "exp", "where", "floordiv", "mod", "lt" …
-          ///< "like"(value, read) is value; the read's shape matters to the kernel, not its content
+           ///< "like"(value, read) is value; the read's shape matters to the kernel, not its
+          ///< content. "lands"(index, position) is equality; as the condition of a "where" it tells
+          ///< which windows reach a tile of the index
   kReduce,  ///< reduce over `bound` of args[0]
   kOpaque,  ///< name(args…): reads whose kWhole dimensions are whole; unknown inside
   kWhole,   ///< ":" as an index of a Read inside kOpaque
@@ -77,6 +79,15 @@ std::vector<InputNeed> input_needs(const Spec& spec, const IndexRanges& ranges);
 
 /// The region of output `output` that the ranges compute.
 Region output_region(const Spec& spec, int output, const IndexRanges& ranges);
+
+/// By output dimension the range that the windows at the places of `input_needs` cover: what a
+/// kernel of transposed windows computes without padding, of which the output region is a part.
+/// Nothing for a dimension that no "lands" names.
+std::vector<std::optional<Interval>> landings(const Spec& spec, int output,
+                                              const IndexRanges& ranges);
+
+/// Whether an output element is found by where windows land (a transposed convolution).
+bool has_landings(const Spec& spec);
 
 /// All indices at full extent.
 IndexRanges full_ranges(const Spec& spec);

@@ -88,6 +88,11 @@ class SplitOf {
   bool values(const Expr& expr) {
     if (expr.kind == ExprKind::kIndex) return expr.index != index_;
     if (expr.kind == ExprKind::kRead) return read(expr);
+    if (expr.kind == ExprKind::kCall && expr.name == "lands") {
+      // A kernel is told where its tile lies; the places of its windows are not divided.
+      const auto position = linear_form(*expr.args[1], spec_.indices);
+      return position && !position->mentions(index_);
+    }
     for (const ExprPtr& arg : expr.args) {
       if (!values(*arg)) return false;
     }

@@ -54,6 +54,7 @@ __all__ = [
     "expm1",
     "floor",
     "isnan",
+    "lands",
     "like",
     "log",
     "log1p",
@@ -244,6 +245,10 @@ exp = _function("exp", 1, "e to the x.")
 expm1 = _function("expm1", 1, "e to the x, less 1.")
 floor = _function("floor", 1, "The greatest integer not above x.")
 isnan = _function("isnan", 1, "1 if x is not a number, else 0.")
+lands = _function(
+    "lands", 2,
+    "1 if the index is the position, else 0; a tile of the index then needs the places reaching it.",
+)  # fmt: skip
 like = _function(
     "like", 2, "The first operand; of the second only the shape matters to the kernel."
 )
@@ -461,7 +466,7 @@ def _statement(
     return trace_.positions(indices), body
 
 
-LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "crop_window", "offset")
+LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "window_rest", "offset")
 
 
 @dataclass(frozen=True)
@@ -482,8 +487,9 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
     Args:
         target: "namespace::op" for all functional overloads, or "namespace::op.overload" for one.
         local: argument name → rule for the argument when only a tile is computed: "output_shape"
-            (the tile's shape), "zero", "max_int", "window" (padding becomes 0 and the input is
-            padded), "crop_window", "offset" (the tile's lower corner).
+            (the tile's shape), "zero", "max_int", "window" (padding becomes 0; the input is
+            padded instead, or the output cropped where windows land on it), "window_rest" (how far
+            the tile reaches beyond where windows land), "offset" (the tile's lower corner).
 
     Raises:
         SpecError: an unknown rule.

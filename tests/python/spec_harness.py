@@ -115,6 +115,19 @@ def cuts_window(need, full) -> bool:
     )
 
 
+def crop_of(spec, local, output, ranges, padded):
+    """By cropped dimension: the landing region, and how far the tile reaches beyond it."""
+    if not any(rule == "window" for _, rule in local) or not spec.has_landings():
+        return {}
+    full = spec.output_region(output, spec.full_ranges())
+    tile, landings = spec.output_region(output, ranges), spec.landings(output, ranges)
+    return {
+        d: (landing, max(0, tile[d][1] - landing[1]))
+        for d, landing in enumerate(landings)
+        if landing and (padded or tile[d] != full[d])
+    }
+
+
 def run_tile(
     call: Call, spec: Any, local: list[tuple[int, str]], ranges
 ) -> list[torch.Tensor | None]:
@@ -124,11 +137,22 @@ def run_tile(
     cut_window = any(rule == "window" for _, rule in local) and any(
         cuts_window(need, full) for need, full in zip(needs, full_needs)
     )
+    described = next(o for o in range(len(call.whole)) if spec.describes(o))
+    region = spec.output_region(described, ranges)
+    if any(rule == "window" for _, rule in local) and spec.has_landings():
+        full = spec.output_region(described, spec.full_ranges())
+        landings = spec.landings(described, ranges)
+        if any(at and mine != all_ for at, mine, all_ in zip(landings, region, full)):
+            cut_window = cut_window or any(n.used and n.unclamped != n.region for n in needs)
+    crop = crop_of(spec, local, described, ranges, cut_window)
     tensors = []
     for tensor, need in zip(call.inputs, needs):
         piece = tensor[bounds_slice(need.region)].clone()
         if not need.used and piece.is_floating_point():
-            piece = torch.full_like(piece, float("nan"))  # only the shape may matter
+            shape = list(piece.shape)
+            for d, (landing, rest) in crop.items() if need.region == region else ():
+                shape[d] = landing[1] - landing[0] + rest
+            piece = piece.new_full(shape, float("nan"))  # only the shape may matter
         if cut_window and need.unclamped != need.region:
             value = float("-inf") if "max_pool" in call.target else 0.0
             piece = torch.nn.functional.pad(
@@ -136,8 +160,6 @@ def run_tile(
             )
         tensors.append(piece)
     args = call.placed(call.records, tensors)
-    described = next(o for o in range(len(call.whole)) if spec.describes(o))
-    region = spec.output_region(described, ranges)
     for position, rule in local:
         if rule == "output_shape":
             args[position] = [hi - lo for lo, hi in region]
@@ -147,9 +169,22 @@ def run_tile(
             args[position] = 2**63 - 1
         elif rule == "offset":
             args[position] = [lo for lo, _ in region]
-        elif rule == "window" and cut_window:
+        elif rule in ("window", "window_rest") and cut_window:
             args[position] = [0 for _ in args[position]]
-    return call.run(args)
+        if crop and rule in ("window", "window_rest"):
+            spatial = len(args[position])
+            args[position] = [
+                old if d not in crop else (crop[d][1] if rule == "window_rest" else 0)
+                for d, old in enumerate(args[position], start=len(region) - spatial)
+            ]
+    results = call.run(args)
+    if crop:
+        cropped = results[described]
+        for d, ((start, _), _) in crop.items():
+            lo, hi = region[d]
+            cropped = cropped.narrow(d, lo - start, hi - lo)
+        results[described] = cropped
+    return results
 
 
 def tiles(extent: int, granule: int, parts: int) -> list[tuple[int, int]]:

@@ -199,6 +199,14 @@ def samples():
         yield "aten::max_pool2d_with_indices", call, None
         y, at = torch.ops.aten.max_pool2d_with_indices(*call)
         yield "aten::max_pool2d_with_indices_backward", [torch.randn_like(y), *call, at], None
+        yield "smex::max_pool2d_backward", [torch.randn_like(y), *call], None
+    for x, *rest in [
+        (r(2, 2, 8, 6), [2, 2], [2, 2], [0, 0], [1, 1], False),
+        (r(2, 2, 7, 9), [3, 3], [2, 2], [1, 1], [1, 1], False),
+        (r(1, 2, 9, 8), [3, 2], [1, 2], [1, 0], [2, 1], False),
+    ]:
+        y, _ = torch.ops.aten.max_pool2d_with_indices(x, *rest)
+        yield "smex::max_pool2d_backward", [torch.randn_like(y), x, *rest], None
     yield "aten::max_pool2d_with_indices", [r(3, 2, 8, 8), [2, 2]], [True, False]
     for rest in ([[3, 3], [2, 2], [1, 1]], [[2, 2], [], [0, 0]], [[3, 3], [2, 2], [1, 1], False, False],
                  [[3, 3], [2, 2], [1, 1], True, True]):  # fmt: skip

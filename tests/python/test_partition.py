@@ -250,3 +250,52 @@ def test_an_error_in_a_worker_names_the_op_and_the_net_lives_on():
     with pytest.raises(IndexError, match="embedding"):
         net(tokens + 100)
     close(net(tokens), expected, "output after the error")
+
+
+class Spatial(torch.nn.Module):
+    """Windows of every kind: strided, dilated, grouped, overlapping, transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Conv2d(2, 4, 3, padding=1)
+        self.down = torch.nn.Conv2d(4, 4, 3, stride=2, padding=1, bias=False)
+        self.grouped = torch.nn.Conv2d(4, 4, 3, groups=2, padding=1)
+        self.up = torch.nn.ConvTranspose2d(4, 3, 2, stride=2)
+        self.overlapping = torch.nn.ConvTranspose2d(3, 2, 3, stride=2, padding=1, output_padding=1)
+        self.dilated = torch.nn.Conv2d(2, 2, 3, dilation=2, padding=2)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.gelu(self.first(x)), 2)
+        x = F.silu(self.grouped(F.silu(self.down(x))))
+        x = F.avg_pool2d(self.overlapping(F.silu(self.up(x))), 3, stride=1, padding=1)
+        return self.dilated(F.max_pool2d(x, 3, stride=1, padding=1))
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_images_cut_along_height_or_width_exchange_halos(workers, dim, tmp_path):
+    torch.manual_seed(0)
+    model = Spatial().double()
+    x = torch.randn(1, 2, 72, 60, dtype=torch.float64, requires_grad=True)
+    graph = smex.capture_graph(model, (x,))
+    steps = len(smex.search(graph, workers).mesh)
+    plan = smex.search(graph, workers, replicate_bytes=0, pinned={"x": [dim] * steps})
+    windows = [
+        plan._strategy_words(op.id)
+        for op in plan.graph.captured.ops
+        if "conv" in op.target or "pool" in op.target
+    ]
+    index = f"i{dim}"
+    assert sum(index in strategy for strategy in windows) >= 8, windows
+    plan.save(tmp_path / "plan.json")
+    net = smex.partition(model, plan=tmp_path / "plan.json", args=(x,))
+    weights = torch.randn(model(x).shape, dtype=torch.float64)
+    (net(x) * weights).sum().backward()
+    grad, x.grad = x.grad, None
+    (model(x) * weights).sum().backward()
+    close(grad, x.grad, "gradient of x")
+    for name, parameter in model.named_parameters():
+        close(net.full_grads()[name], parameter.grad, name)
+    stats = net.stats()
+    assert stats["moved_bytes"]["halo"] > 0
+    assert stats["bytes_moved"] == stats["predicted_bytes_moved"]

@@ -55,6 +55,9 @@ def decomposition_table() -> dict[Any, Callable]:
             aten.unbind.int: _unbind,
         }
     )
+    if hasattr(torch.ops.smex, "max_pool2d_backward"):  # the native library is loaded
+        # The gradient finds the maxima again: positions in the plane mean nothing in a tile of it.
+        table[aten.max_pool2d_with_indices_backward.default] = _max_pool2d_backward
     return table
 
 
@@ -113,6 +116,12 @@ def _native_dropout(x, p, train):
 def _convolution(x, weight, bias, *geometry, **_):
     # Traced modules call this form, with flags about backends after the nine arguments.
     return aten.convolution.default(x, weight, bias, *geometry[:6])
+
+
+def _max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices):
+    return torch.ops.smex.max_pool2d_backward(
+        grad, x, kernel, stride, padding, dilation, ceil_mode
+    )
 
 
 def _bernoulli_p(x, p=0.5, generator=None):

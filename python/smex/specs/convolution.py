@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smex.specs.common import geometry
-from smex.tdl import Sum, and_, like, spec, where, whole
+from smex.tdl import Sum, and_, lands, like, spec, where, whole
 
 
 class _Geometry:
@@ -28,7 +28,7 @@ class _Geometry:
         """Whether that input position is `y`."""
         result = None
         for at, wanted in zip(self.window(o, k), y):
-            same = at == wanted
+            same = lands(wanted, at)
             result = same if result is None else and_(result, same)
         return result
 
@@ -63,7 +63,7 @@ def _forward(x, weight, g):
 
 
 def _adjoint(grad, weight, g):
-    """The transposed convolution at [n, ci, *y]; positions are compared: only n and ci are free."""
+    """The transposed convolution at [n, ci, *y]: what the windows that land on it bring."""
     cog, cig = weight.shape[0] // g.groups, weight.shape[1]
     places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
 
@@ -87,7 +87,7 @@ def _with_bias(product, bias):
     return lambda n, c, *o: product(n, c, *o) + bias[c]
 
 
-@spec("aten::convolution", local={"padding": "window"})
+@spec("aten::convolution", local={"padding": "window", "output_padding": "window_rest"})
 def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     g = _Geometry(weight, stride, padding, dilation, groups)
     if x.ndim != weight.ndim:
@@ -117,7 +117,7 @@ def _grad_weight(grad, x, weight, g, transposed):
     return body
 
 
-@spec("aten::convolution_backward", local={"padding": "window"})
+@spec("aten::convolution_backward", local={"padding": "window", "output_padding": "window"})
 def convolution_backward(
     grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask
 ):
@@ -125,15 +125,13 @@ def convolution_backward(
         return None
     g = _Geometry(weight, stride, padding, dilation, groups)
 
-    # The input is passed for its shape, which also fixes the gradient's: its places stay whole.
+    # The input is passed for its shape, which also fixes the gradient's.
     def grad_input(n, ci, *y):
-        product = _adjoint(grad, weight, g)
-        return like(product(n, ci, *[whole(i) for i in y]), x[(n, ci, *y)])
+        return like(_adjoint(grad, weight, g)(n, ci, *y), x[(n, ci, *y)])
 
     # A transposed convolution's weight is [co, ci] with co the channels of its input.
     def transposed_grad_input(n, co, *y):
-        product = _forward(grad, weight, g)
-        return like(product(n, co, *[whole(i) for i in y]), x[(n, co, *y)])
+        return like(_forward(grad, weight, g)(n, co, *y), x[(n, co, *y)])
 
     def bias_sum(channel):
         places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}

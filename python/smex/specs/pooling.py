@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smex.specs.common import geometry
-from smex.tdl import Max, Opaque, Sum, like, spec, whole
+from smex.tdl import Max, Opaque, Sum, and_, lands, like, spec, where, whole
 
 
 def _window(kernel, stride, padding, dilation=1):
@@ -85,6 +85,39 @@ def max_pool2d_with_indices_backward(
         at = (*i[:-2], *_places(x))
         value = Opaque("scatter", grad[at], indices[at])
         return like(value, Opaque("shape", x[at]))
+
+    return body
+
+
+@spec("smex::max_pool2d_backward", local={"padding": "window"})
+def max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode):
+    kernel, stride, padding, dilation = _window(kernel, stride, padding, dilation)
+    low = x.pad(float("-inf"))
+    places = {f"o{d}": grad.shape[d - 2] for d in range(2)}
+    elements = {f"k{d}": kernel[d] for d in range(2)}
+    others = {f"q{d}": kernel[d] for d in range(2)}
+
+    # Of equal maxima the first counts; the text below would count each.
+    def body(*i):
+        outer, y = i[:-2], i[-2:]
+        spans = [(kernel[d] - 1) * dilation[d] + 1 for d in range(2)]
+        rests = [(x.shape[d - 2] + 2 * padding[d] - spans[d]) % stride[d] for d in range(2)]
+        if ceil_mode or any(rests) or any(spans[d] < stride[d] for d in range(2)):
+            for index in y:
+                whole(index)  # some elements lie in no window, or windows leave the padding
+
+        def landed(*inner):
+            o, k = inner[:2], inner[2:]
+            at = _at(o, k, stride, padding, dilation)
+
+            def value(*q):
+                return low[(*outer, *_at(o, q, stride, padding, dilation))]
+
+            is_largest = low[(*outer, *at)] == Max(value, **others)
+            hit = and_(lands(y[0], at[0]), lands(y[1], at[1]))
+            return where(hit, where(is_largest, grad[(*outer, *o)], 0), 0)
+
+        return Sum(landed, **places, **elements)
 
     return body
 

@@ -79,6 +79,65 @@ TEST(Interval, LikeAndUnreadInputsAreNotUsed) {
   EXPECT_EQ(needs[1].region.str(), "[0:7]");
 }
 
+/// A transposed convolution along one dimension: `places` windows of `size` elements.
+Spec landing_spec(int64_t extent, int64_t places, int64_t size, int64_t stride, int64_t pad) {
+  const auto text = [](int64_t value) { return std::to_string(value); };
+  return parse_spec("index y=" + text(extent) + ", o=" + text(places) + ", k=" + text(size) +
+                    "! input [" + text(places) + "] [y] = sum{o,k}(where(lands(y, sub(add(mul(o, " +
+                    text(stride) + "), k), " + text(pad) + ")), #0[o], 0))");
+}
+
+TEST(Interval, ATileNeedsThePlacesWhoseWindowsLandOnIt) {
+  const Spec spec = landing_spec(9, 4, 3, 2, 0);  // windows [0:3] [2:5] [4:7] [6:9]
+  const auto need = [&](Interval tile) {
+    IndexRanges ranges = full_ranges(spec);
+    ranges[0] = tile;
+    return input_needs(spec, ranges)[0].region.str();
+  };
+  EXPECT_EQ(need({0, 9}), "[0:4]");
+  EXPECT_EQ(need({0, 2}), "[0:1]");
+  EXPECT_EQ(need({3, 4}), "[1:2]");
+  EXPECT_EQ(need({4, 5}), "[1:3]");
+  EXPECT_EQ(need({7, 9}), "[3:4]");
+}
+
+TEST(Interval, LandingWindowsCoverEveryTile) {
+  int gaps = 0;
+  for (int64_t stride = 1; stride <= 4; ++stride) {
+    for (int64_t size = 1; size <= 4; ++size) {
+      for (int64_t pad = 0; pad < size; ++pad) {
+        const int64_t places = 5;
+        const int64_t extent = (places - 1) * stride + size - 2 * pad;
+        const Spec spec = landing_spec(extent, places, size, stride, pad);
+        EXPECT_TRUE(has_landings(spec));
+        for (int64_t lo = 0; lo < extent; ++lo) {
+          for (int64_t hi = lo + 1; hi <= extent; ++hi) {
+            SCOPED_TRACE(print_spec(spec) + " tile " + std::to_string(lo) + ":" +
+                         std::to_string(hi));
+            IndexRanges ranges = full_ranges(spec);
+            ranges[0] = {lo, hi};
+            const Interval found = input_needs(spec, ranges)[0].region.dims[0];
+            for (int64_t o = 0; o < places; ++o) {
+              const Interval window = {o * stride - pad, o * stride - pad + size};
+              const bool reaches = window.lo < hi && window.hi > lo;
+              EXPECT_TRUE(!reaches || found.contains({o, o + 1}));
+            }
+            const auto covered = landings(spec, 0, ranges)[0];
+            ASSERT_TRUE(covered);
+            EXPECT_EQ(covered->lo, found.lo * stride - pad);
+            EXPECT_EQ(covered->hi, (found.hi - 1) * stride - pad + size);
+            EXPECT_LE(covered->lo, lo);
+            EXPECT_LE(hi - covered->hi, std::max<int64_t>(0, stride - size));
+            gaps += covered->hi < hi;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(gaps, 0);
+  EXPECT_FALSE(has_landings(parse_spec("index i=4 input [4] [i] = #0[i]")));
+}
+
 TEST(Interval, WrongNumberOfRanges) {
   const Spec spec = parse_spec("index i=4 input [4] [i] = #0[i]");
   EXPECT_THROW(input_needs(spec, {}), UserError);
