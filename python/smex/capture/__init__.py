@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -30,6 +32,18 @@ __all__ = [
     "capture",
     "replay",
 ]
+
+
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Without the cyclic collector: a trace keeps nearly all it makes, and searching it is slow."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def capture(
@@ -69,9 +83,10 @@ def capture(
     args = args if isinstance(args, tuple) else (args,)
     wants_grad = torch.is_grad_enabled() if training is None else training
     started = time.perf_counter()
-    traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
-    traced_at = time.perf_counter()
-    graph = Converter(traced).convert()
+    with _collector_paused():
+        traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
+        traced_at = time.perf_counter()
+        graph = Converter(traced).convert()
     graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
     graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
     return graph

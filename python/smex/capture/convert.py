@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from smex.capture.expansions import expand
 from smex.capture.records import (
@@ -66,7 +66,7 @@ class Converter:
         self._values: list[ValueRecord] = []
         self._ops: list[OpRecord] = []
         self._fused: list[_Fused] = []
-        self._templates: dict[Any, torch.fx.GraphModule] = {}
+        self._templates: dict[Any, torch.fx.Graph] = {}
         self._schemas: dict[Any, tuple[str, list[tuple[str, Any, bool]]]] = {}
         self._origins: dict[int, tuple[str, str]] = {}
         self._origin: tuple[str, str, int | None] = ("", "", None)
@@ -247,7 +247,7 @@ class Converter:
         template = self._template(expansion, node, name, args, env)
         inner: dict[torch.fx.Node, Any] = {}
         operands = iter(n for n in _tensor_nodes(node) if env[n] is not None)
-        for member in template.graph.nodes:
+        for member in template.nodes:
             if member.op == "placeholder":
                 inner[member] = env[next(operands)]
             elif member.op == "output":
@@ -262,21 +262,17 @@ class Converter:
         fused = self._op(name, node.target, args, outputs[:count])
         self._fused.append(_Fused(fused, first, len(self._ops)))
 
-    def _template(self, expansion, node, name, args, env) -> torch.fx.GraphModule:
-        """The expansion of a call of this kind, traced once for each signature."""
+    def _template(self, expansion, node, name, args, env) -> torch.fx.Graph:
+        """The expansion of a call of this kind, recorded once for each signature."""
         nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
         signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
         key = (name, signature, repr(_without_refs(args)))
         if key not in self._templates:
-
-            def run(*operands):
-                remaining = iter(operands)
+            with torch.no_grad(), self._trace.fake_mode, _Recorder(tensors) as recorder:
+                remaining = iter(recorder.operands)
                 filled = [next(remaining) if isinstance(a, ValueRef) else a for a in args]
-                return expansion(*filled)
-
-            with torch.no_grad(), self._trace.fake_mode:
-                self._templates[key] = make_fx(run)(*tensors)
+                self._templates[key] = recorder.finish(expansion(*filled))
         return self._templates[key]
 
     def _as_recorded(self, fake: torch.Tensor, operand: _Operand) -> torch.Tensor:
@@ -373,6 +369,57 @@ class Converter:
             flat_outputs=flat_outputs,
             training=bool(traced.tangent_of),
         )
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes the ATen calls of a short function into an FX graph: make_fx without its generality.
+
+    `operands` are what to call the function with: distinct tensors, one for each placeholder.
+    """
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self._graph = torch.fx.Graph()
+        self._node_of: dict[int, torch.fx.Node] = {}
+        self._alive: list[Any] = []  # so that an id stands for one tensor
+        self.operands = [tensor.detach() for tensor in tensors]
+        for position, operand in enumerate(self.operands):
+            self._bind(operand, self._graph.placeholder(f"operand_{position}"))
+
+    def _bind(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
+        node.meta["val"] = tensor
+        self._node_of[id(tensor)] = node
+
+    def _nodes(self, arg: Any) -> Any:
+        if isinstance(arg, torch.Tensor):
+            return self._node_of[id(arg)]
+        if isinstance(arg, (list, tuple)):
+            return [self._nodes(item) for item in arg]
+        return arg
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        results = func(*args, **kwargs)
+        if not isinstance(results, (torch.Tensor, list, tuple)):
+            return results  # a question about a tensor, such as its device
+        operands = tuple(self._nodes(arg) for arg in args)
+        named = {key: self._nodes(arg) for key, arg in kwargs.items()}
+        node = self._graph.call_function(func, operands, named)
+        self._alive.append(results)
+        if isinstance(results, torch.Tensor):
+            self._bind(results, node)
+            return results
+        node.meta["val"] = results
+        for position, result in enumerate(results):
+            if isinstance(result, torch.Tensor):
+                item = self._graph.call_function(operator.getitem, (node, position))
+                self._bind(result, item)
+        return results
+
+    def finish(self, results: Sequence[torch.Tensor | None]) -> torch.fx.Graph:
+        """The graph, whose output lists the results."""
+        self._graph.output([None if r is None else self._node_of[id(r)] for r in results])
+        return self._graph
 
 
 def _tensor_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
