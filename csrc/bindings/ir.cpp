@@ -20,6 +20,7 @@ LocalRule local_rule(const std::string& name) {
   if (name == "max_int") return LocalRule::kMaxInt;
   if (name == "window") return LocalRule::kWindow;
   if (name == "window_rest") return LocalRule::kWindowRest;
+  if (name == "rows") return LocalRule::kRows;
   if (name == "offset") return LocalRule::kOffset;
   throw py::value_error("unknown local rule \"" + name + "\"");
 }

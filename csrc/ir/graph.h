@@ -53,6 +53,7 @@ enum class LocalRule {
   kWindow,       ///< padding list becomes 0 where windows are cut: the input is padded explicitly,
                  ///< or the output cropped where windows land on it
   kWindowRest,   ///< list becomes how far the tile reaches beyond the landing region, where cropped
+  kRows,         ///< int becomes the size of dimension 0 of the first operand's tile
   kOffset,       ///< list becomes the lower corner of the local output 0
 };
 

@@ -107,12 +107,21 @@ class Lowering {
   std::vector<Call> select_calls() const {
     std::vector<const Fusion*> chosen(graph_.ops().size(), nullptr);
     std::map<const Fusion*, Choices> choices;
-    for (const Fusion& fusion : graph_.fusions()) {
+    // A fusion may lie in a larger one, which goes first.
+    std::vector<const Fusion*> candidates;
+    for (const Fusion& fusion : graph_.fusions()) candidates.push_back(&fusion);
+    std::stable_sort(candidates.begin(), candidates.end(), [](const Fusion* a, const Fusion* b) {
+      return a->members.size() > b->members.size();
+    });
+    for (const Fusion* fusion : candidates) {
+      const auto& members = fusion->members;
+      if (std::any_of(members.begin(), members.end(), [&](OpId id) { return chosen[id]; }))
+        continue;
       const std::optional<Choices> found =
-          plan_.mesh.empty() && fusable_unsplit(fusion) ? Choices{} : fused_choices(fusion);
+          plan_.mesh.empty() && fusable_unsplit(*fusion) ? Choices{} : fused_choices(*fusion);
       if (!found) continue;
-      choices[&fusion] = *found;
-      for (OpId member : fusion.members) chosen[member] = &fusion;
+      choices[fusion] = *found;
+      for (OpId member : members) chosen[member] = fusion;
     }
     std::vector<Call> calls;
     for (const Op& op : graph_.ops()) {
@@ -509,6 +518,9 @@ class Lowering {
           if (auto* list = std::get_if<std::vector<int64_t>>(&arg)) {
             localise_window(window, rule.rule == LocalRule::kWindowRest, *list);
           }
+          break;
+        case LocalRule::kRows:
+          arg = tiles.needs[w].front().region.dims.at(0).size();
           break;
         case LocalRule::kOffset: {
           std::vector<int64_t> corner;

@@ -466,7 +466,7 @@ def _statement(
     return trace_.positions(indices), body
 
 
-LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "window_rest", "offset")
+LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "window_rest", "rows", "offset")
 
 
 @dataclass(frozen=True)
@@ -489,7 +489,8 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
         local: argument name → rule for the argument when only a tile is computed: "output_shape"
             (the tile's shape), "zero", "max_int", "window" (padding becomes 0; the input is
             padded instead, or the output cropped where windows land on it), "window_rest" (how far
-            the tile reaches beyond where windows land), "offset" (the tile's lower corner).
+            the tile reaches beyond where windows land), "rows" (size of dimension 0 of the first
+            operand's tile), "offset" (the tile's lower corner).
 
     Raises:
         SpecError: an unknown rule.

@@ -167,6 +167,8 @@ def run_tile(
             args[position] = 0
         elif rule == "max_int":
             args[position] = 2**63 - 1
+        elif rule == "rows":
+            args[position] = tensors[0].shape[0]
         elif rule == "offset":
             args[position] = [lo for lo, _ in region]
         elif rule in ("window", "window_rest") and cut_window:

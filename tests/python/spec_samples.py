@@ -241,8 +241,9 @@ def samples():
     x, w = r(2, 4, 3, 2), r(4)
     yield "aten::native_group_norm", [x, w, r(4), 2, 4, 6, 2, 1e-5], None
     _, mean, rstd = torch.ops.aten.native_group_norm(x, w, w, 2, 4, 6, 2, 1e-5)
-    yield "aten::native_group_norm_backward", [
-        torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, [True, True, True]], None  # fmt: skip
+    for mask in [True, True, True], [True, False, False], [False, True, True]:
+        yield "aten::native_group_norm_backward", [
+            torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
     yield "aten::embedding", [r(7, 5), ints(7, 4, 3)], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, -1, False], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, 2, False], None

@@ -142,6 +142,58 @@ def native_batch_norm_backward(
     return grad_x, grad_weight, grad_bias
 
 
+def _groups(x, groups):
+    """`[N, C, ...]` as `[N, groups, C / groups, ...]`."""
+    return x.view([x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]])
+
+
+def _per_group(statistic, x):
+    return statistic.view([*statistic.shape, *[1] * (x.dim() - 1)])
+
+
+def group_norm(x, weight, bias, batch, channels, area, groups, eps):
+    """`y, mean, rstd` over the channels of a group and all places."""
+    parts = _groups(x.to(_compute_dtype(x)), groups)
+    dims = list(range(2, parts.dim()))
+    count = math.prod(parts.shape[d] for d in dims)
+    mean = parts.sum(dims) / count
+    centered = parts - _per_group(mean, x)
+    rstd = torch.rsqrt((centered * centered).sum(dims) / count + eps)
+    y = (centered * _per_group(rstd, x)).view(x.shape)
+    if weight is not None:
+        y = y * _per_channel(weight.to(y.dtype), x)
+    if bias is not None:
+        y = y + _per_channel(bias.to(y.dtype), x)
+    saved = _saved_dtype(x, weight, None)
+    return y.to(x.dtype), mean.to(saved), rstd.to(saved)
+
+
+def group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, groups, mask):
+    """The input's gradient and the affine ones apart, and then each alone."""
+    args = (grad, x, mean, rstd, weight, batch, channels, area, groups)
+    if mask[0] and (mask[1] or mask[2]):
+        call = aten.native_group_norm_backward.default
+        affine = call(*args, [False, mask[1], mask[2]])
+        return (call(*args, [True, False, False])[0], *affine[1:])
+    dtype = _compute_dtype(x)
+    dy = grad.to(dtype)
+    per_group_mean, per_group_rstd = _per_group(mean.to(dtype), x), _per_group(rstd.to(dtype), x)
+    normalized = (_groups(x.to(dtype), groups) - per_group_mean) * per_group_rstd
+    if mask[0]:
+        scaled = dy if weight is None else dy * _per_channel(weight.to(dtype), x)
+        scaled = _groups(scaled, groups)
+        dims = list(range(2, scaled.dim()))
+        count = math.prod(scaled.shape[d] for d in dims)
+        total = _per_group(scaled.sum(dims) / count, x)
+        projection = _per_group((scaled * normalized).sum(dims) / count, x)
+        grad_x = per_group_rstd * (scaled - total - normalized * projection)
+        return grad_x.view(x.shape).to(x.dtype), None, None
+    affine_dtype = x.dtype if weight is None else weight.dtype
+    dims = [0, *range(2, x.dim())]
+    grad_weight = (dy * normalized.view(x.shape)).sum(dims).to(affine_dtype) if mask[1] else None
+    return None, grad_weight, dy.sum(dims).to(affine_dtype) if mask[2] else None
+
+
 def _is_plain_addmm(args):
     return args[3] == 1 and args[4] == 1
 
@@ -162,6 +214,11 @@ def _always(args):
     return True
 
 
+def _has_elements(args):
+    batch, channels, area, groups = (arg for arg in args if type(arg) is int)
+    return batch * channels * area * groups > 0
+
+
 def _trains(args):
     return bool(args[3])
 
@@ -174,6 +231,8 @@ _EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::convolution": (_has_bias, convolution),
     "aten::convolution_backward": (_several_masked, convolution_backward),
     "aten::native_batch_norm_backward": (_always, native_batch_norm_backward),
+    "aten::native_group_norm": (_has_elements, group_norm),
+    "aten::native_group_norm_backward": (_has_elements, group_norm_backward),
     "aten::native_layer_norm_backward": (_input_and_affine, native_layer_norm_backward),
 }
 

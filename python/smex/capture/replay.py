@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from smex.capture.records import CapturedGraph, OpRecord, ValueRef
+from smex.capture.records import CapturedGraph, FusionRecord, OpRecord, ValueRef
 
 
 def replay(
@@ -53,9 +53,11 @@ def replay(
 def _schedule(graph: CapturedGraph, fused: bool) -> list[OpRecord]:
     if not fused:
         return graph.ops
-    replaced = {k: f for f in graph.fusions for k in f.members}
+    replaced: dict[int, FusionRecord] = {}
+    for fusion in sorted(graph.fusions, key=lambda f: len(f.members)):  # of nested ones the outer
+        replaced.update(dict.fromkeys(fusion.members, fusion))
     # The fused call stands where its first member stood: it has all their operands.
-    starts = {f.members[0]: f.fused for f in graph.fusions}
+    starts = {f.members[0]: f.fused for f in replaced.values() if replaced[f.members[0]] is f}
     return [starts.get(op.id, op) for op in graph.ops if op.id not in replaced or op.id in starts]
 
 

@@ -154,13 +154,13 @@ def _named(body, names):
     return body
 
 
-@spec("aten::native_group_norm")
+@spec("aten::native_group_norm", local={"N": "rows"})
 def native_group_norm(x, weight, bias, batch, channels, area, groups, eps):
     per_group = channels // groups
     if per_group == 0 or area == 0:
         return None
 
-    # The sizes are arguments of the call, so it is not split; its meaning is still described.
+    # Channels and places are sizes in the call: it takes all of them.
     def mean(n, g):
         return _group_sum(x, n, g, per_group, "k", lambda value: value) / (per_group * area)
 
@@ -171,14 +171,12 @@ def native_group_norm(x, weight, bias, batch, channels, area, groups, eps):
 
     def value(n, c, *s):
         g = whole(c) // per_group
-        whole(n)
-        for index in s:
-            whole(index)
+        s = tuple(whole(index) for index in s)
         y = (x[(n, c, *s)] - mean(n, g)) * rstd(n, g)
         y = y if weight is None else y * weight[c]
         return y if bias is None else y + bias[c]
 
-    return value, lambda n, g: mean(whole(n), whole(g)), lambda n, g: rstd(whole(n), whole(g))
+    return value, lambda n, g: mean(n, whole(g)), lambda n, g: rstd(n, whole(g))
 
 
 def _group_sum(x, n, g, per_group, name, function):
@@ -190,11 +188,15 @@ def _group_sum(x, n, g, per_group, name, function):
     return Sum(value, **{f"{name}c": per_group}, **extents)
 
 
-@spec("aten::native_group_norm_backward")
+@spec("aten::native_group_norm_backward", local={"N": "rows"})
 def native_group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, groups, mask):
-    vectors = [] if weight is None else [weight]
+    def sample(n):
+        reads = [_all(tensor, n) for tensor in (grad, x, mean, rstd)]
+        reads += [] if weight is None else [_all(weight)]
+        return Opaque("group_norm_backward", *reads)
 
-    def everything():
-        return Opaque("group_norm_backward", *(_all(t) for t in (grad, x, mean, rstd, *vectors)))
+    def per_channel(c):
+        return Sum(sample, n=batch)
 
-    return tuple((lambda *i: everything()) if used else None for used in mask)
+    outputs = (lambda n, *i: sample(n), per_channel, per_channel)
+    return tuple(output if used else None for output, used in zip(outputs, mask))
