@@ -62,41 +62,85 @@ class Lowering {
       }
     }
     const auto splits = tdl::derive_splits(*fusion.fused.spec);
-    Choices choices;
+    bool reduces = false;
+    std::vector<std::vector<int>> candidates;  // by step
     for (size_t step = 0; step < plan_.mesh.size(); ++step) {
-      std::optional<int> agreed;
-      for (size_t o = 0; o < fusion.fused.outputs.size(); ++o) {
-        const ValueId output = fusion.fused.outputs[o];
-        if (output == kNoValue) continue;
-        const Op& member = graph_.op(graph_.value(output).producer);
-        const std::optional<int> index = translate(member, output, fusion.fused, o, step);
-        if (!index || (agreed && *agreed != *index)) return std::nullopt;
-        agreed = index;
-      }
-      if (!agreed) return std::nullopt;
-      const bool splittable =
-          *agreed == kReplicate ||
-          std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
-            return split.index == *agreed && !split.reduction;
-          });
-      if (!splittable) return std::nullopt;
-      choices.push_back(*agreed);
+      candidates.push_back(step_candidates(fusion, splits, step, reduces));
+      if (candidates.back().empty()) return std::nullopt;
     }
-    return choices;
+    if (!reduces) {  // one candidate a step: an output's dimension tells which index is cut
+      Choices choices;
+      for (const auto& step : candidates) choices.push_back(step.front());
+      return choices;
+    }
+    int64_t bytes = 0;
+    for (OpId member : fusion.members) bytes += op_bytes(graph_, classes_, plan_, member);
+    return same_bytes(fusion.fused, candidates, bytes, {});
   }
 
-  /// The fused op's index that cuts `output` as its member does in this step.
-  std::optional<int> translate(const Op& member, ValueId output, const Op& fused, size_t position,
-                               size_t step) const {
+  /// The indices of the fused op that cut every output as its member does in this step. Of a split
+  /// reduction any index will do that reduces alike: the partial results have the same sum.
+  std::vector<int> step_candidates(const Fusion& fusion, const std::vector<tdl::Split>& splits,
+                                   size_t step, bool& reduces) const {
+    std::optional<std::vector<int>> agreed;
+    for (size_t o = 0; o < fusion.fused.outputs.size(); ++o) {
+      const ValueId output = fusion.fused.outputs[o];
+      if (output == kNoValue) continue;
+      const Op& member = graph_.op(graph_.value(output).producer);
+      std::vector<int> found = translate(member, output, fusion.fused, splits, o, step);
+      reduces = reduces || found.size() > 1 || is_reduction(splits, found);
+      if (agreed) {
+        std::erase_if(found, [&](int index) {
+          return std::find(agreed->begin(), agreed->end(), index) == agreed->end();
+        });
+      }
+      agreed = std::move(found);
+    }
+    return agreed.value_or(std::vector<int>{});
+  }
+
+  static bool is_reduction(const std::vector<tdl::Split>& splits, const std::vector<int>& indices) {
+    return std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
+      return split.reduction && !indices.empty() && split.index == indices.front();
+    });
+  }
+
+  /// The fused op's indices that cut `output` as its member does in this step.
+  std::vector<int> translate(const Op& member, ValueId output, const Op& fused,
+                             const std::vector<tdl::Split>& splits, size_t position,
+                             size_t step) const {
     const int choice = plan_.ops[member.id][step];
-    if (choice == kReplicate) return kReplicate;
+    if (choice == kReplicate) return {kReplicate};
     const int member_output = graph_.value(output).output_index;
     const auto& axes = member.spec->outputs[member_output].axes;
     const auto axis = std::find(axes.begin(), axes.end(), choice);
-    if (axis == axes.end()) return std::nullopt;  // a reduction
+    const bool reduction = axis == axes.end();
     const auto& fused_axes = fused.spec->outputs.at(position).axes;
-    if (fused_axes.size() != axes.size()) return std::nullopt;
-    return fused_axes[axis - axes.begin()];
+    if (fused_axes.size() != axes.size()) return {};
+    const int wanted = reduction ? -1 : fused_axes[axis - axes.begin()];
+    std::vector<int> found;
+    for (const tdl::Split& split : splits) {
+      if (split.reduction == reduction && (reduction || split.index == wanted)) {
+        found.push_back(split.index);
+      }
+    }
+    return found;
+  }
+
+  /// The first choices of the candidates under which the fused op moves just `bytes`.
+  std::optional<Choices> same_bytes(const Op& fused,
+                                    const std::vector<std::vector<int>>& candidates, int64_t bytes,
+                                    const Choices& chosen) const {
+    if (chosen.size() == candidates.size()) {
+      if (op_bytes(graph_, classes_, plan_, fused, chosen) != bytes) return std::nullopt;
+      return chosen;
+    }
+    for (int index : candidates[chosen.size()]) {
+      Choices more = chosen;
+      more.push_back(index);
+      if (auto found = same_bytes(fused, candidates, bytes, more)) return found;
+    }
+    return std::nullopt;
   }
 
   bool is_graph_output(ValueId id) const {

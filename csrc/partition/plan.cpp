@@ -254,9 +254,13 @@ int64_t store_bytes(const Layout& made, const Layout& home, int itemsize) {
 }
 
 int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, OpId id) {
-  const Op& op = graph.op(id);
+  return op_bytes(graph, classes, plan, graph.op(id), plan.ops[id]);
+}
+
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const Choices& choices) {
   const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-  const OpTiles tiles = op_tiles(graph, classes, op, splits, plan.ops[id], plan.mesh);
+  const OpTiles tiles = op_tiles(graph, classes, op, splits, choices, plan.mesh);
   int64_t bytes = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const ValueId input = op.inputs[i];

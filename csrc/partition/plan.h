@@ -86,6 +86,9 @@ int64_t store_bytes(const Layout& made, const Layout& home, int itemsize);
 
 /// Bytes that one op moves under a plan, inputs and outputs.
 int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, OpId op);
+/// The same of an op, or a fused call, that runs under other choices than the plan's.
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const Choices& choices);
 /// Bytes that the whole plan moves in one iteration.
 int64_t plan_bytes(const Graph& graph, const Plan& plan);
 
