@@ -101,12 +101,19 @@ def cat(tensors, dim):
 @spec("aten::constant_pad_nd")
 def constant_pad_nd(x, pad, value):
     def body(*i):
-        index = list(i)
+        index, first, last, crops = list(i), list(i), list(i), False
         for pair in range(len(pad) // 2):
             dim = x.ndim - 1 - pair
-            if pad[2 * pair] or pad[2 * pair + 1]:
-                index[dim] = whole(i[dim]) - pad[2 * pair]
-        return x.pad(float(value or 0))[tuple(index)]
+            before, after = pad[2 * pair : 2 * pair + 2]
+            if before or after:
+                index[dim] = first[dim] = last[dim] = whole(i[dim]) - before
+            if before < 0 or after < 0:
+                crops = True
+                first[dim], last[dim] = whole(i[dim]), whole(i[dim]) - before - after
+        result = x.pad(float(value or 0))[tuple(index)]
+        if crops:  # what is cropped is passed as well: the call crops by itself
+            result = like(like(result, x.pad(0)[tuple(first)]), x.pad(0)[tuple(last)])
+        return result
 
     return body
 
