@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 from smex import _C
 from smex.capture import CapturedGraph, ValueRef, capture
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.plan import DEFAULT_REPLICATE_BYTES, Plan, search
+from smex.plan import DEFAULT_REPLICATE_BYTES, Plan, read_plan_file, search
 from smex.semantic import SemanticGraph
 
 Tiles = list[torch.Tensor | None]
@@ -69,7 +70,7 @@ def partition(
             f"partition: model must be a torch.nn.Module, got {type(model).__name__}"
         )
     if plan is not None and workers is None:
-        workers = json.loads(pathlib.Path(plan).read_text()).get("workers")
+        workers = read_plan_file(plan)["workers"]
     if workers is None:
         workers = len(devices) if devices else 1
     if not isinstance(workers, int) or workers < 1:
@@ -85,21 +86,6 @@ def partition(
     if args is not None:
         net.prepare(args if isinstance(args, tuple) else (args,))
     return net
-
-
-def predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
-    """Peak bytes of live tensors per worker in one iteration, from the program alone.
-
-    Operators whose schema says that they return a view share their operand's memory. Kernels'
-    workspaces are not counted.
-    """
-    views = set()
-    records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
-    for op in records:
-        returned = op.dispatch._schema.returns
-        if returned and returned[0].alias_info is not None:
-            views.add(op.target)
-    return _C.peak_bytes(program, views)
 
 
 @dataclasses.dataclass
@@ -192,7 +178,7 @@ class PartitionedModule(torch.nn.Module):
             for module, mode in before:
                 module.training = mode
         plan = self._find_plan(graph)
-        program = _C.lower(graph.native, plan.native)
+        program = plan.program()
         bindings = list(program.inputs)
         compiled = _Compiled(
             captured=graph.captured,
@@ -452,39 +438,56 @@ class PartitionedModule(torch.nn.Module):
         measured = dict(session.stats())
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
         measured["predicted_bytes_moved"] = _C.moved_bytes(compiled.program)
-        measured["predicted_peak_bytes"] = predicted_peak_bytes(compiled.graph, compiled.program)
+        measured["predicted_peak_bytes"] = compiled.plan.peak_bytes()
         measured["plan_bytes"] = compiled.plan.total_bytes
         return measured
 
-    def trace(self, path: str | pathlib.Path, *args: Any) -> Any:
+    def trace(
+        self, path: str | pathlib.Path, *args: Any, backward: bool = False, **kwargs: Any
+    ) -> Any:
         """Runs the net once with timing on and writes a file for ui.perfetto.dev.
 
-        The file has a track per worker. Returns the net's result; no gradients are computed.
+        The file has a track per worker, with every operator and fetch, and a track per link that
+        moves bytes, from source to destination. A fetch that several workers feed is on all their
+        links for its whole duration, each with its own bytes.
+
+        Args:
+            path: the JSON file, in Chrome's trace event format.
+            args: inputs of the net, and its target where the loss is part of it.
+            backward: also run the backward program, for the gradient of the sum of all outputs;
+                the `grad` of parameters stays as it is. Without it the forward-only program runs,
+                as under `no_grad`.
+            kwargs: keyword inputs of the net.
+
+        Returns:
+            The net's result, without gradients. Buffers are updated as in any call.
         """
-        with torch.no_grad():
-            compiled = self._get_compiled(args, {})
+        with torch.set_grad_enabled(backward):
+            compiled = self._get_compiled(args, kwargs)
             compiled.executor.set_trace(True)
             try:
-                result = self(*args)
+                result = self(*args, **kwargs)
+                session = self._last_session[0]
+                if backward:
+                    self._run_backward(result)
             finally:
                 compiled.executor.set_trace(False)
-            events = [
-                {
-                    "name": name,
-                    "cat": category,
-                    "ph": "X",
-                    "ts": start,
-                    "dur": duration,
-                    "pid": 0,
-                    "tid": worker,
-                    "args": {"bytes": nbytes},
-                }
-                for worker, name, category, start, duration, nbytes in self._last_session[
-                    0
-                ].trace_events()
-            ]
-        pathlib.Path(path).write_text(json.dumps({"traceEvents": events}))
-        return result
+        content = {"traceEvents": _trace_json(compiled.program, session.trace_events())}
+        pathlib.Path(path).write_text(json.dumps(content))
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+
+    def _run_backward(self, result: Any) -> None:
+        """The backward program of one call, with tangents of one; changes no `grad`."""
+        outputs = [
+            leaf
+            for leaf in pytree.tree_leaves(result)
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        ]
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        if not outputs or not parameters:
+            raise SmexValueError("trace: backward=True, but no output or parameter has a gradient")
+        ones = [torch.ones_like(output) for output in outputs]
+        torch.autograd.grad(outputs, parameters, ones, allow_unused=True)
 
     def extra_repr(self) -> str:
         """The model's class and its plan in one line."""
@@ -555,6 +558,55 @@ def _collect_grads(
         for _, worker in net._unique_tiles(value.name):
             result.append(None if tiles is None else tiles[worker])
     return result
+
+
+_WORKERS, _LINKS = 0, 1  # the processes of a trace file
+
+
+def _trace_json(program: Any, events: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Chrome trace events: what every worker did, and what every link carried."""
+    fetches = [iter(_fetches(worker)) for worker in program.workers]
+    spans = []
+    links = set()
+    for worker, name, category, start, duration, nbytes in events:
+        span = {"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration}
+        spans.append({**span, "pid": _WORKERS, "tid": worker, "args": {"bytes": nbytes}})
+        if category in ("compute", "wait"):
+            continue
+        parts = _sources(next(fetches[worker]), worker)
+        if nbytes == 0:
+            continue  # nobody reads the content
+        for source, part in parts.items():
+            links.add((source, worker))
+            tid = source * program.num_workers + worker
+            spans.append({**span, "pid": _LINKS, "tid": tid, "args": {"bytes": part}})
+    names = [_named("process", _WORKERS, 0, "workers"), _named("process", _LINKS, 0, "links")]
+    for worker in range(program.num_workers):
+        names.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
+    for source, dest in sorted(links):
+        tid = source * program.num_workers + dest
+        names.append(_named("thread", _LINKS, tid, f"worker {source} -> worker {dest}"))
+    return names + spans
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _fetches(worker: Any) -> list[Any]:
+    """A worker's fetches in the order in which they run."""
+    return [i for i in (*worker.forward, *worker.backward) if isinstance(i, _C.FetchInstr)]
+
+
+def _sources(fetch: Any, worker: int) -> dict[int, int]:
+    """Bytes that a fetch takes from every other worker."""
+    itemsize = getattr(torch, fetch.dtype).itemsize
+    taken: dict[int, int] = {}
+    for part in fetch.parts:
+        if part.worker != worker:
+            nbytes = math.prod(hi - lo for lo, hi in part.source) * itemsize
+            taken[part.worker] = taken.get(part.worker, 0) + nbytes
+    return taken
 
 
 def _slice(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:

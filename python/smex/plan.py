@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import math
 import pathlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smex import _C
@@ -13,6 +15,14 @@ from smex.errors import PlanError
 from smex.semantic import SemanticGraph
 
 _FORMAT = "smex-plan-1"
+_FILE_KEYS: dict[str, type] = {
+    "workers": int,
+    "mesh": list,
+    "planner": str,
+    "replicate_bytes": int,
+    "placements": dict,
+}
+_NO_PLAN = "the constraints leave no plan"  # what the native search says
 
 DEFAULT_REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
@@ -48,40 +58,162 @@ def search(
     if not isinstance(workers, int) or workers < 1:
         raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
     mesh = _C.factorise(workers)
-    pins = {}
-    for name, choices in (pinned or {}).items():
-        pins[_checked_id(graph, name, choices, mesh)] = list(choices)
-    native = _C.search(graph.native, mesh, planner, replicate_bytes, pins)
-    return Plan(graph, native, replicate_bytes)
+    pins = {name: _checked(graph, name, pin, mesh) for name, pin in (pinned or {}).items()}
+    native, unmet = _search(graph, mesh, planner, replicate_bytes, pins)
+    if unmet:
+        raise PlanError(_conflict(graph, mesh, planner, replicate_bytes, pins))
+    plan = Plan(graph, native, replicate_bytes, pins)
+    for name in pins:
+        idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
+        if idle:
+            raise PlanError(
+                f'plan: "{name}" pinned as {plan.words(name)} leaves worker {idle[0]} without a '
+                "tile: it is cut in larger units than elements, because a view joins dimensions"
+            )
+    return plan
 
 
-def _checked_id(graph: SemanticGraph, name: str, choices: list[int], mesh: list[int]) -> int:
+def _search(
+    graph: SemanticGraph,
+    mesh: list[int],
+    planner: str,
+    replicate_bytes: int,
+    pins: Mapping[str, list[int]],
+) -> tuple[Any, list[str]]:
+    """The native plan, and the pins that it does not have; all of them where there is no plan."""
+    ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
+    try:
+        native = _C.search(graph.native, mesh, planner, replicate_bytes, ids)
+    except Exception as error:
+        if _NO_PLAN not in str(error):
+            raise
+        return None, list(pins)
+    placed = native.values
+    # Tensors that element-wise operators tie together are cut alike: the first pin wins there.
+    return native, [name for name, pin in pins.items() if placed[graph.value_by_name[name]] != pin]
+
+
+def _conflict(
+    graph: SemanticGraph,
+    mesh: list[int],
+    planner: str,
+    replicate_bytes: int,
+    pins: dict[str, list[int]],
+) -> str:
+    """Names pins that exclude each other and of which none can be left out."""
+    kept = dict(pins)
+    for name in pins:
+        fewer = {other: pin for other, pin in kept.items() if other != name}
+        if _search(graph, mesh, planner, replicate_bytes, fewer)[1]:
+            kept = fewer
+    words = ", ".join(f'"{name}" as {_placement_words(pin, mesh)}' for name, pin in kept.items())
+    if len(kept) == 1:
+        return f"plan: no plan has {words}; leave it out or cut another dimension"
+    return f"plan: no plan has all of {words}; they exclude each other, leave one out"
+
+
+def _checked(graph: SemanticGraph, name: str, pin: Any, mesh: list[int]) -> list[int]:
+    """A pin whose name, steps, dimensions and sizes fit the model."""
     if name not in graph.value_by_name:
+        known = sorted(graph.value_by_name)
         raise PlanError(
             f'plan: the model has no parameter, buffer or input "{name}"; '
-            f"it has {', '.join(sorted(graph.value_by_name)[:8])}…"
+            f"it has {', '.join(known[:8])}{'…' if len(known) > 8 else ''}"
         )
-    value = graph.captured.values[graph.value_by_name[name]]
-    if len(choices) != len(mesh):
-        raise PlanError(f'plan: "{name}" has {len(choices)} placements, expected {len(mesh)} steps')
-    for dim in choices:
-        if not -1 <= dim < len(value.shape):
+    if not isinstance(pin, (list, tuple)) or any(type(dim) is not int for dim in pin):
+        raise PlanError(
+            f'plan: the placement of "{name}" must be a list of dimensions, one for each step, '
+            f"-1 to replicate; got {pin!r}"
+        )
+    shape = graph.captured.values[graph.value_by_name[name]].shape
+    if len(pin) != len(mesh):
+        raise PlanError(
+            f'plan: "{name}" has {len(pin)} placements, expected {len(mesh)}, one for each step of '
+            f"{_mesh_words(mesh)}"
+        )
+    for dim in pin:
+        if not -1 <= dim < len(shape):
             raise PlanError(
-                f'plan: "{name}" of shape {tuple(value.shape)} cannot be cut along dimension {dim}'
+                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim}; '
+                f"it has {len(shape)} dimensions, -1 replicates"
             )
-    return value.id
+    for dim, size in enumerate(shape):
+        parts = math.prod(k for k, cut in zip(mesh, pin, strict=True) if cut == dim)
+        if parts > size:
+            raise PlanError(
+                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim} by '
+                f"{parts} workers: it has only {size} elements there"
+            )
+    return list(pin)
+
+
+def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
+    """The content of a file that `Plan.save` wrote.
+
+    Raises:
+        PlanError: it is not such a file, or a key is missing or of the wrong type.
+    """
+    try:
+        content = json.loads(pathlib.Path(path).read_text())
+    except ValueError as error:
+        raise PlanError(f"plan: {path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise PlanError(f"plan: {path} holds a {type(content).__name__}, expected an object")
+    if content.get("format") != _FORMAT:
+        raise PlanError(f"plan: {path} has format {content.get('format')!r}, expected {_FORMAT!r}")
+    for key, kind in _FILE_KEYS.items():
+        if key not in content:
+            raise PlanError(f'plan: {path} has no key "{key}"')
+        if type(content[key]) is not kind:
+            raise PlanError(
+                f'plan: "{key}" in {path} must be {kind.__name__}, got {content[key]!r}'
+            )
+    workers, mesh = content["workers"], content["mesh"]
+    if workers < 1:
+        raise PlanError(f'plan: "workers" in {path} must be at least 1, got {workers}')
+    steps = _C.factorise(workers)
+    if mesh != steps:
+        raise PlanError(
+            f'plan: "mesh" in {path} is {mesh}, but {workers} workers are cut in the steps {steps}'
+        )
+    return content
+
+
+def predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
+    """Peak bytes of live tensors per worker in one iteration, from the program alone.
+
+    Operators whose schema says that they return a view share their operand's memory. Kernels'
+    workspaces are not counted.
+    """
+    views = set()
+    records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
+    for op in records:
+        returned = op.dispatch._schema.returns
+        if returned and returned[0].alias_info is not None:
+            views.add(op.target)
+    return _C.peak_bytes(program, views)
 
 
 class Plan:
     """A placement for every tensor and a strategy for every op, step by step of the mesh.
 
-    Prints as a table, renders as HTML in notebooks, saves and loads as JSON.
+    Prints as a table, renders as HTML in notebooks, saves and loads as JSON. A placement such as
+    `S0/2 R/2` reads: cut along dimension 0 by 2, then held by both halves of 2.
     """
 
-    def __init__(self, graph: SemanticGraph, native: Any, replicate_bytes: int):
+    def __init__(
+        self,
+        graph: SemanticGraph,
+        native: Any,
+        replicate_bytes: int,
+        pinned: Mapping[str, list[int]] | None = None,
+    ):
         self.graph = graph
         self.native = native
         self.replicate_bytes = replicate_bytes
+        self.pinned = dict(pinned or {})
+        self._program: Any = None
+        self._peak_bytes: list[int] | None = None
 
     @property
     def mesh(self) -> tuple[int, ...]:
@@ -118,19 +250,41 @@ class Plan:
         """The planner that found the plan."""
         return self.native.planner
 
-    def placement(self, name: str) -> list[int]:
-        """Per step the dimension along which a named tensor is cut, -1 where it is replicated."""
+    def program(self) -> Any:
+        """What every worker runs; made at the first call."""
+        if self._program is None:
+            self._program = _C.lower(self.graph.native, self.native)
+        return self._program
+
+    def peak_bytes(self) -> list[int]:
+        """Predicted peak bytes of live tensors per worker in one iteration.
+
+        Kernels' workspaces are not counted. The first call lowers the plan.
+        """
+        if self._peak_bytes is None:
+            self._peak_bytes = predicted_peak_bytes(self.graph, self.program())
+        return list(self._peak_bytes)
+
+    def _id(self, name: str) -> int:
         if name not in self.graph.value_by_name:
             raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
-        return list(self.native.values[self.graph.value_by_name[name]])
+        return self.graph.value_by_name[name]
+
+    def placement(self, name: str) -> list[int]:
+        """Per step the dimension along which a named tensor is cut, -1 where it is replicated."""
+        return list(self.native.values[self._id(name)])
+
+    def words(self, name: str) -> str:
+        """The placement as text: `S0/2 R/2`."""
+        return _placement_words(self.placement(name), self.mesh)
 
     def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
         """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dim."""
-        return _C.home_tiles(self.graph.native, self.native, [self.graph.value_by_name[name]])[0]
+        return _C.home_tiles(self.graph.native, self.native, [self._id(name)])[0]
 
     def worker_bytes(self, name: str) -> int:
         """Bytes of the largest tile of a named tensor."""
-        value = self.graph.captured.values[self.graph.value_by_name[name]]
+        value = self.graph.captured.values[self._id(name)]
         sizes = [
             math.prod(hi - lo for lo, hi in box) if held else 0 for held, box in self.tiles(name)
         ]
@@ -141,38 +295,68 @@ class Plan:
         return {name: self.placement(name) for name in self.graph.value_by_name}
 
     def explain(self, name: str) -> str:
-        """What the tensor's placement costs, op by op, beside every other single cut.
+        """What a tensor's placement costs, op by op, and why the others were rejected.
 
-        Alternatives are priced with the rest of the plan held fixed, so they bound from above what
-        a search with that cut pinned would find.
+        The alternatives are one cut in all steps, and the chosen placement with another cut in one
+        step. Each is priced exactly: the rest of the plan is searched again with it pinned.
         """
-        chosen = self.placement(name)
-        value_id = self.graph.value_by_name[name]
+        chosen, value_id = self.placement(name), self._id(name)
         value = self.graph.captured.values[value_id]
-        users = self.graph.native.values[value_id].users
         costs = _C.op_bytes(self.graph.native, self.native)
-        lines = [f"{name}: {tuple(value.shape)}, placed {self._words(value_id)}"]
-        for op_id in users:
+        users = [("op", "split", "moves", "module")]
+        for op_id in self.graph.native.values[value_id].users:
             op = self.graph.captured.ops[op_id]
-            strategy = self._strategy_words(op_id)
-            lines.append(f"  {op.target} {strategy}: {_size(costs[op_id])}  {op.module_path}")
-        base = sum(costs)
-        for dim in [*range(len(value.shape)), -1]:
-            choices = [dim] * len(self.mesh)
-            if choices == chosen:
-                continue
-            delta = self._cost_with(value_id, choices) - base
-            word = "replicated" if dim < 0 else f"cut along {dim} in every step"
-            lines.append(f"  rejected: {word}: {'+' if delta >= 0 else '-'}{_size(abs(delta))}")
-        return "\n".join(lines)
+            words = self._strategy_words(op_id)
+            users.append((op.target, words, _size(costs[op_id]), op.module_path))
+        choices: list[tuple[str, ...]] = [
+            ("", "placement", "per worker", "moves", "against the plan")
+        ]
+        choices.append(
+            (
+                "chosen",
+                self.words(name),
+                _size(self.worker_bytes(name)),
+                _size(self.total_bytes),
+                "pinned" if name in self.pinned else "",
+            )
+        )
+        for pin in self._alternatives(chosen, len(value.shape)):
+            choices.append(self._priced(name, pin))
+        return "\n".join(
+            [
+                f"{name}: {value.type_str()}, {value.role}",
+                *_aligned(users, right=(2,)),
+                *_aligned(choices, right=(2, 3)),
+            ]
+        )
 
-    def _cost_with(self, value_id: int, choices: list[int]) -> int:
-        other = _C.Plan()
-        other.mesh, other.ops = self.native.mesh, self.native.ops
-        values = list(self.native.values)
-        values[value_id] = choices
-        other.values = values
-        return _C.plan_bytes(self.graph.native, other)
+    def _alternatives(self, chosen: list[int], ndim: int) -> list[list[int]]:
+        dims = [*range(ndim), -1]
+        found = [[dim] * len(chosen) for dim in dims]
+        for step, dim in itertools.product(range(len(chosen)), dims):
+            found.append([*chosen[:step], dim, *chosen[step + 1 :]])
+        unique = dict.fromkeys(map(tuple, found))
+        return [list(pin) for pin in unique if list(pin) != chosen]
+
+    def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
+        """A row of `explain`: the plan that has this placement, against this plan."""
+        words = _placement_words(pin, self.mesh)
+        try:
+            other = search(
+                self.graph,
+                self.workers,
+                planner=self.planner,
+                replicate_bytes=self.replicate_bytes,
+                pinned={**self.pinned, name: pin},
+            )
+        except PlanError as error:
+            return "impossible", words, "", "", str(error).rpartition(": ")[2]
+        held = other.worker_bytes(name)
+        delta = other.total_bytes - self.total_bytes
+        reason = f"{'-' if delta < 0 else '+'}{_size(abs(delta))}"
+        if -1 in pin and held > self.replicate_bytes and held > self.worker_bytes(name):
+            reason += f", replicas above replicate_bytes={self.replicate_bytes}"
+        return "rejected", words, _size(held), _size(other.total_bytes), reason
 
     def _strategy_words(self, op_id: int) -> str:
         spec = self.graph.native.ops[op_id].spec
@@ -181,23 +365,28 @@ class Plan:
             names.append("repeat" if choice < 0 else spec.indices[choice].name)
         return "·".join(names) if names else "unsplit"
 
-    def _words(self, value_id: int) -> str:
-        choices = self.native.values[value_id]
-        if not choices:
-            return "whole"
-        return " ".join(
-            f"R/{k}" if dim < 0 else f"S{dim}/{k}"
-            for dim, k in zip(choices, self.mesh, strict=True)
-        )
-
     def diff(self, other: Plan) -> str:
-        """The named tensors that two plans place differently, one line each."""
-        lines = []
-        mine, theirs = self.placements(), other.placements()
-        for name in sorted(mine.keys() | theirs.keys()):
-            if mine.get(name) != theirs.get(name):
-                lines.append(f"{name}: {mine.get(name)} -> {theirs.get(name)}")
-        lines.append(f"bytes: {_size(self.total_bytes)} -> {_size(other.total_bytes)}")
+        """The named tensors that two plans place differently, and what both plans move."""
+        rows = [("tensor", "here", "there", "per worker here", "there")]
+        names = dict.fromkeys([*self.graph.value_by_name, *other.graph.value_by_name])
+        for name in names:
+            cells = [
+                (plan.words(name), _size(plan.worker_bytes(name)))
+                if name in plan.graph.value_by_name
+                else ("absent", "")
+                for plan in (self, other)
+            ]
+            if cells[0] != cells[1]:
+                rows.append((name, cells[0][0], cells[1][0], cells[0][1], cells[1][1]))
+        if len(rows) == 1:
+            rows = [("no tensor is placed differently", "", "", "", "")]
+        totals = [
+            ("workers", str(self.workers), str(other.workers)),
+            ("moves", _size(self.total_bytes), _size(other.total_bytes)),
+            ("peak per worker", _size(max(self.peak_bytes())), _size(max(other.peak_bytes()))),
+        ]
+        lines = _aligned(rows, right=(3, 4))
+        lines += [f"{what}: {here} -> {there}" for what, here, there in totals]
         return "\n".join(lines)
 
     def save(self, path: str | pathlib.Path) -> None:
@@ -215,15 +404,12 @@ class Plan:
 
     @staticmethod
     def load(path: str | pathlib.Path, graph: SemanticGraph) -> Plan:
-        """Reads placements and finds the best plan of `graph` that has them."""
-        try:
-            content = json.loads(pathlib.Path(path).read_text())
-        except json.JSONDecodeError as error:
-            raise PlanError(f"plan: {path} is not JSON: {error}") from error
-        if content.get("format") != _FORMAT:
-            raise PlanError(
-                f"plan: {path} has format {content.get('format')!r}, expected {_FORMAT!r}"
-            )
+        """Reads placements and finds the best plan of `graph` that has them.
+
+        Raises:
+            PlanError: the file is not a plan, or does not fit the model.
+        """
+        content = read_plan_file(path)
         return search(
             graph,
             content["workers"],
@@ -237,15 +423,16 @@ class Plan:
         for name, value_id in self.graph.value_by_name.items():
             value = self.graph.captured.values[value_id]
             shape = "×".join(map(str, value.shape)) or "scalar"
-            rows.append((name, shape, self._words(value_id), _size(self.worker_bytes(name))))
+            rows.append((name, shape, self.words(name), _size(self.worker_bytes(name))))
         return rows
 
     def _summary(self) -> str:
         steps = " + ".join(_size(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
         return (
-            f"{self.workers} workers as {'×'.join(map(str, self.mesh)) or '1'}, "
+            f"{self.workers} workers as {_mesh_words(self.mesh)}, "
             f"{self.planner}, moves {_size(self.total_bytes)} an iteration ({steps}), "
+            f"peak {_size(max(self.peak_bytes()))} per worker, "
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
 
@@ -254,47 +441,64 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
-        widths = [max(len(row[c]) for row in rows) for c in range(4)]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self._summary(), *lines])
+        return "\n".join([self._summary(), *_aligned(rows, right=(1, 3), indent="")])
 
     def _repr_html_(self) -> str:
         rows = []
         for name, shape, words, size in self._rows():
-            cells = "".join(f"<td>{html.escape(text)}</td>" for text in (name, shape, words, size))
+            cells = "".join(
+                f"<td{_RIGHT if right else ''}>{html.escape(text)}</td>"
+                for text, right in ((name, 0), (shape, 1), (words, 0), (size, 1))
+            )
             rows.append(f"<tr>{cells}<td>{self._picture(name)}</td></tr>")
         head = "".join(
-            f"<th>{t}</th>" for t in ("tensor", "shape", "placement", "per worker", "cuts")
+            f"<th>{t}</th>" for t in ("tensor", "shape", "placement", "per worker", "tiles")
         )
-        return f"<p>{html.escape(self._summary())}</p><table><tr>{head}</tr>{''.join(rows)}</table>"
+        legend = " ".join(
+            f'<span style="background:{self._colour(worker)};padding:1px 6px">{worker}</span>'
+            for worker in range(self.workers)
+        )
+        return (
+            f"<p>{html.escape(self._summary())}</p><p>workers: {legend}</p>"
+            f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+        )
+
+    def _colour(self, worker: int) -> str:
+        return f"hsl({worker * 360 // self.workers} 60% 70%)"
 
     def _picture(self, name: str) -> str:
-        """An SVG of the tensor's first two cut dimensions, one coloured box per worker's tile."""
-        value = self.graph.captured.values[self.graph.value_by_name[name]]
-        cut = sorted({dim for dim in self.placement(name) if dim >= 0})[:2]
-        width, height = 90, 36
-        boxes = []
+        """An SVG of the tensor: its two dimensions that are cut first, down and to the right.
+
+        A box that several workers hold, because they are replicas or differ in a third dimension,
+        is striped in their colours.
+        """
+        shape = self.graph.captured.values[self._id(name)].shape
+        down, right = _axes(len(shape), self.placement(name))
+        holders: dict[tuple[float, ...], list[tuple[int, str]]] = {}
         for worker, (held, box) in enumerate(self.tiles(name)):
-            if not held:
-                continue
-            spans = [(0.0, 1.0), (0.0, 1.0)]
-            for place, dim in enumerate(cut):
-                size = value.shape[dim]
-                axis = 1 if len(cut) == 2 and place == 0 else 0
-                spans[axis] = (box[dim][0] / size, box[dim][1] / size)
-            (x0, x1), (y0, y1) = spans
-            hue = worker * 360 // self.workers
-            label = f"worker {worker}: " + ", ".join(f"{lo}:{hi}" for lo, hi in box)
+            if held:
+                drawn = (*_span(box, shape, right), *_span(box, shape, down))
+                label = ", ".join(f"{lo}:{hi}" for lo, hi in box)
+                holders.setdefault(drawn, []).append((worker, f"worker {worker}: {label}"))
+        boxes = []
+        for (x0, x1, y0, y1), workers in holders.items():
+            stripe = (x1 - x0) / len(workers)
+            for position, (worker, label) in enumerate(workers):
+                boxes.append(
+                    f'<rect x="{(x0 + position * stripe) * _WIDTH:.1f}" y="{y0 * _HEIGHT:.1f}" '
+                    f'width="{stripe * _WIDTH:.1f}" height="{(y1 - y0) * _HEIGHT:.1f}" '
+                    f'fill="{self._colour(worker)}"><title>{label}</title></rect>'
+                )
             boxes.append(
-                f'<rect x="{x0 * width:.1f}" y="{y0 * height:.1f}" '
-                f'width="{(x1 - x0) * width:.1f}" height="{(y1 - y0) * height:.1f}" '
-                f'fill="hsl({hue} 60% 70%)" fill-opacity="0.6" stroke="#333">'
-                f"<title>{html.escape(label)}</title></rect>"
+                f'<rect x="{x0 * _WIDTH:.1f}" y="{y0 * _HEIGHT:.1f}" '
+                f'width="{(x1 - x0) * _WIDTH:.1f}" height="{(y1 - y0) * _HEIGHT:.1f}" '
+                'fill="none" stroke="#333" pointer-events="none"/>'
             )
-        return f'<svg width="{width}" height="{height}">{"".join(boxes)}</svg>'
+        axes = [f"{arrow} dim {dim}" for arrow, dim in (("↓", down), ("→", right)) if dim >= 0]
+        return (
+            f'<svg width="{_WIDTH}" height="{_HEIGHT}">{"".join(boxes)}</svg> '
+            f"<small>{' '.join(axes)}</small>"
+        )
 
     def save_html(self, path: str | pathlib.Path) -> None:
         """Writes the notebook view as one self-contained page."""
@@ -303,6 +507,57 @@ class Plan:
             f'<!doctype html><meta charset="utf-8"><title>SMEX plan</title>'
             f"<style>{style}</style>{self._repr_html_()}\n"
         )
+
+
+_WIDTH, _HEIGHT = 90, 36  # of a picture, in pixels
+_RIGHT = ' style="text-align:right"'
+
+
+def _axes(ndim: int, placement: list[int]) -> tuple[int, int]:
+    """The dimensions that a picture shows downwards and to the right; -1 for none."""
+    if ndim < 2:
+        return -1, ndim - 1
+    cut = sorted({dim for dim in placement if dim >= 0})[:2]
+    if len(cut) == 2:
+        return cut[0], cut[1]
+    return 0, max(1, *cut, 1)
+
+
+def _span(box: list[tuple[int, int]], shape: Sequence[int], dim: int) -> tuple[float, float]:
+    """A box's extent along a dimension as fractions of the tensor's."""
+    if dim < 0 or shape[dim] == 0:
+        return 0.0, 1.0
+    lo, hi = box[dim]
+    return lo / shape[dim], hi / shape[dim]
+
+
+def _mesh_words(mesh: Iterable[int]) -> str:
+    return "×".join(map(str, mesh)) or "1"
+
+
+def _placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
+    """`S0/2 R/2`: cut along dimension 0 by 2, then replicated by 2."""
+    return (
+        " ".join(
+            f"R/{k}" if dim < 0 else f"S{dim}/{k}" for dim, k in zip(placement, mesh, strict=True)
+        )
+        or "whole"
+    )
+
+
+def _aligned(
+    rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = (), indent: str = "  "
+) -> list[str]:
+    """One line a row; the columns `right` are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.rjust(width) if c in right else cell.ljust(width)
+            for c, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(indent + "  ".join(cells).rstrip())
+    return lines
 
 
 def _size(nbytes: float) -> str:
