@@ -292,6 +292,7 @@ py::dict to_dict(const runtime::Stats& stats) {
   dict["compute_seconds"] = stats.compute_seconds;
   dict["fetch_seconds"] = stats.fetch_seconds;
   dict["wait_seconds"] = stats.wait_seconds;
+  dict["seconds_by_target"] = stats.seconds_by_target;
   dict["forward_seconds"] = stats.forward_seconds;
   dict["backward_seconds"] = stats.backward_seconds;
   return dict;

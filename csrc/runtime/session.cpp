@@ -184,7 +184,7 @@ void Session::run_worker(int worker, bool backward) {
     const c10::OptionalDeviceGuard device_guard(executor_->device(worker));
     const c10::OptionalStreamGuard stream_guard(executor_->stream(worker));
     const WorkerSteps& steps = executor_->steps().workers[worker];
-    run_steps(worker, backward ? steps.backward : steps.forward);
+    run_steps(worker, backward ? steps.backward : steps.forward, self.step_us[backward]);
   } catch (...) {
     record_failure(std::current_exception());
   }
@@ -193,12 +193,14 @@ void Session::run_worker(int worker, bool backward) {
   wake_waiters(self);
 }
 
-void Session::run_steps(int worker, const std::vector<Step>& steps) {
+void Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us) {
   const bool on_caller = workers_.size() == 1;
-  for (const Step& step : steps) {
+  step_us.assign(steps.size(), 0);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
     if (stopping_.load(std::memory_order_relaxed)) return;
     try {
-      run_step(worker, step);
+      step_us[i] = run_step(worker, step);
       if (on_caller) check_interrupt();
     } catch (const Stopped&) {
       return;
@@ -209,29 +211,26 @@ void Session::run_steps(int worker, const std::vector<Step>& steps) {
   }
 }
 
-void Session::run_step(int worker, const Step& step) {
+double Session::run_step(int worker, const Step& step) {
   Worker& self = *workers_[worker];
   if (const auto* free = std::get_if<FreeStep>(&step)) {
     release(worker, free->slot);
-    return;
+    return 0;
   }
   const auto* compute = std::get_if<ComputeStep>(&step);
   const auto* fetch = std::get_if<FetchStep>(&step);
-  const double begin = tracing_ ? elapsed_us() : 0;
+  const double begin = elapsed_us();
   const double waited = self.wait_us;
-  const int64_t moved = tracing_ && fetch ? self.moved_bytes[fetch->kind] : 0;
+  const int64_t moved = fetch ? self.moved_bytes[fetch->kind] : 0;
   compute ? run_compute(worker, *compute) : run_fetch(worker, *fetch);
-  if (!tracing_) return;
   const double duration = elapsed_us() - begin;
-  (compute ? self.compute_us : self.fetch_us) += duration - (self.wait_us - waited);
-  TraceEvent event{worker,
-                   compute ? compute->instr->target : describe(executor_->program(), worker, step),
-                   compute ? "compute" : fetch->instr->kind,
-                   begin,
-                   duration,
-                   0};
-  if (fetch) event.bytes = self.moved_bytes[fetch->kind] - moved;
-  self.events.push_back(std::move(event));
+  if (tracing_) {
+    self.events.push_back(
+        {worker, compute ? compute->instr->target : describe(executor_->program(), worker, step),
+         compute ? "compute" : fetch->instr->kind, begin, duration,
+         fetch ? self.moved_bytes[fetch->kind] - moved : 0});
+  }
+  return duration - (self.wait_us - waited);
 }
 
 void Session::run_compute(int worker, const ComputeStep& step) {
@@ -354,7 +353,7 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
   Worker& peer = *workers_[owner];
   SlotState& state = peer.slots[slot];
   if (!state.ready.load(std::memory_order_acquire)) {
-    const double begin = tracing_ ? elapsed_us() : 0;
+    const double begin = elapsed_us();
     self.awaited_worker = owner;
     self.awaited_slot = slot;
     ++self.episode;  // odd: waiting
@@ -365,9 +364,9 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
       --peer.waiters;
     }
     ++self.episode;
+    const double duration = elapsed_us() - begin;
+    self.wait_us += duration;
     if (tracing_) {
-      const double duration = elapsed_us() - begin;
-      self.wait_us += duration;
       self.events.push_back(
           {reader, c10::str("wait for worker ", owner), "wait", begin, duration, 0});
     }
@@ -531,7 +530,8 @@ Stats Session::stats() const {
   Stats stats;
   const auto& kinds = executor_->steps().kinds;
   for (const std::string& kind : kinds) stats.moved_bytes[kind] = 0;
-  for (const auto& worker : workers_) {
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    const Worker* worker = workers_[w].get();
     int64_t received = 0;
     for (size_t k = 0; k < kinds.size(); ++k) {
       stats.moved_bytes[kinds[k]] += worker->moved_bytes[k];
@@ -540,8 +540,22 @@ Stats Session::stats() const {
     stats.received_bytes.push_back(received);
     stats.live_bytes.push_back(worker->memory.live_bytes());
     stats.peak_bytes.push_back(worker->memory.peak_bytes());
-    stats.compute_seconds.push_back(worker->compute_us * 1e-6);
-    stats.fetch_seconds.push_back(worker->fetch_us * 1e-6);
+    stats.compute_seconds.push_back(0);
+    stats.fetch_seconds.push_back(0);
+    for (const bool backward : {false, true}) {
+      const WorkerSteps& steps = executor_->steps().workers[w];
+      const auto& list = backward ? steps.backward : steps.forward;
+      for (size_t i = 0; i < worker->step_us[backward].size(); ++i) {
+        const double seconds = worker->step_us[backward][i] * 1e-6;
+        if (const auto* compute = std::get_if<ComputeStep>(&list[i])) {
+          stats.compute_seconds.back() += seconds;
+          stats.seconds_by_target[compute->instr->target] += seconds;
+        } else if (const auto* fetch = std::get_if<FetchStep>(&list[i])) {
+          stats.fetch_seconds.back() += seconds;
+          stats.seconds_by_target[fetch->instr->kind] += seconds;
+        }
+      }
+    }
     stats.wait_seconds.push_back(worker->wait_us * 1e-6);
   }
   stats.forward_seconds = forward_seconds_;

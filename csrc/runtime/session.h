@@ -3,6 +3,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/Event.h>
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -30,7 +31,9 @@ struct Stats {
   std::vector<int64_t> received_bytes;
   std::vector<int64_t> live_bytes;  ///< each distinct storage held by a slot, once; inputs included
   std::vector<int64_t> peak_bytes;
-  std::vector<double> compute_seconds, fetch_seconds, wait_seconds;  ///< zero unless traced
+  std::vector<double> compute_seconds, fetch_seconds, wait_seconds;
+  /// By operator and by kind of fetch, all workers together. The host's time: a device may go on.
+  std::map<std::string, double> seconds_by_target;
   double forward_seconds = 0;
   double backward_seconds = 0;
 };
@@ -85,7 +88,9 @@ class Session {
     torch::jit::Stack stack;
     std::vector<int64_t> moved_bytes;  ///< by Steps::kinds
     std::vector<TraceEvent> events;
-    double compute_us = 0, fetch_us = 0, wait_us = 0;
+    double wait_us = 0;
+    /// Of each step of the forward [0] and backward [1] list, without what it waited for peers.
+    std::array<std::vector<double>, 2> step_us;
     // Peers that wait for this worker's slots.
     std::mutex mutex;
     std::condition_variable published;
@@ -107,8 +112,8 @@ class Session {
 
   void run(bool backward);
   void run_worker(int worker, bool backward);
-  void run_steps(int worker, const std::vector<Step>& steps);
-  void run_step(int worker, const Step& step);
+  void run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us);
+  double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);
   at::Tensor gather(int worker, const FetchStep& step);

@@ -299,3 +299,95 @@ def test_images_cut_along_height_or_width_exchange_halos(workers, dim, tmp_path)
     stats = net.stats()
     assert stats["moved_bytes"]["halo"] > 0
     assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
+
+
+class Nested(torch.nn.Module):
+    """Nested inputs and outputs, one of them no tensor; a buffer counts the calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 4)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, batch, scale=1.0):
+        y = self.linear(batch["x"]) * scale
+        self.calls += 1
+        return {"y": y, "rest": (y.sum(), batch["ids"]), "name": "nested"}
+
+
+def test_nested_inputs_and_outputs():
+    torch.manual_seed(0)
+    model = Nested().double()
+    net = smex.partition(copy.deepcopy(model), workers=2, replicate_bytes=0)
+    batch = {"x": torch.randn(3, 6, dtype=torch.float64), "ids": torch.arange(3)}
+    for _ in range(2):
+        found, expected = net(batch, scale=2.0), model(batch, scale=2.0)
+    assert found["name"] == "nested"
+    assert torch.equal(found["rest"][1], batch["ids"])
+    close(found["y"], expected["y"], "y")
+    (found["rest"][0] + found["y"].square().sum()).backward()
+    (expected["rest"][0] + expected["y"].square().sum()).backward()
+    close(net.full_grads()["linear.weight"], model.linear.weight.grad, "gradient")
+    assert net.state_dict()["calls"] == 2
+
+
+def test_tied_parameters_have_one_gradient():
+    torch.manual_seed(0)
+    model = models.GPT.small().double()
+    tokens, targets = models.GPT.small_inputs()
+    net = smex.partition(
+        copy.deepcopy(model), workers=3, replicate_bytes=0, loss_fn=FAMILIES["gpt"][1]
+    )
+    net(tokens, targets).backward()
+    FAMILIES["gpt"][1](model(tokens), targets).backward()
+    tied = [name for name, p in model.named_parameters(remove_duplicate=False)]
+    tied = set(tied) - {name for name, _ in model.named_parameters()}
+    assert tied
+    for name in tied:
+        close(net.full_grads()[name], dict(model.named_parameters(remove_duplicate=False))[name].grad, name)  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.parametrize("convert", [torch.jit.script, lambda m: torch.jit.trace(m, images())])
+def test_torchscript_modules(convert):
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU()]
+    model = torch.nn.Sequential(*layers).double().eval()
+    net = smex.partition(convert(model), workers=2, replicate_bytes=0)
+    close(net(images()), model(images()), "output")
+
+
+def images():
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(5, 3, 8, 8, dtype=torch.float64, generator=generator)
+
+
+def test_autocast_and_a_gradient_scaler():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    x = torch.randn(5, 6)
+    net = smex.partition(copy.deepcopy(model), workers=2, replicate_bytes=0, args=(x,))
+    before = net.state_dict()
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found, expected = net(x), model(x)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-2)
+    scaler.scale(found.float().sum()).backward()
+    scaler.step(optimiser)
+    scaler.update()
+    expected.float().sum().backward()
+    step = before["2.bias"] - net.state_dict()["2.bias"]
+    torch.testing.assert_close(step, 0.1 * model[2].bias.grad, rtol=1e-2, atol=1e-3)
+
+
+def test_conversions_reach_the_model_or_are_an_error():
+    net = smex.partition(torch.nn.Linear(6, 4), workers=2, replicate_bytes=0).double()
+    x = torch.randn(3, 6, dtype=torch.float64)
+    assert net(x).dtype == torch.float64
+    net.double()  # changes nothing
+    with pytest.raises(smex.SmexRuntimeError, match=r'shards of "weight" are torch.float64 on cpu'):
+        net.half()
+    assert net(x).dtype == torch.float64

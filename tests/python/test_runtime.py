@@ -733,4 +733,7 @@ def test_trace():
     assert all(event[3] >= 0 and event[4] >= 0 for event in events)
     stats = session.stats()
     assert all(seconds > 0 for seconds in stats["compute_seconds"])
+    assert set(stats["seconds_by_target"]) == {"aten::add.Tensor", "shift"}
+    total = sum(stats["compute_seconds"]) + sum(stats["fetch_seconds"])
+    assert sum(stats["seconds_by_target"].values()) == pytest.approx(total)
     assert stats["forward_seconds"] > 0

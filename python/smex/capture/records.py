@@ -136,8 +136,12 @@ class CapturedGraph:
 
     @property
     def differentiable(self) -> list[bool]:
-        """Whether each flat output has a tangent."""
-        return [tangent is not None for tangent in self.tangents]
+        """Whether each tensor among the flat outputs has a tangent."""
+        return [
+            tangent is not None
+            for output, tangent in zip(self.flat_outputs, self.tangents, strict=True)
+            if isinstance(output, ValueRef)
+        ]
 
     def with_role(self, role: str) -> list[ValueRecord]:
         """The values of one role, in order."""
