@@ -1,0 +1,363 @@
+"""Talking about plans: pins and files that do not fit, explain, diff, pictures, memory."""
+
+import itertools
+import json
+import re
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import smex
+
+
+def capture(module, *shape):
+    return smex.capture_graph(module, (torch.zeros(*shape),))
+
+
+@pytest.fixture
+def graph():
+    """Two linear layers: 0.weight [6, 4], 0.bias [6], 2.weight [3, 6], 2.bias [3], input [8, 4]."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
+    return capture(model, 8, 4)
+
+
+class Product(torch.nn.Module):
+    """`a` and `b` meet in a point-wise product, so they are cut alike; `c` is free."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Parameter(torch.randn(8, 8)) for _ in range(3))
+
+    def forward(self, x):
+        return (x @ (self.a * self.b)) @ self.c
+
+
+# ---- pins ----
+
+
+@pytest.mark.parametrize(
+    ("workers", "pinned", "text"),
+    [
+        (2, {"lost": [0]}, 'the model has no parameter, buffer or input "lost"; it has 0.bias'),
+        (
+            2,
+            {"0.weight": [0, 0]},
+            '"0.weight" has 2 placements, expected 1, one for each step of 2',
+        ),
+        (4, {"0.weight": [0]}, '"0.weight" has 1 placements, expected 2, one for each step of 2×2'),
+        (2, {"0.weight": [2]}, "of shape (6, 4) cannot be cut along dimension 2; it has 2"),
+        (2, {"0.weight": [-2]}, "of shape (6, 4) cannot be cut along dimension -2"),
+        (4, {"2.bias": [0, 0]}, "along dimension 0 by 4 workers: it has only 3 elements there"),
+        (2, {"0.weight": 0}, 'placement of "0.weight" must be a list of dimensions'),
+        (2, {"0.weight": ["0"]}, "-1 to replicate; got ['0']"),
+        (2, {"0.weight": [True]}, "-1 to replicate; got [True]"),
+        (0, {}, "search: workers must be an int of at least 1, got 0"),
+    ],
+)
+def test_a_pin_that_does_not_fit(graph, workers, pinned, text):
+    with pytest.raises(smex.PlanError, match=re.escape(text)):
+        smex.search(graph, workers, pinned=pinned)
+
+
+def test_an_unknown_objective(graph):
+    with pytest.raises(smex.PlanError, match='unknown objective "beauty"'):
+        smex.search(graph, 2, objective="beauty")
+
+
+def test_a_dimension_cut_into_single_elements_fits(graph):
+    plan = smex.search(graph, 3, pinned={"2.bias": [0]}, replicate_bytes=0)
+    assert [box for _, box in plan.tiles("2.bias")] == [[(0, 1)], [(1, 2)], [(2, 3)]]
+
+
+def test_conflicting_pins_are_named_and_no_others():
+    graph = capture(Product(), 4, 8)
+    pinned = {"x": [0], "a": [0], "c": [1], "b": [1]}
+    text = 'no plan has all of "a" as S0/2, "b" as S1/2; they exclude each other'
+    with pytest.raises(smex.PlanError, match=re.escape(text)) as caught:
+        smex.search(graph, 2, pinned=pinned)
+    assert '"c"' not in str(caught.value) and '"x"' not in str(caught.value)
+    fitting = {**pinned, "b": [0]}
+    assert smex.search(graph, 2, pinned=fitting).placements() == fitting
+
+
+def test_a_single_pin_that_no_plan_has(graph, monkeypatch):
+    native = smex.plan._C.search
+
+    def without_cuts(graph_, mesh, planner, replicate_bytes, pins):
+        if pins.get(graph.value_by_name["0.weight"]) == [0]:
+            raise RuntimeError("search: the constraints leave no plan for step 0")
+        return native(graph_, mesh, planner, replicate_bytes, pins)
+
+    monkeypatch.setattr(smex.plan._C, "search", without_cuts)
+    with pytest.raises(smex.PlanError, match='no plan has "0.weight" as S0/2; leave it out'):
+        smex.search(graph, 2, pinned={"2.bias": [0], "0.weight": [0]})
+
+
+def test_other_native_errors_pass(graph, monkeypatch):
+    def broken(*args):
+        raise RuntimeError("search: something else")
+
+    monkeypatch.setattr(smex.plan._C, "search", broken)
+    with pytest.raises(RuntimeError, match="something else"):
+        smex.search(graph, 2)
+
+
+def test_a_dimension_joined_by_a_view_has_larger_units():
+    class Joined(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(2, 3, 4))
+
+        def forward(self, x):
+            return x @ self.w.view(6, 4)
+
+    graph = capture(Joined(), 4, 6)
+    with pytest.raises(smex.PlanError, match='"x" pinned as S1/3 S1/2 leaves worker 0 without a'):
+        smex.search(graph, 6, pinned={"x": [1, 1]})
+
+
+# ---- files ----
+
+
+def spoil(key, value):
+    def change(content):
+        content[key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda c: c.pop("placements"), 'has no key "placements"'),
+        (lambda c: c.pop("workers"), 'has no key "workers"'),
+        (lambda c: c.pop("planner"), 'has no key "planner"'),
+        (spoil("format", "smex-plan-0"), "has format 'smex-plan-0', expected 'smex-plan-1'"),
+        (spoil("workers", "4"), "must be int, got '4'"),
+        (spoil("workers", True), "must be int, got True"),
+        (spoil("workers", 0), "must be at least 1, got 0"),
+        (spoil("placements", []), "must be dict, got []"),
+        (spoil("mesh", [2, 3]), "is [2, 3], but 4 workers are cut in the steps [2, 2]"),
+        (spoil("mesh", [4]), "is [4], but 4 workers are cut in the steps [2, 2]"),
+        (lambda c: c["placements"].update(lost=[0, 0]), 'no parameter, buffer or input "lost"'),
+    ],
+)
+def test_a_file_that_does_not_fit(graph, tmp_path, change, text):
+    path = tmp_path / "plan.json"
+    smex.search(graph, 4, replicate_bytes=0).save(path)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    with pytest.raises(smex.PlanError, match=re.escape(text)):
+        smex.Plan.load(path, graph)
+
+
+@pytest.mark.parametrize(("text", "error"), [("{", "is not JSON"), ("[1]", "holds a list")])
+def test_a_file_that_is_no_plan(graph, tmp_path, text, error):
+    path = tmp_path / "plan.json"
+    path.write_text(text)
+    with pytest.raises(smex.PlanError, match=error):
+        smex.Plan.load(path, graph)
+    with pytest.raises(smex.PlanError, match=error):
+        smex.partition(torch.nn.Linear(2, 2), plan=path)
+
+
+def test_a_file_for_other_workers(graph, tmp_path):
+    model = torch.nn.Linear(4, 4)
+    smex.partition(model, 4, args=(torch.zeros(8, 4),)).plan.save(tmp_path / "plan.json")
+    with pytest.raises(smex.SmexValueError, match="the plan is for 4 workers, asked for 2"):
+        smex.partition(model, 2, plan=tmp_path / "plan.json", args=(torch.zeros(8, 4),))
+
+
+def test_a_file_for_a_larger_batch_names_the_input(graph, tmp_path):
+    smex.search(graph, 4, pinned={"input": [0, 0]}, replicate_bytes=0).save(tmp_path / "plan.json")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3))
+    with pytest.raises(smex.PlanError, match='"input" of shape .* only 3 elements'):
+        smex.Plan.load(tmp_path / "plan.json", capture(model, 3, 4))
+
+
+def test_what_is_loaded_is_what_was_saved(graph, tmp_path):
+    plan = smex.search(graph, 4, pinned={"0.weight": [1, 0]}, replicate_bytes=0)
+    plan.save(tmp_path / "plan.json")
+    again = smex.Plan.load(tmp_path / "plan.json", graph)
+    assert again.placements() == plan.placements()
+    assert again.total_bytes == plan.total_bytes
+
+
+@pytest.mark.parametrize("ask", ["placement", "words", "tiles", "worker_bytes", "explain"])
+def test_an_unknown_tensor(graph, ask):
+    with pytest.raises(smex.PlanError, match='there is no parameter, buffer or input "lost"'):
+        getattr(smex.search(graph, 2), ask)("lost")
+
+
+# ---- explain and diff ----
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_explain_prices_alternatives_by_a_search(graph, workers):
+    plan = smex.search(graph, workers, replicate_bytes=0)
+    text = plan.explain("0.weight")
+    table = [re.split(" {2,}", line.strip()) for line in text.splitlines()]
+    rows = {row[1]: row[3] for row in table if row[0] in ("chosen", "rejected")}
+    words = {0: "S0/2", 1: "S1/2", -1: "R/2"}
+    steps = len(plan.mesh)
+    expected = {}
+    for pin in itertools.product(words, repeat=steps):
+        changed = sum(a != b for a, b in zip(pin, plan.placement("0.weight"), strict=True))
+        if len(set(pin)) == 1 or changed <= 1:
+            other = smex.search(graph, workers, replicate_bytes=0, pinned={"0.weight": list(pin)})
+            expected[" ".join(words[dim] for dim in pin)] = other.total_bytes
+    assert rows == {pin: smex.plan._size(total) for pin, total in expected.items()}
+
+
+def test_explain_names_ops_modules_and_reasons(graph):
+    plan = smex.search(graph, 4, replicate_bytes=0)
+    lines = plan.explain("2.bias").splitlines()
+    assert lines[0] == "2.bias: float32[3], parameter"
+    assert any(re.match(r"  aten::add\S* .*  2$", line) for line in lines)
+    assert sum("  chosen" in line for line in lines) == 1
+    impossible = [line for line in lines if "impossible" in line]
+    assert impossible and all("it has only 3 elements there" in line for line in impossible)
+    assert any("replicas above replicate_bytes=0" in line for line in lines)
+
+
+def test_explain_keeps_the_users_pins():
+    plan = smex.search(capture(Product(), 4, 8), 2, pinned={"a": [0]}, replicate_bytes=0)
+    assert "no plan has all of" not in plan.explain("a")
+    excluded = [line for line in plan.explain("b").splitlines() if "impossible" in line]
+    assert len(excluded) == 2 and all('"a" as S0/2' in line for line in excluded)
+    assert re.search(r"chosen .* pinned", plan.explain("a"))
+
+
+def test_diff_lists_only_what_differs(graph):
+    here = smex.search(graph, 2, replicate_bytes=0, pinned={"0.weight": [0], "2.bias": [0]})
+    there = smex.search(graph, 2, replicate_bytes=0, pinned={"0.weight": [1], "2.bias": [0]})
+    lines = here.diff(there).splitlines()
+    assert re.fullmatch(r"  0.weight +S0/2 +S1/2 +48 B +48 B", lines[1])
+    assert not any("2.bias" in line for line in lines)
+    assert lines[-3:] == [
+        "workers: 2 -> 2",
+        f"moves: {here.total_bytes} B -> {there.total_bytes} B",
+        f"peak per worker: {max(here.peak_bytes())} B -> {max(there.peak_bytes())} B",
+    ]
+    assert "no tensor is placed differently" in here.diff(here)
+
+
+def test_diff_of_other_workers_and_models(graph):
+    other = smex.search(capture(torch.nn.Linear(4, 6), 8, 4), 3, replicate_bytes=0)
+    text = smex.search(graph, 2, replicate_bytes=0).diff(other)
+    assert "workers: 2 -> 3" in text
+    assert re.search(r"  0.weight +S\d/2 +absent", text)
+    assert re.search(r"  weight +absent +S\d/3", text)
+
+
+# ---- the table, pictures and memory ----
+
+
+def test_numbers_end_in_one_column(graph):
+    _, *lines = str(smex.search(graph, 2, replicate_bytes=0)).splitlines()
+    assert len(lines) == 6
+    assert len({len(line) for line in lines}) == 1
+    shapes = lines[0].index("shape") + len("shape")
+    assert all(line[shapes - 1] != " " and line[shapes : shapes + 2] == "  " for line in lines)
+
+
+def test_peak_is_in_the_summary_before_anything_runs(graph):
+    plan = smex.search(graph, 2, replicate_bytes=0)
+    assert f"peak {max(plan.peak_bytes())} B per worker" in repr(plan)
+    assert plan.program() is plan.program()
+    plan.peak_bytes().clear()
+    assert len(plan.peak_bytes()) == 2
+
+
+def test_peak_is_what_the_run_counts():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+    x = torch.randn(32, 64)
+    net = smex.partition(model, 2, args=(x,), replicate_bytes=0)
+    predicted = net.plan.peak_bytes()
+    net(x).sum().backward()
+    stats = net.stats()
+    assert stats["predicted_peak_bytes"] == predicted
+    # A tensor that a peer has still to read lives longer than predicted.
+    slack = 64 * 64 * 4
+    for counted, bound in zip(stats["peak_bytes"], predicted, strict=True):
+        assert bound <= counted <= bound + slack
+
+
+class Shapes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Parameter(torch.randn(8))
+        self.plane = torch.nn.Parameter(torch.randn(8, 8))
+        self.filter = torch.nn.Parameter(torch.randn(8, 8, 3, 3))
+
+    def forward(self, x):
+        y = torch.nn.functional.conv2d(x, self.filter, padding=1)
+        return (y.sum((2, 3)) @ self.plane) * self.line
+
+
+def boxes(plan, name):
+    """Of the tensor's picture: (x, y, width, height) of each worker's box."""
+    svg = ElementTree.fromstring(re.search("<svg.*</svg>", plan._picture(name)).group())
+    found = {}
+    for rect in svg:
+        box = tuple(float(rect.get(key)) for key in ("x", "y", "width", "height"))
+        if rect.get("fill") == "none":
+            continue
+        worker = int(re.match(r"worker (\d+):", rect[0].text).group(1))
+        assert rect.get("fill") == plan._colour(worker)
+        found[worker] = box
+    return [found[worker] for worker in sorted(found)]
+
+
+LEFT, RIGHT = (0, 0, 45, 36), (45, 0, 45, 36)
+TOP, BOTTOM = (0, 0, 90, 18), (0, 18, 90, 18)
+
+
+@pytest.mark.parametrize(
+    ("name", "pin", "expected"),
+    [
+        ("line", [0], [LEFT, RIGHT]),
+        ("line", [-1], [LEFT, RIGHT]),  # two replicas share the box
+        ("plane", [0], [TOP, BOTTOM]),
+        ("plane", [1], [LEFT, RIGHT]),
+        ("plane", [0, 1], [(0, 0, 45, 18), (45, 0, 45, 18), (0, 18, 45, 18), (45, 18, 45, 18)]),
+        ("plane", [0, -1], [(0, 0, 45, 18), (45, 0, 45, 18), (0, 18, 45, 18), (45, 18, 45, 18)]),
+        ("filter", [0], [TOP, BOTTOM]),
+        ("filter", [1], [LEFT, RIGHT]),
+        ("x", [2], [LEFT, RIGHT]),
+        ("x", [2, 3], [(0, 0, 45, 18), (45, 0, 45, 18), (0, 18, 45, 18), (45, 18, 45, 18)]),
+    ],
+)
+def test_pictures(name, pin, expected):
+    plan = smex.search(capture(Shapes(), 4, 8, 6, 6), 2 ** len(pin), pinned={name: pin})
+    assert boxes(plan, name) == expected
+
+
+def test_a_picture_tells_replicas_from_tiles():
+    graph = capture(Shapes(), 4, 8, 6, 6)
+    frames = [
+        smex.search(graph, 2, pinned={"line": [dim]})._picture("line").count('fill="none"')
+        for dim in (0, -1)
+    ]
+    assert frames == [2, 1]
+    picture = smex.search(graph, 2, pinned={"x": [2]})._picture("x")
+    assert "↓ dim 0 → dim 2" in picture
+
+
+def test_the_page_has_legend_and_right_aligned_numbers(graph, tmp_path):
+    plan = smex.search(graph, 4, replicate_bytes=0)
+    plan.save_html(tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text()
+    for worker in range(4):
+        assert f'background:{plan._colour(worker)};padding:1px 6px">{worker}</span>' in page
+    assert len({plan._colour(worker) for worker in range(4)}) == 4
+    assert page.count("<svg") == len(graph.value_by_name)
+    assert '<td style="text-align:right">6×4</td>' in page
+
+
+def test_names_are_escaped():
+    graph = smex.capture_graph(lambda xs: xs["<b>"] * 2, ({"<b>": torch.zeros(4)},))
+    page = smex.search(graph, 2)._repr_html_()
+    assert "<b>" not in page and "&lt;b&gt;" in page
