@@ -282,7 +282,7 @@ def test_peak_is_what_the_run_counts():
     # A tensor that a peer has still to read lives longer than predicted.
     slack = 64 * 64 * 4
     for counted, bound in zip(stats["peak_bytes"], predicted, strict=True):
-        assert bound <= counted <= bound + slack
+        assert 0.99 * bound <= counted <= 1.05 * bound + slack
 
 
 class Shapes(torch.nn.Module):
