@@ -6,6 +6,7 @@
 
 #include "graphs.h"
 #include "partition/search.h"
+#include "tdl/text.h"
 
 namespace smex {
 namespace {
@@ -90,6 +91,32 @@ TEST_P(SearchedPlans, StepBytesAddUpToPlanBytes) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, SearchedPlans,
                          testing::Values(Mesh{}, Mesh{2}, Mesh{3}, Mesh{2, 2}, Mesh{3, 2}));
+
+/// A parameter whose gradient a reshape makes: two rows of two, which no cut may divide.
+TEST(HomeLayout, AGradientLiesWhereItsParameterDoes) {
+  Graph graph;
+  const ValueId w = graph.add_value("w", {4}, "float32", 4, Role::kParameter);
+  const ValueId tangent = graph.add_value("tangent", {2, 2}, "float32", 4, Role::kTangent);
+  const ValueId gradient = graph.add_value("gradient", {4}, "float32", 4, Role::kIntermediate);
+  Op view;
+  view.target = "view";
+  view.args = {ValueRef{tangent}};
+  view.outputs = {gradient};
+  view.spec = std::make_shared<tdl::Spec>(
+      tdl::parse_spec("index i=4\ninput [2,2]\n[i] = #0[floordiv(i, 2), mod(i, 2)]\n"));
+  graph.add_op(std::move(view));
+  graph.add_output({gradient, OutputKind::kGradient, "w", w});
+  const DimClasses classes(graph);
+  for (const Mesh& mesh : {Mesh{2}, Mesh{3}, Mesh{2, 2}}) {
+    const Choices choices(mesh.size(), 0);
+    const Layout of_parameter = home_layout(graph, classes, mesh, w, choices);
+    const Layout of_gradient = home_layout(graph, classes, mesh, gradient, choices);
+    for (int worker = 0; worker < mesh_size(mesh); ++worker) {
+      EXPECT_EQ(of_parameter.tiles[worker].held, of_gradient.tiles[worker].held);
+      EXPECT_EQ(of_parameter.tiles[worker].region, of_gradient.tiles[worker].region);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace smex
