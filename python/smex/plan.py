@@ -303,11 +303,13 @@ class Plan:
         chosen, value_id = self.placement(name), self._id(name)
         value = self.graph.captured.values[value_id]
         costs = _C.op_bytes(self.graph.native, self.native)
-        users = [("op", "split", "moves", "module")]
+        alike: dict[tuple[str, ...], int] = {}  # unrolled steps use a tensor in the same way
         for op_id in self.graph.native.values[value_id].users:
             op = self.graph.captured.ops[op_id]
-            words = self._strategy_words(op_id)
-            users.append((op.target, words, _size(costs[op_id]), op.module_path))
+            row = (op.target, self._strategy_words(op_id), _size(costs[op_id]), op.module_path)
+            alike[row] = alike.get(row, 0) + 1
+        users = [("", "op", "split", "each moves", "module")]
+        users += [(f"{count} ×", *row) for row, count in alike.items()]
         choices: list[tuple[str, ...]] = [
             ("", "placement", "per worker", "moves", "against the plan")
         ]
@@ -325,7 +327,7 @@ class Plan:
         return "\n".join(
             [
                 f"{name}: {value.type_str()}, {value.role}",
-                *_aligned(users, right=(2,)),
+                *_aligned(users, right=(0, 3)),
                 *_aligned(choices, right=(2, 3)),
             ]
         )

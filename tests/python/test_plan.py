@@ -211,11 +211,26 @@ def test_explain_prices_alternatives_by_a_search(graph, workers):
     assert rows == {pin: smex.plan._size(total) for pin, total in expected.items()}
 
 
+def test_explain_counts_unrolled_steps():
+    class Unrolled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.randn(8, 8))
+
+        def forward(self, x):
+            for _ in range(5):
+                x = torch.relu(x @ self.w)
+            return x
+
+    lines = smex.search(capture(Unrolled(), 4, 8), 2, replicate_bytes=0).explain("w").splitlines()
+    assert sum(int(line.split("×")[0]) for line in lines if "aten::mm" in line) == 5
+
+
 def test_explain_names_ops_modules_and_reasons(graph):
     plan = smex.search(graph, 4, replicate_bytes=0)
     lines = plan.explain("2.bias").splitlines()
     assert lines[0] == "2.bias: float32[3], parameter"
-    assert any(re.match(r"  aten::add\S* .*  2$", line) for line in lines)
+    assert any(re.match(r"  1 ×  aten::add\S* .*  2$", line) for line in lines)
     assert sum("  chosen" in line for line in lines) == 1
     impossible = [line for line in lines if "impossible" in line]
     assert impossible and all("it has only 3 elements there" in line for line in impossible)
