@@ -68,13 +68,14 @@ class Lowering {
       candidates.push_back(step_candidates(fusion, splits, step, reduces));
       if (candidates.back().empty()) return std::nullopt;
     }
+    int64_t bytes = 0;
+    for (OpId member : fusion.members) bytes += op_bytes(graph_, classes_, plan_, member);
     if (!reduces) {  // one candidate a step: an output's dimension tells which index is cut
       Choices choices;
       for (const auto& step : candidates) choices.push_back(step.front());
+      if (op_bytes(graph_, classes_, plan_, fusion.fused, choices) > bytes) return std::nullopt;
       return choices;
     }
-    int64_t bytes = 0;
-    for (OpId member : fusion.members) bytes += op_bytes(graph_, classes_, plan_, member);
     return same_bytes(fusion.fused, candidates, bytes, {});
   }
 
@@ -244,7 +245,12 @@ class Lowering {
   void bind_outputs() {
     for (const GraphOutput& output : graph_.outputs()) {
       Binding binding{output.value, {}, {}};
-      for (int w = 0; w < workers_ && output.value != kNoValue; ++w) {
+      for (int w = 0; w < workers_; ++w) {
+        if (output.value == kNoValue) {  // a parameter that the loss does not depend on
+          binding.slots.push_back(kNoSlot);
+          binding.regions.emplace_back();
+          continue;
+        }
         binding.slots.push_back(home_slots_[output.value][w]);
         binding.regions.push_back(home(output.value).tiles[w].region);
       }

@@ -71,6 +71,16 @@ DimClasses::DimClasses(const Graph& graph) {
       });
     }
   }
+  // A gradient lies where its parameter lies, and a buffer's new value where the buffer does.
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == kNoValue || output.target == kNoValue) continue;
+    const size_t rank = graph.value(output.value).shape.size();
+    if (graph.value(output.target).shape.size() != rank) continue;
+    for (size_t d = 0; d < rank; ++d) {
+      parent_[find(offset_[output.value] + static_cast<int>(d))] =
+          find(offset_[output.target] + static_cast<int>(d));
+    }
+  }
   std::vector<int64_t> own(nodes, 1);
   for (const Op& op : graph.ops()) {
     if (!op.spec) continue;

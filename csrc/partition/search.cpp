@@ -70,10 +70,12 @@ class Step {
     const bool data_parallel = options_.planner == "data_parallel";
     const size_t last = options_.planner == "tofu" ? tile.rank() : std::min<size_t>(1, tile.rank());
     for (size_t d = 0; d < last && !(data_parallel && parameter); ++d) {
-      const int64_t units = tile.dims[d].size() / classes_.granule(value.id, d);
+      int64_t granule = 1;
+      for (ValueId id : group) granule = std::max(granule, classes_.granule(id, d));
+      const int64_t units = tile.dims[d].size() / granule;
       if (units >= parts_) dims.push_back(static_cast<int>(d));
     }
-    const bool small = tile.numel() * value.itemsize <= options_.replicate_bytes;
+    const bool small = value.bytes() <= options_.replicate_bytes;
     if (dims.empty() || small || (data_parallel && !boundary)) dims.push_back(kReplicate);
     return dims;
   }

@@ -40,7 +40,9 @@ IndexRanges narrow(const Spec& spec, const Expr& condition, const IndexRanges& r
   const Interval target = ranges[condition.args[0]->index];
   const auto position = linear_form(*condition.args[1], spec.indices);
   IndexRanges result = ranges;
-  if (!position || target.empty()) return result;
+  // At full extent the kernel is called as it was, with its places in the padding too.
+  const bool full = target.size() == spec.indices[condition.args[0]->index].extent;
+  if (!position || target.empty() || full) return result;
   for (const Term& term : position->terms) {
     if (term.atom.kind != Atom::Kind::kIndex || term.coefficient <= 0) continue;
     Interval& places = result[term.atom.index];

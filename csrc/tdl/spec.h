@@ -25,8 +25,8 @@ enum class ExprKind {
   kRead,   ///< input[args…]; out of range reads give `pad` when it is set, otherwise are an error
   kCall,   ///< name(args…): a scalar function, "add", "exp", "where", "floordiv", "mod", "lt" …
            ///< "like"(value, read) is value; the read's shape matters to the kernel, not its
-          ///< content. "lands"(index, position) is equality; as the condition of a "where" it tells
-          ///< which windows reach a tile of the index
+  ///< content. "lands"(index, position) is equality; as the condition of a "where" it tells
+  ///< which windows reach a tile of the index
   kReduce,  ///< reduce over `bound` of args[0]
   kOpaque,  ///< name(args…): reads whose kWhole dimensions are whole; unknown inside
   kWhole,   ///< ":" as an index of a Read inside kOpaque
@@ -102,7 +102,8 @@ struct Split {
 
 /// The splits under which running the same kernel on the needed regions gives exactly the tile
 /// (Tofu §4.2, case 1 and 2): an output index that is never used as a number, whose reads agree on
-/// what they need; a reduction index of an outermost reduction of every output.
+/// what they need; a reduction index of an outermost reduction of every output. An output that has
+/// nothing of the index is made whole by every worker.
 std::vector<Split> derive_splits(const Spec& spec);
 
 }  // namespace smex::tdl

@@ -35,35 +35,52 @@ class SplitOf {
     Split split;
     split.index = index_;
     if (!place(split)) return std::nullopt;
+    bool any_without = false;
     for (const Statement& statement : spec_.outputs) {
       if (!statement.body) continue;
       mentioned_ = false;
       if (!values(*statement.body)) return std::nullopt;
-      if (!mentioned_ && contains_kind(statement.body, ExprKind::kOpaque)) return std::nullopt;
+      const bool opaque = contains_kind(statement.body, ExprKind::kOpaque);
+      const bool without = absent(statement, split);
+      if (without ? mentioned_ : opaque && !mentioned_) return std::nullopt;
+      any_without = any_without || without;
     }
+    // A kernel whose output is cropped to its tile would be cropped in all of them.
+    if (lands_ && any_without) return std::nullopt;
     split.granule = granule_;
     if (granule_ >= index.extent) return std::nullopt;
     return split;
   }
 
  private:
-  /// Sets `reduction` and `reduce`: an axis of every output, or bound by every outermost reduction.
+  /// An output without the index: every worker makes the whole of it.
+  bool absent(const Statement& statement, const Split& split) const {
+    return !split.reduction &&
+           std::find(statement.axes.begin(), statement.axes.end(), index_) == statement.axes.end();
+  }
+
+  /// Sets `reduction` and `reduce`: an axis of the outputs that have the index, or bound by every
+  /// outermost reduction.
   bool place(Split& split) const {
     bool first = true;
+    bool absent = false;
     for (const Statement& statement : spec_.outputs) {
       if (!statement.body) continue;
       const auto axes = std::count(statement.axes.begin(), statement.axes.end(), index_);
       if (axes > 1) return false;
       std::optional<ReduceKind> reduce;
       if (!axes) reduce = outermost(*statement.body);
-      if (!axes && !reduce) return false;
+      if (!axes && !reduce) {
+        absent = true;
+        continue;
+      }
       if (!first && split.reduction != reduce.has_value()) return false;
       if (!first && reduce && *reduce != split.reduce) return false;
       split.reduction = reduce.has_value();
       if (reduce) split.reduce = *reduce;
       first = false;
     }
-    return !first;
+    return !first && !(absent && split.reduction);
   }
 
   /// The kind of the outermost reductions when they bind the index: sum{a}(sum{b}(…)) binds a and
@@ -91,6 +108,7 @@ class SplitOf {
     if (expr.kind == ExprKind::kCall && expr.name == "lands") {
       // A kernel is told where its tile lies; the places of its windows are not divided.
       const auto position = linear_form(*expr.args[1], spec_.indices);
+      lands_ = lands_ || expr.args[0]->index == index_;
       return position && !position->mentions(index_);
     }
     for (const ExprPtr& arg : expr.args) {
@@ -181,6 +199,7 @@ class SplitOf {
   const int index_;
   int64_t granule_ = 1;
   bool mentioned_ = false;
+  bool lands_ = false;
   std::vector<std::vector<std::optional<Dependence>>> seen_;
 };
 

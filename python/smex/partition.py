@@ -160,7 +160,11 @@ class PartitionedModule(torch.nn.Module):
             else leaf
             for leaf in leaves
         )
-        key = (signature, spec, self.training, wants_grad)
+        autocast = tuple(
+            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+            for device in ("cpu", "cuda")
+        )
+        key = (signature, spec, self.training, wants_grad, autocast)
         compiled = self._compiled.get(key)
         if compiled is None:
             compiled = self._compile(args, kwargs, wants_grad)
@@ -232,6 +236,27 @@ class PartitionedModule(torch.nn.Module):
                 "pass example inputs: smex.partition(model, ..., args=(x,))"
             )
         return super().named_parameters(*args, **kwargs)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        """Conversions (`half`, `to`, `cuda`) reach the model until it is captured.
+
+        Raises:
+            SmexRuntimeError: afterwards, when they would change the shards' dtype or device.
+        """
+        if self._first is None:
+            self._model[0]._apply(fn, recurse)
+            return self
+        for key, shard in (*self._parameters.items(), *self._buffers.items()):
+            probe = shard.detach().new_empty(0)
+            changed = fn(probe)
+            if changed.dtype != probe.dtype or changed.device != probe.device:
+                name = key.split("__shard")[0].replace("__", ".")
+                raise SmexRuntimeError(
+                    f'partition: the shards of "{name}" are {probe.dtype} on {probe.device} and '
+                    f"cannot become {changed.dtype} on {changed.device}: convert the model before "
+                    "smex.partition, or pass devices="
+                )
+        return super()._apply(fn, recurse)
 
     def _adopt_state(self, compiled: _Compiled) -> None:
         """Cuts the model's tensors that have no shards yet as the plan says."""
@@ -527,7 +552,12 @@ class _Run(torch.autograd.Function):
                 "backward: this graph was already used and its values are freed; run the net again"
             )
         ctx.session = None
-        for tangent, grad in zip(captured.tangents, grads, strict=True):
+        tangents = [
+            tangent
+            for output, tangent in zip(captured.flat_outputs, captured.tangents, strict=True)
+            if isinstance(output, ValueRef)
+        ]
+        for tangent, grad in zip(tangents, grads, strict=True):
             if tangent is None:
                 continue
             value = captured.values[tangent]

@@ -192,6 +192,21 @@ def samples():
         grad = torch.randn_like(torch.ops.aten.convolution(x, w, None, *rest))
         for mask in ([True, False, False], [False, True, False]):
             yield "aten::convolution_backward", [grad, x, w, [5], *rest, mask], mask
+    x, w = r(1, 4, 3), r(4, 3, 2)
+    rest = [[2], [1], [1], True, [0], 2]
+    grad = torch.randn_like(torch.ops.aten.convolution(x, w, None, *rest))
+    for mask in ([True, False, False], [False, True, False], [False, True, True], [True, True, True]):
+        yield "aten::convolution_backward", [grad, x, w, [6], *rest, mask], mask
+    for x, w, pad, dilation in [
+        (r(2, 2, 3), r(2, 2, 1), [1], [2]),
+        (r(2, 2, 4), r(2, 2, 2), [3], [2]),
+    ]:  # windows that lie in the padding alone
+        for transposed in (False, True):
+            rest = [[1], pad if not transposed else [1], dilation, transposed, [0], 1]
+            yield "aten::convolution", [x, w, None, *rest], None
+            grad = torch.randn_like(torch.ops.aten.convolution(x, w, None, *rest))
+            for mask in ([True, False, False], [False, True, False]):
+                yield "aten::convolution_backward", [grad, x, w, [2], *rest, mask], mask
     for stride, pad, dilation, ceil in ([2, 2], [0, 0], [1, 1], False), ([2, 1], [1, 1], [1, 2], False), (
         [2, 2], [0, 0], [1, 1], True):  # fmt: skip
         call = [r(3, 2, 7, 9), [3, 2], stride, pad, dilation, ceil]
@@ -244,6 +259,7 @@ def samples():
     for mask in [True, True, True], [True, False, False], [False, True, True]:
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
+    yield "aten::constant_pad_nd", [r(4, 6), [-1, -2, 2, -1], 0.5], None
     yield "aten::embedding", [r(7, 5), ints(7, 4, 3)], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, -1, False], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, 2, False], None

@@ -253,7 +253,7 @@ class Converter:
             elif member.op == "output":
                 results = member.args[0]
             else:
-                self._call(member, inner, expanding=False)
+                self._call(member, inner, expanding=True)
         outputs = [None if r is None else inner[r].id for r in results]
         fakes = node.meta["val"]
         count = 1 if isinstance(fakes, torch.Tensor) else len(fakes)

@@ -152,4 +152,6 @@ def convolution_backward(
         _grad_weight(grad, x, weight, g, transposed),
         transposed_grad_bias if transposed else grad_bias,
     )
+    if transposed and groups > 1:  # the weight's ci counts within one group
+        outputs = (*outputs[:2], bias_sum)
     return tuple(output if used else None for output, used in zip(outputs, mask))

@@ -56,12 +56,16 @@ def _embedding_bag(
 ):
     if padding_idx >= 0:
         return (None,) * 4
-    # The bookkeeping outputs do not depend on the column that a tile computes, but have no such
-    # index: when they are used the call is not split.
-    flat = tuple(
-        lambda *i: Opaque("bags", indices[:], offsets[:]) for _ in range(3)
-    )  # fmt: skip
-    return (_bag(weight, indices, offsets, mode, weights, include_last), *flat)
+    value = _bag(weight, indices, offsets, mode, weights, include_last)
+
+    # The same for every column, unless they tell where a column's maximum is.
+    def books(*i):
+        return Opaque("bags", indices[:], offsets[:])
+
+    def largest(b, d):
+        return Opaque("argmax", weight[:, d], indices[:], offsets[:])
+
+    return value, books, books, largest if mode == 2 else books
 
 
 spec("aten::_embedding_bag")(_embedding_bag)

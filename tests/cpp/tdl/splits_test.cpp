@@ -64,6 +64,22 @@ TEST(Splits, ReductionMustBeOutermostInEveryOutput) {
   EXPECT_EQ(splits_of("index k=3 input [3] [] = max{k}(#0[k]) [] = none"), "k+other");
 }
 
+TEST(Splits, AnOutputWithoutTheIndexIsMadeByEveryWorker) {
+  const std::string first = "index n=4, d=6, b=4 input [9,6], [4] [n,d] = #0[#1[n], d] ";
+  EXPECT_EQ(splits_of(first + "[b] = f<#1[:]>"), "d");
+  EXPECT_EQ(splits_of(first + "[b] = f<#0[:,:]>"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = div(sum{k}(#0[k]), 3) [k] = #0[k]"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3], [2] [] = sum{k}(#0[k]) [] = #1[0]"), "");
+}
+
+TEST(Splits, WindowsLandOnATileOfOneOutput) {
+  const std::string first =
+      "index y=9, o=4, k=3! input [4], [3] "
+      "[y] = sum{o,k}(where(lands(y, add(mul(o, 2), k)), mul(#0[o], #1[k]), 0))";
+  EXPECT_EQ(splits_of(first), "y");
+  EXPECT_EQ(splits_of(first + " [k] = f<#0[:]>"), "");
+}
+
 TEST(Splits, OpaqueFreesOnlyWhatItReadsElementwise) {
   EXPECT_EQ(splits_of("index n=4, j=3 input [4,3] [n,j] = f<#0[n,:]>"), "n");
 }
