@@ -308,7 +308,7 @@ class Plan:
             op = self.graph.captured.ops[op_id]
             row = (op.target, self._strategy_words(op_id), _size(costs[op_id]), op.module_path)
             alike[row] = alike.get(row, 0) + 1
-        users = [("", "op", "split", "each moves", "module")]
+        users: list[tuple[str, ...]] = [("", "op", "split", "each moves", "module")]
         users += [(f"{count} ×", *row) for row, count in alike.items()]
         choices: list[tuple[str, ...]] = [
             ("", "placement", "per worker", "moves", "against the plan")
