@@ -3,7 +3,8 @@
     python benchmarks/runtime/train_step.py [--repeats 7] [--only GPT]
 
 Eager and 1 worker use all threads, 2 workers one thread each of two. Median [min, max] in
-milliseconds and the ratio to eager; then the peak bytes per worker, and times the number of workers
+milliseconds and the median of the ratios to eager in the same round, of which there are as many as
+fit into 5 s of eager's time (at least `--repeats`, at most 50); then the peak bytes per worker, and times the number of workers
 as a ratio to 1 worker's, whose bound is 1. The first loss is checked against eager's.
 """
 
@@ -96,17 +97,18 @@ def main() -> None:
             "2 workers": lambda n=nets[2], x=x, y=y: n(*x, y),
         }
         taken: dict[str, list[float]] = {key: [] for key in steps}
-        for repeat in range(repeats + 1):
+        seconds(steps["eager"])
+        rounds = max(repeats, min(50, int(5 / seconds(steps["eager"]))))
+        for repeat in range(rounds + 1):
             for key, step in steps.items():
                 elapsed = seconds(step)
                 if repeat:  # the first warms up
                     taken[key].append(elapsed * 1e3)
-        base = statistics.median(taken["eager"])
         for key, times in taken.items():
-            middle = statistics.median(times)
+            ratios = [mine / eager for mine, eager in zip(times, taken["eager"], strict=True)]
             print(
-                f"{name}, {key}: {middle:.1f} ms [{min(times):.1f}, {max(times):.1f}], "
-                f"{middle / base:.2f} of eager"
+                f"{name}, {key}: {statistics.median(times):.1f} ms [{min(times):.1f}, "
+                f"{max(times):.1f}], {statistics.median(ratios):.2f} of eager in the same round"
             )
         for k, peak in peaks.items():
             print(f"{name}, {k} workers: peak {peak / 2**20:.1f} MiB, x{k * peak / peaks[1]:.2f}")

@@ -305,12 +305,12 @@ void run(Session& session, void (Session::*phase)()) {
   });
 }
 
-py::list outputs(const Session& session, int index) {
-  py::list tiles;
-  for (const at::Tensor& tensor : session.outputs(index)) {
-    tiles.append(tensor.defined() ? py::cast(tensor) : py::none());
+py::list to_list(const runtime::WorkerTensors& tiles) {
+  py::list list;
+  for (const at::Tensor& tensor : tiles) {
+    list.append(tensor.defined() ? py::cast(tensor) : py::none());
   }
-  return tiles;
+  return list;
 }
 
 py::list trace_events(const Session& session) {
@@ -348,7 +348,12 @@ void bind_runtime(py::module_& m) {
           py::arg("index"), py::arg("tiles"))
       .def("run_forward", [](Session& session) { run(session, &Session::run_forward); })
       .def("run_backward", [](Session& session) { run(session, &Session::run_backward); })
-      .def("outputs", &outputs, py::arg("index"))
+      .def(
+          "outputs", [](const Session& s, int index) { return to_list(s.outputs(index)); },
+          py::arg("index"))
+      .def(
+          "take_outputs", [](Session& s, int index) { return to_list(s.take_outputs(index)); },
+          py::arg("index"))
       .def("stats", [](const Session& session) { return to_dict(session.stats()); })
       .def("trace_events", &trace_events,
            "Tuples (worker, name, category, start_us, duration_us, bytes).");

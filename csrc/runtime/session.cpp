@@ -154,6 +154,18 @@ WorkerTensors Session::outputs(int index) const {
   return tiles;
 }
 
+WorkerTensors Session::take_outputs(int index) {
+  WorkerTensors tiles = outputs(index);
+  for (size_t w = 0; w < tiles.size(); ++w) {
+    const at::Tensor& tile = tiles[w];
+    // One reference is the slot's, the other the caller's; a view would hold the storage too.
+    if (!tile.defined() || tile.use_count() != 2 || tile.storage().use_count() != 1) continue;
+    workers_[w]->memory.remove(tile);
+    workers_[w]->slots[executor_->program().outputs[index].slots[w]].tensor.reset();
+  }
+  return tiles;
+}
+
 void Session::run(bool backward) {
   const Clock::time_point begin = Clock::now();
   stage_ = Stage::kFailed;  // until it is known not to be

@@ -64,6 +64,9 @@ class Session {
   void run_backward();
   /// The tiles of output `index`. Throws UserError before they are computed.
   WorkerTensors outputs(int index) const;
+  /// The same, given away: the session drops the tiles whose memory nothing else in it uses, so
+  /// that the receiver may keep them without a copy.
+  WorkerTensors take_outputs(int index);
 
   Stats stats() const;
   /// Events of the runs that were traced (Executor::set_trace), by worker and then by time.

@@ -247,6 +247,7 @@ class PartitionedModule(torch.nn.Module):
             self._model[0]._apply(fn, recurse)
             return self
         for key, shard in (*self._parameters.items(), *self._buffers.items()):
+            assert shard is not None
             probe = shard.detach().new_empty(0)
             changed = fn(probe)
             if changed.dtype != probe.dtype or changed.device != probe.device:
@@ -584,7 +585,7 @@ def _collect_grads(
         result.append(None if found is None else net._gather(compiled, session, found).to(device))
     for value in captured.with_role("parameter"):
         found = position_of.get(value.id)
-        tiles = None if found is None else session.outputs(found)
+        tiles = None if found is None else session.take_outputs(found)
         for _, worker in net._unique_tiles(value.name):
             result.append(None if tiles is None else tiles[worker])
     return result

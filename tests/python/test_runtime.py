@@ -737,3 +737,31 @@ def test_trace():
     total = sum(stats["compute_seconds"]) + sum(stats["fetch_seconds"])
     assert sum(stats["seconds_by_target"].values()) == pytest.approx(total)
     assert stats["forward_seconds"] > 0
+
+
+def test_taken_outputs_are_given_away_unless_they_share_memory():
+    forward = [
+        call("aten::neg", "%0", out=1),
+        call("aten::neg", "%0", out=2),
+        call("aten::view", "%2", [4], out=3),
+    ]
+    session = Executor(single(4, forward, [0], [1, 2, 3])).start([[torch.ones(2, 2)]])
+    session.run_forward()
+    live = session.stats()["live_bytes"][0]
+    (taken,) = session.take_outputs(0)
+    assert torch.equal(taken, -torch.ones(2, 2))
+    assert session.outputs(0) == [None]
+    assert session.stats()["live_bytes"][0] == live - 4 * ITEM
+    (shared,) = session.take_outputs(1)
+    assert torch.equal(session.outputs(2)[0], shared.view(4))
+    assert torch.equal(session.outputs(1)[0], shared)
+
+
+def test_gradients_are_not_copied_for_the_parameters():
+    import smex
+
+    net = smex.partition(torch.nn.Linear(8, 8, bias=False), workers=1)
+    net(torch.randn(4, 8)).sum().backward()
+    session, _ = net._last_session
+    live = session.stats()["live_bytes"][0]
+    assert live < 8 * 8 * ITEM  # the weight's gradient is not held beside the parameter's .grad

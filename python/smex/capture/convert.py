@@ -88,7 +88,7 @@ class Converter:
                     self._add_inputs(placeholders, env)
                     placeholders = []
                 self._locate(node)
-                self._call(node, env, expanding=True)
+                self._call(node, env)
         if placeholders:
             self._add_inputs(placeholders, env)
         result_ids = [None if r is None else env[r].id for r in results]
@@ -137,7 +137,7 @@ class Converter:
             origin = self._origins.get(seq_nr, ("", ""))
         self._origin = (*origin, seq_nr)
 
-    def _call(self, node: torch.fx.Node, env: dict, *, expanding: bool) -> None:
+    def _call(self, node: torch.fx.Node, env: dict) -> None:
         target: Any = node.target
         if target is operator.getitem:
             env[node] = env[node.args[0]][node.args[1]]
@@ -157,7 +157,7 @@ class Converter:
             exact = not loose and traced_input.is_contiguous()
             target = aten.view.default if exact else aten.reshape.default
             name = "aten::view" if exact else "aten::reshape"
-        expansion = expand(name, args) if expanding else None
+        expansion = expand(name, args)
         if expansion is not None:
             self._expand(expansion, node, name, args, env)
             return
@@ -253,7 +253,7 @@ class Converter:
             elif member.op == "output":
                 results = member.args[0]
             else:
-                self._call(member, inner, expanding=True)
+                self._call(member, inner)
         outputs = [None if r is None else inner[r].id for r in results]
         fakes = node.meta["val"]
         count = 1 if isinstance(fakes, torch.Tensor) else len(fakes)

@@ -119,9 +119,7 @@ def _convolution(x, weight, bias, *geometry, **_):
 
 
 def _max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices):
-    return torch.ops.smex.max_pool2d_backward(
-        grad, x, kernel, stride, padding, dilation, ceil_mode
-    )
+    return torch.ops.smex.max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode)
 
 
 def _bernoulli_p(x, p=0.5, generator=None):
