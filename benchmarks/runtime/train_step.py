@@ -4,8 +4,9 @@
 
 Eager and 1 worker use all threads, 2 workers one thread each of two. Median [min, max] in
 milliseconds and the median of the ratios to eager in the same round, of which there are as many as
-fit into 5 s of eager's time (at least `--repeats`, at most 50); then the peak bytes per worker, and times the number of workers
-as a ratio to 1 worker's, whose bound is 1. The first loss is checked against eager's.
+fit into 5 s of eager's time (at least `--repeats`, at most 50); then the peak bytes per worker, and
+times the number of workers as a ratio to 1 worker's, whose bound is 1. The first loss is checked
+against eager's.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ floor = _function("floor", 1, "The greatest integer not above x.")
 isnan = _function("isnan", 1, "1 if x is not a number, else 0.")
 lands = _function(
     "lands", 2,
-    "1 if the index is the position, else 0; a tile of the index then needs the places reaching it.",
+    "1 if the index is the position, else 0; a tile of it then needs the places that reach it.",
 )  # fmt: skip
 like = _function(
     "like", 2, "The first operand; of the second only the shape matters to the kernel."
