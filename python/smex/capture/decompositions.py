@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch._decomp import get_decompositions
+from torch._decomp import decompositions, get_decompositions
 
 from smex.capture.random_ops import ensure_dropout_mask
 
@@ -59,6 +60,22 @@ def decomposition_table() -> dict[Any, Callable]:
         # The gradient finds the maxima again: positions in the plane mean nothing in a tile of it.
         table[aten.max_pool2d_with_indices_backward.default] = _max_pool2d_backward
     return table
+
+
+@contextlib.contextmanager
+def library_lstm() -> Iterator[None]:
+    """Give the states of an LSTM their shape: torch 2.11 makes `[layers, 1, N, H]` of them."""
+    original = decompositions.one_layer_lstm
+
+    def one_layer_lstm(inp, hidden, *args, **kwargs):
+        out, states = original(inp, hidden, *args, **kwargs)
+        return out, tuple(s.view(h.shape) for s, h in zip(states, hidden, strict=True))
+
+    decompositions.one_layer_lstm = one_layer_lstm
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = original
 
 
 def _creation_table() -> dict[Any, Callable]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from smex.capture.decompositions import decomposition_table
+from smex.capture.decompositions import decomposition_table, library_lstm
 from smex.capture.origin import OriginMode, error_line, script_line
 from smex.capture.swap import StateSlot, state_slots, swapped
 from smex.errors import CaptureError
@@ -160,7 +161,7 @@ def _fake(tensor: torch.Tensor, training: bool) -> torch.Tensor:
 def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
     grad_mode = torch.enable_grad() if training else torch.no_grad()
     try:
-        with contextlib.ExitStack() as stack, fake_mode, grad_mode:
+        with contextlib.ExitStack() as stack, _quiet(), library_lstm(), fake_mode, grad_mode:
             joint = aot_export_joint_with_descriptors(
                 stack, caller, tuple(fakes), decompositions=decomposition_table()
             )
@@ -169,6 +170,17 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
         raise
     except Exception as error:
         raise _explain(error, caller.origins.failed_module) from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Fake tensors log a traceback for every failing call; the error is raised as well."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 _DATA_DEPENDENT = ("DataDependent", "DynamicOutputShape", "UnbackedSymInt")
@@ -184,13 +196,13 @@ def _explain(error: Exception, module: str) -> CaptureError:
     text = str(error).strip() or kind
     if "TorchScript interpreter" in text:
         line = script_line(text)
-    where = f"at {line}" if line else f"in module {module!r}" if module else "in the model"
+    where = f" at {line}" if line else f" in module {module!r}" if module else ""
     if any(name in kind for name in _DATA_DEPENDENT) or "aten._local_scalar_dense" in text:
         return CaptureError(
-            f"capture: the model's structure depends on a tensor's values {where} "
+            f"capture: the model's structure depends on a tensor's values{where} "
             f"({kind}: {text}); compute with torch.where or masks of a fixed shape instead"
         )
-    return CaptureError(f"capture: the model failed {where} ({kind}: {text})")
+    return CaptureError(f"capture: the model failed{where} ({kind}: {text})")
 
 
 def _argument_names(model, loss_fn, args, keyed) -> list[str]:
