@@ -109,8 +109,9 @@ def train(task: Task, workers: int, steps: int) -> smex.PartitionedModule:
         f"bytes moved in an iteration: predicted {stats['predicted_bytes_moved']:,}, "
         f"counted {stats['bytes_moved']:,}"
     )
-    peaks = ", ".join(f"{peak / 2**20:.1f}" for peak in stats["peak_bytes"])
-    print(f"peak MiB per worker: {peaks}")
+    for what in ("predicted_peak_bytes", "peak_bytes"):
+        peaks = ", ".join(f"{peak / 2**20:.2f}" for peak in stats[what])
+        print(f"peak MiB per worker, {'predicted' if 'pred' in what else 'counted'}: {peaks}")
     return net
 
 

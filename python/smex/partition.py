@@ -41,7 +41,7 @@ def partition(
     objective: str = "communication",
     planner: str = "tofu",
     replicate_bytes: int = DEFAULT_REPLICATE_BYTES,
-    plan: str | pathlib.Path | None = None,
+    plan: Plan | str | pathlib.Path | None = None,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
 
@@ -56,7 +56,8 @@ def partition(
         objective: what the search minimises, "communication".
         planner: "tofu", "data_parallel" or "all_row".
         replicate_bytes: tensors up to this size may be held by every worker.
-        plan: a file that `Plan.save` wrote; no search of the named tensors happens then.
+        plan: what `smex.search` returned, or a file that `Plan.save` wrote; the named tensors are
+            placed as it says.
 
     Returns:
         A module that takes and returns whole tensors like `model`. `parameters()` are shards.
@@ -69,8 +70,10 @@ def partition(
         raise SmexTypeError(
             f"partition: model must be a torch.nn.Module, got {type(model).__name__}"
         )
-    if plan is not None and workers is None:
-        workers = read_plan_file(plan)["workers"]
+    content = None
+    if plan is not None:
+        content = plan.contents() if isinstance(plan, Plan) else read_plan_file(plan)
+        workers = content["workers"] if workers is None else workers
     if workers is None:
         workers = len(devices) if devices else 1
     if not isinstance(workers, int) or workers < 1:
@@ -81,7 +84,7 @@ def partition(
         )
     places = [torch.device(device) for device in devices or ["cpu"] * workers]
     net = PartitionedModule(
-        model, workers, loss_fn, places, objective, planner, replicate_bytes, plan
+        model, workers, loss_fn, places, objective, planner, replicate_bytes, content
     )
     if args is not None:
         net.prepare(args if isinstance(args, tuple) else (args,))
@@ -113,7 +116,7 @@ class PartitionedModule(torch.nn.Module):
         objective: str,
         planner: str,
         replicate_bytes: int,
-        plan_path: str | pathlib.Path | None,
+        plan: dict[str, Any] | None,
     ):
         super().__init__()
         self.workers = workers
@@ -123,7 +126,7 @@ class PartitionedModule(torch.nn.Module):
         self._objective = objective
         self._planner = planner
         self._replicate_bytes = replicate_bytes
-        self._plan_path = plan_path
+        self._given_plan = plan
         self._model = [model]  # in a list: its parameters are not this module's
         self._compiled: dict[Any, _Compiled] = {}
         self._first: _Compiled | None = None
@@ -200,8 +203,8 @@ class PartitionedModule(torch.nn.Module):
 
     def _find_plan(self, graph: SemanticGraph) -> Plan:
         """The first call's plan is the user's or the best; later ones keep its parameters."""
-        if self._first is None and self._plan_path is not None:
-            plan = Plan.load(self._plan_path, graph)
+        if self._first is None and self._given_plan is not None:
+            plan = Plan.from_contents(self._given_plan, graph)
             if plan.workers != self.workers:
                 raise SmexValueError(
                     f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"

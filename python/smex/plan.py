@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smex import _C
+from smex.capture import CapturedGraph
 from smex.errors import PlanError
 from smex.semantic import SemanticGraph
 
@@ -29,7 +30,7 @@ DEFAULT_REPLICATE_BYTES = 64 * 1024
 
 
 def search(
-    graph: SemanticGraph,
+    graph: SemanticGraph | CapturedGraph,
     workers: int,
     *,
     planner: str = "tofu",
@@ -40,7 +41,7 @@ def search(
     """Finds the plan that moves the fewest bytes (Tofu §5).
 
     Args:
-        graph: what `smex.capture_graph` returns.
+        graph: what `smex.capture` or `smex.capture_graph` returns.
         workers: number of workers; its prime factors are the recursive steps.
         planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
             falls with their number; "data_parallel" replicates parameters and cuts the batch;
@@ -53,6 +54,8 @@ def search(
     Raises:
         PlanError: unknown objective or name, or a placement that does not fit.
     """
+    if isinstance(graph, CapturedGraph):
+        graph = SemanticGraph(graph)
     if objective != "communication":
         raise PlanError(f'search: unknown objective "{objective}"; known is "communication"')
     if not isinstance(workers, int) or workers < 1:
@@ -391,9 +394,9 @@ class Plan:
         lines += [f"{what}: {here} -> {there}" for what, here, there in totals]
         return "\n".join(lines)
 
-    def save(self, path: str | pathlib.Path) -> None:
-        """Writes the placements of the named tensors as JSON; the rest follows from them."""
-        content = {
+    def contents(self) -> dict[str, Any]:
+        """What `save` writes: the placements of the named tensors; the rest follows from them."""
+        return {
             "format": _FORMAT,
             "workers": self.workers,
             "mesh": list(self.mesh),
@@ -402,16 +405,23 @@ class Plan:
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
         }
-        pathlib.Path(path).write_text(json.dumps(content, indent=1) + "\n")
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes the plan as JSON."""
+        pathlib.Path(path).write_text(json.dumps(self.contents(), indent=1) + "\n")
 
     @staticmethod
-    def load(path: str | pathlib.Path, graph: SemanticGraph) -> Plan:
+    def load(path: str | pathlib.Path, graph: SemanticGraph | CapturedGraph) -> Plan:
         """Reads placements and finds the best plan of `graph` that has them.
 
         Raises:
             PlanError: the file is not a plan, or does not fit the model.
         """
-        content = read_plan_file(path)
+        return Plan.from_contents(read_plan_file(path), graph)
+
+    @staticmethod
+    def from_contents(content: dict[str, Any], graph: SemanticGraph | CapturedGraph) -> Plan:
+        """The best plan of `graph` that has the placements which `contents` gave."""
         return search(
             graph,
             content["workers"],

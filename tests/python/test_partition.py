@@ -194,6 +194,18 @@ def test_plan_saves_and_loads(tmp_path):
     assert name in again.plan.explain(name)
 
 
+def test_the_steps_by_hand():
+    model, inputs, target, loss_fn = build("gpt")
+    graph = smex.capture(model, (*inputs, target), loss_fn=loss_fn)
+    plan = smex.search(graph, workers=4, planner="all_row", replicate_bytes=0)
+    net = smex.partition(copy.deepcopy(model), plan=plan, loss_fn=loss_fn)
+    close(net(*inputs, target), loss_fn(model(*inputs), target), "loss")
+    assert net.plan.placements() == plan.placements()
+    assert net.plan.planner == "all_row"
+    with pytest.raises(smex.SmexValueError, match="the plan is for 4 workers, asked for 2"):
+        smex.partition(model, workers=2, plan=plan, loss_fn=loss_fn)(*inputs, target)
+
+
 @pytest.mark.parametrize(
     ("kwargs", "error", "text"),
     [
