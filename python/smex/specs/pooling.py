@@ -49,11 +49,33 @@ def avg_pool2d(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor
     return body
 
 
-@spec("aten::avg_pool2d_backward")
-def avg_pool2d_backward(grad, x, *_):
+def _landing(y, at):
+    """Whether a window's element at `at` is the place `y`, in two dimensions."""
+    return and_(lands(y[0], at[0]), lands(y[1], at[1]))
+
+
+@spec("aten::avg_pool2d_backward", local={"padding": "window"})
+def avg_pool2d_backward(grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
+    kernel, stride, padding, dilation = _window(kernel, stride, padding)
+    uneven = any(padding) and not count_include_pad and divisor is None
+    if ceil_mode or uneven:
+
+        def whole_planes(*i):
+            value = Opaque("mean", grad[(*i[:-2], *_places(x))])
+            return like(value, Opaque("shape", x[(*i[:-2], *_places(x))]))
+
+        return whole_planes
+    places = {f"o{d}": grad.shape[d - 2] for d in range(2)}
+    elements = {f"k{d}": kernel[d] for d in range(2)}
+    count = divisor or kernel[0] * kernel[1]
+
     def body(*i):
-        value = Opaque("mean", grad[(*i[:-2], *_places(x))])
-        return like(value, Opaque("shape", x[(*i[:-2], *_places(x))]))
+        def landed(*inner):
+            o, k = inner[:2], inner[2:]
+            hit = _landing(i[-2:], _at(o, k, stride, padding, dilation))
+            return where(hit, grad[(*i[:-2], *o)] / count, 0)
+
+        return like(Sum(landed, **places, **elements), x[i])
 
     return body
 
@@ -114,7 +136,7 @@ def max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode):
                 return low[(*outer, *_at(o, q, stride, padding, dilation))]
 
             is_largest = low[(*outer, *at)] == Max(value, **others)
-            hit = and_(lands(y[0], at[0]), lands(y[1], at[1]))
+            hit = _landing(y, at)
             return where(hit, where(is_largest, grad[(*outer, *o)], 0), 0)
 
         return Sum(landed, **places, **elements)
