@@ -258,6 +258,11 @@ def samples():
         ):
             yield "aten::native_layer_norm_backward", [
                 torch.randn_like(x), x, shape, mean, rstd, w, b, mask], mask  # fmt: skip
+    for x in (r(3, 4, 2, 5), r(5, 3)):
+        vector = [r(x.shape[1]) for _ in range(4)]
+        yield "smex::centered_square_sum", [x, vector[0]], None
+        yield "smex::channel_sums", [torch.randn_like(x), x, vector[0]], None
+        yield "smex::channel_combine", [torch.randn_like(x), x, *vector], None
     x, w = r(2, 4, 3, 2), r(4)
     yield "aten::native_group_norm", [x, w, r(4), 2, 4, 6, 2, 1e-5], None
     _, mean, rstd = torch.ops.aten.native_group_norm(x, w, w, 2, 4, 6, 2, 1e-5)

@@ -69,6 +69,28 @@ def _per_channel(vector, x):
     return vector.view([1, x.shape[1]] + [1] * (x.dim() - 2)) if x.dim() != 2 else vector
 
 
+def _centered_square_sum(x, mean):
+    if hasattr(torch.ops.smex, "centered_square_sum"):
+        return torch.ops.smex.centered_square_sum(x, mean)
+    centered = x - _per_channel(mean, x)
+    return (centered * centered).sum([0, *range(2, x.dim())])
+
+
+def _channel_sums(grad, x, mean):
+    if hasattr(torch.ops.smex, "channel_sums"):
+        return torch.ops.smex.channel_sums(grad, x, mean)
+    dims = [0, *range(2, x.dim())]
+    return grad.sum(dims), (grad * (x - _per_channel(mean, x))).sum(dims)
+
+
+def _channel_combine(grad, x, mean, scale, shift, slope):
+    if hasattr(torch.ops.smex, "channel_combine"):
+        return torch.ops.smex.channel_combine(grad, x, mean, scale, shift, slope)
+    centered = x - _per_channel(mean, x)
+    shifted = grad - _per_channel(shift, x) - centered * _per_channel(slope, x)
+    return shifted * _per_channel(scale, x)
+
+
 def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps):
     """`y, mean, rstd, new running mean, new running variance` over all dimensions but 1."""
     wide = x.to(_compute_dtype(x))
@@ -78,35 +100,25 @@ def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, e
     saved: tuple[torch.Tensor | None, torch.Tensor | None]
     if training:
         mean = wide.sum(dims) / count
-        centered = wide - _per_channel(mean, x)
-        var = (centered * centered).sum(dims) / count
-        rstd = torch.rsqrt(var + eps)
+        var = _centered_square_sum(wide, mean) / count
         if running_mean is not None:
             new_mean = running_mean * (1 - momentum) + mean.to(running_mean.dtype) * momentum
             unbiased = var * (count / max(count - 1, 1))
             new_var = running_var * (1 - momentum) + unbiased.to(running_var.dtype) * momentum
         saved_dtype = _saved_dtype(x, weight, running_mean)
-        saved = (mean.to(saved_dtype), rstd.to(saved_dtype))
+        saved = (mean.to(saved_dtype), torch.rsqrt(var + eps).to(saved_dtype))
     else:
-        centered = wide - _per_channel(running_mean.to(wide.dtype), x)
-        rstd = torch.rsqrt(running_var.to(wide.dtype) + eps)
+        mean, var = running_mean.to(wide.dtype), running_var.to(wide.dtype)
         saved = (None, None)
-    y = centered * _per_channel(rstd, x)
-    if weight is not None:
-        y = y * _per_channel(weight.to(wide.dtype), x)
-    if bias is not None:
-        y = y + _per_channel(bias.to(wide.dtype), x)
+    affine = [None if v is None else v.to(wide.dtype) for v in (weight, bias)]
+    with_statistics = aten._native_batch_norm_legit_no_training.default
+    y = with_statistics(wide, *affine, mean, var, 0.0, eps)[0]
     return (y.to(x.dtype), *saved, new_mean, new_var)
 
 
 def batch_norm_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
     """The form that returns the running statistics."""
     return batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
-
-
-def batch_norm_no_training(x, weight, bias, running_mean, running_var, momentum, eps):
-    """With the running statistics, which stay as they are."""
-    return batch_norm(x, weight, bias, running_mean, running_var, False, momentum, eps)[:3]
 
 
 def batch_norm_no_stats(x, weight, bias, training, momentum, eps):
@@ -126,16 +138,16 @@ def native_batch_norm_backward(
         mean, rstd = save_mean.to(dtype), save_rstd.to(dtype)
     else:
         mean, rstd = running_mean.to(dtype), torch.rsqrt(running_var.to(dtype) + eps)
-    centered = wide - _per_channel(mean, x)
-    sum_dy = dy.sum(dims)
-    sum_dy_centered = (dy * centered).sum(dims)
+    sum_dy, sum_dy_centered = _channel_sums(dy, wide, mean)
     grad_x = None
     if mask[0]:
         scale = rstd if weight is None else rstd * weight.to(dtype)
         if training:
-            projection = sum_dy_centered * rstd * rstd / count
-            dy = dy - _per_channel(sum_dy / count, x) - centered * _per_channel(projection, x)
-        grad_x = (dy * _per_channel(scale, x)).to(x.dtype)
+            slope = sum_dy_centered * rstd * rstd / count
+            grad_x = _channel_combine(dy, wide, mean, scale, sum_dy / count, slope)
+        else:
+            grad_x = dy * _per_channel(scale, x)
+        grad_x = grad_x.to(x.dtype)
     affine_dtype = x.dtype if weight is None else weight.dtype
     grad_weight = (sum_dy_centered * rstd).to(affine_dtype) if mask[1] else None
     grad_bias = sum_dy.to(affine_dtype) if mask[2] else None
@@ -226,7 +238,6 @@ def _trains(args):
 _EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::_native_batch_norm_legit.no_stats": (_trains, batch_norm_no_stats),
     "aten::_native_batch_norm_legit_functional": (_always, batch_norm_functional),
-    "aten::_native_batch_norm_legit_no_training": (_always, batch_norm_no_training),
     "aten::addmm": (_is_plain_addmm, addmm),
     "aten::convolution": (_has_bias, convolution),
     "aten::convolution_backward": (_several_masked, convolution_backward),

@@ -42,6 +42,41 @@ def _native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, e
     return body, None, None
 
 
+def _over_channel(x, term):
+    """`term` of `[n, c, *s]` summed over all but c."""
+    places = {f"s{d}": size for d, size in enumerate(x.shape[2:])}
+
+    def body(c):
+        return Sum(lambda n, *s: term(n, c, s), n=x.shape[0], **places)
+
+    return body
+
+
+@spec("smex::centered_square_sum")
+def centered_square_sum(x, mean):
+    def square(n, c, s):
+        return (x[(n, c, *s)] - mean[c]) * (x[(n, c, *s)] - mean[c])
+
+    return _over_channel(x, square)
+
+
+@spec("smex::channel_sums")
+def channel_sums(grad, x, mean):
+    return (
+        _over_channel(x, lambda n, c, s: grad[(n, c, *s)]),
+        _over_channel(x, lambda n, c, s: grad[(n, c, *s)] * (x[(n, c, *s)] - mean[c])),
+    )
+
+
+@spec("smex::channel_combine")
+def channel_combine(grad, x, mean, scale, shift, slope):
+    def body(n, c, *s):
+        centered = x[(n, c, *s)] - mean[c]
+        return scale[c] * (grad[(n, c, *s)] - shift[c] - centered * slope[c])
+
+    return body
+
+
 @spec("aten::native_batch_norm_backward")
 def native_batch_norm_backward(grad, x, weight, mean, var, save_mean, save_var, train, eps, mask):
     def reads(c):
