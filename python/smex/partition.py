@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -14,9 +13,11 @@ from torch.utils import _pytree as pytree
 
 from smex import _C
 from smex.capture import CapturedGraph, ValueRef, capture
+from smex.capture.records import returns_view
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.plan import DEFAULT_REPLICATE_BYTES, Plan, read_plan_file, search
 from smex.semantic import SemanticGraph
+from smex.trace import trace_json
 
 Tiles = list[torch.Tensor | None]
 
@@ -95,13 +96,27 @@ def partition(
 class _Compiled:
     """One captured call signature: its plan, program and what binds tensors to them."""
 
-    captured: CapturedGraph
     graph: SemanticGraph
     plan: Plan
     program: Any
     executor: Any
     binding_of: dict[int, int]  # value id -> position among the program's inputs
     regions: list[list[list[tuple[int, int]]]]  # [binding][worker]
+    read_back: set[int]  # values whose memory the backward program reads
+
+    @property
+    def captured(self) -> CapturedGraph:
+        """The records that the graph was made from."""
+        return self.graph.captured
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Compiled:
+        return self  # nothing here changes
+
+    def __reduce__(self) -> Any:
+        raise SmexTypeError(
+            "partition: a net that was captured cannot be pickled; save net.state_dict() and "
+            "net.plan.save(path), and partition the model again"
+        )
 
 
 class PartitionedModule(torch.nn.Module):
@@ -137,6 +152,10 @@ class PartitionedModule(torch.nn.Module):
         self._keys: dict[str, list[str]] = {}
         self._grads: dict[str, Tiles] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The copy of a net has shards of its own; the last run's values stay here."""
+        return {**self.__dict__, "_last_session": None}
+
     # ---- planning ----
 
     def prepare(self, args: tuple, kwargs: dict[str, Any] | None = None) -> PartitionedModule:
@@ -160,15 +179,22 @@ class PartitionedModule(torch.nn.Module):
         signature = tuple(
             (tuple(leaf.shape), leaf.dtype, leaf.requires_grad)
             if isinstance(leaf, torch.Tensor)
-            else leaf
+            else (type(leaf), leaf)
             for leaf in leaves
         )
         autocast = tuple(
             torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
             for device in ("cpu", "cuda")
         )
-        key = (signature, spec, self.training, wants_grad, autocast)
-        compiled = self._compiled.get(key)
+        key = (signature, spec, self.training, wants_grad, autocast, torch.get_default_dtype())
+        try:
+            compiled = self._compiled.get(key)
+        except TypeError:
+            odd = next(leaf for leaf in leaves if not isinstance(leaf, Hashable))
+            raise SmexTypeError(
+                "partition: an argument that is not a tensor is part of the captured program and "
+                f"must be hashable, got {type(odd).__name__}; pass a tensor"
+            ) from None
         if compiled is None:
             compiled = self._compile(args, kwargs, wants_grad)
             self._compiled[key] = compiled
@@ -188,13 +214,13 @@ class PartitionedModule(torch.nn.Module):
         program = plan.program()
         bindings = list(program.inputs)
         compiled = _Compiled(
-            captured=graph.captured,
             graph=graph,
             plan=plan,
             program=program,
             executor=_C.Executor(program, devices=[str(device) for device in self.devices]),
             binding_of={binding.value: i for i, binding in enumerate(bindings)},
             regions=[list(binding.regions) for binding in bindings],
+            read_back=_read_back(graph.captured),
         )
         if self._first is None:
             self._first = compiled
@@ -264,13 +290,15 @@ class PartitionedModule(torch.nn.Module):
 
     def _adopt_state(self, compiled: _Compiled) -> None:
         """Cuts the model's tensors that have no shards yet as the plan says."""
-        tensors = dict(self._model[0].named_parameters(remove_duplicate=False))
-        buffers = dict(self._model[0].named_buffers(remove_duplicate=False))
+        tensors = dict(_named_tensors(self._model[0]))
+        if isinstance(self._loss_fn, torch.nn.Module):
+            for name, tensor in _named_tensors(self._loss_fn):
+                tensors[f"loss_fn.{name}"] = tensor
         for value in compiled.captured.values:
             if value.role not in ("parameter", "buffer") or value.name in self._tiles:
                 continue
             boxes = _C.home_tiles(compiled.graph.native, compiled.plan.native, [value.id])[0]
-            source = tensors.get(value.name, buffers.get(value.name))
+            source = tensors.get(value.name)
             if source is None:
                 raise SmexRuntimeError(f'partition: the model lost its tensor "{value.name}"')
             if source.is_meta:
@@ -385,12 +413,12 @@ class PartitionedModule(torch.nn.Module):
         compiled = self._get_compiled(args, kwargs)
         leaves, _ = pytree.tree_flatten((args, kwargs))
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        parameters = [
-            (value.name, tile)
+        shards = [
+            tile
             for value in compiled.captured.with_role("parameter")
             for tile, _ in self._unique_tiles(value.name)
         ]
-        flat = _Run.apply(self, compiled, len(inputs), *inputs, *[tile for _, tile in parameters])
+        flat = _Run.apply(self, compiled, len(inputs), *inputs, *shards)
         flat = flat if isinstance(flat, tuple) else (flat,)
         results = iter(flat)
         outputs = [
@@ -413,7 +441,11 @@ class PartitionedModule(torch.nn.Module):
         for binding, position in compiled.binding_of.items():
             value = compiled.captured.values[binding]
             if value.role in ("parameter", "buffer"):
-                bound.append([_detached(tile) for tile in self._tiles[value.name]])
+                tiles = [_detached(tile) for tile in self._tiles[value.name]]
+                if binding in compiled.read_back and value.role == "buffer":
+                    # This call's new value comes before backward reads the old one.
+                    tiles = [None if tile is None else tile.clone() for tile in tiles]
+                bound.append(tiles)
             elif value.role == "tangent":
                 bound.append(None)  # set when backward begins
             else:
@@ -466,7 +498,9 @@ class PartitionedModule(torch.nn.Module):
         session, compiled = self._last_session
         measured = dict(session.stats())
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
-        measured["predicted_bytes_moved"] = _C.moved_bytes(compiled.program)
+        measured["predicted_bytes_moved"] = _C.moved_bytes(
+            compiled.program, backward=measured["backward_seconds"] > 0
+        )
         measured["predicted_peak_bytes"] = compiled.plan.peak_bytes()
         measured["plan_bytes"] = compiled.plan.total_bytes
         return measured
@@ -501,7 +535,7 @@ class PartitionedModule(torch.nn.Module):
                     self._run_backward(result)
             finally:
                 compiled.executor.set_trace(False)
-        content = {"traceEvents": _trace_json(compiled.program, session.trace_events())}
+        content = {"traceEvents": trace_json(compiled.program, session.trace_events())}
         pathlib.Path(path).write_text(json.dumps(content))
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
 
@@ -545,12 +579,18 @@ class _Run(torch.autograd.Function):
         ctx.mark_non_differentiable(
             *[out for out, has in zip(outputs, differentiable, strict=True) if not has]
         )
+        ctx.save_for_backward(*_watched(net, compiled, tensors, outputs))
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         net, compiled, session = ctx.net, ctx.compiled, ctx.session
         captured = compiled.captured
+        if torch.is_grad_enabled():
+            raise SmexRuntimeError(
+                "backward: a partitioned net has no second derivative; leave out create_graph=True"
+            )
+        _ = ctx.saved_tensors  # raises when one was changed in place
         if session is None:
             raise SmexRuntimeError(
                 "backward: this graph was already used and its values are freed; run the net again"
@@ -570,6 +610,45 @@ class _Run(torch.autograd.Function):
             session.set_input(position, net._scatter(compiled, position, whole))
         session.run_backward()
         return (None, None, None, *_collect_grads(ctx, net, compiled, session))
+
+
+def _watched(
+    net: PartitionedModule, compiled: _Compiled, tensors: Sequence[Any], outputs: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    """The call's tensors whose memory backward reads, so that autograd sees their changes."""
+    captured = compiled.captured
+    owners = [leaf.id for leaf in captured.flat_args if isinstance(leaf, ValueRef)]
+    for value in captured.with_role("parameter"):
+        owners += [value.id] * len(net._unique_tiles(value.name))
+    owners += [leaf.id for leaf in captured.flat_outputs if isinstance(leaf, ValueRef)]
+    everything = [*tensors, *outputs]
+    return [
+        tensor
+        for owner, tensor in zip(owners, everything, strict=True)
+        if owner in compiled.read_back
+    ]
+
+
+def _read_back(captured: CapturedGraph) -> set[int]:
+    """The values that backward operators read, themselves or through a view of them."""
+    bases: dict[int, set[int]] = {}  # a view's id -> what it may be a view of
+    found: set[int] = set()
+    for op in captured.ops:
+        operands = op.inputs()
+        if op.backward:
+            for operand in operands:
+                found |= {operand, *bases.get(operand, ())}
+        elif operands and (returns_view(op) or op.target in ("aten::reshape", "aten::contiguous")):
+            base = {operands[0], *bases.get(operands[0], ())}
+            for output in op.outputs:
+                if output is not None:
+                    bases[output] = base
+    return found
+
+
+def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters(remove_duplicate=False)
+    yield from module.named_buffers(remove_duplicate=False)
 
 
 def _collect_grads(
@@ -592,55 +671,6 @@ def _collect_grads(
         for _, worker in net._unique_tiles(value.name):
             result.append(None if tiles is None else tiles[worker])
     return result
-
-
-_WORKERS, _LINKS = 0, 1  # the processes of a trace file
-
-
-def _trace_json(program: Any, events: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Chrome trace events: what every worker did, and what every link carried."""
-    fetches = [iter(_fetches(worker)) for worker in program.workers]
-    spans = []
-    links = set()
-    for worker, name, category, start, duration, nbytes in events:
-        span = {"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration}
-        spans.append({**span, "pid": _WORKERS, "tid": worker, "args": {"bytes": nbytes}})
-        if category in ("compute", "wait"):
-            continue
-        parts = _sources(next(fetches[worker]), worker)
-        if nbytes == 0:
-            continue  # nobody reads the content
-        for source, part in parts.items():
-            links.add((source, worker))
-            tid = source * program.num_workers + worker
-            spans.append({**span, "pid": _LINKS, "tid": tid, "args": {"bytes": part}})
-    names = [_named("process", _WORKERS, 0, "workers"), _named("process", _LINKS, 0, "links")]
-    for worker in range(program.num_workers):
-        names.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
-    for source, dest in sorted(links):
-        tid = source * program.num_workers + dest
-        names.append(_named("thread", _LINKS, tid, f"worker {source} -> worker {dest}"))
-    return names + spans
-
-
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
-
-
-def _fetches(worker: Any) -> list[Any]:
-    """A worker's fetches in the order in which they run."""
-    return [i for i in (*worker.forward, *worker.backward) if isinstance(i, _C.FetchInstr)]
-
-
-def _sources(fetch: Any, worker: int) -> dict[int, int]:
-    """Bytes that a fetch takes from every other worker."""
-    itemsize = getattr(torch, fetch.dtype).itemsize
-    taken: dict[int, int] = {}
-    for part in fetch.parts:
-        if part.worker != worker:
-            nbytes = math.prod(hi - lo for lo, hi in part.source) * itemsize
-            taken[part.worker] = taken.get(part.worker, 0) + nbytes
-    return taken
 
 
 def _slice(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 
 from smex import _C
 from smex.capture import CapturedGraph
+from smex.capture.records import returns_view
 from smex.errors import PlanError
 from smex.semantic import SemanticGraph
 
@@ -53,6 +54,7 @@ def search(
 
     Raises:
         PlanError: unknown objective or name, or a placement that does not fit.
+        SmexValueError: unknown planner.
     """
     if isinstance(graph, CapturedGraph):
         graph = SemanticGraph(graph)
@@ -60,6 +62,8 @@ def search(
         raise PlanError(f'search: unknown objective "{objective}"; known is "communication"')
     if not isinstance(workers, int) or workers < 1:
         raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
+    if replicate_bytes < 0:
+        raise PlanError(f"search: replicate_bytes must be at least 0, got {replicate_bytes}")
     mesh = _C.factorise(workers)
     pins = {name: _checked(graph, name, pin, mesh) for name, pin in (pinned or {}).items()}
     native, unmet = _search(graph, mesh, planner, replicate_bytes, pins)
@@ -182,18 +186,14 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
     return content
 
 
-def predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
+def _predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
     """Peak bytes of live tensors per worker in one iteration, from the program alone.
 
     Operators whose schema says that they return a view share their operand's memory. Kernels'
     workspaces are not counted.
     """
-    views = set()
     records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
-    for op in records:
-        returned = op.dispatch._schema.returns
-        if returned and returned[0].alias_info is not None:
-            views.add(op.target)
+    views = {op.target for op in records if returns_view(op)}
     return _C.peak_bytes(program, views)
 
 
@@ -265,7 +265,7 @@ class Plan:
         Kernels' workspaces are not counted. The first call lowers the plan.
         """
         if self._peak_bytes is None:
-            self._peak_bytes = predicted_peak_bytes(self.graph, self.program())
+            self._peak_bytes = _predicted_peak_bytes(self.graph, self.program())
         return list(self._peak_bytes)
 
     def _id(self, name: str) -> int:

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import pickle
 import sys
 from pathlib import Path
 
@@ -403,3 +404,154 @@ def test_conversions_reach_the_model_or_are_an_error():
     with pytest.raises(smex.SmexRuntimeError, match=r'shards of "weight" are torch.float64 on cpu'):
         net.half()
     assert net(x).dtype == torch.float64
+
+
+class Square(torch.nn.Module):
+    """Everything is needed again by backward: the input, the weight, the output."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, 4, dtype=torch.float64))
+
+    def forward(self, x):
+        return torch.tanh(x @ self.weight)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("changed", ["input", "parameter", "output"])
+def test_changes_in_place_before_backward_are_an_error(changed, workers):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    values = x * 1
+    net = smex.partition(Square(), workers=workers, args=(values,), replicate_bytes=0)
+    output = net(values)
+    with torch.no_grad():
+        if changed == "input":
+            values.zero_()
+        elif changed == "output":
+            output.mul_(2)
+        else:
+            next(net.parameters()).zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+    net(x).sum().backward()
+
+
+def test_changes_that_backward_does_not_see_are_allowed():
+    net = smex.partition(torch.nn.Linear(4, 4), workers=1)
+    output = net(torch.randn(3, 4))
+    with torch.no_grad():
+        output.mul_(2)
+        net._tiles["bias"][0].zero_()
+    output.sum().backward()
+
+
+def test_a_second_derivative_is_an_error():
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    net = smex.partition(Square(), workers=2, replicate_bytes=0)
+    with pytest.raises(smex.SmexRuntimeError, match="no second derivative"):
+        torch.autograd.grad(net(x).sum(), x, create_graph=True)
+
+
+class Counting(torch.nn.Module):
+    """Backward needs what the buffer was before this call."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.full((4,), 2.0, dtype=torch.float64))
+
+    def forward(self, x):
+        y = x * self.scale
+        self.scale = self.scale + 1
+        return y
+
+
+def test_a_buffer_is_updated_after_backward_has_what_it_needs():
+    x = torch.ones(3, 4, dtype=torch.float64, requires_grad=True)
+    net = smex.partition(Counting(), workers=2, replicate_bytes=0)
+    for scale in (2.0, 3.0):
+        x.grad = None
+        net(x).sum().backward()
+        assert torch.equal(x.grad, torch.full_like(x, scale))
+    assert torch.equal(net.state_dict()["scale"], torch.full((4,), 4.0, dtype=torch.float64))
+
+
+class Growing(Counting):
+    def forward(self, x):
+        self.scale = torch.cat([self.scale, self.scale])
+        return x * 2
+
+
+def test_a_buffer_keeps_its_shape():
+    text = r'assigned \[8\] to its buffer "scale" of shape \[4\]'
+    with pytest.raises(smex.CaptureError, match=text):
+        smex.partition(Growing(), workers=2)(torch.ones(3, 4))
+
+
+class Times(torch.nn.Module):
+    def forward(self, x, factor):
+        return x * factor
+
+
+def test_constants_of_equal_value_and_other_type_are_other_calls():
+    net = smex.partition(Times(), workers=2)
+    x = torch.arange(4)
+    assert net(x, 2).dtype == torch.int64
+    assert net(x, 2.0).dtype == torch.float32
+    assert net(x, True).dtype == torch.int64
+    with pytest.raises(smex.SmexTypeError, match="must be hashable, got bytearray"):
+        net(x, bytearray(b"2"))
+
+
+class WeightedLoss(torch.nn.Module):
+    """A loss whose state has the names and shapes of the model's."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, 6, dtype=torch.float64))
+        self.register_buffer("bias", torch.randn(4, dtype=torch.float64))
+
+    def forward(self, y, target):
+        return ((y - target) @ self.weight + F.pad(self.bias, (0, 2))).square().sum()
+
+
+def test_a_loss_may_have_state():
+    torch.manual_seed(0)
+    model, loss_fn = torch.nn.Linear(6, 4).double(), WeightedLoss()
+    x, target = torch.randn(5, 6).double(), torch.randn(5, 4).double()
+    net = smex.partition(
+        copy.deepcopy(model), workers=2, loss_fn=copy.deepcopy(loss_fn), replicate_bytes=0
+    )
+    found, expected = net(x, target), loss_fn(model(x), target)
+    close(found, expected, "loss")
+    found.backward()
+    expected.backward()
+    grads = net.full_grads()
+    close(grads["weight"], model.weight.grad, "weight")
+    close(grads["loss_fn.weight"], loss_fn.weight.grad, "the loss's weight")
+    assert list(net.state_dict()) == ["weight", "bias"]
+    weights = torch.rand(4).double()
+    net = smex.partition(model, workers=2, loss_fn=torch.nn.CrossEntropyLoss(weight=weights))
+    labels = torch.tensor([0, 1, 3, 2, 1])
+    close(net(x, labels), F.cross_entropy(model(x), labels, weight=weights), "cross entropy")
+
+
+def test_a_copy_of_a_net_is_independent():
+    torch.manual_seed(0)
+    x = torch.randn(3, 6)
+    net = smex.partition(torch.nn.Linear(6, 4), workers=2, replicate_bytes=0, args=(x,))
+    before = net(x)
+    twin = copy.deepcopy(net)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+    assert net(x).abs().max() == 0
+    assert torch.equal(twin(x), before)
+    twin(x).sum().backward()
+    assert list(twin.full_grads()) == ["weight", "bias"]
+    assert net.full_grads() == {}
+
+
+def test_a_captured_net_cannot_be_pickled():
+    net = smex.partition(torch.nn.Linear(6, 4), workers=2, args=(torch.randn(3, 6),))
+    with pytest.raises(smex.SmexTypeError, match=r"save net.state_dict\(\)"):
+        pickle.dumps(net)

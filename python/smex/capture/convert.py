@@ -26,6 +26,7 @@ from smex.errors import CaptureError
 aten = torch.ops.aten
 
 # Functional graphs share no storage: these only repeat their operand.
+_PERHAPS_IDENTITIES = {aten._to_copy.default, aten.copy.default, aten.expand.default}
 _IDENTITIES = {
     aten.alias.default,
     aten.clone.default,
@@ -175,7 +176,9 @@ class Converter:
     def _identity(self, node: torch.fx.Node, env: dict) -> _Operand | None:
         """The operand that a call merely repeats, or None."""
         target = node.target
-        first = node.args[0] if node.args else None
+        # A copy into a tensor repeats what is copied.
+        repeated = 1 if target is aten.copy.default else 0
+        first = node.args[repeated] if len(node.args) > repeated else None
         if not isinstance(first, torch.fx.Node) or first not in env:
             return None
         operand = env[first]
@@ -185,7 +188,7 @@ class Converter:
             pass
         elif target is aten.t.default and operand.id in self._transposed:
             return self._transposed[operand.id]
-        elif target in _VIEWS or target in (aten._to_copy.default, aten.expand.default):
+        elif target in _VIEWS or target in _PERHAPS_IDENTITIES:
             if before.shape != after.shape or before.dtype != after.dtype:
                 return None
         else:
@@ -342,6 +345,8 @@ class Converter:
                 by_position[position] = value
                 continue
             kind = "gradient" if kind == "gradient" else "buffer_update"
+            if kind == "buffer_update" and value == position:
+                continue  # unchanged
             outputs.append(OutputRecord(value, kind, values[position].name, position))
         results = [OutputRecord(by_position[k], "output", str(k)) for k in sorted(by_position)]
         tensors = iter(range(len(results)))

@@ -104,6 +104,12 @@ def operand_ids(args: Sequence[Any]) -> list[int]:
     return ids
 
 
+def returns_view(op: OpRecord) -> bool:
+    """Whether the operator's schema says that its first output aliases an operand."""
+    returned = op.dispatch._schema.returns
+    return bool(returned) and returned[0].alias_info is not None
+
+
 @dataclasses.dataclass
 class CapturedGraph:
     """A model's forward, or forward and backward, as a list of functional ATen calls.

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -65,8 +65,11 @@ class _Caller(torch.nn.Module):
         state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
         flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
         args, kwargs = pytree.tree_unflatten(flat, in_spec)
-        with swapped(slots, list(state)), _mathematics_only(), self.origins:
+        # The model works on copies of its buffers: what was read before a new value came stays.
+        own = [t.clone() if s.role == "buffer" else t for s, t in zip(slots, state, strict=True)]
+        with swapped(slots, own), _mathematics_only(), self.origins:
             result = run_user_code(model, loss_fn, args, kwargs)
+            _write_buffers(slots, state)
         flat_result, self.out_spec = pytree.tree_flatten(result)
         self.flat_outputs = [
             None if isinstance(leaf, torch.Tensor) else leaf for leaf in flat_result
@@ -74,6 +77,22 @@ class _Caller(torch.nn.Module):
         self.tensor_outputs = [isinstance(leaf, torch.Tensor) for leaf in flat_result]
         # A copy has its own tangent, also where an output is an input, a view, or another output.
         return [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
+
+
+def _write_buffers(slots: list[StateSlot], state: Sequence[torch.Tensor]) -> None:
+    """Writes what the model changed in place or assigned anew; a write of the same is dropped."""
+    for slot, tensor in zip(slots, state, strict=True):
+        if slot.role != "buffer":
+            continue
+        module, name = slot.holders[0]
+        current = getattr(module, name)
+        if not isinstance(current, torch.Tensor) or current.shape != tensor.shape:
+            shape = list(current.shape) if isinstance(current, torch.Tensor) else current
+            raise CaptureError(
+                f'capture: the model assigned {shape} to its buffer "{slot.names[0]}" of shape '
+                f"{list(tensor.shape)}; a buffer keeps its shape"
+            )
+        tensor.copy_(current.detach())
 
 
 def run_user_code(model: Callable, loss_fn: Callable | None, args: tuple, kwargs: dict) -> Any:
@@ -110,7 +129,7 @@ def trace(
     """Traces one call. Raises CaptureError that names the user's line."""
     slots = state_slots(model)
     if isinstance(loss_fn, torch.nn.Module):
-        slots += [s for s in state_slots(loss_fn) if not any(s.tensor is t.tensor for t in slots)]
+        slots = _joined(slots, state_slots(loss_fn))
     keyed, in_spec = pytree.tree_flatten_with_path((args, kwargs))
     flat_args = [leaf for _, leaf in keyed]
     names = _argument_names(model, loss_fn, args, keyed)
@@ -139,6 +158,18 @@ def trace(
             for is_tensor, leaf in zip(caller.tensor_outputs, caller.flat_outputs, strict=True)
         ],
     )
+
+
+def _joined(slots: list[StateSlot], of_loss: list[StateSlot]) -> list[StateSlot]:
+    """The model's and the loss's state; the latter's names begin with `loss_fn.`."""
+    known = {id(slot.tensor): slot for slot in slots}
+    for slot in of_loss:
+        slot.names = [f"loss_fn.{name}" for name in slot.names]
+        shared = known.setdefault(id(slot.tensor), slot)
+        if shared is not slot:
+            shared.names += slot.names
+            shared.holders += slot.holders
+    return list(known.values())
 
 
 class _TensorMark:

@@ -1,0 +1,58 @@
+"""The file of `PartitionedModule.trace`, in Chrome's trace event format."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from smex import _C
+
+_WORKERS, _LINKS = 0, 1  # the processes of a trace file
+
+
+def trace_json(program: Any, events: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Chrome trace events: what every worker did, and what every link carried."""
+    fetches = [iter(_fetches(worker)) for worker in program.workers]
+    spans = []
+    links = set()
+    for worker, name, category, start, duration, nbytes in events:
+        span = {"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration}
+        spans.append({**span, "pid": _WORKERS, "tid": worker, "args": {"bytes": nbytes}})
+        if category in ("compute", "wait"):
+            continue
+        parts = _sources(next(fetches[worker]), worker)
+        if nbytes == 0:
+            continue  # nobody reads the content
+        for source, part in parts.items():
+            links.add((source, worker))
+            tid = source * program.num_workers + worker
+            spans.append({**span, "pid": _LINKS, "tid": tid, "args": {"bytes": part}})
+    names = [_named("process", _WORKERS, 0, "workers"), _named("process", _LINKS, 0, "links")]
+    for worker in range(program.num_workers):
+        names.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
+    for source, dest in sorted(links):
+        tid = source * program.num_workers + dest
+        names.append(_named("thread", _LINKS, tid, f"worker {source} -> worker {dest}"))
+    return names + spans
+
+
+def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+
+
+def _fetches(worker: Any) -> list[Any]:
+    """A worker's fetches in the order in which they run."""
+    return [i for i in (*worker.forward, *worker.backward) if isinstance(i, _C.FetchInstr)]
+
+
+def _sources(fetch: Any, worker: int) -> dict[int, int]:
+    """Bytes that a fetch takes from every other worker."""
+    itemsize = getattr(torch, fetch.dtype).itemsize
+    taken: dict[int, int] = {}
+    for part in fetch.parts:
+        if part.worker != worker:
+            nbytes = math.prod(hi - lo for lo, hi in part.source) * itemsize
+            taken[part.worker] = taken.get(part.worker, 0) + nbytes
+    return taken
