@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def partition(
     *,
     loss_fn: Callable | None = None,
     args: tuple | torch.Tensor | None = None,
-    devices: Sequence[str | torch.device] | None = None,
+    devices: Sequence[str | torch.device] | str | torch.device | None = None,
     objective: str = "communication",
     planner: str = "tofu",
     replicate_bytes: int = DEFAULT_REPLICATE_BYTES,
@@ -53,7 +54,7 @@ def partition(
         loss_fn: with it the result is called as `net(*inputs, target)` and returns the loss, so
             that the model's outputs are never gathered.
         args: example inputs; with them the plan is there at once instead of at the first call.
-        devices: one device per worker; by default the CPU.
+        devices: one device per worker, or one for all of them; by default the CPU.
         objective: what the search minimises, "communication".
         planner: "tofu", "data_parallel" or "all_row".
         replicate_bytes: tensors up to this size may be held by every worker.
@@ -75,21 +76,42 @@ def partition(
     if plan is not None:
         content = plan.contents() if isinstance(plan, Plan) else read_plan_file(plan)
         workers = content["workers"] if workers is None else workers
+    if isinstance(devices, (str, torch.device)):
+        one, listed = devices, None
+    else:
+        one, listed = "cpu", devices
     if workers is None:
-        workers = len(devices) if devices else 1
-    if not isinstance(workers, int) or workers < 1:
+        workers = 1 if listed is None else len(listed)
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise SmexValueError(f"partition: workers must be an int of at least 1, got {workers!r}")
-    if devices is not None and len(devices) != workers:
+    if listed is not None and len(listed) != workers:
         raise SmexValueError(
-            f"partition: {workers} workers need as many devices, got {len(devices)}"
+            f"partition: {workers} workers need as many devices, got {len(listed)}"
         )
-    places = [torch.device(device) for device in devices or ["cpu"] * workers]
+    places = [_checked_device(device) for device in listed or [one] * workers]
     net = PartitionedModule(
         model, workers, loss_fn, places, objective, planner, replicate_bytes, content
     )
     if args is not None:
         net.prepare(args if isinstance(args, tuple) else (args,))
     return net
+
+
+def _checked_device(device: str | torch.device) -> torch.device:
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise SmexValueError(
+            f'partition: devices are like "cpu" or "cuda:0", got {device!r}'
+        ) from None
+    if found.type not in ("cpu", "cuda"):
+        raise SmexValueError(f'partition: devices are like "cpu" or "cuda:0", got {device!r}')
+    available = torch.cuda.device_count() if found.type == "cuda" else 1
+    if found.type == "cuda" and (found.index or 0) >= available:
+        raise SmexValueError(
+            f'partition: there is no device "{found}"; torch sees {available} CUDA devices'
+        )
+    return found
 
 
 @dataclasses.dataclass
@@ -150,6 +172,7 @@ class PartitionedModule(torch.nn.Module):
         self._boxes: dict[str, list[tuple[bool, list[tuple[int, int]]]]] = {}
         self._aliases: dict[str, str] = {}
         self._keys: dict[str, list[str]] = {}
+        self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
         self._grads: dict[str, Tiles] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -186,7 +209,11 @@ class PartitionedModule(torch.nn.Module):
             torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
             for device in ("cpu", "cuda")
         )
-        key = (signature, spec, self.training, wants_grad, autocast, torch.get_default_dtype())
+        trained = tuple(
+            tile.requires_grad for name in self._tiles for tile, _ in self._unique_tiles(name)
+        )
+        dtype = torch.get_default_dtype()
+        key = (signature, spec, self.training, wants_grad, trained, autocast, dtype)
         try:
             compiled = self._compiled.get(key)
         except TypeError:
@@ -196,12 +223,16 @@ class PartitionedModule(torch.nn.Module):
                 f"must be hashable, got {type(odd).__name__}; pass a tensor"
             ) from None
         if compiled is None:
-            compiled = self._compile(args, kwargs, wants_grad)
+            with torch.inference_mode(False):  # shards are used in other modes too
+                compiled = self._compile(args, kwargs, wants_grad)
             self._compiled[key] = compiled
         return compiled
 
     def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> _Compiled:
         model = self._model[0]
+        for name, parameter in model.named_parameters():
+            if name in self._tiles:  # frozen or thawed by the user
+                parameter.requires_grad_(self._unique_tiles(name)[0][0].requires_grad)
         before = [(module, module.training) for module in model.modules()]
         if model.training != self.training:
             model.train(self.training)
@@ -253,7 +284,7 @@ class PartitionedModule(torch.nn.Module):
     # ---- state ----
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
-        """The shards.
+        """The shards, as `shard0.layer.weight`: the number of the tile and the model's own name.
 
         Raises:
             SmexRuntimeError: before the model has been captured there are none, and an optimiser
@@ -264,7 +295,9 @@ class PartitionedModule(torch.nn.Module):
                 "parameters: the shards exist once the model is captured; call the net first or "
                 "pass example inputs: smex.partition(model, ..., args=(x,))"
             )
-        return super().named_parameters(*args, **kwargs)
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            start, _, key = name.rpartition(".")
+            yield f"{start}.{self._names[key]}" if start else self._names[key], parameter
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Conversions (`half`, `to`, `cuda`) reach the model until it is captured.
@@ -280,7 +313,7 @@ class PartitionedModule(torch.nn.Module):
             probe = shard.detach().new_empty(0)
             changed = fn(probe)
             if changed.dtype != probe.dtype or changed.device != probe.device:
-                name = key.split("__shard")[0].replace("__", ".")
+                name = self._names[key].partition(".")[2]
                 raise SmexRuntimeError(
                     f'partition: the shards of "{name}" are {probe.dtype} on {probe.device} and '
                     f"cannot become {changed.dtype} on {changed.device}: convert the model before "
@@ -331,6 +364,7 @@ class PartitionedModule(torch.nn.Module):
                 # A copy: the model's own tensor must not change with the shard.
                 piece = _slice(whole, box).to(self.devices[worker], copy=True).contiguous()
                 key = f"{name.replace('.', '__')}__shard{len(keys)}"
+                self._names[key] = f"shard{len(keys)}.{name}"
                 if is_parameter:
                     shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
                     made[identity] = shard
@@ -362,20 +396,43 @@ class PartitionedModule(torch.nn.Module):
         return list(found.values())
 
     def state_dict(  # type: ignore[override]
-        self, *args: Any, prefix: str = "", **kwargs: Any
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, torch.Tensor]:
-        """Whole tensors under the model's own names, in its order."""
-        original = self._model[0].state_dict()
-        state = {}
-        for name, value in original.items():
+        """Whole tensors under the model's own names, in its order.
+
+        `destination` and `prefix` are what a module that contains this one passes; `keep_vars` is
+        of no use, since whole tensors have no graph.
+        """
+        state = OrderedDict() if destination is None else destination
+        for name, value in self._model[0].state_dict().items():
             known = self._aliases.get(name, name)
-            if known in self._tiles:
-                state[prefix + name] = self._whole(
-                    known, [_detached(t) for t in self._tiles[known]]
-                )
-            else:
-                state[prefix + name] = value
+            tiles = self._tiles.get(known)
+            state[prefix + name] = (
+                value if tiles is None else self._whole(known, [_detached(t) for t in tiles])
+            )
         return state
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """The part of a containing module's `load_state_dict` that is this net's."""
+        own = {
+            name.removeprefix(prefix): value
+            for name, value in state_dict.items()
+            if name.startswith(prefix)
+        }
+        expected = self._model[0].state_dict()
+        missing_keys += [prefix + name for name in expected if name not in own]
+        unexpected_keys += [prefix + name for name in own if name not in expected and strict]
+        for name, value in own.items():
+            if name in expected and value.shape != expected[name].shape:
+                error_msgs.append(
+                    f"size mismatch for {prefix}{name}: copying a tensor of shape "
+                    f"{tuple(value.shape)}, the shape in the model is {tuple(expected[name].shape)}"
+                )
+        if not error_msgs:
+            self.load_state_dict({n: v for n, v in own.items() if n in expected}, strict=False)
 
     def load_state_dict(  # type: ignore[override]
         self, state_dict: dict[str, torch.Tensor], strict: bool = True, assign: bool = False
@@ -575,6 +632,11 @@ class _Run(torch.autograd.Function):
         for position, output in enumerate(compiled.captured.outputs):
             if output.kind == "output":
                 outputs.append(net._gather(compiled, session, position))
+        known: set[int] = set()
+        for position, tensor in enumerate(outputs):
+            if id(tensor) in known:  # a value and its detached self are two outputs
+                outputs[position] = tensor.detach()
+            known.add(id(tensor))
         differentiable = compiled.captured.differentiable
         ctx.mark_non_differentiable(
             *[out for out, has in zip(outputs, differentiable, strict=True) if not has]

@@ -555,3 +555,92 @@ def test_a_captured_net_cannot_be_pickled():
     net = smex.partition(torch.nn.Linear(6, 4), workers=2, args=(torch.randn(3, 6),))
     with pytest.raises(smex.SmexTypeError, match=r"save net.state_dict\(\)"):
         pickle.dumps(net)
+
+
+class LossAndLog(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 4)
+
+    def forward(self, x):
+        loss = self.linear(x).square().mean()
+        return loss, {"log": loss.detach()}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_detached_output_beside_itself(workers):
+    net = smex.partition(LossAndLog(), workers=workers)
+    loss, logged = net(torch.randn(3, 6))
+    assert loss.requires_grad
+    assert not logged["log"].requires_grad
+    assert torch.equal(loss, logged["log"])
+    loss.backward()
+
+
+def test_parameters_may_be_frozen_and_thawed():
+    model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.Linear(4, 4)).double()
+    model[0].requires_grad_(False)
+    x = torch.randn(3, 6, dtype=torch.float64)
+    net = smex.partition(copy.deepcopy(model), workers=2, replicate_bytes=0, args=(x,))
+    net(x).sum().backward()
+    assert list(net.full_grads()) == ["1.weight", "1.bias"]
+    for parameter in net.parameters():
+        parameter.requires_grad_(True)
+        parameter.grad = None
+    net(x).sum().backward()
+    model.requires_grad_(True)
+    model(x).sum().backward()
+    grads = net.full_grads()
+    for name, parameter in model.named_parameters():
+        close(grads[name], parameter.grad, name)
+
+
+def test_names_of_shards_end_with_the_model_s_own():
+    x = torch.randn(3, 6)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 4))
+    net = smex.partition(model, workers=2, replicate_bytes=0, args=(x,))
+    names = [name for name, _ in net.named_parameters()]
+    assert names == ["shard0.0.weight", "shard1.0.weight", "shard0.0.bias", "shard1.0.bias"]
+    outer = torch.nn.ModuleDict({"net": net})
+    assert len(list(outer.parameters())) == 4
+
+
+def test_a_net_inside_a_module_saves_and_loads():
+    torch.manual_seed(0)
+    x = torch.randn(3, 6)
+    make = lambda workers: torch.nn.ModuleDict({  # noqa: E731
+        "net": smex.partition(torch.nn.Linear(6, 4), workers, replicate_bytes=0, args=(x,)),
+        "head": torch.nn.Linear(4, 2),
+    })  # fmt: skip
+    one, other = make(2), make(3)
+    state = one.state_dict()
+    assert list(state) == ["net.weight", "net.bias", "head.weight", "head.bias"]
+    other.load_state_dict(state)
+    assert torch.allclose(other["net"](x), one["net"](x))
+    del state["net.bias"]
+    with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "net.bias"'):
+        other.load_state_dict(state)
+    with pytest.raises(RuntimeError, match="size mismatch for net.bias"):
+        other.load_state_dict({**state, "net.bias": torch.zeros(7)})
+
+
+def test_a_first_call_in_inference_mode():
+    model = torch.nn.BatchNorm1d(6).double()
+    x = torch.randn(5, 6, dtype=torch.float64)
+    net = smex.partition(copy.deepcopy(model), workers=2, replicate_bytes=0)
+    with torch.inference_mode():
+        close(net(x), model(x), "output")
+    net(x).sum().backward()
+    assert set(net.full_grads()) == {"weight", "bias"}
+
+
+def test_devices():
+    net = smex.partition(torch.nn.Linear(4, 4), workers=2, devices="cpu")
+    assert net.devices == [torch.device("cpu")] * 2
+    for device, text in {
+        "bogus": 'like "cpu" or "cuda:0", got \'bogus\'',
+        "meta": 'like "cpu" or "cuda:0", got \'meta\'',
+        "cuda:99": 'no device "cuda:99"; torch sees',
+    }.items():
+        with pytest.raises(smex.SmexValueError, match=text):
+            smex.partition(torch.nn.Linear(4, 4), devices=[device, "cpu"])
