@@ -272,8 +272,15 @@ class Lowering {
       if (output.value != kNoValue) last[output.value] = -1;
     }
     for (const Value& value : graph_.values()) {
-      if (last[value.id] >= 0) dying_[last[value.id]].push_back(value.id);
+      if (last[value.id] >= 0 && !outlives_run(value.role)) {
+        dying_[last[value.id]].push_back(value.id);
+      }
     }
+  }
+
+  /// The module holds these tiles before and after; giving up a reference would free nothing.
+  static bool outlives_run(Role role) {
+    return role == Role::kParameter || role == Role::kBuffer || role == Role::kConstant;
   }
 
   void free_home(ValueId id) {

@@ -96,9 +96,9 @@ struct Program {
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
 /// Peak bytes of live tensors per worker, as the runtime counts them: every storage once, graph
-/// inputs and outputs included. Walks the instruction lists; memory that a peer still reads when
-/// its owner frees it counts as freed. Outputs of the operators in `view_targets` alias their first
-/// operand.
+/// inputs and outputs included, parameters and buffers all the time. Walks the instruction lists;
+/// memory that a peer still reads when its owner frees it counts as freed. Outputs of the operators
+/// in `view_targets` alias their first operand.
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex
