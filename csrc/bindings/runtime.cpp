@@ -141,17 +141,19 @@ void bind_program(py::module_& m) {
       .def_readonly("slot", &FreeInstr::slot);
   py::class_<WorkerProgram>(m, "WorkerProgram")
       .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
-                       std::vector<int> remote_reads, std::vector<std::string> slot_names) {
+                       std::vector<int> remote_reads, std::vector<std::string> slot_names,
+                       std::vector<int> slot_itemsizes) {
              return WorkerProgram{num_slots,
                                   std::move(remote_reads),
                                   std::move(slot_names),
                                   make_instrs(forward),
                                   make_instrs(backward),
-                                  {}};
+                                  std::move(slot_itemsizes)};
            }),
            py::arg("num_slots"), py::arg("forward"), py::arg("backward") = py::list(),
            py::arg("remote_reads") = std::vector<int>{},
-           py::arg("slot_names") = std::vector<std::string>{})
+           py::arg("slot_names") = std::vector<std::string>{},
+           py::arg("slot_itemsizes") = std::vector<int>{})
       .def_readonly("num_slots", &WorkerProgram::num_slots)
       .def_readonly("remote_reads", &WorkerProgram::remote_reads)
       .def_readonly("slot_names", &WorkerProgram::slot_names)

@@ -71,7 +71,7 @@ struct WorkerProgram {
   std::vector<std::string> slot_names;  ///< per slot: the value's name
   std::vector<Instr> forward;
   std::vector<Instr> backward;
-  std::vector<int> slot_itemsizes;  ///< per slot: bytes of an element
+  std::vector<int> slot_itemsizes;  ///< per slot: bytes of an element, for predictions
 };
 
 /// Where a graph input or output lives: per worker its slot (kNoSlot: holds none) and region.
@@ -91,8 +91,8 @@ struct Program {
   std::string str() const;
 };
 
-/// Bytes that the program moves between workers, and into each; counted over the copy parts with
-/// worker != self.
+/// Bytes that the program moves between workers: those of the copy parts that lie on another worker
+/// than the one that fetches. Throws UserError when a destination's item size is not given.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
 /// Peak bytes of live tensors per worker, as the runtime counts them: every storage once, graph
