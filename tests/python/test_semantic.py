@@ -1,0 +1,82 @@
+"""The semantic graph as the native library takes it, and what it says to the user."""
+
+import inspect
+import pathlib
+import warnings
+
+import pytest
+import torch
+
+import smex
+
+HERE = pathlib.Path(__file__).name
+DTYPES = [
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+    torch.float8_e4m3fn,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+    torch.float8_e8m0fnu,
+    torch.complex32,
+]
+
+
+class Rounded(torch.nn.Module):
+    """A product of what is left of the input in another dtype."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x):
+        low = x.to(self.dtype)
+        low = torch.view_as_real(low)[..., 0] if self.dtype.is_complex else low
+        return low.float() @ low.float().t()
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf", "ignore:aten..view_as_real has no Spec")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dtypes_are_torchs(dtype):
+    x = torch.rand(6, 4) * 100
+    net = smex.partition(Rounded(dtype), workers=2, replicate_bytes=0)
+    torch.testing.assert_close(net(x), Rounded(dtype)(x))
+
+
+def test_a_dtype_that_no_tile_can_have():
+    text = r"capture: aten::view.dtype: tensors of torch.bits8 cannot be partitioned"
+    x = torch.zeros(4, dtype=torch.uint8)
+    with pytest.raises(smex.CaptureError, match=text):
+        smex.capture_graph(lambda x: x.view(torch.bits8).view(x.dtype) + 1, (x,))
+
+
+def test_an_input_of_a_dtype_that_no_tile_can_have():
+    x = torch.zeros(4, dtype=torch.uint8).view(torch.bits8)
+    with pytest.raises(smex.CaptureError, match="capture: .*: tensors of torch.bits8 cannot be"):
+        smex.capture_graph(lambda x: x.view(torch.uint8) + 1, (x,))
+
+
+class Exponential(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.matrix_exp(x)
+
+
+def test_a_missing_spec_is_reported_where_the_user_asked():
+    x = torch.zeros(3, 3)
+    net = smex.partition(Exponential(), workers=2)
+    for call in (lambda: smex.capture_graph(Exponential(), (x,)), lambda: net(x)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", smex.MissingSpecWarning)
+            call()
+        found = [w for w in caught if w.category is smex.MissingSpecWarning]
+        assert found
+        line = inspect.getsourcelines(call)[1]
+        assert {(pathlib.Path(w.filename).name, w.lineno) for w in found} == {(HERE, line)}
+
+
+def test_no_op_comes_from_the_package_itself():
+    loss = torch.nn.functional.mse_loss  # called by the package, not by a line of the model
+    graph = smex.capture_graph(torch.nn.Linear(3, 3), (torch.zeros(2, 3), torch.zeros(2, 3)), loss)
+    files = {op.source.partition(":")[0] for op in graph.captured.ops} - {""}
+    assert files == {HERE}
