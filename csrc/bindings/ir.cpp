@@ -63,7 +63,6 @@ void bind_ir(py::module_& m) {
       .def_readonly("shape", &Value::shape)
       .def_readonly("dtype", &Value::dtype)
       .def_readonly("role", &Value::role)
-      .def_readonly("producer", &Value::producer)
       .def_readonly("users", &Value::users)
       .def_property_readonly("nbytes", &Value::bytes);
   py::class_<Op>(m, "Op")

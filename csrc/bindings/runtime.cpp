@@ -113,16 +113,14 @@ void bind_program(py::module_& m) {
            py::arg("worker"), py::arg("slot"), py::arg("source"), py::arg("dest"))
       .def_readonly("worker", &CopyPart::worker)
       .def_readonly("slot", &CopyPart::slot)
-      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); })
-      .def_property_readonly("dest", [](const CopyPart& part) { return to_bounds(part.dest); });
+      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); });
   py::class_<ComputeInstr>(m, "ComputeInstr", "An operator call; ValueRef ids are slots.")
       .def(py::init(&make_compute), py::arg("target"), py::arg("args"), py::arg("outputs"),
            py::arg("op") = -1, py::arg("crop") = Bounds{},
            py::arg("output_shapes") = std::vector<Shape>{})
       .def_readonly("op", &ComputeInstr::op)
       .def_readonly("target", &ComputeInstr::target)
-      .def_readonly("outputs", &ComputeInstr::outputs)
-      .def_readonly("output_shapes", &ComputeInstr::output_shapes);
+      .def_readonly("outputs", &ComputeInstr::outputs);
   py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
       .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
            py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
@@ -132,13 +130,10 @@ void bind_program(py::module_& m) {
       .def_readonly("shape", &FetchInstr::shape)
       .def_readonly("dtype", &FetchInstr::dtype)
       .def_readonly("parts", &FetchInstr::parts)
-      .def_readonly("reducing", &FetchInstr::reducing)
-      .def_readonly("fill", &FetchInstr::fill)
       .def_readonly("view", &FetchInstr::view)
       .def_readonly("kind", &FetchInstr::kind);
   py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
-      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"))
-      .def_readonly("slot", &FreeInstr::slot);
+      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"));
   py::class_<WorkerProgram>(m, "WorkerProgram")
       .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
                        std::vector<int> remote_reads, std::vector<std::string> slot_names,
@@ -154,9 +149,6 @@ void bind_program(py::module_& m) {
            py::arg("remote_reads") = std::vector<int>{},
            py::arg("slot_names") = std::vector<std::string>{},
            py::arg("slot_itemsizes") = std::vector<int>{})
-      .def_readonly("num_slots", &WorkerProgram::num_slots)
-      .def_readonly("remote_reads", &WorkerProgram::remote_reads)
-      .def_readonly("slot_names", &WorkerProgram::slot_names)
       .def_property_readonly("forward", [](const WorkerProgram& w) { return to_list(w.forward); })
       .def_property_readonly("backward",
                              [](const WorkerProgram& w) { return to_list(w.backward); });
@@ -338,7 +330,6 @@ void bind_runtime(py::module_& m) {
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))
-      .def_property_readonly("num_workers", &Executor::num_workers)
       .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
   py::class_<Session, std::shared_ptr<Session>>(
       m, "Session", "One forward and at most one backward run; keeps its outputs while it lives.")

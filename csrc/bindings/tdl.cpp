@@ -86,7 +86,6 @@ void bind_expr(py::module_& m) {
       },
       py::arg("name"), py::arg("args"));
   m.def("whole", [] { return mutable_node(make_whole()); });
-  m.def("known_function", &known_function, py::arg("name"), py::arg("arity"));
 }
 
 void bind_spec(py::module_& m) {
