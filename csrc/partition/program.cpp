@@ -13,7 +13,7 @@ void print_compute(std::ostream& out, const ComputeInstr& compute) {
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     out << (o ? ", " : "") << compute.outputs[o];
   }
-  out << " = " << compute.target << "  # op " << compute.op;
+  out << " = " << compute.target << "  # " << op_label(compute);
 }
 
 void print_fetch(std::ostream& out, const FetchInstr& fetch) {
@@ -156,6 +156,10 @@ std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::stri
     peaks.push_back(memory.peak());
   }
   return peaks;
+}
+
+std::string op_label(const ComputeInstr& compute) {
+  return compute.op < 0 ? "fused" : "op " + std::to_string(compute.op);
 }
 
 std::string Program::str() const {

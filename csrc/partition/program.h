@@ -15,7 +15,7 @@ inline constexpr Slot kNoSlot = -1;
 
 /// Runs `target` on local slots. ValueRef ids inside `args` are slots of this worker.
 struct ComputeInstr {
-  OpId op = -1;  ///< for messages and traces
+  OpId op = -1;  ///< for messages and traces; -1: a fused call
   std::string target;
   std::vector<Attr> args;
   std::vector<Slot> outputs;  ///< kNoSlot: dropped
@@ -25,6 +25,9 @@ struct ComputeInstr {
   Shape computed;                    ///< the shape before the crop
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
+
+/// "op 3", or "fused" for a call that is no op of the graph.
+std::string op_label(const ComputeInstr& compute);
 
 /// One contribution to a fetched tensor: a box of a peer's slot into a box of the destination.
 struct CopyPart {

@@ -217,7 +217,7 @@ class Preparation {
   static std::string name(const Instr& instr) {
     switch (instr.kind) {
       case InstrKind::kCompute:
-        return c10::str(instr.compute.target, ", op ", instr.compute.op);
+        return instr.compute.target + ", " + op_label(instr.compute);
       case InstrKind::kFetch:
         return c10::str(instr.fetch.kind, " of value ", instr.fetch.value);
       case InstrKind::kFree:
@@ -316,7 +316,7 @@ std::string describe(const Program& program, int worker, const Step& step) {
   };
   if (const auto* compute = std::get_if<ComputeStep>(&step)) {
     const auto& outputs = compute->instr->outputs;
-    return c10::str(compute->instr->target, " (op ", compute->instr->op, ", ",
+    return c10::str(compute->instr->target, " (", op_label(*compute->instr), ", ",
                     slot_text(outputs.empty() ? kNoSlot : outputs[0]), ") on worker ", worker);
   }
   if (const auto* fetch = std::get_if<FetchStep>(&step)) {

@@ -80,3 +80,36 @@ def test_no_op_comes_from_the_package_itself():
     graph = smex.capture_graph(torch.nn.Linear(3, 3), (torch.zeros(2, 3), torch.zeros(2, 3)), loss)
     files = {op.source.partition(":")[0] for op in graph.captured.ops} - {""}
     assert files == {HERE}
+
+
+def test_a_rule_that_the_library_does_not_know():
+    graph = smex._C.Graph()
+    value = graph.add_value("x", [2], "float32", 4, smex._C.Role.input)
+    text = "mylib::op: expected a rule among output_shape, zero, .*, offset, found 'half'"
+    with pytest.raises(smex.SmexValueError, match=text):
+        graph.add_op("mylib::op", [smex._C.ValueRef(value)], [], None, [(0, "half")], "", "", False)
+
+
+def test_rules_are_the_same_on_both_sides():
+    graph = smex._C.Graph()
+    local = [(0, rule) for rule in smex.tdl.LOCAL_RULES]
+    graph.add_op("mylib::op", [1], [], None, local, "", "", False)
+    assert len(graph.ops) == 1
+
+
+@pytest.mark.parametrize(
+    ("shapes", "text"),
+    [
+        ([[2], [2]], "its spec describes 2 operands, the call has 1"),
+        ([[3]], "operand 0 has another shape than its spec"),
+    ],
+)
+def test_a_spec_must_fit_its_call(shapes, text):
+    graph = smex._C.Graph()
+    x = graph.add_value("x", [2], "float32", 4, smex._C.Role.input)
+    y = graph.add_value("y", [2], "float32", 4, smex._C.Role.intermediate)
+    operands = ", ".join(str(shape) for shape in shapes)
+    spec = smex._C.tdl.Spec.parse(f"index i=2\ninput {operands}\n[i] = #0[i]")
+    graph.add_op("mylib::op", [smex._C.ValueRef(x)], [y], spec, [], "", "", False)
+    with pytest.raises(smex.SmexRuntimeError, match=rf"op %0 \(mylib::op\): {text}"):
+        graph.verify()
