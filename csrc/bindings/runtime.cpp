@@ -6,8 +6,10 @@
 
 #include "bindings/attr.h"
 #include "bindings/bindings.h"
+#include "bindings/regions.h"
 #include "ir/error.h"
 #include "runtime/session.h"
+#include "tdl/expr.h"
 
 namespace py = pybind11;
 
@@ -17,26 +19,11 @@ namespace {
 using runtime::Executor;
 using runtime::Session;
 using runtime::WorkerTensors;
-using Bounds = std::vector<std::pair<int64_t, int64_t>>;
-
-std::vector<Interval> to_box(const Bounds& bounds) {
-  std::vector<Interval> box;
-  for (const auto& [lo, hi] : bounds) box.push_back({lo, hi});
-  return box;
-}
-
-Bounds to_bounds(const std::vector<Interval>& box) {
-  Bounds bounds;
-  for (const Interval& dim : box) bounds.emplace_back(dim.lo, dim.hi);
-  return bounds;
-}
 
 tdl::ReduceKind to_reduce(const std::string& name) {
-  if (name == "sum") return tdl::ReduceKind::kSum;
-  if (name == "max") return tdl::ReduceKind::kMax;
-  if (name == "min") return tdl::ReduceKind::kMin;
-  if (name == "prod") return tdl::ReduceKind::kProd;
-  throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+  const auto kind = tdl::parse_reduce(name);
+  if (!kind) throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+  return *kind;
 }
 
 ComputeInstr make_compute(std::string target, const py::list& args, std::vector<Slot> outputs,
