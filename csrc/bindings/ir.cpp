@@ -7,6 +7,7 @@
 #include "ir/error.h"
 #include "ir/graph.h"
 #include "tdl/spec.h"
+#include "tdl/verify.h"
 
 namespace py = pybind11;
 
@@ -119,7 +120,11 @@ void bind_ir(py::module_& m) {
           py::arg("value"), py::arg("kind"), py::arg("name"), py::arg("target"))
       .def_property_readonly("values", &Graph::values, py::return_value_policy::reference_internal)
       .def_property_readonly("ops", &Graph::ops, py::return_value_policy::reference_internal)
-      .def("verify", &Graph::verify)
+      .def("verify",
+           [](const Graph& graph) {
+             graph.verify();
+             tdl::verify_specs(graph);
+           })
       .def("__str__", &Graph::str);
 }
 
