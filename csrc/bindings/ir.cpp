@@ -4,8 +4,10 @@
 
 #include "bindings/attr.h"
 #include "bindings/bindings.h"
+#include "ir/error.h"
 #include "ir/graph.h"
 #include "tdl/spec.h"
+#include "tdl/verify.h"
 
 namespace py = pybind11;
 
@@ -14,15 +16,23 @@ namespace {
 
 using Locals = std::vector<std::pair<int, std::string>>;
 
-LocalRule local_rule(const std::string& name) {
-  if (name == "output_shape") return LocalRule::kOutputShape;
-  if (name == "zero") return LocalRule::kZero;
-  if (name == "max_int") return LocalRule::kMaxInt;
-  if (name == "window") return LocalRule::kWindow;
-  if (name == "window_rest") return LocalRule::kWindowRest;
-  if (name == "rows") return LocalRule::kRows;
-  if (name == "offset") return LocalRule::kOffset;
-  throw py::value_error("unknown local rule \"" + name + "\"");
+constexpr std::pair<const char*, LocalRule> kLocalRules[] = {
+    {"output_shape", LocalRule::kOutputShape},
+    {"zero", LocalRule::kZero},
+    {"max_int", LocalRule::kMaxInt},
+    {"window", LocalRule::kWindow},
+    {"window_rest", LocalRule::kWindowRest},
+    {"rows", LocalRule::kRows},
+    {"offset", LocalRule::kOffset},
+};
+
+LocalRule local_rule(const std::string& target, const std::string& name) {
+  std::string known;
+  for (const auto& [text, rule] : kLocalRules) {
+    if (name == text) return rule;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  throw UserError(target + ": expected a rule among " + known + ", found '" + name + "'");
 }
 
 Op make_op(std::string target, const py::list& args, std::vector<ValueId> outputs,
@@ -33,7 +43,7 @@ Op make_op(std::string target, const py::list& args, std::vector<ValueId> output
   for (const auto& arg : args) op.args.push_back(to_attr(arg));
   op.outputs = std::move(outputs);
   op.spec = std::move(spec);
-  for (const auto& [arg, rule] : local) op.local.push_back({arg, local_rule(rule)});
+  for (const auto& [arg, rule] : local) op.local.push_back({arg, local_rule(op.target, rule)});
   op.module_path = std::move(module_path);
   op.source = std::move(source);
   op.backward = backward;
@@ -63,7 +73,6 @@ void bind_ir(py::module_& m) {
       .def_readonly("shape", &Value::shape)
       .def_readonly("dtype", &Value::dtype)
       .def_readonly("role", &Value::role)
-      .def_readonly("producer", &Value::producer)
       .def_readonly("users", &Value::users)
       .def_property_readonly("nbytes", &Value::bytes);
   py::class_<Op>(m, "Op")
@@ -111,7 +120,11 @@ void bind_ir(py::module_& m) {
           py::arg("value"), py::arg("kind"), py::arg("name"), py::arg("target"))
       .def_property_readonly("values", &Graph::values, py::return_value_policy::reference_internal)
       .def_property_readonly("ops", &Graph::ops, py::return_value_policy::reference_internal)
-      .def("verify", &Graph::verify)
+      .def("verify",
+           [](const Graph& graph) {
+             graph.verify();
+             tdl::verify_specs(graph);
+           })
       .def("__str__", &Graph::str);
 }
 

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "bindings/bindings.h"
+#include "bindings/regions.h"
 #include "partition/coarsen.h"
 #include "partition/lower.h"
 #include "partition/search.h"
@@ -12,14 +13,10 @@ namespace py = pybind11;
 namespace smex::bindings {
 namespace {
 
-using Bounds = std::vector<std::pair<int64_t, int64_t>>;
-
 std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
   std::vector<std::pair<bool, Bounds>> tiles;
   for (const Tile& tile : layout.tiles) {
-    Bounds bounds;
-    for (const Interval& dim : tile.region.dims) bounds.emplace_back(dim.lo, dim.hi);
-    tiles.emplace_back(tile.held, std::move(bounds));
+    tiles.emplace_back(tile.held, to_bounds(tile.region.dims));
   }
   return tiles;
 }

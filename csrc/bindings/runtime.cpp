@@ -6,8 +6,10 @@
 
 #include "bindings/attr.h"
 #include "bindings/bindings.h"
+#include "bindings/regions.h"
 #include "ir/error.h"
 #include "runtime/session.h"
+#include "tdl/expr.h"
 
 namespace py = pybind11;
 
@@ -17,26 +19,11 @@ namespace {
 using runtime::Executor;
 using runtime::Session;
 using runtime::WorkerTensors;
-using Bounds = std::vector<std::pair<int64_t, int64_t>>;
-
-std::vector<Interval> to_box(const Bounds& bounds) {
-  std::vector<Interval> box;
-  for (const auto& [lo, hi] : bounds) box.push_back({lo, hi});
-  return box;
-}
-
-Bounds to_bounds(const std::vector<Interval>& box) {
-  Bounds bounds;
-  for (const Interval& dim : box) bounds.emplace_back(dim.lo, dim.hi);
-  return bounds;
-}
 
 tdl::ReduceKind to_reduce(const std::string& name) {
-  if (name == "sum") return tdl::ReduceKind::kSum;
-  if (name == "max") return tdl::ReduceKind::kMax;
-  if (name == "min") return tdl::ReduceKind::kMin;
-  if (name == "prod") return tdl::ReduceKind::kProd;
-  throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+  const auto kind = tdl::parse_reduce(name);
+  if (!kind) throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+  return *kind;
 }
 
 ComputeInstr make_compute(std::string target, const py::list& args, std::vector<Slot> outputs,
@@ -113,16 +100,14 @@ void bind_program(py::module_& m) {
            py::arg("worker"), py::arg("slot"), py::arg("source"), py::arg("dest"))
       .def_readonly("worker", &CopyPart::worker)
       .def_readonly("slot", &CopyPart::slot)
-      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); })
-      .def_property_readonly("dest", [](const CopyPart& part) { return to_bounds(part.dest); });
+      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); });
   py::class_<ComputeInstr>(m, "ComputeInstr", "An operator call; ValueRef ids are slots.")
       .def(py::init(&make_compute), py::arg("target"), py::arg("args"), py::arg("outputs"),
            py::arg("op") = -1, py::arg("crop") = Bounds{},
            py::arg("output_shapes") = std::vector<Shape>{})
       .def_readonly("op", &ComputeInstr::op)
       .def_readonly("target", &ComputeInstr::target)
-      .def_readonly("outputs", &ComputeInstr::outputs)
-      .def_readonly("output_shapes", &ComputeInstr::output_shapes);
+      .def_readonly("outputs", &ComputeInstr::outputs);
   py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
       .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
            py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
@@ -132,29 +117,25 @@ void bind_program(py::module_& m) {
       .def_readonly("shape", &FetchInstr::shape)
       .def_readonly("dtype", &FetchInstr::dtype)
       .def_readonly("parts", &FetchInstr::parts)
-      .def_readonly("reducing", &FetchInstr::reducing)
-      .def_readonly("fill", &FetchInstr::fill)
       .def_readonly("view", &FetchInstr::view)
       .def_readonly("kind", &FetchInstr::kind);
   py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
-      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"))
-      .def_readonly("slot", &FreeInstr::slot);
+      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"));
   py::class_<WorkerProgram>(m, "WorkerProgram")
       .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
-                       std::vector<int> remote_reads, std::vector<std::string> slot_names) {
+                       std::vector<int> remote_reads, std::vector<std::string> slot_names,
+                       std::vector<int> slot_itemsizes) {
              return WorkerProgram{num_slots,
                                   std::move(remote_reads),
                                   std::move(slot_names),
                                   make_instrs(forward),
                                   make_instrs(backward),
-                                  {}};
+                                  std::move(slot_itemsizes)};
            }),
            py::arg("num_slots"), py::arg("forward"), py::arg("backward") = py::list(),
            py::arg("remote_reads") = std::vector<int>{},
-           py::arg("slot_names") = std::vector<std::string>{})
-      .def_readonly("num_slots", &WorkerProgram::num_slots)
-      .def_readonly("remote_reads", &WorkerProgram::remote_reads)
-      .def_readonly("slot_names", &WorkerProgram::slot_names)
+           py::arg("slot_names") = std::vector<std::string>{},
+           py::arg("slot_itemsizes") = std::vector<int>{})
       .def_property_readonly("forward", [](const WorkerProgram& w) { return to_list(w.forward); })
       .def_property_readonly("backward",
                              [](const WorkerProgram& w) { return to_list(w.backward); });
@@ -336,7 +317,6 @@ void bind_runtime(py::module_& m) {
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))
-      .def_property_readonly("num_workers", &Executor::num_workers)
       .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
   py::class_<Session, std::shared_ptr<Session>>(
       m, "Session", "One forward and at most one backward run; keeps its outputs while it lives.")

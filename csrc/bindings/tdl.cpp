@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings/bindings.h"
+#include "bindings/regions.h"
 #include "tdl/expr.h"
 #include "tdl/interpreter.h"
 #include "tdl/spec.h"
@@ -17,23 +18,10 @@ namespace {
 
 using namespace smex::tdl;
 
-using Bounds = std::pair<int64_t, int64_t>;
 using Node = std::shared_ptr<Expr>;  // pybind11 has no holder of const objects
 
 Node mutable_node(const ExprPtr& expr) { return std::const_pointer_cast<Expr>(expr); }
 std::vector<ExprPtr> nodes(const std::vector<Node>& args) { return {args.begin(), args.end()}; }
-
-std::vector<Bounds> bounds_of(const std::vector<Interval>& intervals) {
-  std::vector<Bounds> bounds;
-  for (const Interval& interval : intervals) bounds.emplace_back(interval.lo, interval.hi);
-  return bounds;
-}
-
-IndexRanges ranges_of(const std::vector<Bounds>& bounds) {
-  IndexRanges ranges;
-  for (const auto& [lo, hi] : bounds) ranges.push_back({lo, hi});
-  return ranges;
-}
 
 std::shared_ptr<Spec> make_spec(const std::vector<std::tuple<std::string, int64_t, bool>>& indices,
                                 std::vector<Shape> input_shapes,
@@ -86,7 +74,6 @@ void bind_expr(py::module_& m) {
       },
       py::arg("name"), py::arg("args"));
   m.def("whole", [] { return mutable_node(make_whole()); });
-  m.def("known_function", &known_function, py::arg("name"), py::arg("arity"));
 }
 
 void bind_spec(py::module_& m) {
@@ -96,9 +83,9 @@ void bind_spec(py::module_& m) {
       .def_readonly("whole", &Index::whole);
   py::class_<InputNeed>(m, "InputNeed")
       .def_readonly("used", &InputNeed::used)
-      .def_property_readonly("region", [](const InputNeed& n) { return bounds_of(n.region.dims); })
+      .def_property_readonly("region", [](const InputNeed& n) { return to_bounds(n.region.dims); })
       .def_property_readonly("unclamped",
-                             [](const InputNeed& n) { return bounds_of(n.unclamped.dims); });
+                             [](const InputNeed& n) { return to_bounds(n.unclamped.dims); });
   py::class_<Split>(m, "Split")
       .def_readonly("index", &Split::index)
       .def_readonly("reduction", &Split::reduction)
@@ -132,16 +119,14 @@ void bind_spec(py::module_& m) {
       .def("text", &print_spec)
       .def(
           "input_needs",
-          [](const Spec& spec, const std::vector<Bounds>& ranges) {
-            return input_needs(spec, ranges_of(ranges));
-          },
+          [](const Spec& spec, const Bounds& ranges) { return input_needs(spec, to_box(ranges)); },
           py::arg("ranges"))
       .def("has_landings", &has_landings)
       .def(
           "landings",
-          [](const Spec& spec, int output, const std::vector<std::pair<int64_t, int64_t>>& ranges) {
+          [](const Spec& spec, int output, const Bounds& ranges) {
             std::vector<std::optional<std::pair<int64_t, int64_t>>> found;
-            for (const auto& range : landings(spec, output, ranges_of(ranges))) {
+            for (const auto& range : landings(spec, output, to_box(ranges))) {
               found.emplace_back();
               if (range) found.back() = {range->lo, range->hi};
             }
@@ -150,11 +135,11 @@ void bind_spec(py::module_& m) {
           py::arg("output"), py::arg("ranges"))
       .def(
           "output_region",
-          [](const Spec& spec, int output, const std::vector<Bounds>& ranges) {
-            return bounds_of(output_region(spec, output, ranges_of(ranges)).dims);
+          [](const Spec& spec, int output, const Bounds& ranges) {
+            return to_bounds(output_region(spec, output, to_box(ranges)).dims);
           },
           py::arg("output"), py::arg("ranges"))
-      .def("full_ranges", [](const Spec& spec) { return bounds_of(full_ranges(spec)); })
+      .def("full_ranges", [](const Spec& spec) { return to_bounds(full_ranges(spec)); })
       .def("splits", &derive_splits)
       .def("evaluate", &evaluate_lists, py::arg("inputs"))
       .def("__str__", &Spec::str)

@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "ir/error.h"
-#include "tdl/spec.h"
 
 namespace smex {
 
@@ -146,18 +145,6 @@ void Graph::verify() const {
     for (ValueId output : op.outputs) {
       if (output != kNoValue && values_.at(output).producer != op.id) {
         fail(op, "output %" + std::to_string(output) + " is produced by another op");
-      }
-    }
-    if (!op.spec) continue;
-    if (op.spec->input_shapes.size() != op.inputs.size()) {
-      fail(op, "its spec describes " + std::to_string(op.spec->input_shapes.size()) +
-                   " operands, the call has " + std::to_string(op.inputs.size()));
-    }
-    for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (op.spec->input_shapes[i] != values_[op.inputs[i]].shape) {
-        fail(op, "operand " + std::to_string(i) + " has another shape than its spec: " +
-                     Region::whole(values_[op.inputs[i]].shape).str() +
-                     " != " + Region::whole(op.spec->input_shapes[i]).str());
       }
     }
   }

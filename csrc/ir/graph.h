@@ -103,7 +103,6 @@ class Graph {
 
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }
-  std::vector<Op>& mutable_ops() { return ops_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   const std::vector<Fusion>& fusions() const { return fusions_; }
   const Value& value(ValueId id) const { return values_.at(id); }

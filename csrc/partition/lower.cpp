@@ -1,22 +1,15 @@
 #include "partition/lower.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <optional>
 #include <set>
 
-#include "ir/error.h"
+#include "partition/fuse.h"
+#include "partition/window.h"
 
 namespace smex {
 
 namespace {
-
-/// An op as it will run: itself, or the fused call of a whole fusion.
-struct Call {
-  const Op* op = nullptr;
-  Choices choices;
-};
 
 class Lowering {
  public:
@@ -30,7 +23,7 @@ class Lowering {
 
   Program run() {
     bind_inputs();
-    std::vector<Call> calls = select_calls();
+    std::vector<Call> calls = select_calls(graph_, classes_, plan_);
     std::stable_partition(calls.begin(), calls.end(),
                           [](const Call& call) { return !call.op->backward; });
     find_last_uses(calls);
@@ -44,160 +37,6 @@ class Lowering {
   }
 
  private:
-  // ---- which calls run ----
-
-  /// The choices under which the fused op makes exactly its members' output tiles, if there are
-  /// any.
-  std::optional<Choices> fused_choices(const Fusion& fusion) const {
-    if (!fusion.fused.spec) return std::nullopt;
-    const std::set<OpId> members(fusion.members.begin(), fusion.members.end());
-    const std::set<ValueId> made(fusion.fused.outputs.begin(), fusion.fused.outputs.end());
-    for (OpId member : fusion.members) {
-      for (ValueId output : graph_.op(member).outputs) {
-        if (output == kNoValue || made.count(output)) continue;
-        if (is_graph_output(output)) return std::nullopt;
-        for (OpId user : graph_.value(output).users) {
-          if (!members.count(user)) return std::nullopt;
-        }
-      }
-    }
-    const auto splits = tdl::derive_splits(*fusion.fused.spec);
-    bool reduces = false;
-    std::vector<std::vector<int>> candidates;  // by step
-    for (size_t step = 0; step < plan_.mesh.size(); ++step) {
-      candidates.push_back(step_candidates(fusion, splits, step, reduces));
-      if (candidates.back().empty()) return std::nullopt;
-    }
-    int64_t bytes = 0;
-    for (OpId member : fusion.members) bytes += op_bytes(graph_, classes_, plan_, member);
-    if (!reduces) {  // one candidate a step: an output's dimension tells which index is cut
-      Choices choices;
-      for (const auto& step : candidates) choices.push_back(step.front());
-      if (op_bytes(graph_, classes_, plan_, fusion.fused, choices) > bytes) return std::nullopt;
-      return choices;
-    }
-    return same_bytes(fusion.fused, candidates, bytes, {});
-  }
-
-  /// The indices of the fused op that cut every output as its member does in this step. Of a split
-  /// reduction any index will do that reduces alike: the partial results have the same sum.
-  std::vector<int> step_candidates(const Fusion& fusion, const std::vector<tdl::Split>& splits,
-                                   size_t step, bool& reduces) const {
-    std::optional<std::vector<int>> agreed;
-    for (size_t o = 0; o < fusion.fused.outputs.size(); ++o) {
-      const ValueId output = fusion.fused.outputs[o];
-      if (output == kNoValue) continue;
-      const Op& member = graph_.op(graph_.value(output).producer);
-      std::vector<int> found = translate(member, output, fusion.fused, splits, o, step);
-      reduces = reduces || found.size() > 1 || is_reduction(splits, found);
-      if (agreed) {
-        std::erase_if(found, [&](int index) {
-          return std::find(agreed->begin(), agreed->end(), index) == agreed->end();
-        });
-      }
-      agreed = std::move(found);
-    }
-    return agreed.value_or(std::vector<int>{});
-  }
-
-  static bool is_reduction(const std::vector<tdl::Split>& splits, const std::vector<int>& indices) {
-    return std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
-      return split.reduction && !indices.empty() && split.index == indices.front();
-    });
-  }
-
-  /// The fused op's indices that cut `output` as its member does in this step.
-  std::vector<int> translate(const Op& member, ValueId output, const Op& fused,
-                             const std::vector<tdl::Split>& splits, size_t position,
-                             size_t step) const {
-    const int choice = plan_.ops[member.id][step];
-    if (choice == kReplicate) return {kReplicate};
-    const int member_output = graph_.value(output).output_index;
-    const auto& axes = member.spec->outputs[member_output].axes;
-    const auto axis = std::find(axes.begin(), axes.end(), choice);
-    const bool reduction = axis == axes.end();
-    const auto& fused_axes = fused.spec->outputs.at(position).axes;
-    if (fused_axes.size() != axes.size()) return {};
-    const int wanted = reduction ? -1 : fused_axes[axis - axes.begin()];
-    std::vector<int> found;
-    for (const tdl::Split& split : splits) {
-      if (split.reduction == reduction && (reduction || split.index == wanted)) {
-        found.push_back(split.index);
-      }
-    }
-    return found;
-  }
-
-  /// The first choices of the candidates under which the fused op moves just `bytes`.
-  std::optional<Choices> same_bytes(const Op& fused,
-                                    const std::vector<std::vector<int>>& candidates, int64_t bytes,
-                                    const Choices& chosen) const {
-    if (chosen.size() == candidates.size()) {
-      if (op_bytes(graph_, classes_, plan_, fused, chosen) != bytes) return std::nullopt;
-      return chosen;
-    }
-    for (int index : candidates[chosen.size()]) {
-      Choices more = chosen;
-      more.push_back(index);
-      if (auto found = same_bytes(fused, candidates, bytes, more)) return found;
-    }
-    return std::nullopt;
-  }
-
-  bool is_graph_output(ValueId id) const {
-    return std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
-                       [id](const GraphOutput& output) { return output.value == id; });
-  }
-
-  std::vector<Call> select_calls() const {
-    std::vector<const Fusion*> chosen(graph_.ops().size(), nullptr);
-    std::map<const Fusion*, Choices> choices;
-    // A fusion may lie in a larger one, which goes first.
-    std::vector<const Fusion*> candidates;
-    for (const Fusion& fusion : graph_.fusions()) candidates.push_back(&fusion);
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Fusion* a, const Fusion* b) {
-      return a->members.size() > b->members.size();
-    });
-    for (const Fusion* fusion : candidates) {
-      const auto& members = fusion->members;
-      if (std::any_of(members.begin(), members.end(), [&](OpId id) { return chosen[id]; }))
-        continue;
-      const std::optional<Choices> found =
-          plan_.mesh.empty() && fusable_unsplit(*fusion) ? Choices{} : fused_choices(*fusion);
-      if (!found) continue;
-      choices[fusion] = *found;
-      for (OpId member : members) chosen[member] = fusion;
-    }
-    std::vector<Call> calls;
-    for (const Op& op : graph_.ops()) {
-      const Fusion* fusion = chosen[op.id];
-      if (!fusion) {
-        calls.push_back({&op, plan_.ops[op.id]});
-      } else if (op.id == fusion->members.front()) {
-        calls.push_back({&fusion->fused, choices[fusion]});
-      }
-    }
-    return calls;
-  }
-
-  /// Without a split a fusion needs no spec, only that nobody looks inside.
-  bool fusable_unsplit(const Fusion& fusion) const {
-    Fusion any = fusion;
-    if (any.fused.spec) return false;
-    const std::set<OpId> members(fusion.members.begin(), fusion.members.end());
-    const std::set<ValueId> made(fusion.fused.outputs.begin(), fusion.fused.outputs.end());
-    for (OpId member : fusion.members) {
-      for (ValueId output : graph_.op(member).outputs) {
-        if (output == kNoValue || made.count(output)) continue;
-        if (is_graph_output(output)) return false;
-        for (OpId user : graph_.value(output).users) {
-          if (!members.count(user)) return false;
-        }
-      }
-    }
-    return true;
-  }
-
   // ---- slots and lifetimes ----
 
   Slot new_slot(int worker, const Value& value) {
@@ -272,8 +111,15 @@ class Lowering {
       if (output.value != kNoValue) last[output.value] = -1;
     }
     for (const Value& value : graph_.values()) {
-      if (last[value.id] >= 0) dying_[last[value.id]].push_back(value.id);
+      if (last[value.id] >= 0 && !outlives_run(value.role)) {
+        dying_[last[value.id]].push_back(value.id);
+      }
     }
+  }
+
+  /// The module holds these tiles before and after; giving up a reference would free nothing.
+  static bool outlives_run(Role role) {
+    return role == Role::kParameter || role == Role::kBuffer || role == Role::kConstant;
   }
 
   void free_home(ValueId id) {
@@ -335,76 +181,6 @@ class Lowering {
     return dest;
   }
 
-  /// How one worker's kernel call differs from the tile it is for.
-  struct Window {
-    bool padded = false;         ///< its inputs are padded by hand
-    std::vector<Interval> crop;  ///< of what it computes; empty: nothing is cropped
-    Shape computed;              ///< the shape before the crop
-    Region tile;                 ///< of the cropped output
-    /// By dimension of the output, where it is cropped: how far the tile reaches beyond what the
-    /// windows cover.
-    std::vector<std::optional<int64_t>> rest;
-  };
-
-  /// The crop of a tile on which windows land (a transposed convolution).
-  static void find_crop(const Op& op, const tdl::IndexRanges& ranges,
-                        const std::vector<tdl::InputNeed>& needs, Window& window) {
-    if (!op.spec || !tdl::has_landings(*op.spec)) return;
-    int output = -1;
-    for (size_t o = 0; o < op.spec->outputs.size(); ++o) {
-      if (!op.spec->outputs[o].body) continue;
-      if (output >= 0) return;  // several outputs: their common splits leave the windows whole
-      output = static_cast<int>(o);
-    }
-    if (output < 0) return;
-    window.tile = tdl::output_region(*op.spec, output, ranges);
-    const auto landings = tdl::landings(*op.spec, output, ranges);
-    const auto& axes = op.spec->outputs[output].axes;
-    const auto is_cut = [&](size_t d) {
-      return landings[d] && window.tile.dims[d].size() != op.spec->indices[axes[d]].extent;
-    };
-    bool any = false;
-    for (size_t d = 0; d < axes.size(); ++d) any = any || is_cut(d);
-    if (any) {
-      window.padded |= std::any_of(needs.begin(), needs.end(), [](const tdl::InputNeed& need) {
-        return need.used && !(need.unclamped == need.region);
-      });
-    }
-    if (!any && !window.padded) return;
-    window.computed = window.tile.shape();
-    window.rest.assign(axes.size(), std::nullopt);
-    std::vector<Interval> crop = Region::whole(window.computed).dims;
-    for (size_t d = 0; d < axes.size(); ++d) {
-      if (!landings[d] || !(window.padded || is_cut(d))) continue;
-      const Interval& tile = window.tile.dims[d];
-      window.rest[d] = std::max<int64_t>(0, tile.hi - landings[d]->hi);
-      window.computed[d] = landings[d]->size() + *window.rest[d];
-      crop[d] = {tile.lo - landings[d]->lo, tile.hi - landings[d]->lo};
-    }
-    window.crop = std::move(crop);
-  }
-
-  /// True when some input must be padded by hand because the tile cuts its windows.
-  bool cuts_windows(const Call& call, const std::vector<tdl::InputNeed>& needs) const {
-    const auto full = tdl::input_needs(*call.op->spec, tdl::full_ranges(*call.op->spec));
-    for (size_t i = 0; i < needs.size(); ++i) {
-      if (!needs[i].used) continue;
-      const Shape& shape = graph_.value(call.op->inputs[i]).shape;
-      for (size_t d = 0; d < shape.size(); ++d) {
-        if (full[i].region.dims[d] == full[i].unclamped.dims[d] &&
-            full[i].region.dims[d] == needs[i].unclamped.dims[d]) {
-          continue;  // an ordinary dimension, or not padded
-        }
-        const bool window = !(full[i].region.dims[d] == full[i].unclamped.dims[d]);
-        if (window && !(needs[i].unclamped.dims[d] == full[i].unclamped.dims[d] &&
-                        needs[i].region.dims[d].size() == shape[d])) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
   void lower_call(const Call& call) {
     const Op& op = *call.op;
     const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
@@ -412,13 +188,9 @@ class Lowering {
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
     std::vector<Window> windows(workers_);
-    const bool has_window = std::any_of(op.local.begin(), op.local.end(), [](const LocalArg& arg) {
-      return arg.rule == LocalRule::kWindow;
-    });
     for (int w = 0; w < workers_; ++w) {
-      if (!has_window || tiles.whole || !tiles.active[w]) continue;
-      windows[w].padded = cuts_windows(call, tiles.needs[w]);
-      find_crop(op, tiles.ranges[w], tiles.needs[w], windows[w]);
+      if (tiles.whole || !tiles.active[w]) continue;
+      windows[w] = find_window(op, tiles.ranges[w], tiles.needs[w]);
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       fetch_input(op, tiles, i, windows, operands, temporary);
@@ -545,55 +317,6 @@ class Lowering {
       compute.output_shapes.push_back(std::move(shape));
     }
     emit(w, std::move(instr));
-  }
-
-  /// Rewrites the arguments that depend on the tile.
-  static void localise(const Op& op, const OpTiles& tiles, int w, const Window& window,
-                       std::vector<Attr>& args) {
-    const Region first = tdl::output_region(*op.spec, 0, tiles.ranges[w]);
-    for (const LocalArg& rule : op.local) {
-      Attr& arg = args.at(rule.arg);
-      switch (rule.rule) {
-        case LocalRule::kOutputShape:
-          arg = first.shape();
-          break;
-        case LocalRule::kZero:
-          arg = int64_t{0};
-          break;
-        case LocalRule::kMaxInt:
-          arg = std::numeric_limits<int64_t>::max();
-          break;
-        case LocalRule::kWindow:
-        case LocalRule::kWindowRest:
-          if (auto* list = std::get_if<std::vector<int64_t>>(&arg)) {
-            localise_window(window, rule.rule == LocalRule::kWindowRest, *list);
-          }
-          break;
-        case LocalRule::kRows:
-          arg = tiles.needs[w].front().region.dims.at(0).size();
-          break;
-        case LocalRule::kOffset: {
-          std::vector<int64_t> corner;
-          for (const Interval& dim : first.dims) corner.push_back(dim.lo);
-          arg = std::move(corner);
-          break;
-        }
-      }
-    }
-  }
-
-  /// Rewrites padding (or `rest`, output padding): a list for the last dimensions, or one number
-  /// for all of them.
-  static void localise_window(const Window& window, bool rest, std::vector<int64_t>& list) {
-    if (window.padded) std::fill(list.begin(), list.end(), 0);
-    if (window.crop.empty()) return;
-    const size_t rank = window.rest.size();
-    const size_t spatial = list.size() == 1 ? rank - 2 : list.size();
-    list.resize(spatial, list.front());
-    for (size_t i = 0; i < spatial; ++i) {
-      const auto& beyond = window.rest[rank - spatial + i];
-      if (beyond) list[i] = rest ? *beyond : 0;
-    }
   }
 
   /// Brings an output from where it was made to its home.

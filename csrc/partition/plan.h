@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "partition/dim_classes.h"
 #include "partition/layout.h"
 #include "tdl/spec.h"
 
@@ -35,23 +36,6 @@ struct Plan {
   double gap = 0;                   ///< otherwise (cost - lower bound) / cost, of the worst step
   double search_seconds = 0;
   std::string planner;
-};
-
-/// Dimensions that are always cut alike: an index links every dimension where it stands alone.
-/// `granule(value, dim)` is the alignment that reshapes along the class ask for.
-class DimClasses {
- public:
-  explicit DimClasses(const Graph& graph);
-  int64_t granule(ValueId value, size_t dim) const;
-  /// Granule of an op's index: that of the class its axes and reads belong to.
-  int64_t granule(const Op& op, int index) const;
-
- private:
-  int find(int node) const;
-  std::vector<int> offset_;  ///< first node of a value
-  mutable std::vector<int> parent_;
-  std::vector<int64_t> granule_;
-  std::vector<std::vector<int>> op_nodes_;  ///< per op and index one node of its class, or -1
 };
 
 /// The tile of `worker` when a tensor is cut step by step.

@@ -1,8 +1,9 @@
 #include "partition/program.h"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
+
+#include "ir/error.h"
 
 namespace smex {
 
@@ -12,7 +13,7 @@ void print_compute(std::ostream& out, const ComputeInstr& compute) {
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     out << (o ? ", " : "") << compute.outputs[o];
   }
-  out << " = " << compute.target << "  # op " << compute.op;
+  out << " = " << compute.target << "  # " << op_label(compute);
 }
 
 void print_fetch(std::ostream& out, const FetchInstr& fetch) {
@@ -38,6 +39,16 @@ void print(std::ostream& out, const std::vector<Instr>& instrs) {
 
 namespace {
 
+/// Bytes of an element of a slot; `what` asks.
+int itemsize(const WorkerProgram& program, Slot slot, const char* what) {
+  if (slot < 0 || slot >= static_cast<Slot>(program.slot_itemsizes.size())) {
+    throw UserError(std::string(what) + ": expected slot_itemsizes for slot " +
+                    std::to_string(slot) + ", found " +
+                    std::to_string(program.slot_itemsizes.size()) + " of them");
+  }
+  return program.slot_itemsizes[slot];
+}
+
 /// The live storages of one worker while its instructions are walked.
 class Memory {
  public:
@@ -45,8 +56,8 @@ class Memory {
       : program_(program), view_targets_(view_targets), storage_(program.num_slots, -1) {}
 
   void allocate(Slot slot, const Shape& shape) {
-    storage_[slot] = static_cast<int>(bytes_.size());
-    bytes_.push_back(Region::whole(shape).numel() * program_.slot_itemsizes[slot]);
+    storage_.at(slot) = static_cast<int>(bytes_.size());
+    bytes_.push_back(Region::whole(shape).numel() * itemsize(program_, slot, "peak_bytes"));
     references_.push_back(1);
     live_ += bytes_.back();
     peak_ = std::max(peak_, live_);
@@ -77,19 +88,39 @@ class Memory {
     const bool view = first && view_targets_.count(compute.target);
     for (size_t o = 0; o < compute.outputs.size(); ++o) {
       if (compute.outputs[o] == kNoSlot) continue;
-      view ? alias(compute.outputs[o], first->id)
-           : allocate(compute.outputs[o],
-                      compute.crop.empty() ? compute.output_shapes[o] : compute.computed);
+      view ? alias(compute.outputs[o], first->id) : allocate(compute.outputs[o], made(compute, o));
     }
   }
 
+  /// The shape of an output as the kernel makes it, before a crop.
+  static const Shape& made(const ComputeInstr& compute, size_t output) {
+    if (!compute.crop.empty() && compute.computed.size() == compute.crop.size()) {
+      return compute.computed;
+    }
+    if (!compute.crop.empty() || output >= compute.output_shapes.size()) {
+      throw UserError("peak_bytes: the shape of output " + std::to_string(output) + " of " +
+                      compute.target + " is not given");
+    }
+    return compute.output_shapes[output];
+  }
+
   void alias(Slot slot, Slot base) {
-    storage_[slot] = storage_[base];
-    ++references_[storage_[slot]];
+    const int shared = storage(base);
+    storage_.at(slot) = shared;
+    ++references_[shared];
   }
 
   void release(Slot slot) {
-    if (--references_[storage_[slot]] == 0) live_ -= bytes_[storage_[slot]];
+    const int freed = storage(slot);
+    if (--references_[freed] == 0) live_ -= bytes_[freed];
+  }
+
+  int storage(Slot slot) const {
+    const int found = storage_.at(slot);
+    if (found < 0) {
+      throw UserError("peak_bytes: slot " + std::to_string(slot) + " is used before it is written");
+    }
+    return found;
   }
 
   const WorkerProgram& program_;
@@ -110,16 +141,25 @@ std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::stri
     Memory memory(worker, view_targets);
     std::set<Slot> kept;
     for (const Binding& output : program.outputs) {
-      if (!output.slots.empty()) kept.insert(output.slots[w]);
+      if (!output.slots.empty()) kept.insert(output.slots.at(w));
     }
     for (const Binding& input : program.inputs) {
-      if (input.slots[w] != kNoSlot) memory.allocate(input.slots[w], input.regions[w].shape());
+      if (input.slots.at(w) == kNoSlot) continue;
+      if (static_cast<size_t>(w) >= input.regions.size()) {
+        throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
+                        " are not given");
+      }
+      memory.allocate(input.slots[w], input.regions[w].shape());
     }
     memory.walk(worker.forward, kept);
     memory.walk(worker.backward, kept);
     peaks.push_back(memory.peak());
   }
   return peaks;
+}
+
+std::string op_label(const ComputeInstr& compute) {
+  return compute.op < 0 ? "fused" : "op " + std::to_string(compute.op);
 }
 
 std::string Program::str() const {
@@ -134,18 +174,16 @@ std::string Program::str() const {
 }
 
 int64_t moved_bytes(const Program& program, bool forward, bool backward) {
-  static const std::map<std::string, int> kItemSizes{
-      {"float64", 8}, {"float32", 4}, {"float16", 2},   {"bfloat16", 2},
-      {"int64", 8},   {"int32", 4},   {"int16", 2},     {"int8", 1},
-      {"uint8", 1},   {"bool", 1},    {"complex64", 8}, {"complex128", 16}};
   int64_t bytes = 0;
   auto count = [&](int worker, const std::vector<Instr>& instrs) {
     for (const Instr& instr : instrs) {
       if (instr.kind != InstrKind::kFetch) continue;
+      int64_t elements = 0;
       for (const CopyPart& part : instr.fetch.parts) {
-        if (part.worker == worker) continue;
-        bytes += Region{part.dest}.numel() * kItemSizes.at(instr.fetch.dtype);
+        if (part.worker != worker) elements += Region{part.dest}.numel();
       }
+      if (elements == 0) continue;
+      bytes += elements * itemsize(program.workers[worker], instr.fetch.dest, "moved_bytes");
     }
   };
   for (int w = 0; w < program.num_workers; ++w) {

@@ -15,7 +15,7 @@ inline constexpr Slot kNoSlot = -1;
 
 /// Runs `target` on local slots. ValueRef ids inside `args` are slots of this worker.
 struct ComputeInstr {
-  OpId op = -1;  ///< for messages and traces
+  OpId op = -1;  ///< for messages and traces; -1: a fused call
   std::string target;
   std::vector<Attr> args;
   std::vector<Slot> outputs;  ///< kNoSlot: dropped
@@ -25,6 +25,9 @@ struct ComputeInstr {
   Shape computed;                    ///< the shape before the crop
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
+
+/// "op 3", or "fused" for a call that is no op of the graph.
+std::string op_label(const ComputeInstr& compute);
 
 /// One contribution to a fetched tensor: a box of a peer's slot into a box of the destination.
 struct CopyPart {
@@ -71,7 +74,7 @@ struct WorkerProgram {
   std::vector<std::string> slot_names;  ///< per slot: the value's name
   std::vector<Instr> forward;
   std::vector<Instr> backward;
-  std::vector<int> slot_itemsizes;  ///< per slot: bytes of an element
+  std::vector<int> slot_itemsizes;  ///< per slot: bytes of an element, for predictions
 };
 
 /// Where a graph input or output lives: per worker its slot (kNoSlot: holds none) and region.
@@ -91,14 +94,14 @@ struct Program {
   std::string str() const;
 };
 
-/// Bytes that the program moves between workers, and into each; counted over the copy parts with
-/// worker != self.
+/// Bytes that the program moves between workers: those of the copy parts that lie on another worker
+/// than the one that fetches. Throws UserError when a destination's item size is not given.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
 /// Peak bytes of live tensors per worker, as the runtime counts them: every storage once, graph
-/// inputs and outputs included. Walks the instruction lists; memory that a peer still reads when
-/// its owner frees it counts as freed. Outputs of the operators in `view_targets` alias their first
-/// operand.
+/// inputs and outputs included, parameters and buffers all the time. Walks the instruction lists;
+/// memory that a peer still reads when its owner frees it counts as freed. Outputs of the operators
+/// in `view_targets` alias their first operand.
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

@@ -12,8 +12,6 @@ namespace smex {
 
 namespace {
 
-constexpr double kForbidden = 1e30;
-
 /// One step of the recursion: given the cuts so far, chooses the next cut of every value and op.
 class Step {
  public:
@@ -29,10 +27,6 @@ class Step {
     build_domains();
     build_factors();
     const Assignment best = minimise(problem_, options_.max_table);
-    if (best.value >= kForbidden) {
-      throw InternalError("search: the constraints leave no plan for step " +
-                          std::to_string(step_));
-    }
     apply(best);
     plan_.exact = plan_.exact && best.exact;
     if (best.value > 0) {

@@ -58,7 +58,6 @@ class Executor : public std::enable_shared_from_this<Executor> {
 
   void set_trace(bool on) { trace_ = on; }
   bool trace() const { return trace_; }
-  int num_workers() const { return program_.num_workers; }
   int threads_per_worker() const { return threads_per_worker_; }
 
   const Program& program() const { return program_; }

@@ -23,12 +23,16 @@ c10::ScalarType parse_dtype(const std::string& name) {
       {"bfloat16", at::kBFloat16},
       {"bool", at::kBool},
       {"complex128", at::kComplexDouble},
+      {"complex32", at::kComplexHalf},
       {"complex64", at::kComplexFloat},
       {"float16", at::kHalf},
       {"float32", at::kFloat},
       {"float64", at::kDouble},
       {"float8_e4m3fn", at::kFloat8_e4m3fn},
+      {"float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
       {"float8_e5m2", at::kFloat8_e5m2},
+      {"float8_e5m2fnuz", at::kFloat8_e5m2fnuz},
+      {"float8_e8m0fnu", at::kFloat8_e8m0fnu},
       {"int16", at::kShort},
       {"int32", at::kInt},
       {"int64", at::kLong},
@@ -213,7 +217,7 @@ class Preparation {
   static std::string name(const Instr& instr) {
     switch (instr.kind) {
       case InstrKind::kCompute:
-        return c10::str(instr.compute.target, ", op ", instr.compute.op);
+        return instr.compute.target + ", " + op_label(instr.compute);
       case InstrKind::kFetch:
         return c10::str(instr.fetch.kind, " of value ", instr.fetch.value);
       case InstrKind::kFree:
@@ -312,7 +316,7 @@ std::string describe(const Program& program, int worker, const Step& step) {
   };
   if (const auto* compute = std::get_if<ComputeStep>(&step)) {
     const auto& outputs = compute->instr->outputs;
-    return c10::str(compute->instr->target, " (op ", compute->instr->op, ", ",
+    return c10::str(compute->instr->target, " (", op_label(*compute->instr), ", ",
                     slot_text(outputs.empty() ? kNoSlot : outputs[0]), ") on worker ", worker);
   }
   if (const auto* fetch = std::get_if<FetchStep>(&step)) {

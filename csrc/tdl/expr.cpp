@@ -155,6 +155,14 @@ const char* reduce_name(ReduceKind kind) {
   throw InternalError("unknown ReduceKind");
 }
 
+std::optional<ReduceKind> parse_reduce(const std::string& name) {
+  for (ReduceKind kind :
+       {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kProd}) {
+    if (name == reduce_name(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
 bool contains_kind(const ExprPtr& expr, ExprKind kind) {
   if (!expr) return false;
   if (expr->kind == kind) return true;

@@ -21,6 +21,8 @@ ExprPtr make_whole();
 
 /// "sum", "max", "min" or "prod".
 const char* reduce_name(ReduceKind kind);
+/// The kind of this name, if there is one.
+std::optional<ReduceKind> parse_reduce(const std::string& name);
 
 /// Whether the expression holds a node of this kind; null holds none.
 bool contains_kind(const ExprPtr& expr, ExprKind kind);

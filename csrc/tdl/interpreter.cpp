@@ -186,12 +186,6 @@ class Interpreter {
 
 }  // namespace
 
-bool known_function(const std::string& name, size_t arity) {
-  if (arity == 1) return unary_functions().count(name) > 0;
-  if (arity == 2) return name == "like" || binary_functions().count(name) > 0;
-  return arity == 3 && name == "where";
-}
-
 std::vector<Tensor> evaluate(const Spec& spec, const std::vector<Tensor>& inputs) {
   check_spec(spec);
   if (inputs.size() != spec.input_shapes.size()) {

@@ -19,7 +19,4 @@ struct Tensor {
 /// than the spec's, and a read out of range without `pad`.
 std::vector<Tensor> evaluate(const Spec& spec, const std::vector<Tensor>& inputs);
 
-/// Whether `evaluate` knows a scalar function of this name and number of arguments.
-bool known_function(const std::string& name, size_t arity);
-
 }  // namespace smex::tdl

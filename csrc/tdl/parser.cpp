@@ -146,16 +146,13 @@ class Parser {
   }
 
   ExprPtr reduce(const std::string& name) {
-    for (ReduceKind kind :
-         {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kProd}) {
-      if (name != reduce_name(kind)) continue;
-      auto bound = positions('}');
-      expect('(');
-      auto body = expr();
-      expect(')');
-      return make_reduce(kind, std::move(bound), std::move(body));
-    }
-    fail("sum, max, min or prod before '{'");
+    const auto kind = parse_reduce(name);
+    if (!kind) fail("sum, max, min or prod before '{'");
+    auto bound = positions('}');
+    expect('(');
+    auto body = expr();
+    expect(')');
+    return make_reduce(*kind, std::move(bound), std::move(body));
   }
 
   ExprPtr expr() {

@@ -10,9 +10,11 @@ import torch
 
 from smex import _C, specs
 from smex.capture import CapturedGraph, OpRecord, ValueRef
-from smex.errors import MissingSpecWarning
+from smex.capture.origin import user_stacklevel
+from smex.errors import CaptureError, MissingSpecWarning
 
-# c10::ScalarType's numbers, which the dispatcher takes for dtypes.
+# c10::ScalarType's numbers, which the dispatcher takes for dtypes. Without the quantised ones and
+# those of less than a byte, which the tiles of a program cannot hold.
 _SCALAR_TYPES = {
     torch.uint8: 0,
     torch.int8: 1,
@@ -22,10 +24,19 @@ _SCALAR_TYPES = {
     torch.float16: 5,
     torch.float32: 6,
     torch.float64: 7,
+    torch.complex32: 8,
     torch.complex64: 9,
     torch.complex128: 10,
     torch.bool: 11,
     torch.bfloat16: 15,
+    torch.float8_e5m2: 23,
+    torch.float8_e4m3fn: 24,
+    torch.float8_e5m2fnuz: 25,
+    torch.float8_e4m3fnuz: 26,
+    torch.uint16: 27,
+    torch.uint32: 28,
+    torch.uint64: 29,
+    torch.float8_e8m0fnu: 44,
 }
 _MEMORY_FORMATS = {
     torch.contiguous_format: 0,
@@ -35,14 +46,22 @@ _MEMORY_FORMATS = {
 }
 
 
-def _native_arg(arg: Any) -> Any:
-    """An argument record as the native graph takes it."""
+def _scalar_type(dtype: torch.dtype, where: str) -> int:
+    if dtype not in _SCALAR_TYPES:
+        raise CaptureError(
+            f"capture: {where}: tensors of {dtype} cannot be partitioned; compute in another dtype"
+        )
+    return _SCALAR_TYPES[dtype]
+
+
+def _native_arg(arg: Any, target: str) -> Any:
+    """An argument record of a call of `target` as the native graph takes it."""
     if isinstance(arg, ValueRef):
         return _C.ValueRef(arg.id)
     if isinstance(arg, (list, tuple)):
-        return [_native_arg(item) for item in arg]
+        return [_native_arg(item, target) for item in arg]
     if isinstance(arg, torch.dtype):
-        return _SCALAR_TYPES[arg]
+        return _scalar_type(arg, target)
     if isinstance(arg, torch.memory_format):
         return _MEMORY_FORMATS[arg]
     if isinstance(arg, torch.layout):
@@ -65,7 +84,9 @@ class SemanticGraph:
         self.captured = captured
         self.native = _C.Graph()
         self.missing: dict[str, str] = {}
+        makers = {value: op.target for op in captured.ops for value in op.outputs}
         for value in captured.values:
+            _scalar_type(value.dtype, makers.get(value.id, value.name))
             self.native.add_value(
                 value.name,
                 list(value.shape),
@@ -97,7 +118,7 @@ class SemanticGraph:
         spec, local = found if found is not None else (None, [])
         return {
             "target": op.target,
-            "args": [_native_arg(arg) for arg in op.args],
+            "args": [_native_arg(arg, op.target) for arg in op.args],
             "outputs": [-1 if i is None else i for i in op.outputs],
             "spec": spec,
             "local": local,
@@ -115,7 +136,7 @@ class SemanticGraph:
                 "    def op(x):\n"
                 "        return lambda i: ...  # its output element",
                 MissingSpecWarning,
-                stacklevel=4,
+                stacklevel=user_stacklevel(),
             )
 
     @functools.cached_property

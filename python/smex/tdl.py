@@ -26,14 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from smex._C import tdl as _native
-
-try:  # the package's errors, when the package is complete
-    from smex.errors import SpecError
-except ImportError:  # pragma: no cover
-
-    class SpecError(ValueError):  # type: ignore[no-redef]
-        """A specification is malformed or contradicts its operator."""
-
+from smex.errors import SpecError
 
 __all__ = [
     "Expr",
@@ -508,9 +501,7 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
             )
 
     def register(function: Any) -> Any:
-        targets = getattr(register, "targets", (target,))
-        for name in targets:
-            REGISTRY[name] = SpecDef(name, function, dict(local or {}))
+        REGISTRY[target] = SpecDef(target, function, dict(local or {}))
         _registry_changed()
         return function
 

@@ -277,6 +277,60 @@ def test_empty_and_one(size):
     torch.testing.assert_close(run(program, [[x]]).outputs(0)[0], x.relu())
 
 
+def relu_chain(regions=(), output_shapes=(), slot_itemsizes=()):
+    """Two activations, with as much about sizes as the caller gives."""
+    forward = [
+        call("aten::relu", "%0", out=1, output_shapes=list(output_shapes)),
+        call("aten::relu", "%1", out=2, output_shapes=list(output_shapes)),
+        FreeInstr(1),
+    ]
+    worker = WorkerProgram(3, forward, slot_itemsizes=list(slot_itemsizes))
+    return Program([worker], [Binding(0, [0], list(regions))], [Binding(1, [2])])
+
+
+def test_predicted_peak_of_a_program_by_hand():
+    program = relu_chain([box(256)], [[256]], [ITEM] * 3)
+    session = run(program, [[torch.randn(256)]])
+    assert _C.peak_bytes(program, set()) == session.stats()["peak_bytes"] == [3 * 256 * ITEM]
+    assert _C.peak_bytes(program, {"aten::relu"}) == [256 * ITEM]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "the regions of input value 0 are not given"),
+        ({"regions": [box(4)]}, "expected slot_itemsizes for slot 0, found 0 of them"),
+        (
+            {"regions": [box(4)], "slot_itemsizes": [ITEM] * 3},
+            "the shape of output 0 of aten::relu is not given",
+        ),
+        (
+            {"regions": [box(4)], "slot_itemsizes": [ITEM], "output_shapes": [[4]]},
+            "expected slot_itemsizes for slot 1, found 1 of them",
+        ),
+    ],
+)
+def test_a_peak_needs_sizes(given, text):
+    with pytest.raises(ValueError, match=f"peak_bytes: {text}"):
+        _C.peak_bytes(relu_chain(**given), set())
+
+
+def test_moved_bytes_need_sizes():
+    program = Program(
+        [WorkerProgram(1, []), WorkerProgram(1, [fetch(0, [2], [part(0, 0, box(2))])])],
+        [Binding(0, [0, -1])],
+        [],
+    )
+    with pytest.raises(ValueError, match="moved_bytes: expected slot_itemsizes for slot 0"):
+        _C.moved_bytes(program)
+
+
+def test_a_program_prints_what_each_call_stands_for():
+    calls = [call("aten::relu", "%0", out=1, op=3), call("aten::addmm", "%1", out=2)]
+    lines = str(single(3, calls, [0], [2])).splitlines()
+    assert lines[1:3] == ["  1 = aten::relu  # op 3", "  2 = aten::addmm  # fused"]
+
+
 # ---------------------------------------------------------------------------------------------
 # several workers
 
@@ -306,6 +360,7 @@ def test_two_workers_exchange_halves():
                     FreeInstr(1),
                 ],
                 remote_reads=[1, 0, 0],
+                slot_itemsizes=[ITEM] * 3,
             )
         ),
         [Binding(0, [0, 0], [box(3, 4), box(3, 4)])],
@@ -764,4 +819,5 @@ def test_gradients_are_not_copied_for_the_parameters():
     net(torch.randn(4, 8)).sum().backward()
     session, _ = net._last_session
     live = session.stats()["live_bytes"][0]
-    assert live < 8 * 8 * ITEM  # the weight's gradient is not held beside the parameter's .grad
+    # The weight and the output; its gradient is not held beside the parameter's .grad.
+    assert live == (8 * 8 + 4 * 8) * ITEM

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 _LIBRARY_FOLDERS = (
     os.path.dirname(torch.__file__) + os.sep,
-    os.path.dirname(os.path.abspath(__file__)) + os.sep,
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
 )
 
 
@@ -33,6 +33,16 @@ def user_line(frame: FrameType | None) -> str:
             return _line(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return ""
+
+
+def user_stacklevel() -> int:
+    """The `stacklevel` at which a warning of the caller names the line outside torch and SMEX."""
+    level = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY_FOLDERS):
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 def error_line(error: BaseException, entry: str) -> str:

@@ -15,10 +15,6 @@ def _channel(x, c):
     return x[(slice(None), c, *[slice(None)] * (x.ndim - 2))]
 
 
-def _reads(*reads):
-    return [read for read in reads if read is not None]
-
-
 @spec("aten::_native_batch_norm_legit_functional")
 def _native_batch_norm_legit_functional(x, weight, bias, mean, var, training, momentum, eps):
     def reads(c):

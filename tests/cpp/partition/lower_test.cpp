@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "graphs.h"
 #include "partition/search.h"
@@ -118,8 +119,28 @@ class Checker {
   std::vector<std::vector<int>> reads_;
 };
 
+/// Parameters, buffers and constants outlive the run, so no list frees them.
+void expect_shards_stay(const Graph& graph, const Program& program) {
+  std::vector<std::set<Slot>> shards(program.num_workers);
+  for (const Binding& binding : program.inputs) {
+    const Role role = graph.value(binding.value).role;
+    if (role == Role::kInput || role == Role::kTangent) continue;
+    for (int w = 0; w < program.num_workers; ++w) shards[w].insert(binding.slots[w]);
+  }
+  for (int w = 0; w < program.num_workers; ++w) {
+    const WorkerProgram& worker = program.workers[w];
+    for (const auto* list : {&worker.forward, &worker.backward}) {
+      for (const Instr& instr : *list) {
+        if (instr.kind != InstrKind::kFree) continue;
+        EXPECT_EQ(shards[w].count(instr.free.slot), 0u);
+      }
+    }
+  }
+}
+
 void check(const Graph& graph, const Plan& plan) {
   const Program program = lower(graph, plan);
+  expect_shards_stay(graph, program);
   ASSERT_EQ(program.num_workers, mesh_size(plan.mesh));
   Checker(program).run();
   EXPECT_EQ(moved_bytes(program, true, true), plan_bytes(graph, plan)) << graph.str();
@@ -146,6 +167,16 @@ TEST_P(Lower, SearchedPlansAreWellFormedAndMoveWhatTheyCost) {
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Lower,
                          testing::Values(Mesh{}, Mesh{2}, Mesh{3}, Mesh{2, 2}, Mesh{3, 2}));
+
+/// `deep_graph(4, 2, 10)`: the last sum holds x, both operands' sum and the second product, when
+/// neither parameter is needed any more.
+TEST(PeakBytes, CountsShardsAllTheTime) {
+  const Graph graph = test::deep_graph(4, 2, 10);
+  const int64_t parameters = 2 * 10 * 2;
+  const int64_t results = 3 * 4 * 10;
+  EXPECT_EQ(peak_bytes(lower(graph, search(graph, {})), {}),
+            std::vector<int64_t>{(parameters + results) * 4});
+}
 
 }  // namespace
 }  // namespace smex

@@ -67,7 +67,7 @@ TEST(Splits, ReductionMustBeOutermostInEveryOutput) {
 TEST(Splits, AnOutputWithoutTheIndexIsMadeByEveryWorker) {
   const std::string first = "index n=4, d=6, b=4 input [9,6], [4] [n,d] = #0[#1[n], d] ";
   EXPECT_EQ(splits_of(first + "[b] = f<#1[:]>"), "d");
-  EXPECT_EQ(splits_of(first + "[b] = f<#0[:,:]>"), "");
+  EXPECT_EQ(splits_of(first + "[b] = f<#0[:,:]>"), "n");  // both read all rows of #0
   EXPECT_EQ(splits_of("index k=3 input [3] [] = div(sum{k}(#0[k]), 3) [k] = #0[k]"), "");
   EXPECT_EQ(splits_of("index k=3 input [3], [2] [] = sum{k}(#0[k]) [] = #1[0]"), "");
 }
