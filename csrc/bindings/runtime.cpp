@@ -234,10 +234,12 @@ std::shared_ptr<void> release_gil() {
 }
 
 std::shared_ptr<Executor> make_executor(const Program& program, int threads_per_worker,
-                                        const std::vector<std::string>& devices) {
+                                        const std::vector<std::string>& devices,
+                                        std::shared_ptr<Executor> sibling) {
   return translated([&] {
     runtime::ExecutorOptions options;
     options.threads_per_worker = threads_per_worker;
+    options.sibling = std::move(sibling);
     for (const std::string& device : devices) options.devices.emplace_back(device);
     options.hooks = {check_interrupt,
                      []() -> std::shared_ptr<void> { return std::make_shared<PythonThread>(); },
@@ -311,9 +313,10 @@ void bind_runtime(py::module_& m) {
       m, "Executor",
       "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "
       "threads "
-      "among the workers. Not usable in a process forked later: create it there.")
+      "among the workers; the threads are those of `sibling` when it has as many. Not usable in a "
+      "process forked later: create it there.")
       .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
-           py::arg("devices") = std::vector<std::string>{})
+           py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr)
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))

@@ -75,6 +75,7 @@ struct Op {
   std::string module_path;
   std::string source;     ///< "model.py:12"
   bool backward = false;  ///< depends on a tangent
+  bool random = false;    ///< draws from torch's generator: worker 0 alone runs it, for all
 };
 
 /// One fused call that stands for several ops of the graph when none of them is split inside.

@@ -11,6 +11,14 @@ namespace smex {
 
 namespace {
 
+/// Whether `inner` is a box inside of `outer`, also where it is empty.
+bool covers(const Region& outer, const Region& inner) {
+  for (size_t d = 0; d < outer.rank(); ++d) {
+    if (inner.dims[d].lo < outer.dims[d].lo || inner.dims[d].hi > outer.dims[d].hi) return false;
+  }
+  return true;
+}
+
 class Lowering {
  public:
   Lowering(const Graph& graph, const Plan& plan)
@@ -225,7 +233,7 @@ class Lowering {
         operands[w][i] = stand_in(value, w, own, shape_of(wanted, windows[w]), temporary[w]);
         continue;
       }
-      if (!pad && own.held && own.region.contains(wanted)) {
+      if (!pad && own.held && covers(own.region, wanted)) {
         if (own.region == wanted) {
           operands[w][i] = home_slots_[value.id][w];
           continue;
@@ -251,7 +259,7 @@ class Lowering {
                 std::vector<Slot>& temporary) {
     const Region box = Region::whole(shape);
     if (own.held && own.region.shape() == shape) return home_slots_[value.id][worker];
-    if (own.held && Region::whole(own.region.shape()).contains(box)) {
+    if (own.held && covers(Region::whole(own.region.shape()), box)) {
       temporary.push_back(emit_view(worker, value, home_slots_[value.id][worker],
                                     Region::whole(own.region.shape()), box));
     } else {
@@ -291,6 +299,10 @@ class Lowering {
     ComputeInstr& compute = instr.compute;
     compute.op = op.id;
     compute.target = op.target;
+    compute.source = op.source;
+    if (!op.module_path.empty()) {
+      compute.source += (op.source.empty() ? "module " : ", module ") + op.module_path;
+    }
     compute.args = op.args;
     auto local = [&](ValueRef& ref) {
       if (ref.id == kNoValue) return;

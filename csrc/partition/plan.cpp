@@ -86,13 +86,17 @@ void whole_tiles(const Graph& graph, const Op& op, int workers, OpTiles& tiles) 
     const Region region = Region::whole(graph.value(input).shape);
     needs.push_back({/*used=*/true, region, region});
   }
-  tiles.active.assign(workers, true);
+  // Every worker would draw other numbers.
+  tiles.active.assign(workers, !op.random);
+  tiles.active.front() = true;
   tiles.needs.assign(workers, needs);
   tiles.ranges.assign(workers, op.spec ? tdl::full_ranges(*op.spec) : tdl::IndexRanges{});
   for (ValueId output : op.outputs) {
     Layout layout;
     if (output != kNoValue) {
-      layout.tiles.assign(workers, {true, Region::whole(graph.value(output).shape), 0});
+      for (int w = 0; w < workers; ++w) {
+        layout.tiles.push_back({tiles.active[w], Region::whole(graph.value(output).shape), 0});
+      }
     }
     tiles.outputs.push_back(std::move(layout));
   }

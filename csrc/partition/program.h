@@ -15,7 +15,8 @@ inline constexpr Slot kNoSlot = -1;
 
 /// Runs `target` on local slots. ValueRef ids inside `args` are slots of this worker.
 struct ComputeInstr {
-  OpId op = -1;  ///< for messages and traces; -1: a fused call
+  OpId op = -1;        ///< for messages and traces; -1: a fused call
+  std::string source;  ///< the user's line, "model.py:12", and module; for messages
   std::string target;
   std::vector<Attr> args;
   std::vector<Slot> outputs;  ///< kNoSlot: dropped

@@ -29,6 +29,62 @@ int resolve_threads(int requested, int num_workers) {
 
 }  // namespace
 
+/// The threads that executors run on, one run at a time; the caller's own for one worker.
+class Executor::Threads {
+ public:
+  Threads(int num_workers, int threads_per_worker, Hooks hooks)
+      : threads_per_worker_(threads_per_worker), hooks_(std::move(hooks)), process_(getpid()) {
+    if (num_workers == 1) return;
+    struct Scope {
+      explicit Scope(int num_threads) : threads(num_threads) {}
+      ScopedIntraOpThreads threads;
+      std::shared_ptr<void> host;
+    };
+    const auto enter = [this](int) -> std::shared_ptr<void> {
+      auto scope = std::make_shared<Scope>(threads_per_worker_);
+      if (hooks_.enter_thread) scope->host = hooks_.enter_thread();
+      return scope;
+    };
+    pool_ = std::make_unique<WorkerPool>(num_workers, enter);
+  }
+
+  ~Threads() {
+    // After a fork the child has no such threads: joining them, or destroying what they wait on,
+    // hangs.
+    if (getpid() != process_) {
+      static_cast<void>(pool_.release());
+      return;
+    }
+    const std::shared_ptr<void> scope = pool_ && hooks_.leave_host ? hooks_.leave_host() : nullptr;
+    pool_.reset();
+  }
+
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+  void run(const std::function<void(int)>& job, const std::function<void()>& tick) {
+    if (getpid() != process_) {
+      throw UserError(
+          "this executor was created before the process forked, and its threads are gone; "
+          "create it in the child");
+    }
+    const std::lock_guard lock(mutex_);
+    if (pool_) {
+      pool_->run(job, tick);
+      return;
+    }
+    const ScopedIntraOpThreads threads(threads_per_worker_);
+    job(0);
+  }
+
+ private:
+  const int threads_per_worker_;
+  const Hooks hooks_;
+  const int64_t process_;
+  std::mutex mutex_;
+  std::unique_ptr<WorkerPool> pool_;  ///< null for one worker
+};
+
 std::shared_ptr<Executor> Executor::create(Program program, ExecutorOptions options) {
   return std::shared_ptr<Executor>(new Executor(std::move(program), std::move(options)));
 }
@@ -39,37 +95,21 @@ Executor::Executor(Program program, ExecutorOptions options)
       threads_per_worker_(resolve_threads(options.threads_per_worker, program_.num_workers)),
       hooks_(std::move(options.hooks)),
       steps_(prepare_steps(program_, devices_)),
-      streams_(program_.num_workers),
-      process_(getpid()) {
+      streams_(program_.num_workers) {
+  const bool shared = options.sibling &&
+                      options.sibling->program_.num_workers == program_.num_workers &&
+                      options.sibling->threads_per_worker_ == threads_per_worker_;
+  threads_ = shared ? options.sibling->threads_
+                    : std::make_shared<Threads>(program_.num_workers, threads_per_worker_, hooks_);
   if (program_.num_workers == 1) return;
   for (int w = 0; w < program_.num_workers; ++w) {
     if (devices_[w].is_cpu()) continue;
     streams_[w] =
         c10::impl::VirtualGuardImpl(devices_[w].type()).getStreamFromGlobalPool(devices_[w]);
   }
-  struct Scope {
-    explicit Scope(int num_threads) : threads(num_threads) {}
-    ScopedIntraOpThreads threads;
-    std::shared_ptr<void> host;
-  };
-  const auto enter = [this](int) -> std::shared_ptr<void> {
-    auto scope = std::make_shared<Scope>(threads_per_worker_);
-    if (hooks_.enter_thread) scope->host = hooks_.enter_thread();
-    return scope;
-  };
-  pool_ = std::make_unique<WorkerPool>(program_.num_workers, enter);
 }
 
-Executor::~Executor() {
-  // After a fork the child has no such threads: joining them, or destroying what they wait on,
-  // hangs.
-  if (getpid() != process_) {
-    static_cast<void>(pool_.release());
-    return;
-  }
-  const std::shared_ptr<void> scope = pool_ && hooks_.leave_host ? hooks_.leave_host() : nullptr;
-  pool_.reset();
-}
+Executor::~Executor() = default;
 
 std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed) {
   auto session = std::make_shared<Session>(shared_from_this(), seed);
@@ -84,18 +124,7 @@ std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& input
 }
 
 void Executor::run(const std::function<void(int)>& job, const std::function<void()>& tick) {
-  if (getpid() != process_) {
-    throw UserError(
-        "this executor was created before the process forked, and its threads are gone; "
-        "create it in the child");
-  }
-  const std::lock_guard lock(run_mutex_);
-  if (pool_) {
-    pool_->run(job, tick);
-    return;
-  }
-  const ScopedIntraOpThreads threads(threads_per_worker_);
-  job(0);
+  threads_->run(job, tick);
 }
 
 }  // namespace smex::runtime

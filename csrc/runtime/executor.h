@@ -29,11 +29,15 @@ struct Hooks {
   std::function<void(const std::exception_ptr&)> keep_exception;  ///< before it leaves its thread
 };
 
+class Executor;
+
 struct ExecutorOptions {
   int threads_per_worker =
       0;  ///< intra-op threads; 0: the caller's, divided by the workers, at least 1
   std::vector<c10::Device> devices;  ///< one a worker; empty: the CPU for all
   Hooks hooks;
+  /// Its threads are shared when it has as many workers; their runs take turns.
+  std::shared_ptr<Executor> sibling;
 };
 
 /// One tensor a worker; undefined where a worker holds none.
@@ -42,9 +46,9 @@ using WorkerTensors = std::vector<at::Tensor>;
 /// Runs a Program on persistent threads, one per worker (the caller's own for one worker).
 ///
 /// Workers wait for each other's slots on condition variables; instructions call the dispatcher
-/// boxed, below autograd, with gradients and autocast off. Runs of one executor are serialised,
-/// whichever sessions they belong to. A process forked after construction cannot run (threads do
-/// not survive a fork): create the executor in the child.
+/// boxed, below autograd, with gradients and autocast off. Runs of one executor, and of those that
+/// share its threads, are serialised, whichever sessions they belong to. A process forked after
+/// construction cannot run (threads do not survive a fork): create the executor in the child.
 class Executor : public std::enable_shared_from_this<Executor> {
  public:
   /// Throws InternalError when the program is not well formed, UserError for bad options.
@@ -80,9 +84,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   Steps steps_;
   std::vector<std::optional<c10::Stream>> streams_;
   std::atomic<bool> trace_{false};
-  int64_t process_ = 0;
-  std::mutex run_mutex_;
-  std::unique_ptr<WorkerPool> pool_;  ///< null for one worker
+  class Threads;
+  std::shared_ptr<Threads> threads_;
 };
 
 }  // namespace smex::runtime

@@ -248,7 +248,11 @@ class PartitionedModule(torch.nn.Module):
             graph=graph,
             plan=plan,
             program=program,
-            executor=_C.Executor(program, devices=[str(device) for device in self.devices]),
+            executor=_C.Executor(
+                program,
+                devices=[str(device) for device in self.devices],
+                sibling=None if self._first is None else self._first.executor,
+            ),
             binding_of={binding.value: i for i, binding in enumerate(bindings)},
             regions=[list(binding.regions) for binding in bindings],
             read_back=_read_back(graph.captured),

@@ -125,6 +125,7 @@ class SemanticGraph:
             "module_path": op.module_path,
             "source": op.source,
             "backward": op.backward,
+            "random": found is None and torch.Tag.nondeterministic_seeded in op.dispatch.tags,
         }
 
     def _warn_missing(self) -> None:

@@ -269,6 +269,7 @@ def samples():
     for mask in [True, True, True], [True, False, False], [False, True, True]:
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
+    yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
     yield "aten::constant_pad_nd", [r(4, 6), [-1, -2, 2, -1], 0.5], None
     yield "aten::embedding", [r(7, 5), ints(7, 4, 3)], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, -1, False], None

@@ -557,6 +557,75 @@ def test_a_captured_net_cannot_be_pickled():
         pickle.dumps(net)
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_target_that_is_no_class_is_an_error(workers):
+    model = torch.nn.Linear(6, 4)
+    x, target = torch.randn(5, 6), torch.tensor([0, 3, -100, 2, 1])
+    net = smex.partition(model, workers, loss_fn=F.cross_entropy, args=(x, target))
+    torch.testing.assert_close(net(x, target), F.cross_entropy(model(x), target))
+    for wrong in (4, -1):
+        target[1] = wrong
+        with pytest.raises(IndexError, match=f"Target {wrong} is out of bounds"):
+            net(x, target)
+
+
+class Noise(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(6, 6)
+
+    def forward(self, x):
+        noise = torch.rand(6, dtype=x.dtype)
+        order = torch.randperm(x.shape[0])
+        return self.linear(x)[order] * noise, noise, order
+
+
+@pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")
+@pytest.mark.parametrize("planner", ["tofu", "data_parallel"])
+def test_random_numbers_without_a_spec_are_drawn_once(planner):
+    torch.manual_seed(0)
+    model = Noise().double()
+    x = torch.randn(8, 6, dtype=torch.float64)
+    results = []
+    for workers in (1, 2, 4):
+        net = smex.partition(model, workers, replicate_bytes=0, planner=planner, args=(x,))
+        torch.manual_seed(3)
+        y, noise, order = net(x)
+        close(y, model.linear(x)[order] * noise, "output")
+        results.append((noise, order))
+    for noise, order in results[1:]:
+        assert torch.equal(noise, results[0][0])
+        assert torch.equal(order, results[0][1])
+
+
+def test_an_empty_batch():
+    model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    x = torch.randn(0, 6)
+    net = smex.partition(copy.deepcopy(model), workers=3, replicate_bytes=0)
+    net(x).sum().backward()
+    model(x).sum().backward()
+    assert net(x).shape == (0, 2)
+    assert torch.equal(net.full_grads()["0.weight"], model[0].weight.grad)
+
+
+class Lookup(torch.nn.Module):
+    def forward(self, x, index):
+        return x[index] * 2
+
+
+def test_errors_in_workers_name_the_line_and_signatures_share_threads():
+    net = smex.partition(Lookup(), workers=4)
+    x = torch.randn(6, 4)
+    for size in range(1, 7):
+        net(x[:size], torch.tensor([0]))
+    threads = len(list(Path("/proc/self/task").iterdir())) if Path("/proc").exists() else 0
+    net(x[:, :3], torch.tensor([0]))
+    if threads:
+        assert len(list(Path("/proc/self/task").iterdir())) == threads
+    with pytest.raises(IndexError, match=r"aten::index\S* \(test_partition.py:\d+"):
+        net(x, torch.tensor([99]))
+
+
 class LossAndLog(torch.nn.Module):
     def __init__(self):
         super().__init__()

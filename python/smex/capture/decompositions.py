@@ -155,6 +155,8 @@ def _one_hot(x, target, ignore_index):
     index = torch.arange(classes, device=x.device).view(
         [classes if d == dim else 1 for d in range(x.dim())]
     )
+    if hasattr(torch.ops.smex, "class_index"):
+        target = torch.ops.smex.class_index(target, classes, ignore_index)
     hot = index == target.unsqueeze(dim)
     if 0 <= ignore_index < classes:
         hot = hot & (target != ignore_index).unsqueeze(dim)
