@@ -46,7 +46,8 @@ def search(
         workers: number of workers; its prime factors are the recursive steps.
         planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
             falls with their number; "data_parallel" replicates parameters and cuts the batch;
-            "all_row" cuts dimension 0 of every tensor.
+            "all_row" cuts dimension 0 of every tensor. With each, tensors up to `replicate_bytes`
+            may be replicated.
         objective: "communication", the bytes moved in one iteration.
         replicate_bytes: tensors up to this size may be held by every worker.
         pinned: placements that are given, by parameter, buffer or input name: per step the
