@@ -31,7 +31,7 @@ import models
 def cases() -> dict[str, tuple]:
     """Models with a batch and a loss; a step takes from 10 ms (bound by Python) to a second."""
     images, labels = torch.randn(32, 3, 32, 32), torch.randint(10, (32,))
-    tokens, clicks = torch.randint(512, (8, 129)), torch.rand(2048)
+    tokens, clicks = torch.randint(512, (8, 129)), torch.rand(3072)
     return {
         "WResNet-26-2": (
             models.WResNet(26, 2, 10, 3, base_channels=32, small_stem=True),
@@ -50,7 +50,7 @@ def cases() -> dict[str, tuple]:
         ),
         "DLRM, 8 tables": (
             models.DLRM([20_000] * 8),
-            (torch.randn(2048, 13), torch.randint(20_000, (8, 2048, 4)), clicks),
+            (torch.randn(3072, 13), torch.randint(20_000, (8, 3072, 4)), clicks),
             F.binary_cross_entropy_with_logits,
         ),
         "RNN-2, hidden 64": (

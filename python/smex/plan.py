@@ -24,7 +24,6 @@ _FILE_KEYS: dict[str, type] = {
     "replicate_bytes": int,
     "placements": dict,
 }
-_NO_PLAN = "the constraints leave no plan"  # what the native search says
 
 DEFAULT_REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
@@ -88,14 +87,9 @@ def _search(
     replicate_bytes: int,
     pins: Mapping[str, list[int]],
 ) -> tuple[Any, list[str]]:
-    """The native plan, and the pins that it does not have; all of them where there is no plan."""
+    """The native plan, and the pins that it does not have."""
     ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
-    try:
-        native = _C.search(graph.native, mesh, planner, replicate_bytes, ids)
-    except Exception as error:
-        if _NO_PLAN not in str(error):
-            raise
-        return None, list(pins)
+    native = _C.search(graph.native, mesh, planner, replicate_bytes, ids)
     placed = native.values
     # Tensors that element-wise operators tie together are cut alike: the first pin wins there.
     return native, [name for name, pin in pins.items() if placed[graph.value_by_name[name]] != pin]
@@ -115,8 +109,6 @@ def _conflict(
         if _search(graph, mesh, planner, replicate_bytes, fewer)[1]:
             kept = fewer
     words = ", ".join(f'"{name}" as {_placement_words(pin, mesh)}' for name, pin in kept.items())
-    if len(kept) == 1:
-        return f"plan: no plan has {words}; leave it out or cut another dimension"
     return f"plan: no plan has all of {words}; they exclude each other, leave one out"
 
 

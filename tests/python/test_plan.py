@@ -81,28 +81,6 @@ def test_conflicting_pins_are_named_and_no_others():
     assert smex.search(graph, 2, pinned=fitting).placements() == fitting
 
 
-def test_a_single_pin_that_no_plan_has(graph, monkeypatch):
-    native = smex.plan._C.search
-
-    def without_cuts(graph_, mesh, planner, replicate_bytes, pins):
-        if pins.get(graph.value_by_name["0.weight"]) == [0]:
-            raise RuntimeError("search: the constraints leave no plan for step 0")
-        return native(graph_, mesh, planner, replicate_bytes, pins)
-
-    monkeypatch.setattr(smex.plan._C, "search", without_cuts)
-    with pytest.raises(smex.PlanError, match='no plan has "0.weight" as S0/2; leave it out'):
-        smex.search(graph, 2, pinned={"2.bias": [0], "0.weight": [0]})
-
-
-def test_other_native_errors_pass(graph, monkeypatch):
-    def broken(*args):
-        raise RuntimeError("search: something else")
-
-    monkeypatch.setattr(smex.plan._C, "search", broken)
-    with pytest.raises(RuntimeError, match="something else"):
-        smex.search(graph, 2)
-
-
 def test_a_dimension_joined_by_a_view_has_larger_units():
     class Joined(torch.nn.Module):
         def __init__(self):

@@ -57,6 +57,7 @@ class _Caller(torch.nn.Module):
         if isinstance(model, torch.nn.Module):
             names = {id(module): name for name, module in model.named_modules()}
         self.origins = OriginMode(names)
+        self._assigned: set[int] = set()
         self.out_spec: pytree.TreeSpec | None = None
         self.flat_outputs: list[Any] = []
 
@@ -65,11 +66,12 @@ class _Caller(torch.nn.Module):
         state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
         flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
         args, kwargs = pytree.tree_unflatten(flat, in_spec)
-        # The model works on copies of its buffers: what was read before a new value came stays.
-        own = [t.clone() if s.role == "buffer" else t for s, t in zip(slots, state, strict=True)]
+        # A buffer that is assigned anew is read from a copy: writing the new value to the buffer
+        # itself must not reach what was read before. The tracer's first call finds out which.
+        own = [t.clone() if i in self._assigned else t for i, t in enumerate(state)]
         with swapped(slots, own), _mathematics_only(), self.origins:
             result = run_user_code(model, loss_fn, args, kwargs)
-            _write_buffers(slots, state)
+            self._write_assigned(slots, state, own)
         flat_result, self.out_spec = pytree.tree_flatten(result)
         self.flat_outputs = [
             None if isinstance(leaf, torch.Tensor) else leaf for leaf in flat_result
@@ -78,21 +80,23 @@ class _Caller(torch.nn.Module):
         # A copy has its own tangent, also where an output is an input, a view, or another output.
         return [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
 
-
-def _write_buffers(slots: list[StateSlot], state: Sequence[torch.Tensor]) -> None:
-    """Writes what the model changed in place or assigned anew; a write of the same is dropped."""
-    for slot, tensor in zip(slots, state, strict=True):
-        if slot.role != "buffer":
-            continue
-        module, name = slot.holders[0]
-        current = getattr(module, name)
-        if not isinstance(current, torch.Tensor) or current.shape != tensor.shape:
-            shape = list(current.shape) if isinstance(current, torch.Tensor) else current
-            raise CaptureError(
-                f'capture: the model assigned {shape} to its buffer "{slot.names[0]}" of shape '
-                f"{list(tensor.shape)}; a buffer keeps its shape"
-            )
-        tensor.copy_(current.detach())
+    def _write_assigned(
+        self, slots: list[StateSlot], state: Sequence[torch.Tensor], own: Sequence[torch.Tensor]
+    ) -> None:
+        """Writes the buffers that the model assigned anew, as if it had changed them in place."""
+        for i, (slot, tensor, before) in enumerate(zip(slots, state, own, strict=True)):
+            module, name = slot.holders[0]
+            current = getattr(module, name)
+            if slot.role != "buffer" or (current is before and i not in self._assigned):
+                continue
+            if not isinstance(current, torch.Tensor) or current.shape != tensor.shape:
+                shape = list(current.shape) if isinstance(current, torch.Tensor) else current
+                raise CaptureError(
+                    f'capture: the model assigned {shape} to its buffer "{slot.names[0]}" of '
+                    f"shape {list(tensor.shape)}; a buffer keeps its shape"
+                )
+            self._assigned.add(i)
+            tensor.copy_(current.detach())
 
 
 def run_user_code(model: Callable, loss_fn: Callable | None, args: tuple, kwargs: dict) -> Any:
