@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from smex import _C
+from smex._logging import logger
 from smex.capture import CapturedGraph, ValueRef, capture
 from smex.capture.records import returns_view
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
@@ -210,7 +212,8 @@ class PartitionedModule(torch.nn.Module):
             for device in ("cpu", "cuda")
         )
         trained = tuple(
-            tile.requires_grad for name in self._tiles for tile, _ in self._unique_tiles(name)
+            (self._unique_tiles(name)[0][0] if name in self._tiles else parameter).requires_grad
+            for name, parameter in self._model[0].named_parameters()
         )
         dtype = torch.get_default_dtype()
         key = (signature, spec, self.training, wants_grad, trained, autocast, dtype)
@@ -229,6 +232,7 @@ class PartitionedModule(torch.nn.Module):
         return compiled
 
     def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> _Compiled:
+        started = time.perf_counter()
         model = self._model[0]
         for name, parameter in model.named_parameters():
             if name in self._tiles:  # frozen or thawed by the user
@@ -257,6 +261,8 @@ class PartitionedModule(torch.nn.Module):
             regions=[list(binding.regions) for binding in bindings],
             read_back=_read_back(graph.captured),
         )
+        seconds = time.perf_counter() - started
+        logger.info("program %d: %r in %.2f s", len(self._compiled) + 1, graph, seconds)
         if self._first is None:
             self._first = compiled
         self._adopt_state(compiled)

@@ -598,6 +598,16 @@ def test_random_numbers_without_a_spec_are_drawn_once(planner):
         assert torch.equal(order, results[0][1])
 
 
+def test_every_capture_is_logged(caplog):
+    net = smex.partition(torch.nn.Linear(6, 4), workers=2)
+    with caplog.at_level("INFO", logger="smex"):
+        for size in (3, 3, 2):
+            net(torch.randn(size, 6))
+    lines = [record.getMessage() for record in caplog.records if record.name == "smex"]
+    assert [line.partition(":")[0] for line in lines] == ["program 1", "program 2"]
+    assert "Linear" in lines[0]
+
+
 def test_an_empty_batch():
     model = torch.nn.Sequential(torch.nn.Linear(6, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     x = torch.randn(0, 6)
