@@ -13,7 +13,7 @@ from typing import Any
 from smex import _C
 from smex.capture import CapturedGraph
 from smex.capture.records import returns_view
-from smex.errors import PlanError
+from smex.errors import PlanError, SmexTypeError
 from smex.semantic import SemanticGraph
 
 _FORMAT = "smex-plan-1"
@@ -58,12 +58,18 @@ def search(
     """
     if isinstance(graph, CapturedGraph):
         graph = SemanticGraph(graph)
+    if not isinstance(graph, SemanticGraph):
+        raise SmexTypeError(
+            f"search: expected what smex.capture returns, got {type(graph).__name__}"
+        )
     if objective != "communication":
         raise PlanError(f'search: unknown objective "{objective}"; known is "communication"')
     if not isinstance(workers, int) or workers < 1:
         raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
-    if replicate_bytes < 0:
-        raise PlanError(f"search: replicate_bytes must be at least 0, got {replicate_bytes}")
+    if not isinstance(replicate_bytes, int) or replicate_bytes < 0:
+        raise PlanError(
+            f"search: replicate_bytes must be an int of at least 0, got {replicate_bytes!r}"
+        )
     mesh = _C.factorise(workers)
     pins = {name: _checked(graph, name, pin, mesh) for name, pin in (pinned or {}).items()}
     native, unmet = _search(graph, mesh, planner, replicate_bytes, pins)

@@ -354,3 +354,14 @@ def test_names_are_escaped():
     graph = smex.capture_graph(lambda xs: xs["<b>"] * 2, ({"<b>": torch.zeros(4)},))
     page = smex.search(graph, 2)._repr_html_()
     assert "<b>" not in page and "&lt;b&gt;" in page
+
+
+@pytest.mark.parametrize("bad", [-1, "1K", 0.5])
+def test_replicate_bytes_is_a_number_of_bytes(graph, bad):
+    with pytest.raises(smex.PlanError, match="replicate_bytes must be an int of at least 0"):
+        smex.search(graph, 2, replicate_bytes=bad)
+
+
+def test_search_wants_a_graph():
+    with pytest.raises(smex.SmexTypeError, match="what smex.capture returns, got NoneType"):
+        smex.search(None, 2)
