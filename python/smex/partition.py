@@ -173,9 +173,7 @@ class PartitionedModule(torch.nn.Module):
         self._tiles: dict[str, Tiles] = {}  # parameters and buffers: per worker its tile
         self._boxes: dict[str, list[tuple[bool, list[tuple[int, int]]]]] = {}
         self._aliases: dict[str, str] = {}
-        self._keys: dict[str, list[str]] = {}
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
-        self._grads: dict[str, Tiles] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """The copy of a net has shards of its own; the last run's values stay here."""
@@ -386,7 +384,6 @@ class PartitionedModule(torch.nn.Module):
             tiles.append(made[identity])
         self._tiles[name] = tiles
         self._boxes[name] = boxes
-        self._keys[name] = keys
 
     def _whole(self, name: str, tiles: Tiles) -> torch.Tensor:
         """Puts tiles together."""
