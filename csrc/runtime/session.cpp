@@ -251,7 +251,8 @@ void Session::run_compute(int worker, const ComputeStep& step) {
   const Arguments& arguments = step.arguments;
   stack.assign(arguments.values.begin(), arguments.values.end());
   for (const TensorArgument& tensor : arguments.tensors) {
-    stack[tensor.position] = operand(worker, tensor.slot);
+    const at::Tensor& value = operand(worker, tensor.slot);
+    stack[tensor.position] = step.dense ? value.contiguous() : value;
   }
   for (const TensorListArgument& list : arguments.lists) {
     if (list.optional) {

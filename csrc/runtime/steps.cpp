@@ -55,7 +55,8 @@ ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
   }
   const bool seeded = instr.target.starts_with("smex::dropout_mask");
   return {&instr, *op, prepare_arguments(op->schema(), instr.args, device, seeded),
-          Region{instr.crop}};
+          Region{instr.crop},
+          /*dense=*/instr.target.starts_with("aten::native_group_norm")};
 }
 
 /// The part of `copy`'s source that lands on `piece` of its destination.

@@ -16,7 +16,8 @@ struct ComputeStep {
   const ComputeInstr* instr = nullptr;
   c10::OperatorHandle op;
   Arguments arguments;
-  Region crop;  ///< rank 0: keep the whole output
+  Region crop;         ///< rank 0: keep the whole output
+  bool dense = false;  ///< the kernel reads its operands as if they were contiguous
 };
 
 /// One box to copy, or to combine into what earlier copies wrote.

@@ -723,3 +723,21 @@ def test_devices():
     }.items():
         with pytest.raises(smex.SmexValueError, match=text):
             smex.partition(torch.nn.Linear(4, 4), devices=[device, "cpu"])
+
+
+class Sliced(torch.nn.Module):
+    """The gradient of the norm's output is a slice: not contiguous."""
+
+    def forward(self, x):
+        return torch.cat([F.group_norm(x, 3), x], dim=3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_group_norm_takes_any_strides(workers):
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 2, 4, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(2, 3, 2, 8, dtype=torch.float64)
+    net = smex.partition(Sliced(), workers=workers, replicate_bytes=0)
+    (found,) = torch.autograd.grad((net(x) * weights).sum(), x)
+    (expected,) = torch.autograd.grad((Sliced()(x) * weights).sum(), x)
+    close(found, expected, "gradient")
