@@ -632,7 +632,6 @@ class _Run(torch.autograd.Function):
         session = net._start(compiled, list(tensors[:num_inputs]))
         net._update_buffers(compiled, session)
         ctx.net, ctx.compiled, ctx.session = net, compiled, session
-        ctx.num_inputs = num_inputs
         ctx.device_of_inputs = [tensor.device for tensor in tensors[:num_inputs]]
         ctx.set_materialize_grads(False)
         outputs = []
@@ -665,12 +664,7 @@ class _Run(torch.autograd.Function):
                 "backward: this graph was already used and its values are freed; run the net again"
             )
         ctx.session = None
-        tangents = [
-            tangent
-            for output, tangent in zip(captured.flat_outputs, captured.tangents, strict=True)
-            if isinstance(output, ValueRef)
-        ]
-        for tangent, grad in zip(tangents, grads, strict=True):
+        for tangent, grad in zip(captured.tensor_tangents, grads, strict=True):
             if tangent is None:
                 continue
             value = captured.values[tangent]

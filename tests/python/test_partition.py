@@ -12,16 +12,9 @@ from torch.nn import functional as F
 
 import smex
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-import models
+sys.path.insert(0, str(Path(__file__).parent))
+from families import FAMILIES, models
 
-FAMILIES = {
-    "wresnet": (models.WResNet, F.cross_entropy),
-    "rnn": (models.RNN, F.mse_loss),
-    "gpt": (models.GPT, lambda y, t: F.cross_entropy(y.flatten(0, 1), t.flatten())),
-    "unet": (models.UNet, F.mse_loss),
-    "dlrm": (models.DLRM, F.binary_cross_entropy_with_logits),
-}
 WORKERS = [1, 2, 3, 4, 6, 8]
 
 

@@ -12,16 +12,9 @@ from torch.nn import functional as F
 
 import smex
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-import models
+sys.path.insert(0, str(Path(__file__).parent))
+from families import FAMILIES
 
-FAMILIES = {
-    "wresnet": (models.WResNet, F.cross_entropy),
-    "rnn": (models.RNN, F.mse_loss),
-    "gpt": (models.GPT, lambda y, t: F.cross_entropy(y.flatten(0, 1), t.flatten())),
-    "unet": (models.UNet, F.mse_loss),
-    "dlrm": (models.DLRM, F.binary_cross_entropy_with_logits),
-}
 # On the CPU ATen's batch norm sums float32 in double precision; its parts on several workers do not.
 # (A ReLU whose input is within rounding of 0 would flip and change gradients by thousands of
 # epsilons; with this seed none does.)

@@ -116,11 +116,6 @@ def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, e
     return (y.to(x.dtype), *saved, new_mean, new_var)
 
 
-def batch_norm_functional(x, weight, bias, running_mean, running_var, training, momentum, eps):
-    """The form that returns the running statistics."""
-    return batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps)
-
-
 def batch_norm_no_stats(x, weight, bias, training, momentum, eps):
     """Without running statistics."""
     return batch_norm(x, weight, bias, None, None, training, momentum, eps)[:3]
@@ -237,7 +232,7 @@ def _trains(args):
 
 _EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::_native_batch_norm_legit.no_stats": (_trains, batch_norm_no_stats),
-    "aten::_native_batch_norm_legit_functional": (_always, batch_norm_functional),
+    "aten::_native_batch_norm_legit_functional": (_always, batch_norm),
     "aten::addmm": (_is_plain_addmm, addmm),
     "aten::convolution": (_has_bias, convolution),
     "aten::convolution_backward": (_several_masked, convolution_backward),

@@ -141,13 +141,18 @@ class CapturedGraph:
     timings: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
-    def differentiable(self) -> list[bool]:
-        """Whether each tensor among the flat outputs has a tangent."""
+    def tensor_tangents(self) -> list[int | None]:
+        """`tangents` of the tensors among the flat outputs."""
         return [
-            tangent is not None
+            tangent
             for output, tangent in zip(self.flat_outputs, self.tangents, strict=True)
             if isinstance(output, ValueRef)
         ]
+
+    @property
+    def differentiable(self) -> list[bool]:
+        """Whether each tensor among the flat outputs has a tangent."""
+        return [tangent is not None for tangent in self.tensor_tangents]
 
     def with_role(self, role: str) -> list[ValueRecord]:
         """The values of one role, in order."""
