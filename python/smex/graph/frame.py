@@ -1,0 +1,339 @@
+"""Frames: the features of the nodes or edges of one type, as named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+
+Initializer = Callable[..., Tensor]
+
+
+class MissingFeatureError(SmexValueError, KeyError):
+    """A feature is read that was never set."""
+
+    def __str__(self) -> str:  # KeyError would print the message's repr
+        return str(self.args[0]) if self.args else ""
+
+
+class Scheme(NamedTuple):
+    """What the rows of a column look like: their shape (without the number of rows) and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+def zero_initializer(
+    shape: tuple[int, ...], dtype: torch.dtype, ctx: torch.device, id_range: slice
+) -> Tensor:
+    """Rows of zeros, which new nodes and edges have unless the user says otherwise."""
+    return torch.zeros(shape, dtype=dtype, device=ctx)
+
+
+class Pending:
+    """A column that is gathered, and copied to another device, when it is first read.
+
+    Sampled subgraphs inherit every feature of the graph that they are cut from and use few of them.
+    """
+
+    def __init__(
+        self, source: Tensor, rows: Tensor | None = None, device: torch.device | None = None
+    ) -> None:
+        self.source = source
+        self.rows = rows
+        self.device = source.device if device is None else device
+
+    @property
+    def scheme(self) -> Scheme:
+        """Shape of a row and dtype, without reading the column."""
+        return Scheme(tuple(self.source.shape[1:]), self.source.dtype)
+
+    def select(self, rows: Tensor) -> Pending:
+        """Rows of this column, still pending."""
+        if self.rows is None:
+            return Pending(self.source, rows, self.device)
+        kept = rows.to(self.rows.device)
+        return Pending(self.source, self.rows.index_select(0, kept), self.device)
+
+    def to(self, device: torch.device) -> Pending:
+        """This column on another device, still pending."""
+        return Pending(self.source, self.rows, device)
+
+    def read(self, **kwargs: Any) -> Tensor:
+        """The rows of the source, on the column's device."""
+        column = self.source
+        if self.rows is not None:
+            column = column.index_select(0, self.rows.to(column.device))
+        return column.to(self.device, **kwargs)
+
+    def may_be_kept(self) -> bool:
+        """Whether what is read now serves later readers too; under no_grad a gradient is lost."""
+        return torch.is_grad_enabled() or not self.source.requires_grad
+
+
+class Frame:
+    """Named columns of ``num_rows`` rows each, and the initialisers of rows that are added.
+
+    A frame never changes a tensor in place: writing to some of the rows replaces the column, so
+    autograd and other frames that hold the same tensor are not disturbed.
+
+    Args:
+        num_rows: the number of nodes or edges.
+        columns: tensors of shape ``[num_rows, ...]``.
+
+    Example:
+        >>> frame = Frame(2, {"h": torch.ones(2, 3)})
+        >>> frame["h"].shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(self, num_rows: int, columns: Mapping[str, Tensor | Pending] | None = None):
+        self.num_rows = num_rows
+        self._columns: dict[str, Tensor | Pending] = dict(columns or {})
+        self._initializers: dict[str, Initializer] = {}
+        self._default_initializer: Initializer = zero_initializer
+
+    # ---- a mapping of columns ----
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._columns:
+            have = ", ".join(f'"{key}"' for key in self._columns) or "none"
+            raise MissingFeatureError(
+                f'feature "{name}" is not set; set it first, there are: {have}'
+            )
+        column = self._columns[name]
+        if isinstance(column, Tensor):
+            return column
+        tensor = column.read()
+        if column.may_be_kept():
+            self._columns[name] = tensor
+        return tensor
+
+    def __setitem__(self, name: str, value: Tensor) -> None:
+        self.update({name: value})
+
+    def __delitem__(self, name: str) -> None:
+        self.pop(name)
+
+    def keys(self) -> list[str]:
+        """Names of the columns, in the order in which they were set."""
+        return list(self._columns)
+
+    def values(self) -> list[Tensor]:
+        """The columns."""
+        return [self[name] for name in self.keys()]
+
+    def items(self) -> list[tuple[str, Tensor]]:
+        """Names and columns."""
+        return [(name, self[name]) for name in self.keys()]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A column, or the default."""
+        return self[name] if name in self._columns else default
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove a column and return it.
+
+        Raises:
+            MissingFeatureError: there is none, and no default is given.
+        """
+        if default and name not in self._columns:
+            return default[0]
+        tensor = self[name]
+        del self._columns[name]
+        return tensor
+
+    def clear(self) -> None:
+        """Remove all columns; the number of rows and the initialisers stay."""
+        self._columns = {}
+
+    def update(self, columns: Mapping[str, Tensor]) -> None:
+        """Set several columns, or none of them if one does not fit.
+
+        Raises:
+            SmexTypeError: a value is not a tensor, or a name not a string.
+            SmexValueError: a value has another number of rows.
+        """
+        for name, value in columns.items():
+            check_column(name, value, self.num_rows)
+        self._columns.update(columns)
+
+    # ---- rows ----
+
+    def schemes(self) -> dict[str, Scheme]:
+        """Shape of a row and dtype of each column."""
+        return {
+            name: Scheme(tuple(column.shape[1:]), column.dtype)
+            if isinstance(column, Tensor)
+            else column.scheme
+            for name, column in self._columns.items()
+        }
+
+    def read_rows(self, name: str, rows: Tensor) -> Tensor:
+        """Rows of one column."""
+        return self[name].index_select(0, rows)
+
+    def update_rows(self, rows: Tensor, values: Mapping[str, Tensor]) -> None:
+        """Write rows; a column that does not exist is made with its initialiser first.
+
+        Raises:
+            SmexTypeError: a value is not a tensor, or has another dtype than its column.
+            SmexValueError: a value has another number of rows, or another shape than its column.
+        """
+        written: dict[str, Tensor] = {}
+        for name, value in values.items():
+            check_column(name, value, rows.shape[0])
+            if name in self._columns:
+                column = self[name]
+                check_row(name, value, column)
+            else:
+                column = self._fill(name, Scheme(tuple(value.shape[1:]), value.dtype), value.device)
+            written[name] = column.index_copy(0, rows, value)
+        self._columns.update(written)
+
+    def extended(self, count: int, values: Mapping[str, Tensor] | None = None) -> Frame:
+        """A frame with ``count`` rows more: those of ``values``, the initialisers' elsewhere."""
+        values = dict(values or {})
+        for name, value in values.items():
+            check_column(name, value, count)
+            if name in self._columns:
+                check_row(name, value, self[name])
+        result = self.clone()
+        result.num_rows = self.num_rows + count
+        for name in [*self.keys(), *(name for name in values if name not in self._columns)]:
+            result._columns[name] = self._extended_column(name, count, values.get(name))
+        return result
+
+    def _extended_column(self, name: str, count: int, value: Tensor | None) -> Tensor:
+        added = slice(self.num_rows, self.num_rows + count)
+        if name not in self._columns:
+            assert value is not None
+            old = self._fill(name, Scheme(tuple(value.shape[1:]), value.dtype), value.device)
+            return torch.cat([old, value])
+        old = self[name]
+        if value is None:
+            scheme = Scheme(tuple(old.shape[1:]), old.dtype)
+            value = self._initial(name, scheme, old.device, added)
+        return torch.cat([old, value])
+
+    def _fill(self, name: str, scheme: Scheme, device: torch.device) -> Tensor:
+        return self._initial(name, scheme, device, slice(0, self.num_rows))
+
+    def _initial(self, name: str, scheme: Scheme, device: torch.device, rows: slice) -> Tensor:
+        initializer = self.get_initializer(name)
+        shape = (rows.stop - rows.start, *scheme.shape)
+        value = initializer(shape, scheme.dtype, device, rows)
+        if not isinstance(value, Tensor) or tuple(value.shape) != shape:
+            raise SmexValueError(
+                f'initializer of "{name}": expected a tensor of shape {list(shape)}, found '
+                f"{describe(value)}; it is called with (shape, dtype, device, slice of ids)"
+            )
+        return value.to(device=device, dtype=scheme.dtype)
+
+    # ---- initialisers ----
+
+    def set_initializer(self, initializer: Initializer, field: str | None = None) -> None:
+        """Set what new rows of one column hold, or of all columns that have none of their own."""
+        if field is None:
+            self._default_initializer = initializer
+        else:
+            self._initializers[field] = initializer
+
+    def get_initializer(self, field: str) -> Initializer:
+        """What new rows of a column hold."""
+        return self._initializers.get(field, self._default_initializer)
+
+    # ---- copies ----
+
+    def clone(self) -> Frame:
+        """A frame with the same tensors; columns set in one do not appear in the other."""
+        return self._like(self.num_rows, self._columns)
+
+    def subframe(self, rows: Tensor) -> Frame:
+        """The frame of some rows; columns are gathered when they are read."""
+        columns = {name: self._pending(name).select(rows) for name in self._columns}
+        return self._like(rows.shape[0], columns)
+
+    def to(self, device: torch.device, **kwargs: Any) -> Frame:
+        """The frame on a device; columns are copied when they are read."""
+        columns = {
+            name: column
+            if isinstance(column, Tensor) and column.device == device
+            else self._pending(name).to(device)
+            for name, column in self._columns.items()
+        }
+        return self._like(self.num_rows, columns)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Frame:
+        """The frame with a function applied to every column."""
+        return self._like(self.num_rows, {name: function(self[name]) for name in self._columns})
+
+    def read_all(self) -> None:
+        """Gather and copy the columns that have not been read yet."""
+        for name in self.keys():
+            self[name]
+
+    def _pending(self, name: str) -> Pending:
+        column = self._columns[name]
+        return Pending(column) if isinstance(column, Tensor) else column
+
+    def _like(self, num_rows: int, columns: Mapping[str, Tensor | Pending]) -> Frame:
+        result = Frame(num_rows, columns)
+        result._initializers = dict(self._initializers)
+        result._default_initializer = self._default_initializer
+        return result
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.read_all()  # a pending column would drag its whole source along
+        state = dict(self.__dict__)
+        state["_columns"] = {name: self[name] for name in self._columns}
+        return state
+
+    def __repr__(self) -> str:
+        return repr({name: self[name] for name in self._columns})
+
+
+def describe(value: object) -> str:
+    """A value in an error message: a tensor's shape and dtype, anything else's type."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {list(value.shape)}"
+    return type(value).__name__
+
+
+def check_column(name: object, value: object, num_rows: int) -> None:
+    """Raise unless ``value`` can be the rows of a column."""
+    if not isinstance(name, str):
+        raise SmexTypeError(f"feature names are strings, found {name!r} of {type(name).__name__}")
+    if not isinstance(value, Tensor):
+        raise SmexTypeError(
+            f'feature "{name}": expected a tensor, found {type(value).__name__}; '
+            "use torch.as_tensor"
+        )
+    if value.dim() == 0 or value.shape[0] != num_rows:
+        raise SmexValueError(
+            f'feature "{name}": expected {num_rows} rows, one for each node or edge, '
+            f"found a tensor of shape {list(value.shape)}"
+        )
+
+
+def check_row(name: str, value: Tensor, column: Tensor) -> None:
+    """Raise unless the rows of ``value`` fit into a column that exists."""
+    if value.dtype != column.dtype or value.shape[1:] != column.shape[1:]:
+        raise SmexTypeError(
+            f'feature "{name}": expected rows of {column.dtype} {list(column.shape[1:])} as the '
+            f"column has, found {value.dtype} {list(value.shape[1:])}; convert them, or set the "
+            "whole column"
+        )

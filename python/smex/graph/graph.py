@@ -1,0 +1,215 @@
+"""The graph: typed nodes and edges, their features, and everything that can be asked of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.graph import display
+from smex.graph.adjacency import AdjacencyMixin
+from smex.graph.batching import BatchMixin
+from smex.graph.core import EdgeType
+from smex.graph.frame import Initializer, Scheme
+from smex.graph.mutation import MutationMixin
+from smex.graph.placement import PlacementMixin
+from smex.graph.queries import QueryMixin
+from smex.graph.slicing import SlicingMixin
+from smex.graph.view import (
+    ColumnView,
+    EdgesView,
+    EdgeView,
+    NodesView,
+    NodeView,
+    TypedEdgeView,
+    TypedNodeView,
+)
+
+
+class Graph(QueryMixin, MutationMixin, SlicingMixin, AdjacencyMixin, BatchMixin, PlacementMixin):
+    """A directed graph whose nodes and edges may have several types.
+
+    Made by :func:`smex.graph.graph`, :func:`smex.graph.heterograph` and their like. Node ids of a
+    type run from 0; edge ids of a type are the order in which the edges were given. Features are
+    tensors whose first dimension is the number of nodes or edges.
+
+    Example:
+        >>> g = sg.graph(([0, 1, 2], [1, 2, 0]))
+        >>> g.ndata["h"] = torch.ones(3, 5)
+        >>> g
+        Graph(num_nodes=3, num_edges=3,
+              ndata_schemes={'h': Scheme(shape=(5,), dtype=torch.float32)}
+              edata_schemes={})
+    """
+
+    # ---- features ----
+
+    @property
+    def nodes(self) -> NodesView:
+        """``g.nodes(ntype)`` are ids, ``g.nodes[ntype].data`` features, ``g.nodes[ids].data`` rows.
+
+        Example:
+            >>> g = sg.graph(([0, 1], [1, 2]))
+            >>> g.nodes[[0, 2]].data["h"] = torch.ones(2)
+            >>> g.ndata["h"]
+            tensor([1., 0., 1.])
+        """
+        return NodesView(self, self._node_slot)
+
+    @property
+    def srcnodes(self) -> NodesView:
+        """As :attr:`nodes`, for the types that edges start from."""
+        return NodesView(self, self._src_slot)
+
+    @property
+    def dstnodes(self) -> NodesView:
+        """As :attr:`nodes`, for the types that edges end in."""
+        return NodesView(self, self._dst_slot)
+
+    @property
+    def edges(self) -> EdgesView:
+        """``g.edges()`` are the edges, ``g.edges[etype].data`` features, ``[ids]`` rows.
+
+        Edges may be named by their nodes too: ``g.edges[u, v].data``.
+        """
+        return EdgesView(self)
+
+    @property
+    def ndata(self) -> Any:
+        """Node features by name; {type: feature} where there are several node types.
+
+        Raises:
+            SmexTypeError: what is set is not a tensor, or not a dict where one is needed.
+            SmexValueError: what is set has another number of rows, or is on another device.
+
+        Example:
+            >>> g = sg.graph(([0, 1], [1, 2]))
+            >>> g.ndata["h"] = torch.zeros(3, 2)
+            >>> g.ndata["h"].shape
+            torch.Size([3, 2])
+        """
+        slots = self._slots()
+        if len(slots) == 1:
+            return NodeView(self, slots[0])
+        return TypedNodeView(self, slots, self._node_slot)
+
+    @property
+    def srcdata(self) -> Any:
+        """As :attr:`ndata`, for the types that edges start from."""
+        slots = [self._src_slot(t) for t in self._srctypes]
+        if len(slots) == 1:
+            return NodeView(self, slots[0])
+        return TypedNodeView(self, slots, self._src_slot)
+
+    @property
+    def dstdata(self) -> Any:
+        """As :attr:`ndata`, for the types that edges end in."""
+        slots = [self._dst_slot(t) for t in self._dsttypes]
+        if len(slots) == 1:
+            return NodeView(self, slots[0])
+        return TypedNodeView(self, slots, self._dst_slot)
+
+    @property
+    def edata(self) -> Any:
+        """Edge features by name; {canonical type: feature} where there are several edge types."""
+        if len(self._relations) == 1:
+            return EdgeView(self, next(iter(self._relations)))
+        return TypedEdgeView(self)
+
+    def node_attr_schemes(self, ntype: str | None = None) -> dict[str, Scheme]:
+        """Shape of a row and dtype of each feature of a node type."""
+        return self._node_frame(self._node_slot(ntype)).schemes()
+
+    def edge_attr_schemes(self, etype: EdgeType = None) -> dict[str, Scheme]:
+        """Shape of a row and dtype of each feature of an edge type."""
+        return self._edge_frames[self.to_canonical_etype(etype)].schemes()
+
+    def get_node_storage(self, key: str, ntype: str | None = None) -> ColumnStorage:
+        """A node feature as something that mini-batches are fetched from."""
+        return ColumnStorage(NodeView(self, self._node_slot(ntype)), key)
+
+    def get_edge_storage(self, key: str, etype: EdgeType = None) -> ColumnStorage:
+        """An edge feature as something that mini-batches are fetched from."""
+        return ColumnStorage(EdgeView(self, self.to_canonical_etype(etype)), key)
+
+    def set_n_initializer(
+        self, initializer: Initializer, field: str | None = None, ntype: str | None = None
+    ) -> None:
+        """Set what features of new nodes hold; zeros unless set.
+
+        Args:
+            initializer: called with (shape, dtype, device, slice of the new ids), returns a tensor.
+            field: the feature; None for all that have no initialiser of their own.
+            ntype: the node type; None for all of them.
+
+        Example:
+            >>> g = sg.graph(([0], [1]))
+            >>> g.ndata["h"] = torch.zeros(2)
+            >>> g.set_n_initializer(
+            ...     lambda shape, dtype, device, ids: torch.ones(shape, dtype=dtype, device=device)
+            ... )
+            >>> g.add_nodes(1)
+            >>> g.ndata["h"]
+            tensor([0., 0., 1.])
+        """
+        slots = self._slots() if ntype is None else [self._node_slot(ntype)]
+        for slot in slots:
+            self._node_frame(slot).set_initializer(initializer, field)
+
+    def set_e_initializer(
+        self, initializer: Initializer, field: str | None = None, etype: EdgeType = None
+    ) -> None:
+        """Set what features of new edges hold; see :meth:`set_n_initializer`."""
+        keys = list(self._relations) if etype is None else [self.to_canonical_etype(etype)]
+        for key in keys:
+            self._edge_frames[key].set_initializer(initializer, field)
+
+    def materialize_data(self) -> Graph:
+        """Gather and copy the features that have not been read yet; returns the graph."""
+        for frame in self._all_frames():
+            frame.read_all()
+        return self
+
+    # ---- in print ----
+
+    def __repr__(self) -> str:
+        return display.text(self)
+
+    def _repr_html_(self) -> str:
+        return display.html(self)
+
+
+class ColumnStorage:
+    """One feature, from which a loader fetches the rows of a mini-batch."""
+
+    def __init__(self, view: ColumnView, key: str):
+        view[key]  # an unknown name is an error here, not in a worker
+        self._view = view
+        self._key = key
+
+    @property
+    def requires_ddp(self) -> bool:
+        """Whether rows are spread over processes."""
+        return False
+
+    def fetch(
+        self,
+        indices: Tensor,
+        device: torch.device | str,
+        pin_memory: bool = False,
+        **kwargs: Any,
+    ) -> Tensor:
+        """Rows of the feature, on a device.
+
+        Args:
+            indices: ``[n]`` ids.
+            device: where the rows are wanted.
+            pin_memory: stage them in page-locked memory.
+            kwargs: passed to ``Tensor.to``.
+        """
+        column = self._view[self._key]
+        rows = column.index_select(0, indices.to(column.device))
+        if pin_memory:
+            rows = rows.pin_memory()
+        return rows.to(device, **kwargs)

@@ -1,0 +1,254 @@
+"""Adding and removing nodes and edges.
+
+Relations are immutable, so each change makes new ones; other graphs that share the old ones keep
+them. Everything new is made before anything is assigned: an error leaves the graph as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot
+from smex.graph.frame import Frame
+from smex.graph.relation import Relation
+from smex.graph.slicing import NID
+from smex.graph.view import check_device
+
+
+class MutationMixin(GraphCore):
+    """Changes of :class:`smex.graph.Graph` in place; a batch becomes one graph by them."""
+
+    def add_nodes(
+        self, num: int, data: Mapping[str, Tensor] | None = None, ntype: str | None = None
+    ) -> None:
+        """Add nodes after the existing ones.
+
+        Features that ``data`` leaves out are filled by their initialisers, zeros unless set; those
+        that only ``data`` has are so for the old nodes.
+
+        Args:
+            num: how many.
+            data: features of the new nodes, each ``[num, ...]``.
+            ntype: the node type, where there are several.
+
+        Raises:
+            SmexTypeError: a feature has another dtype or shape than the existing one.
+            SmexValueError: a negative number, or a feature with another number of rows.
+
+        Example:
+            >>> g = sg.graph(([0], [1]))
+            >>> g.ndata["h"] = torch.ones(2)
+            >>> g.add_nodes(1)
+            >>> g.ndata["h"]
+            tensor([1., 1., 0.])
+        """
+        slot = self._node_slot(ntype)
+        if not isinstance(num, int) or num < 0:
+            raise SmexValueError(f"add_nodes: expected a number of at least 0, found {num!r}")
+        frame = self._extended(self._node_frame(slot), num, data)
+        size = self._slot_size(slot) + num
+        relations = self._resized({slot: size})
+        self._commit(relations, {}, {slot: frame})
+
+    def add_edges(
+        self,
+        u: Any,
+        v: Any,
+        data: Mapping[str, Tensor] | None = None,
+        etype: EdgeType = None,
+    ) -> None:
+        """Add edges from ``u[i]`` to ``v[i]`` after the existing ones.
+
+        Nodes that do not exist are added. Features are filled as in :meth:`add_nodes`.
+
+        Args:
+            u: an id, or ids, of source nodes; a single one goes with every ``v``.
+            v: an id, or ids, of destination nodes.
+            data: features of the new edges, each ``[n, ...]``.
+            etype: the edge type, where there are several.
+
+        Raises:
+            SmexTypeError: a feature has another dtype or shape than the existing one.
+            SmexValueError: the numbers of ids differ, an id is negative, or a feature has another
+                number of rows.
+
+        Example:
+            >>> g = sg.graph(([0], [1]))
+            >>> g.add_edges([1, 2], 0)
+            >>> g.edges()
+            (tensor([0, 1, 2]), tensor([1, 0, 0]))
+        """
+        canonical = self.to_canonical_etype(etype)
+        src, dst = self._new_ends(u, v)
+        relation = self._relations[canonical]
+        frame = self._extended(self._edge_frames[canonical], src.shape[0], data)
+        sizes = self._grown(canonical, src, dst)
+        nodes = {
+            slot: self._extended(self._node_frame(slot), size - self._slot_size(slot), None)
+            for slot, size in sizes.items()
+        }
+        relations = self._resized(sizes)
+        num_src = sizes.get(self._end(canonical, 0), relation.num_src)
+        num_dst = sizes.get(self._end(canonical, 2), relation.num_dst)
+        old_src, old_dst = relation.coo()
+        relations[canonical] = Relation.from_coo(
+            torch.cat([old_src, src]), torch.cat([old_dst, dst]), num_src, num_dst, check=False
+        )
+        self._commit(relations, {canonical: frame}, nodes)
+
+    def remove_edges(self, eids: Any, etype: EdgeType = None, store_ids: bool = False) -> None:
+        """Remove edges; the others keep their order and are numbered anew.
+
+        Args:
+            eids: an id, or ids; duplicates count once.
+            etype: the edge type, where there are several.
+            store_ids: keep the old ids of edges as feature "_ID".
+
+        Raises:
+            SmexValueError: an edge does not exist.
+
+        Example:
+            >>> g = sg.graph(([0, 1, 2], [1, 2, 0]))
+            >>> g.remove_edges([0])
+            >>> g.edges()
+            (tensor([1, 2]), tensor([2, 0]))
+        """
+        canonical = self.to_canonical_etype(etype)
+        ids = self._edge_ids(eids, canonical, "remove_edges")
+        relation = self._relations[canonical]
+        kept = self._others(ids, relation.num_edges)
+        frames = {canonical: self._edge_frames[canonical].subframe(kept)}
+        if store_ids:
+            self._store_edge_ids(frames, {canonical: kept})
+        relations = dict(self._relations)
+        relations[canonical] = relation.edge_subgraph(kept)
+        self._commit(relations, frames, {})
+
+    def remove_nodes(self, nids: Any, ntype: str | None = None, store_ids: bool = False) -> None:
+        """Remove nodes and the edges at them; the others are numbered anew.
+
+        Remaining nodes keep their order; remaining edges are ordered by source, then as before.
+
+        Args:
+            nids: an id, or ids; duplicates count once.
+            ntype: the node type, where there are several.
+            store_ids: keep the old ids of nodes and edges as feature "_ID".
+
+        Raises:
+            SmexValueError: a node does not exist, or the graph is a block.
+
+        Example:
+            >>> g = sg.graph(([0, 1, 2], [1, 2, 0]))
+            >>> g.remove_nodes([0])
+            >>> g.edges()
+            (tensor([0]), tensor([1]))
+        """
+        slot = self._node_slot(ntype)
+        if self._is_block:
+            raise SmexValueError(
+                "remove_nodes: expected a graph, found a block, whose sides are numbered apart; "
+                "remove nodes before to_block"
+            )
+        ids = self._node_ids(nids, slot, "remove_nodes")
+        kept = {
+            s: self._others(ids[:0] if s != slot else ids, self._slot_size(s))
+            for s in self._slots()
+        }
+        parts = {
+            c: self._relations[c].node_subgraph(kept[self._end(c, 0)], kept[self._end(c, 2)])
+            for c in self._relations
+        }
+        nodes = {slot: self._node_frame(slot).subframe(kept[slot])}
+        edges = {c: self._edge_frames[c].subframe(eids) for c, (_, eids) in parts.items()}
+        if store_ids:
+            self._store_edge_ids(edges, {c: eids for c, (_, eids) in parts.items()})
+            for s, rows in kept.items():
+                nodes.setdefault(s, self._node_frame(s).clone()).update({NID: rows})
+        self._commit({c: relation for c, (relation, _) in parts.items()}, edges, nodes)
+
+    # ---- new parts ----
+
+    def _new_ends(self, u: Any, v: Any) -> tuple[Tensor, Tensor]:
+        src, dst = self._as_ids(u, "add_edges"), self._as_ids(v, "add_edges")
+        if src.shape != dst.shape and 1 not in (src.shape[0], dst.shape[0]):
+            raise SmexValueError(
+                "add_edges: expected as many sources as destinations, or one of either, found "
+                f"{src.shape[0]} and {dst.shape[0]}"
+            )
+        src, dst = torch.broadcast_tensors(src, dst)
+        for ids in (src, dst):
+            if ids.numel() and int(ids.min()) < 0:
+                raise SmexValueError(
+                    f"add_edges: expected node ids of at least 0, found {int(ids.min())}"
+                )
+        return src, dst
+
+    def _extended(self, frame: Frame, count: int, data: Mapping[str, Tensor] | None) -> Frame:
+        for name, value in (data or {}).items():
+            if not isinstance(value, Tensor):
+                raise SmexTypeError(
+                    f'feature "{name}": expected a tensor, found {type(value).__name__}; '
+                    "use torch.as_tensor"
+                )
+            check_device(name, value, self)
+        return frame if count == 0 and not data else frame.extended(count, data)
+
+    def _end(self, canonical: CanonicalType, position: int) -> NodeSlot:
+        """The node type at the beginning (0) or end (2) of an edge type."""
+        side = "dst" if self._is_block and position == 2 else "src"
+        return NodeSlot(side, canonical[position])
+
+    def _grown(self, canonical: CanonicalType, src: Tensor, dst: Tensor) -> dict[NodeSlot, int]:
+        """New numbers of nodes of the types that edges reach beyond."""
+        sizes: dict[NodeSlot, int] = {}
+        for slot, ids in ((self._end(canonical, 0), src), (self._end(canonical, 2), dst)):
+            needed = int(ids.max()) + 1 if ids.numel() else 0
+            if needed > sizes.get(slot, self._slot_size(slot)):
+                sizes[slot] = needed
+        return sizes
+
+    def _resized(self, sizes: Mapping[NodeSlot, int]) -> dict[CanonicalType, Relation]:
+        """All relations, with new numbers of nodes where they change."""
+        result = dict(self._relations)
+        for canonical, relation in self._relations.items():
+            num_src = sizes.get(self._end(canonical, 0), relation.num_src)
+            num_dst = sizes.get(self._end(canonical, 2), relation.num_dst)
+            if (num_src, num_dst) != (relation.num_src, relation.num_dst):
+                src, dst = relation.coo()
+                result[canonical] = Relation.from_coo(src, dst, num_src, num_dst, check=False)
+        return result
+
+    def _others(self, ids: Tensor, size: int) -> Tensor:
+        """Ids below ``size`` that are not among ``ids``, ascending."""
+        keep = torch.ones(size, dtype=torch.bool, device=self.device)
+        keep[ids.long()] = False
+        return keep.nonzero().view(-1).to(self.idtype)
+
+    def _store_edge_ids(
+        self, frames: dict[CanonicalType, Frame], kept: Mapping[CanonicalType, Tensor]
+    ) -> None:
+        for canonical, relation in self._relations.items():
+            frame = frames.setdefault(canonical, self._edge_frames[canonical].clone())
+            every = torch.arange(relation.num_edges, dtype=self.idtype, device=self.device)
+            frame.update({NID: kept.get(canonical, every)})
+
+    def _commit(
+        self,
+        relations: dict[CanonicalType, Relation],
+        edges: Mapping[CanonicalType, Frame],
+        nodes: Mapping[NodeSlot, Frame],
+    ) -> None:
+        """Make the changes, none of which can fail; unchanged frames stay the same objects."""
+        self._relations = relations
+        self._edge_frames = {**self._edge_frames, **edges}
+        for slot, frame in nodes.items():
+            on_src = slot.side == "src"
+            (self._src_num_nodes if on_src else self._dst_num_nodes)[slot.ntype] = frame.num_rows
+            (self._src_frames if on_src else self._dst_frames)[slot.ntype] = frame
+        self._batch_num_nodes = None
+        self._batch_num_edges = None
