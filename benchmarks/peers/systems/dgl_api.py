@@ -1,0 +1,142 @@
+"""Programs written for DGL's interface, run with any module that offers it.
+
+The same lines measure DGL and its drop-in replacement: `module` is `dgl` or `smex.graph`.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+from edge_list import Edges
+from systems.base import Case, Operator, System, Unsupported
+from torch import Tensor
+
+
+class DglApi(System):
+    """`update_all`, user functions, layers and construction."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def graph(self, edges: Edges):
+        """The graph with all of its sorted forms made."""
+
+        def make():
+            g = self.module.graph((edges.src, edges.dst), num_nodes=edges.num_nodes)
+            g.create_formats_()
+            return g
+
+        return edges.keep((self.name, "graph"), make)
+
+    def _update_all(self, edges: Edges, message, reduce) -> Operator:
+        g = self.graph(edges)
+
+        def function(u: Tensor, **others: Tensor) -> Tensor:
+            with g.local_scope():
+                g.ndata["h"] = u
+                if "e" in others:
+                    g.edata["w"] = others["e"]
+                if "v" in others:
+                    g.ndata["k"] = others["v"]
+                g.update_all(message, reduce)
+                return g.ndata["out"]
+
+        return Operator(function)
+
+    def op_update_all(self, case: Case, edges: Edges) -> Operator:
+        fn = self.module.function
+        return self._update_all(edges, fn.copy_u("h", "m"), fn.sum("m", "out"))
+
+    op_builtin_copy_u_sum = op_update_all
+
+    def op_udf_copy_u_sum(self, case: Case, edges: Edges) -> Operator:
+        return self._update_all(edges, _copied, _summed)
+
+    def op_builtin_u_mul_e_sum(self, case: Case, edges: Edges) -> Operator:
+        fn = self.module.function
+        return self._update_all(edges, fn.u_mul_e("h", "w", "m"), fn.sum("m", "out"))
+
+    def op_udf_u_mul_e_sum(self, case: Case, edges: Edges) -> Operator:
+        return self._update_all(edges, _weighted, _summed)
+
+    def op_builtin_copy_u_max(self, case: Case, edges: Edges) -> Operator:
+        fn = self.module.function
+        return self._update_all(edges, fn.copy_u("h", "m"), fn.max("m", "out"))
+
+    def op_udf_copy_u_max(self, case: Case, edges: Edges) -> Operator:
+        return self._update_all(edges, _copied, _largest)
+
+    def op_udf_gated_sum(self, case: Case, edges: Edges) -> Operator:
+        """An expression that no built-in has."""
+        return self._update_all(edges, _gated, _summed)
+
+    def op_builtin_gated_sum(self, case: Case, edges: Edges) -> Operator:
+        """The same with built-ins as far as they go: the gate is a tensor per edge."""
+        fn, g = self.module.function, self.graph(edges)
+
+        def function(u: Tensor, v: Tensor) -> Tensor:
+            with g.local_scope():
+                g.ndata["h"], g.ndata["k"] = u, v
+                g.apply_edges(fn.u_add_v("h", "k", "gate"))
+                g.edata["gate"] = g.edata["gate"].sigmoid()
+                g.update_all(fn.u_mul_e("h", "gate", "m"), fn.sum("m", "out"))
+                return g.ndata["out"]
+
+        return Operator(function)
+
+    def op_gat_layer(self, case: Case, edges: Edges) -> Operator:
+        g, nn = self.graph(edges), _layers(self.module)
+        layer = nn.GATConv(
+            case.width, case.width // case.heads, case.heads, bias=False, allow_zero_in_degree=True
+        ).to(edges.src.device)
+
+        def function(x: Tensor, weight: Tensor, left: Tensor, right: Tensor) -> Tensor:
+            parameters = {"fc.weight": weight, "attn_l": left, "attn_r": right}
+            return torch.func.functional_call(layer, parameters, (g, x)).flatten(1)
+
+        return Operator(function)
+
+    def op_gcn_layer(self, case: Case, edges: Edges) -> Operator:
+        g, nn = self.graph(edges), _layers(self.module)
+        layer = nn.GraphConv(case.width, case.width, norm="both", allow_zero_in_degree=True)
+
+        def function(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+            parameters = {"weight": weight.t(), "bias": bias}
+            return torch.func.functional_call(layer, parameters, (g, x))
+
+        return Operator(function)
+
+    def op_to_csc(self, case: Case, edges: Edges) -> Operator:
+        def function() -> tuple[Tensor, ...]:
+            g = self.module.graph((edges.src, edges.dst), num_nodes=edges.num_nodes)
+            return g.adj_tensors("csc")
+
+        return Operator(function)
+
+
+def _layers(module: ModuleType) -> ModuleType:
+    try:
+        return __import__(f"{module.__name__}.nn", fromlist=["nn"])
+    except ImportError as error:
+        raise Unsupported(f"no layers: {error}") from None
+
+
+def _copied(edges):
+    return {"m": edges.src["h"]}
+
+
+def _weighted(edges):
+    return {"m": edges.src["h"] * edges.data["w"]}
+
+
+def _gated(edges):
+    return {"m": edges.src["h"] * torch.sigmoid(edges.src["h"] + edges.dst["k"])}
+
+
+def _summed(nodes):
+    return {"out": nodes.mailbox["m"].sum(1)}
+
+
+def _largest(nodes):
+    return {"out": nodes.mailbox["m"].max(1).values}

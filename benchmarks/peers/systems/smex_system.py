@@ -1,0 +1,79 @@
+"""smex.graph: its `smex::` operators, and DGL's interface for layers and the rest."""
+
+from __future__ import annotations
+
+import importlib
+
+import torch
+from edge_list import Compressed, Edges
+from systems.base import Case, Operator, Unsupported
+from systems.dgl_api import DglApi
+from torch import Tensor
+
+import smex
+
+MESSAGES = {"copy_u": "u0", "copy_e": "e0", "u_mul_e": "u0 * e1"}
+
+
+def _tensors(structure: Compressed) -> list[Tensor]:
+    return [tensor.contiguous() for tensor in structure]
+
+
+class Smex(DglApi):
+    """`torch.ops.smex` over the sorted forms of a graph."""
+
+    name = "smex"
+
+    def __init__(self) -> None:
+        super().__init__(None)  # the package is imported by the first operation that wants it
+
+    def operator(self, case: Case, edges: Edges) -> Operator:
+        if not hasattr(self, f"op_{case.op}"):
+            message, _, reduce = case.op.rpartition("_")
+            if message in MESSAGES:
+                return self._reduced(edges, MESSAGES[message], reduce)
+        elif self.module is None and hasattr(DglApi, f"op_{case.op}"):
+            self.module = self._package()
+        return super().operator(case, edges)
+
+    def _package(self):
+        try:
+            return importlib.import_module("smex.graph")
+        except ImportError as error:
+            raise Unsupported(f"smex.graph: {error}") from None
+
+    def _native(self, name: str):
+        if not hasattr(torch.ops.smex, name):
+            raise Unsupported(f"torch.ops.smex.{name} is not built")
+        return getattr(torch.ops.smex, name)
+
+    def _structure(self, edges: Edges) -> tuple[list[Tensor], list[Tensor]]:
+        return _tensors(edges.csc()), _tensors(edges.csr())
+
+    def _reduced(self, edges: Edges, message: str, reduce: str) -> Operator:
+        into, out = self._structure(edges)
+        if reduce in ("sum", "mean"):
+            spmm = self._native("spmm")
+            return Operator(lambda **inputs: spmm(into, out, message, reduce, [*inputs.values()]))
+        extremum = self._native("spmm_extremum")
+        return Operator(
+            lambda **inputs: extremum(into, out, message, reduce, [*inputs.values()], True)[0]
+        )
+
+    def _per_edge(self, edges: Edges, message: str) -> Operator:
+        sddmm, (into, out) = self._native("sddmm"), self._structure(edges)
+        return Operator(lambda **inputs: sddmm(into, out, message, [*inputs.values()]))
+
+    def op_u_dot_v(self, case: Case, edges: Edges) -> Operator:
+        return self._per_edge(edges, "dot(u0, v1)")
+
+    def op_u_add_v(self, case: Case, edges: Edges) -> Operator:
+        return self._per_edge(edges, "u0 + v1")
+
+    def op_edge_softmax(self, case: Case, edges: Edges) -> Operator:
+        softmax, into = self._native("edge_softmax"), _tensors(edges.csc())
+        return Operator(lambda e: softmax(into, e))
+
+
+SYSTEMS = (Smex,)
+VERSIONS = {"smex": smex.__version__}
