@@ -102,7 +102,7 @@ class AdjacencyMixin(GraphCore):
             etype: the edge type, where there are several.
 
         Raises:
-            SmexValueError: another ``typestr``, or "both" for an edge type between two node types.
+            SmexValueError: another ``typestr``, or "both" where the ends of edges are of two types.
 
         Example:
             >>> sg.graph(([0, 1], [1, 2])).inc("both").to_dense()
@@ -128,7 +128,7 @@ class AdjacencyMixin(GraphCore):
     def _signed_incidence(
         self, canonical: CanonicalType, src: Tensor, dst: Tensor, eids: Tensor
     ) -> Tensor:
-        if canonical[0] != canonical[2]:
+        if canonical[0] != canonical[2] or self._is_block:
             raise SmexValueError(
                 f'inc: "both" needs sources and destinations of one type, found {canonical!r}; '
                 'use "in" or "out"'

@@ -9,14 +9,12 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.constants import ALL
 from smex.graph.frame import Frame
 from smex.graph.relation import Relation
 
 CanonicalType: TypeAlias = tuple[str, str, str]
 EdgeType: TypeAlias = "str | CanonicalType | None"
-
-ALL = "__ALL__"
-"""Where ids are expected: all nodes or edges."""
 
 
 class NodeSlot(NamedTuple):
@@ -363,8 +361,8 @@ def is_scalar(value: Any) -> bool:
 
 
 def check_range(ids: Tensor, size: int, what: str) -> None:
-    """Raise unless all ids are at least 0 and below ``size``."""
-    if ids.numel() == 0:
+    """Raise unless all ids are at least 0 and below ``size``; not under torch.compile."""
+    if torch.compiler.is_compiling() or ids.numel() == 0:
         return
     low, high = (int(x) for x in torch.aminmax(ids))
     if low < 0 or high >= size:

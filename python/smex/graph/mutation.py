@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.constants import NID
 from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot
 from smex.graph.frame import Frame
 from smex.graph.relation import Relation
-from smex.graph.slicing import NID
 from smex.graph.view import check_device
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.constants import ALL
 from smex.graph.core import (
-    ALL,
     CanonicalType,
     EdgeType,
     GraphCore,

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.constants import NID, NTYPE
 from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot, quoted
 from smex.graph.frame import Frame
 from smex.graph.relation import Relation
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph
-
-NTYPE = "_TYPE"
-NID = "_ID"
 
 
 class SlicingMixin(GraphCore):
@@ -51,7 +49,8 @@ class SlicingMixin(GraphCore):
                 f"g[{_shown(key)}]: no edge type matches; the graph has {quoted(self._relations)}"
             )
         if len(matching) == 1:
-            return self._only(matching)
+            src, _, dst = matching[0]
+            return self._only(matching, list(dict.fromkeys((src, dst))))
         return self._joined(matching)
 
     def edge_type_subgraph(self, etypes: str | Iterable[EdgeType]) -> Graph:
@@ -63,7 +62,7 @@ class SlicingMixin(GraphCore):
             SmexValueError: an edge type does not exist, or none is given.
         """
         names: list[EdgeType] = (
-            [etypes] if isinstance(etypes, str) or etypes in self._relations else list(etypes)
+            [etypes] if isinstance(etypes, str) or etypes in list(self._relations) else list(etypes)
         )
         chosen = {self.to_canonical_etype(etype) for etype in names}
         if not chosen:
@@ -105,15 +104,16 @@ class SlicingMixin(GraphCore):
             if all(want in (everything, have) for want, have in zip(pattern, canonical))
         ]
 
-    def _only(self, chosen: list[CanonicalType]) -> Graph:
+    def _only(self, chosen: list[CanonicalType], order: list[str] | None = None) -> Graph:
         """The chosen edge types; frames are the same objects."""
         sources = {c[0] for c in chosen}
         destinations = {c[2] for c in chosen}
         kept = sources if self._is_block else sources | destinations
+        order = order or self.ntypes
         return type(self)(  # type: ignore[return-value]
             {c: self._relations[c] for c in chosen},
-            {t: n for t, n in self._src_num_nodes.items() if t in kept},
-            {t: n for t, n in self._dst_num_nodes.items() if t in destinations}
+            {t: self._src_num_nodes[t] for t in order if t in kept},
+            {t: self._dst_num_nodes[t] for t in order if t in destinations}
             if self._is_block
             else None,
             src_frames=self._src_frames,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import CanonicalType, GraphCore, NodeSlot, quoted
+from smex.graph.core import CanonicalType, GraphCore, NodeSlot, is_all, quoted
 from smex.graph.frame import Frame, Scheme, check_column
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ class ColumnView(MutableMapping[str, Tensor]):
         self._write({name: value})
 
     def __delitem__(self, name: str) -> None:
-        self._whole("del")
         del self._frame()[name]
 
     def __contains__(self, name: object) -> bool:
@@ -65,13 +64,15 @@ class ColumnView(MutableMapping[str, Tensor]):
         self._write(dict(*args, **kwargs))
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Remove a feature and return it."""
-        self._whole("pop")
-        return self._frame().pop(name, *default)
+        """Remove a feature, of all rows, and return what the view shows of it."""
+        if default and name not in self:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
 
     def clear(self) -> None:
         """Remove all features."""
-        self._whole("clear")
         self._frame().clear()
 
     @property
@@ -89,13 +90,6 @@ class ColumnView(MutableMapping[str, Tensor]):
             frame.update(values)
         else:
             frame.update_rows(self._rows, values)
-
-    def _whole(self, what: str) -> None:
-        if self._rows is not None:
-            raise SmexValueError(
-                f"{what}: a feature is removed from all nodes or edges of a type, found a view of "
-                f"{self._rows.shape[0]} rows; use the view without ids"
-            )
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -289,6 +283,6 @@ def _is_etype(key: Any) -> bool:
 
 def _rows(graph: Graph, key: Any, size: int) -> Any:
     """Slices become ids; the full slice and ALL become None."""
-    if isinstance(key, str) or (isinstance(key, slice) and key == slice(None)):
+    if is_all(key) or (isinstance(key, slice) and key == slice(None)):
         return None
     return range(*key.indices(size)) if isinstance(key, slice) else key
