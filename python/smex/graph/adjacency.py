@@ -205,4 +205,6 @@ class AdjacencyMixin(GraphCore):
 
 
 def _sparse(rows: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
-    return torch.sparse_coo_tensor(torch.stack([rows, columns]), values, size)
+    return torch.sparse_coo_tensor(
+        torch.stack([rows, columns]), values, size, check_invariants=False
+    )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.constants import ALL
+from smex.graph.constants import ALL as ALL
 from smex.graph.frame import Frame
 from smex.graph.relation import Relation
 

@@ -164,7 +164,7 @@ class Frame:
         """Set several columns, or none of them if one does not fit.
 
         Raises:
-            SmexTypeError: a value is not a tensor, or a name not a string.
+            SmexTypeError: a value is not a tensor.
             SmexValueError: a value has another number of rows.
         """
         for name, value in columns.items():
@@ -201,7 +201,7 @@ class Frame:
                 check_row(name, value, column)
             else:
                 column = self._fill(name, Scheme(tuple(value.shape[1:]), value.dtype), value.device)
-            written[name] = column.index_copy(0, rows, value)
+            written[name] = column.index_copy(0, rows.long(), value)
         self._columns.update(written)
 
     def extended(self, count: int, values: Mapping[str, Tensor] | None = None) -> Frame:
@@ -315,8 +315,6 @@ def describe(value: object) -> str:
 
 def check_column(name: object, value: object, num_rows: int) -> None:
     """Raise unless ``value`` can be the rows of a column."""
-    if not isinstance(name, str):
-        raise SmexTypeError(f"feature names are strings, found {name!r} of {type(name).__name__}")
     if not isinstance(value, Tensor):
         raise SmexTypeError(
             f'feature "{name}": expected a tensor, found {type(value).__name__}; '

@@ -51,6 +51,8 @@ class MutationMixin(GraphCore):
         if not isinstance(num, int) or num < 0:
             raise SmexValueError(f"add_nodes: expected a number of at least 0, found {num!r}")
         frame = self._extended(self._node_frame(slot), num, data)
+        if num == 0:
+            return
         size = self._slot_size(slot) + num
         relations = self._resized({slot: size})
         self._commit(relations, {}, {slot: frame})
@@ -87,6 +89,8 @@ class MutationMixin(GraphCore):
         src, dst = self._new_ends(u, v)
         relation = self._relations[canonical]
         frame = self._extended(self._edge_frames[canonical], src.shape[0], data)
+        if src.shape[0] == 0:
+            return
         sizes = self._grown(canonical, src, dst)
         nodes = {
             slot: self._extended(self._node_frame(slot), size - self._slot_size(slot), None)
@@ -120,6 +124,8 @@ class MutationMixin(GraphCore):
         """
         canonical = self.to_canonical_etype(etype)
         ids = self._edge_ids(eids, canonical, "remove_edges")
+        if ids.numel() == 0:
+            return
         relation = self._relations[canonical]
         kept = self._others(ids, relation.num_edges)
         frames = {canonical: self._edge_frames[canonical].subframe(kept)}
@@ -155,6 +161,8 @@ class MutationMixin(GraphCore):
                 "remove nodes before to_block"
             )
         ids = self._node_ids(nids, slot, "remove_nodes")
+        if ids.numel() == 0:
+            return
         kept = {
             s: self._others(ids[:0] if s != slot else ids, self._slot_size(s))
             for s in self._slots()
@@ -196,7 +204,7 @@ class MutationMixin(GraphCore):
                     "use torch.as_tensor"
                 )
             check_device(name, value, self)
-        return frame if count == 0 and not data else frame.extended(count, data)
+        return frame.extended(count, data)
 
     def _end(self, canonical: CanonicalType, position: int) -> NodeSlot:
         """The node type at the beginning (0) or end (2) of an edge type."""

@@ -5,7 +5,15 @@ A view looks its frame up at each access, so it follows ``local_scope`` and chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
@@ -58,6 +66,18 @@ class ColumnView(MutableMapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._frame())
+
+    def keys(self) -> KeysView[str]:
+        """Names of the features, as they are now."""
+        return dict.fromkeys(self).keys()
+
+    def values(self) -> ValuesView[Tensor]:
+        """The features, as they are now."""
+        return dict(self).values()
+
+    def items(self) -> ItemsView[str, Tensor]:
+        """Names and features, as they are now."""
+        return dict(self).items()
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several features, or none of them if one does not fit."""
@@ -149,6 +169,18 @@ class TypedView(MutableMapping[str, dict[Any, Tensor]]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+    def keys(self) -> KeysView[str]:
+        """Names of the features, as they are now."""
+        return dict.fromkeys(self).keys()
+
+    def values(self) -> ValuesView[dict[Any, Tensor]]:
+        """The features, as they are now."""
+        return dict(self).values()
+
+    def items(self) -> ItemsView[str, dict[Any, Tensor]]:
+        """Names and features, as they are now."""
+        return dict(self).items()
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Set several features, or none of them if one does not fit."""
