@@ -1,1 +1,137 @@
-"""Message passing on graphs."""
+"""Message passing on graphs, with DGL's names and semantics: ``import smex.graph as dgl``."""
+
+from __future__ import annotations
+
+from smex.graph.batch import batch, slice_batch, unbatch
+from smex.graph.compact import compact_graphs, to_block
+from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
+from smex.graph.derived import (
+    khop_adj,
+    khop_graph,
+    line_graph,
+    norm_by_dst,
+    to_bfloat16,
+    to_double,
+    to_float,
+    to_half,
+)
+from smex.graph.graph import Graph
+from smex.graph.homogeneous import to_heterogeneous, to_homogeneous
+from smex.graph.interop import (
+    bipartite_from_torch_sparse,
+    from_pyg,
+    from_torch_sparse,
+    to_pyg,
+    to_torch_sparse,
+)
+from smex.graph.networkx_io import bipartite_from_networkx, from_networkx, to_networkx
+from smex.graph.partition import (
+    metis_partition,
+    metis_partition_assignment,
+    partition_graph_with_halo,
+)
+from smex.graph.random import rand_bipartite, rand_graph, seed
+from smex.graph.subgraph import (
+    edge_subgraph,
+    edge_type_subgraph,
+    in_subgraph,
+    khop_in_subgraph,
+    khop_out_subgraph,
+    node_subgraph,
+    node_type_subgraph,
+    out_subgraph,
+)
+from smex.graph.transforms import (
+    add_edges,
+    add_nodes,
+    add_reverse_edges,
+    add_self_loop,
+    merge,
+    remove_edges,
+    remove_nodes,
+    remove_self_loop,
+    reverse,
+    to_bidirected,
+    to_simple,
+    to_simple_graph,
+)
+
+# Last: the function replaces the module of the same name among this package's attributes.
+from smex.graph.convert import (  # isort: skip
+    bipartite_from_scipy,
+    block_to_graph,
+    create_block,
+    from_scipy,
+    graph,
+    heterograph,
+)
+
+DGLGraph = Graph
+DGLHeteroGraph = Graph
+
+__all__ = [
+    "ALL",
+    "EID",
+    "ETYPE",
+    "NID",
+    "NTYPE",
+    "DGLError",
+    "DGLGraph",
+    "DGLHeteroGraph",
+    "Graph",
+    "add_edges",
+    "add_nodes",
+    "add_reverse_edges",
+    "add_self_loop",
+    "batch",
+    "bipartite_from_networkx",
+    "bipartite_from_scipy",
+    "bipartite_from_torch_sparse",
+    "block_to_graph",
+    "compact_graphs",
+    "create_block",
+    "edge_subgraph",
+    "edge_type_subgraph",
+    "from_networkx",
+    "from_pyg",
+    "from_scipy",
+    "from_torch_sparse",
+    "graph",
+    "heterograph",
+    "in_subgraph",
+    "khop_adj",
+    "khop_graph",
+    "khop_in_subgraph",
+    "khop_out_subgraph",
+    "line_graph",
+    "merge",
+    "metis_partition",
+    "metis_partition_assignment",
+    "node_subgraph",
+    "node_type_subgraph",
+    "norm_by_dst",
+    "out_subgraph",
+    "partition_graph_with_halo",
+    "rand_bipartite",
+    "rand_graph",
+    "remove_edges",
+    "remove_nodes",
+    "remove_self_loop",
+    "reverse",
+    "seed",
+    "slice_batch",
+    "to_bfloat16",
+    "to_bidirected",
+    "to_block",
+    "to_double",
+    "to_float",
+    "to_half",
+    "to_heterogeneous",
+    "to_homogeneous",
+    "to_networkx",
+    "to_pyg",
+    "to_simple",
+    "to_simple_graph",
+    "to_torch_sparse",
+    "unbatch",
+]

@@ -12,10 +12,12 @@ from smex.graph.adjacency import AdjacencyMixin
 from smex.graph.batching import BatchMixin
 from smex.graph.core import EdgeType
 from smex.graph.frame import Initializer, Scheme
+from smex.graph.message_passing import MessagePassingMixin
 from smex.graph.mutation import MutationMixin
 from smex.graph.placement import PlacementMixin
 from smex.graph.queries import QueryMixin
 from smex.graph.slicing import SlicingMixin
+from smex.graph.transform_mixin import TransformMixin
 from smex.graph.view import (
     ColumnView,
     EdgesView,
@@ -27,7 +29,16 @@ from smex.graph.view import (
 )
 
 
-class Graph(QueryMixin, MutationMixin, SlicingMixin, AdjacencyMixin, BatchMixin, PlacementMixin):
+class Graph(
+    QueryMixin,
+    MutationMixin,
+    SlicingMixin,
+    AdjacencyMixin,
+    BatchMixin,
+    PlacementMixin,
+    MessagePassingMixin,
+    TransformMixin,
+):
     """A directed graph whose nodes and edges may have several types.
 
     Made by :func:`smex.graph.graph`, :func:`smex.graph.heterograph` and their like. Node ids of a

@@ -1,0 +1,169 @@
+"""Graphs whose edges stand for something else: paths, pairs of edges; and features converted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.constants import DEFAULT_ETYPE, DEFAULT_NTYPE
+from smex.graph.core import EdgeType
+from smex.graph.graph import Graph
+from smex.graph.relation import Relation
+
+__all__ = [
+    "khop_adj",
+    "khop_graph",
+    "line_graph",
+    "norm_by_dst",
+    "to_bfloat16",
+    "to_double",
+    "to_float",
+    "to_half",
+]
+
+
+def line_graph(g: Graph, backtracking: bool = True, shared: bool = False) -> Graph:
+    """The graph whose nodes are the edges of `g`, joined where one ends and the next starts.
+
+    A self loop is not joined to itself. Edges are ordered by their source, then by edge id in `g`.
+
+    Args:
+        g: a graph of one node type and one edge type.
+        backtracking: whether the edge from ``u`` to ``v`` is joined to one from ``v`` to ``u``.
+        shared: whether the edge features of `g` are the node features of the result.
+
+    Raises:
+        SmexTypeError: the graph has several types.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.line_graph(sg.graph(([0, 1, 1], [1, 0, 2]))).edges()
+        (tensor([0, 0, 1]), tensor([1, 2, 0]))
+    """
+    relation = _only_relation("line_graph", g)
+    src, dst = relation.coo()
+    _, after, following = relation.out_edges_of(dst)
+    edge = torch.repeat_interleave(relation.out_degrees(dst).long()).to(g.idtype)
+    keep = edge != following
+    if not backtracking:
+        keep &= after != src[edge.long()]
+    edge, following = edge[keep], following[keep]
+    number = relation.num_edges
+    frame = next(iter(g._edge_frames.values()))
+    return Graph(
+        {DEFAULT_ETYPE: Relation.from_coo(edge, following, number, number, check=False)},
+        {DEFAULT_NTYPE: number},
+        src_frames={DEFAULT_NTYPE: frame.clone()} if shared else None,
+    )
+
+
+def khop_adj(g: Graph, k: int) -> Tensor:
+    """The number of walks of `k` edges between any two nodes, float32 ``[num_nodes, num_nodes]``.
+
+    Rows are sources. The result is dense.
+
+    Raises:
+        SmexTypeError: the graph has several types.
+        SmexValueError: `k` is negative.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.khop_adj(sg.graph(([0, 1], [1, 2])), 2)
+        tensor([[0., 0., 1.],
+                [0., 0., 0.],
+                [0., 0., 0.]])
+    """
+    relation = _only_relation("khop_adj", g)
+    if k < 0:
+        raise SmexValueError(f"khop_adj: expected k of at least 0, found {k}")
+    src, dst = relation.coo()
+    walks = torch.eye(relation.num_src, device=g.device)
+    for _ in range(k):  # walks that end in u go on to every v that u points to
+        walks = walks.new_zeros(walks.shape).index_add(1, dst, walks.index_select(1, src))
+    return walks
+
+
+def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
+    """The graph with an edge for each walk of `k` edges, ordered by source, then destination.
+
+    Args:
+        g: a graph of one node type and one edge type; memory is quadratic in its number of nodes.
+        k: length of the walks.
+        copy_ndata: whether the result has the node features.
+
+    Raises:
+        SmexTypeError: the graph has several types.
+        SmexValueError: `k` is negative.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.khop_graph(sg.graph(([0, 1], [1, 2])), 2).edges()
+        (tensor([0]), tensor([2]))
+    """
+    walks = khop_adj(g, k)
+    pairs = walks.nonzero()
+    counts = walks[pairs[:, 0], pairs[:, 1]].long()
+    src, dst = (ids.repeat_interleave(counts).to(g.idtype) for ids in pairs.T)
+    number = g.num_nodes()
+    frames = {DEFAULT_NTYPE: next(iter(g._src_frames.values())).clone()} if copy_ndata else None
+    return Graph(
+        {DEFAULT_ETYPE: Relation.from_coo(src, dst, number, number, check=False)},
+        {DEFAULT_NTYPE: number},
+        src_frames=frames,
+    )
+
+
+def norm_by_dst(g: Graph, etype: EdgeType = None) -> Tensor:
+    """One over the in-degree of each edge's destination, float32 ``[num_edges]``.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.norm_by_dst(sg.graph(([0, 1, 2], [2, 2, 0])))
+        tensor([0.5000, 0.5000, 1.0000])
+    """
+    relation = g._relations[g.to_canonical_etype(etype)]
+    return 1.0 / relation.in_degrees(relation.coo()[1]).float()
+
+
+def to_half(g: Graph) -> Graph:
+    """The graph with all floating point features in float16.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> g = sg.graph(([0], [1]))
+        >>> g.ndata["h"] = torch.ones(2)
+        >>> sg.to_half(g).ndata["h"].dtype
+        torch.float16
+    """
+    return _with_floats(g, torch.float16)
+
+
+def to_float(g: Graph) -> Graph:
+    """The graph with all floating point features in float32, see :func:`to_half`."""
+    return _with_floats(g, torch.float32)
+
+
+def to_double(g: Graph) -> Graph:
+    """The graph with all floating point features in float64, see :func:`to_half`."""
+    return _with_floats(g, torch.float64)
+
+
+def to_bfloat16(g: Graph) -> Graph:
+    """The graph with all floating point features in bfloat16, see :func:`to_half`."""
+    return _with_floats(g, torch.bfloat16)
+
+
+def _with_floats(g: Graph, dtype: torch.dtype) -> Graph:
+    result = g.clone()
+    result._set_frames(lambda f: f.map(lambda t: t.to(dtype) if t.is_floating_point() else t))
+    return result
+
+
+def _only_relation(op: str, g: Graph) -> Relation:
+    if not g.is_homogeneous:
+        raise SmexTypeError(
+            f"{op}: expected a graph of one node type and one edge type, found {len(g.ntypes)} and "
+            f"{len(g.etypes)}; use to_homogeneous or edge_type_subgraph"
+        )
+    return g.relation()

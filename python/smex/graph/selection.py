@@ -1,0 +1,69 @@
+"""Which nodes or edges an argument of a transform selects: ids or masks, perhaps by type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.core import CanonicalType, quoted
+from smex.graph.graph import Graph
+
+
+def reject_block(op: str, graph: Graph) -> None:
+    """Raise if the graph is a block."""
+    if graph.is_block:
+        raise SmexTypeError(f"{op}: expected a graph that is no block, found a block")
+
+
+def nodes_by_type(op: str, graph: Graph, nodes: Any) -> dict[str, Tensor]:
+    """Node ids of each type that is given."""
+    if not isinstance(nodes, Mapping):
+        if len(graph.ntypes) != 1:
+            raise SmexTypeError(
+                f"{op}: the graph has several node types, expected a dict from type to ids, found "
+                f"{type(nodes).__name__}; types are {quoted(graph.ntypes)}"
+            )
+        nodes = {graph.ntypes[0]: nodes}
+    result = {}
+    for ntype, ids in nodes.items():
+        slot = graph._node_slot(ntype)
+        ids = _from_mask(op, ids, graph._slot_size(slot))
+        result[slot.ntype] = graph._node_ids(ids, slot, op)
+    return result
+
+
+def edges_by_type(op: str, graph: Graph, edges: Any) -> dict[CanonicalType, Tensor]:
+    """Edge ids of each type that is given."""
+    if not isinstance(edges, Mapping):
+        if len(graph.etypes) != 1:
+            raise SmexTypeError(
+                f"{op}: the graph has several edge types, expected a dict from type to ids, found "
+                f"{type(edges).__name__}; types are {quoted(graph.canonical_etypes)}"
+            )
+        edges = {graph.canonical_etypes[0]: edges}
+    result = {}
+    for etype, ids in edges.items():
+        canonical = graph.to_canonical_etype(etype)
+        ids = _from_mask(op, ids, graph._relations[canonical].num_edges)
+        result[canonical] = graph._edge_ids(ids, canonical, op)
+    return result
+
+
+def _from_mask(op: str, ids: Any, size: int) -> Any:
+    """The ids that a bool mask selects; anything else as it is."""
+    if isinstance(ids, Iterable) and not hasattr(ids, "dtype"):
+        ids = list(ids)
+        if ids and isinstance(ids[0], bool):
+            ids = torch.tensor(ids)
+    if str(getattr(ids, "dtype", None)) not in ("bool", "torch.bool"):
+        return ids
+    mask = torch.as_tensor(ids)
+    if mask.shape != (size,):
+        raise SmexValueError(
+            f"{op}: expected a mask of shape [{size}], found shape {list(mask.shape)}"
+        )
+    return mask.nonzero().view(-1)
