@@ -187,7 +187,7 @@ class GraphCore:
             same = [canonical for canonical in self._relations if canonical[1] == name]
             raise SmexValueError(f'edge type: "{name}" is ambiguous; pass one of {quoted(same)}')
         raise SmexValueError(
-            f'edge type: the graph has no "{name}"; it has {quoted(self._relations)}'
+            f"edge type: the graph has no {name!r}; it has {quoted(self._relations)}"
         )
 
     def relation(self, etype: EdgeType = None) -> Relation:
