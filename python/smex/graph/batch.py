@@ -201,7 +201,9 @@ def _cat(argument: str, key: Any, frames: list[Frame], names: Names) -> Frame:
     return Frame(total, {n: torch.cat([f[n] for f in frames if n in f]) for n in chosen})
 
 
-def _column_names(argument: str, key: Any, frames: list[Frame], names: Names) -> list[str]:
+def _column_names(
+    argument: str, key: Any, frames: list[Frame], names: Sequence[str] | str
+) -> list[str]:
     """The columns to concatenate, which all frames with rows have alike."""
     everything = isinstance(names, str) and names == ALL
     if not everything and (isinstance(names, str) or not all(isinstance(n, str) for n in names)):

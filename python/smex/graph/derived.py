@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smex.errors import SmexTypeError, SmexValueError
+from smex.errors import SmexTypeError
 from smex.graph.constants import DEFAULT_ETYPE, DEFAULT_NTYPE
 from smex.graph.core import EdgeType
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
+from smex.graph.selection import check_hops
 
 __all__ = [
     "khop_adj",
@@ -75,8 +76,7 @@ def khop_adj(g: Graph, k: int) -> Tensor:
                 [0., 0., 0.]])
     """
     relation = _only_relation("khop_adj", g)
-    if k < 0:
-        raise SmexValueError(f"khop_adj: expected k of at least 0, found {k}")
+    check_hops("khop_adj", k)
     src, dst = relation.coo()
     walks = torch.eye(relation.num_src, device=g.device)
     for _ in range(k):  # walks that end in u go on to every v that u points to

@@ -34,7 +34,8 @@ class EdgeData(NamedTuple):
     def relation(self, num_src: int, num_dst: int) -> Relation:
         """The structure between at least as many nodes as the edges need."""
         if self.form == "coo":
-            return Relation.from_coo(*self.tensors, num_src, num_dst, check=False)
+            src, dst = self.tensors
+            return Relation.from_coo(src, dst, num_src, num_dst, check=False)
         indptr, indices = self.tensors[:2]
         eids = self.tensors[2] if len(self.tensors) == 3 else None
         rows = num_src if self.form == "csr" else num_dst

@@ -185,7 +185,7 @@ def to_networkx(
     for ntype, number in g._src_num_nodes.items():
         offsets[ntype] = result.number_of_nodes()
         for n in range(number):
-            attrs = {ntype_attr: ntype} if typed else {}
+            attrs: dict[str, Any] = {ntype_attr: ntype} if typed else {}
             attrs |= {name: column[n] for name, column in node_rows[ntype].items()}
             result.add_node(offsets[ntype] + n, **attrs)
     edge_rows = _rows_of("edge", g._edge_frames, edge_attrs)
@@ -193,7 +193,8 @@ def to_networkx(
         src, dst = (ids.tolist() for ids in relation.coo())
         for e, (u, v) in enumerate(zip(src, dst)):
             attrs = {eid_attr: result.number_of_edges()}
-            attrs |= {etype_attr: canonical} if typed else {}
+            if typed:
+                attrs[etype_attr] = canonical
             attrs |= {name: column[e] for name, column in edge_rows[canonical].items()}
             result.add_edge(u + offsets[canonical[0]], v + offsets[canonical[2]], **attrs)
     return result

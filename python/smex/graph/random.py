@@ -105,8 +105,8 @@ def _rand_relation(op, num_src, num_dst, num_edges, idtype, device) -> Relation:
         )
     drawn = _draw(pairs, num_edges)
     src = torch.div(drawn, max(num_dst, 1), rounding_mode="floor")
-    ends = (ids.to(device=device, dtype=idtype) for ids in (src, drawn - src * num_dst))
-    return Relation.from_coo(*ends, num_src, num_dst, check=False)
+    src, dst = (ids.to(device=device, dtype=idtype) for ids in (src, drawn - src * num_dst))
+    return Relation.from_coo(src, dst, num_src, num_dst, check=False)
 
 
 def _draw(population: int, number: int) -> Tensor:

@@ -19,6 +19,12 @@ def reject_block(op: str, graph: Graph) -> None:
         raise SmexTypeError(f"{op}: expected a graph that is no block, found a block")
 
 
+def check_hops(op: str, k: int) -> None:
+    """Raise if a number of hops is negative."""
+    if k < 0:
+        raise SmexValueError(f"{op}: expected k of at least 0, found {k}")
+
+
 def nodes_by_type(op: str, graph: Graph, nodes: Any) -> dict[str, Tensor]:
     """Node ids of each type that is given."""
     if not isinstance(nodes, Mapping):

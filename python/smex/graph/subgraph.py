@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smex.errors import SmexValueError
 from smex.graph.constants import EID, NID
 from smex.graph.core import CanonicalType, EdgeType
 from smex.graph.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation, unique_and_relabel
-from smex.graph.selection import edges_by_type, nodes_by_type, reject_block
+from smex.graph.selection import check_hops, edges_by_type, nodes_by_type, reject_block
 
 __all__ = [
     "edge_subgraph",
@@ -344,8 +343,7 @@ def _khop(
     options: Mapping[str, Any],
 ) -> Any:
     reject_block(op, graph)
-    if k < 0:
-        raise SmexValueError(f"{op}: expected k of at least 0, found {k}")
+    check_hops(op, k)
     given = nodes_by_type(op, graph, nodes)
     reached = _within(graph, given, k, inwards)
     result = node_subgraph(graph, reached, relabel_nodes=relabel_nodes, **options)
