@@ -1,0 +1,156 @@
+"""Reduce functions on buckets of nodes that got the same number of messages (thesis §4.6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+from smex.graph.frame import Frame, Scheme
+from smex.graph.udf import EdgeBatch, NodeBatch
+
+if TYPE_CHECKING:
+    from smex.graph.step import Step
+
+
+class Bucket(NamedTuple):
+    """Rows of a compressed structure that have the same length."""
+
+    degree: int
+    rows: Tensor  # [n], ascending
+    edges: Tensor  # [n * degree]: edge ids of the first row, of the second, ...
+
+
+def buckets_of(edges: list[Tensor]) -> Iterator[Bucket]:
+    """Buckets by ascending degree; rows without edges are left out.
+
+    Args:
+        edges: ``[indptr, indices]`` or ``[indptr, indices, eids]``.
+    """
+    indptr = edges[0]
+    degrees = indptr.diff()
+    order = torch.argsort(degrees, stable=True)
+    values, counts = torch.unique_consecutive(degrees[order], return_counts=True)
+    for degree, rows in zip(values.tolist(), order.split(counts.tolist())):
+        if degree == 0:
+            continue
+        steps = torch.arange(degree, dtype=indptr.dtype, device=indptr.device)
+        positions = (indptr[rows].unsqueeze(1) + steps).view(-1)
+        ids = positions if len(edges) == 2 else edges[2][positions]
+        yield Bucket(degree, rows, ids)
+
+
+def reduce_in_buckets(
+    step: Step, function: Callable[..., Any], messages: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Calls a reduce function once for each number of messages that nodes got.
+
+    The mailbox is ``[n, degree, ...]``: nodes by ascending id, messages by ascending edge id. Rows
+    of nodes without messages hold what the frame's initialisers say. Without any message the
+    function is not called, and there is no result.
+
+    Returns:
+        Columns ``[num_dst, ...]``.
+
+    Raises:
+        SmexValueError: results of two buckets differ in their names, or in the shape or dtype of
+            their rows.
+    """
+    results: list[Mapping[str, Tensor]] = []
+    rows: list[Tensor] = []
+    for bucket in buckets_of(step.relation.in_edges()):
+        results.append(_reduce(step, function, messages, bucket))
+        rows.append(bucket.rows)
+    if not results:
+        return {}
+    _check_alike(results)
+    order = torch.cat(rows)
+    return {name: _spread(step, name, [r[name] for r in results], order) for name in results[0]}
+
+
+def _reduce(
+    step: Step, function: Callable[..., Any], messages: Mapping[str, Tensor], bucket: Bucket
+) -> Mapping[str, Tensor]:
+    from smex.graph.step import checked_columns
+
+    shape = (bucket.rows.shape[0], bucket.degree)
+    mailbox = {
+        name: value.index_select(0, bucket.edges).view(*shape, *value.shape[1:])
+        for name, value in messages.items()
+    }
+    nodes = bucket.rows.to(step.relation.idtype)
+    ids = nodes if step.dst_nodes is None else step.dst_nodes[nodes]
+    batch = NodeBatch(step.graph, ids, step.etype[2], step.dst.subframe(nodes), mailbox)
+    return checked_columns("reduce", function(batch), shape[0])
+
+
+def _spread(step: Step, name: str, parts: list[Tensor], rows: Tensor) -> Tensor:
+    """The buckets' results in the order of nodes."""
+    values = torch.cat(parts)
+    num_dst = step.relation.num_dst
+    if rows.shape[0] == num_dst:
+        out = torch.empty_like(values)
+    else:
+        out = step.dst._fill(name, Scheme(tuple(values.shape[1:]), values.dtype), values.device)
+    return out.index_copy(0, rows, values)
+
+
+def _check_alike(results: list[Mapping[str, Tensor]]) -> None:
+    first = {name: (x.dtype, x.shape[1:]) for name, x in results[0].items()}
+    for result in results[1:]:
+        other = {name: (x.dtype, x.shape[1:]) for name, x in result.items()}
+        if other != first:
+            raise SmexValueError(
+                "reduce function: expected the same names, dtypes and row shapes for every number "
+                f"of messages, found {_listed(first)} and {_listed(other)}"
+            )
+
+
+def _listed(schemes: Mapping[str, Any]) -> str:
+    return ", ".join(f'"{n}" {dtype} {list(shape)}' for n, (dtype, shape) in schemes.items())
+
+
+def apply_in_groups(
+    step: Step, function: Callable[..., Any], edges: list[Tensor], ends: tuple[Tensor, Tensor]
+) -> dict[str, Tensor]:
+    """Calls a function of edges once for each size that groups of edges have.
+
+    Features are ``[n, size, ...]``: ``n`` groups of edges that share a node.
+
+    Args:
+        step: edges and features.
+        function: takes an EdgeBatch, returns columns ``[n, size, ...]``.
+        edges: the edges grouped by the node they share.
+        ends: (source, destination) of every edge.
+
+    Returns:
+        Columns ``[num_edges, ...]`` in the order of edge ids.
+    """
+    from smex.graph.step import checked_columns
+
+    results: list[Mapping[str, Tensor]] = []
+    ids: list[Tensor] = []
+    for bucket in buckets_of(edges):
+        shape = (bucket.rows.shape[0], bucket.degree)
+        src, dst = (x[bucket.edges] for x in ends)
+        sides = ((step.src, src), (step.edge, bucket.edges), (step.dst, dst))
+        frames = [_grouped(frame, rows, shape) for frame, rows in sides]
+        source, own, destination = frames
+        batch = EdgeBatch(step.graph, bucket.edges, step.etype, source, own, destination, src, dst)
+        found = checked_columns("group", function(batch), shape[0])
+        results.append({name: x.flatten(0, 1) for name, x in found.items()})
+        ids.append(bucket.edges)
+    if not results:
+        return {}
+    _check_alike(results)
+    order = torch.argsort(torch.cat(ids))
+    return {name: torch.cat([r[name] for r in results])[order] for name in results[0]}
+
+
+def _grouped(frame: Frame, rows: Tensor, shape: tuple[int, int]) -> dict[str, Tensor]:
+    """Rows of every column, in groups."""
+    columns = {name: frame.read_rows(name, rows) for name in frame}
+    return {name: x.view(*shape, *x.shape[1:]) for name, x in columns.items()}

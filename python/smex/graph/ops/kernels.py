@@ -1,0 +1,149 @@
+"""From a relation and a message text to the ``smex::`` operators that compute it.
+
+A message text is what the operators read: ``"u0 * e1"`` multiplies operand 0, a feature of the
+edge's source, by operand 1, a feature of the edge.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.relation import Relation
+
+REDUCERS = ("sum", "mean", "max", "min")
+"""What messages can be reduced by in one kernel."""
+
+
+def aggregate(
+    relation: Relation,
+    text: str,
+    reduce: str,
+    operands: Sequence[Tensor],
+    zero_empty: bool = True,
+) -> Tensor:
+    """What each destination makes of its messages: ``[num_dst, ...]``.
+
+    No message is stored. Integer features take the plain way: messages are stored and added up.
+
+    Args:
+        relation: the edges.
+        text: the message.
+        reduce: sum, mean, max or min.
+        operands: features ``[num_src | num_dst | num_edges, ...]``, as the text numbers them.
+        zero_empty: whether ``max`` and ``min`` are 0 without messages, instead of -inf and inf.
+    """
+    if not operands[0].dtype.is_floating_point:
+        return _reduce_plainly(relation, text, reduce, operands, zero_empty)
+    ops = torch.ops.smex
+    out_edges = _out_edges(relation, operands)
+    if reduce == "sum" or reduce == "mean":
+        return ops.spmm.default(relation.in_edges(), out_edges, text, reduce, operands)
+    return ops.spmm_extremum.default(
+        relation.in_edges(), out_edges, text, reduce, operands, zero_empty, False
+    )[0]
+
+
+def per_edge(relation: Relation, text: str, operands: Sequence[Tensor]) -> Tensor:
+    """The message of every edge: ``[num_edges, ...]``."""
+    if not operands[0].dtype.is_floating_point:
+        return _message_plainly(relation, text, operands)
+    out_edges = _out_edges(relation, operands)
+    return torch.ops.smex.sddmm.default(relation.in_edges(), out_edges, text, operands)
+
+
+def softmax_over_edges(relation: Relation, score: Tensor, norm_by: str = "dst") -> Tensor:
+    """Softmax of ``score [num_edges, ...]`` over the edges into (dst) or out of (src) each node."""
+    edges = relation.in_edges() if norm_by == "dst" else relation.out_edges()
+    return torch.ops.smex.edge_softmax.default(edges, score)
+
+
+def binary_text(text: str, lhs: Tensor, rhs: Tensor) -> str:
+    """The text of a binary built-in for these operands, which are checked.
+
+    A ``dot`` of operands without feature dimensions is their product.
+
+    Raises:
+        SmexTypeError: dtypes differ, outside of autocast.
+        SmexValueError: the last dimensions of a ``dot`` differ.
+    """
+    if lhs.dtype != rhs.dtype and not torch.is_autocast_enabled(lhs.device.type):
+        raise SmexTypeError(
+            f"message {text}: operands must have one dtype, found {lhs.dtype} and {rhs.dtype}; "
+            "convert one of them"
+        )
+    if text[0] != "d":
+        return text
+    if lhs.dim() == 1 and rhs.dim() == 1:
+        return f"{text[4:6]} * {text[8:10]}"
+    left, right = (x.shape[-1] if x.dim() > 1 else 1 for x in (lhs, rhs))
+    if left != right:
+        raise SmexValueError(
+            f"message {text}: the last dimensions must be equal, found {left} and {right}"
+        )
+    return text
+
+
+def _out_edges(relation: Relation, operands: Sequence[Tensor]) -> list[Tensor]:
+    """The edges by source where a gradient will need them."""
+    if torch.is_grad_enabled():
+        for operand in operands:
+            if operand.requires_grad:
+                return relation.out_edges()
+    return []
+
+
+# ---- dtypes that the kernels do not have ----
+
+_SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+
+
+def _message_plainly(relation: Relation, text: str, operands: Sequence[Tensor]) -> Tensor:
+    """A built-in message, with its operands gathered."""
+    src, dst = relation.coo()
+    rank = max(x.dim() for x in operands)
+    words = text.removeprefix("dot(").removesuffix(")").replace(",", "").split()
+    leaves = [word for word in words if word not in _SIGNS]
+    rows = [
+        _gather(operands[int(leaf[1:])], {"u": src, "v": dst}.get(leaf[0]), rank) for leaf in leaves
+    ]
+    if text[0] == "d":
+        return (rows[0] * rows[1]).sum(-1, keepdim=True)
+    return rows[0] if len(rows) == 1 else _SIGNS[words[1]](*rows)
+
+
+def _gather(x: Tensor, index: Tensor | None, rank: int) -> Tensor:
+    x = x.reshape(x.shape[0], *(1,) * (rank - x.dim()), *x.shape[1:])
+    return x if index is None else x.index_select(0, index)
+
+
+def _reduce_plainly(
+    relation: Relation, text: str, reduce: str, operands: Sequence[Tensor], zero_empty: bool
+) -> Tensor:
+    message = _message_plainly(relation, text, operands)
+    if reduce == "mean" or message.dtype == torch.bool or message.is_complex():
+        raise SmexTypeError(
+            f"{reduce} of messages {text}: expected floating point features, found "
+            f"{operands[0].dtype}; convert them first"
+        )
+    dst = relation.coo()[1].long()
+    out = message.new_zeros(relation.num_dst, *message.shape[1:])
+    if reduce == "sum":
+        return out.index_add(0, dst, message)
+    index = dst.view(-1, *(1,) * (message.dim() - 1)).expand_as(message)
+    if not zero_empty:
+        out.fill_(_lowest(message.dtype) if reduce == "max" else _highest(message.dtype))
+    return out.scatter_reduce(0, index, message, "a" + reduce, include_self=False)
+
+
+def _lowest(dtype: torch.dtype) -> Any:
+    return torch.iinfo(dtype).min if not dtype.is_floating_point else float("-inf")
+
+
+def _highest(dtype: torch.dtype) -> Any:
+    return torch.iinfo(dtype).max if not dtype.is_floating_point else float("inf")

@@ -1,0 +1,137 @@
+"""Reductions, softmax and matrix products over consecutive rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+from smex.graph.ops.kernels import REDUCERS
+
+
+def segment_reduce(seglen: Tensor, value: Tensor, reducer: str = "sum") -> Tensor:
+    """Reduces consecutive rows: the first ``seglen[0]`` rows, the next ``seglen[1]``, and so on.
+
+    Args:
+        seglen: ``[num_segments]`` numbers of rows; they add up to the rows of ``value``.
+        value: ``[num_rows, *f]``.
+        reducer: ``sum``, ``mean``, ``max`` or ``min``.
+
+    Returns:
+        ``[num_segments, *f]``; an empty segment gives 0.
+
+    Raises:
+        SmexValueError: the reducer is unknown, or the lengths do not add up to the rows.
+
+    Example:
+        >>> sg.ops.segment_reduce(torch.tensor([2, 0, 1]), torch.tensor([1.0, 2.0, 5.0]))
+        tensor([3., 0., 5.])
+    """
+    if reducer not in REDUCERS:
+        raise SmexValueError(
+            f"segment_reduce: unknown reducer {reducer!r}; expected one of {', '.join(REDUCERS)}"
+        )
+    edges = _segments("segment_reduce", seglen, value)
+    if not value.dtype.is_floating_point:
+        return _reduce_plainly(seglen, value, reducer)
+    ops = torch.ops.smex
+    if reducer in ("sum", "mean"):
+        return ops.spmm.default(edges, [], "e0", reducer, [value])
+    return ops.spmm_extremum.default(edges, [], "e0", reducer, [value], True, False)[0]
+
+
+def _reduce_plainly(seglen: Tensor, value: Tensor, reducer: str) -> Tensor:
+    """For dtypes that the kernels do not have."""
+    row = torch.repeat_interleave(seglen.to(value.device).long())
+    out = value.new_zeros(seglen.shape[0], *value.shape[1:])
+    if reducer == "sum":
+        return out.index_add(0, row, value)
+    if reducer == "mean":
+        raise SmexValueError(
+            f"segment_reduce: the mean needs floating point values, found {value.dtype}; convert "
+            "them"
+        )
+    index = row.view(-1, *(1,) * (value.dim() - 1)).expand_as(value)
+    return out.scatter_reduce(0, index, value, "a" + reducer, include_self=False)
+
+
+def segment_softmax(seglen: Tensor, value: Tensor) -> Tensor:
+    """Softmax over consecutive rows, see :func:`segment_reduce`.
+
+    Returns:
+        ``[num_rows, *f]``.
+
+    Example:
+        >>> sg.ops.segment_softmax(torch.tensor([2, 1]), torch.tensor([1.0, 1.0, 3.0]))
+        tensor([0.5000, 0.5000, 1.0000])
+    """
+    return torch.ops.smex.edge_softmax.default(_segments("segment_softmax", seglen, value), value)
+
+
+def _segments(op: str, seglen: Tensor, value: Tensor) -> list[Tensor]:
+    """Rows as edges into their segments."""
+    indptr = torch.zeros(seglen.shape[0] + 1, dtype=torch.int64, device=value.device)
+    torch.cumsum(seglen, 0, out=indptr[1:])
+    num_rows = value.shape[0]
+    if not torch.compiler.is_compiling() and int(indptr[-1]) != num_rows:
+        raise SmexValueError(
+            f"{op}: the segments' lengths must add up to the {num_rows} rows of the values, found "
+            f"{int(indptr[-1])}"
+        )
+    return [indptr, torch.arange(num_rows, device=value.device)]
+
+
+def segment_mm(a: Tensor, b: Tensor, seglen_a: Tensor) -> Tensor:
+    """Multiplies each segment of rows of ``a`` by its own matrix of ``b``.
+
+    Args:
+        a: ``[num_rows, k]``.
+        b: ``[num_segments, k, n]``.
+        seglen_a: ``[num_segments]`` numbers of rows, which add up to ``num_rows``.
+
+    Returns:
+        ``[num_rows, n]``.
+
+    Raises:
+        SmexValueError: there are not as many lengths as matrices, or they do not add up.
+
+    Example:
+        >>> a, b = torch.ones(3, 2), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]])
+        >>> sg.ops.segment_mm(a, b, torch.tensor([1, 2]))
+        tensor([[2.],
+                [4.],
+                [4.]])
+    """
+    lengths = seglen_a.tolist()
+    if len(lengths) != b.shape[0] or sum(lengths) != a.shape[0]:
+        raise SmexValueError(
+            f"segment_mm: expected {b.shape[0]} lengths that add up to {a.shape[0]} rows, found "
+            f"{len(lengths)} that add up to {sum(lengths)}"
+        )
+    parts = [rows @ b[i] for i, rows in enumerate(a.split(lengths)) if rows.shape[0]]
+    return torch.cat(parts) if parts else a.new_zeros(0, b.shape[-1]) + 0 * (a.sum() + b.sum())
+
+
+def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
+    """Multiplies row ``i`` of ``a`` by the matrix ``b[idx_b[i]]``.
+
+    Rows are sorted by matrix first, so no matrix is copied.
+
+    Args:
+        a: ``[num_rows, k]``.
+        b: ``[num_matrices, k, n]``.
+        idx_b: ``[num_rows]``.
+
+    Returns:
+        ``[num_rows, n]``.
+
+    Example:
+        >>> a, b = torch.ones(2, 2), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]])
+        >>> sg.ops.gather_mm(a, b, idx_b=torch.tensor([1, 0]))
+        tensor([[4.],
+                [2.]])
+    """
+    order = torch.argsort(idx_b, stable=True)
+    lengths = torch.bincount(idx_b, minlength=b.shape[0])
+    product = segment_mm(a.index_select(0, order), b, lengths)
+    return torch.zeros_like(product).index_copy(0, order, product)

@@ -1,0 +1,219 @@
+"""Symbols: what a message or reduce function computes with while it is traced.
+
+A :class:`Symbol` is a ``torch.fx.Proxy``: operators, methods and torch functions applied to it are
+recorded. It records a formula over features of edges and their ends, keeps account of the shape and
+dtype that a tensor would have in its place, and refuses whatever it cannot say as a formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, fx
+
+from smex.graph.ops.kernels import per_edge
+
+if TYPE_CHECKING:
+    from smex.graph.frame import Frame
+    from smex.graph.relation import Relation
+
+Shape = tuple[int, ...]
+
+HANDLERS: dict[Any, Callable[..., Any]] = {}
+"""What a symbol makes of each function, and of each method (with a dot before its name); the
+entries are in :mod:`smex.graph.symbolic_ops`.
+"""
+
+
+class RefusedError(Exception):
+    """What is being traced has no fused form."""
+
+
+class Leaf(NamedTuple):
+    """An operand: a feature, possibly seen through a view of its rows."""
+
+    letter: str  # u, v or e
+    key: str  # which operand of that letter; equal keys mean equal tensors
+    tensor: Tensor | None  # None: made for the edges at hand by `make`
+    make: Callable[[Relation], Tensor] | None = None
+
+    def of(self, relation: Relation) -> Tensor:
+        """The operand, when the formula runs on a relation."""
+        if self.tensor is not None:
+            return self.tensor
+        assert self.make is not None
+        return self.make(relation)
+
+
+class Term(NamedTuple):
+    """A node of a formula: an operation, a leaf or a number."""
+
+    op: str  # a function's name, an infix operator, "leaf" or "number"
+    args: tuple[Any, ...]
+    size: int = 1
+
+
+class Value(NamedTuple):
+    """What a tensor would be in the place of a symbol.
+
+    ``lead`` counts the dimensions before those of a feature: 1 of edges or nodes, 2 of a mailbox,
+    0 of what a reduction over a mailbox left. ``dropped`` says that the formula's last dimension,
+    of size 1, is not there.
+    """
+
+    term: Term
+    shape: Shape
+    dtype: torch.dtype
+    lead: int
+    dropped: bool = False
+    reduce: str | None = None
+
+
+class Tracer(fx.proxy.TracerBase):
+    """Turns what happens to symbols into formulas; makes no ``fx.Graph``."""
+
+    def create_proxy(
+        self, kind: str, target: Any, args: Any, kwargs: Any, *_: Any, **__: Any
+    ) -> Any:
+        """Called by ``fx.Proxy`` for each operator, method and function."""
+        key = target if kind == "call_function" else f".{target}"
+        handler = HANDLERS.get(key) if _is_hashable(key) else None
+        if handler is None:
+            raise RefusedError(f"{spelled(target, kind)} has no fused form")
+        return handler(self, *args, **kwargs)
+
+    def to_bool(self, obj: Any) -> bool:
+        """A branch on a tensor's values."""
+        raise RefusedError("a branch depends on the values of a tensor")
+
+    def iter(self, obj: Any) -> Iterator[Any]:
+        """A loop over a tensor."""
+        raise RefusedError("a tensor is iterated over")
+
+    def keys(self, obj: Any) -> Any:
+        """``**`` of a tensor."""
+        raise RefusedError("a tensor is used as a mapping")
+
+
+class Symbol(fx.Proxy):
+    """Stands in for a tensor."""
+
+    def __init__(self, value: Value, tracer: Tracer):
+        self.value = value
+        self.tracer = tracer
+
+    @classmethod
+    def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
+        """Called for torch functions of symbols."""
+        return TRACER.create_proxy("call_function", orig_method, args or (), kwargs or {})
+
+    def __bool__(self) -> bool:
+        return self.tracer.to_bool(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.tracer.iter(self)
+
+    def __repr__(self) -> str:
+        return "Symbol"
+
+
+TRACER = Tracer()
+
+
+def spelled(target: Any, kind: str = "call_function") -> str:
+    """A function or method in a message."""
+    if kind == "call_method":
+        return f"the method {target}"
+    module = getattr(target, "__module__", None) or "torch"
+    name = getattr(target, "__name__", repr(target))
+    module = {"torch._C._nn": "torch.nn.functional", "_operator": "operator"}.get(module, module)
+    return f"{module}.{name}"
+
+
+def _is_hashable(key: Any) -> bool:
+    return getattr(key, "__hash__", None) is not None
+
+
+# ---- making symbols ----
+
+
+def feature(frame: Frame, letter: str, field: str) -> Symbol:
+    """The symbol of a feature of edges or of their ends."""
+    return of_leaf(Leaf(letter, field, frame[field]))
+
+
+def of_leaf(leaf: Leaf, lead: int = 1) -> Symbol:
+    """The symbol of an operand."""
+    tensor = leaf.tensor
+    assert tensor is not None
+    return Symbol(Value(Term("leaf", (leaf,)), tuple(tensor.shape[1:]), tensor.dtype, lead), TRACER)
+
+
+def symbol(value: Value) -> Symbol:
+    """A symbol with a value."""
+    return Symbol(value, TRACER)
+
+
+# ---- formulas as text ----
+
+
+class Formula(NamedTuple):
+    """A formula as ``smex::`` operators read it, and its operands in the order of their numbers."""
+
+    text: str
+    leaves: tuple[Leaf, ...]
+
+    def operands(self, relation: Relation) -> list[Tensor]:
+        """The operands, for the edges of a relation."""
+        return [leaf.of(relation) for leaf in self.leaves]
+
+    def on_edges(self, relation: Relation) -> Tensor:
+        """The value on every edge."""
+        if len(self.leaves) == 1 and self.text == "e0":
+            return self.leaves[0].of(relation)
+        return per_edge(relation, self.text, self.operands(relation))
+
+    def named(self) -> str:
+        """The text with the features' names, such as ``u.h * e.w``."""
+        text = self.text
+        for i, leaf in reversed(list(enumerate(self.leaves))):
+            name = leaf.key if leaf.tensor is None else f"{leaf.letter}.{leaf.key}"
+            text = text.replace(f"{leaf.letter}{i}", name)
+        return text
+
+
+def formula_of(term: Term) -> Formula:
+    """The text of a formula; operands are numbered in the order of their first appearance."""
+    leaves: dict[tuple[str, str], Leaf] = {}
+    text = _text(term, leaves)
+    return Formula(text, tuple(leaves.values()))
+
+
+def _text(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
+    if term.op == "number":
+        return repr(term.args[0])
+    if term.op == "leaf":
+        leaf = term.args[0]
+        leaves.setdefault((leaf.letter, leaf.key), leaf)
+        return f"{leaf.letter}{list(leaves).index((leaf.letter, leaf.key))}"
+    if term.op in "+-*/":
+        left, right = (_grouped(arg, leaves) for arg in _in_order(term))
+        return f"{left} {term.op} {right}"
+    if term.op == "neg":
+        return "-" + _grouped(term.args[0], leaves)
+    return f"{term.op}({', '.join(_text(arg, leaves) for arg in _in_order(term))})"
+
+
+def _in_order(term: Term) -> tuple[Term, ...]:
+    """The arguments; of a product or a sum of two features the source's first, as built-ins say."""
+    letters = [arg.args[0].letter for arg in term.args if arg.op == "leaf"]
+    if term.op in ("+", "*", "dot") and letters in (["e", "u"], ["v", "u"], ["e", "v"]):
+        return (term.args[1], term.args[0])
+    return term.args
+
+
+def _grouped(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
+    text = _text(term, leaves)
+    return f"({text})" if term.op in ("+", "-", "*", "/", "neg") else text
