@@ -1,0 +1,32 @@
+# smex_simd_sources(target file.cpp ...): compiles each file once for every instruction set that a
+# CPU kernel is chosen for when the program runs (csrc/kernels/cpu/isa.h).
+#
+# The file puts all it defines into the namespace SMEX_ISA, whose name is set here.
+
+string(TOLOWER "${CMAKE_SYSTEM_PROCESSOR}" _processor)
+if(_processor MATCHES "x86_64|amd64")
+  set(SMEX_SIMD_SETS default avx2 avx512)
+  set(_flags_avx2 -mavx2 -mfma -mf16c)
+  set(_flags_avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl
+                    -mprefer-vector-width=512)
+else()
+  set(SMEX_SIMD_SETS default)
+endif()
+
+function(smex_simd_sources target)
+  foreach(file IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    cmake_path(GET file STEM name)
+    foreach(isa IN LISTS SMEX_SIMD_SETS)
+      set(unit "${CMAKE_CURRENT_BINARY_DIR}/${name}.${isa}.cpp")
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "#include \"${file}\"\n" @ONLY)
+      # Contracting to fused multiply-adds is what the instruction sets are for; -Wpsabi warns of
+      # vectors passed between functions, which are all inlined; GCC 12's own headers are taken for
+      # uninitialised.
+      set_source_files_properties("${unit}" TARGET_DIRECTORY ${target} PROPERTIES
+        COMPILE_DEFINITIONS "SMEX_ISA=isa_${isa}"
+        COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math;-Wno-psabi;-Wno-maybe-uninitialized;${_flags_${isa}}")
+      target_sources(${target} PRIVATE "${unit}")
+    endforeach()
+  endforeach()
+endfunction()

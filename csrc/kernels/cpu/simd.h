@@ -1,0 +1,214 @@
+// Vectors of the instruction set that the including file is compiled for (SMEX_ISA).
+//
+// GCC's and Clang's vector types give arithmetic, comparison and selection; what they lack is here:
+// unaligned loads and stores of every element type, and horizontal sums. Everything lies in the
+// namespace of the instruction set, so that versions never mix when they are linked.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/half.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#ifndef SMEX_ISA
+#error "compile this file once for each instruction set, see cmake/SmexSimd.cmake"
+#endif
+
+#define SMEX_INLINE inline __attribute__((always_inline))
+
+namespace smex::kernels::SMEX_ISA {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+/// Lanes of a full vector of C.
+template <typename C>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(C));
+
+template <typename C, int W>
+struct VectorOf {
+  typedef C type __attribute__((vector_size(W * sizeof(C))));
+};
+template <typename C, int W>
+using Vector = typename VectorOf<C, W>::type;
+
+/// The signed integer as wide as C: what comparisons of vectors give.
+template <typename C>
+struct MaskOf {
+  using type = int32_t;
+};
+template <>
+struct MaskOf<double> {
+  using type = int64_t;
+};
+template <typename C, int W>
+using Mask = Vector<typename MaskOf<C>::type, W>;
+
+template <typename V, int W>
+SMEX_INLINE V widen_bfloat16(const BFloat16* from) {
+  Vector<uint16_t, W> bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  const auto wide = __builtin_convertvector(bits, Vector<uint32_t, W>) << 16;
+  V result;
+  std::memcpy(&result, &wide, sizeof(result));
+  return result;
+}
+
+SMEX_INLINE float half_to_float(Half half) {
+  const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000u) << 16;
+  const uint32_t rest = half.bits & 0x7fffu;
+  // Exponents are moved by a multiplication, which makes subnormals right too.
+  const uint32_t scaled = rest << 13;
+  float value;
+  std::memcpy(&value, &scaled, sizeof(value));
+  value *= 0x1p112f;
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  if (rest >= 0x7c00u) bits = 0x7f800000u | (rest << 13 & 0x007fffffu);
+  bits |= sign;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+SMEX_INLINE Half float_to_half(float value) {
+#if defined(__F16C__)
+  return {static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT))};
+#else
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const uint32_t sign = bits >> 16 & 0x8000u;
+  bits &= 0x7fffffffu;
+  if (bits > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};   // NaN
+  if (bits >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // rounds to infinity
+  if (bits < 0x38800000u) {  // subnormal: the addition rounds at the right bit
+    float magnitude;
+    std::memcpy(&magnitude, &bits, sizeof(magnitude));
+    magnitude += 0.5f;
+    std::memcpy(&bits, &magnitude, sizeof(bits));
+    return {static_cast<uint16_t>(sign | (bits - 0x3f000000u))};
+  }
+  const uint32_t odd = bits >> 13 & 1u;
+  return {static_cast<uint16_t>(sign | ((bits - 0x38000000u + 0xfffu + odd) >> 13))};
+#endif
+}
+
+/// W elements at `from` as numbers of C.
+template <typename C, int W>
+SMEX_INLINE Vector<C, W> load(const C* from) {
+  Vector<C, W> result;
+  std::memcpy(&result, from, sizeof(result));
+  return result;
+}
+template <typename C, int W>
+SMEX_INLINE Vector<C, W> load(const BFloat16* from) {
+  return widen_bfloat16<Vector<C, W>, W>(from);
+}
+template <typename C, int W>
+SMEX_INLINE Vector<C, W> load(const Half* from) {
+  Vector<C, W> result;
+#if defined(__AVX512F__)
+  if constexpr (W == 16) {
+    const auto wide = _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+    std::memcpy(&result, &wide, sizeof(result));
+    return result;
+  }
+#endif
+#if defined(__F16C__)
+  if constexpr (W == 8) {
+    const auto wide = _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    std::memcpy(&result, &wide, sizeof(result));
+    return result;
+  }
+#endif
+  for (int i = 0; i < W; ++i) result[i] = half_to_float(from[i]);
+  return result;
+}
+
+/// Rounds to the nearest, ties to even.
+template <int W>
+SMEX_INLINE void store(double* to, Vector<double, W> value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+template <int W>
+SMEX_INLINE void store(float* to, Vector<float, W> value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+template <int W>
+SMEX_INLINE void store(BFloat16* to, Vector<float, W> value) {
+  Vector<uint32_t, W> bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  const Vector<uint32_t, W> rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+  const auto is_nan = value != value;
+  const Vector<uint32_t, W> kept = is_nan ? (bits >> 16 | 0x40u) : rounded;
+  const auto narrow = __builtin_convertvector(kept, Vector<uint16_t, W>);
+  std::memcpy(to, &narrow, sizeof(narrow));
+}
+template <int W>
+SMEX_INLINE void store(Half* to, Vector<float, W> value) {
+#if defined(__AVX512F__)
+  if constexpr (W == 16) {
+    __m512 wide;
+    std::memcpy(&wide, &value, sizeof(wide));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                        _mm512_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT));
+    return;
+  }
+#endif
+#if defined(__F16C__)
+  if constexpr (W == 8) {
+    __m256 wide;
+    std::memcpy(&wide, &value, sizeof(wide));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
+                     _mm256_cvtps_ph(wide, _MM_FROUND_TO_NEAREST_INT));
+    return;
+  }
+#endif
+  for (int i = 0; i < W; ++i) to[i] = float_to_half(value[i]);
+}
+
+template <typename T>
+SMEX_INLINE accumulate_t<T> load_one(const T* from) {
+  return load<accumulate_t<T>, 1>(from)[0];
+}
+template <typename T>
+SMEX_INLINE void store_one(T* to, accumulate_t<T> value) {
+  store<1>(to, Vector<accumulate_t<T>, 1>{value});
+}
+
+template <typename C, int W>
+SMEX_INLINE Vector<C, W> splat(C value) {
+  return Vector<C, W>{} + value;
+}
+
+/// The sum of all lanes, in pairs.
+template <typename C, int W>
+SMEX_INLINE C sum_lanes(Vector<C, W> value) {
+  if constexpr (W == 1) {
+    return value[0];
+  } else {
+    Vector<C, W / 2> low, high;
+    std::memcpy(&low, &value, sizeof(low));
+    std::memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(low), sizeof(high));
+    return sum_lanes<C, W / 2>(low + high);
+  }
+}
+
+/// Asks for the cache lines of `bytes` bytes at `from`.
+template <int kBytes>
+SMEX_INLINE void prefetch(const void* from) {
+  constexpr int kLine = 64;
+  const char* const at = static_cast<const char*>(from);
+#pragma GCC unroll 16
+  for (int offset = 0; offset < kBytes; offset += kLine) __builtin_prefetch(at + offset, 0, 3);
+}
+
+}  // namespace smex::kernels::SMEX_ISA

@@ -1,0 +1,51 @@
+// From torch's types to those of the torch-free kernels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/cpu/half.h"
+
+namespace smex::kernels {
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+/// Calls `f(TypeTag<T>(), TypeTag<I>())` with the kernels' types of features and ids.
+template <typename Function>
+void dispatch_types(const char* op, at::ScalarType features, at::ScalarType ids,
+                    const Function& f) {
+  const auto with_ids = [&](auto feature) {
+    if (ids == at::kInt) {
+      f(feature, TypeTag<int32_t>());
+    } else {
+      f(feature, TypeTag<int64_t>());
+    }
+  };
+  switch (features) {
+    case at::kFloat:
+      return with_ids(TypeTag<float>());
+    case at::kDouble:
+      return with_ids(TypeTag<double>());
+    case at::kBFloat16:
+      return with_ids(TypeTag<BFloat16>());
+    case at::kHalf:
+      return with_ids(TypeTag<Half>());
+    default:
+      TORCH_CHECK_TYPE(false, op, ": expected float32, float64, bfloat16 or float16, found ",
+                       features);
+  }
+}
+
+template <typename T>
+const T* data_of(const at::Tensor& tensor) {
+  return static_cast<const T*>(tensor.const_data_ptr());
+}
+
+template <typename T>
+T* mutable_data_of(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+}  // namespace smex::kernels

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+namespace smex::kernels {
+
+/// Edges grouped by row: those of row r lie at positions `indptr[r]` to `indptr[r + 1]`.
+///
+/// Rows are destinations and `indices` sources where messages are received (CSC), and the other way
+/// round where gradients flow back. All arrays belong to the caller.
+template <typename I>
+struct EdgeRows {
+  int64_t num_rows = 0;
+  int64_t num_edges = 0;
+  const I* indptr = nullptr;   ///< [num_rows + 1]
+  const I* indices = nullptr;  ///< [num_edges], the node at the other end
+  const I* eids = nullptr;     ///< [num_edges], the edge's id; null where it is the position
+};
+
+/// A place in the walk over all rows and edges: edges before `edge` are done, `row` is being done.
+struct EdgeCursor {
+  int64_t row = 0;
+  int64_t edge = 0;
+};
+
+/// Where piece `index` of `count` begins when rows and edges together are divided evenly.
+///
+/// A step of the walk is an edge or the end of a row, so a long row is divided and many empty rows
+/// are too (merge path: Merrill and Garland, "Merge-based parallel sparse matrix-vector
+/// multiplication", SC'16, §4). O(log rows).
+template <typename I>
+EdgeCursor cursor_at(const EdgeRows<I>& rows, int64_t index, int64_t count) {
+  const int64_t steps = rows.num_rows + rows.num_edges;
+  const int64_t each = steps / count, rest = steps % count;
+  const int64_t step = each * index + (index < rest ? index : rest);
+  int64_t low = 0, high = rows.num_rows;  // the first row whose end lies behind `step`
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (static_cast<int64_t>(rows.indptr[middle + 1]) + middle < step) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return {low, step - low};
+}
+
+/// How many pieces the work is worth, whatever the number of threads: results do not depend on it.
+inline int64_t num_pieces(int64_t rows, int64_t edges, int64_t row_elements) {
+  constexpr int64_t kElementsPerPiece = 1 << 18;
+  constexpr int64_t kMaxPieces = 1024;
+  const int64_t per_step = row_elements > 0 ? row_elements : 1;
+  const int64_t pieces = (rows + edges) / (kElementsPerPiece / per_step + 1) + 1;
+  return pieces < kMaxPieces ? pieces : kMaxPieces;
+}
+
+}  // namespace smex::kernels

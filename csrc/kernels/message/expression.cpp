@@ -1,0 +1,441 @@
+#include "kernels/message/expression.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+
+namespace smex::kernels {
+namespace {
+
+bool is_constant(const Message& m, double value) {
+  return m->op == MessageOp::kConstant && m->value == value;
+}
+
+Message make(MessageOp op, const Message& a, const Message& b) {
+  auto node = std::make_shared<MessageNode>();
+  node->op = op;
+  node->a = a;
+  node->b = b;
+  return node;
+}
+
+struct Function {
+  const char* name;
+  MessageOp op;
+  int arguments;
+};
+
+constexpr Function kFunctions[] = {
+    {"abs", MessageOp::kAbs, 1},         {"exp", MessageOp::kExp, 1},
+    {"greater", MessageOp::kGreater, 2}, {"leaky_relu", MessageOp::kLeakyRelu, 2},
+    {"log", MessageOp::kLog, 1},
+    {"maximum", MessageOp::kMaximum, 2}, {"minimum", MessageOp::kMinimum, 2},
+    {"pow", MessageOp::kPow, 2},         {"relu", MessageOp::kRelu, 1},
+    {"sigmoid", MessageOp::kSigmoid, 1}, {"sign", MessageOp::kSign, 1},
+    {"sqrt", MessageOp::kSqrt, 1},       {"step", MessageOp::kStep, 1},
+    {"sum_last", MessageOp::kSumLast, 1}, {"tanh", MessageOp::kTanh, 1},
+};
+
+// ---- text ----
+
+class Parser {
+ public:
+  explicit Parser(const std::string& text) : text_(text) {}
+
+  Message parse() {
+    Message result = sum();
+    skip_blanks();
+    if (at_ < text_.size()) fail("the end");
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& expected) const {
+    throw std::invalid_argument("message \"" + text_ + "\": expected " + expected +
+                                " at position " + std::to_string(at_) + ", found \"" +
+                                text_.substr(at_, 12) + "\"");
+  }
+
+  void skip_blanks() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+
+  bool accept(char c) {
+    skip_blanks();
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  void expect(char c) {
+    if (!accept(c)) fail(std::string("'") + c + "'");
+  }
+
+  Message sum() {
+    Message left = product();
+    for (;;) {
+      if (accept('+')) {
+        left = call(MessageOp::kAdd, left, product());
+      } else if (accept('-')) {
+        left = call(MessageOp::kSub, left, product());
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Message product() {
+    Message left = factor();
+    for (;;) {
+      if (accept('*')) {
+        left = call(MessageOp::kMul, left, factor());
+      } else if (accept('/')) {
+        left = call(MessageOp::kDiv, left, factor());
+      } else {
+        return left;
+      }
+    }
+  }
+
+  Message factor() {
+    if (accept('-')) return call(MessageOp::kNeg, factor());
+    if (accept('(')) {
+      Message inner = sum();
+      expect(')');
+      return inner;
+    }
+    skip_blanks();
+    const char c = at_ < text_.size() ? text_[at_] : '\0';
+    if ((c >= '0' && c <= '9') || c == '.') return constant(number());
+    if (c >= 'a' && c <= 'z') return name();
+    fail("an operand, a number or a function");
+  }
+
+  double number() {
+    skip_blanks();
+    double value = 0;
+    const char* const begin = text_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+    if (error != std::errc()) fail("a number");
+    at_ += end - begin;
+    return value;
+  }
+
+  Message name() {
+    const size_t start = at_;
+    while (at_ < text_.size() && ((text_[at_] >= 'a' && text_[at_] <= 'z') || text_[at_] == '_'))
+      ++at_;
+    const std::string word = text_.substr(start, at_ - start);
+    if (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9')
+      return leaf(word, start);
+    if (word == "inf" || word == "nan")  // what a constant may print as
+      return constant(word == "inf" ? INFINITY : NAN);
+    expect('(');
+    return function(word, start);
+  }
+
+  Message leaf(const std::string& word, size_t start) {
+    int index = 0;
+    const char* const begin = text_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), index);
+    at_ += end - begin;
+    if (error == std::errc()) {
+      if (word == "u") return operand(Target::kSource, index);
+      if (word == "v") return operand(Target::kDestination, index);
+      if (word == "e") return operand(Target::kEdge, index);
+    }
+    at_ = start;
+    fail("an operand such as u0, v1 or e2");
+  }
+
+  Message function(const std::string& word, size_t start) {
+    Message first = sum();
+    if (word == "dot") {
+      expect(',');
+      first = call(MessageOp::kSumLast, call(MessageOp::kMul, first, sum()));
+      expect(')');
+      return first;
+    }
+    for (const Function& known : kFunctions) {
+      if (word != known.name) continue;
+      Message second;
+      if (known.arguments == 2) {
+        expect(',');
+        second = sum();
+      }
+      expect(')');
+      const bool by_number = known.op == MessageOp::kPow || known.op == MessageOp::kLeakyRelu;
+      if (by_number && second->op != MessageOp::kConstant) {
+        at_ = start;
+        fail("a number as the second argument");
+      }
+      return call(known.op, first, second);
+    }
+    at_ = start;
+    fail("a known function");
+  }
+
+  const std::string& text_;
+  size_t at_ = 0;
+};
+
+// Binding strength, to print no more parentheses than are needed.
+int strength(MessageOp op) {
+  switch (op) {
+    case MessageOp::kAdd:
+    case MessageOp::kSub:
+      return 1;
+    case MessageOp::kMul:
+    case MessageOp::kDiv:
+      return 2;
+    case MessageOp::kNeg:
+      return 3;
+    default:
+      return 4;
+  }
+}
+
+std::string number_text(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
+  return std::string(buffer, end);
+}
+
+std::string print(const Message& m, int outer) {
+  std::string text;
+  int own = strength(m->op);
+  switch (m->op) {
+    case MessageOp::kOperand: {
+      constexpr char kLetters[] = {'u', 'v', 'e'};
+      return kLetters[static_cast<int>(m->target)] + std::to_string(m->operand);
+    }
+    case MessageOp::kConstant:
+      text = number_text(m->value);
+      own = text[0] == '-' ? 3 : 4;
+      break;
+    case MessageOp::kAdd:
+    case MessageOp::kSub:
+    case MessageOp::kMul:
+    case MessageOp::kDiv: {
+      constexpr const char* kSigns[] = {" + ", " - ", " * ", " / "};
+      const int sign = static_cast<int>(m->op) - static_cast<int>(MessageOp::kAdd);
+      text = print(m->a, own) + kSigns[sign] + print(m->b, own + 1);
+      break;
+    }
+    case MessageOp::kNeg:
+      text = "-" + print(m->a, own);
+      break;
+    default:
+      if (m->op == MessageOp::kSumLast && m->a->op == MessageOp::kMul)
+        return "dot(" + print(m->a->a, 0) + ", " + print(m->a->b, 0) + ")";
+      for (const Function& function : kFunctions) {
+        if (function.op != m->op) continue;
+        text = std::string(function.name) + "(" + print(m->a, 0);
+        if (m->b) text += ", " + print(m->b, 0);
+        text += ")";
+      }
+  }
+  return own < outer ? "(" + text + ")" : text;
+}
+
+// ---- gradients ----
+
+/// Goes down from the result, carrying the gradient of the node it is at.
+class Derivative {
+ public:
+  Derivative(Target target, int index, const std::vector<bool>& scalar_last)
+      : target_(target), index_(index), scalar_last_(scalar_last) {}
+
+  Message result() const { return total_ ? total_ : constant(0); }
+
+  void visit(const Message& m, const Message& grad) {
+    if (!depends_on(m, target_, index_)) return;
+    const auto times = [&](const Message& factor) { return call(MessageOp::kMul, grad, factor); };
+    const Message &a = m->a, &b = m->b;
+    switch (m->op) {
+      case MessageOp::kOperand:
+        total_ = total_ ? call(MessageOp::kAdd, total_, grad) : grad;
+        return;
+      case MessageOp::kConstant:
+      case MessageOp::kGreater:
+      case MessageOp::kSign:
+      case MessageOp::kStep:
+        return;
+      case MessageOp::kAdd:
+        visit(a, grad);
+        return visit(b, grad);
+      case MessageOp::kSub:
+        visit(a, grad);
+        return visit(b, call(MessageOp::kNeg, grad));
+      case MessageOp::kMul:
+        visit(a, times(b));
+        return visit(b, times(a));
+      case MessageOp::kDiv:
+        visit(a, call(MessageOp::kDiv, grad, b));
+        return visit(b, call(MessageOp::kNeg, call(MessageOp::kDiv, times(a),
+                                                   call(MessageOp::kMul, b, b))));
+      case MessageOp::kMaximum:
+        visit(a, times(call(MessageOp::kGreater, a, b)));
+        return visit(b, times(call(MessageOp::kGreater, b, a)));
+      case MessageOp::kMinimum:
+        visit(a, times(call(MessageOp::kGreater, b, a)));
+        return visit(b, times(call(MessageOp::kGreater, a, b)));
+      case MessageOp::kPow: {
+        const Message power = call(MessageOp::kPow, a, constant(b->value - 1));
+        return visit(a, times(call(MessageOp::kMul, power, b)));
+      }
+      case MessageOp::kLeakyRelu: {
+        const Message rise = call(MessageOp::kMul, call(MessageOp::kStep, a),
+                                  constant(1 - b->value));
+        return visit(a, times(call(MessageOp::kAdd, rise, b)));
+      }
+      case MessageOp::kNeg:
+        return visit(a, call(MessageOp::kNeg, grad));
+      case MessageOp::kAbs:
+        return visit(a, times(call(MessageOp::kSign, a)));
+      case MessageOp::kRelu:
+        return visit(a, times(call(MessageOp::kStep, a)));
+      case MessageOp::kSqrt:
+        return visit(a, call(MessageOp::kDiv, call(MessageOp::kMul, grad, constant(0.5)), m));
+      case MessageOp::kExp:
+        return visit(a, times(m));
+      case MessageOp::kLog:
+        return visit(a, call(MessageOp::kDiv, grad, a));
+      case MessageOp::kSigmoid:
+        return visit(a, times(call(MessageOp::kMul, m, call(MessageOp::kSub, constant(1), m))));
+      case MessageOp::kTanh:
+        return visit(a, times(call(MessageOp::kSub, constant(1), call(MessageOp::kMul, m, m))));
+      case MessageOp::kSumLast:
+        // What came from positions that shared the sum belongs together first.
+        return visit(a, is_scalar_last(grad) ? grad : call(MessageOp::kSumLast, grad));
+    }
+  }
+
+ private:
+  bool is_scalar_last(const Message& m) const {
+    switch (m->op) {
+      case MessageOp::kOperand:
+        return scalar_last_.at(m->operand);
+      case MessageOp::kConstant:
+      case MessageOp::kSumLast:
+        return true;
+      default:
+        return is_scalar_last(m->a) && (!m->b || is_scalar_last(m->b));
+    }
+  }
+
+  Target target_;
+  int index_;
+  const std::vector<bool>& scalar_last_;
+  Message total_;
+};
+
+template <typename Visit>
+void for_each_node(const Message& m, const Visit& visit) {
+  visit(m);
+  if (m->a) for_each_node(m->a, visit);
+  if (m->b) for_each_node(m->b, visit);
+}
+
+}  // namespace
+
+Message operand(Target target, int index) {
+  auto node = std::make_shared<MessageNode>();
+  node->op = MessageOp::kOperand;
+  node->target = target;
+  node->operand = index;
+  return node;
+}
+
+Message constant(double value) {
+  auto node = std::make_shared<MessageNode>();
+  node->value = value;
+  return node;
+}
+
+Message call(MessageOp op, const Message& a, const Message& b) {
+  const bool constants = a->op == MessageOp::kConstant && b && b->op == MessageOp::kConstant;
+  switch (op) {
+    case MessageOp::kAdd:
+      if (constants) return constant(a->value + b->value);
+      if (is_constant(a, 0)) return b;
+      if (is_constant(b, 0)) return a;
+      if (b->op == MessageOp::kNeg) return make(MessageOp::kSub, a, b->a);
+      break;
+    case MessageOp::kSub:
+      if (constants) return constant(a->value - b->value);
+      if (is_constant(b, 0)) return a;
+      break;
+    case MessageOp::kMul:
+      if (constants) return constant(a->value * b->value);
+      if (is_constant(a, 1)) return b;
+      if (is_constant(b, 1)) return a;
+      break;
+    case MessageOp::kDiv:
+      if (constants) return constant(a->value / b->value);
+      if (is_constant(b, 1)) return a;
+      break;
+    case MessageOp::kPow:
+      if (is_constant(b, 1)) return a;
+      if (is_constant(b, 0)) return constant(1);
+      break;
+    case MessageOp::kNeg:
+      if (a->op == MessageOp::kConstant) return constant(-a->value);
+      if (a->op == MessageOp::kNeg) return a->a;
+      break;
+    default:
+      break;
+  }
+  return make(op, a, b);
+}
+
+Message parse_message(const std::string& text) { return Parser(text).parse(); }
+
+std::string to_string(const Message& message) { return print(message, 0); }
+
+int num_operands(const Message& message) {
+  int count = 0;
+  for_each_node(message, [&](const Message& m) {
+    if (m->op == MessageOp::kOperand) count = std::max(count, m->operand + 1);
+  });
+  return count;
+}
+
+Message reversed(const Message& message) {
+  if (message->op == MessageOp::kOperand) {
+    if (message->target == Target::kEdge) return message;
+    return operand(message->target == Target::kSource ? Target::kDestination : Target::kSource,
+                   message->operand);
+  }
+  if (!message->a) return message;
+  return make(message->op, reversed(message->a), message->b ? reversed(message->b) : nullptr);
+}
+
+bool depends_on(const Message& message, Target target, int index) {
+  if (message->op == MessageOp::kOperand)
+    return message->target == target && message->operand == index;
+  return (message->a && depends_on(message->a, target, index)) ||
+         (message->b && depends_on(message->b, target, index));
+}
+
+std::vector<Message> operands_of(const Message& message) {
+  std::vector<Message> found;
+  for_each_node(message, [&](const Message& m) {
+    if (m->op != MessageOp::kOperand) return;
+    for (const Message& known : found)
+      if (known->target == m->target && known->operand == m->operand) return;
+    found.push_back(m);
+  });
+  return found;
+}
+
+Message derivative(const Message& message, Target target, int index, const Message& grad,
+                   const std::vector<bool>& scalar_last) {
+  Derivative walk(target, index, scalar_last);
+  walk.visit(message, grad);
+  return walk.result();
+}
+
+}  // namespace smex::kernels

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace smex::kernels {
+
+/// Whose feature row an operand of a message is: the source's, the destination's or the edge's own.
+enum class Target : uint8_t { kSource, kDestination, kEdge };
+
+/// What a node of an expression computes from the values of its arguments `a` and `b`.
+enum class MessageOp : uint8_t {
+  kOperand,
+  kConstant,
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMaximum,
+  kMinimum,
+  kPow,        ///< `a` to the power of the constant `b`
+  kLeakyRelu,  ///< `a` where `a > 0`, else `a` times the constant `b`
+  kGreater,    ///< 1 where `a > b`, 1/2 where equal, else 0: the slope of `maximum`
+  kNeg,
+  kAbs,
+  kSign,
+  kStep,  ///< 1 where `a > 0`, else 0: the slope of `relu`
+  kRelu,
+  kSqrt,
+  kExp,
+  kLog,
+  kSigmoid,
+  kTanh,
+  kSumLast,  ///< the sum over the last feature dimension, kept as size 1
+};
+
+class MessageNode;
+
+/// A message as a formula over feature rows, immutable and shared (thesis §4.6.2).
+///
+/// As text: the operands `u0`, `v1`, `e2` (target and index), numbers, `+ - * /`, unary `-`,
+/// `abs exp log relu sigmoid sign sqrt step tanh sum_last`, `maximum(a, b)`, `minimum(a, b)`,
+/// `greater(a, b)`, `leaky_relu(a, number)`, `pow(a, number)` and `dot(a, b)`, which is
+/// `sum_last(a * b)`. Features broadcast as in NumPy.
+using Message = std::shared_ptr<const MessageNode>;
+
+class MessageNode {
+ public:
+  MessageOp op = MessageOp::kConstant;
+  Message a, b;          ///< arguments; null where the op has fewer
+  double value = 0;      ///< of a constant
+  Target target = Target::kSource;
+  int operand = 0;       ///< index of an operand
+};
+
+Message operand(Target target, int index);
+Message constant(double value);
+
+/// A call of `op`, simplified where a constant allows it (`x * 1`, `x + 0`, `0 * x` ...).
+Message call(MessageOp op, const Message& a, const Message& b = nullptr);
+
+/// Reads the text form; throws std::invalid_argument that shows where it went wrong.
+Message parse_message(const std::string& text);
+
+/// The text form, which reads back as the same expression.
+std::string to_string(const Message& message);
+
+/// One more than the largest operand index.
+int num_operands(const Message& message);
+
+/// The same message on the reversed graph: sources and destinations change places.
+Message reversed(const Message& message);
+
+/// True where the operand of that target and index occurs.
+bool depends_on(const Message& message, Target target, int index);
+
+/// The operands that occur, each once, in order of first occurrence.
+std::vector<Message> operands_of(const Message& message);
+
+/// The gradient with respect to operand `target index`, given that of the message.
+///
+/// Before it is summed over the dimensions along which the operand was broadcast. `scalar_last`
+/// says for each operand index, including those in `grad`, whether its last feature dimension is 1.
+Message derivative(const Message& message, Target target, int index, const Message& grad,
+                   const std::vector<bool>& scalar_last);
+
+}  // namespace smex::kernels

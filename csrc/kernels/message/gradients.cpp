@@ -1,0 +1,251 @@
+#include "kernels/message/gradients.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/gt.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/neg.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/sign.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/sub.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tanh.h>
+
+#include <map>
+
+#include "kernels/message/operands.h"
+
+namespace smex::kernels {
+namespace {
+
+Message renumbered(const Message& message, std::map<int, int>& numbers) {
+  if (message->op == MessageOp::kOperand) {
+    const int next = static_cast<int>(numbers.size());
+    return operand(message->target, numbers.emplace(message->operand, next).first->second);
+  }
+  if (!message->a) return message;
+  const Message a = renumbered(message->a, numbers);
+  return call(message->op, a, message->b ? renumbered(message->b, numbers) : nullptr);
+}
+
+bool contains(const Message& message, MessageOp op) {
+  return message->op == op || (message->a && contains(message->a, op)) ||
+         (message->b && contains(message->b, op));
+}
+
+// The operands that occur in the gradients of those that are wanted.
+std::vector<bool> needed_operands(const Message& message, const std::vector<bool>& wanted,
+                                  const std::vector<bool>& scalar_last) {
+  std::vector<bool> needed(wanted.size(), false), with_grad = scalar_last;
+  with_grad.push_back(false);
+  const int grad = static_cast<int>(wanted.size());
+  for (const Message& read : operands_of(message)) {
+    if (!wanted[read->operand]) continue;
+    const Message d = derivative(message, read->target, read->operand,
+                                 operand(Target::kEdge, grad), with_grad);
+    for (const Message& other : operands_of(d))
+      if (other->operand != grad) needed[other->operand] = true;
+  }
+  return needed;
+}
+
+}  // namespace
+
+MessageCall call_of(const Message& message, at::TensorList operands) {
+  std::map<int, int> numbers;
+  const Message text = renumbered(message, numbers);
+  MessageCall result{to_string(text), std::vector<at::Tensor>(numbers.size())};
+  for (const auto& [from, to] : numbers) result.operands[to] = operands[from];
+  return result;
+}
+
+at::Tensor sum_to_features(const at::Tensor& grad, const std::vector<int64_t>& features) {
+  const int64_t extra = grad.dim() - 1 - static_cast<int64_t>(features.size());
+  at::Tensor result = grad;
+  for (int64_t d = 0; d < extra; ++d) result = result.sum(1);
+  std::vector<int64_t> repeated;
+  for (size_t d = 0; d < features.size(); ++d)
+    if (features[d] == 1 && result.sym_size(d + 1) != 1) repeated.push_back(d + 1);
+  return repeated.empty() ? result : result.sum(repeated, /*keepdim=*/true);
+}
+
+at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_target,
+                            const at::Tensor& grad) {
+  const int last = static_cast<int>(saved.operands.size());
+  std::vector<at::Tensor> operands = saved.operands;
+  operands.push_back(grad);
+  std::vector<bool> scalar_last = saved.scalar_last;
+  scalar_last.push_back(grad.dim() < 2 || grad.sym_size(-1) == 1);
+  const std::vector<int64_t>& features = saved.features[index];
+  at::Tensor total;
+  const auto add = [&](const at::Tensor& part) { total = total.defined() ? total + part : part; };
+  for (const Target target : {Target::kSource, Target::kDestination, Target::kEdge}) {
+    if (!depends_on(saved.message, target, index)) continue;
+    const Message d =
+        derivative(saved.message, target, index, operand(grad_target, last), scalar_last);
+    if (target == Target::kSource) {
+      const MessageCall back = call_of(reversed(d), operands);
+      add(sum_to_features(
+          call_spmm(saved.out_edges, saved.in_edges, back.message, "sum", back.operands), features));
+    } else if (target == Target::kDestination) {
+      const MessageCall back = call_of(d, operands);
+      add(sum_to_features(
+          call_spmm(saved.in_edges, saved.out_edges, back.message, "sum", back.operands), features));
+    } else {
+      const MessageCall back = call_of(d, operands);
+      add(call_sddmm(saved.in_edges, saved.out_edges, back.message, back.operands, features));
+    }
+  }
+  // Fewer dimensions than the operand has, where it was the one that broadcast nothing.
+  std::vector<c10::SymInt> shape = {total.sym_size(0)};
+  for (const int64_t size : features) shape.emplace_back(size);
+  return total.expand_symint(shape);
+}
+
+void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Message& message,
+               at::TensorList operands, at::TensorList in_edges, at::TensorList out_edges,
+               int64_t others, bool needs_out_edges, const at::Tensor& extra) {
+  std::vector<bool> wanted;
+  for (const at::Tensor& x : operands) wanted.push_back(x.requires_grad());
+  for (const Message& read : operands_of(message)) {
+    const bool back = read->target == Target::kSource && wanted[read->operand] && needs_out_edges;
+    TORCH_CHECK_VALUE(!back || !out_edges.empty(), op, ": the gradient of ", to_string(read),
+                      " needs out_edges, found none");
+  }
+  const std::vector<bool> needed = needed_operands(message, wanted, scalar_last(operands));
+  std::vector<at::Tensor> kept;
+  for (size_t i = 0; i < operands.size(); ++i)
+    kept.push_back(needed[i] ? operands[i] : at::Tensor());
+  kept.insert(kept.end(), in_edges.begin(), in_edges.end());
+  kept.insert(kept.end(), out_edges.begin(), out_edges.end());
+  kept.push_back(extra);
+  std::vector<int64_t> ranks, sizes;
+  for (const at::Tensor& x : operands) {
+    ranks.push_back(x.dim() - 1);
+    for (int64_t d = 1; d < x.dim(); ++d)
+      sizes.push_back(x.sym_size(d).guard_int(__FILE__, __LINE__));
+  }
+  ctx->saved_data["message"] = to_string(message);
+  ctx->saved_data["ranks"] = ranks;
+  ctx->saved_data["sizes"] = sizes;
+  ctx->saved_data["in_edges"] = static_cast<int64_t>(in_edges.size());
+  ctx->saved_data["others"] = others;
+  ctx->save_for_backward(std::move(kept));
+}
+
+SavedMessage saved_call(torch::autograd::AutogradContext* ctx) {
+  SavedMessage saved;
+  saved.message = message_of("smex", ctx->saved_data["message"].toStringRef());
+  const auto ranks = ctx->saved_data["ranks"].toIntVector();
+  const auto sizes = ctx->saved_data["sizes"].toIntVector();
+  auto size = sizes.begin();
+  for (const int64_t rank : ranks) {
+    saved.features.emplace_back(size, size + rank);
+    saved.scalar_last.push_back(rank == 0 || *(size + rank - 1) == 1);
+    size += rank;
+  }
+  const auto kept = ctx->get_saved_variables();
+  const auto in_edges = kept.begin() + static_cast<int64_t>(ranks.size());
+  const auto out_edges = in_edges + ctx->saved_data["in_edges"].toInt();
+  saved.operands.assign(kept.begin(), in_edges);
+  saved.in_edges.assign(in_edges, out_edges);
+  saved.out_edges.assign(out_edges, kept.end() - 1);
+  saved.extra = kept.back();
+  return saved;
+}
+
+torch::autograd::variable_list input_gradients(
+    torch::autograd::AutogradContext* ctx, const SavedMessage& saved,
+    const std::function<at::Tensor(int)>& of_operand) {
+  const size_t edges = saved.in_edges.size() + saved.out_edges.size();
+  const size_t others = static_cast<size_t>(ctx->saved_data["others"].toInt());
+  torch::autograd::variable_list result(saved.operands.size() + edges + others);
+  for (size_t i = 0; i < saved.operands.size(); ++i)
+    if (ctx->needs_input_grad(i)) result[i] = of_operand(static_cast<int>(i));
+  return result;
+}
+
+at::Tensor evaluate(const Message& message, at::TensorList operands) {
+  if (message->op == MessageOp::kOperand) return operands[message->operand];
+  if (message->op == MessageOp::kConstant)
+    return at::scalar_tensor(message->value, operands[0].options());
+  const at::Tensor a = evaluate(message->a, operands);
+  const bool by_number = message->op == MessageOp::kPow || message->op == MessageOp::kLeakyRelu;
+  const at::Tensor b = message->b && !by_number ? evaluate(message->b, operands) : at::Tensor();
+  switch (message->op) {
+    case MessageOp::kAdd:
+      return a + b;
+    case MessageOp::kSub:
+      return a - b;
+    case MessageOp::kMul:
+      return a * b;
+    case MessageOp::kDiv:
+      return a / b;
+    case MessageOp::kMaximum:
+      return at::maximum(a, b);
+    case MessageOp::kMinimum:
+      return at::minimum(a, b);
+    case MessageOp::kPow:
+      return at::pow(a, message->b->value);
+    case MessageOp::kLeakyRelu:
+      return at::leaky_relu(a, message->b->value);
+    case MessageOp::kGreater:
+      return at::gt(a, b).to(a.scalar_type()) * 0.5 + at::ge(a, b).to(a.scalar_type()) * 0.5;
+    case MessageOp::kNeg:
+      return at::neg(a);
+    case MessageOp::kAbs:
+      return at::abs(a);
+    case MessageOp::kSign:
+      return at::sign(a);
+    case MessageOp::kStep:
+      return at::gt(a, 0).to(a.scalar_type());
+    case MessageOp::kRelu:
+      return at::relu(a);
+    case MessageOp::kSqrt:
+      return at::sqrt(a);
+    case MessageOp::kExp:
+      return at::exp(a);
+    case MessageOp::kLog:
+      return at::log(a);
+    case MessageOp::kSigmoid:
+      return at::sigmoid(a);
+    case MessageOp::kTanh:
+      return at::tanh(a);
+    default:  // kSumLast; rows without features have one number
+      return a.dim() < 2 ? a : a.sum(-1, /*keepdim=*/true);
+  }
+}
+
+at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
+                     const std::string& reduce, at::TensorList operands) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("smex::spmm", "")
+                             .typed<at::Tensor(at::TensorList, at::TensorList, c10::string_view,
+                                               c10::string_view, at::TensorList)>();
+  return op.call(in_edges, out_edges, message, reduce, operands);
+}
+
+at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges,
+                      const std::string& message, at::TensorList operands,
+                      at::OptionalIntArrayRef reduce_to) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("smex::sddmm", "")
+          .typed<at::Tensor(at::TensorList, at::TensorList, c10::string_view, at::TensorList,
+                            at::OptionalIntArrayRef)>();
+  return op.call(in_edges, out_edges, message, operands, reduce_to);
+}
+
+}  // namespace smex::kernels

@@ -1,0 +1,65 @@
+// What the gradients of operators on messages are made of: other such operators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/message/expression.h"
+
+namespace smex::kernels {
+
+/// A differentiable message product, ready to be called: its text and the operands that occur.
+struct MessageCall {
+  std::string message;
+  std::vector<at::Tensor> operands;
+};
+
+/// Renumbers the operands that occur in `message`.
+MessageCall call_of(const Message& message, at::TensorList operands);
+
+/// What autograd keeps of a call: structure, the operands that some gradient reads, and shapes.
+struct SavedMessage {
+  Message message;
+  std::vector<at::Tensor> in_edges, out_edges;
+  std::vector<at::Tensor> operands;            ///< undefined where no gradient reads it
+  std::vector<std::vector<int64_t>> features;  ///< of all operands
+  std::vector<bool> scalar_last;               ///< of all operands
+  at::Tensor extra;                            ///< what the caller of `save_call` added
+};
+
+/// Keeps what the gradients of a call need. The call's inputs are the operands first, then the
+/// edges, then `others` that are no tensors. Throws where a gradient needs `out_edges`.
+void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Message& message,
+               at::TensorList operands, at::TensorList in_edges, at::TensorList out_edges,
+               int64_t others, bool needs_out_edges, const at::Tensor& extra = at::Tensor());
+
+SavedMessage saved_call(torch::autograd::AutogradContext* ctx);
+
+/// The gradients of all inputs of a call kept by `save_call`; `of_operand(i)` is called for the
+/// operands whose gradient is wanted.
+torch::autograd::variable_list input_gradients(
+    torch::autograd::AutogradContext* ctx, const SavedMessage& saved,
+    const std::function<at::Tensor(int)>& of_operand);
+
+/// The gradient of operand `index` of a sum over in-edges, `grad` being [num_rows, ...] for
+/// `grad_target` kDestination, or of values per edge, for kEdge.
+at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_target,
+                            const at::Tensor& grad);
+
+/// The value of a message for operands that are aligned row by row, by torch's operators.
+at::Tensor evaluate(const Message& message, at::TensorList operands);
+
+at::Tensor sum_to_features(const at::Tensor& grad, const std::vector<int64_t>& features);
+
+// The operators, through torch's dispatcher.
+at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
+                     const std::string& reduce, at::TensorList operands);
+at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges,
+                      const std::string& message, at::TensorList operands,
+                      at::OptionalIntArrayRef reduce_to);
+
+}  // namespace smex::kernels

@@ -1,0 +1,209 @@
+// Runs programs on blocks of edges. Included by kernels that are compiled per instruction set.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cpu/simd.h"
+#include "kernels/message/edges.h"
+#include "kernels/message/program.h"
+
+namespace smex::kernels::SMEX_ISA {
+
+/// The nodes and the feature row of each edge of a block.
+constexpr int kMaxBlockEdges = 256;
+/// Numbers in a slot: few enough that all slots stay in the first-level cache.
+constexpr int64_t kSlotElements = 1024;
+
+struct EdgeBlock {
+  int size = 0;
+  int64_t rows[kMaxBlockEdges];
+  int64_t columns[kMaxBlockEdges];
+  int64_t eids[kMaxBlockEdges];
+};
+
+/// e^x to about 2 ulp; infinity and 0 beyond the range, NaN stays.
+SMEX_INLINE float fast_exp(float x) {
+  // x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its Taylor polynomial, 2^n through the exponent.
+  constexpr float kLog2E = 1.44269504088896341f;
+  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  const float bounded = x < -104.f ? -104.f : (x > 89.f ? 89.f : x);
+  const float n = __builtin_floorf(bounded * kLog2E + 0.5f);
+  const float r = (bounded - n * kLn2High) - n * kLn2Low;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.f;
+  // In two factors, since 2^n alone leaves the range before the result does.
+  const int32_t half = static_cast<int32_t>(n) >> 1;
+  const int32_t other = static_cast<int32_t>(n) - half;
+  const int32_t bits1 = (half + 127) << 23, bits2 = (other + 127) << 23;
+  float scale1, scale2;
+  std::memcpy(&scale1, &bits1, sizeof(scale1));
+  std::memcpy(&scale2, &bits2, sizeof(scale2));
+  const float result = p * scale1 * scale2;
+  return x != x ? x : result;
+}
+SMEX_INLINE double fast_exp(double x) { return std::exp(x); }
+
+template <typename C, typename Function>
+SMEX_INLINE void map_unary(C* out, const C* a, int64_t n, const Function& f) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = f(a[i]);
+}
+template <typename C, typename Function>
+SMEX_INLINE void map_binary(C* out, const C* a, const C* b, int64_t n, const Function& f) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
+}
+
+/// One instruction on `n` numbers; `last` is the size of the groups that kSumLast adds up.
+template <typename C>
+void run_instruction(const Instruction& step, C* out, const C* a, const C* b, int64_t n,
+                     int64_t last) {
+  const C value = static_cast<C>(step.value);
+  switch (step.op) {
+    case MessageOp::kOperand:
+      return;
+    case MessageOp::kConstant:
+      for (int64_t i = 0; i < n; ++i) out[i] = value;
+      return;
+    case MessageOp::kAdd:
+      return map_binary(out, a, b, n, [](C x, C y) { return x + y; });
+    case MessageOp::kSub:
+      return map_binary(out, a, b, n, [](C x, C y) { return x - y; });
+    case MessageOp::kMul:
+      return map_binary(out, a, b, n, [](C x, C y) { return x * y; });
+    case MessageOp::kDiv:
+      return map_binary(out, a, b, n, [](C x, C y) { return x / y; });
+    case MessageOp::kMaximum:  // a NaN on either side stays
+      return map_binary(out, a, b, n, [](C x, C y) { return x > y || x != x ? x : y; });
+    case MessageOp::kMinimum:
+      return map_binary(out, a, b, n, [](C x, C y) { return x < y || x != x ? x : y; });
+    case MessageOp::kGreater:
+      return map_binary(out, a, b, n,
+                        [](C x, C y) { return x > y ? C(1) : (x == y ? C(0.5) : C(0)); });
+    case MessageOp::kPow:
+      if (value == C(2)) return map_unary(out, a, n, [](C x) { return x * x; });
+      return map_unary(out, a, n, [value](C x) { return std::pow(x, value); });
+    case MessageOp::kLeakyRelu:
+      return map_unary(out, a, n, [value](C x) { return x > C(0) ? x : x * value; });
+    case MessageOp::kNeg:
+      return map_unary(out, a, n, [](C x) { return -x; });
+    case MessageOp::kAbs:
+      return map_unary(out, a, n, [](C x) { return x < C(0) ? -x : x + C(0); });
+    case MessageOp::kSign:
+      return map_unary(out, a, n, [](C x) { return x > C(0) ? C(1) : (x < C(0) ? C(-1) : x); });
+    case MessageOp::kStep:
+      return map_unary(out, a, n, [](C x) { return x > C(0) ? C(1) : C(0); });
+    case MessageOp::kRelu:
+      return map_unary(out, a, n, [](C x) { return x < C(0) ? C(0) : x; });
+    case MessageOp::kSqrt:
+      return map_unary(out, a, n, [](C x) { return std::sqrt(x); });
+    case MessageOp::kExp:
+      return map_unary(out, a, n, [](C x) { return fast_exp(x); });
+    case MessageOp::kLog:
+      return map_unary(out, a, n, [](C x) { return std::log(x); });
+    case MessageOp::kSigmoid:
+      return map_unary(out, a, n, [](C x) { return C(1) / (C(1) + fast_exp(-x)); });
+    case MessageOp::kTanh:
+      return map_unary(out, a, n, [](C x) { return std::tanh(x); });
+    case MessageOp::kSumLast:
+      for (int64_t start = 0; start < n; start += last) {
+        C sum = 0;
+        for (int64_t i = 0; i < last; ++i) sum += a[start + i];
+        for (int64_t i = 0; i < last; ++i) out[start + i] = sum;
+      }
+      return;
+  }
+}
+
+/// Copies the row at `from`, repeated as `broadcast` says, into `to[0 .. n)`.
+template <typename T>
+void load_row(accumulate_t<T>* to, const T* from, int64_t n, const Broadcast& broadcast) {
+  using C = accumulate_t<T>;
+  switch (broadcast.kind) {
+    case Broadcast::Kind::kFull: {
+      constexpr int W = kLanes<C>;
+      int64_t i = 0;
+      for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(from + i));
+      for (; i < n; ++i) to[i] = load_one(from + i);
+      return;
+    }
+    case Broadcast::Kind::kScalar: {
+      const C value = load_one(from);
+      for (int64_t i = 0; i < n; ++i) to[i] = value;
+      return;
+    }
+    case Broadcast::Kind::kHead:
+      for (int64_t start = 0, h = 0; start < n; start += broadcast.inner, ++h) {
+        const C value = load_one(from + h);
+        for (int64_t i = 0; i < broadcast.inner; ++i) to[start + i] = value;
+      }
+      return;
+    case Broadcast::Kind::kTile:
+      for (int64_t start = 0; start < n; start += broadcast.inner)
+        for (int64_t i = 0; i < broadcast.inner; ++i) to[start + i] = load_one(from + i);
+      return;
+    case Broadcast::Kind::kTable:
+      for (int64_t i = 0; i < n; ++i) to[i] = load_one(from + broadcast.table[i]);
+      return;
+  }
+}
+
+/// The slots of a program for a block of edges, and the running of it.
+template <typename T>
+class Interpreter {
+ public:
+  using C = accumulate_t<T>;
+
+  Interpreter(const Program& program, const T* const* operands)
+      : program_(program), operands_(operands) {
+    const int64_t n = program.elements > 0 ? program.elements : 1;
+    block_edges_ = static_cast<int>(kSlotElements / n);
+    if (block_edges_ > kMaxBlockEdges) block_edges_ = kMaxBlockEdges;
+    if (block_edges_ < 1) block_edges_ = 1;
+    slot_size_ = n * block_edges_;
+    slots_ = new C[slot_size_ * program.num_slots];
+  }
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  ~Interpreter() { delete[] slots_; }
+
+  /// So many edges fit a block.
+  int block_edges() const { return block_edges_; }
+
+  /// Computes the messages of the block: edge i's are `elements` numbers at `result() + i * elements`.
+  void run(const EdgeBlock& block) {
+    const int64_t n = program_.elements;
+    for (const ProgramOperand& read : program_.operands) {
+      const int64_t* const ids = read.target == Target::kSource        ? block.columns
+                                 : read.target == Target::kDestination ? block.rows
+                                                                       : block.eids;
+      const T* const from = operands_[read.index];
+      const int64_t size = read.broadcast.row_size;
+      for (int i = 0; i + 1 < block.size; ++i) __builtin_prefetch(from + ids[i + 1] * size);
+      C* const to = slot(read.slot);
+      for (int i = 0; i < block.size; ++i)
+        load_row(to + i * n, from + ids[i] * size, n, read.broadcast);
+    }
+    for (const Instruction& step : program_.code)
+      run_instruction(step, slot(step.out), slot(step.a), slot(step.b), block.size * n,
+                      program_.last);
+  }
+
+  const C* result() const { return slots_ + program_.result * slot_size_; }
+
+ private:
+  C* slot(int index) const { return index < 0 ? nullptr : slots_ + index * slot_size_; }
+
+  const Program& program_;
+  const T* const* operands_;
+  int block_edges_ = 1;
+  int64_t slot_size_ = 1;
+  C* slots_ = nullptr;
+};
+
+}  // namespace smex::kernels::SMEX_ISA

@@ -1,0 +1,129 @@
+// smex::sddmm: a value for every edge, from the features of its ends and its own.
+#include "kernels/sddmm/sddmm.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "kernels/message/dispatch.h"
+#include "kernels/message/gradients.h"
+#include "kernels/message/operands.h"
+#include "kernels/message/parallel.h"
+
+namespace smex::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr const char* kOp = "smex::sddmm";
+
+std::optional<FeatureShape> reduced_shape(at::OptionalIntArrayRef reduce_to) {
+  if (!reduce_to.has_value()) return std::nullopt;
+  return reduce_to->vec();
+}
+
+at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view message,
+                     at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
+  const EdgeTensors edges(kOp, in_edges);
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  const Program program = compile_for(kOp, parsed, operands, reduced_shape(reduce_to));
+  std::vector<int64_t> shape = {edges.num_edges()};
+  shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
+  const at::Tensor out = at::empty(shape, operands[0].options());
+  dispatch_types(kOp, out.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
+    using T = typename decltype(feature)::type;
+    using I = typename decltype(id)::type;
+    std::vector<at::Tensor> dense;
+    std::vector<const T*> rows;
+    for (const at::Tensor& x : operands) dense.push_back(x.contiguous());
+    for (const at::Tensor& x : dense) rows.push_back(data_of<T>(x));
+    SddmmTask<T, I> task;
+    task.rows = edges.rows<I>();
+    task.program = &program;
+    task.operands = rows.data();
+    task.out = mutable_data_of<T>(out);
+    task.num_pieces = num_pieces(task.rows.num_rows, task.rows.num_edges, program.elements);
+    const auto pieces = SMEX_PICK(sddmm_pieces<T, I>);
+    for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });
+  });
+  return out;
+}
+
+at::Tensor sddmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view message,
+                      at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  at::SymDimVector shape = symbolic_shape(kOp, parsed, operands);
+  if (reduce_to.has_value()) shape.assign(reduce_to->begin(), reduce_to->end());
+  shape.insert(shape.begin(), in_edges[1].sym_size(0));
+  return at::empty_symint(shape, operands[0].options());
+}
+
+bool contains_sum(const Message& message) {
+  return message->op == MessageOp::kSumLast || (message->a && contains_sum(message->a)) ||
+         (message->b && contains_sum(message->b));
+}
+
+class SddmmFunction : public torch::autograd::Function<SddmmFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList operands, at::TensorList in_edges,
+                            at::TensorList out_edges, const std::string& message,
+                            at::OptionalIntArrayRef reduce_to) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    const Message parsed = message_of(kOp, message);
+    save_call(ctx, kOp, parsed, operands, in_edges, out_edges, /*others=*/2,
+              /*needs_out_edges=*/true);
+    // The gradient of a sum over several elements belongs to each of them; where the message adds
+    // up elements itself, that has to be spelt out.
+    if (reduce_to.has_value() && contains_sum(parsed)) {
+      std::vector<int64_t> full;
+      for (const c10::SymInt& size : symbolic_shape(kOp, parsed, operands))
+        full.push_back(size.guard_int(__FILE__, __LINE__));
+      ctx->saved_data["full"] = full;
+    }
+    return call_sddmm(in_edges, out_edges, message, operands, reduce_to);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const SavedMessage saved = saved_call(ctx);
+    at::Tensor grad = grads[0];
+    const auto full = ctx->saved_data.find("full");
+    if (full != ctx->saved_data.end()) {
+      std::vector<c10::SymInt> shape = {grad.sym_size(0)};
+      for (const int64_t size : full->second.toIntVector()) shape.emplace_back(size);
+      std::vector<c10::SymInt> own = grad.sym_sizes().vec();
+      own.insert(own.begin() + 1, shape.size() - own.size(), 1);
+      grad = grad.view_symint(own).expand_symint(shape);
+    }
+    return input_gradients(
+        ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kEdge, grad); });
+  }
+};
+
+at::Tensor sddmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
+                          c10::string_view message, at::TensorList operands,
+                          at::OptionalIntArrayRef reduce_to) {
+  bool wanted = false;
+  for (const at::Tensor& x : operands) wanted = wanted || x.requires_grad();
+  if (wanted && at::GradMode::is_enabled())
+    return SddmmFunction::apply(operands, in_edges, out_edges, std::string(message), reduce_to);
+  at::AutoDispatchBelowADInplaceOrView guard;
+  return call_sddmm(in_edges, out_edges, std::string(message), operands, reduce_to);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(smex, m) {
+  m.def(
+      "sddmm(Tensor[] in_edges, Tensor[] out_edges, str message, Tensor[] operands, "
+      "int[]? reduce_to=None) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(smex, CPU, m) { m.impl("sddmm", sddmm_cpu); }
+TORCH_LIBRARY_IMPL(smex, Meta, m) { m.impl("sddmm", sddmm_meta); }
+TORCH_LIBRARY_IMPL(smex, Autograd, m) { m.impl("sddmm", sddmm_autograd); }
+
+}  // namespace smex::kernels

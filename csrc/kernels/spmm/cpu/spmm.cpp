@@ -1,0 +1,460 @@
+// Compiled once for each instruction set.
+#include "kernels/spmm/spmm.h"
+
+#include <limits>
+
+#include "kernels/message/interpreter.h"
+#include "kernels/message/piece.h"
+
+namespace smex::kernels::SMEX_ISA {
+namespace {
+
+// Edges whose feature rows are asked for ahead of their use: about as many as a core can have
+// outstanding, and few enough to stay in the first-level cache.
+constexpr int kEdgesAhead = 12;
+
+/// Which row of an operand belongs to position k: a node at the other end, or an edge.
+template <typename T, typename I>
+struct Rows {
+  const T* data = nullptr;
+  const I* ids = nullptr;  ///< null: the position itself
+  int64_t size = 0;
+
+  SMEX_INLINE const T* at(int64_t k) const { return data + (ids ? int64_t{ids[k]} : k) * size; }
+};
+
+// ---- messages that have loops of their own: what is added to NV vectors of W elements ----
+
+template <typename T, typename I>
+struct CopyMessage {
+  Rows<T, I> x;
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last, Vector<accumulate_t<T>, W>* sum,
+                       int64_t ahead) const {
+    using C = accumulate_t<T>;
+    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
+    const T* const row = x.at(k);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W);
+    sum[NV - 1] += load<C, W>(row + last);
+  }
+};
+
+template <typename T, typename I>
+struct ScaledMessage {  // times one number for the edge
+  Rows<T, I> x, weight;
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last, Vector<accumulate_t<T>, W>* sum,
+                       int64_t ahead) const {
+    using C = accumulate_t<T>;
+    __builtin_prefetch(weight.at(ahead));
+    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
+    const T* const row = x.at(k);
+    const auto w = splat<C, W>(load_one(weight.at(k)));
+#pragma GCC unroll 16
+    for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W) * w;
+    sum[NV - 1] += load<C, W>(row + last) * w;
+  }
+};
+
+template <typename T, typename I>
+struct HeadScaledMessage {  // times one number for each head of `inner` elements; W divides inner
+  Rows<T, I> x, weight;
+  int64_t inner = 1;
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t, Vector<accumulate_t<T>, W>* sum,
+                       int64_t ahead) const {
+    using C = accumulate_t<T>;
+    __builtin_prefetch(weight.at(ahead));
+    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
+    const T* const row = x.at(k);
+    const T* const w = weight.at(k);
+    if (inner == W) {
+#pragma GCC unroll 16
+      for (int j = 0; j < NV; ++j)
+        sum[j] += load<C, W>(row + first + j * W) * splat<C, W>(load_one(w + first / W + j));
+      return;
+    }
+#pragma GCC unroll 16
+    for (int j = 0; j < NV; ++j) {
+      const int64_t at = first + j * W;
+      sum[j] += load<C, W>(row + at) * splat<C, W>(load_one(w + at / inner));
+    }
+  }
+};
+
+template <typename T, typename I>
+struct ProductMessage {  // times as many numbers
+  Rows<T, I> x, y;
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last, Vector<accumulate_t<T>, W>* sum,
+                       int64_t ahead) const {
+    using C = accumulate_t<T>;
+    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
+    prefetch<W * NV * static_cast<int>(sizeof(T))>(y.at(ahead) + first);
+    const T *const row = x.at(k), *const other = y.at(k);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV - 1; ++j)
+      sum[j] += load<C, W>(row + first + j * W) * load<C, W>(other + first + j * W);
+    sum[NV - 1] += load<C, W>(row + last) * load<C, W>(other + last);
+  }
+};
+
+// ---- sums and means ----
+
+/// The elements [first, last + W) of every row of a piece, in NV vectors of which the last begins
+/// at `last` and may overlap the one before.
+template <int W, int NV, typename T, typename I, typename Message>
+void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message, int64_t first,
+              int64_t last) {
+  using C = accumulate_t<T>;
+  const Piece<I> piece(task.rows, index, task.num_pieces);
+  const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
+  piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+    Vector<C, W> sum[NV] = {};
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t ahead = k + kEdgesAhead < final_edge ? k + kEdgesAhead : final_edge;
+      message.template add<W, NV>(k, first, last, sum, ahead);
+    }
+    if (part != Part::kWhole) {
+      C* const to = task.shared + (index * 2 + static_cast<int>(part)) * n;
+      for (int j = 0; j < NV; ++j) store<W>(to + (j == NV - 1 ? last : first + j * W), sum[j]);
+      return;
+    }
+    if (task.reduce == Reduce::kMean && end > begin) {
+      const auto degree = splat<C, W>(static_cast<C>(end - begin));
+      for (int j = 0; j < NV; ++j) sum[j] /= degree;
+    }
+    T* const to = task.out + row * n;
+    for (int j = 0; j < NV; ++j) store<W>(to + (j == NV - 1 ? last : first + j * W), sum[j]);
+  });
+}
+
+/// Covers `n` elements with vectors of W lanes, the widest runs of them first.
+template <int W, int NV, typename Tile>
+SMEX_INLINE void cover_from(int64_t& first, int64_t n, const Tile& tile) {
+  while (n - first >= NV * W) {
+    tile(std::integral_constant<int, W>(), std::integral_constant<int, NV>(), first,
+         first + (NV - 1) * W);
+    first += NV * W;
+  }
+  if constexpr (NV > 1) {
+    cover_from<W, NV / 2>(first, n, tile);
+  } else if (first < n) {  // fewer than W are left: begin earlier
+    tile(std::integral_constant<int, W>(), std::integral_constant<int, 1>(), n - W, n - W);
+    first = n;
+  }
+}
+
+/// Calls `tile(W, NV, first, last)` until all of `n` elements are covered; W <= n, and W divides
+/// `inner` where that is not 0.
+template <int W, int NV, typename Tile>
+SMEX_INLINE void cover(int64_t n, int64_t inner, const Tile& tile) {
+  if constexpr (W > 1) {
+    if (n < W || (inner > 0 && inner % W != 0)) return cover<W / 2, NV>(n, inner, tile);
+  }
+  int64_t first = 0;
+  cover_from<W, NV>(first, n, tile);
+}
+
+template <typename T, typename I, typename Message>
+void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message, int64_t inner) {
+  using C = accumulate_t<T>;
+  constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
+  cover<kLanes<C>, kVectors>(
+      task.program->out_elements, inner, [&](auto w, auto nv, int64_t first, int64_t last) {
+        sum_tile<w.value, nv.value>(task, index, message, first, last);
+      });
+}
+
+// ---- maxima and minima of a plain copy ----
+
+template <bool kMax, typename V>
+SMEX_INLINE auto wins(const V& candidate, const V& best) {
+  // A NaN wins, as in torch.amax.
+  if constexpr (kMax) {
+    return (candidate > best) | (candidate != candidate);
+  } else {
+    return (candidate < best) | (candidate != candidate);
+  }
+}
+
+template <int W, int NV, bool kMax, bool kWinner, typename T, typename I>
+void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x, int64_t first,
+                   int64_t last) {
+  using C = accumulate_t<T>;
+  using M = Mask<C, W>;
+  const Piece<I> piece(task.rows, index, task.num_pieces);
+  const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
+  piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+    Vector<C, W> best[NV];
+    M place[NV];
+    const auto offset = [&](int j) { return j == NV - 1 ? last : first + j * W; };
+    if (begin < end) {
+      const T* const from = x.at(begin);
+      for (int j = 0; j < NV; ++j) best[j] = load<C, W>(from + offset(j));
+    } else {
+      const C none = part == Part::kWhole ? load_one(&task.empty) : C(0);
+      for (int j = 0; j < NV; ++j) best[j] = splat<C, W>(none);
+    }
+    for (int j = 0; j < NV; ++j) place[j] = M{};
+    typename MaskOf<C>::type step = 1;
+    for (int64_t k = begin + 1; k < end; ++k, ++step) {
+      const int64_t ahead = k + kEdgesAhead < final_edge ? k + kEdgesAhead : final_edge;
+      prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
+      const T* const from = x.at(k);
+#pragma GCC unroll 16
+      for (int j = 0; j < NV; ++j) {
+        const auto value = load<C, W>(from + (j == NV - 1 ? last : first + j * W));
+        const auto better = wins<kMax>(value, best[j]);
+        best[j] = better ? value : best[j];
+        if constexpr (kWinner) place[j] = better ? M{} + step : place[j];
+      }
+    }
+    const int64_t base = begin < end ? begin : -1;
+    const auto write = [&](auto* to, I* winner) {
+      for (int j = 0; j < NV; ++j) {
+        store<W>(to + offset(j), best[j]);
+        if constexpr (kWinner)
+          for (int i = 0; i < W; ++i) winner[offset(j) + i] = static_cast<I>(base + place[j][i]);
+      }
+    };
+    if (part == Part::kWhole) return write(task.out + row * n, task.winner + row * n);
+    const int64_t at = (index * 2 + static_cast<int>(part)) * n;
+    write(task.shared + at, task.shared_winner + at);
+  });
+}
+
+template <bool kMax, bool kWinner, typename T, typename I>
+void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x) {
+  using C = accumulate_t<T>;
+  constexpr int kVectors = kVectorBytes == 64 ? 8 : 4;  // values and places share the registers
+  cover<kLanes<C>, kVectors>(
+      task.program->out_elements, 0, [&](auto w, auto nv, int64_t first, int64_t last) {
+        extremum_tile<w.value, nv.value, kMax, kWinner>(task, index, x, first, last);
+      });
+}
+
+// ---- any message ----
+
+template <typename T, typename I>
+class GeneralPiece {
+ public:
+  using C = accumulate_t<T>;
+
+  explicit GeneralPiece(const SpmmTask<T, I>& task)
+      : task_(task),
+        interpreter_(*task.program, task.operands),
+        n_(task.program->out_elements),
+        best_(new C[n_ + 1]),
+        place_(new int64_t[n_ + 1]) {}
+  ~GeneralPiece() {
+    delete[] best_;
+    delete[] place_;
+  }
+
+  void run(int64_t index) {
+    const Piece<I> piece(task_.rows, index, task_.num_pieces);
+    // The walk over rows runs ahead of the messages by a block; both see the same positions.
+    message_ = message_end_ = piece.begin.edge;
+    last_edge_ = piece.end.edge;
+    block_row_ = piece.begin.row;
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+      reset(row, begin == end);
+      for (int64_t k = begin; k < end; ++k) {
+        if (k == message_end_) next_block(k);
+        combine(interpreter_.result() + (k - message_) * task_.program->elements, k, k == begin);
+      }
+      write(index, row, begin, end, part);
+    });
+  }
+
+ private:
+  void next_block(int64_t first) {
+    EdgeBlock& block = block_;
+    const int64_t room = last_edge_ - first, most = interpreter_.block_edges();
+    block.size = static_cast<int>(room < most ? room : most);
+    for (int i = 0; i < block.size; ++i) {
+      const int64_t k = first + i;
+      while (k >= int64_t{task_.rows.indptr[block_row_ + 1]}) ++block_row_;
+      block.rows[i] = block_row_;
+      block.columns[i] = task_.rows.indices[k];
+      block.eids[i] = task_.rows.eids ? int64_t{task_.rows.eids[k]} : k;
+    }
+    interpreter_.run(block);
+    message_ = first;
+    message_end_ = first + block.size;
+  }
+
+  void reset(int64_t, bool is_empty) {
+    const bool sums = task_.reduce == Reduce::kSum || task_.reduce == Reduce::kMean;
+    const C start = sums || !is_empty ? C(0) : load_one(&task_.empty);
+    for (int64_t i = 0; i < n_; ++i) best_[i] = start;
+    for (int64_t i = 0; i < n_; ++i) place_[i] = -1;
+  }
+
+  void combine(const C* message, int64_t k, bool is_first) {
+    const int64_t pick = task_.program->pick;
+    switch (task_.reduce) {
+      case Reduce::kSum:
+      case Reduce::kMean:
+        if (pick == 1) {
+          for (int64_t i = 0; i < n_; ++i) best_[i] += message[i];
+        } else {
+          for (int64_t i = 0; i < n_; ++i) best_[i] += message[i * pick];
+        }
+        return;
+      case Reduce::kMax:
+      case Reduce::kMin:
+        for (int64_t i = 0; i < n_; ++i) {
+          const C value = message[i * pick];
+          const bool better = task_.reduce == Reduce::kMax ? value > best_[i] : value < best_[i];
+          if (is_first || better || value != value) {
+            best_[i] = value;
+            place_[i] = k;
+          }
+        }
+    }
+  }
+
+  void write(int64_t index, int64_t row, int64_t begin, int64_t end, Part part) {
+    const int64_t at = part == Part::kWhole ? row * n_ : (index * 2 + static_cast<int>(part)) * n_;
+    if (task_.winner) {
+      I* const to = (part == Part::kWhole ? task_.winner : task_.shared_winner) + at;
+      for (int64_t i = 0; i < n_; ++i) to[i] = static_cast<I>(place_[i]);
+    }
+    if (part != Part::kWhole) {
+      for (int64_t i = 0; i < n_; ++i) task_.shared[at + i] = best_[i];
+      return;
+    }
+    const bool divides = task_.reduce == Reduce::kMean && end > begin;
+    const C degree = divides ? static_cast<C>(end - begin) : C(1);
+    for (int64_t i = 0; i < n_; ++i) store_one(task_.out + at + i, best_[i] / degree);
+  }
+
+  const SpmmTask<T, I>& task_;
+  Interpreter<T> interpreter_;
+  EdgeBlock block_;
+  int64_t n_;
+  C* best_;
+  int64_t* place_;
+  int64_t message_ = 0, message_end_ = 0, last_edge_ = 0, block_row_ = 0;
+};
+
+// ---- choice ----
+
+template <typename T, typename I>
+Rows<T, I> rows_of(const SpmmTask<T, I>& task, const ProgramOperand& read) {
+  return {task.operands[read.index],
+          read.target == Target::kSource ? task.rows.indices : task.rows.eids,
+          read.broadcast.row_size};
+}
+
+/// True when a loop of its own has done the piece.
+template <typename T, typename I>
+bool run_special(const SpmmTask<T, I>& task, int64_t index) {
+  const Program& program = *task.program;
+  const auto& operands = program.operands;
+  for (const ProgramOperand& read : operands)
+    if (read.target == Target::kDestination) return false;
+  const bool sums = task.reduce == Reduce::kSum || task.reduce == Reduce::kMean;
+  if (program.code.empty() && operands.size() == 1) {
+    const auto x = rows_of(task, operands[0]);
+    const bool is_max = task.reduce == Reduce::kMax;
+    if (sums) {
+      sum_piece(task, index, CopyMessage<T, I>{x}, 0);
+    } else if (task.winner) {
+      is_max ? extremum_piece<true, true>(task, index, x)
+             : extremum_piece<false, true>(task, index, x);
+    } else {
+      is_max ? extremum_piece<true, false>(task, index, x)
+             : extremum_piece<false, false>(task, index, x);
+    }
+    return true;
+  }
+  if (!sums || program.code.size() != 1 || operands.size() != 2) return false;
+  if (program.code[0].op != MessageOp::kMul) return false;
+  const bool swap = operands[0].broadcast.kind != Broadcast::Kind::kFull;
+  const ProgramOperand &wide = operands[swap ? 1 : 0], &other = operands[swap ? 0 : 1];
+  if (wide.broadcast.kind != Broadcast::Kind::kFull) return false;
+  const auto x = rows_of(task, wide), y = rows_of(task, other);
+  switch (other.broadcast.kind) {
+    case Broadcast::Kind::kFull:
+      sum_piece(task, index, ProductMessage<T, I>{x, y}, 0);
+      return true;
+    case Broadcast::Kind::kScalar:
+      sum_piece(task, index, ScaledMessage<T, I>{x, y}, 0);
+      return true;
+    case Broadcast::Kind::kHead:
+      if (other.broadcast.inner % 4 != 0) return false;
+      sum_piece(task, index, HeadScaledMessage<T, I>{x, y, other.broadcast.inner},
+                other.broadcast.inner);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+template <typename T, typename I>
+void spmm_pieces(const SpmmTask<T, I>& task, int64_t begin, int64_t end) {
+  if (task.program->out_elements == 0) return;
+  int64_t index = begin;
+  while (index < end && run_special(task, index)) ++index;
+  if (index == end) return;
+  GeneralPiece<T, I> general(task);
+  for (; index < end; ++index) general.run(index);
+}
+
+template <typename T, typename I>
+void spmm_finish(const SpmmTask<T, I>& task) {
+  using C = accumulate_t<T>;
+  const int64_t n = task.program->out_elements;
+  const bool sums = task.reduce == Reduce::kSum || task.reduce == Reduce::kMean;
+  for_each_shared_row(task.rows, task.num_pieces, [&](int64_t row, int64_t first, int64_t last) {
+    const int64_t stop = task.rows.indptr[row + 1];
+    // The last piece may have nothing of the row but its end.
+    if (Piece<I>(task.rows, last, task.num_pieces).begin.edge == stop) --last;
+    const C degree = static_cast<C>(stop - task.rows.indptr[row]);
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t at = (first * 2 + static_cast<int>(Part::kTail)) * n + i;
+      C best = task.shared[at];
+      I place = task.winner ? task.shared_winner[at] : I(0);
+      for (int64_t p = first + 1; p <= last; ++p) {
+        at = (p * 2 + static_cast<int>(Part::kHead)) * n + i;
+        const C value = task.shared[at];
+        if (sums) {
+          best += value;
+          continue;
+        }
+        const bool better = task.reduce == Reduce::kMax ? value > best : value < best;
+        if (!better && value == value) continue;
+        best = value;
+        if (task.winner) place = task.shared_winner[at];
+      }
+      if (task.reduce == Reduce::kMean) best /= degree;
+      store_one(task.out + row * n + i, best);
+      if (task.winner) task.winner[row * n + i] = place;
+    }
+  });
+}
+
+#define SMEX_INSTANTIATE(T, I)                                                         \
+  template void spmm_pieces<T, I>(const SpmmTask<T, I>&, int64_t begin, int64_t end); \
+  template void spmm_finish<T, I>(const SpmmTask<T, I>&);
+SMEX_INSTANTIATE(float, int32_t)
+SMEX_INSTANTIATE(float, int64_t)
+SMEX_INSTANTIATE(double, int32_t)
+SMEX_INSTANTIATE(double, int64_t)
+SMEX_INSTANTIATE(BFloat16, int32_t)
+SMEX_INSTANTIATE(BFloat16, int64_t)
+SMEX_INSTANTIATE(Half, int32_t)
+SMEX_INSTANTIATE(Half, int64_t)
+#undef SMEX_INSTANTIATE
+
+}  // namespace smex::kernels::SMEX_ISA

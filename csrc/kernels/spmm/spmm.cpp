@@ -1,0 +1,301 @@
+// smex::spmm and smex::spmm_extremum: messages along edges, reduced at their destinations, without
+// storing a message.
+#include "kernels/spmm/spmm.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/diff.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include <limits>
+
+#include "kernels/message/dispatch.h"
+#include "kernels/message/gradients.h"
+#include "kernels/message/operands.h"
+#include "kernels/message/parallel.h"
+#include "kernels/spmm/winner.h"
+
+namespace smex::kernels {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+Reduce reduce_of(const char* op, c10::string_view name, bool extremum) {
+  if (extremum && name == "max") return Reduce::kMax;
+  if (extremum && name == "min") return Reduce::kMin;
+  if (!extremum && name == "sum") return Reduce::kSum;
+  if (!extremum && name == "mean") return Reduce::kMean;
+  TORCH_CHECK_VALUE(false, op, ": reduce is ", extremum ? "'max' or 'min'" : "'sum' or 'mean'",
+                    ", found '", name, "'");
+}
+
+// Which of several edges gave each part of a sum would not be known.
+void check_sums_at_root(const char* op, const Message& message, bool at_root = true) {
+  TORCH_CHECK_VALUE(at_root || message->op != MessageOp::kSumLast, op,
+                    ": max and min take dot and sum_last as the whole message only");
+  if (message->a) check_sums_at_root(op, message->a, false);
+  if (message->b) check_sums_at_root(op, message->b, false);
+}
+
+// ---- CPU ----
+
+template <typename T, typename I>
+void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
+  using C = accumulate_t<T>;
+  const int64_t n = task.program->out_elements;
+  task.num_pieces = num_pieces(task.rows.num_rows, task.rows.num_edges,
+                               std::max(n, task.program->elements));
+  const int64_t shared = task.num_pieces > 1 ? task.num_pieces * 2 * n : 0;
+  const auto sums_type = std::is_same_v<C, double> ? at::kDouble : at::kFloat;
+  const at::Tensor partial = at::empty({shared}, options.dtype(sums_type));
+  task.shared = partial.mutable_data_ptr<C>();
+  at::Tensor partial_winner;
+  if (task.winner) {
+    partial_winner = at::empty({shared}, options.dtype(c10::CppTypeToScalarType<I>::value));
+    task.shared_winner = partial_winner.mutable_data_ptr<I>();
+  }
+  const auto pieces = SMEX_PICK(spmm_pieces<T, I>);
+  for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });
+  if (task.num_pieces > 1)
+    SMEX_PICK(spmm_finish<T, I>)(task);
+}
+
+/// Fills `out` and, where it is defined, `winner`.
+void spmm_into(const EdgeTensors& edges, const Program& program, Reduce reduce, double empty,
+               at::TensorList operands, const at::Tensor& out, const at::Tensor& winner) {
+  dispatch_types("smex::spmm", out.scalar_type(), edges.indptr.scalar_type(),
+                 [&](auto feature, auto id) {
+                   using T = typename decltype(feature)::type;
+                   using I = typename decltype(id)::type;
+                   std::vector<at::Tensor> dense;
+                   std::vector<const T*> rows;
+                   for (const at::Tensor& x : operands) dense.push_back(x.contiguous());
+                   for (const at::Tensor& x : dense) rows.push_back(data_of<T>(x));
+                   const at::Tensor none = at::full({}, empty, out.options());
+                   SpmmTask<T, I> task;
+                   task.rows = edges.rows<I>();
+                   task.program = &program;
+                   task.operands = rows.data();
+                   task.reduce = reduce;
+                   task.empty = *data_of<T>(none);
+                   task.out = mutable_data_of<T>(out);
+                   if (winner.defined()) task.winner = mutable_data_of<I>(winner);
+                   run_on_cpu(task, out.options());
+                 });
+}
+
+at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view message,
+                    c10::string_view reduce, at::TensorList operands) {
+  constexpr const char* kOp = "smex::spmm";
+  const EdgeTensors edges(kOp, in_edges);
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  const Program program = compile_for(kOp, parsed, operands);
+  std::vector<int64_t> shape = {edges.num_rows()};
+  shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
+  const at::Tensor out = at::empty(shape, operands[0].options());
+  spmm_into(edges, program, reduce_of(kOp, reduce, false), 0, operands, out, at::Tensor());
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(at::TensorList in_edges, at::TensorList,
+                                                     c10::string_view message,
+                                                     c10::string_view reduce,
+                                                     at::TensorList operands, bool zero_empty,
+                                                     bool need_winner) {
+  constexpr const char* kOp = "smex::spmm_extremum";
+  const EdgeTensors edges(kOp, in_edges);
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  check_sums_at_root(kOp, parsed);
+  const Program program = compile_for(kOp, parsed, operands);
+  std::vector<int64_t> shape = {edges.num_rows()};
+  shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
+  const at::Tensor out = at::empty(shape, operands[0].options());
+  const auto ids = edges.indptr.options();
+  const at::Tensor winner = need_winner ? at::empty(shape, ids) : at::empty({0}, ids);
+  const Reduce kind = reduce_of(kOp, reduce, true);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double empty = zero_empty ? 0 : (kind == Reduce::kMax ? -kInfinity : kInfinity);
+  spmm_into(edges, program, kind, empty, operands, out, need_winner ? winner : at::Tensor());
+  return {out, winner};
+}
+
+// ---- shapes only ----
+
+at::SymDimVector out_shape(const char* op, at::TensorList in_edges, const Message& message,
+                           at::TensorList operands) {
+  at::SymDimVector shape = symbolic_shape(op, message, operands);
+  shape.insert(shape.begin(), in_edges[0].sym_size(0) - 1);
+  return shape;
+}
+
+at::Tensor spmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view message,
+                     c10::string_view reduce, at::TensorList operands) {
+  constexpr const char* kOp = "smex::spmm";
+  reduce_of(kOp, reduce, false);
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  return at::empty_symint(out_shape(kOp, in_edges, parsed, operands), operands[0].options());
+}
+
+std::tuple<at::Tensor, at::Tensor> spmm_extremum_meta(at::TensorList in_edges, at::TensorList,
+                                                      c10::string_view message,
+                                                      c10::string_view reduce,
+                                                      at::TensorList operands, bool,
+                                                      bool need_winner) {
+  constexpr const char* kOp = "smex::spmm_extremum";
+  reduce_of(kOp, reduce, true);
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  check_sums_at_root(kOp, parsed);
+  const at::SymDimVector shape = out_shape(kOp, in_edges, parsed, operands);
+  const auto ids = in_edges[0].options();
+  return {at::empty_symint(shape, operands[0].options()),
+          need_winner ? at::empty_symint(shape, ids) : at::empty({0}, ids)};
+}
+
+// ---- gradients ----
+
+using SpmmType = at::Tensor(at::TensorList, at::TensorList, c10::string_view, c10::string_view,
+                            at::TensorList);
+using ExtremumType = std::tuple<at::Tensor, at::Tensor>(at::TensorList, at::TensorList,
+                                                        c10::string_view, c10::string_view,
+                                                        at::TensorList, bool, bool);
+
+const auto& spmm_op() {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("smex::spmm", "").typed<SpmmType>();
+  return op;
+}
+
+const auto& extremum_op() {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("smex::spmm_extremum", "")
+                             .typed<ExtremumType>();
+  return op;
+}
+
+class SpmmFunction : public torch::autograd::Function<SpmmFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, at::TensorList operands, at::TensorList in_edges,
+                            at::TensorList out_edges, const std::string& message,
+                            const std::string& reduce) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    save_call(ctx, "smex::spmm", message_of("smex::spmm", message), operands, in_edges, out_edges,
+              /*others=*/2, /*needs_out_edges=*/true);
+    ctx->saved_data["mean"] = reduce == "mean";
+    return spmm_op().call(in_edges, out_edges, message, reduce, operands);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const SavedMessage saved = saved_call(ctx);
+    at::Tensor grad = grads[0];
+    if (ctx->saved_data["mean"].toBool()) {
+      const at::Tensor degrees = saved.in_edges[0].diff().clamp_min(1).to(grad.scalar_type());
+      std::vector<c10::SymInt> shape(grad.dim(), 1);
+      shape[0] = grad.sym_size(0);
+      grad = grad / degrees.view_symint(shape);
+    }
+    return input_gradients(ctx, saved, [&](int i) {
+      return operand_gradient(saved, i, Target::kDestination, grad);
+    });
+  }
+};
+
+class ExtremumFunction : public torch::autograd::Function<ExtremumFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, at::TensorList operands,
+                               at::TensorList in_edges, const std::string& message,
+                               const std::string& reduce, bool zero_empty) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    const auto [out, winner] = extremum_op().call(in_edges, {}, message, reduce, operands,
+                                                  zero_empty, /*need_winner=*/true);
+    constexpr const char* kOp = "smex::spmm_extremum";
+    save_call(ctx, kOp, message_of(kOp, message), operands, in_edges, {}, /*others=*/3,
+              /*needs_out_edges=*/false, winner);
+    ctx->saved_data["sources"] = num_sources(message_of(kOp, message), operands);
+    return {out, winner};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const SavedMessage saved = saved_call(ctx);
+    const c10::SymInt sources = ctx->saved_data["sources"].toSymInt();
+    return input_gradients(ctx, saved, [&](int i) {
+      return winner_gradient(saved, i, saved.extra, sources, grads[0]);
+    });
+  }
+
+ private:
+  // Rows of the operands that belong to sources; 0 where there is none.
+  static c10::SymInt num_sources(const Message& message, at::TensorList operands) {
+    for (const Message& read : operands_of(message))
+      if (read->target == Target::kSource) return operands[read->operand].sym_size(0);
+    return 0;
+  }
+};
+
+bool wants_gradient(at::TensorList operands) {
+  if (!at::GradMode::is_enabled()) return false;
+  for (const at::Tensor& x : operands)
+    if (x.requires_grad()) return true;
+  return false;
+}
+
+at::Tensor spmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
+                         c10::string_view message, c10::string_view reduce,
+                         at::TensorList operands) {
+  if (wants_gradient(operands))
+    return SpmmFunction::apply(operands, in_edges, out_edges, std::string(message),
+                               std::string(reduce));
+  at::AutoDispatchBelowADInplaceOrView guard;
+  return spmm_op().call(in_edges, out_edges, message, reduce, operands);
+}
+
+std::tuple<at::Tensor, at::Tensor> extremum_autograd(at::TensorList in_edges,
+                                                     at::TensorList out_edges,
+                                                     c10::string_view message,
+                                                     c10::string_view reduce,
+                                                     at::TensorList operands, bool zero_empty,
+                                                     bool need_winner) {
+  if (wants_gradient(operands)) {
+    const variable_list result = ExtremumFunction::apply(operands, in_edges, std::string(message),
+                                                         std::string(reduce), zero_empty);
+    return {result[0], result[1]};
+  }
+  at::AutoDispatchBelowADInplaceOrView guard;
+  return extremum_op().call(in_edges, out_edges, message, reduce, operands, zero_empty,
+                            need_winner);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(smex, m) {
+  m.def(
+      "spmm(Tensor[] in_edges, Tensor[] out_edges, str message, str reduce, Tensor[] operands) -> "
+      "Tensor");
+  m.def(
+      "spmm_extremum(Tensor[] in_edges, Tensor[] out_edges, str message, str reduce, "
+      "Tensor[] operands, bool zero_empty=False, bool need_winner=True) -> (Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(smex, CPU, m) {
+  m.impl("spmm", spmm_cpu);
+  m.impl("spmm_extremum", spmm_extremum_cpu);
+}
+
+TORCH_LIBRARY_IMPL(smex, Meta, m) {
+  m.impl("spmm", spmm_meta);
+  m.impl("spmm_extremum", spmm_extremum_meta);
+}
+
+TORCH_LIBRARY_IMPL(smex, Autograd, m) {
+  m.impl("spmm", spmm_autograd);
+  m.impl("spmm_extremum", extremum_autograd);
+}
+
+}  // namespace smex::kernels
