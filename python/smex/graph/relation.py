@@ -8,142 +8,24 @@ to be moved. Within a row edges stand in the order of their ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
 import torch
 from torch import Tensor
 
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.graph.structure import (
+    Compressed,
+    Structure,
+    has_parallel,
+    induced_edges,
+    merge_parallel,
+    relabel,
+    take_rows,
+)
 
 __all__ = ["FORMATS", "Compressed", "Relation", "unique_and_relabel"]
 
 FORMATS = ("coo", "csr", "csc")
 """The names of the sparse formats, in DGL's order."""
-
-
-class Compressed(NamedTuple):
-    """Edges grouped by row: sources in a ``csr``, destinations in a ``csc``.
-
-    Row ``r`` is joined to ``indices[indptr[r]:indptr[r + 1]]``; position ``p`` is edge ``eids[p]``,
-    or edge ``p`` where ``eids`` is None.
-    """
-
-    indptr: Tensor  # [num_rows + 1]
-    indices: Tensor  # [num_edges]
-    eids: Tensor | None  # [num_edges]; None: the identity
-
-    def edge_ids(self) -> Tensor:
-        """Edge id of each position ``[num_edges]``."""
-        if self.eids is not None:
-            return self.eids
-        return torch.arange(
-            self.indices.shape[0], dtype=self.indices.dtype, device=self.indices.device
-        )
-
-    def tensors(self) -> list[Tensor]:
-        """As ``smex::`` operators take it; two tensors where ids are the identity."""
-        if self.eids is None:
-            return [self.indptr, self.indices]
-        return [self.indptr, self.indices, self.eids]
-
-
-def _map(form: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """`change` applied to the tensors of a tuple of tensors and Nones."""
-    if form is None:
-        return None
-    changed = [None if t is None else change(t) for t in form]
-    return type(form)(*changed) if isinstance(form, Compressed) else tuple(changed)
-
-
-def _compress(rows: Tensor, columns: Tensor, num_rows: int, num_columns: int) -> Compressed:
-    """Groups an edge list by row, stably."""
-    sorted_rows, order = torch.sort(rows, stable=True)
-    bounds = torch.arange(num_rows + 1, dtype=rows.dtype, device=rows.device)
-    indptr = torch.searchsorted(sorted_rows, bounds).to(rows.dtype)
-    return Compressed(indptr, columns[order], order.to(rows.dtype))
-
-
-def _rows(indptr: Tensor, num_edges: int) -> Tensor:
-    """Row of each position ``[num_edges]``."""
-    rows = torch.arange(indptr.shape[0] - 1, dtype=indptr.dtype, device=indptr.device)
-    return torch.repeat_interleave(rows, indptr.diff(), output_size=num_edges)
-
-
-def _ranges(starts: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Positions ``starts[i] .. starts[i] + lengths[i]`` one after another, and each one's i."""
-    owner = torch.repeat_interleave(lengths)
-    first = torch.cumsum(lengths, 0) - lengths
-    offset = torch.arange(owner.shape[0], device=starts.device) - first[owner]
-    return (starts[owner] + offset).to(starts.dtype), owner
-
-
-class _Structure:
-    """Formats of one edge set, shared by a relation and its reverse; "0" source, "1" destination.
-
-    A format is written once by a single assignment of a finished tuple: threads that race make it
-    twice, and either result is right.
-    """
-
-    def __init__(self, sizes, coo=None, by_source=None, by_destination=None):
-        self.sizes: tuple[int, int] = sizes
-        self.coo: tuple[Tensor, Tensor] | None = coo
-        self.by_source: Compressed | None = by_source
-        self.by_destination: Compressed | None = by_destination
-        self.sorted: Compressed | None = None  # by source, columns ascending
-
-    def any_tensor(self) -> Tensor:
-        """A tensor of `num_edges` elements."""
-        if self.coo is not None:
-            return self.coo[0]
-        form = self.by_source if self.by_source is not None else self.by_destination
-        assert form is not None
-        return form.indices
-
-    def get_coo(self) -> tuple[Tensor, Tensor]:
-        if self.coo is None:
-            by_source = self.by_source is not None
-            form = self.by_source if by_source else self.by_destination
-            assert form is not None
-            rows = _rows(form.indptr, form.indices.shape[0])
-            pair = (rows, form.indices)
-            if form.eids is not None:
-                position = torch.empty_like(form.eids)
-                position[form.eids.long()] = torch.arange(
-                    rows.shape[0], dtype=rows.dtype, device=rows.device
-                )
-                pair = (rows[position], form.indices[position])
-            self.coo = pair if by_source else (pair[1], pair[0])
-        return self.coo
-
-    def get_by_source(self) -> Compressed:
-        if self.by_source is None:
-            src, dst = self.get_coo()
-            self.by_source = _compress(src, dst, *self.sizes)
-        return self.by_source
-
-    def get_by_destination(self) -> Compressed:
-        if self.by_destination is None:
-            src, dst = self.get_coo()
-            self.by_destination = _compress(dst, src, self.sizes[1], self.sizes[0])
-        return self.by_destination
-
-    def get_sorted(self) -> Compressed:
-        """By source, the columns of a row ascending, parallel edges in the order of their ids."""
-        if self.sorted is None:
-            form = self.get_by_destination()
-            columns = _rows(form.indptr, form.indices.shape[0])
-            rows = _compress(form.indices, columns, *self.sizes)
-            assert rows.eids is not None
-            self.sorted = Compressed(rows.indptr, rows.indices, form.edge_ids()[rows.eids])
-        return self.sorted
-
-    def map(self, change) -> _Structure:
-        """Every format that exists, changed."""
-        forms = [_map(f, change) for f in (self.coo, self.by_source, self.by_destination)]
-        result = _Structure(self.sizes, *forms)
-        result.sorted = _map(self.sorted, change)
-        return result
 
 
 class Relation:
@@ -164,7 +46,7 @@ class Relation:
 
     def __init__(
         self,
-        structure: _Structure,
+        structure: Structure,
         flipped: bool = False,
         allowed: tuple[str, ...] = FORMATS,
     ):
@@ -196,7 +78,7 @@ class Relation:
             _check_ids("from_coo", "src", src, num_src)
             _check_ids("from_coo", "dst", dst, num_dst)
         coo = (src.contiguous(), dst.contiguous())
-        return Relation(_Structure((num_src, num_dst), coo))
+        return Relation(Structure((num_src, num_dst), coo))
 
     @staticmethod
     def from_csr(
@@ -204,7 +86,7 @@ class Relation:
     ) -> Relation:
         """The relation whose source ``u`` points to ``indices[indptr[u]:indptr[u + 1]]``."""
         form = _checked("from_csr", indptr, indices, eids, num_src, num_dst)
-        return Relation(_Structure((num_src, num_dst), by_source=form))
+        return Relation(Structure((num_src, num_dst), by_source=form))
 
     @staticmethod
     def from_csc(
@@ -212,7 +94,7 @@ class Relation:
     ) -> Relation:
         """The relation whose destination ``v`` has sources ``indices[indptr[v]:indptr[v + 1]]``."""
         form = _checked("from_csc", indptr, indices, eids, num_dst, num_src)
-        return Relation(_Structure((num_src, num_dst), by_destination=form))
+        return Relation(Structure((num_src, num_dst), by_destination=form))
 
     # ---- facts ----
 
@@ -404,17 +286,31 @@ class Relation:
         self, op: str, form: Compressed | None, size: int, end: int, nodes: Tensor | None
     ) -> Tensor:
         if nodes is not None:
-            _check_ids(op, "nodes", nodes, size)
+            nodes = self._ids(op, "nodes", nodes, size)
         if form is not None and nodes is not None:
             return form.indptr[nodes + 1] - form.indptr[nodes]
         if form is not None:
             return form.indptr.diff()
-        ends = self.coo()[end]
-        degrees = torch.zeros(size, dtype=ends.dtype, device=ends.device)
-        degrees.scatter_add_(0, ends.long(), torch.ones_like(ends))
+        degrees = torch.ops.smex.count_ids(self.coo()[end], size)
         return degrees if nodes is None else degrees[nodes]
 
     # ---- queries ----
+
+    def _ids(self, op: str, name: str, ids: Tensor, size: int) -> Tensor:
+        """`ids` in the type of the relation's, all in ``[0, size)``."""
+        _check_ids(op, name, ids, size)
+        return ids.to(self.idtype)
+
+    def _pairs(self, op: str, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Checked queries of one length, as the shared structure has them."""
+        u, v = self._ids(op, "u", u, self.num_src), self._ids(op, "v", v, self.num_dst)
+        if u.shape != v.shape and 1 not in (u.shape[0], v.shape[0]):
+            raise SmexValueError(
+                f"{op}: u and v must have one length, or one of them length 1, "
+                f"found {u.shape[0]} and {v.shape[0]}"
+            )
+        u, v = (t.contiguous() for t in torch.broadcast_tensors(u, v))
+        return (v, u) if self._flipped else (u, v)
 
     def find_edges(self, eids: Tensor) -> tuple[Tensor, Tensor]:
         """(src, dst) of the edges `eids`.
@@ -422,61 +318,44 @@ class Relation:
         Raises:
             SmexValueError: an edge id is out of range.
         """
-        _check_ids("find_edges", "eids", eids, self.num_edges)
+        eids = self._ids("find_edges", "eids", eids, self.num_edges)
         src, dst = self.coo()
         return src[eids], dst[eids]
 
     def sorted_csr(self) -> Compressed:
-        """The edges by source, destinations of a source ascending, then by edge id; cached."""
-        if self._flipped:
-            form = self.csc()
-            columns = _rows(form.indptr, form.indices.shape[0])
-            rows = _compress(form.indices, columns, self.num_src, self.num_dst)
-            assert rows.eids is not None
-            return Compressed(rows.indptr, rows.indices, form.edge_ids()[rows.eids])
-        return self._structure.get_sorted()
-
-    def _find(self, op: str, u: Tensor, v: Tensor) -> tuple[Compressed, Tensor, Tensor]:
-        """The sorted form, and for each query the first position and the number of its edges."""
-        _check_ids(op, "u", u, self.num_src)
-        _check_ids(op, "v", v, self.num_dst)
-        u, v = torch.broadcast_tensors(u, v)
-        form = self.sorted_csr()
-        keys = _rows(form.indptr, self.num_edges).long() * self.num_dst + form.indices
-        wanted = u.long() * self.num_dst + v
-        first = torch.searchsorted(keys, wanted)
-        count = torch.searchsorted(keys, wanted, right=True) - first
-        return form, first, count
+        """The edges by source, destinations of a source ascending, then by edge id."""
+        if not self._flipped:
+            return self._structure.get_sorted()
+        sizes = (self.num_src, self.num_dst)
+        return Structure(sizes, self.coo(), by_destination=self.csc()).get_sorted()
 
     def has_edges(self, u: Tensor, v: Tensor) -> Tensor:
         """Whether there is an edge from ``u[i]`` to ``v[i]``: bool ``[n]``; sizes broadcast.
 
         Raises:
-            SmexValueError: a node id is out of range.
+            SmexValueError: a node id is out of range, or the sizes do not broadcast.
         """
-        return self._find("has_edges", u, v)[2] > 0
+        return self._structure.first_edge(*self._pairs("has_edges", u, v)) >= 0
 
     def edge_ids(self, u: Tensor, v: Tensor) -> Tensor:
         """The first edge from ``u[i]`` to ``v[i]``, or -1: ``[n]``; sizes broadcast."""
-        form, first, count = self._find("edge_ids", u, v)
-        if self.num_edges == 0:
-            return torch.full_like(first, -1, dtype=self.idtype)
-        found = form.edge_ids()[first.clamp_max(self.num_edges - 1)]
-        return torch.where(count > 0, found, torch.full_like(found, -1))
+        return self._structure.first_edge(*self._pairs("edge_ids", u, v))
 
     def edge_ids_all(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(u, v, edge id) of every edge between ``u[i]`` and ``v[i]``, query by query."""
-        form, first, count = self._find("edge_ids_all", u, v)
-        u, v = torch.broadcast_tensors(u, v)
-        positions, owner = _ranges(first, count)
-        return u[owner], v[owner], form.edge_ids()[positions]
+        rows, columns = self._pairs("edge_ids_all", u, v)
+        form, first, count = self._structure.find_sorted(rows, columns)
+        # The answers are rows of their own: query i has positions first[i] to first[i] + count[i].
+        owner = torch.repeat_interleave(count.long())
+        begin = torch.cumsum(count, 0) - count
+        positions = torch.arange(owner.shape[0], device=owner.device) + (first - begin)[owner]
+        rows, columns = rows[owner], columns[owner]
+        eids = form.edge_ids()[positions]
+        return (columns, rows, eids) if self._flipped else (rows, columns, eids)
 
     def is_multigraph(self) -> bool:
         """Whether two edges join the same nodes in the same direction."""
-        form = self.sorted_csr()
-        rows = _rows(form.indptr, self.num_edges)
-        same = (rows[1:] == rows[:-1]) & (form.indices[1:] == form.indices[:-1])
-        return bool(same.any())
+        return has_parallel(self._structure.get_sorted())
 
     def predecessors(self, v: int | Tensor) -> Tensor:
         """Sources of the edges into node `v`, one for each edge."""
@@ -491,14 +370,11 @@ class Relation:
 
     def in_edges_of(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(src, dst, edge id) of the edges into the nodes `v`, node by node, then by edge id."""
-        _check_ids("in_edges", "v", v, self.num_dst)
-        src, dst, eids = _take_rows(self.csc(), v)
-        return src, dst, eids
+        return take_rows(self.csc(), self._ids("in_edges", "v", v, self.num_dst))
 
     def out_edges_of(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(src, dst, edge id) of the edges out of the nodes `u`, node by node, then by edge id."""
-        _check_ids("out_edges", "u", u, self.num_src)
-        dst, src, eids = _take_rows(self.csr(), u)
+        dst, src, eids = take_rows(self.csr(), self._ids("out_edges", "u", u, self.num_src))
         return src, dst, eids
 
     # ---- subgraphs ----
@@ -521,24 +397,19 @@ class Relation:
     def node_subgraph(self, src_nodes: Tensor, dst_nodes: Tensor) -> tuple[Relation, Tensor]:
         """The edges between the given nodes, which are renumbered by their position.
 
-        Edges stand in the order of their new source, then of their id.
+        Edges stand in the order of their new source, then of their id. A destination that is given
+        twice has its edges at its last position, a source that is given twice has them twice.
 
         Returns:
             The relation, and the edge ids here of its edges.
         """
-        _check_ids("node_subgraph", "dst_nodes", dst_nodes, self.num_dst)
-        _, dst, eids = self.out_edges_of(src_nodes)
-        degrees = self.out_degrees(src_nodes).long()
-        new_src = torch.repeat_interleave(degrees).to(self.idtype)
-        position = torch.full((self.num_dst,), -1, dtype=self.idtype, device=self.device)
-        position[dst_nodes.long()] = torch.arange(
-            dst_nodes.shape[0], dtype=self.idtype, device=self.device
-        )
-        new_dst = position[dst.long()]
-        keep = new_dst >= 0
+        src_nodes = self._ids("node_subgraph", "src_nodes", src_nodes, self.num_src)
+        dst_nodes = self._ids("node_subgraph", "dst_nodes", dst_nodes, self.num_dst)
+        names = torch.full((self.num_dst,), -1, dtype=self.idtype, device=self.device)
         sizes = (src_nodes.shape[0], dst_nodes.shape[0])
-        relation = Relation.from_coo(new_src[keep], new_dst[keep], *sizes, check=False)
-        return relation, eids[keep]
+        names[dst_nodes.long()] = torch.arange(sizes[1], dtype=self.idtype, device=self.device)
+        src, dst, eids = induced_edges(self.csr(), src_nodes, names)
+        return Relation.from_coo(src, dst, *sizes, check=False), eids
 
     def to_simple(self) -> tuple[Relation, Tensor, Tensor]:
         """One edge for each joined pair of nodes, ordered by source, then destination.
@@ -547,35 +418,20 @@ class Relation:
             The relation, ``counts [its num_edges]`` of edges merged into each of its edges, and
             ``edge_map [num_edges]`` from an edge here to its edge there; both in the ids' dtype.
         """
-        form = self.sorted_csr()
-        rows = _rows(form.indptr, self.num_edges)
-        first = torch.ones(self.num_edges, dtype=torch.bool, device=self.device)
-        first[1:] = (rows[1:] != rows[:-1]) | (form.indices[1:] != form.indices[:-1])
-        group = (torch.cumsum(first, 0) - 1).to(self.idtype)
-        edge_map = torch.empty_like(group)
-        edge_map[form.edge_ids().long()] = group
-        src, dst = rows[first], form.indices[first]
-        counts = torch.bincount(group.long(), minlength=src.shape[0]).to(self.idtype)
+        src, dst, counts, edge_map = merge_parallel(self.sorted_csr())
         simple = Relation.from_coo(src, dst, self.num_src, self.num_dst, check=False)
         return simple, counts, edge_map
 
 
-def _take_rows(form: Compressed, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(columns, rows, edge ids) of the edges in `rows`, one row after another."""
-    starts = form.indptr[rows]
-    positions, owner = _ranges(starts, form.indptr[rows + 1] - starts)
-    eids = positions if form.eids is None else form.eids[positions]
-    return form.indices[positions], rows[owner].to(form.indices.dtype), eids
-
-
 def unique_and_relabel(
-    ids: list[Tensor], preserve: Tensor | None = None
+    ids: list[Tensor], preserve: Tensor | None = None, num_ids: int | None = None
 ) -> tuple[Tensor, list[Tensor]]:
     """The distinct ids in the order of their first appearance, and the lists renumbered by it.
 
     Args:
         ids: lists of ids, of one integer type and device, read one after another.
         preserve: ids that come first whether or not they appear; duplicates count once.
+        num_ids: ids are below it; makes a table of all ids instead of a hash table possible.
 
     Returns:
         ``unique``, with ``unique[new[i][j]] == ids[i][j]`` for the second result ``new``.
@@ -586,17 +442,8 @@ def unique_and_relabel(
         >>> unique_and_relabel([torch.tensor([7, 3, 7]), torch.tensor([9, 3])])
         (tensor([7, 3, 9]), [tensor([0, 1, 0]), tensor([2, 1])])
     """
-    parts = ids if preserve is None else [preserve, *ids]
-    joined = torch.cat(parts)
-    values, inverse = torch.unique(joined, sorted=True, return_inverse=True)
-    first = torch.full_like(values, joined.shape[0], dtype=torch.int64)
-    steps = torch.arange(joined.shape[0], device=joined.device)
-    first = first.scatter_reduce(0, inverse, steps, "amin")
-    order = torch.argsort(first)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(order.shape[0], device=order.device)
-    new = rank[inverse].to(joined.dtype).split([p.shape[0] for p in parts])
-    return values[order], list(new if preserve is None else new[1:])
+    unique, new = relabel(ids if preserve is None else [preserve, *ids], num_ids)
+    return unique, new if preserve is None else new[1:]
 
 
 # ---- checks ----
@@ -631,9 +478,29 @@ def _checked(
             f"found {indptr.dtype} of shape {list(indptr.shape)}"
         )
     _check_ids(op, "indices", indices, columns)
+    _check_bounds(op, indptr, indices.shape[0])
+    if eids is not None:
+        _check_permutation(op, eids)
     return Compressed(
         indptr.contiguous(), indices.contiguous(), None if eids is None else eids.contiguous()
     )
+
+
+def _check_bounds(op: str, indptr: Tensor, num_edges: int) -> None:
+    fits = int(indptr[0]) == 0 and int(indptr[-1]) == num_edges and bool((indptr.diff() >= 0).all())
+    if not fits:
+        raise SmexValueError(
+            f"{op}: indptr must ascend from 0 to the number of edges, {num_edges}, "
+            f"found values from {int(indptr[0])} to {int(indptr[-1])}"
+        )
+
+
+def _check_permutation(op: str, eids: Tensor) -> None:
+    _check_ids(op, "eids", eids, eids.shape[0])
+    if eids.shape[0] and int(torch.ops.smex.count_ids(eids, eids.shape[0]).max()) > 1:
+        raise SmexValueError(
+            f"{op}: eids must name every edge from 0 to {eids.shape[0] - 1} once, found one twice"
+        )
 
 
 def _check_ids(op: str, name: str, ids: Tensor, size: int) -> None:
