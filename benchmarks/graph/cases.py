@@ -57,6 +57,8 @@ def shapes(case: Case, edges: EdgeList) -> dict[str, tuple[int, ...]]:
 
 def bounds(case: Case, edges: EdgeList, id_bytes: int) -> Bounds | None:
     """Bytes of an operator; None for a layer. A backward pass adds the bytes of its products."""
+    if case.op == "to_csc":  # reads both ends; writes sources, edge ids and the row pointer
+        return Bounds(*[(4 * edges.num_edges + edges.num_nodes + 1) * id_bytes] * 2)
     size = WIDTH_SIZED[case.dtype]
     node = edges.num_nodes * case.width * size
     gathered = edges.num_edges * case.width * size

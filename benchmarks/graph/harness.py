@@ -30,6 +30,9 @@ GIB = 2**30
 TOLERANCE = {"float32": 2e-4, "bfloat16": 5e-2, "float16": 1e-2}
 TIES = 1e-5  # share of the gradients of an extremum that may go to another of two equal edges
 
+HOPELESS = 2  # times --drop: a first call so much slower makes a peer too slow to be timed,
+STARTING = 0.5  # seconds aside, in which a library may start up
+
 
 def parser(doc: str, **defaults: object) -> argparse.ArgumentParser:
     """The options that all scripts have; `defaults` replaces those of single options."""
@@ -157,9 +160,9 @@ def measure(
 ) -> Measured:
     """Prepares the entries, compares their results, and measures them round by round."""
     result = Measured({})
-    alive = _prepare(peers, entries, edges, result)
+    alive = prepare_all(peers, entries, edges, result)
     if check:
-        alive = _compare(peers, alive, result)
+        alive = _not_hopeless(_compare(peers, alive, result), result, HOPELESS * options.drop)
     result.seconds = {entry: [] for entry in alive}
     dropped: set[Entry] = set()
     for turn in range(options.rounds):
@@ -174,7 +177,10 @@ def measure(
     return result
 
 
-def _prepare(peers: Peers, entries, edges, result: Measured) -> list[Entry]:
+def prepare_all(
+    peers: Peers, entries: list[Entry], edges: dict[str, graphs.EdgeList], result: Measured
+) -> list[Entry]:
+    """Those entries that their system has; the others' reasons go to the notes."""
     done: dict[str, bool] = {}
     for entry in entries:
         if entry.worker not in peers.of_system or entry.key in done:
@@ -194,7 +200,10 @@ def _prepare(peers: Peers, entries, edges, result: Measured) -> list[Entry]:
 
 
 def _compare(peers: Peers, entries: list[Entry], result: Measured) -> list[Entry]:
-    """Compares with ours, or with the first system where ours is absent; drops what fails."""
+    """Compares with ours, or with the first system where ours is absent.
+
+    What fails is dropped, and so are peers whose results differ.
+    """
     keys = {e.key: e for e in entries if e.system != COPY}
     references: dict[tuple, pathlib.Path] = {}
     failed = set()
@@ -204,14 +213,15 @@ def _compare(peers: Peers, entries: list[Entry], result: Measured) -> list[Entry
         try:
             if what not in references:
                 folder = pathlib.Path(tempfile.mkdtemp(dir=peers.folder))
-                result.checks[key] = worker.ask("save", key=key, folder=str(folder))
+                found = worker.ask("save", key=key, folder=str(folder))
                 references[what] = folder
             else:
                 tolerance = TOLERANCE[entry.case.dtype]
                 folder = str(references[what])
                 found = worker.ask("compare", key=key, folder=folder, tolerance=tolerance)
-                result.checks[key] = found["results"]
-                _judge(entry, found["results"], result)
+                if not _agrees(entry, found["results"], result) and entry.system != OURS:
+                    failed.add(key)
+            result.checks[key] = found
         except PeerError as error:
             failed.add(key)
             if not error.unsupported:
@@ -222,7 +232,25 @@ def _compare(peers: Peers, entries: list[Entry], result: Measured) -> list[Entry
     return [entry for entry in entries if entry.key not in failed]
 
 
-def _judge(entry: Entry, found: dict[str, dict], result: Measured) -> None:
+def _not_hopeless(entries: list[Entry], result: Measured, drop: float) -> list[Entry]:
+    """Without the peers whose first call took `drop` times that of the fastest, and STARTING."""
+    first = {
+        e.key: (e.graph, e.case, result.checks[e.key]["seconds"])
+        for e in entries
+        if e.key in result.checks and e.system not in (OURS, COPY)
+    }
+    best: dict[tuple, float] = {}
+    for graph, case, seconds in first.values():
+        best[graph, case] = min(best.get((graph, case), math.inf), seconds)
+    hopeless = {
+        key for key, (*place, s) in first.items() if s > STARTING + drop * best[tuple(place)]
+    }
+    for key in hopeless:
+        result.notes[key] = f"not timed: the first call took {result.checks[key]['seconds']:.2g} s"
+    return [entry for entry in entries if entry.key not in hopeless]
+
+
+def _agrees(entry: Entry, found: dict[str, dict], result: Measured) -> bool:
     extremum = entry.case.op.endswith(("max", "min")) and entry.case.backward
     for role, numbers in found.items():
         if extremum and entry.case.dtype != "float32" and role != "out":
@@ -231,6 +259,8 @@ def _judge(entry: Entry, found: dict[str, dict], result: Measured) -> None:
             result.notes[entry.key] = (
                 f"DIFFERS: {role} by up to {numbers['difference']:.3g} of {numbers['scale']:.3g}"
             )
+            return False
+    return True
 
 
 def _ask(peers: Peers, entry: Entry, options, result: Measured) -> float | None:

@@ -97,16 +97,17 @@ def tell(case: Case, graph: str, measured, bounds, bars: report.Bars, options) -
         text, ratio = report.row(ours, measured, bounds[case.dtype])
         print(text, flush=True)
         group = f"{'fwd + bwd' if case.backward else 'fwd'}, {threads} thread(s)"
-        bars.add(bar(case, options), group, ratio)
+        bars.add(bar(case, options), group, ratio, graph)
         if options.all:
             print(*report.peer_rows(ours, measured), sep="\n")
         short = dataclasses.replace(ours, case=dataclasses.replace(case, dtype="bfloat16"))
         if short in measured.seconds:
             print(report.row(short, measured, bounds["bfloat16"])[0])
             if case.width >= 64:
-                bars.add("bf16 over own fp32", f"{case.op}, {group}", measured.ratio(ours, short))
-    for key, note in measured.notes.items():
-        print(f"  {key.split('|')[0]}: {note}")
+                bars.add(
+                    "bf16 over own fp32", f"{case.op}, {group}", measured.ratio(ours, short), graph
+                )
+    report.print_notes(measured)
 
 
 def main() -> None:
@@ -120,7 +121,7 @@ def main() -> None:
     required = BARS
     if options.cuda:
         required = {f"cuda {op}": BAR_OF_CUDA.get(op, REST_CUDA) for op in OPS}
-    bars, records = report.Bars(required, FLOORS), []
+    bars, records = report.Bars(required, FLOORS, harness.graphs.SYNTHETIC), []
     id_bytes = 4 if options.idtype == "int32" else 8
     with harness.started(options) as peers:
         print(f"{peers.versions()}\nids {options.idtype}, seed {options.seed}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 
 from cases import Bounds
 from harness import COPY, OURS, Entry, Measured
@@ -34,7 +35,7 @@ def header(cells=HEADER) -> str:
 
 def name(case) -> str:
     heads = f", {case.heads} heads" if case.heads else ""
-    width = f", F = {case.width}" if case.op != "edge_softmax" else ""
+    width = f", F = {case.width}" if case.op not in ("edge_softmax", "to_csc") else ""
     short = f", {case.dtype}" if case.dtype != "float32" else ""
     return f"{case.op}{heads}{width}{short}"
 
@@ -65,7 +66,9 @@ def rates(entry: Entry, measured: Measured, bounds: Bounds | None) -> list[str]:
     return [*found, f"{copied / 1e9:.1f}", f"{share:.2f}"]
 
 
-def row(ours: Entry, measured: Measured, bounds: Bounds | None) -> tuple[str, float]:
+def row(
+    ours: Entry, measured: Measured, bounds: Bounds | None, *, rates_too: bool = True
+) -> tuple[str, float]:
     """A line of the table about ours beside the fastest peer, and the ratio (nan without one)."""
     best = measured.fastest(peers_of(ours, measured), ours)
     peer, ratio = best if best else (None, math.nan)
@@ -78,22 +81,27 @@ def row(ours: Entry, measured: Measured, bounds: Bounds | None) -> tuple[str, fl
         measured.spread(ours) if ours in measured.seconds else "-",
         f"{peer.system}: {measured.spread(peer)}" if peer else "-",
         f"{ratio:.2f}",
-        *(rates(shown, measured, bounds) if shown else ["-"] * 4),
     ]
+    if rates_too:
+        cells += rates(shown, measured, bounds) if shown else ["-"] * 4
     return line(cells), ratio
 
 
-def peer_rows(ours: Entry, measured: Measured) -> list[str]:
+def peer_rows(ours: Entry, measured: Measured, blank: int = 4) -> list[str]:
     """A line per peer; one that was asked in the first two rounds only is marked."""
     lines = []
     for entry in sorted(peers_of(ours, measured), key=measured.median):
         asked = sum(s is not None for s in measured.seconds[entry])
         once = " (two rounds: too slow)" if asked < len(measured.seconds[entry]) else ""
-        blank = [""] * 4
-        lines.append(
-            line([*blank, "", f"{entry.system}: {measured.spread(entry)}{once}", "", *blank])
-        )
+        cell = f"{entry.system}: {measured.spread(entry)}{once}"
+        lines.append(line([*[""] * 5, cell, "", *[""] * blank]))
     return lines
+
+
+def print_notes(measured: Measured) -> None:
+    """What was not measured and why, and results that differ."""
+    for key, note in measured.notes.items():
+        print(f"  {key.split('|')[0]}: {note}")
 
 
 def geomean(values: list[float]) -> float:
@@ -101,14 +109,23 @@ def geomean(values: list[float]) -> float:
 
 
 class Bars:
-    """Ratios gathered under names, held against the least geomean (and the least single one)."""
+    """Ratios gathered under names, held against the least geomean (and the least single one).
 
-    def __init__(self, bars: dict[str, float], floors: dict[str, float] | None = None) -> None:
-        self.bars, self.floors = bars, floors or {}
+    Graphs that are not among `only` (empty: all) have no part in it.
+    """
+
+    def __init__(
+        self,
+        bars: dict[str, float],
+        floors: dict[str, float] | None = None,
+        only: Sequence[str] = (),
+    ) -> None:
+        self.bars, self.floors, self.only = bars, floors or {}, only
         self.ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
 
-    def add(self, bar: str, group: str, ratio: float) -> None:
-        if bar in self.bars and not math.isnan(ratio):
+    def add(self, bar: str, group: str, ratio: float, graph: str = "") -> None:
+        counted = not (self.only and graph) or graph in self.only
+        if counted and bar in self.bars and not math.isnan(ratio):
             self.ratios[bar, group].append(ratio)
 
     def table(self) -> str:
@@ -117,7 +134,7 @@ class Bars:
         for (bar, group), found in sorted(self.ratios.items()):
             required, floor = self.bars[bar], self.floors.get(bar, 0.0)
             met = geomean(found) >= required and min(found) >= floor
-            asked = f"≥ {required}" + (f", never < {floor}" if floor else "")
+            asked = f"≥ {required:.3g}" + (f", never < {floor}" if floor else "")
             numbers = [f"{x:.2f}" for x in (geomean(found), min(found), max(found))]
             lines.append(line([bar, group, *numbers, asked, "pass" if met else "FAIL"]))
         return "\n".join(lines) if self.ratios else "No bar could be judged: ours is not measured."

@@ -34,13 +34,15 @@ class Edges:
             self._kept[key] = make()
         return self._kept[key]
 
-    def csc(self) -> Compressed:
-        """The rows are destinations."""
-        return self.keep("csc", lambda: _compress(self.dst, self.src, self.num_nodes))
+    def csc(self, *, by_id: bool = False) -> Compressed:
+        """The rows are destinations; within a row by source, or by edge id."""
+        make = lambda: _compress(self.dst, self.src, self.num_nodes, by_id)  # noqa: E731
+        return self.keep(("csc", by_id), make)
 
-    def csr(self) -> Compressed:
-        """The rows are sources."""
-        return self.keep("csr", lambda: _compress(self.src, self.dst, self.num_nodes))
+    def csr(self, *, by_id: bool = False) -> Compressed:
+        """The rows are sources; within a row by destination, or by edge id."""
+        make = lambda: _compress(self.src, self.dst, self.num_nodes, by_id)  # noqa: E731
+        return self.keep(("csr", by_id), make)
 
     def sorted_edges(self) -> tuple[Tensor, Tensor]:
         """Sources and destinations as int64, sorted by destination: the order of `csc()`."""
@@ -54,8 +56,9 @@ class Edges:
         return self.csr().indptr.diff()
 
 
-def _compress(rows: Tensor, columns: Tensor, num_rows: int) -> Compressed:
-    order = torch.sort(rows, stable=True).indices
+def _compress(rows: Tensor, columns: Tensor, num_rows: int, by_id: bool) -> Compressed:
+    keys = rows.long() if by_id else rows.long() * num_rows + columns
+    order = torch.sort(keys, stable=True).indices
     indptr = rows.new_zeros(num_rows + 1)
     indptr[1:] = torch.bincount(rows.long(), minlength=num_rows).cumsum(0)
     return Compressed(indptr, columns[order].contiguous(), order.to(rows.dtype))

@@ -31,11 +31,13 @@ SHORT = 0.005  # seconds that a measured block of calls lasts at least
 class Prepared:
     """An operation with its inputs: `step()` is what is timed."""
 
-    def __init__(self, operator: Operator, case: Case, inputs: dict[str, Tensor]) -> None:
+    def __init__(self, operator: Operator, case: Case, edges: Edges, inputs: dict) -> None:
         self.operator, self.case = operator, case
         dtype = getattr(torch, case.dtype)
         self.inputs, self.gradient = {}, None
         for role, tensor in inputs.items():
+            if role == "out" and case.op.endswith(("max", "min")):
+                tensor[edges.in_degrees() == 0] = 0  # peers give it to some other node
             tensor = operator.enter.get(role, lambda t: t)(tensor.to(dtype))
             if role == "out":
                 self.gradient = tensor
@@ -52,18 +54,22 @@ class Prepared:
         out.backward(self.gradient)
         return out
 
-    def results(self) -> dict[str, np.ndarray]:
-        """The output and the gradients in the common layout; a node without edges gives 0."""
-        found = {"out": self.step()}
-        if not isinstance(found["out"], Tensor):
+    def run(self) -> dict[str, Tensor]:
+        """The output and the gradients of one step."""
+        out = self.step()
+        if not isinstance(out, Tensor):
             return {}
-        found |= {role: t.grad for role, t in self.inputs.items() if t.grad is not None}
-        arrays = {}
-        for role, tensor in found.items():
-            tensor = self.operator.leave.get(role, lambda t: t)(tensor.detach())
-            arrays[role] = torch.nan_to_num(tensor.float(), posinf=0, neginf=0).cpu().numpy()
+        found = {role: t.grad for role, t in self.inputs.items() if t.grad is not None}
         for tensor in self.inputs.values():
             tensor.grad = None
+        return {"out": out.detach(), **found}
+
+    def in_common_layout(self, found: dict[str, Tensor]) -> dict[str, np.ndarray]:
+        """Results as float32 arrays; what an extremum gives for a node without edges is 0."""
+        arrays = {}
+        for role, tensor in found.items():
+            tensor = self.operator.leave.get(role, lambda t: t)(tensor)
+            arrays[role] = torch.nan_to_num(tensor.float(), posinf=0, neginf=0).cpu().numpy()
         return arrays
 
 
@@ -90,9 +96,10 @@ class Worker:
 
     def prepare(self, key: str, system: str, graph: str, case: dict, inputs: dict) -> dict:
         spec = Case(**case)
-        operator = self.systems[system].operator(spec, self.edges[graph])
+        edges = self.edges[graph]
+        operator = self.systems[system].operator(spec, edges)
         loaded = {role: self._load(path) for role, path in inputs.items()}
-        self.prepared[key] = Prepared(operator, spec, loaded)
+        self.prepared[key] = Prepared(operator, spec, edges, loaded)
         return {}
 
     def release(self) -> dict:
@@ -115,10 +122,11 @@ class Worker:
 
     def save(self, key: str, folder: str) -> dict:
         self._set_threads(1)
-        arrays = self.prepared[key].results()
+        arrays, seconds = self._results(key)
         for role, array in arrays.items():
             np.save(pathlib.Path(folder) / f"{role}.npy", array)
-        return {"checksums": {role: float(a.sum(dtype=np.float64)) for role, a in arrays.items()}}
+        found = {role: {"checksum": float(a.sum(dtype=np.float64))} for role, a in arrays.items()}
+        return {"results": found, "seconds": seconds}
 
     def compare(self, key: str, folder: str, tolerance: float) -> dict:
         """Each result beside the saved one.
@@ -126,9 +134,9 @@ class Worker:
         Checksum, largest absolute difference, largest absolute value of the saved one, and the
         share of elements whose difference is above `tolerance` times that value.
         """
-        self._set_threads(1)
+        arrays, seconds = self._results(key)
         found = {}
-        for role, array in self.prepared[key].results().items():
+        for role, array in arrays.items():
             path = pathlib.Path(folder) / f"{role}.npy"
             if not path.exists():
                 continue
@@ -140,7 +148,14 @@ class Worker:
                 "scale": scale,
                 "share": float(np.mean(off > tolerance * scale)) if off.size else 0.0,
             }
-        return {"results": found}
+        return {"results": found, "seconds": seconds}
+
+    def _results(self, key: str) -> tuple[dict[str, np.ndarray], float]:
+        """The results, and the seconds of the call that made them, which is the first one."""
+        self._set_threads(1)
+        found = {}
+        seconds = self._seconds(lambda: found.update(self.prepared[key].run()), 1)
+        return self.prepared[key].in_common_layout(found), seconds
 
     def peak(self, key: str, threads: int) -> dict:
         """Bytes of memory that a step needs above what is held before it.

@@ -52,6 +52,49 @@ class _WeightedProduct(torch.autograd.Function):
         return torch.stack(grad_u), torch.stack(grad_e), None, None
 
 
+class _SampledProduct(torch.autograd.Function):
+    """Per head, the products of the rows of u and v at the edges, `[H, E]`."""
+
+    @staticmethod
+    def forward(ctx, u: Tensor, v: Tensor, rows: Compressed, back: Compressed) -> Tensor:
+        ctx.save_for_backward(u, v)
+        ctx.rows, ctx.back = rows, back
+        a = matrix(rows, u.new_zeros(rows.indices.numel()), u.shape[1])
+        products = [torch.sparse.sampled_addmm(a, y, x.t(), beta=0.0) for x, y in zip(u, v)]
+        return torch.stack([product.values() for product in products])
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        u, v = ctx.saved_tensors
+        rows, back, nodes = ctx.rows, ctx.back, u.shape[1]
+        grad_u = [torch.mm(matrix(back, g[back.eids], nodes), y) for g, y in zip(grad, v)]
+        grad_v = [torch.mm(matrix(rows, g, nodes), x) for g, x in zip(grad, u)]
+        return torch.stack(grad_u), torch.stack(grad_v), None, None
+
+
+class _PerHead:
+    """Features with the head first, contiguous; edge scalars in CSC order too."""
+
+    def __init__(self, case: Case, eids: Tensor) -> None:
+        self.split_heads, self.heads, self.eids = bool(case.heads), max(1, case.heads), eids
+
+    def split(self, tensor: Tensor) -> Tensor:
+        """`[V, H, D]` to `[H, V, D]`."""
+        return tensor.view(len(tensor), self.heads, -1).transpose(0, 1).contiguous()
+
+    def join(self, tensor: Tensor) -> Tensor:
+        joined = tensor.transpose(0, 1)
+        return joined.contiguous() if self.split_heads else joined.flatten(1)
+
+    def split_edges(self, tensor: Tensor) -> Tensor:
+        """`[E, H, 1]` to `[H, E]`."""
+        return tensor.view(len(tensor), self.heads)[self.eids].t().contiguous()
+
+    def join_edges(self, tensor: Tensor) -> Tensor:
+        joined = torch.empty_like(tensor.t()).index_copy_(0, self.eids, tensor.t())
+        return joined.unsqueeze(-1) if self.split_heads else joined
+
+
 class TorchCsr(System):
     """`torch.sparse.mm`; a mean has 1/degree for values, heads are one product each."""
 
@@ -97,26 +140,11 @@ class TorchCsr(System):
 
     def op_u_mul_e_sum(self, case: Case, edges: Edges) -> Operator:
         rows, back = edges.csc(), self._transpose_in_csc_order(edges)
-        eids, heads = rows.eids.long(), max(1, case.heads)
-
-        def split(tensor: Tensor) -> Tensor:  # [V, H, D] -> [H, V, D]
-            return tensor.view(len(tensor), heads, -1).transpose(0, 1).contiguous()
-
-        def join(tensor: Tensor) -> Tensor:
-            joined = tensor.transpose(0, 1)
-            return joined.contiguous() if case.heads else joined.flatten(1)
-
-        def split_edges(tensor: Tensor) -> Tensor:  # [E, H, 1] -> [H, E] in CSC order
-            return tensor.view(len(tensor), heads)[eids].t().contiguous()
-
-        def join_edges(tensor: Tensor) -> Tensor:
-            joined = torch.empty_like(tensor.t()).index_copy_(0, eids, tensor.t())
-            return joined.unsqueeze(-1) if case.heads else joined
-
+        layout = _PerHead(case, rows.eids.long())
         return Operator(
             lambda u, e: _WeightedProduct.apply(u, e, rows, back),
-            enter={"u": split, "out": split, "e": split_edges},
-            leave={"u": join, "out": join, "e": join_edges},
+            enter={"u": layout.split, "out": layout.split, "e": layout.split_edges},
+            leave={"u": layout.join, "out": layout.join, "e": layout.join_edges},
         )
 
     def _transpose_in_csc_order(self, edges: Edges) -> Compressed:
@@ -132,18 +160,13 @@ class TorchCsr(System):
         return edges.keep("transpose in csc order", make)
 
     def op_u_dot_v(self, case: Case, edges: Edges) -> Operator:
-        if case.heads or case.backward:
-            raise Unsupported("sampled_addmm has one head and is measured forward only")
-        rows = edges.csc()
-        zeros = torch.zeros(edges.num_edges, dtype=getattr(torch, case.dtype)).to(
-            rows.indptr.device
+        rows, back = edges.csc(), self._transpose_in_csc_order(edges)
+        layout = _PerHead(case, rows.eids.long())
+        return Operator(
+            lambda u, v: _SampledProduct.apply(u, v, rows, back),
+            enter={"u": layout.split, "v": layout.split, "out": layout.split_edges},
+            leave={"u": layout.join, "v": layout.join, "out": layout.join_edges},
         )
-        a = matrix(rows, zeros, edges.num_nodes)
-
-        def function(u: Tensor, v: Tensor) -> Tensor:
-            return torch.sparse.sampled_addmm(a, v, u.t(), beta=0.0).values().unsqueeze(1)
-
-        return Operator(function, **in_csc_order(edges, edge_output=True))
 
     def op_gcn_layer(self, case: Case, edges: Edges) -> Operator:
         product = self._product(edges, "gcn", gcn_norm(edges)).function

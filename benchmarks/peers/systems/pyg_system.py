@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 import torch_geometric
-from edge_list import Edges
+from edge_list import Compressed, Edges
 from systems.base import Case, Operator, System, Unsupported, in_csc_order
 from systems.csr import matrix
 from systems.scatter import gcn_norm
@@ -170,8 +170,9 @@ class PygAdjT(System):
         return Operator(lambda e: softmax(e, ptr=indptr), **in_csc_order(edges, edge_output=True))
 
     def op_gat_layer(self, case: Case, edges: Edges) -> Operator:
+        rows = Compressed(*(tensor.long() for tensor in edges.csc()))  # PyG asks for int64 here
         ones = torch.ones(edges.num_edges, device=edges.src.device)
-        return _gat(case, edges, self._adj_t(edges, ones))
+        return _gat(case, edges, matrix(rows, ones, edges.num_nodes))
 
     def op_gcn_layer(self, case: Case, edges: Edges) -> Operator:
         return _gcn(case, self._adj_t(edges, gcn_norm(edges)[edges.csc().eids.long()]))

@@ -48,7 +48,7 @@ class Smex(DglApi):
         return getattr(torch.ops.smex, name)
 
     def _structure(self, edges: Edges) -> tuple[list[Tensor], list[Tensor]]:
-        return _tensors(edges.csc()), _tensors(edges.csr())
+        return _tensors(edges.csc(by_id=True)), _tensors(edges.csr(by_id=True))
 
     def _reduced(self, edges: Edges, message: str, reduce: str) -> Operator:
         into, out = self._structure(edges)
@@ -71,7 +71,7 @@ class Smex(DglApi):
         return self._per_edge(edges, "u0 + v1")
 
     def op_edge_softmax(self, case: Case, edges: Edges) -> Operator:
-        softmax, into = self._native("edge_softmax"), _tensors(edges.csc())
+        softmax, into = self._native("edge_softmax"), _tensors(edges.csc(by_id=True))
         return Operator(lambda e: softmax(into, e))
 
 
