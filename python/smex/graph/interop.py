@@ -38,7 +38,8 @@ def from_pyg(
 
     Tensors with one row for each node or edge become features of the same names (``x``,
     ``edge_attr``, ...); ``n_id`` and ``e_id`` become ``NID`` and ``EID``, ``node_type`` and
-    ``edge_type`` become ``NTYPE`` and ``ETYPE``. What belongs to the whole graph has no place in a
+    ``edge_type`` become ``NTYPE`` and ``ETYPE``. Of ``Data`` with as many edges as nodes, PyG takes
+    names that contain "edge" for those of edges. What belongs to the whole graph has no place in a
     graph and is left out. Edge ``i`` is column ``i`` of ``edge_index``.
 
     Args:
@@ -212,7 +213,8 @@ def from_torch_sparse(
 ) -> Graph:
     """A graph from a sparse tensor: an edge from row to column for each stored entry.
 
-    Edges stand in the order in which the tensor stores its entries, zeros and duplicates too.
+    Edges stand in the order in which the tensor stores its entries, zeros and duplicates too; a COO
+    tensor that requires a gradient is coalesced first.
 
     Args:
         matrix: ``[num_nodes, num_nodes]`` of layout COO, CSR or CSC.
@@ -334,9 +336,11 @@ def _check_sparse(op: str, matrix: Any) -> None:
 def _from_sparse(matrix, sizes, canonical, eweight_name, idtype, device) -> Graph:
     num_src, num_dst = matrix.shape[:2]
     if matrix.layout == torch.sparse_coo:
-        ends, values = matrix._indices(), matrix._values()
-        if matrix.is_coalesced():
-            ends, values = matrix.indices(), matrix.values()
+        if matrix.requires_grad:
+            matrix = matrix.coalesce()  # values of others are not differentiable
+        coalesced = matrix.is_coalesced()
+        ends = matrix.indices() if coalesced else matrix._indices()
+        values = matrix.values() if coalesced else matrix._values()
         src, dst = (ids.to(device=device, dtype=idtype) for ids in ends)
         relation = Relation.from_coo(src, dst, num_src, num_dst, check=False)
     else:

@@ -7,7 +7,7 @@ them. Everything new is made before anything is assigned: an error leaves the gr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,9 +19,15 @@ from smex.graph.frame import Frame
 from smex.graph.relation import Relation
 from smex.graph.view import check_device
 
+_Key = TypeVar("_Key")
+Batches: TypeAlias = tuple[dict[str, Tensor] | None, dict[CanonicalType, Tensor] | None]
+
 
 class MutationMixin(GraphCore):
-    """Changes of :class:`smex.graph.Graph` in place; a batch becomes one graph by them."""
+    """Changes of :class:`smex.graph.Graph` in place.
+
+    A batch becomes one graph by what is added; what is removed is taken off its sizes.
+    """
 
     def add_nodes(
         self, num: int, data: Mapping[str, Tensor] | None = None, ntype: str | None = None
@@ -133,7 +139,8 @@ class MutationMixin(GraphCore):
             self._store_edge_ids(frames, {canonical: kept})
         relations = dict(self._relations)
         relations[canonical] = relation.edge_subgraph(kept)
-        self._commit(relations, frames, {})
+        batches = self._batches_of({}, {canonical: kept})
+        self._commit(relations, frames, {}, batches)
 
     def remove_nodes(self, nids: Any, ntype: str | None = None, store_ids: bool = False) -> None:
         """Remove nodes and the edges at them; the others are numbered anew.
@@ -177,7 +184,10 @@ class MutationMixin(GraphCore):
             self._store_edge_ids(edges, {c: eids for c, (_, eids) in parts.items()})
             for s, rows in kept.items():
                 nodes.setdefault(s, self._node_frame(s).clone()).update({NID: rows})
-        self._commit({c: relation for c, (relation, _) in parts.items()}, edges, nodes)
+        batches = self._batches_of(
+            {s.ntype: rows for s, rows in kept.items()}, {c: eids for c, (_, eids) in parts.items()}
+        )
+        self._commit({c: relation for c, (relation, _) in parts.items()}, edges, nodes, batches)
 
     # ---- new parts ----
 
@@ -245,11 +255,22 @@ class MutationMixin(GraphCore):
             every = torch.arange(relation.num_edges, dtype=self.idtype, device=self.device)
             frame.update({NID: kept.get(canonical, every)})
 
+    def _batches_of(
+        self, nodes: Mapping[str, Tensor], edges: Mapping[CanonicalType, Tensor]
+    ) -> Batches:
+        """Sizes of the parts of a batch when of some types these ids alone remain."""
+        node_sizes, edge_sizes = self._batch_num_nodes, self._batch_num_edges
+        return (
+            None if node_sizes is None else node_sizes | _remaining(node_sizes, nodes),
+            None if edge_sizes is None else edge_sizes | _remaining(edge_sizes, edges),
+        )
+
     def _commit(
         self,
         relations: dict[CanonicalType, Relation],
         edges: Mapping[CanonicalType, Frame],
         nodes: Mapping[NodeSlot, Frame],
+        batches: Batches = (None, None),
     ) -> None:
         """Make the changes, none of which can fail; unchanged frames stay the same objects."""
         self._relations = relations
@@ -258,5 +279,16 @@ class MutationMixin(GraphCore):
             on_src = slot.side == "src"
             (self._src_num_nodes if on_src else self._dst_num_nodes)[slot.ntype] = frame.num_rows
             (self._src_frames if on_src else self._dst_frames)[slot.ntype] = frame
-        self._batch_num_nodes = None
-        self._batch_num_edges = None
+        self._batch_num_nodes, self._batch_num_edges = batches
+
+
+def _remaining(sizes: Mapping[_Key, Tensor], kept: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
+    """How many of the kept ids are in each part."""
+    result = {}
+    for key, ids in kept.items():
+        if key in sizes:
+            ends = sizes[key].long().cumsum(0)
+            part = torch.searchsorted(ends, ids.long(), right=True)
+            counts = torch.bincount(part, minlength=ends.shape[0])[: ends.shape[0]]
+            result[key] = counts.to(sizes[key].dtype)
+    return result

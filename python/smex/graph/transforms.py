@@ -150,7 +150,8 @@ def _aggregate(
     if how == "sum":
         return out.index_add(0, group, column)
     reduce = {"mean": "mean", "max": "amax", "min": "amin"}[how]
-    return out.index_reduce(0, group, column, reduce, include_self=False)
+    index = group.long().view(-1, *[1] * (column.dim() - 1)).expand_as(column)
+    return out.scatter_reduce(0, index, column, reduce, include_self=False)
 
 
 # ---- directions ----

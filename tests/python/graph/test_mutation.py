@@ -198,12 +198,24 @@ def test_a_changed_batch_is_one_graph(g):
     for change in (
         lambda: g.add_nodes(1),
         lambda: g.add_edges(0, 1),
-        lambda: g.remove_edges(0),
-        lambda: g.remove_nodes(0),
     ):
         g.set_batch_num_nodes([1, 2])
         change()
         assert g.batch_size == 1 and g.batch_num_nodes().tolist() == [g.num_nodes()]
+
+
+def test_what_is_removed_is_taken_off_the_sizes_of_a_batch():
+    one = sg.graph(([0, 0, 1, 1], [1, 0, 1, 2]))
+    g = sg.batch([one, one, one])
+    g.remove_edges([0, 4, 5])
+    assert g.batch_num_nodes().tolist() == [3, 3, 3] and g.batch_num_edges().tolist() == [3, 2, 4]
+    g = sg.batch([one, one, one]).int()
+    g.remove_nodes([0, 4, 5])
+    assert g.batch_num_nodes().tolist() == [2, 1, 3] and g.batch_num_edges().tolist() == [2, 1, 4]
+    assert g.batch_num_nodes().dtype == torch.int32
+    first, second, third = sg.unbatch(g)
+    assert first.num_edges() == 2 and second.num_nodes() == 1
+    assert torch.equal(third.edges()[0], one.edges()[0].int())
 
 
 def test_changes_of_nothing_leave_a_batch(g):
