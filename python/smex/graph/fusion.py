@@ -37,8 +37,9 @@ from smex.graph.symbolic import (
     feature,
     formula_of,
     symbol,
+    without_inner_sums,
 )
-from smex.graph.symbolic_ops import HANDLERS
+from smex.graph.symbolic_ops import is_known
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph
@@ -234,27 +235,24 @@ def _outputs(step: Step, reduce: Any, sent: Mapping[str, Value]) -> Iterator[Out
         if reduce.msg_field not in sent:
             _stop(f'there is no message "{reduce.msg_field}"')
         value = sent[reduce.msg_field]
-        yield Output(reduce.out_field, reduce.name, formula_of(value.term), value.dropped)
+        yield _output(reduce.out_field, reduce.name, value)
         return
     for name, value in _trace(reduce, "reduce", _Nodes(sent)).items():
         if value.reduce not in REDUCERS:
             _stop(f'result "{name}" is no {", ".join(REDUCERS)} of messages', _name(reduce))
         if step.dst.get_initializer(name) is not zero_initializer:
             _stop(f'feature "{name}" has an initialiser, which nodes without messages get')
-        yield Output(name, value.reduce, formula_of(value.term), value.dropped)
+        yield _output(name, value.reduce, value)
 
 
-def _is_known(value: Any) -> bool:
-    """Whether symbols know a function; its kind of object was looked at before."""
-    try:
-        return value in HANDLERS
-    except TypeError:  # not hashable
-        return False
+def _output(field: str, reduce: str, value: Value) -> Output:
+    term = value.term if reduce in ("sum", "mean") else without_inner_sums(value.term)
+    return Output(field, reduce, formula_of(term), value.dropped)
 
 
 def _trace(function: Any, kind: str, batch: Any) -> dict[str, Value]:
     """The values of what a function returns for a stand-in."""
-    impure: Impure | None = impurity_of(function, _is_known)
+    impure: Impure | None = impurity_of(function, is_known)
     if impure is not None:
         _stop(impure.reason, _name(function), impure.line)
     try:

@@ -265,6 +265,9 @@ def _root(path: Path, function: types.FunctionType, values: dict[str, Any]) -> A
     return table[path.name]
 
 
+_PLAIN_ACCESS = (object.__getattribute__, types.SimpleNamespace.__getattribute__)
+
+
 def _attribute(value: Any, name: str) -> Any:
     """An attribute, found without running a property or ``__getattr__``."""
     if isinstance(value, types.ModuleType):
@@ -272,7 +275,7 @@ def _attribute(value: Any, name: str) -> Any:
             raise _UnknownError
         return value.__dict__[name]
     kind = type(value)
-    if kind.__getattribute__ is not object.__getattribute__ or not hasattr(value, "__dict__"):
+    if kind.__getattribute__ not in _PLAIN_ACCESS or not hasattr(value, "__dict__"):
         raise _UnknownError
     own = value.__dict__
     inherited = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), _UNBOUND)

@@ -191,6 +191,28 @@ def formula_of(term: Term) -> Formula:
     return Formula(text, tuple(leaves.values()))
 
 
+def without_inner_sums(term: Term) -> Term:
+    """The same formula with sums over the last dimension as operands, unless it is such a sum.
+
+    ``max`` and ``min`` are found element by element, where a sum inside of the message has no
+    place; the sums are small, one number for each edge or head.
+    """
+    return term if term.op in SUMS else _hoisted(term)
+
+
+SUMS = ("dot", "sum_last")
+"""Operations that add up over the last dimension."""
+
+
+def _hoisted(term: Term) -> Term:
+    if term.op in ("leaf", "number"):
+        return term
+    if term.op in SUMS:
+        formula = formula_of(term)
+        return Term("leaf", (Leaf("e", formula.named(), None, formula.on_edges),))
+    return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
+
+
 def _text(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
     if term.op == "number":
         return repr(term.args[0])

@@ -160,11 +160,13 @@ def _not_in_place(inplace: Any) -> None:
         raise RefusedError("inplace=True changes a value in place")
 
 
-def _softmax(tracer: Tracer, input: Any, dim: Any = None, **kw: Any) -> Symbol:
+def _softmax(
+    tracer: Tracer, input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None
+) -> Symbol:
     """Softmax over the messages of a node, whose scores are then one more feature of edges."""
     value = _value(input)
     at = _one_dim(dim)
-    if kw or value.lead != 2 or (at + 2 + len(value.shape) if at < 0 else at) != 1:
+    if dtype is not None or value.lead != 2 or (at + 2 + len(value.shape) if at < 0 else at) != 1:
         raise RefusedError("softmax over another dimension than that of the messages")
     formula = formula_of(value.term)
 
@@ -319,6 +321,14 @@ def _pointwise(name: str) -> Callable[..., Symbol]:
         return binary(tracer, input, other)
 
     return handler
+
+
+def is_known(function: Any) -> bool:
+    """Whether symbols know what to make of a function."""
+    try:
+        return function in HANDLERS
+    except TypeError:  # not hashable
+        return False
 
 
 def _register(handler: Callable[..., Any], *targets: Any) -> None:

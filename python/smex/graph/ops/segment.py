@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smex.errors import SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.ops.kernels import REDUCERS
 
 
@@ -47,7 +47,7 @@ def _reduce_plainly(seglen: Tensor, value: Tensor, reducer: str) -> Tensor:
     if reducer == "sum":
         return out.index_add(0, row, value)
     if reducer == "mean":
-        raise SmexValueError(
+        raise SmexTypeError(
             f"segment_reduce: the mean needs floating point values, found {value.dtype}; convert "
             "them"
         )
