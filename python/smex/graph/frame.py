@@ -315,6 +315,11 @@ def describe(value: object) -> str:
 
 def check_column(name: object, value: object, num_rows: int) -> None:
     """Raise unless ``value`` can be the rows of a column."""
+    if isinstance(value, Mapping):
+        raise SmexTypeError(
+            f'feature "{name}": expected a tensor, found a dict; dicts from type to tensor are for '
+            "graphs of several types"
+        )
     if not isinstance(value, Tensor):
         raise SmexTypeError(
             f'feature "{name}": expected a tensor, found {type(value).__name__}; '

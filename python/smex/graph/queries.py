@@ -103,7 +103,9 @@ class QueryMixin(GraphCore):
     ) -> Any:
         if is_all(nodes):
             return degrees()
-        found = degrees(self._node_ids(nodes, slot, what))
+        ids = self._node_ids(nodes, slot, what)
+        # The relation checks its ids, which torch.compile cannot trace.
+        found = degrees()[ids] if torch.compiler.is_compiling() else degrees(ids)
         return int(found.item()) if is_scalar(nodes) else found
 
     # ---- edges ----

@@ -167,6 +167,7 @@ def test_features_of_a_block(block):
     [
         (torch.ones(4), smex.SmexValueError, "expected 3 rows"),
         ([1, 2, 3], smex.SmexTypeError, "expected a tensor, found list"),
+        ({"user": torch.ones(3)}, smex.SmexTypeError, "a tensor, found a dict; dicts from type"),
         (torch.ones(3, device="meta"), smex.SmexValueError, "expected a tensor on cpu .* meta"),
     ],
 )
