@@ -194,6 +194,7 @@ def partition_graph_with_halo(
         if node_ids is not None and edge_ids is not None:
             nodes["orig_id"] = node_ids[nodes[NID].long()]
             edges["orig_id"] = edge_ids[edges[EID].long()]
+            edges["inner_edge"] = edges.pop("inner_edge")  # stands last
     return graphs, node_ids, edge_ids
 
 

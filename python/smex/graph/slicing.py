@@ -53,10 +53,16 @@ class SlicingMixin(GraphCore):
             return self._only(matching, list(dict.fromkeys((src, dst))))
         return self._joined(matching)
 
-    def edge_type_subgraph(self, etypes: str | Iterable[EdgeType]) -> Graph:
-        """The graph of some edge types and the node types that they join.
+    def edge_type_subgraph(
+        self, etypes: str | Iterable[EdgeType], output_device: torch.device | str | None = None
+    ) -> Graph:
+        """The graph of some edge types, in the given order, and the node types that they join.
 
         Features are shared as in ``g[etype]``.
+
+        Args:
+            etypes: names or canonical types.
+            output_device: device of the result; that of the graph by default.
 
         Raises:
             SmexValueError: an edge type does not exist, or none is given.
@@ -64,18 +70,24 @@ class SlicingMixin(GraphCore):
         names: list[EdgeType] = (
             [etypes] if isinstance(etypes, str) or etypes in list(self._relations) else list(etypes)
         )
-        chosen = {self.to_canonical_etype(etype) for etype in names}
+        chosen = list(dict.fromkeys(self.to_canonical_etype(etype) for etype in names))
         if not chosen:
             raise SmexValueError(
                 "edge_type_subgraph: expected at least one edge type, found none; the graph has "
                 f"{quoted(self._relations)}"
             )
-        return self._only([c for c in self._relations if c in chosen])
+        return self._only(chosen).to(output_device)
 
-    def node_type_subgraph(self, ntypes: str | Iterable[str]) -> Graph:
+    def node_type_subgraph(
+        self, ntypes: str | Iterable[str], output_device: torch.device | str | None = None
+    ) -> Graph:
         """The graph of the edge types that join some node types to each other.
 
         Features are shared as in ``g[etype]``.
+
+        Args:
+            ntypes: names of node types.
+            output_device: device of the result; that of the graph by default.
 
         Raises:
             SmexValueError: a node type does not exist, or no edge type joins them.
@@ -88,7 +100,7 @@ class SlicingMixin(GraphCore):
                 f"node_type_subgraph: no edge type joins {quoted(names)}; the graph has "
                 f"{quoted(self._relations)}"
             )
-        return self._only(joined)
+        return self._only(joined).to(output_device)
 
     def _matching(self, key: Any) -> list[CanonicalType]:
         everything = slice(None)

@@ -260,7 +260,7 @@ def node_type_subgraph(
         >>> sg.node_type_subgraph(h, ["a"]).etypes
         ['y']
     """
-    return graph.node_type_subgraph(ntypes).to(output_device)
+    return graph.node_type_subgraph(ntypes, output_device)
 
 
 def edge_type_subgraph(
@@ -277,7 +277,7 @@ def edge_type_subgraph(
         >>> sg.edge_type_subgraph(h, ["x"]).ntypes
         ['a', 'b']
     """
-    return graph.edge_type_subgraph(etypes).to(output_device)
+    return graph.edge_type_subgraph(etypes, output_device)
 
 
 # ---- assembling ----

@@ -86,7 +86,7 @@ def test_blocks_stay_blocks():
 
 def test_subgraphs_of_types(g):
     part = g.edge_type_subgraph([FOLLOWS, "makes"])
-    assert part.etypes == ["makes", "follows"] and part.ntypes == ["dev", "game", "user"]
+    assert part.etypes == ["follows", "makes"] and part.ntypes == ["dev", "game", "user"]
     part.nodes["dev"].data["new"] = torch.ones(1)
     assert "new" in g.nodes["dev"].data
     assert g.edge_type_subgraph("follows").is_homogeneous

@@ -1,0 +1,187 @@
+"""The names, parameters and defaults of DGL 2.1's public functions, which programs rely on."""
+
+import inspect
+
+import pytest
+import torch
+
+import smex
+import smex.graph as sg
+
+FUNCTIONS = {
+    "add_edges": "(g, u, v, data=None, etype=None)",
+    "add_nodes": "(g, num, data=None, ntype=None)",
+    "add_reverse_edges": "(g, readonly=None, copy_ndata=True, copy_edata=False, ignore_bipartite=False, exclude_self=True)",
+    "add_self_loop": "(g, edge_feat_names=None, fill_data=1.0, etype=None)",
+    "apply_each": "(data, fn, *args, **kwargs)",
+    "batch": "(graphs, ndata='__ALL__', edata='__ALL__')",
+    "bfs_edges_generator": "(graph, source, reverse=False)",
+    "bfs_nodes_generator": "(graph, source, reverse=False)",
+    "bipartite_from_networkx": "(nx_graph, utype, etype, vtype, u_attrs=None, e_attrs=None, v_attrs=None, edge_id_attr_name=None, idtype=None, device=None)",
+    "bipartite_from_scipy": "(sp_mat, utype, etype, vtype, eweight_name=None, idtype=None, device=None)",
+    "block_to_graph": "(block)",
+    "broadcast_edges": "(graph, graph_feat, *, etype=None)",
+    "broadcast_nodes": "(graph, graph_feat, *, ntype=None)",
+    "compact_graphs": "(graphs, always_preserve=None, copy_ndata=True, copy_edata=True)",
+    "copy_u": "(g, x_node, etype=None)",
+    "copy_v": "(g, x_node, etype=None)",
+    "create_block": "(data_dict, num_src_nodes=None, num_dst_nodes=None, idtype=None, device=None)",
+    "dfs_edges_generator": "(graph, source, reverse=False)",
+    "edge_subgraph": "(graph, edges, *, relabel_nodes=True, store_ids=True, output_device=None)",
+    "edge_type_subgraph": "(graph, etypes, output_device=None)",
+    "from_networkx": "(nx_graph, node_attrs=None, edge_attrs=None, edge_id_attr_name=None, idtype=None, device=None)",
+    "from_scipy": "(sp_mat, eweight_name=None, idtype=None, device=None)",
+    "graph": "(data, *, num_nodes=None, idtype=None, device=None, row_sorted=False, col_sorted=False)",
+    "heterograph": "(data_dict, num_nodes_dict=None, idtype=None, device=None)",
+    "in_subgraph": "(graph, nodes, *, relabel_nodes=False, store_ids=True, output_device=None)",
+    "khop_adj": "(g, k)",
+    "khop_graph": "(g, k, copy_ndata=True)",
+    "khop_in_subgraph": "(graph, nodes, k, *, relabel_nodes=True, store_ids=True, output_device=None)",
+    "khop_out_subgraph": "(graph, nodes, k, *, relabel_nodes=True, store_ids=True, output_device=None)",
+    "line_graph": "(g, backtracking=True, shared=False)",
+    "max_edges": "(graph, feat, weight=None, *, etype=None)",
+    "max_nodes": "(graph, feat, weight=None, *, ntype=None)",
+    "mean_edges": "(graph, feat, weight=None, *, etype=None)",
+    "mean_nodes": "(graph, feat, weight=None, *, ntype=None)",
+    "merge": "(graphs)",
+    "metis_partition": "(g, k, extra_cached_hops=0, reshuffle=False, balance_ntypes=None, balance_edges=False, mode='k-way')",
+    "metis_partition_assignment": "(g, k, balance_ntypes=None, balance_edges=False, mode='k-way', objtype='cut')",
+    "node_subgraph": "(graph, nodes, *, relabel_nodes=True, store_ids=True, output_device=None)",
+    "node_type_subgraph": "(graph, ntypes, output_device=None)",
+    "norm_by_dst": "(g, etype=None)",
+    "out_subgraph": "(graph, nodes, *, relabel_nodes=False, store_ids=True, output_device=None)",
+    "partition_graph_with_halo": "(g, node_part, extra_cached_hops, reshuffle=False)",
+    "rand_bipartite": "(utype, etype, vtype, num_src_nodes, num_dst_nodes, num_edges, idtype=torch.int64, device=device(type='cpu'))",
+    "rand_graph": "(num_nodes, num_edges, idtype=torch.int64, device=device(type='cpu'))",
+    "readout_edges": "(graph, feat, weight=None, *, op='sum', etype=None)",
+    "readout_nodes": "(graph, feat, weight=None, *, op='sum', ntype=None)",
+    "remove_edges": "(g, eids, etype=None, store_ids=False)",
+    "remove_nodes": "(g, nids, ntype=None, store_ids=False)",
+    "remove_self_loop": "(g, etype=None)",
+    "reverse": "(g, copy_ndata=True, copy_edata=False, *, share_ndata=None, share_edata=None)",
+    "seed": "(val)",
+    "slice_batch": "(g, gid, store_ids=False)",
+    "softmax_edges": "(graph, feat, *, etype=None)",
+    "softmax_nodes": "(graph, feat, *, ntype=None)",
+    "sum_edges": "(graph, feat, weight=None, *, etype=None)",
+    "sum_nodes": "(graph, feat, weight=None, *, ntype=None)",
+    "to_bfloat16": "(g)",
+    "to_bidirected": "(g, copy_ndata=False, readonly=None)",
+    "to_block": "(g, dst_nodes=None, include_dst_in_src=True, src_nodes=None)",
+    "to_double": "(g)",
+    "to_float": "(g)",
+    "to_half": "(g)",
+    "to_heterogeneous": "(G, ntypes, etypes, ntype_field='_TYPE', etype_field='_TYPE', metagraph=None)",
+    "to_homogeneous": "(G, ndata=None, edata=None, store_type=True, return_count=False)",
+    "to_networkx": "(g, node_attrs=None, edge_attrs=None, ntype_attr='ntype', etype_attr='etype', eid_attr='id')",
+    "to_simple": "(g, return_counts='count', writeback_mapping=False, copy_ndata=True, copy_edata=False, aggregator='arbitrary')",
+    "to_simple_graph": "(g)",
+    "topological_nodes_generator": "(graph, reverse=False)",
+    "u_add_v": "(g, x_node, y_node, etype=None)",
+    "u_div_v": "(g, x_node, y_node, etype=None)",
+    "u_dot_v": "(g, x_node, y_node, etype=None)",
+    "u_mul_v": "(g, x_node, y_node, etype=None)",
+    "u_sub_v": "(g, x_node, y_node, etype=None)",
+    "unbatch": "(g, node_split=None, edge_split=None)",
+}
+METHODS = [
+    "add_self_loop",
+    "edge_subgraph",
+    "edge_type_subgraph",
+    "in_subgraph",
+    "khop_in_subgraph",
+    "khop_out_subgraph",
+    "line_graph",
+    "node_type_subgraph",
+    "out_subgraph",
+    "remove_self_loop",
+    "reverse",
+    "to_networkx",
+    "to_simple",
+]
+
+
+def parameters(function):
+    """A signature without annotations."""
+    signature = inspect.signature(function)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return plain, str(signature.replace(parameters=plain, return_annotation=signature.empty))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name):
+    assert parameters(getattr(sg, name))[1] == FUNCTIONS[name] and name in sg.__all__
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_are_functions_whose_first_argument_is_the_graph(name):
+    method = parameters(getattr(sg.DGLGraph, name))[0][1:]
+    assert [str(p) for p in method] == [str(p) for p in parameters(getattr(sg, name))[0][1:]]
+    assert parameters(sg.Graph.subgraph)[0][1:] == parameters(sg.node_subgraph)[0][1:]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g: [g.add_self_loop(), sg.add_self_loop(g)],
+        lambda g: [g.edge_subgraph([1]), sg.edge_subgraph(g, [1])],
+        lambda g: [g.edge_type_subgraph(["_E"]), sg.edge_type_subgraph(g, ["_E"])],
+        lambda g: [g.in_subgraph([1]), sg.in_subgraph(g, [1])],
+        lambda g: [g.khop_in_subgraph([1], 1)[0], sg.khop_in_subgraph(g, [1], 1)[0]],
+        lambda g: [g.khop_out_subgraph([1], 1)[0], sg.khop_out_subgraph(g, [1], 1)[0]],
+        lambda g: [g.line_graph(), sg.line_graph(g)],
+        lambda g: [g.node_type_subgraph(["_N"]), sg.node_type_subgraph(g, ["_N"])],
+        lambda g: [g.out_subgraph([1]), sg.out_subgraph(g, [1])],
+        lambda g: [g.remove_self_loop(), sg.remove_self_loop(g)],
+        lambda g: [g.reverse(), sg.reverse(g)],
+        lambda g: [g.subgraph([1, 2]), sg.node_subgraph(g, [1, 2])],
+        lambda g: [g.to_simple(), sg.to_simple(g)],
+    ],
+)
+def test_methods_call_the_functions(call):
+    method, function = call(sg.graph(([0, 1, 1, 1], [1, 2, 2, 1])))
+    assert repr(method) == repr(function)
+    assert torch.equal(torch.stack(method.edges()), torch.stack(function.edges()))
+
+
+def test_constants():
+    assert (sg.NID, sg.EID, sg.NTYPE, sg.ETYPE, sg.ALL) == (
+        "_ID",
+        "_ID",
+        "_TYPE",
+        "_TYPE",
+        "__ALL__",
+    )
+    assert sg.DGLError is smex.SmexError and sg.DGLGraph is sg.Graph
+    assert all(hasattr(sg, name) for name in sg.__all__)
+
+
+def test_modules_and_functions_of_one_name():
+    import smex.graph.batch
+    import smex.graph.graph
+
+    assert callable(sg.graph) and callable(sg.batch)
+    assert smex.graph.graph is sg.graph
+
+
+def test_values_for_each_edge():
+    h = sg.heterograph({("a", "x", "b"): ([0, 1], [1, 1]), ("a", "y", "b"): ([2], [0])})
+    a, b = (
+        torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        torch.tensor([[2.0, 2.0], [4.0, 8.0]]),
+    )
+    u, v = a[[0, 1]], b[[1, 1]]
+    for name, expected in {
+        "add": u + v,
+        "sub": u - v,
+        "mul": u * v,
+        "div": u / v,
+        "dot": (u * v).sum(-1, keepdim=True),
+    }.items():
+        torch.testing.assert_close(getattr(sg, f"u_{name}_v")(h, a, b, etype="x"), expected)
+    assert torch.equal(sg.copy_u(h, a, "y"), a[2:]) and torch.equal(sg.copy_v(h["y"], b), b[:1])
+
+
+def test_apply_each():
+    assert sg.apply_each({"a": 1}, str) == {"a": "1"} and sg.apply_each([1, 2], str) == ["1", "2"]
+    assert sg.apply_each("ab", len) == 2
