@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from smex.errors import SmexValueError
 from smex.graph import display
 from smex.graph.adjacency import AdjacencyMixin
 from smex.graph.batching import BatchMixin
@@ -53,6 +55,32 @@ class Graph(
               ndata_schemes={'h': Scheme(shape=(5,), dtype=torch.float32)}
               edata_schemes={})
     """
+
+    def __init__(self, data: Any = ([], []), num_nodes: Any = None, *args: Any, **options: Any):
+        """A graph without nodes, or the graph of some edges.
+
+        The parts of this package call it as :class:`GraphCore` says, with relations and sizes.
+
+        Args:
+            data: edges as :func:`smex.graph.graph` takes them, a networkx graph or a SciPy matrix.
+            num_nodes: number of nodes; what the largest id asks for if left out.
+            args: of GraphCore.
+            options: of :func:`smex.graph.graph`, or of GraphCore.
+
+        Raises:
+            SmexValueError: ``data`` is a graph already.
+
+        Example:
+            >>> g = sg.DGLGraph()
+            >>> g.add_nodes(3)
+            >>> g.add_edges([0, 1], 2)
+            >>> g.num_nodes(), g.num_edges()
+            (3, 2)
+        """
+        if isinstance(num_nodes, Mapping):
+            super().__init__(data, num_nodes, *args, **options)
+        else:
+            self.__dict__.update(_from_data(data, num_nodes, options).__dict__)
 
     # ---- features ----
 
@@ -189,6 +217,18 @@ class Graph(
 
     def _repr_html_(self) -> str:
         return display.html(self)
+
+
+def _from_data(data: Any, num_nodes: int | None, options: dict[str, Any]) -> Graph:
+    from smex.graph import convert, networkx_io  # which import this module
+
+    if isinstance(data, Graph):
+        raise SmexValueError("Graph: expected edges, found a graph already; use g.clone()")
+    if hasattr(data, "tocoo"):
+        return convert.from_scipy(data, **options)
+    if hasattr(data, "is_directed"):
+        return networkx_io.from_networkx(data, **options)
+    return convert.graph(data, num_nodes=num_nodes, **options)
 
 
 class ColumnStorage:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from smex.graph.core import GraphCore
 from smex.graph.frame import Frame
 
@@ -40,10 +42,27 @@ class ScopeMixin(GraphCore):
 
     def clone(self) -> Self:
         """A graph with the same structure and tensors, and frames of its own."""
-        result = type(self).__new__(type(self))
-        result.__dict__.update(self.__dict__)
+        if torch.compiler.is_compiling():  # torch 2.11 cannot trace __dict__.update
+            result = self._rebuilt()
+        else:
+            result = type(self).__new__(type(self))
+            result.__dict__.update(self.__dict__)
         result._own_frames()
         return result
+
+    def _rebuilt(self) -> Self:
+        return type(self)(
+            self._relations,
+            self._src_num_nodes,
+            self._dst_num_nodes if self._is_block else None,
+            src_frames=self._src_frames,
+            dst_frames=self._dst_frames,
+            edge_frames=self._edge_frames,
+            batch_num_nodes=self._batch_num_nodes,
+            batch_num_edges=self._batch_num_edges,
+            idtype=self._idtype,
+            device=self._device,
+        )
 
     def local_var(self) -> Self:
         """A graph whose features can be set without changing this one's.

@@ -4,7 +4,9 @@ import copy
 import pickle
 import threading
 
+import networkx
 import pytest
+import scipy.sparse
 import torch
 
 import smex
@@ -38,6 +40,34 @@ def hetero():
 @pytest.fixture
 def block():
     return sg.create_block({("u", "r", "v"): ([0, 1], [1, 2]), ("v", "s", "v"): ([0, 1], [1, 2])})
+
+
+# ---- the constructor of old programs ----
+
+
+def test_graphs_that_grow_from_nothing():
+    g = sg.DGLGraph()
+    assert g.is_homogeneous and g.num_nodes() == g.num_edges() == 0
+    g.add_nodes(3, {"h": torch.ones(3)})
+    g.add_edges([0, 1], 2)
+    assert repr(g) == repr(sg.graph(([0, 1], [2, 2]))).replace(
+        "ndata_schemes={}", "ndata_schemes={'h': Scheme(shape=(), dtype=torch.float32)}"
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [([0, 1], [1, 2]), [(0, 1), (1, 2)], networkx.DiGraph([(0, 1), (1, 2)])]
+)
+def test_graphs_of_edges(data):
+    g = sg.DGLGraph(data)
+    assert [end.tolist() for end in g.edges()] == [[0, 1], [1, 2]]
+    with pytest.raises(smex.SmexValueError, match="Graph: expected edges, found a graph already"):
+        sg.DGLGraph(g)
+
+
+def test_graphs_of_matrices():
+    assert sg.DGLGraph(scipy.sparse.eye(3).tocsr()).num_edges() == 3
+    assert sg.DGLGraph(([0], [1]), 5, idtype=torch.int32).num_nodes() == 5
 
 
 # ---- types and sizes ----
@@ -364,6 +394,19 @@ def test_compile_scopes_and_features(request, fixture, function, captured):
     grads = [torch.autograd.grad(y.square().sum(), x)[0] for y in (result, expected)]
     torch.testing.assert_close(*grads)
     assert len(g.ndata) == len(g.edata) == 0
+
+
+def test_compile_copies_of_blocks(block):
+    def function(g, x):
+        g = g.local_var()
+        g.dstdata["x"] = x
+        g.srcnodes["v"].data["x"] = x[:2]
+        return g.dstnodes["v"].data["x"] + g.in_degrees(range(3), etype="s").sum()
+
+    x = torch.rand(3, 2)
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(block, x), function(block, x))
+    assert len(block.ndata) == 0
 
 
 def test_compile_copies_and_pending_features(homo):
