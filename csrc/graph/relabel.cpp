@@ -12,7 +12,6 @@ namespace {
 using Relabeled = std::tuple<at::Tensor, std::vector<at::Tensor>>;
 
 Relabeled relabel_on_cpu(at::TensorList lists, std::optional<int64_t> num_ids) {
-  TORCH_CHECK_VALUE(!lists.empty(), "smex::relabel_ids: expected at least one list of ids");
   int64_t total = 0;
   for (const at::Tensor& ids : lists) {
     check_ids("relabel_ids", "each list", ids, lists[0]);

@@ -433,6 +433,9 @@ def unique_and_relabel(
         preserve: ids that come first whether or not they appear; duplicates count once.
         num_ids: ids are below it; makes a table of all ids instead of a hash table possible.
 
+    Raises:
+        SmexValueError: there is no list.
+
     Returns:
         ``unique``, with ``unique[new[i][j]] == ids[i][j]`` for the second result ``new``.
 
@@ -442,6 +445,8 @@ def unique_and_relabel(
         >>> unique_and_relabel([torch.tensor([7, 3, 7]), torch.tensor([9, 3])])
         (tensor([7, 3, 9]), [tensor([0, 1, 0]), tensor([2, 1])])
     """
+    if not ids:
+        raise SmexValueError("unique_and_relabel: expected at least one list of ids, found none")
     unique, new = relabel(ids if preserve is None else [preserve, *ids], num_ids)
     return unique, new if preserve is None else new[1:]
 
