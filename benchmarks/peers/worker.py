@@ -36,8 +36,8 @@ class Prepared:
         dtype = getattr(torch, case.dtype)
         self.inputs, self.gradient = {}, None
         for role, tensor in inputs.items():
-            if role == "out" and case.op.endswith(("max", "min")):
-                tensor[edges.in_degrees() == 0] = 0  # peers give it to some other node
+            if role == "out" and case.op.endswith(("mean", "max", "min")):
+                tensor[edges.in_degrees() == 0] = 0  # some peers give it to another node
             tensor = operator.enter.get(role, lambda t: t)(tensor.to(dtype))
             if role == "out":
                 self.gradient = tensor
