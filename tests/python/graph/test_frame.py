@@ -53,6 +53,11 @@ def test_values_that_do_not_fit_leave_the_frame_as_it_was(value, error, text):
     assert frame.keys() == ["h"]
 
 
+def test_maps_and_prints():
+    frame = Frame(2, {"h": torch.zeros(2)})
+    assert repr(frame.map(torch.exp)) == "{'h': tensor([1., 1.])}" and frame["h"].eq(0).all()
+
+
 def test_no_rows_and_no_features():
     frame = Frame(0, {"h": torch.zeros(0, 3), "e": torch.zeros(0, 0)})
     assert frame.extended(2)["h"].tolist() == [[0.0] * 3] * 2

@@ -192,6 +192,25 @@ def test_features_of_a_block(block):
     assert block.dstdata["k"].shape == (3,) and block.srcdata["k"]["v"].shape == (2,)
 
 
+def test_views_look_like_dicts(homo, hetero):
+    homo.ndata["h"] = torch.zeros(3)
+    assert repr(homo.ndata) == "{'h': tensor([0., 0., 0.])}" == repr(homo.nodes["_N"].data)
+    assert str(homo.ndata.keys()) == "dict_keys(['h'])" and len(homo.ndata.values()) == 1
+    assert homo.ndata.schemes == homo.node_attr_schemes()
+    hetero.ndata["h"] = {"dev": torch.zeros(1)}
+    assert repr(hetero.ndata) == "{'h': {'dev': tensor([0.])}}"
+    assert [list(typed) for typed in hetero.ndata.values()] == [["dev"]]
+    for name in homo.ndata:  # what is listed may be removed
+        del homo.ndata[name]
+
+
+def test_destination_types_of_their_own():
+    block = sg.create_block({("u", "r", "v"): ([0], [1]), ("u", "s", "w"): ([0], [2])})
+    block.dstdata["h"] = {"v": torch.zeros(2), "w": torch.zeros(3)}
+    assert block.nodes["w"].data["h"].shape == (3,) and block.num_nodes("v") == 2
+    assert "h" not in block.srcdata
+
+
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [
@@ -522,6 +541,8 @@ def test_pickling_and_deep_copies(homo, hetero, block, copier):
 def test_batch_sizes(homo, hetero):
     assert homo.batch_size == 1 and homo.batch_num_edges().tolist() == [5]
     homo.set_batch_num_nodes([1, 2])
+    homo.set_batch_num_edges(torch.tensor([4, 1]))
+    assert homo.batch_num_edges().tolist() == [4, 1]
     homo.set_batch_num_edges({"_E": torch.tensor([2, 3])})
     assert homo.batch_size == 2 and homo.batch_num_edges().tolist() == [2, 3]
     hetero.set_batch_num_nodes({"user": torch.tensor([1, 2]), "game": torch.tensor([1, 1])})
