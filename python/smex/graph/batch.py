@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -59,12 +59,8 @@ def batch(graphs: Sequence[Graph], ndata: Names = ALL, edata: Names = ALL) -> Gr
             c: _cat("edata", c, [g._edge_frames[c] for g in graphs], edata)
             for c in first._relations
         },
-        batch_num_nodes={
-            t: torch.cat([g.batch_num_nodes(t) for g in graphs]) for t in first.ntypes
-        },
-        batch_num_edges={
-            c: torch.cat([g.batch_num_edges(c) for g in graphs]) for c in first._relations
-        },
+        batch_num_nodes={t: _part_sizes(graphs, Graph.batch_num_nodes, t) for t in first.ntypes},
+        batch_num_edges={c: _part_sizes(graphs, Graph.batch_num_edges, c) for c in relations},
         idtype=first.idtype,
         device=first.device,
     )
@@ -165,19 +161,30 @@ def _check_alike(graphs: Sequence[Graph]) -> None:
     if not graphs:
         raise SmexValueError("batch: expected at least one graph, found none")
     first = graphs[0]
+    expected = (first.ntypes, first.canonical_etypes, first.idtype, first.device)
     for n, graph in enumerate(graphs):
         reject_block("batch", graph)
-        for what, found, expected in (
-            ("node types", graph.ntypes, first.ntypes),
-            ("edge types", graph.canonical_etypes, first.canonical_etypes),
-            ("idtype", graph.idtype, first.idtype),
-            ("device", graph.device, first.device),
-        ):
-            if found != expected:
-                raise SmexValueError(
-                    f"batch: all graphs must have the same {what}, graph 0 has {expected} and "
-                    f"graph {n} has {found}"
-                )
+        found = (graph.ntypes, graph.canonical_etypes, graph.idtype, graph.device)
+        if found == expected:
+            continue
+        names = ("node types", "edge types", "idtype", "device")
+        what, theirs, own = next(t for t in zip(names, expected, found) if t[1] != t[2])
+        raise SmexValueError(
+            f"batch: all graphs must have the same {what}, graph 0 has {theirs} and graph {n} has "
+            f"{own}"
+        )
+
+
+def _part_sizes(graphs: Sequence[Graph], sizes_of: Callable[..., Tensor], key: Any) -> Tensor:
+    """Number of nodes or edges of each part; a batch counts as its parts."""
+    sizes: list[int] = []
+    for graph in graphs:
+        if graph._batch_num_nodes is None and graph._batch_num_edges is None:
+            nodes = isinstance(key, str)
+            sizes.append(graph._src_num_nodes[key] if nodes else graph._relations[key].num_edges)
+        else:
+            sizes += sizes_of(graph, key).tolist()
+    return torch.tensor(sizes, dtype=graphs[0].idtype, device=graphs[0].device)
 
 
 def _joined(
@@ -185,10 +192,12 @@ def _joined(
 ) -> Relation:
     """Disjoint union of the relations of one type."""
     s, _, d = canonical
-    src_starts, dst_starts = _starts(sizes[s]), _starts(sizes[d])
     pairs = [relation.coo() for relation in relations]
-    src = torch.cat([src + start for (src, _), start in zip(pairs, src_starts)])
-    dst = torch.cat([dst + start for (_, dst), start in zip(pairs, dst_starts)])
+    src, dst = (torch.cat(side) for side in zip(*pairs))
+    counts = torch.tensor([relation.num_edges for relation in relations])
+    for ids, starts in ((src, _starts(sizes[s])), (dst, _starts(sizes[d]))):
+        offsets = torch.tensor(starts, dtype=ids.dtype)
+        ids += torch.repeat_interleave(offsets, counts, output_size=ids.shape[0]).to(ids.device)
     return Relation.from_coo(src, dst, sum(sizes[s]), sum(sizes[d]), check=False)
 
 

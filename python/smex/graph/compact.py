@@ -145,18 +145,18 @@ def to_block(
     pairs = {c: r.coo() for c, r in g._relations.items()}
     targets = [(c[2], dst) for c, (_, dst) in pairs.items()]
     if dst_nodes is None:
-        dst_kept = {t: _distinct(g, [ids for d, ids in targets if d == t]) for t in g.ntypes}
+        dst_kept = {t: _distinct(g, t, [ids for d, ids in targets if d == t]) for t in g.ntypes}
     else:
-        dst_kept = _complete(g, nodes_by_type("to_block", g, dst_nodes))
-    new_dst = [_position("dst_nodes", g, t, dst_kept[t], ids) for t, ids in targets]
+        dst_kept = _of_all_types(g, nodes_by_type("to_block", g, dst_nodes))
+    new_dst = _positions("dst_nodes", g, targets, dst_kept)
     sources = [(c[0], src) for c, (src, _) in pairs.items()]
     if src_nodes is None:
         src_kept, new_src = _renumber(g, sources, dst_kept if include_dst_in_src else {})
     else:
-        src_kept = _complete(g, nodes_by_type("to_block", g, src_nodes))
+        src_kept = _of_all_types(g, nodes_by_type("to_block", g, src_nodes))
         if include_dst_in_src:
             _check_prefix(src_kept, dst_kept)
-        new_src = [_position("src_nodes", g, t, src_kept[t], ids) for t, ids in sources]
+        new_src = _positions("src_nodes", g, sources, src_kept)
     relations = {
         c: Relation.from_coo(u, v, src_kept[c[0]].shape[0], dst_kept[c[2]].shape[0], check=False)
         for c, u, v in zip(pairs, new_src, new_dst)
@@ -185,25 +185,29 @@ def _renumber(
     for ntype in g.ntypes:
         mine = [n for n, (t, _) in enumerate(ends) if t == ntype]
         lists = [_no_ids(g), *(ends[n][1] for n in mine)]
-        kept[ntype], new = unique_and_relabel(lists, first.get(ntype))
+        kept[ntype], new = unique_and_relabel(lists, first.get(ntype), g.num_nodes(ntype))
         for n, ids in zip(mine, new[1:]):
             renumbered[n] = ids
     return kept, renumbered
 
 
-def _position(name: str, g: Graph, ntype: str, kept: Tensor, ids: Tensor) -> Tensor:
-    """Where `ids` stand in `kept`."""
-    table = torch.full((g.num_nodes(ntype),), -1, dtype=g.idtype, device=g.device)
-    table[kept.long()] = torch.arange(kept.shape[0], dtype=g.idtype, device=g.device)
-    found = table[ids.long()]
-    missing = ids[found < 0]
-    if missing.numel():
-        role = "source" if name == "src_nodes" else "destination"
-        raise SmexValueError(
-            f'to_block: {name} must hold every {role} of an edge, "{ntype}" node '
-            f"{int(missing[0])} is missing"
-        )
-    return found
+def _positions(
+    name: str, g: Graph, ends: Sequence[tuple[str, Tensor]], kept: Mapping[str, Tensor]
+) -> list[Tensor]:
+    """Where the ids of each list stand among those that are kept of their type."""
+    found, positions = _renumber(g, ends, kept)
+    for ntype, ids in kept.items():
+        distinct = ids if found[ntype].shape == ids.shape else torch.unique(ids)
+        if distinct.shape != ids.shape:
+            raise SmexValueError(f'to_block: ids of type "{ntype}" must differ, found one twice')
+        missing = found[ntype][ids.shape[0] :]
+        if missing.shape[0]:
+            role = "source" if name == "src_nodes" else "destination"
+            raise SmexValueError(
+                f'to_block: {name} must hold every {role} of an edge, "{ntype}" node '
+                f"{int(missing[0])} is missing"
+            )
+    return positions
 
 
 def _check_prefix(src_kept: Mapping[str, Tensor], dst_kept: Mapping[str, Tensor]) -> None:
@@ -215,15 +219,13 @@ def _check_prefix(src_kept: Mapping[str, Tensor], dst_kept: Mapping[str, Tensor]
             )
 
 
-def _distinct(g: Graph, lists: list[Tensor]) -> Tensor:
-    return torch.unique(torch.cat([_no_ids(g), *lists]))
+def _distinct(g: Graph, ntype: str, lists: list[Tensor]) -> Tensor:
+    """The ids of all lists, ascending."""
+    return torch.sort(unique_and_relabel([_no_ids(g), *lists], None, g.num_nodes(ntype))[0]).values
 
 
-def _complete(g: Graph, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _of_all_types(g: Graph, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Ids of every node type; none of types that are not given."""
-    for ntype, ids in given.items():
-        if torch.unique(ids).shape[0] != ids.shape[0]:
-            raise SmexValueError(f'to_block: ids of type "{ntype}" must differ, found one twice')
     return {t: given.get(t, _no_ids(g)) for t in g.ntypes}
 
 

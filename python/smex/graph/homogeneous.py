@@ -121,18 +121,20 @@ def to_heterogeneous(
     nodes, edges = next(iter(G._src_frames.values())), next(iter(G._edge_frames.values()))
     ntype_ids = _type_ids("node", nodes, ntype_field, ntypes)
     etype_ids = _type_ids("edge", edges, etype_field, etypes)
-    of_type = {n: (ntype_ids == n).nonzero().view(-1) for n in range(len(ntypes))}
+    none = torch.empty(0, dtype=torch.int64, device=G.device)
+    by_type = _grouped(ntype_ids, len(ntypes))
+    of_type = {n: by_type.get(n, none) for n in range(len(ntypes))}
     local = torch.empty_like(ntype_ids, dtype=G.idtype)
     for rows in of_type.values():
         local[rows] = torch.arange(rows.shape[0], dtype=G.idtype, device=G.device)
     src, dst = next(iter(G._relations.values())).coo()
-    triples = torch.stack([ntype_ids[src.long()], etype_ids, ntype_ids[dst.long()]], 1)
+    keys = (ntype_ids[src.long()] * len(etypes) + etype_ids) * len(ntypes) + ntype_ids[dst.long()]
     node_frames = {
         ntypes[n]: _part(nodes, rows, NID, ntype_field, G.idtype) for n, rows in of_type.items()
     }
     sizes = {ntypes[n]: of_type[n].shape[0] for n in sorted(of_type, key=lambda n: ntypes[n])}
     relations, edge_frames = {}, {}
-    for canonical, rows in _edges_by_type(triples, ntypes, etypes, metagraph).items():
+    for canonical, rows in _edges_by_type(keys, ntypes, etypes, metagraph).items():
         ends = (local[src[rows].long()], local[dst[rows].long()])
         s, _, d = canonical
         relations[canonical] = Relation.from_coo(*ends, sizes[s], sizes[d], check=False)
@@ -148,14 +150,18 @@ def to_heterogeneous(
 
 
 def _edges_by_type(
-    triples: Tensor, ntypes: Sequence[str], etypes: Sequence[str], metagraph: Any
+    keys: Tensor, ntypes: Sequence[str], etypes: Sequence[str], metagraph: Any
 ) -> dict[CanonicalType, Tensor]:
-    """Edge ids of each canonical type, in alphabetical order of types."""
-    present, inverse = torch.unique(triples, dim=0, return_inverse=True)
-    found = {
-        (ntypes[s], etypes[e], ntypes[d]): (inverse == n).nonzero().view(-1)
-        for n, (s, e, d) in enumerate(present.tolist())
-    }
+    """Edge ids of each canonical type, in alphabetical order of types.
+
+    Keys are ``(source type * number of edge types + edge type) * number of node types +
+    destination type``.
+    """
+    found = {}
+    for key, rows in _grouped(keys, len(ntypes) ** 2 * len(etypes)).items():
+        start, d = divmod(key, len(ntypes))
+        s, e = divmod(start, len(etypes))
+        found[ntypes[s], etypes[e], ntypes[d]] = rows
     if metagraph is not None:
         expected = [(s, e, d) for s, d, e in metagraph.edges(keys=True)]
         strays = [canonical for canonical in found if canonical not in expected]
@@ -164,9 +170,17 @@ def _edges_by_type(
                 f"to_heterogeneous: expected edges of the metagraph's types {expected}, found "
                 f"edges of type {strays[0]!r}"
             )
-        none = torch.empty(0, dtype=torch.int64, device=triples.device)
+        none = torch.empty(0, dtype=torch.int64, device=keys.device)
         found = {canonical: found.get(canonical, none) for canonical in expected}
     return {canonical: found[canonical] for canonical in sorted(found)}
+
+
+def _grouped(keys: Tensor, num_keys: int) -> dict[int, Tensor]:
+    """Positions of each key that occurs, ascending."""
+    by_key = Relation.from_coo(keys, torch.zeros_like(keys), num_keys, 1, check=False).csr()
+    counts = by_key.indptr.diff()
+    present = counts.nonzero().view(-1).tolist()
+    return dict(zip(present, by_key.edge_ids().split(counts[present].tolist())))
 
 
 def _part(frame: Frame, rows: Tensor, id_name: str, type_name: str, idtype: torch.dtype) -> Frame:

@@ -132,13 +132,21 @@ class MutationMixin(GraphCore):
         ids = self._edge_ids(eids, canonical, "remove_edges")
         if ids.numel() == 0:
             return
+        self._keep_edges(
+            self._others(ids, self._relations[canonical].num_edges), canonical, store_ids
+        )
+
+    def _keep_edges(self, kept: Tensor, canonical: CanonicalType, store_ids: bool = False) -> None:
+        """Remove the edges of a type that are not among some ids, which ascend."""
         relation = self._relations[canonical]
-        kept = self._others(ids, relation.num_edges)
+        src, dst = relation.coo()
         frames = {canonical: self._edge_frames[canonical].subframe(kept)}
         if store_ids:
             self._store_edge_ids(frames, {canonical: kept})
         relations = dict(self._relations)
-        relations[canonical] = relation.edge_subgraph(kept)
+        relations[canonical] = Relation.from_coo(
+            src[kept], dst[kept], relation.num_src, relation.num_dst, check=False
+        )
         batches = self._batches_of({}, {canonical: kept})
         self._commit(relations, frames, {}, batches)
 

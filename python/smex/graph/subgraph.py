@@ -293,7 +293,8 @@ def _of_edges(graph: Graph, parts: Parts, relabel_nodes: bool, store_ids: bool) 
     for ntype in graph.ntypes:
         mine = [n for n, (_, end) in enumerate(ends) if end == ntype]
         empty = torch.empty(0, dtype=graph.idtype, device=graph.device)
-        kept[ntype], new = unique_and_relabel([empty, *(ids[n] for n in mine)])
+        lists = [empty, *(ids[n] for n in mine)]
+        kept[ntype], new = unique_and_relabel(lists, None, graph.num_nodes(ntype))
         for n, ids_of_end in zip(mine, new[1:]):
             renumbered[n] = ids_of_end
     relabelled: Parts = {}
@@ -356,22 +357,18 @@ def _khop(
 
 def _within(graph: Graph, start: Mapping[str, Tensor], k: int, inwards: bool) -> dict[str, Tensor]:
     """Ids of the nodes that are at most k edges away, ascending."""
-    seen = {
-        t: torch.zeros(n, dtype=torch.bool, device=graph.device)
-        for t, n in graph._src_num_nodes.items()
-    }
-    for ntype, ids in start.items():
-        seen[ntype][ids.long()] = True
-    frontier = {t: mask.nonzero().view(-1).to(graph.idtype) for t, mask in seen.items()}
+    none = torch.empty(0, dtype=graph.idtype, device=graph.device)
+    seen = {t: unique_and_relabel([start.get(t, none)])[0] for t in graph.ntypes}
+    frontier = dict(seen)
     for _ in range(k):
-        found = {t: torch.zeros_like(mask) for t, mask in seen.items()}
+        found: dict[str, list[Tensor]] = {t: [none] for t in seen}
         for (s, _, d), relation in graph._relations.items():
             if inwards:
-                found[s][relation.in_edges_of(frontier[d])[0].long()] = True
+                found[s].append(relation.in_edges_of(frontier[d])[0])
             else:
-                found[d][relation.out_edges_of(frontier[s])[1].long()] = True
-        frontier = {}
-        for ntype, mask in found.items():
-            frontier[ntype] = (mask & ~seen[ntype]).nonzero().view(-1).to(graph.idtype)
-            seen[ntype] |= mask
-    return {t: mask.nonzero().view(-1).to(graph.idtype) for t, mask in seen.items()}
+                found[d].append(relation.out_edges_of(frontier[s])[1])
+        for ntype, lists in found.items():
+            reached = unique_and_relabel(lists, preserve=seen[ntype])[0]
+            frontier[ntype] = reached[seen[ntype].shape[0] :]
+            seen[ntype] = reached
+    return {t: torch.sort(ids).values for t, ids in seen.items()}

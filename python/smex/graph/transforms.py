@@ -114,7 +114,9 @@ def remove_self_loop(g: Graph, etype: EdgeType = None) -> Graph:
     canonical = _loop_type("remove_self_loop", g, etype)
     src, dst = g._relations[canonical].coo()
     result = g.clone()
-    result.remove_edges((src == dst).nonzero().view(-1).to(g.idtype), etype=canonical)
+    kept = (src != dst).nonzero().view(-1).to(g.idtype)
+    if kept.shape[0] < src.shape[0]:
+        result._keep_edges(kept, canonical)
     return result
 
 
