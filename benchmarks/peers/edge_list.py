@@ -16,6 +16,9 @@ class Compressed(NamedTuple):
     indices: Tensor
     eids: Tensor
 
+    def long(self) -> Compressed:
+        return Compressed(*(tensor.long() for tensor in self))
+
 
 class Edges:
     """The edges `src[i] -> dst[i]` of `num_nodes` nodes, with ids of one type on one device."""

@@ -174,7 +174,10 @@ class TorchCsr(System):
 
 
 class TorchReduce(System):
-    """`torch.sparse.mm(a, x, reduce)`, on CPUs."""
+    """`torch.sparse.mm(a, x, reduce)`, on CPUs.
+
+    Gradients are asked with int64 ids: those of a mean came out wrong with int32 (torch 2.15).
+    """
 
     name = "torch reduce"
 
@@ -182,7 +185,8 @@ class TorchReduce(System):
         if edges.src.device.type != "cpu":
             raise Unsupported("torch.sparse.mm with reduce is for CPUs")
         ones = torch.ones(edges.num_edges, dtype=getattr(torch, case.dtype))
-        a = matrix(edges.csc(), ones, edges.num_nodes)
+        rows = edges.csc().long() if case.backward else edges.csc()
+        a = matrix(rows, ones, edges.num_nodes)
         return Operator(lambda u: torch.sparse.mm(a, u, reduce))
 
     def op_copy_u_sum(self, case: Case, edges: Edges) -> Operator:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 import torch_geometric
-from edge_list import Compressed, Edges
+from edge_list import Edges
 from systems.base import Case, Operator, System, Unsupported, in_csc_order
 from systems.csr import matrix
 from systems.scatter import gcn_norm
@@ -144,7 +144,8 @@ class PygAdjT(System):
     def _reduced(self, case: Case, edges: Edges, reduce: str) -> Operator:
         dtype = getattr(torch, case.dtype)
         ones = torch.ones(edges.num_edges, dtype=dtype, device=edges.src.device)
-        adj_t = self._adj_t(edges, ones)
+        rows = edges.csc().long() if case.backward else edges.csc()  # as for TorchReduce
+        adj_t = matrix(rows, ones, edges.num_nodes)
         return Operator(lambda u: spmm(adj_t, u, reduce=reduce))
 
     def op_copy_u_sum(self, case: Case, edges: Edges) -> Operator:
@@ -170,7 +171,7 @@ class PygAdjT(System):
         return Operator(lambda e: softmax(e, ptr=indptr), **in_csc_order(edges, edge_output=True))
 
     def op_gat_layer(self, case: Case, edges: Edges) -> Operator:
-        rows = Compressed(*(tensor.long() for tensor in edges.csc()))  # PyG asks for int64 here
+        rows = edges.csc().long()  # PyG asks for int64 here
         ones = torch.ones(edges.num_edges, device=edges.src.device)
         return _gat(case, edges, matrix(rows, ones, edges.num_nodes))
 
