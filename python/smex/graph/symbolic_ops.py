@@ -155,6 +155,20 @@ def _leaky_relu(
     return _call("leaky_relu", (value.term, slope), value.shape, value, value.dropped)
 
 
+def _silu(tracer: Tracer, input: Any, inplace: bool = False) -> Symbol:
+    _not_in_place(inplace)
+    return _pair("*", _value(input), _value(_unary("sigmoid")(tracer, input)))
+
+
+def _same(tracer: Tracer, input: Any) -> Symbol:
+    """A copy, which nothing can tell from the original since nothing is changed in place."""
+    return symbol(_value(input))
+
+
+def _detach(tracer: Tracer, input: Any) -> Symbol:
+    return _view(_value(input), ".detach()", lambda x: x.detach())
+
+
 def _not_in_place(inplace: Any) -> None:
     if inplace:
         raise RefusedError("inplace=True changes a value in place")
@@ -170,8 +184,12 @@ def _softmax(
         raise RefusedError("softmax over another dimension than that of the messages")
     formula = formula_of(value.term)
 
+    made: list[Tensor] = []  # several results may use it; a trace serves one call
+
     def make(relation: Relation) -> Tensor:
-        return softmax_over_edges(relation, formula.on_edges(relation))
+        if not made:
+            made.append(softmax_over_edges(relation, formula.on_edges(relation)))
+        return made[0]
 
     leaf = Leaf("e", f"softmax({formula.named()})", None, make)
     return symbol(value._replace(term=Term("leaf", (leaf,))))
@@ -345,6 +363,7 @@ _register(
     *(operator.truediv, torch.div, torch.divide, torch.true_divide),
     *(".div", ".divide", ".true_divide"),
 )
+_register(_detach, torch.detach, ".detach")
 _register(_extremum("max"), torch.max, ".max")
 _register(_extremum("min"), torch.min, ".min")
 _register(_getitem, operator.getitem)
@@ -358,6 +377,8 @@ _register(_reduction("sum"), torch.sum, ".sum")
 _register(_relu, F.relu, torch.relu, ".relu")
 _register(_reshape, torch.reshape, ".reshape", ".view")
 _register(_rsqrt, torch.rsqrt, ".rsqrt")
+_register(_same, torch.clone, ".clone", ".contiguous")
+_register(_silu, F.silu)
 _register(_softmax, F.softmax, torch.softmax, ".softmax")
 _register(_square, torch.square, ".square")
 _register(_unary("abs"), operator.abs, torch.abs, torch.absolute, ".abs", ".absolute")

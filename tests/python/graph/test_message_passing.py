@@ -342,6 +342,50 @@ def test_propagation():
     assert g.ndata["y"].tolist() == [0, 0, 1, 0, 3]
 
 
+@pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keep", [unfused, lambda function: function])
+def test_parts_are_what_the_whole_gives(keep, kind, idtype):
+    g, etype = graph_of(kind)
+    g = g.astype(idtype)
+    set_features(g, etype)
+    functions = (keep(udf_of("u_mul_e")), keep(reduce_udf("mean")))
+    dst = frames_of(g, etype)[1]
+    g.update_all(*functions, etype=etype)
+    whole = dst.pop("out")
+    g.pull([1, 2, 4], *functions, etype=etype)
+    part = dst.pop("out")
+    torch.testing.assert_close(part[[1, 2, 4]], whole[[1, 2, 4]])
+    assert not part[[0, 3]].any()
+    g.send_and_recv(torch.arange(8), *functions, etype=etype)
+    torch.testing.assert_close(dst.pop("out"), whole)
+    g.push([0, 1, 2, 4, 5], *functions, etype=etype)
+    torch.testing.assert_close(dst.pop("out"), whole)
+
+
+# ---- torch.compile ----
+
+
+def two_steps(g, h, w):
+    with g.local_scope():
+        g.ndata["h"], g.edata["w"] = h, w
+        g.update_all(fn.u_mul_e("h", "w", "m"), fn.sum("m", "h"))
+        g.apply_edges(fn.u_dot_v("h", "h", "score"))
+        g.edata["a"] = sg.ops.edge_softmax(g, g.edata["score"])
+        g.update_all(lambda e: {"m": e.src["h"] * e.data["a"]}, fn.max("m", "out"))
+        return g.ndata["out"].square().sum()
+
+
+def test_a_compiled_step_has_no_graph_break():
+    g = small()
+    leaves = [torch.rand(4, 3, requires_grad=True), torch.rand(5, 1, requires_grad=True)]
+    compiled = torch.compile(two_steps, fullgraph=True, backend="aot_eager")
+    out, expected = compiled(g, *leaves), two_steps(g, *leaves)
+    torch.testing.assert_close(out, expected)
+    for a, b in zip(torch.autograd.grad(out, leaves), torch.autograd.grad(expected, leaves)):
+        torch.testing.assert_close(a, b)
+
+
 # ---- several types ----
 
 

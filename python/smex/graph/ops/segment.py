@@ -70,8 +70,8 @@ def segment_softmax(seglen: Tensor, value: Tensor) -> Tensor:
 
 def _segments(op: str, seglen: Tensor, value: Tensor) -> list[Tensor]:
     """Rows as edges into their segments."""
-    indptr = torch.zeros(seglen.shape[0] + 1, dtype=torch.int64, device=value.device)
-    torch.cumsum(seglen, 0, out=indptr[1:])
+    ends = torch.cumsum(seglen, 0, dtype=torch.int64).to(value.device)
+    indptr = torch.nn.functional.pad(ends, (1, 0))
     num_rows = value.shape[0]
     if not torch.compiler.is_compiling() and int(indptr[-1]) != num_rows:
         raise SmexValueError(
