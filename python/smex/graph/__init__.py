@@ -18,6 +18,7 @@ from smex.graph.derived import (
     to_half,
 )
 from smex.graph.edgewise import copy_u, copy_v, u_add_v, u_div_v, u_dot_v, u_mul_v, u_sub_v
+from smex.graph.fusion import explain
 from smex.graph.graph import Graph
 from smex.graph.homogeneous import to_heterogeneous, to_homogeneous
 from smex.graph.interop import (
@@ -134,6 +135,7 @@ __all__ = [
     "dfs_labeled_edges_generator",
     "edge_subgraph",
     "edge_type_subgraph",
+    "explain",
     "from_networkx",
     "from_pyg",
     "from_scipy",
