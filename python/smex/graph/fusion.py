@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
-from smex.graph.explain import Explanation
+from smex.graph.explanation import Explanation
 from smex.graph.frame import Frame, zero_initializer
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
 from smex.graph.ops.kernels import REDUCERS, aggregate
