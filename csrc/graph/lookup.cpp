@@ -7,6 +7,10 @@
 #include "graph/compress.h"
 #include "graph/tensors.h"
 
+#ifdef SMEX_WITH_CUDA
+#include "graph/cuda/tensors.h"
+#endif
+
 namespace smex::graph {
 namespace {
 
@@ -100,6 +104,27 @@ Four merge_parallel_on_cpu(const at::Tensor& indptr, const at::Tensor& indices,
   });
 }
 
+#ifdef SMEX_WITH_CUDA
+Two find_sorted_on_cuda(const at::Tensor& indptr, const at::Tensor& indices, const at::Tensor& rows,
+                        const at::Tensor& columns) {
+  const c10::cuda::CUDAGuard guard(indices.device());
+  const Two result = find_sorted_meta(indptr, indices, rows, columns);
+  const RowTensors tensors("find_sorted", indptr, indices, std::nullopt);
+  const at::Tensor row = rows.contiguous(), column = columns.contiguous();
+  dispatch_index(indices, [&]<typename Index>(Index) {
+    DeviceWork work(indices);
+    find_sorted_cuda(tensors.rows<Index>(), row.const_data_ptr<Index>(),
+                     column.const_data_ptr<Index>(), row.size(0),
+                     std::get<0>(result).mutable_data_ptr<Index>(),
+                     std::get<1>(result).mutable_data_ptr<Index>(), work.first(), work.stream());
+    const int64_t invalid = work.first_or_end();
+    check_row("find_sorted", invalid == row.size(0) ? -1 : invalid, row, indptr);
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return result;
+}
+#endif
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(smex, m) {
@@ -126,5 +151,9 @@ TORCH_LIBRARY_IMPL(smex, CPU, m) {
   m.impl("has_parallel", has_parallel_on_cpu);
   m.impl("merge_parallel", merge_parallel_on_cpu);
 }
+
+#ifdef SMEX_WITH_CUDA
+TORCH_LIBRARY_IMPL(smex, CUDA, m) { m.impl("find_sorted", find_sorted_on_cuda); }
+#endif
 
 }  // namespace smex::graph
