@@ -147,7 +147,8 @@ def partition_graph_with_halo(
 
     With `extra_cached_hops` of 0 a part has the edges between its nodes. With 1 it has all edges
     into its nodes too, and the edges from its nodes to others; each further hop adds the edges into
-    the nodes that the last one added. The part's own nodes come first, in the order of their ids.
+    the nodes that the last one added. The part's own nodes and the edges into them come first; with
+    `reshuffle` the other edges are in the order of their ids.
 
     Node features of the results: ``NID`` (id in the renumbered graph), ``part_id``, ``inner_node``
     (1 for the part's own, int32); with `reshuffle` ``orig_id`` (id in `g`). Edge features: ``EID``,
@@ -188,7 +189,7 @@ def partition_graph_with_halo(
     graphs = {}
     for number in range(int(part.max()) + 1 if part.numel() else 0):
         inner = (part == number).nonzero().view(-1).to(g.idtype)
-        graphs[number] = _part(relation, inner, extra_cached_hops)
+        graphs[number] = _part(relation, inner, extra_cached_hops, reshuffle)
         nodes, edges = graphs[number].ndata, graphs[number].edata
         nodes["part_id"] = part[nodes[NID].long()]
         if node_ids is not None and edge_ids is not None:
@@ -212,7 +213,7 @@ def _reshuffled(relation: Relation, part: Tensor) -> tuple[Relation, Tensor, Ten
     return shuffled, node_ids, order.to(relation.idtype)
 
 
-def _part(relation: Relation, inner: Tensor, hops: int) -> Graph:
+def _part(relation: Relation, inner: Tensor, hops: int, by_id: bool) -> Graph:
     """The graph of one part, with the ids of its nodes and edges and which are its own."""
     if hops == 0:
         local, eids = relation.reverse().node_subgraph(inner, inner)
@@ -222,6 +223,10 @@ def _part(relation: Relation, inner: Tensor, hops: int) -> Graph:
         src, dst, eids, num_inner = _halo_edges(relation, inner, hops)
         pairs = torch.stack([src, dst], 1).view(-1)
         nodes, (ends,) = unique_and_relabel([pairs], inner)
+        if by_id:
+            order = torch.argsort(eids[num_inner:]) + num_inner
+            order = torch.cat([torch.arange(num_inner, device=order.device), order])
+            eids, ends = eids[order], ends.view(-1, 2)[order].view(-1)
         size = nodes.shape[0]
         local = Relation.from_coo(ends[::2], ends[1::2], size, size, check=False)
     result = Graph({("_N", "_E", "_N"): local}, {"_N": nodes.shape[0]})

@@ -17,6 +17,7 @@ from graph_samples import TRIPLES, graphs, heterographs, pairs, with_features
 @settings(max_examples=40, deadline=None)
 @given(heterographs())
 def test_there_and_back(h):
+    pytest.importorskip("networkx", reason="networkx is not installed")
     g, nodes, edges = sg.to_homogeneous(h, ["h"], ["w"], return_count=True)
     assert nodes == [h.num_nodes(t) for t in h.ntypes] and edges == [
         h.num_edges(c) for c in TRIPLES
