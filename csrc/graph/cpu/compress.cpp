@@ -103,23 +103,60 @@ int64_t compress_small(const EdgeList<Index>& edges, const CompressedEdges<Index
   return -1;
 }
 
-template <typename Index, typename Record>
+// Where records lie until their bucket is ordered. Packed ones take the place of the result, which
+// has as many bits: new memory costs more to touch for the first time than to sort.
+
+/// Packed records of 64-bit ids lie where the edge ids will.
+struct WholeRecords {
+  uint64_t* words;
+
+  explicit WholeRecords(const CompressedEdges<int64_t>& out, int64_t)
+      : words(reinterpret_cast<uint64_t*>(out.eids)) {}
+  void put(int64_t position, uint64_t word) const { words[position] = word; }
+  uint64_t get(int64_t position) const { return words[position]; }
+};
+
+/// Packed records of 32-bit ids lie half where the columns will and half where the edge ids will.
+struct HalvedRecords {
+  uint32_t* low;
+  uint32_t* high;
+
+  explicit HalvedRecords(const CompressedEdges<int32_t>& out, int64_t)
+      : low(reinterpret_cast<uint32_t*>(out.indices)),
+        high(reinterpret_cast<uint32_t*>(out.eids)) {}
+  void put(int64_t position, uint64_t word) const {
+    low[position] = static_cast<uint32_t>(word);
+    high[position] = static_cast<uint32_t>(word >> 32);
+  }
+  uint64_t get(int64_t position) const {
+    return low[position] | (static_cast<uint64_t>(high[position]) << 32);
+  }
+};
+
+/// Wide records need memory of their own.
+struct WideRecords {
+  std::unique_ptr<WideRecord::Word[]> words;
+
+  template <typename Index>
+  explicit WideRecords(const CompressedEdges<Index>&, int64_t size)
+      : words(uninitialized<WideRecord::Word>(size)) {}
+  void put(int64_t position, const WideRecord::Word& word) const { words[position] = word; }
+  const WideRecord::Word& get(int64_t position) const { return words[position]; }
+};
+
+template <typename Index, typename Record, typename Records>
 class BucketSort {
   using Word = typename Record::Word;
 
  public:
   BucketSort(const EdgeList<Index>& edges, const CompressedEdges<Index>& out,
              const Buckets& buckets, const Record& record, const Workers& workers)
-      : edges_(edges), out_(out), buckets_(buckets), record_(record), workers_(workers) {
-    // Records of the size of an edge id lie in its place until their bucket is ordered.
-    constexpr bool in_place = std::is_same_v<Record, PackedRecord> && sizeof(Index) == sizeof(Word);
-    if constexpr (in_place) {
-      records_ = reinterpret_cast<Word*>(out.eids);
-    } else {
-      scratch_ = uninitialized<Word>(edges.num_edges);
-      records_ = scratch_.get();
-    }
-  }
+      : edges_(edges),
+        out_(out),
+        buckets_(buckets),
+        record_(record),
+        records_(out, edges.num_edges),
+        workers_(workers) {}
 
   bool run() {
     count();
@@ -190,7 +227,7 @@ class BucketSort {
     const Record record = record_;
     const int shift = buckets_.shift;
     const uint64_t low = (uint64_t{1} << shift) - 1;
-    Word* const records = records_;
+    const Records& records = records_;
     uint64_t largest_column = 0, largest_id = 0;
     for (int64_t i = begin; i < end; ++i) {
       const uint64_t row = static_cast<uint64_t>(edges.rows[i]);
@@ -198,7 +235,7 @@ class BucketSort {
       const uint64_t id = static_cast<uint64_t>(id_of(i));
       largest_column = std::max(largest_column, column);
       largest_id = std::max(largest_id, id);
-      records[next[row >> shift]++] = record.make(row & low, column, id);
+      records.put(next[row >> shift]++, record.make(row & low, column, id));
     }
     if (largest_column >= static_cast<uint64_t>(edges.num_columns) ||
         largest_id >= static_cast<uint64_t>(edges.num_edges)) {
@@ -224,20 +261,22 @@ class BucketSort {
       local.ordered = uninitialized<Word>(count);
       local.capacity = count;
     }
-    const Word* const from = records_ + start;
     const int64_t first_row = bucket << buckets_.shift;
     const int64_t num_rows = std::min(int64_t{1} << buckets_.shift, edges_.num_rows - first_row);
     local.next.assign(num_rows, 0);
     int64_t* const next = local.next.data();
     const Record record = record_;
-    for (int64_t i = 0; i < count; ++i) ++next[record.row(from[i])];
+    for (int64_t i = start; i < start + count; ++i) ++next[record.row(records_.get(i))];
     int64_t position = 0;
     for (int64_t r = 0; r < num_rows; ++r) {
       out_.indptr[first_row + r] = static_cast<Index>(start + position);
       position += std::exchange(next[r], position);
     }
     Word* const ordered = local.ordered.get();
-    for (int64_t i = 0; i < count; ++i) ordered[next[record.row(from[i])]++] = from[i];
+    for (int64_t i = start; i < start + count; ++i) {
+      const Word word = records_.get(i);
+      ordered[next[record.row(word)]++] = word;
+    }
     Index* const indices = out_.indices + start;
     Index* const eids = out_.eids + start;
     for (int64_t i = 0; i < count; ++i) {
@@ -250,9 +289,8 @@ class BucketSort {
   const CompressedEdges<Index> out_;
   const Buckets buckets_;
   const Record record_;
+  const Records records_;
   const Workers& workers_;
-  std::unique_ptr<Word[]> scratch_;
-  Word* records_ = nullptr;
   std::vector<int64_t> offsets_;  // [worker][bucket]
   std::vector<int64_t> starts_;   // [bucket + 1]
   std::atomic<bool> is_valid_{true};
@@ -268,10 +306,12 @@ int64_t compress_cpu(const EdgeList<Index>& edges, const CompressedEdges<Index>&
   const int column_bits = bits_of(edges.num_columns), id_bits = bits_of(edges.num_edges);
   bool done = false;
   if (buckets.shift + column_bits + id_bits <= 64) {
+    using Packed = std::conditional_t<sizeof(Index) == 8, WholeRecords, HalvedRecords>;
     const PackedRecord record{column_bits, id_bits};
-    done = BucketSort<Index, PackedRecord>(edges, out, buckets, record, workers).run();
+    done = BucketSort<Index, PackedRecord, Packed>(edges, out, buckets, record, workers).run();
   } else {
-    done = BucketSort<Index, WideRecord>(edges, out, buckets, WideRecord{}, workers).run();
+    done = BucketSort<Index, WideRecord, WideRecords>(edges, out, buckets, WideRecord{}, workers)
+               .run();
   }
   return done ? -1 : first_invalid(edges);
 }
