@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/host_device.h"
+
 namespace smex::kernels {
 
 /// Edges grouped by row: those of row r lie at positions `indptr[r]` to `indptr[r + 1]`.
@@ -29,7 +31,7 @@ struct EdgeCursor {
 /// are too (merge path: Merrill and Garland, "Merge-based parallel sparse matrix-vector
 /// multiplication", SC'16, §4). O(log rows).
 template <typename I>
-EdgeCursor cursor_at(const EdgeRows<I>& rows, int64_t index, int64_t count) {
+SMEX_HOST_DEVICE EdgeCursor cursor_at(const EdgeRows<I>& rows, int64_t index, int64_t count) {
   const int64_t steps = rows.num_rows + rows.num_edges;
   const int64_t each = steps / count, rest = steps % count;
   const int64_t step = each * index + (index < rest ? index : rest);

@@ -1,0 +1,62 @@
+// What one operation of a message does to one number; the CPU's loops over many are in
+// interpreter.h.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/host_device.h"
+#include "kernels/message/expression.h"
+
+namespace smex::kernels {
+
+/// `op(x, y)`; `value` is the constant of kConstant, kPow and kLeakyRelu. Not for kOperand and
+/// kSumLast, which need more than a number.
+template <typename C>
+SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
+  switch (op) {
+    case MessageOp::kConstant:
+      return value;
+    case MessageOp::kAdd:
+      return x + y;
+    case MessageOp::kSub:
+      return x - y;
+    case MessageOp::kMul:
+      return x * y;
+    case MessageOp::kDiv:
+      return x / y;
+    case MessageOp::kMaximum:  // a NaN on either side stays
+      return x > y || x != x ? x : y;
+    case MessageOp::kMinimum:
+      return x < y || x != x ? x : y;
+    case MessageOp::kGreater:
+      return x > y ? C(1) : (x == y ? C(0.5) : C(0));
+    case MessageOp::kPow:
+      return value == C(2) ? x * x : std::pow(x, value);
+    case MessageOp::kLeakyRelu:
+      return x > C(0) ? x : x * value;
+    case MessageOp::kNeg:
+      return -x;
+    case MessageOp::kAbs:
+      return x < C(0) ? -x : x + C(0);
+    case MessageOp::kSign:
+      return x > C(0) ? C(1) : (x < C(0) ? C(-1) : x);
+    case MessageOp::kStep:
+      return x > C(0) ? C(1) : C(0);
+    case MessageOp::kRelu:
+      return x < C(0) ? C(0) : x;
+    case MessageOp::kSqrt:
+      return std::sqrt(x);
+    case MessageOp::kExp:
+      return std::exp(x);
+    case MessageOp::kLog:
+      return std::log(x);
+    case MessageOp::kSigmoid:
+      return C(1) / (C(1) + std::exp(-x));
+    case MessageOp::kTanh:
+      return std::tanh(x);
+    default:
+      return x;
+  }
+}
+
+}  // namespace smex::kernels

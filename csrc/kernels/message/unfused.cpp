@@ -1,0 +1,48 @@
+#include "kernels/message/unfused.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/diff.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/repeat_interleave.h>
+
+#include <algorithm>
+
+#include "kernels/message/gradients.h"
+
+namespace smex::kernels {
+namespace {
+
+/// The rows of an operand in the order of positions.
+at::Tensor rows_by_position(const EdgeTensors& edges, Target target, const at::Tensor& x) {
+  if (target == Target::kSource) return x.index_select(0, edges.indices);
+  if (target == Target::kEdge) return edges.eids.defined() ? x.index_select(0, edges.eids) : x;
+  const at::Tensor nodes = at::arange(edges.num_rows(), edges.indptr.options());
+  const at::Tensor rows =
+      at::repeat_interleave(nodes, edges.indptr.diff(), /*dim=*/0, edges.num_edges());
+  return x.index_select(0, rows);
+}
+
+/// As many feature dimensions as `rank`, so that torch broadcasts them as messages do.
+at::Tensor with_rank(const at::Tensor& x, int64_t rank) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.insert(sizes.begin() + 1, rank - (x.dim() - 1), 1);
+  return x.reshape(sizes);
+}
+
+}  // namespace
+
+at::Tensor unfused_message(const EdgeTensors& edges, const Message& message,
+                           at::TensorList operands) {
+  const std::vector<Message> reads = operands_of(message);
+  int64_t rank = 0;
+  for (const Message& read : reads) rank = std::max(rank, operands[read->operand].dim() - 1);
+  const auto type = operands[0].scalar_type();
+  std::vector<at::Tensor> rows(operands.size());
+  for (const Message& read : reads) {
+    const at::Tensor x = rows_by_position(edges, read->target, operands[read->operand]);
+    rows[read->operand] = with_rank(x, rank).to(type == at::kDouble ? at::kDouble : at::kFloat);
+  }
+  return evaluate(message, rows).to(type);
+}
+
+}  // namespace smex::kernels

@@ -1,0 +1,79 @@
+// smex::sddmm on CUDA.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include "kernels/message/dispatch.h"
+#include "kernels/message/gradients.h"
+#include "kernels/message/operands.h"
+#include "kernels/message/unfused.h"
+#include "kernels/sddmm/cuda/sddmm.h"
+
+namespace smex::kernels {
+namespace {
+
+constexpr const char* kOp = "smex::sddmm";
+
+void sddmm_into(const EdgeTensors& edges, const Program& program, const DeviceProgram& device,
+                at::TensorList operands, const at::Tensor& out) {
+  const auto run = [&](auto feature, auto id) {
+    using T = typename decltype(feature)::type;
+    using I = typename decltype(id)::type;
+    std::vector<at::Tensor> dense;
+    std::vector<const T*> rows;
+    for (const at::Tensor& x : operands) dense.push_back(x.contiguous());
+    for (const at::Tensor& x : dense) rows.push_back(data_of<T>(x));
+    SddmmTask<T, I> task;
+    task.rows = edges.rows<I>();
+    task.program = &program;
+    task.operands = rows.data();
+    task.out = mutable_data_of<T>(out);
+    sddmm_cuda(task, device, c10::cuda::getCurrentCUDAStream().stream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  };
+  dispatch_types(kOp, out.scalar_type(), edges.indptr.scalar_type(), run);
+}
+
+/// As `sddmm_into`, for messages that kernels cannot take.
+void sddmm_unfused_into(const EdgeTensors& edges, const Message& message, at::TensorList operands,
+                        const at::Tensor& out) {
+  const at::Tensor values = unfused_message(edges, message, operands);
+  const std::vector<int64_t> features(out.sizes().begin() + 1, out.sizes().end());
+  const at::Tensor reduced = sum_to_features(values, features).view(out.sizes());
+  if (edges.eids.defined()) {
+    out.index_copy_(0, edges.eids.to(at::kLong), reduced);
+  } else {
+    out.copy_(reduced);
+  }
+}
+
+at::Tensor sddmm_on_cuda(at::TensorList in_edges, at::TensorList, c10::string_view message,
+                         at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
+  const c10::cuda::CUDAGuard guard(in_edges[0].device());
+  const EdgeTensors edges(kOp, in_edges);
+  const Message parsed = message_of(kOp, std::string(message));
+  check_operands(kOp, parsed, in_edges, operands);
+  std::optional<FeatureShape> reduced;
+  if (reduce_to.has_value()) reduced = reduce_to->vec();
+  const Program program = compile_for(kOp, parsed, operands, reduced);
+  std::vector<int64_t> shape = {edges.num_edges()};
+  shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
+  const at::Tensor out = at::empty(shape, operands[0].options());
+  if (out.numel() == 0) return out;
+  const auto device = to_device(program, feature_shapes(operands));
+  if (device) {
+    sddmm_into(edges, program, *device, operands, out);
+  } else {
+    sddmm_unfused_into(edges, parsed, operands, out);
+  }
+  return out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(smex, CUDA, m) { m.impl("sddmm", sddmm_on_cuda); }
+
+}  // namespace smex::kernels

@@ -1,0 +1,195 @@
+// Kernels of smex::sddmm.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "kernels/message/cuda/machine.cuh"
+#include "kernels/message/walk.h"
+#include "kernels/sddmm/cuda/sddmm.h"
+
+namespace smex::kernels {
+
+/// Neighbouring edges that a warp works on: long enough that finding the row of the first one, a
+/// binary search, is little of the work.
+struct EdgeChunks {
+  int64_t edges = 0;  ///< in each chunk
+  int64_t count = 0;
+
+  static EdgeChunks of(int64_t num_edges, int64_t threads_per_edge) {
+    constexpr int64_t kWantedThreads = 1 << 18, kLeast = kWarp, kMost = 256;
+    const int64_t warps = kWantedThreads / kWarp;
+    const int64_t wanted = ceil_div(num_edges, warps);
+    const int64_t least = std::max<int64_t>(1, kLeast / std::max<int64_t>(1, threads_per_edge));
+    const int64_t edges = std::clamp(wanted, least, kMost);
+    return {edges, ceil_div(num_edges, edges)};
+  }
+};
+
+/// The things that a team has to do, `per_edge` of them for each edge of its warp's chunk; teams of
+/// a warp take turns, so that their addresses are neighbours.
+template <typename I>
+struct ChunkItems {
+  const EdgeRows<I>& rows;
+  int64_t first, last;  ///< positions
+  int64_t per_edge;
+  int64_t at, end, step;
+  int64_t row = 0;
+
+  SMEX_DEVICE ChunkItems(const EdgeRows<I>& rows, int64_t chunk, int64_t edges, int64_t per_edge,
+                         const Team& team, bool needs_row)
+      : rows(rows),
+        first(chunk * edges),
+        last(first + edges < rows.num_edges ? first + edges : rows.num_edges),
+        per_edge(per_edge),
+        at(static_cast<int>(threadIdx.x % kWarp) / team.lanes),
+        end((last - first) * per_edge),
+        step(kWarp / team.lanes),
+        needs_row_(needs_row) {}
+
+  SMEX_DEVICE bool is_done() const { return at >= end; }
+  SMEX_DEVICE void advance() { at += step; }
+
+  /// The position of the present edge; `row` becomes its row where that is needed.
+  SMEX_DEVICE int64_t position() {
+    const int64_t k = first + StridedIndex::quotient(at, per_edge);
+    if (needs_row_) row = row_of(rows, k, row);
+    return k;
+  }
+  SMEX_DEVICE int64_t item() const { return at - StridedIndex::quotient(at, per_edge) * per_edge; }
+
+ private:
+  bool needs_row_;
+};
+
+template <typename I>
+SMEX_DEVICE int64_t edge_id(const EdgeRows<I>& rows, int64_t k) {
+  return rows.eids ? int64_t{rows.eids[k]} : k;
+}
+
+// ---- sums of products over groups of elements: dot products, one for each head ----
+
+template <typename T>
+struct DotOperand {
+  const T* data = nullptr;
+  Target target = Target::kSource;
+  int64_t size = 0;
+
+  template <typename I>
+  SMEX_DEVICE const T* at(const EdgeRows<I>& rows, int64_t row, int64_t k) const {
+    if (target == Target::kDestination) return data + row * size;
+    return data + (target == Target::kSource ? int64_t{rows.indices[k]} : edge_id(rows, k)) * size;
+  }
+};
+
+template <typename T, typename I>
+struct DotTask {
+  EdgeRows<I> rows;
+  DotOperand<T> x, y;
+  T* out = nullptr;
+  int64_t heads = 1, inner = 1;
+  EdgeChunks chunks;
+};
+
+/// A team for each edge and head.
+template <typename T, typename I, int V>
+__global__ void __launch_bounds__(kThreads) dot_kernel(DotTask<T, I> task, int lanes) {
+  using C = accumulate_t<T>;
+  const Team team(lanes), warp(kWarp);
+  const bool needs_row =
+      task.x.target == Target::kDestination || task.y.target == Target::kDestination;
+  for (int64_t chunk = warp.index(); chunk < task.chunks.count; chunk += warp.count()) {
+    ChunkItems<I> items(task.rows, chunk, task.chunks.edges, task.heads, team, needs_row);
+    for (; !items.is_done(); items.advance()) {
+      const int64_t k = items.position(), head = items.item();
+      const T* const x = task.x.at(task.rows, items.row, k) + head * task.inner;
+      const T* const y = task.y.at(task.rows, items.row, k) + head * task.inner;
+      C sum = 0;
+#pragma unroll 4
+      for (int64_t i = team.lane * V; i < task.inner; i += lanes * V) {
+        C a[V], b[V];
+        load_vector<V>(x + i, a);
+        load_vector<V>(y + i, b);
+#pragma unroll
+        for (int j = 0; j < V; ++j) sum += a[j] * b[j];
+      }
+      sum = team.sum(sum);
+      if (team.lane == 0) store_number(task.out + edge_id(task.rows, k) * task.heads + head, sum);
+    }
+  }
+}
+
+// ---- any message ----
+
+template <typename T, typename I>
+__global__ void __launch_bounds__(kThreads)
+    general_sddmm_kernel(EdgeRows<I> rows, T* out, const __grid_constant__ DeviceProgram program,
+                         TeamLayout layout, EdgeChunks chunks) {
+  const Team team(layout.lanes), warp(kWarp);
+  Machine<T> machine(program, team);
+  for (int64_t chunk = warp.index(); chunk < chunks.count; chunk += warp.count()) {
+    ChunkItems<I> items(rows, chunk, chunks.edges, layout.tiles, team, program.reads_destination);
+    for (; !items.is_done(); items.advance()) {
+      const int64_t k = items.position(), eid = edge_id(rows, k);
+      bool writes;
+      const int64_t column = layout.element(items.item(), team.lane, &writes);
+      machine.start_edge(rows.indices[k], items.row, eid);
+      const accumulate_t<T> value = value_of(machine, program, layout, team, column);
+      if (writes) store_number(out + eid * program.out_elements + column, value);
+    }
+  }
+}
+
+// ---- launches ----
+
+/// True for a product of two full operands that is added up over groups of elements.
+inline bool is_dot_product(const Program& program) {
+  if (program.operands.size() != 2 || program.code.empty()) return false;
+  for (const ProgramOperand& read : program.operands)
+    if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
+  if (program.code[0].op != MessageOp::kMul) return false;
+  const bool groups =
+      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
+  if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
+  // dot itself: its value is picked from the sums that kSumLast leaves.
+  return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
+         program.pick == program.last && groups;
+}
+
+template <typename T, typename I>
+void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
+  const Program& program = *task.program;
+  const auto operand = [&](int i) {
+    const ProgramOperand& read = program.operands[i];
+    return DotOperand<T>{task.operands[read.index], read.target, read.broadcast.row_size};
+  };
+  DotTask<T, I> dot{task.rows, operand(0),           operand(1),
+                    task.out,  program.out_elements, program.elements / program.out_elements,
+                    {}};
+  const auto fits = [&](int bytes) {
+    return is_aligned(dot.x.data, bytes) && is_aligned(dot.y.data, bytes);
+  };
+  with_vector<T>(dot.inner, fits, [&](auto v) {
+    constexpr int V = v.value;
+    // Two vectors of each operand in a lane: more loads under way, fewer steps to add up lanes.
+    const int lanes = lanes_for(ceil_div(dot.inner, 2 * V));
+    dot.chunks = EdgeChunks::of(dot.rows.num_edges, dot.heads * lanes);
+    launch(dot_kernel<T, I, V>, blocks_for(dot.chunks.count, kThreads / kWarp), kThreads, stream,
+           dot, lanes);
+  });
+}
+
+template <typename T, typename I>
+void sddmm_cuda(const SddmmTask<T, I>& task, const DeviceProgram& device, CUstream_st* stream) {
+  if (task.rows.num_edges == 0 || task.program->out_elements == 0) return;
+  if (is_dot_product(*task.program)) return launch_dot(task, stream);
+  DeviceProgram program = device;
+  for (int i = 0; i < program.num_operands; ++i)
+    program.operands[i].data = task.operands[task.program->operands[i].index];
+  const TeamLayout layout = TeamLayout::of(program);
+  const EdgeChunks chunks = EdgeChunks::of(task.rows.num_edges, layout.tiles * layout.lanes);
+  launch(general_sddmm_kernel<T, I>, blocks_for(chunks.count, kThreads / kWarp), kThreads, stream,
+         task.rows, task.out, program, layout, chunks);
+}
+
+}  // namespace smex::kernels

@@ -1,0 +1,8 @@
+#include "kernels/sddmm/cuda/sddmm.cuh"
+
+namespace smex::kernels {
+
+template void sddmm_cuda(const SddmmTask<BFloat16, int32_t>&, const DeviceProgram&, CUstream_st*);
+template void sddmm_cuda(const SddmmTask<BFloat16, int64_t>&, const DeviceProgram&, CUstream_st*);
+
+}  // namespace smex::kernels

@@ -1,0 +1,265 @@
+// Kernels of smex::spmm and smex::spmm_extremum.
+#pragma once
+
+#include <type_traits>
+
+#include "kernels/message/cuda/machine.cuh"
+#include "kernels/spmm/cuda/reduce.cuh"
+#include "kernels/spmm/cuda/spmm.h"
+
+namespace smex::kernels {
+
+// ---- messages that have kernels of their own ----
+
+/// Which row of an operand belongs to position k: a node at the other end, or an edge.
+template <typename T, typename I>
+struct GatheredRows {
+  const T* data = nullptr;
+  const I* ids = nullptr;  ///< null: the position itself
+  int64_t size = 0;
+
+  SMEX_DEVICE const T* at(int64_t k) const { return data + (ids ? int64_t{ids[k]} : k) * size; }
+};
+
+// Each of them: `move_to(column)` once, then `load(k, values)` for positions k.
+
+template <typename T, typename I, int V>
+struct CopyMessage {
+  GatheredRows<T, I> x;
+
+  SMEX_DEVICE void move_to(int64_t column) { x.data += column; }
+  SMEX_DEVICE void load(int64_t k, accumulate_t<T> (&to)[V]) const { load_vector<V>(x.at(k), to); }
+};
+
+/// Times one number for each `inner` elements, of which V is a divisor.
+template <typename T, typename I, int V>
+struct ScaledMessage {
+  GatheredRows<T, I> x, weight;
+  int64_t inner = 1;
+
+  SMEX_DEVICE void move_to(int64_t column) {
+    x.data += column;
+    weight.data += column / inner;
+  }
+  SMEX_DEVICE void load(int64_t k, accumulate_t<T> (&to)[V]) const {
+    const accumulate_t<T> w = widen(*weight.at(k));
+    load_vector<V>(x.at(k), to);
+#pragma unroll
+    for (int i = 0; i < V; ++i) to[i] *= w;
+  }
+};
+
+/// Times as many numbers.
+template <typename T, typename I, int V>
+struct ProductMessage {
+  GatheredRows<T, I> x, y;
+
+  SMEX_DEVICE void move_to(int64_t column) {
+    x.data += column;
+    y.data += column;
+  }
+  SMEX_DEVICE void load(int64_t k, accumulate_t<T> (&to)[V]) const {
+    accumulate_t<T> other[V];
+    load_vector<V>(x.at(k), to);
+    load_vector<V>(y.at(k), other);
+#pragma unroll
+    for (int i = 0; i < V; ++i) to[i] *= other[i];
+  }
+};
+
+/// A team for each piece and tile of columns, each lane with V columns. Tile after tile, so that
+/// the columns that are gathered at one time stay in the second-level cache.
+template <typename T, typename I, int V, typename State, typename Message>
+__global__ void __launch_bounds__(kThreads)
+    spmm_kernel(SpmmRows<T, I> task, Message message, int lanes, int64_t tiles) {
+  constexpr int kAhead = 4;  // rows whose loads are under way at the same time
+  const Team team(lanes);
+  for (int64_t unit = team.index(); unit < task.num_pieces * tiles; unit += team.count()) {
+    const int64_t tile = unit / task.num_pieces, piece = unit - tile * task.num_pieces;
+    const int64_t column = (tile * lanes + team.lane) * V;
+    if (column >= task.n) continue;
+    Message own = message;
+    own.move_to(column);
+    PieceWalk<I> walk(task.rows, piece, task.num_pieces);
+    while (walk.next()) {
+      State state(task);
+      int64_t k = walk.first;
+      for (; k + kAhead <= walk.last; k += kAhead) {
+        accumulate_t<T> values[kAhead][V];
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) own.load(k + j, values[j]);
+#pragma unroll
+        for (int j = 0; j < kAhead; ++j) state.add(values[j], k + j);
+      }
+      for (; k < walk.last; ++k) {
+        accumulate_t<T> value[V];
+        own.load(k, value);
+        state.add(value, k);
+      }
+      put(task, piece, walk, column, state);
+    }
+  }
+}
+
+// ---- any message ----
+
+template <typename T, typename I, typename State>
+__global__ void __launch_bounds__(kThreads)
+    general_spmm_kernel(SpmmRows<T, I> task, const __grid_constant__ DeviceProgram program,
+                        TeamLayout layout) {
+  const Team team(layout.lanes);
+  Machine<T> machine(program, team);
+  for (int64_t unit = team.index(); unit < task.num_pieces * layout.tiles; unit += team.count()) {
+    const int64_t tile = unit / task.num_pieces, piece = unit - tile * task.num_pieces;
+    bool writes;
+    const int64_t column = layout.element(tile, team.lane, &writes);
+    PieceWalk<I> walk(task.rows, piece, task.num_pieces);
+    while (walk.next()) {
+      State state(task);
+      for (int64_t k = walk.first; k < walk.last; ++k) {
+        machine.start_edge(task.rows.indices[k], walk.row,
+                           task.rows.eids ? int64_t{task.rows.eids[k]} : k);
+        const accumulate_t<T> value[1] = {value_of(machine, program, layout, team, column)};
+        state.add(value, k);
+      }
+      if (writes) put(task, piece, walk, column, state);
+    }
+  }
+}
+
+// ---- launches ----
+
+template <typename T, typename I>
+class SpmmLauncher {
+ public:
+  SpmmLauncher(const SpmmTask<T, I>& task, CUstream_st* stream)
+      : task_(task), rows_(task), program_(*task.program), stream_(stream) {}
+
+  void run(const DeviceProgram& device) const {
+    if (!run_special()) run_general(device);
+    if (sums()) {
+      finish_runs(rows_.rows, rows_.num_pieces, rows_.n, SpmmFold<T, I, SumState<T, I, 1>>{rows_},
+                  stream_);
+    } else {
+      finish_runs(rows_.rows, rows_.num_pieces, rows_.n,
+                  SpmmFold<T, I, ExtremumState<T, I, 1>>{rows_}, stream_);
+    }
+  }
+
+ private:
+  bool sums() const { return task_.reduce == Reduce::kSum || task_.reduce == Reduce::kMean; }
+
+  GatheredRows<T, I> gathered(const ProgramOperand& read) const {
+    return {task_.operands[read.index],
+            read.target == Target::kSource ? task_.rows.indices : task_.rows.eids,
+            read.broadcast.row_size};
+  }
+
+  template <int V, typename State, typename Message>
+  void run_kernel(const Message& message) const {
+    const int64_t vectors = ceil_div(rows_.n, V);
+    const int lanes = lanes_for(vectors);
+    const int64_t tiles = ceil_div(vectors, lanes);
+    launch(spmm_kernel<T, I, V, State, Message>,
+           blocks_for(rows_.num_pieces * tiles, kThreads / lanes), kThreads, stream_, rows_,
+           message, lanes, tiles);
+  }
+
+  /// Calls `f` with the width of vectors that divides rows and `inner` and that data allows.
+  template <typename Function>
+  void with_width(int64_t inner, std::initializer_list<const T*> data, const Function& f) const {
+    with_vector<T>(
+        inner,
+        [&](int bytes) {
+          bool fits = is_aligned(task_.out, bytes) && is_aligned(task_.shared, 16);
+          for (const T* x : data) fits = fits && is_aligned(x, bytes);
+          return fits;
+        },
+        f);
+  }
+
+  void run_copy(const GatheredRows<T, I>& x) const {
+    with_width(rows_.n, {x.data}, [&](auto v) {
+      constexpr int V = v.value;
+      const CopyMessage<T, I, V> message{x};
+      if (sums()) {
+        run_kernel<V, SumState<T, I, V>>(message);
+      } else {
+        run_kernel<V, ExtremumState<T, I, V>>(message);
+      }
+    });
+  }
+
+  void run_scaled(const GatheredRows<T, I>& x, const GatheredRows<T, I>& weight,
+                  int64_t inner) const {
+    with_width(inner, {x.data}, [&](auto v) {
+      constexpr int V = v.value;
+      run_kernel<V, SumState<T, I, V>>(ScaledMessage<T, I, V>{x, weight, inner});
+    });
+  }
+
+  void run_product(const GatheredRows<T, I>& x, const GatheredRows<T, I>& y) const {
+    with_width(rows_.n, {x.data, y.data}, [&](auto v) {
+      constexpr int V = v.value;
+      run_kernel<V, SumState<T, I, V>>(ProductMessage<T, I, V>{x, y});
+    });
+  }
+
+  /// True when a kernel of its own has been launched.
+  bool run_special() const {
+    const auto& operands = program_.operands;
+    for (const ProgramOperand& read : operands)
+      if (read.target == Target::kDestination) return false;
+    if (program_.code.empty() && operands.size() == 1) {
+      run_copy(gathered(operands[0]));
+      return true;
+    }
+    if (!sums() || program_.code.size() != 1 || operands.size() != 2) return false;
+    if (program_.code[0].op != MessageOp::kMul) return false;
+    const bool swap = operands[0].broadcast.kind != Broadcast::Kind::kFull;
+    const ProgramOperand &wide = operands[swap ? 1 : 0], &other = operands[swap ? 0 : 1];
+    if (wide.broadcast.kind != Broadcast::Kind::kFull) return false;
+    const auto x = gathered(wide), y = gathered(other);
+    switch (other.broadcast.kind) {
+      case Broadcast::Kind::kFull:
+        run_product(x, y);
+        return true;
+      case Broadcast::Kind::kScalar:
+        run_scaled(x, y, rows_.n);
+        return true;
+      case Broadcast::Kind::kHead:
+        run_scaled(x, y, other.broadcast.inner);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  void run_general(DeviceProgram device) const {
+    for (int i = 0; i < device.num_operands; ++i)
+      device.operands[i].data = task_.operands[program_.operands[i].index];
+    const TeamLayout layout = TeamLayout::of(device);
+    const auto run = [&](auto kernel) {
+      launch(kernel, blocks_for(rows_.num_pieces * layout.tiles, kThreads / layout.lanes), kThreads,
+             stream_, rows_, device, layout);
+    };
+    if (sums()) {
+      run(&general_spmm_kernel<T, I, SumState<T, I, 1>>);
+    } else {
+      run(&general_spmm_kernel<T, I, ExtremumState<T, I, 1>>);
+    }
+  }
+
+  const SpmmTask<T, I>& task_;
+  const SpmmRows<T, I> rows_;
+  const Program& program_;
+  CUstream_st* const stream_;
+};
+
+template <typename T, typename I>
+void spmm_cuda(const SpmmTask<T, I>& task, const DeviceProgram& device, CUstream_st* stream) {
+  if (task.rows.num_rows == 0 || task.program->out_elements == 0) return;
+  SpmmLauncher<T, I>(task, stream).run(device);
+}
+
+}  // namespace smex::kernels
