@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "kernels/message/cuda/plan.h"
+
 namespace smex::kernels {
 namespace {
 
@@ -125,6 +127,21 @@ TEST(RowOf, FindsTheRowFromAnyEarlierOne) {
       for (int64_t k = indptr[row]; k < indptr[row + 1]; ++k)
         for (int64_t from = 0; from <= row; ++from) EXPECT_EQ(row_of(rows, k, from), row);
   }
+}
+
+TEST(CudaPieces, AreNeverEmptyAndGrowWithTheWork) {
+  for (const int64_t threads : {int64_t{0}, int64_t{1}, int64_t{16}, int64_t{1} << 40}) {
+    int64_t before = 1;
+    for (int64_t edges = 0; edges < int64_t{1} << 36; edges = edges * 3 + 1) {
+      const int64_t rows = edges / 10, pieces = num_cuda_pieces(rows, edges, threads);
+      EXPECT_GE(pieces, 1);
+      EXPECT_LE(pieces, std::max<int64_t>(1, (rows + edges) / 16 + 1));
+      EXPECT_GE(pieces, (rows + edges) / 256);
+      EXPECT_GE(pieces, before / 2);
+      before = pieces;
+    }
+  }
+  EXPECT_EQ(num_cuda_pieces(100'000, 2'000'000, /*threads=*/16), 16'407);
 }
 
 }  // namespace
