@@ -13,6 +13,12 @@ else()
   set(SMEX_SIMD_SETS default)
 endif()
 
+# Sanitizers make these files slow to compile, and they are not for speed.
+set(_optimise -O3)
+if(SMEX_SANITIZE)
+  set(_optimise -O1)
+endif()
+
 function(smex_simd_sources target)
   foreach(file IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -22,10 +28,10 @@ function(smex_simd_sources target)
       file(CONFIGURE OUTPUT "${unit}" CONTENT "#include \"${file}\"\n" @ONLY)
       # Contracting to fused multiply-adds is what the instruction sets are for; -Wpsabi warns of
       # vectors passed between functions, which are all inlined; GCC 12's own headers are taken for
-      # uninitialised.
+      # uninitialised, and an anonymous namespace of an included file for a mistake.
       set_source_files_properties("${unit}" TARGET_DIRECTORY ${target} PROPERTIES
         COMPILE_DEFINITIONS "SMEX_ISA=isa_${isa}"
-        COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math;-Wno-psabi;-Wno-maybe-uninitialized;${_flags_${isa}}")
+        COMPILE_OPTIONS "${_optimise};-fno-math-errno;-fno-trapping-math;-Wno-psabi;-Wno-maybe-uninitialized;-Wno-subobject-linkage;${_flags_${isa}}")
       target_sources(${target} PRIVATE "${unit}")
     endforeach()
   endforeach()

@@ -181,7 +181,7 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    files = [*PACKAGE.glob("*.py"), *PACKAGE.glob("capture/*.py")]
+    files = [*PACKAGE.glob("*.py"), *PACKAGE.glob("capture/*.py"), *PACKAGE.glob("graph/**/*.py")]
     for path in sorted(files):
         for node in ast.walk(ast.parse(path.read_text())):
             call = node.exc if isinstance(node, ast.Raise) else None
@@ -195,7 +195,9 @@ def messages():
                     yield template(call)
                 continue
             text = template(call.args[0]) if is_error and call.args else ""
-            if text and "AssertionError" not in ast.unparse(call.func):
+            # Reasons not to fuse are caught, and told by sg.explain; attributes are Python's own.
+            kinds = ("AssertionError", "AttributeError", "RefusedError")
+            if text and not any(kind in ast.unparse(call.func) for kind in kinds):
                 prefix = "spec of …: " if ast.unparse(call.func).endswith(".fail") else ""
                 yield prefix + text
 

@@ -24,15 +24,23 @@ Function pick(Function for_default, Function for_avx2, Function for_avx512) {
 
 /// Declares a kernel once for every instruction set: `SMEX_FOR_EACH_ISA(void f(int x);)`.
 #ifdef SMEX_X86
-#define SMEX_FOR_EACH_ISA(...)          \
-  namespace isa_default { __VA_ARGS__ } \
-  namespace isa_avx2 { __VA_ARGS__ }    \
-  namespace isa_avx512 { __VA_ARGS__ }
+#define SMEX_FOR_EACH_ISA(...) \
+  namespace isa_default {      \
+  __VA_ARGS__                  \
+  }                            \
+  namespace isa_avx2 {         \
+  __VA_ARGS__                  \
+  }                            \
+  namespace isa_avx512 {       \
+  __VA_ARGS__                  \
+  }
 /// The version of a kernel for this processor: `SMEX_PICK(f<float>)(arguments)`.
 #define SMEX_PICK(...) \
   ::smex::kernels::pick(&isa_default::__VA_ARGS__, &isa_avx2::__VA_ARGS__, &isa_avx512::__VA_ARGS__)
 #else
 #define SMEX_FOR_EACH_ISA(...) \
-  namespace isa_default { __VA_ARGS__ }
+  namespace isa_default {      \
+  __VA_ARGS__                  \
+  }
 #define SMEX_PICK(...) (&isa_default::__VA_ARGS__)
 #endif

@@ -202,13 +202,40 @@ SMEX_INLINE C sum_lanes(Vector<C, W> value) {
   }
 }
 
-/// Asks for the cache lines of `bytes` bytes at `from`.
+// Rows at random places wait for memory. They are asked for twice: far ahead into the second-level
+// cache, which can wait for many lines at a time, and nearer by into the first.
+constexpr int64_t kEdgesFar = 32;
+constexpr int64_t kEdgesNear = 8;
+
+/// The positions to prefetch at position `k`, when `last` is the last one.
+struct Ahead {
+  int64_t far, near;
+
+  SMEX_INLINE Ahead(int64_t k, int64_t last)
+      : far(k + kEdgesFar < last ? k + kEdgesFar : last),
+        near(k + kEdgesNear < last ? k + kEdgesNear : last) {}
+};
+
+constexpr int kCacheLine = 64;
+
+/// Asks for the cache lines of `kBytes` bytes at `far` and at `near`.
 template <int kBytes>
-SMEX_INLINE void prefetch(const void* from) {
-  constexpr int kLine = 64;
-  const char* const at = static_cast<const char*>(from);
+SMEX_INLINE void prefetch(const void* far, const void* near) {
 #pragma GCC unroll 16
-  for (int offset = 0; offset < kBytes; offset += kLine) __builtin_prefetch(at + offset, 0, 3);
+  for (int offset = 0; offset < kBytes; offset += kCacheLine) {
+    __builtin_prefetch(static_cast<const char*>(far) + offset, 0, 2);
+    __builtin_prefetch(static_cast<const char*>(near) + offset, 0, 3);
+  }
+}
+
+/// As above for a size known at run time, no more than `kMaxLines` lines.
+template <int kMaxLines = 16>
+SMEX_INLINE void prefetch_rows(const void* far, const void* near, int64_t bytes) {
+  const int64_t most = bytes < kMaxLines * kCacheLine ? bytes : kMaxLines * kCacheLine;
+  for (int64_t offset = 0; offset < most; offset += kCacheLine) {
+    __builtin_prefetch(static_cast<const char*>(far) + offset, 0, 2);
+    __builtin_prefetch(static_cast<const char*>(near) + offset, 0, 3);
+  }
 }
 
 }  // namespace smex::kernels::SMEX_ISA

@@ -30,12 +30,12 @@ struct Function {
 constexpr Function kFunctions[] = {
     {"abs", MessageOp::kAbs, 1},         {"exp", MessageOp::kExp, 1},
     {"greater", MessageOp::kGreater, 2}, {"leaky_relu", MessageOp::kLeakyRelu, 2},
-    {"log", MessageOp::kLog, 1},
-    {"maximum", MessageOp::kMaximum, 2}, {"minimum", MessageOp::kMinimum, 2},
-    {"pow", MessageOp::kPow, 2},         {"relu", MessageOp::kRelu, 1},
-    {"sigmoid", MessageOp::kSigmoid, 1}, {"sign", MessageOp::kSign, 1},
-    {"sqrt", MessageOp::kSqrt, 1},       {"step", MessageOp::kStep, 1},
-    {"sum_last", MessageOp::kSumLast, 1}, {"tanh", MessageOp::kTanh, 1},
+    {"log", MessageOp::kLog, 1},         {"maximum", MessageOp::kMaximum, 2},
+    {"minimum", MessageOp::kMinimum, 2}, {"pow", MessageOp::kPow, 2},
+    {"relu", MessageOp::kRelu, 1},       {"sigmoid", MessageOp::kSigmoid, 1},
+    {"sign", MessageOp::kSign, 1},       {"sqrt", MessageOp::kSqrt, 1},
+    {"step", MessageOp::kStep, 1},       {"sum_last", MessageOp::kSumLast, 1},
+    {"tanh", MessageOp::kTanh, 1},
 };
 
 // ---- text ----
@@ -128,8 +128,7 @@ class Parser {
     while (at_ < text_.size() && ((text_[at_] >= 'a' && text_[at_] <= 'z') || text_[at_] == '_'))
       ++at_;
     const std::string word = text_.substr(start, at_ - start);
-    if (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9')
-      return leaf(word, start);
+    if (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') return leaf(word, start);
     if (word == "inf" || word == "nan")  // what a constant may print as
       return constant(word == "inf" ? INFINITY : NAN);
     expect('(');
@@ -145,9 +144,10 @@ class Parser {
       if (word == "u") return operand(Target::kSource, index);
       if (word == "v") return operand(Target::kDestination, index);
       if (word == "e") return operand(Target::kEdge, index);
+      if (word == "c") return operand(Target::kShared, index);
     }
     at_ = start;
-    fail("an operand such as u0, v1 or e2");
+    fail("an operand such as u0, v1, e2 or c3");
   }
 
   Message function(const std::string& word, size_t start) {
@@ -208,7 +208,7 @@ std::string print(const Message& m, int outer) {
   int own = strength(m->op);
   switch (m->op) {
     case MessageOp::kOperand: {
-      constexpr char kLetters[] = {'u', 'v', 'e'};
+      constexpr char kLetters[] = {'u', 'v', 'e', 'c'};
       return kLetters[static_cast<int>(m->target)] + std::to_string(m->operand);
     }
     case MessageOp::kConstant:
@@ -245,18 +245,32 @@ std::string print(const Message& m, int outer) {
 /// Goes down from the result, carrying the gradient of the node it is at.
 class Derivative {
  public:
-  Derivative(Target target, int index, const std::vector<bool>& scalar_last)
-      : target_(target), index_(index), scalar_last_(scalar_last) {}
+  Derivative(Target target, int index, const std::vector<int64_t>& last_sizes)
+      : target_(target), index_(index), last_sizes_(last_sizes) {}
 
   Message result() const { return total_ ? total_ : constant(0); }
 
-  void visit(const Message& m, const Message& grad) {
+  /// The size of the last feature dimension.
+  int64_t last_of(const Message& m) const {
+    switch (m->op) {
+      case MessageOp::kOperand:
+        return last_sizes_.at(m->operand);
+      case MessageOp::kConstant:
+      case MessageOp::kSumLast:
+        return 1;
+      default:
+        return std::max(last_of(m->a), m->b ? last_of(m->b) : 1);
+    }
+  }
+
+  /// `grad` is that of the `width` elements that `m` was broadcast to along the last dimension.
+  void visit(const Message& m, const Message& grad, int64_t width) {
     if (!depends_on(m, target_, index_)) return;
     const auto times = [&](const Message& factor) { return call(MessageOp::kMul, grad, factor); };
     const Message &a = m->a, &b = m->b;
     switch (m->op) {
       case MessageOp::kOperand:
-        total_ = total_ ? call(MessageOp::kAdd, total_, grad) : grad;
+        add(last_of(m) == 1 ? sum_over(grad, width) : grad);
         return;
       case MessageOp::kConstant:
       case MessageOp::kGreater:
@@ -264,71 +278,72 @@ class Derivative {
       case MessageOp::kStep:
         return;
       case MessageOp::kAdd:
-        visit(a, grad);
-        return visit(b, grad);
+        visit(a, grad, width);
+        return visit(b, grad, width);
       case MessageOp::kSub:
-        visit(a, grad);
-        return visit(b, call(MessageOp::kNeg, grad));
+        visit(a, grad, width);
+        return visit(b, call(MessageOp::kNeg, grad), width);
       case MessageOp::kMul:
-        visit(a, times(b));
-        return visit(b, times(a));
+        visit(a, times(b), width);
+        return visit(b, times(a), width);
       case MessageOp::kDiv:
-        visit(a, call(MessageOp::kDiv, grad, b));
-        return visit(b, call(MessageOp::kNeg, call(MessageOp::kDiv, times(a),
-                                                   call(MessageOp::kMul, b, b))));
+        visit(a, call(MessageOp::kDiv, grad, b), width);
+        return visit(
+            b, call(MessageOp::kNeg, call(MessageOp::kDiv, times(a), call(MessageOp::kMul, b, b))),
+            width);
       case MessageOp::kMaximum:
-        visit(a, times(call(MessageOp::kGreater, a, b)));
-        return visit(b, times(call(MessageOp::kGreater, b, a)));
+        visit(a, times(call(MessageOp::kGreater, a, b)), width);
+        return visit(b, times(call(MessageOp::kGreater, b, a)), width);
       case MessageOp::kMinimum:
-        visit(a, times(call(MessageOp::kGreater, b, a)));
-        return visit(b, times(call(MessageOp::kGreater, a, b)));
+        visit(a, times(call(MessageOp::kGreater, b, a)), width);
+        return visit(b, times(call(MessageOp::kGreater, a, b)), width);
       case MessageOp::kPow: {
         const Message power = call(MessageOp::kPow, a, constant(b->value - 1));
-        return visit(a, times(call(MessageOp::kMul, power, b)));
+        return visit(a, times(call(MessageOp::kMul, power, b)), width);
       }
       case MessageOp::kLeakyRelu: {
-        const Message rise = call(MessageOp::kMul, call(MessageOp::kStep, a),
-                                  constant(1 - b->value));
-        return visit(a, times(call(MessageOp::kAdd, rise, b)));
+        const Message rise =
+            call(MessageOp::kMul, call(MessageOp::kStep, a), constant(1 - b->value));
+        return visit(a, times(call(MessageOp::kAdd, rise, b)), width);
       }
       case MessageOp::kNeg:
-        return visit(a, call(MessageOp::kNeg, grad));
+        return visit(a, call(MessageOp::kNeg, grad), width);
       case MessageOp::kAbs:
-        return visit(a, times(call(MessageOp::kSign, a)));
+        return visit(a, times(call(MessageOp::kSign, a)), width);
       case MessageOp::kRelu:
-        return visit(a, times(call(MessageOp::kStep, a)));
+        return visit(a, times(call(MessageOp::kStep, a)), width);
       case MessageOp::kSqrt:
-        return visit(a, call(MessageOp::kDiv, call(MessageOp::kMul, grad, constant(0.5)), m));
+        return visit(a, call(MessageOp::kDiv, call(MessageOp::kMul, grad, constant(0.5)), m),
+                     width);
       case MessageOp::kExp:
-        return visit(a, times(m));
+        return visit(a, times(m), width);
       case MessageOp::kLog:
-        return visit(a, call(MessageOp::kDiv, grad, a));
+        return visit(a, call(MessageOp::kDiv, grad, a), width);
       case MessageOp::kSigmoid:
-        return visit(a, times(call(MessageOp::kMul, m, call(MessageOp::kSub, constant(1), m))));
+        return visit(a, times(call(MessageOp::kMul, m, call(MessageOp::kSub, constant(1), m))),
+                     width);
       case MessageOp::kTanh:
-        return visit(a, times(call(MessageOp::kSub, constant(1), call(MessageOp::kMul, m, m))));
+        return visit(a, times(call(MessageOp::kSub, constant(1), call(MessageOp::kMul, m, m))),
+                     width);
       case MessageOp::kSumLast:
-        // What came from positions that shared the sum belongs together first.
-        return visit(a, is_scalar_last(grad) ? grad : call(MessageOp::kSumLast, grad));
+        if (last_of(a) == 1) return visit(a, grad, width);
+        return visit(a, sum_over(grad, width), last_of(a));
     }
   }
 
  private:
-  bool is_scalar_last(const Message& m) const {
-    switch (m->op) {
-      case MessageOp::kOperand:
-        return scalar_last_.at(m->operand);
-      case MessageOp::kConstant:
-      case MessageOp::kSumLast:
-        return true;
-      default:
-        return is_scalar_last(m->a) && (!m->b || is_scalar_last(m->b));
-    }
+  void add(const Message& part) { total_ = total_ ? call(MessageOp::kAdd, total_, part) : part; }
+
+  /// The sum of `width` elements of a gradient, which may be the same for all of them.
+  Message sum_over(const Message& grad, int64_t width) const {
+    if (width == 1) return grad;
+    if (last_of(grad) > 1) return call(MessageOp::kSumLast, grad);
+    return call(MessageOp::kMul, grad, constant(static_cast<double>(width)));
   }
 
   Target target_;
   int index_;
-  const std::vector<bool>& scalar_last_;
+  const std::vector<int64_t>& last_sizes_;
   Message total_;
 };
 
@@ -405,7 +420,7 @@ int num_operands(const Message& message) {
 
 Message reversed(const Message& message) {
   if (message->op == MessageOp::kOperand) {
-    if (message->target == Target::kEdge) return message;
+    if (message->target == Target::kEdge || message->target == Target::kShared) return message;
     return operand(message->target == Target::kSource ? Target::kDestination : Target::kSource,
                    message->operand);
   }
@@ -432,9 +447,9 @@ std::vector<Message> operands_of(const Message& message) {
 }
 
 Message derivative(const Message& message, Target target, int index, const Message& grad,
-                   const std::vector<bool>& scalar_last) {
-  Derivative walk(target, index, scalar_last);
-  walk.visit(message, grad);
+                   const std::vector<int64_t>& last_sizes) {
+  Derivative walk(target, index, last_sizes);
+  walk.visit(message, grad, walk.last_of(message));
   return walk.result();
 }
 

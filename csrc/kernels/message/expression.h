@@ -7,8 +7,9 @@
 
 namespace smex::kernels {
 
-/// Whose feature row an operand of a message is: the source's, the destination's or the edge's own.
-enum class Target : uint8_t { kSource, kDestination, kEdge };
+/// Whose feature row an operand of a message is: the source's, the destination's, the edge's own,
+/// or one that all edges share (a parameter).
+enum class Target : uint8_t { kSource, kDestination, kEdge, kShared };
 
 /// What a node of an expression computes from the values of its arguments `a` and `b`.
 enum class MessageOp : uint8_t {
@@ -40,7 +41,7 @@ class MessageNode;
 
 /// A message as a formula over feature rows, immutable and shared (thesis §4.6.2).
 ///
-/// As text: the operands `u0`, `v1`, `e2` (target and index), numbers, `+ - * /`, unary `-`,
+/// As text: the operands `u0`, `v1`, `e2`, `c3` (target and index), numbers, `+ - * /`, unary `-`,
 /// `abs exp log relu sigmoid sign sqrt step tanh sum_last`, `maximum(a, b)`, `minimum(a, b)`,
 /// `greater(a, b)`, `leaky_relu(a, number)`, `pow(a, number)` and `dot(a, b)`, which is
 /// `sum_last(a * b)`. Features broadcast as in NumPy.
@@ -49,10 +50,10 @@ using Message = std::shared_ptr<const MessageNode>;
 class MessageNode {
  public:
   MessageOp op = MessageOp::kConstant;
-  Message a, b;          ///< arguments; null where the op has fewer
-  double value = 0;      ///< of a constant
+  Message a, b;      ///< arguments; null where the op has fewer
+  double value = 0;  ///< of a constant
   Target target = Target::kSource;
-  int operand = 0;       ///< index of an operand
+  int operand = 0;  ///< index of an operand
 };
 
 Message operand(Target target, int index);
@@ -81,9 +82,10 @@ std::vector<Message> operands_of(const Message& message);
 
 /// The gradient with respect to operand `target index`, given that of the message.
 ///
-/// Before it is summed over the dimensions along which the operand was broadcast. `scalar_last`
-/// says for each operand index, including those in `grad`, whether its last feature dimension is 1.
+/// Before it is summed over the dimensions but the last along which the operand was broadcast.
+/// `last_sizes` are the last feature dimensions of all operands, those in `grad` included; where
+/// `grad` has 1 and the message more, it belongs to each element of the message.
 Message derivative(const Message& message, Target target, int index, const Message& grad,
-                   const std::vector<bool>& scalar_last);
+                   const std::vector<int64_t>& last_sizes);
 
 }  // namespace smex::kernels

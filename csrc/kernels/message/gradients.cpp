@@ -23,6 +23,7 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/tanh.h>
 
+#include <algorithm>
 #include <map>
 
 #include "kernels/message/operands.h"
@@ -47,18 +48,32 @@ bool contains(const Message& message, MessageOp op) {
 
 // The operands that occur in the gradients of those that are wanted.
 std::vector<bool> needed_operands(const Message& message, const std::vector<bool>& wanted,
-                                  const std::vector<bool>& scalar_last) {
-  std::vector<bool> needed(wanted.size(), false), with_grad = scalar_last;
-  with_grad.push_back(false);
+                                  at::TensorList operands) {
+  std::vector<bool> needed(wanted.size(), false);
+  std::vector<int64_t> sizes = last_sizes(operands);
   const int grad = static_cast<int>(wanted.size());
+  sizes.push_back(*std::max_element(sizes.begin(), sizes.end()));
   for (const Message& read : operands_of(message)) {
     if (!wanted[read->operand]) continue;
-    const Message d = derivative(message, read->target, read->operand,
-                                 operand(Target::kEdge, grad), with_grad);
+    const Message d =
+        derivative(message, read->target, read->operand, operand(Target::kEdge, grad), sizes);
     for (const Message& other : operands_of(d))
       if (other->operand != grad) needed[other->operand] = true;
   }
   return needed;
+}
+
+/// `features`, but 1 where the value of the message is.
+std::vector<int64_t> reduced_features(const MessageCall& call,
+                                      const std::vector<int64_t>& features) {
+  const Message message = message_of("smex::sddmm", call.message);
+  const at::SymDimVector shape = symbolic_shape("smex::sddmm", message, call.operands);
+  std::vector<int64_t> result = features;
+  for (size_t back = 1; back <= features.size(); ++back) {
+    int64_t& size = result[features.size() - back];
+    if (back > shape.size() || shape[shape.size() - back] == 1) size = 1;
+  }
+  return result;
 }
 
 }  // namespace
@@ -72,11 +87,12 @@ MessageCall call_of(const Message& message, at::TensorList operands) {
 }
 
 at::Tensor sum_to_features(const at::Tensor& grad, const std::vector<int64_t>& features) {
-  const int64_t extra = grad.dim() - 1 - static_cast<int64_t>(features.size());
+  const int64_t rank = static_cast<int64_t>(features.size());
   at::Tensor result = grad;
-  for (int64_t d = 0; d < extra; ++d) result = result.sum(1);
+  while (result.dim() - 1 > rank) result = result.sum(1);
+  while (result.dim() - 1 < rank) result = result.unsqueeze(1);
   std::vector<int64_t> repeated;
-  for (size_t d = 0; d < features.size(); ++d)
+  for (int64_t d = 0; d < rank; ++d)
     if (features[d] == 1 && result.sym_size(d + 1) != 1) repeated.push_back(d + 1);
   return repeated.empty() ? result : result.sum(repeated, /*keepdim=*/true);
 }
@@ -86,29 +102,39 @@ at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_ta
   const int last = static_cast<int>(saved.operands.size());
   std::vector<at::Tensor> operands = saved.operands;
   operands.push_back(grad);
-  std::vector<bool> scalar_last = saved.scalar_last;
-  scalar_last.push_back(grad.dim() < 2 || grad.sym_size(-1) == 1);
+  std::vector<int64_t> sizes = saved.last_sizes;
+  sizes.push_back(last_sizes({grad})[0]);
   const std::vector<int64_t>& features = saved.features[index];
   at::Tensor total;
   const auto add = [&](const at::Tensor& part) { total = total.defined() ? total + part : part; };
-  for (const Target target : {Target::kSource, Target::kDestination, Target::kEdge}) {
+  for (const Target target :
+       {Target::kSource, Target::kDestination, Target::kEdge, Target::kShared}) {
     if (!depends_on(saved.message, target, index)) continue;
-    const Message d =
-        derivative(saved.message, target, index, operand(grad_target, last), scalar_last);
+    const Message d = derivative(saved.message, target, index, operand(grad_target, last), sizes);
+    if (operands_of(d).empty()) continue;  // it is 0
     if (target == Target::kSource) {
       const MessageCall back = call_of(reversed(d), operands);
       add(sum_to_features(
-          call_spmm(saved.out_edges, saved.in_edges, back.message, "sum", back.operands), features));
+          call_spmm(saved.out_edges, saved.in_edges, back.message, "sum", back.operands),
+          features));
     } else if (target == Target::kDestination) {
       const MessageCall back = call_of(d, operands);
       add(sum_to_features(
-          call_spmm(saved.in_edges, saved.out_edges, back.message, "sum", back.operands), features));
+          call_spmm(saved.in_edges, saved.out_edges, back.message, "sum", back.operands),
+          features));
+    } else if (target == Target::kShared) {
+      const MessageCall back = call_of(d, operands);
+      const at::Tensor per_row =
+          call_spmm(saved.in_edges, saved.out_edges, back.message, "sum", back.operands);
+      add(sum_to_features(per_row.sum(0, /*keepdim=*/true), features));
     } else {
       const MessageCall back = call_of(d, operands);
-      add(call_sddmm(saved.in_edges, saved.out_edges, back.message, back.operands, features));
+      add(call_sddmm(saved.in_edges, saved.out_edges, back.message, back.operands,
+                     reduced_features(back, features)));
     }
   }
-  // Fewer dimensions than the operand has, where it was the one that broadcast nothing.
+  if (!total.defined()) return total;
+  // What is the same for several elements of the operand was computed once.
   std::vector<c10::SymInt> shape = {total.sym_size(0)};
   for (const int64_t size : features) shape.emplace_back(size);
   return total.expand_symint(shape);
@@ -124,7 +150,7 @@ void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Mess
     TORCH_CHECK_VALUE(!back || !out_edges.empty(), op, ": the gradient of ", to_string(read),
                       " needs out_edges, found none");
   }
-  const std::vector<bool> needed = needed_operands(message, wanted, scalar_last(operands));
+  const std::vector<bool> needed = needed_operands(message, wanted, operands);
   std::vector<at::Tensor> kept;
   for (size_t i = 0; i < operands.size(); ++i)
     kept.push_back(needed[i] ? operands[i] : at::Tensor());
@@ -153,7 +179,7 @@ SavedMessage saved_call(torch::autograd::AutogradContext* ctx) {
   auto size = sizes.begin();
   for (const int64_t rank : ranks) {
     saved.features.emplace_back(size, size + rank);
-    saved.scalar_last.push_back(rank == 0 || *(size + rank - 1) == 1);
+    saved.last_sizes.push_back(rank == 0 ? 1 : *(size + rank - 1));
     size += rank;
   }
   const auto kept = ctx->get_saved_variables();
@@ -166,9 +192,9 @@ SavedMessage saved_call(torch::autograd::AutogradContext* ctx) {
   return saved;
 }
 
-torch::autograd::variable_list input_gradients(
-    torch::autograd::AutogradContext* ctx, const SavedMessage& saved,
-    const std::function<at::Tensor(int)>& of_operand) {
+torch::autograd::variable_list input_gradients(torch::autograd::AutogradContext* ctx,
+                                               const SavedMessage& saved,
+                                               const std::function<at::Tensor(int)>& of_operand) {
   const size_t edges = saved.in_edges.size() + saved.out_edges.size();
   const size_t others = static_cast<size_t>(ctx->saved_data["others"].toInt());
   torch::autograd::variable_list result(saved.operands.size() + edges + others);
@@ -179,8 +205,11 @@ torch::autograd::variable_list input_gradients(
 
 at::Tensor evaluate(const Message& message, at::TensorList operands) {
   if (message->op == MessageOp::kOperand) return operands[message->operand];
-  if (message->op == MessageOp::kConstant)
-    return at::scalar_tensor(message->value, operands[0].options());
+  if (message->op == MessageOp::kConstant) {
+    const auto any = std::find_if(operands.begin(), operands.end(),
+                                  [](const at::Tensor& x) { return x.defined(); });
+    return at::scalar_tensor(message->value, any->options());
+  }
   const at::Tensor a = evaluate(message->a, operands);
   const bool by_number = message->op == MessageOp::kPow || message->op == MessageOp::kLeakyRelu;
   const at::Tensor b = message->b && !by_number ? evaluate(message->b, operands) : at::Tensor();
@@ -237,14 +266,12 @@ at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const st
   return op.call(in_edges, out_edges, message, reduce, operands);
 }
 
-at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges,
-                      const std::string& message, at::TensorList operands,
-                      at::OptionalIntArrayRef reduce_to) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("smex::sddmm", "")
-          .typed<at::Tensor(at::TensorList, at::TensorList, c10::string_view, at::TensorList,
-                            at::OptionalIntArrayRef)>();
+at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
+                      at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("smex::sddmm", "")
+                             .typed<at::Tensor(at::TensorList, at::TensorList, c10::string_view,
+                                               at::TensorList, at::OptionalIntArrayRef)>();
   return op.call(in_edges, out_edges, message, operands, reduce_to);
 }
 

@@ -27,7 +27,7 @@ struct SavedMessage {
   std::vector<at::Tensor> in_edges, out_edges;
   std::vector<at::Tensor> operands;            ///< undefined where no gradient reads it
   std::vector<std::vector<int64_t>> features;  ///< of all operands
-  std::vector<bool> scalar_last;               ///< of all operands
+  std::vector<int64_t> last_sizes;             ///< of all operands
   at::Tensor extra;                            ///< what the caller of `save_call` added
 };
 
@@ -41,16 +41,17 @@ SavedMessage saved_call(torch::autograd::AutogradContext* ctx);
 
 /// The gradients of all inputs of a call kept by `save_call`; `of_operand(i)` is called for the
 /// operands whose gradient is wanted.
-torch::autograd::variable_list input_gradients(
-    torch::autograd::AutogradContext* ctx, const SavedMessage& saved,
-    const std::function<at::Tensor(int)>& of_operand);
+torch::autograd::variable_list input_gradients(torch::autograd::AutogradContext* ctx,
+                                               const SavedMessage& saved,
+                                               const std::function<at::Tensor(int)>& of_operand);
 
-/// The gradient of operand `index` of a sum over in-edges, `grad` being [num_rows, ...] for
-/// `grad_target` kDestination, or of values per edge, for kEdge.
+/// The gradient, undefined where it is 0 by its formula, of operand `index` of a sum over in-edges,
+/// `grad` being [num_rows, ...] for `grad_target` kDestination, or of values per edge, for kEdge.
 at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_target,
                             const at::Tensor& grad);
 
-/// The value of a message for operands that are aligned row by row, by torch's operators.
+/// The value of a message for operands that are aligned row by row, by torch's operators. Those
+/// that do not occur may be undefined, but not all.
 at::Tensor evaluate(const Message& message, at::TensorList operands);
 
 at::Tensor sum_to_features(const at::Tensor& grad, const std::vector<int64_t>& features);
@@ -58,8 +59,7 @@ at::Tensor sum_to_features(const at::Tensor& grad, const std::vector<int64_t>& f
 // The operators, through torch's dispatcher.
 at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
                      const std::string& reduce, at::TensorList operands);
-at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges,
-                      const std::string& message, at::TensorList operands,
-                      at::OptionalIntArrayRef reduce_to);
+at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
+                      at::TensorList operands, at::OptionalIntArrayRef reduce_to);
 
 }  // namespace smex::kernels

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu/exp.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/message/edges.h"
 #include "kernels/message/program.h"
@@ -21,32 +22,15 @@ struct EdgeBlock {
   int64_t eids[kMaxBlockEdges];
 };
 
-/// e^x to about 2 ulp; infinity and 0 beyond the range, NaN stays.
-SMEX_INLINE float fast_exp(float x) {
-  // x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its Taylor polynomial, 2^n through the exponent.
-  constexpr float kLog2E = 1.44269504088896341f;
-  constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  const float bounded = x < -104.f ? -104.f : (x > 89.f ? 89.f : x);
-  const float n = __builtin_floorf(bounded * kLog2E + 0.5f);
-  const float r = (bounded - n * kLn2High) - n * kLn2Low;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.f;
-  // In two factors, since 2^n alone leaves the range before the result does.
-  const int32_t half = static_cast<int32_t>(n) >> 1;
-  const int32_t other = static_cast<int32_t>(n) - half;
-  const int32_t bits1 = (half + 127) << 23, bits2 = (other + 127) << 23;
-  float scale1, scale2;
-  std::memcpy(&scale1, &bits1, sizeof(scale1));
-  std::memcpy(&scale2, &bits2, sizeof(scale2));
-  const float result = p * scale1 * scale2;
-  return x != x ? x : result;
+/// out = e^a, or e^-a.
+template <typename C>
+void map_exp(C* out, const C* a, int64_t n, bool negate) {
+  constexpr int W = kLanes<C>;
+  const C sign = negate ? C(-1) : C(1);
+  int64_t i = 0;
+  for (; i + W <= n; i += W) store<W>(out + i, exp_of<W>(load<C, W>(a + i) * sign));
+  for (; i < n; ++i) out[i] = exp_one(a[i] * sign);
 }
-SMEX_INLINE double fast_exp(double x) { return std::exp(x); }
 
 template <typename C, typename Function>
 SMEX_INLINE void map_unary(C* out, const C* a, int64_t n, const Function& f) {
@@ -103,11 +87,12 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
     case MessageOp::kSqrt:
       return map_unary(out, a, n, [](C x) { return std::sqrt(x); });
     case MessageOp::kExp:
-      return map_unary(out, a, n, [](C x) { return fast_exp(x); });
+      return map_exp(out, a, n, /*negate=*/false);
     case MessageOp::kLog:
       return map_unary(out, a, n, [](C x) { return std::log(x); });
     case MessageOp::kSigmoid:
-      return map_unary(out, a, n, [](C x) { return C(1) / (C(1) + fast_exp(-x)); });
+      map_exp(out, a, n, /*negate=*/true);
+      return map_unary(out, out, n, [](C x) { return C(1) / (C(1) + x); });
     case MessageOp::kTanh:
       return map_unary(out, a, n, [](C x) { return std::tanh(x); });
     case MessageOp::kSumLast:
@@ -175,19 +160,21 @@ class Interpreter {
   /// So many edges fit a block.
   int block_edges() const { return block_edges_; }
 
-  /// Computes the messages of the block: edge i's are `elements` numbers at `result() + i * elements`.
+  /// Computes the messages of the block: edge i's are `elements` numbers at `result() + i *
+  /// elements`.
   void run(const EdgeBlock& block) {
     const int64_t n = program_.elements;
     for (const ProgramOperand& read : program_.operands) {
       const int64_t* const ids = read.target == Target::kSource        ? block.columns
                                  : read.target == Target::kDestination ? block.rows
-                                                                       : block.eids;
+                                 : read.target == Target::kEdge        ? block.eids
+                                                                       : nullptr;
       const T* const from = operands_[read.index];
       const int64_t size = read.broadcast.row_size;
-      for (int i = 0; i + 1 < block.size; ++i) __builtin_prefetch(from + ids[i + 1] * size);
       C* const to = slot(read.slot);
+      for (int i = 0; ids && i < block.size; ++i) __builtin_prefetch(from + ids[i] * size);
       for (int i = 0; i < block.size; ++i)
-        load_row(to + i * n, from + ids[i] * size, n, read.broadcast);
+        load_row(to + i * n, ids ? from + ids[i] * size : from, n, read.broadcast);
     }
     for (const Instruction& step : program_.code)
       run_instruction(step, slot(step.out), slot(step.a), slot(step.b), block.size * n,

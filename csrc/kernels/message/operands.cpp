@@ -69,10 +69,13 @@ void check_operands(const char* op, const Message& message, at::TensorList edges
     TORCH_CHECK_TYPE(x.scalar_type() == first.scalar_type(), op,
                      ": operands must have one type, found ", first.scalar_type(), " and ",
                      x.scalar_type());
-    TORCH_CHECK_VALUE(x.device() == edges[0].device(), op, ": operand ", to_string(read),
-                      " is on ", x.device(), ", the graph on ", edges[0].device());
+    TORCH_CHECK_VALUE(x.device() == edges[0].device(), op, ": operand ", to_string(read), " is on ",
+                      x.device(), ", the graph on ", edges[0].device());
     TORCH_CHECK_VALUE(x.dim() >= 1, op, ": operand ", to_string(read),
                       " needs a first dimension of one row per node or edge, found a scalar");
+    if (read->target == Target::kShared)
+      TORCH_CHECK_VALUE(x.sym_size(0) == 1, op, ": operand ", to_string(read),
+                        " is shared by all edges and has 1 row, found ", x.sym_size(0));
     if (read->target == Target::kDestination)
       TORCH_CHECK_VALUE(x.sym_size(0) == edges[0].sym_size(0) - 1, op, ": operand ",
                         to_string(read), " has ", x.sym_size(0), " rows, but there are ",
@@ -123,9 +126,10 @@ at::SymDimVector symbolic_shape(const char* op, const Message& message, at::Tens
   return shape;
 }
 
-std::vector<bool> scalar_last(at::TensorList operands) {
-  std::vector<bool> result;
-  for (const at::Tensor& x : operands) result.push_back(x.dim() < 2 || x.sym_size(-1) == 1);
+std::vector<int64_t> last_sizes(at::TensorList operands) {
+  std::vector<int64_t> result;
+  for (const at::Tensor& x : operands)
+    result.push_back(x.dim() < 2 ? 1 : x.sym_size(-1).guard_int(__FILE__, __LINE__));
   return result;
 }
 

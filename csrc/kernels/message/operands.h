@@ -45,7 +45,7 @@ Program compile_for(const char* op, const Message& message, at::TensorList opera
 /// The shape of a message's value, for sizes that may be symbols.
 at::SymDimVector symbolic_shape(const char* op, const Message& message, at::TensorList operands);
 
-/// For each operand whether its last feature dimension is 1 (or absent).
-std::vector<bool> scalar_last(at::TensorList operands);
+/// The last feature dimensions; 1 where there is none.
+std::vector<int64_t> last_sizes(at::TensorList operands);
 
 }  // namespace smex::kernels

@@ -53,18 +53,18 @@ struct Instruction {
 
 /// A message ready to be computed: every slot holds a row of all `elements` numbers.
 struct Program {
-  int64_t elements = 1;      ///< of the broadcast of all operands
-  int64_t last = 1;          ///< size of the last dimension, over which kSumLast adds
+  int64_t elements = 1;  ///< of the broadcast of all operands
+  int64_t last = 1;      ///< size of the last dimension, over which kSumLast adds
   int num_slots = 0;
   std::vector<ProgramOperand> operands;
   std::vector<Instruction> code;
-  int result = 0;            ///< the slot of the message
+  int result = 0;  ///< the slot of the message
 
   FeatureShape out_shape;
   int64_t out_elements = 1;
-  int64_t pick = 1;          ///< only every pick-th element counts: the others repeat it
-  bool reduces = false;      ///< several elements are added up in one of `out`
-  Broadcast out;             ///< where an element of the result goes
+  int64_t pick = 1;      ///< only every pick-th element counts: the others repeat it
+  bool reduces = false;  ///< several elements are added up in one of `out`
+  Broadcast out;         ///< where an element of the result goes
 };
 
 /// Translates `message`. With `reduce_to`, the result is summed down to that shape.

@@ -62,44 +62,21 @@ at::Tensor sddmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view 
   return at::empty_symint(shape, operands[0].options());
 }
 
-bool contains_sum(const Message& message) {
-  return message->op == MessageOp::kSumLast || (message->a && contains_sum(message->a)) ||
-         (message->b && contains_sum(message->b));
-}
-
 class SddmmFunction : public torch::autograd::Function<SddmmFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, at::TensorList operands, at::TensorList in_edges,
                             at::TensorList out_edges, const std::string& message,
                             at::OptionalIntArrayRef reduce_to) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    const Message parsed = message_of(kOp, message);
-    save_call(ctx, kOp, parsed, operands, in_edges, out_edges, /*others=*/2,
+    save_call(ctx, kOp, message_of(kOp, message), operands, in_edges, out_edges, /*others=*/2,
               /*needs_out_edges=*/true);
-    // The gradient of a sum over several elements belongs to each of them; where the message adds
-    // up elements itself, that has to be spelt out.
-    if (reduce_to.has_value() && contains_sum(parsed)) {
-      std::vector<int64_t> full;
-      for (const c10::SymInt& size : symbolic_shape(kOp, parsed, operands))
-        full.push_back(size.guard_int(__FILE__, __LINE__));
-      ctx->saved_data["full"] = full;
-    }
     return call_sddmm(in_edges, out_edges, message, operands, reduce_to);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const SavedMessage saved = saved_call(ctx);
-    at::Tensor grad = grads[0];
-    const auto full = ctx->saved_data.find("full");
-    if (full != ctx->saved_data.end()) {
-      std::vector<c10::SymInt> shape = {grad.sym_size(0)};
-      for (const int64_t size : full->second.toIntVector()) shape.emplace_back(size);
-      std::vector<c10::SymInt> own = grad.sym_sizes().vec();
-      own.insert(own.begin() + 1, shape.size() - own.size(), 1);
-      grad = grad.view_symint(own).expand_symint(shape);
-    }
     return input_gradients(
-        ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kEdge, grad); });
+        ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kEdge, grads[0]); });
   }
 };
 

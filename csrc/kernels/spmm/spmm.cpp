@@ -16,13 +16,10 @@
 #include "kernels/message/gradients.h"
 #include "kernels/message/operands.h"
 #include "kernels/message/parallel.h"
+#include "kernels/spmm/checks.h"
 #include "kernels/spmm/winner.h"
 
 namespace smex::kernels {
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 Reduce reduce_of(const char* op, c10::string_view name, bool extremum) {
   if (extremum && name == "max") return Reduce::kMax;
@@ -33,13 +30,17 @@ Reduce reduce_of(const char* op, c10::string_view name, bool extremum) {
                     ", found '", name, "'");
 }
 
-// Which of several edges gave each part of a sum would not be known.
-void check_sums_at_root(const char* op, const Message& message, bool at_root = true) {
+void check_sums_at_root(const char* op, const Message& message, bool at_root) {
   TORCH_CHECK_VALUE(at_root || message->op != MessageOp::kSumLast, op,
                     ": max and min take dot and sum_last as the whole message only");
   if (message->a) check_sums_at_root(op, message->a, false);
   if (message->b) check_sums_at_root(op, message->b, false);
 }
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 // ---- CPU ----
 
@@ -47,8 +48,8 @@ template <typename T, typename I>
 void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
   using C = accumulate_t<T>;
   const int64_t n = task.program->out_elements;
-  task.num_pieces = num_pieces(task.rows.num_rows, task.rows.num_edges,
-                               std::max(n, task.program->elements));
+  task.num_pieces =
+      num_pieces(task.rows.num_rows, task.rows.num_edges, std::max(n, task.program->elements));
   const int64_t shared = task.num_pieces > 1 ? task.num_pieces * 2 * n : 0;
   const auto sums_type = std::is_same_v<C, double> ? at::kDouble : at::kFloat;
   const at::Tensor partial = at::empty({shared}, options.dtype(sums_type));
@@ -60,8 +61,7 @@ void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
   }
   const auto pieces = SMEX_PICK(spmm_pieces<T, I>);
   for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });
-  if (task.num_pieces > 1)
-    SMEX_PICK(spmm_finish<T, I>)(task);
+  if (task.num_pieces > 1) SMEX_PICK(spmm_finish<T, I>)(task);
 }
 
 /// Fills `out` and, where it is defined, `winner`.
@@ -201,9 +201,8 @@ class SpmmFunction : public torch::autograd::Function<SpmmFunction> {
       shape[0] = grad.sym_size(0);
       grad = grad / degrees.view_symint(shape);
     }
-    return input_gradients(ctx, saved, [&](int i) {
-      return operand_gradient(saved, i, Target::kDestination, grad);
-    });
+    return input_gradients(
+        ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kDestination, grad); });
   }
 };
 
@@ -256,12 +255,9 @@ at::Tensor spmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
   return spmm_op().call(in_edges, out_edges, message, reduce, operands);
 }
 
-std::tuple<at::Tensor, at::Tensor> extremum_autograd(at::TensorList in_edges,
-                                                     at::TensorList out_edges,
-                                                     c10::string_view message,
-                                                     c10::string_view reduce,
-                                                     at::TensorList operands, bool zero_empty,
-                                                     bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> extremum_autograd(
+    at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
+    c10::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
   if (wants_gradient(operands)) {
     const variable_list result = ExtremumFunction::apply(operands, in_edges, std::string(message),
                                                          std::string(reduce), zero_empty);

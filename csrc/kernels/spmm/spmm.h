@@ -20,9 +20,9 @@ struct SpmmTask {
   const Program* program = nullptr;
   const T* const* operands = nullptr;  ///< by index: [rows of the target, elements]
   Reduce reduce = Reduce::kSum;
-  T empty = {};              ///< the result of a row without edges, for max and min
-  T* out = nullptr;          ///< [num_rows, program->out_elements]
-  I* winner = nullptr;       ///< [num_rows, out_elements] positions, -1 for none; null: not wanted
+  T empty = {};         ///< the result of a row without edges, for max and min
+  T* out = nullptr;     ///< [num_rows, program->out_elements]
+  I* winner = nullptr;  ///< [num_rows, out_elements] positions, -1 for none; null: not wanted
 
   int64_t num_pieces = 1;
   /// What pieces know of rows that they share with a neighbour: [num_pieces, 2, out_elements], of
@@ -36,7 +36,6 @@ SMEX_FOR_EACH_ISA(template <typename T, typename I>
                   void spmm_pieces(const SpmmTask<T, I>& task, int64_t begin, int64_t end);)
 
 // After all pieces: puts together the rows that several of them share. A few rows only.
-SMEX_FOR_EACH_ISA(template <typename T, typename I>
-                  void spmm_finish(const SpmmTask<T, I>& task);)
+SMEX_FOR_EACH_ISA(template <typename T, typename I> void spmm_finish(const SpmmTask<T, I>& task);)
 
 }  // namespace smex::kernels

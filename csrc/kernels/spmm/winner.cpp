@@ -7,6 +7,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/message/operands.h"
+
 namespace smex::kernels {
 namespace {
 
@@ -47,10 +49,15 @@ class Winners {
     return sizes;
   }
 
+  int64_t last_seen(int index) const {
+    return rank_ == 0 ? 1 : seen(index).back().guard_int(__FILE__, __LINE__);
+  }
+
   c10::SymInt rows(Target target) const {
     return target == Target::kSource        ? num_sources_
            : target == Target::kDestination ? winner_.sym_size(0)
-                                            : saved_.in_edges[1].sym_size(0);
+           : target == Target::kEdge        ? saved_.in_edges[1].sym_size(0)
+                                            : c10::SymInt(1);
   }
 
   /// Which row of the operand gave each element of the result; where nothing won, row 0.
@@ -59,6 +66,8 @@ class Winners {
     if (target == Target::kDestination) {
       ids = at::arange(winner_.sym_size(0), winner_.options().dtype(at::kLong))
                 .view_symint(with_rows(winner_.sym_size(0), Sizes(rank_, 1)));
+    } else if (target == Target::kShared) {
+      ids = at::zeros({}, winner_.options().dtype(at::kLong));
     } else {
       ids = winner_.clamp_min(0);
       const bool by_id = target == Target::kSource || saved_.in_edges.size() == 3;
@@ -71,9 +80,7 @@ class Winners {
     return ids.expand_symint(with_rows(winner_.sym_size(0), seen(index)));
   }
 
-  at::Tensor won() const {
-    return winner_.ge(0).view_symint(with_rows(winner_.sym_size(0), out_));
-  }
+  at::Tensor won() const { return winner_.ge(0).view_symint(with_rows(winner_.sym_size(0), out_)); }
 
   at::Tensor gather(const Message& read) const {
     const at::Tensor& x = saved_.operands[read->operand];
@@ -86,12 +93,10 @@ class Winners {
 
   at::Tensor scatter(const at::Tensor& grad, Target target, int index) const {
     const Sizes wide = seen(index);
-    const at::Tensor from =
-        at::where(won(), grad, at::zeros({}, grad.options()))
-            .expand_symint(with_rows(winner_.sym_size(0), wide));
-    const at::Tensor total =
-        at::zeros_symint(with_rows(rows(target), wide), grad.options())
-            .scatter_add(0, ids(target, index), from);
+    const at::Tensor from = at::where(won(), grad, at::zeros({}, grad.options()))
+                                .expand_symint(with_rows(winner_.sym_size(0), wide));
+    const at::Tensor total = at::zeros_symint(with_rows(rows(target), wide), grad.options())
+                                 .scatter_add(0, ids(target, index), from);
     return sum_to_features(total, saved_.features[index]);
   }
 
@@ -119,21 +124,24 @@ at::Tensor winner_gradient(const SavedMessage& saved, int index, const at::Tenso
       return Target::kSource;
     }();
     const c10::SymInt rows = Winners(saved, winner, num_sources).rows(target);
-    return at::zeros_symint(with_rows(rows, aligned(saved.features[index],
-                                                    saved.features[index].size())),
-                            grad.options());
+    return at::zeros_symint(
+        with_rows(rows, aligned(saved.features[index], saved.features[index].size())),
+        grad.options());
   }
   const Winners winners(saved, winner, num_sources);
   const int last = static_cast<int>(saved.operands.size());
-  std::vector<bool> scalar_last = saved.scalar_last;
-  scalar_last.push_back(grad.dim() < 2 || grad.sym_size(-1) == 1);
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < last; ++i) sizes.push_back(winners.last_seen(i));
+  sizes.push_back(last_sizes({grad})[0]);
   at::Tensor total;
   for (const Message& read : operands_of(saved.message)) {
     if (read->operand != index) continue;
-    const Message d = derivative(saved.message, read->target, index,
-                                 operand(Target::kDestination, last), scalar_last);
+    const Message d =
+        derivative(saved.message, read->target, index, operand(Target::kDestination, last), sizes);
     std::vector<at::Tensor> values(last + 1);
-    for (const Message& other : operands_of(d))
+    const std::vector<Message> reads = operands_of(d);
+    if (reads.empty()) continue;  // it is 0
+    for (const Message& other : reads)
       values[other->operand] =
           other->operand == last ? winners.as_result(grad) : winners.gather(other);
     const at::Tensor part = winners.scatter(evaluate(d, values), read->target, index);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smex.graph import function, ops, udf
+from smex.graph import function, nn, ops, udf
 from smex.graph.batch import batch, slice_batch, unbatch
 from smex.graph.compact import compact_graphs, to_block
 from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
@@ -156,6 +156,7 @@ __all__ = [
     "merge",
     "metis_partition",
     "metis_partition_assignment",
+    "nn",
     "node_subgraph",
     "node_type_subgraph",
     "norm_by_dst",

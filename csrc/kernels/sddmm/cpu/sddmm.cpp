@@ -1,13 +1,12 @@
 // Compiled once for each instruction set.
 #include "kernels/sddmm/sddmm.h"
 
+#include "kernels/cpu/dot.h"
 #include "kernels/message/interpreter.h"
 #include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {
-
-constexpr int kEdgesAhead = 12;
 
 /// The row of an operand that belongs to an edge.
 template <typename T, typename I>
@@ -19,56 +18,12 @@ struct EdgeOperand {
   SMEX_INLINE const T* at(const EdgeRows<I>& rows, int64_t row, int64_t k) const {
     if (target == Target::kDestination) return data + row * size;
     if (target == Target::kSource) return data + int64_t{rows.indices[k]} * size;
+    if (target == Target::kShared) return data;
     return data + (rows.eids ? int64_t{rows.eids[k]} : k) * size;
   }
 };
 
 // ---- sums of products over groups of elements: dot products, one for each head ----
-
-/// The dot product of `count` elements.
-template <int W, typename T>
-SMEX_INLINE accumulate_t<T> dot(const T* x, const T* y, int64_t count) {
-  using C = accumulate_t<T>;
-  Vector<C, W> sum = {}, other = {};
-  int64_t i = 0;
-  for (; i + 2 * W <= count; i += 2 * W) {
-    sum += load<C, W>(x + i) * load<C, W>(y + i);
-    other += load<C, W>(x + i + W) * load<C, W>(y + i + W);
-  }
-  if (i + W <= count) {
-    sum += load<C, W>(x + i) * load<C, W>(y + i);
-    i += W;
-  }
-  C total = sum_lanes<C, W>(sum + other);
-  for (; i < count; ++i) total += load_one(x + i) * load_one(y + i);
-  return total;
-}
-
-/// Adds neighbours: lane i of the result is the sum of the i-th pair of lanes of `a` and then `b`.
-template <typename C, int W>
-SMEX_INLINE Vector<C, W> add_pairs(Vector<C, W> a, Vector<C, W> b) {
-  Mask<C, W> even, odd;
-  for (int i = 0; i < W; ++i) {
-    even[i] = 2 * i;
-    odd[i] = 2 * i + 1;
-  }
-  return __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, odd);
-}
-
-/// W dot products of W neighbouring elements each.
-template <int W, typename T>
-SMEX_INLINE Vector<accumulate_t<T>, W> dots_of_vectors(const T* x, const T* y) {
-  using C = accumulate_t<T>;
-  Vector<C, W> part[W];
-#pragma GCC unroll 16
-  for (int h = 0; h < W; ++h) part[h] = load<C, W>(x + h * W) * load<C, W>(y + h * W);
-#pragma GCC unroll 4
-  for (int count = W; count > 1; count /= 2) {
-#pragma GCC unroll 8
-    for (int h = 0; h < count / 2; ++h) part[h] = add_pairs<C, W>(part[2 * h], part[2 * h + 1]);
-  }
-  return part[0];
-}
 
 template <typename T, typename I>
 struct DotPiece {
@@ -83,44 +38,123 @@ struct DotPiece {
     const int64_t bytes = heads * inner * static_cast<int64_t>(sizeof(T));
     piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
       for (int64_t k = begin; k < end; ++k) {
-        const int64_t ahead = k + kEdgesAhead < final_edge ? k + kEdgesAhead : final_edge;
+        const Ahead ahead(k, final_edge);
         // Operands of the row itself are in the cache after its first edge.
-        if (x.target != Target::kDestination) prefetch_row(x.at(rows, row, ahead), bytes);
-        if (y.target != Target::kDestination) prefetch_row(y.at(rows, row, ahead), bytes);
+        if (x.target != Target::kDestination)
+          prefetch_rows(x.at(rows, row, ahead.far), x.at(rows, row, ahead.near), bytes);
+        if (y.target != Target::kDestination)
+          prefetch_rows(y.at(rows, row, ahead.far), y.at(rows, row, ahead.near), bytes);
         if (rows.eids)
-          __builtin_prefetch(task.out + int64_t{rows.eids[ahead]} * heads, /*write=*/1);
+          __builtin_prefetch(task.out + int64_t{rows.eids[ahead.far]} * heads, /*write=*/1);
         T* const to = task.out + (rows.eids ? int64_t{rows.eids[k]} : k) * heads;
-        edge(x.at(rows, row, k), y.at(rows, row, k), to);
+        head_dots(x.at(rows, row, k), y.at(rows, row, k), heads, inner, to);
       }
     });
   }
+};
 
- private:
-  static SMEX_INLINE void prefetch_row(const T* from, int64_t bytes) {
-    constexpr int64_t kLine = 64;
-    for (int64_t offset = 0; offset < bytes; offset += kLine)
-      __builtin_prefetch(reinterpret_cast<const char*>(from) + offset);
-  }
+// ---- a copy, or one operation on two operands ----
 
-  SMEX_INLINE void edge(const T* a, const T* b, T* to) const {
-    using C = accumulate_t<T>;
-    constexpr int W = kLanes<C>;
-    int64_t h = 0;
-    if (inner == 8 && W >= 8 && sizeof(C) == 4) {
-      constexpr int kHeads = 8;
-      for (; h + kHeads <= heads; h += kHeads)
-        store<kHeads>(to + h, dots_of_vectors<kHeads>(a + h * kHeads, b + h * kHeads));
-    } else if (inner == W) {
-      for (; h + W <= heads; h += W) store<W>(to + h, dots_of_vectors<W>(a + h * W, b + h * W));
-    }
-    for (; h < heads; ++h) {
-      const T *const left = a + h * inner, *const right = b + h * inner;
-      store_one(to + h, inner >= W      ? dot<W>(left, right, inner)
-                        : inner >= 4    ? dot<4>(left, right, inner)
-                                        : dot<1>(left, right, inner));
-    }
+/// The row of all elements of an operand, in vectors that may begin anywhere in it.
+template <typename T>
+struct WideRow {
+  using C = accumulate_t<T>;
+  const T* from;
+  Broadcast::Kind kind;
+  int64_t inner;
+
+  template <int W>
+  SMEX_INLINE Vector<C, W> at(int64_t i) const {
+    if (kind == Broadcast::Kind::kFull) return load<C, W>(from + i);
+    if (kind == Broadcast::Kind::kScalar) return splat<C, W>(load_one(from));
+    return splat<C, W>(load_one(from + i / inner));  // a head, which W divides
   }
 };
+
+template <typename T, typename I>
+struct ElementwisePiece {
+  using C = accumulate_t<T>;
+  const SddmmTask<T, I>& task;
+  EdgeOperand<T, I> x, y;  // y is not read by a copy
+  const ProgramOperand *x_read, *y_read;
+  MessageOp op;  // kOperand: a copy
+
+  void run(int64_t index) const {
+    switch (op) {
+      case MessageOp::kAdd:
+        return run_with(index, [](auto a, auto b) { return a + b; });
+      case MessageOp::kSub:
+        return run_with(index, [](auto a, auto b) { return a - b; });
+      case MessageOp::kMul:
+        return run_with(index, [](auto a, auto b) { return a * b; });
+      case MessageOp::kDiv:
+        return run_with(index, [](auto a, auto b) { return a / b; });
+      default:
+        return run_with(index, [](auto a, auto) { return a; });
+    }
+  }
+
+ private:
+  template <typename Function>
+  void run_with(int64_t index, const Function& f) const {
+    constexpr int W = kLanes<C>;
+    const int64_t n = task.program->out_elements;
+    if (n >= W) return run_rows<W>(index, f);
+    if constexpr (W > 8) {
+      if (n >= 8) return run_rows<8>(index, f);
+    }
+    if (n >= 4) return run_rows<4>(index, f);
+    run_rows<1>(index, f);
+  }
+
+  template <int W, typename Function>
+  void run_rows(int64_t index, const Function& f) const {
+    const Piece<I> piece(task.rows, index, task.num_pieces);
+    const EdgeRows<I>& rows = task.rows;
+    const int64_t n = task.program->out_elements, final_edge = rows.num_edges - 1;
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
+      for (int64_t k = begin; k < end; ++k) {
+        const Ahead ahead(k, final_edge);
+        if (x.target != Target::kDestination)
+          prefetch_rows(x.at(rows, row, ahead.far), x.at(rows, row, ahead.near),
+                        x.size * static_cast<int64_t>(sizeof(T)));
+        if (y_read && y.target != Target::kDestination)
+          prefetch_rows(y.at(rows, row, ahead.far), y.at(rows, row, ahead.near),
+                        y.size * static_cast<int64_t>(sizeof(T)));
+        if (rows.eids)
+          __builtin_prefetch(task.out + int64_t{rows.eids[ahead.far]} * n, /*write=*/1);
+        const WideRow<T> a{x.at(rows, row, k), x_read->broadcast.kind, x_read->broadcast.inner};
+        const WideRow<T> b =
+            y_read ? WideRow<T>{y.at(rows, row, k), y_read->broadcast.kind, y_read->broadcast.inner}
+                   : a;
+        T* const to = task.out + (rows.eids ? int64_t{rows.eids[k]} : k) * n;
+        int64_t i = 0;
+        for (; i + W <= n; i += W) store<W>(to + i, f(a.template at<W>(i), b.template at<W>(i)));
+        for (; i < n; ++i) store<1>(to + i, f(a.template at<1>(i), b.template at<1>(i)));
+      }
+    });
+  }
+};
+
+/// Whether vectors may be read anywhere in the operand's row of all elements.
+bool is_wide(const ProgramOperand& read) {
+  constexpr int kWidest = 16;
+  return read.broadcast.kind == Broadcast::Kind::kFull ||
+         read.broadcast.kind == Broadcast::Kind::kScalar ||
+         (read.broadcast.kind == Broadcast::Kind::kHead && read.broadcast.inner % kWidest == 0);
+}
+
+bool is_elementwise(const Program& program) {
+  if (program.reduces || program.pick != 1 || program.operands.size() > 2) return false;
+  for (const ProgramOperand& read : program.operands)
+    if (!is_wide(read)) return false;
+  if (program.code.empty()) return program.operands.size() == 1;
+  const Instruction& step = program.code[0];
+  const bool binary = step.op == MessageOp::kAdd || step.op == MessageOp::kSub ||
+                      step.op == MessageOp::kMul || step.op == MessageOp::kDiv;
+  return program.code.size() == 1 && binary && program.operands.size() == 2 &&
+         step.a == program.operands[0].slot && step.b == program.operands[1].slot;
+}
 
 // ---- any message ----
 
@@ -190,8 +224,8 @@ bool is_dot(const Program& program) {
   for (const ProgramOperand& read : program.operands)
     if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
   if (program.code[0].op != MessageOp::kMul) return false;
-  const bool groups = program.out.kind == Broadcast::Kind::kHead ||
-                      program.out.kind == Broadcast::Kind::kScalar;
+  const bool groups =
+      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
   if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
   // dot itself: its value is picked from the sums that kSumLast leaves.
   return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
@@ -204,14 +238,28 @@ template <typename T, typename I>
 void sddmm_pieces(const SddmmTask<T, I>& task, int64_t begin, int64_t end) {
   const Program& program = *task.program;
   if (program.out_elements == 0) return;
-  if (!is_dot(program)) return general_pieces(task, begin, end);
   const auto operand = [&](int i) {
     const ProgramOperand& read = program.operands[i];
     return EdgeOperand<T, I>{task.operands[read.index], read.target, read.broadcast.row_size};
   };
-  const DotPiece<T, I> piece{task, operand(0), operand(1), program.out_elements,
-                             program.elements / program.out_elements};
-  for (int64_t index = begin; index < end; ++index) piece.run(index);
+  if (is_dot(program)) {
+    const DotPiece<T, I> piece{task, operand(0), operand(1), program.out_elements,
+                               program.elements / program.out_elements};
+    for (int64_t index = begin; index < end; ++index) piece.run(index);
+    return;
+  }
+  if (is_elementwise(program)) {
+    const bool copies = program.code.empty();
+    const ElementwisePiece<T, I> piece{task,
+                                       operand(0),
+                                       operand(copies ? 0 : 1),
+                                       &program.operands[0],
+                                       copies ? nullptr : &program.operands[1],
+                                       copies ? MessageOp::kOperand : program.code[0].op};
+    for (int64_t index = begin; index < end; ++index) piece.run(index);
+    return;
+  }
+  general_pieces(task, begin, end);
 }
 
 #define SMEX_INSTANTIATE(T, I) \

@@ -9,10 +9,6 @@
 namespace smex::kernels::SMEX_ISA {
 namespace {
 
-// Edges whose feature rows are asked for ahead of their use: about as many as a core can have
-// outstanding, and few enough to stay in the first-level cache.
-constexpr int kEdgesAhead = 12;
-
 /// Which row of an operand belongs to position k: a node at the other end, or an edge.
 template <typename T, typename I>
 struct Rows {
@@ -29,11 +25,15 @@ template <typename T, typename I>
 struct CopyMessage {
   Rows<T, I> x;
 
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+  }
+
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last, Vector<accumulate_t<T>, W>* sum,
-                       int64_t ahead) const {
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
     const T* const row = x.at(k);
 #pragma GCC unroll 16
     for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W);
@@ -45,12 +45,16 @@ template <typename T, typename I>
 struct ScaledMessage {  // times one number for the edge
   Rows<T, I> x, weight;
 
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch<1>(weight.at(ahead.far), weight.at(ahead.near));
+  }
+
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last, Vector<accumulate_t<T>, W>* sum,
-                       int64_t ahead) const {
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    __builtin_prefetch(weight.at(ahead));
-    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
     const T* const row = x.at(k);
     const auto w = splat<C, W>(load_one(weight.at(k)));
 #pragma GCC unroll 16
@@ -64,12 +68,15 @@ struct HeadScaledMessage {  // times one number for each head of `inner` element
   Rows<T, I> x, weight;
   int64_t inner = 1;
 
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch<1>(weight.at(ahead.far), weight.at(ahead.near));
+  }
+
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t, Vector<accumulate_t<T>, W>* sum,
-                       int64_t ahead) const {
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    __builtin_prefetch(weight.at(ahead));
-    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
     const T* const row = x.at(k);
     const T* const w = weight.at(k);
     if (inner == W) {
@@ -90,12 +97,16 @@ template <typename T, typename I>
 struct ProductMessage {  // times as many numbers
   Rows<T, I> x, y;
 
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch<kBytes>(y.at(ahead.far) + first, y.at(ahead.near) + first);
+  }
+
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last, Vector<accumulate_t<T>, W>* sum,
-                       int64_t ahead) const {
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
-    prefetch<W * NV * static_cast<int>(sizeof(T))>(y.at(ahead) + first);
     const T *const row = x.at(k), *const other = y.at(k);
 #pragma GCC unroll 16
     for (int j = 0; j < NV - 1; ++j)
@@ -112,13 +123,14 @@ template <int W, int NV, typename T, typename I, typename Message>
 void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message, int64_t first,
               int64_t last) {
   using C = accumulate_t<T>;
+  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
   const Piece<I> piece(task.rows, index, task.num_pieces);
   const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
   piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
     Vector<C, W> sum[NV] = {};
     for (int64_t k = begin; k < end; ++k) {
-      const int64_t ahead = k + kEdgesAhead < final_edge ? k + kEdgesAhead : final_edge;
-      message.template add<W, NV>(k, first, last, sum, ahead);
+      message.template prefetch_at<kBytes>(Ahead(k, final_edge), first);
+      message.template add<W, NV>(k, first, last, sum);
     }
     if (part != Part::kWhole) {
       C* const to = task.shared + (index * 2 + static_cast<int>(part)) * n;
@@ -150,22 +162,24 @@ SMEX_INLINE void cover_from(int64_t& first, int64_t n, const Tile& tile) {
   }
 }
 
-/// Calls `tile(W, NV, first, last)` until all of `n` elements are covered; W <= n, and W divides
-/// `inner` where that is not 0.
-template <int W, int NV, typename Tile>
+/// Calls `tile(W, NV, first, last)` until all of `n` elements are covered. A row narrower than W
+/// takes fewer lanes. With `kHeads`, W divides `inner`, which 4 divides.
+template <int W, int NV, bool kHeads, typename Tile>
 SMEX_INLINE void cover(int64_t n, int64_t inner, const Tile& tile) {
-  if constexpr (W > 1) {
-    if (n < W || (inner > 0 && inner % W != 0)) return cover<W / 2, NV>(n, inner, tile);
+  if constexpr (W > (kHeads ? 4 : 1)) {
+    if (kHeads ? inner % W != 0 : n < W)
+      return cover<W / 2, kHeads ? NV : 1, kHeads>(n, inner, tile);
   }
   int64_t first = 0;
   cover_from<W, NV>(first, n, tile);
 }
 
-template <typename T, typename I, typename Message>
-void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message, int64_t inner) {
+template <bool kHeads = false, typename T, typename I, typename Message>
+void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message,
+               int64_t inner = 0) {
   using C = accumulate_t<T>;
   constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
-  cover<kLanes<C>, kVectors>(
+  cover<kLanes<C>, kVectors, kHeads>(
       task.program->out_elements, inner, [&](auto w, auto nv, int64_t first, int64_t last) {
         sum_tile<w.value, nv.value>(task, index, message, first, last);
       });
@@ -204,8 +218,7 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
     for (int j = 0; j < NV; ++j) place[j] = M{};
     typename MaskOf<C>::type step = 1;
     for (int64_t k = begin + 1; k < end; ++k, ++step) {
-      const int64_t ahead = k + kEdgesAhead < final_edge ? k + kEdgesAhead : final_edge;
-      prefetch<W * NV * static_cast<int>(sizeof(T))>(x.at(ahead) + first);
+      const Ahead ahead(k, final_edge);
       const T* const from = x.at(k);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {
@@ -233,7 +246,7 @@ template <bool kMax, bool kWinner, typename T, typename I>
 void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x) {
   using C = accumulate_t<T>;
   constexpr int kVectors = kVectorBytes == 64 ? 8 : 4;  // values and places share the registers
-  cover<kLanes<C>, kVectors>(
+  cover<kLanes<C>, kVectors, /*kHeads=*/false>(
       task.program->out_elements, 0, [&](auto w, auto nv, int64_t first, int64_t last) {
         extremum_tile<w.value, nv.value, kMax, kWinner>(task, index, x, first, last);
       });
@@ -360,13 +373,13 @@ bool run_special(const SpmmTask<T, I>& task, int64_t index) {
   const Program& program = *task.program;
   const auto& operands = program.operands;
   for (const ProgramOperand& read : operands)
-    if (read.target == Target::kDestination) return false;
+    if (read.target == Target::kDestination || read.target == Target::kShared) return false;
   const bool sums = task.reduce == Reduce::kSum || task.reduce == Reduce::kMean;
   if (program.code.empty() && operands.size() == 1) {
     const auto x = rows_of(task, operands[0]);
     const bool is_max = task.reduce == Reduce::kMax;
     if (sums) {
-      sum_piece(task, index, CopyMessage<T, I>{x}, 0);
+      sum_piece(task, index, CopyMessage<T, I>{x});
     } else if (task.winner) {
       is_max ? extremum_piece<true, true>(task, index, x)
              : extremum_piece<false, true>(task, index, x);
@@ -384,15 +397,15 @@ bool run_special(const SpmmTask<T, I>& task, int64_t index) {
   const auto x = rows_of(task, wide), y = rows_of(task, other);
   switch (other.broadcast.kind) {
     case Broadcast::Kind::kFull:
-      sum_piece(task, index, ProductMessage<T, I>{x, y}, 0);
+      sum_piece(task, index, ProductMessage<T, I>{x, y});
       return true;
     case Broadcast::Kind::kScalar:
-      sum_piece(task, index, ScaledMessage<T, I>{x, y}, 0);
+      sum_piece(task, index, ScaledMessage<T, I>{x, y});
       return true;
     case Broadcast::Kind::kHead:
       if (other.broadcast.inner % 4 != 0) return false;
-      sum_piece(task, index, HeadScaledMessage<T, I>{x, y, other.broadcast.inner},
-                other.broadcast.inner);
+      sum_piece<true>(task, index, HeadScaledMessage<T, I>{x, y, other.broadcast.inner},
+                      other.broadcast.inner);
       return true;
     default:
       return false;
@@ -444,7 +457,7 @@ void spmm_finish(const SpmmTask<T, I>& task) {
   });
 }
 
-#define SMEX_INSTANTIATE(T, I)                                                         \
+#define SMEX_INSTANTIATE(T, I)                                                        \
   template void spmm_pieces<T, I>(const SpmmTask<T, I>&, int64_t begin, int64_t end); \
   template void spmm_finish<T, I>(const SpmmTask<T, I>&);
 SMEX_INSTANTIATE(float, int32_t)

@@ -4,6 +4,7 @@ from typing import Any
 
 from smex.graph.ops import sddmm as _sddmm
 from smex.graph.ops import spmm as _spmm
+from smex.graph.ops.attention import dot_attention, gat_attention, gatv2_attention
 from smex.graph.ops.edge_softmax import edge_softmax
 from smex.graph.ops.sddmm import gsddmm
 from smex.graph.ops.segment import gather_mm, segment_mm, segment_reduce, segment_softmax
@@ -18,8 +19,11 @@ def __getattr__(name: str) -> Any:  # tells type checkers that there are generat
 
 
 __all__ = [
+    "dot_attention",
     "edge_softmax",
+    "gat_attention",
     "gather_mm",
+    "gatv2_attention",
     "gsddmm",
     "gspmm",
     "segment_mm",

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/half.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/message/edges.h"
+
+namespace smex::kernels {
+
+/// Graph attention (Veličković et al., "Graph Attention Networks", ICLR'18, §2.1), per head:
+///
+///   score(u, v) = leaky_relu(left[u] + right[v]),  weight = softmax of score over the in-edges of
+///   v, out[v] = sum of weight(u, v) * value[u]
+///
+/// No number is stored per edge. Scores are in C, the type that T's sums are accumulated in.
+template <typename T, typename I>
+struct GatForwardTask {
+  using C = accumulate_t<T>;
+  EdgeRows<I> rows;  ///< by destination
+  int64_t heads = 1, inner = 1;
+  C slope = 0;               ///< of leaky_relu, below 0
+  const C* left = nullptr;   ///< [sources, heads]
+  const C* right = nullptr;  ///< [destinations, heads]
+  const T* value = nullptr;  ///< [sources, heads, inner]
+  T* out = nullptr;          ///< [destinations, heads, inner]; 0 without in-edges
+  C* log_sum = nullptr;      ///< [destinations, heads]: log of the sum of exp(score)
+  int64_t num_pieces = 1;
+  C* shared = nullptr;  ///< [num_pieces, 2 parts, heads * (inner + 2)]
+};
+
+template <typename T, typename I>
+struct GatBackwardTask {
+  using C = accumulate_t<T>;
+  EdgeRows<I> rows;  ///< by source
+  int64_t num_destinations = 0;
+  int64_t heads = 1, inner = 1;
+  C slope = 0;
+  const C* left = nullptr;   ///< [sources, heads]
+  const C* state = nullptr;  ///< [destinations, 3, heads]: right, log_sum, sum of grad * out
+  const T* value = nullptr;  ///< [sources, heads, inner]
+  const T* grad = nullptr;   ///< [destinations, heads, inner]
+  C* grad_left = nullptr;    ///< [sources, heads]
+  C* grad_right = nullptr;   ///< [copies, destinations, heads], zero before; to be added up
+  T* grad_value = nullptr;   ///< [sources, heads, inner]
+  int64_t num_pieces = 1;
+  C* shared = nullptr;  ///< [num_pieces, 2 parts, heads * (inner + 1)]
+};
+
+// Does the pieces `begin` to `end`; those of different threads may be done at the same time.
+SMEX_FOR_EACH_ISA(template <typename T, typename I>
+                  void gat_forward_pieces(const GatForwardTask<T, I>& task, int64_t begin,
+                                          int64_t end);)
+// After all pieces: puts together the rows that several of them share.
+SMEX_FOR_EACH_ISA(template <typename T, typename I>
+                  void gat_forward_finish(const GatForwardTask<T, I>& task);)
+
+// As above; threads at work at the same time have a `copy` of grad_right each.
+SMEX_FOR_EACH_ISA(template <typename T, typename I>
+                  void gat_backward_pieces(const GatBackwardTask<T, I>& task, int64_t begin,
+                                           int64_t end, int64_t copy);)
+SMEX_FOR_EACH_ISA(template <typename T, typename I>
+                  void gat_backward_finish(const GatBackwardTask<T, I>& task);)
+
+}  // namespace smex::kernels

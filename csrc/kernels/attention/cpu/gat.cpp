@@ -1,0 +1,297 @@
+// Compiled once for each instruction set.
+#include <cmath>
+
+#include "kernels/attention/attention.h"
+#include "kernels/attention/cpu/weighted_rows.h"
+#include "kernels/cpu/dot.h"
+#include "kernels/edge_softmax/cpu/flat_softmax.h"
+#include "kernels/message/piece.h"
+
+namespace smex::kernels::SMEX_ISA {
+namespace {
+
+// Scores that are worked on at a time.
+constexpr int64_t kBlockElements = 1024;
+
+template <typename C>
+SMEX_INLINE C leaky(C x, C slope) {
+  return x > C(0) ? x : x * slope;
+}
+
+// ---- forward ----
+
+template <typename T, typename I>
+class GatForward {
+ public:
+  using C = accumulate_t<T>;
+
+  explicit GatForward(const GatForwardTask<T, I>& task)
+      : task_(task),
+        heads_(task.heads),
+        width_(task.heads * task.inner),
+        softmax_(task.heads, kBlockElements),
+        sums_(new C[width_ + 1]) {}
+  ~GatForward() { delete[] sums_; }
+  GatForward(const GatForward&) = delete;
+  GatForward& operator=(const GatForward&) = delete;
+
+  void piece(int64_t index) {
+    const Piece<I> piece(task_.rows, index, task_.num_pieces);
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+      gather(row, begin, end);
+      if (part == Part::kWhole) return write_row(row, begin == end);
+      C* const to = task_.shared + (index * 2 + static_cast<int>(part)) * (width_ + 2 * heads_);
+      for (int64_t h = 0; h < heads_; ++h) {
+        to[h] = softmax_.largest[h];
+        to[heads_ + h] = softmax_.sum[h];
+      }
+      for (int64_t i = 0; i < width_; ++i) to[2 * heads_ + i] = sums_[i];
+    });
+  }
+
+ private:
+  /// Leaves the sum of exp(score - largest) * value in `sums_`.
+  void gather(int64_t row, int64_t begin, int64_t end) {
+    softmax_.reset();
+    for (int64_t i = 0; i < width_; ++i) sums_[i] = 0;
+    for (int64_t k = begin; k < end; k += softmax_.block_edges) {
+      const int64_t stop = k + softmax_.block_edges < end ? k + softmax_.block_edges : end;
+      score_block(row, k, stop);
+      softmax_.add_block((stop - k) * heads_);
+      if (k > begin) rescale();
+      const I* const columns = task_.rows.indices + k;
+      add_weighted_rows<T>(
+          stop - k, heads_, task_.inner, softmax_.scores,
+          [&](int64_t i) { return task_.value + int64_t{columns[i]} * width_; }, sums_);
+    }
+    softmax_.meet_sums();
+  }
+
+  void score_block(int64_t row, int64_t begin, int64_t end) {
+    const C* const right = task_.right + row * heads_;
+    const int64_t last = task_.rows.num_edges - 1, bytes = width_ * sizeof(T);
+    for (int64_t k = begin; k < end; ++k) {
+      const Ahead ahead(k, last);
+      const int64_t far = task_.rows.indices[ahead.far], near = task_.rows.indices[ahead.near];
+      prefetch<1>(task_.left + far * heads_, task_.left + near * heads_);
+      prefetch_rows(task_.value + far * width_, task_.value + near * width_, bytes);
+      const C* const left = task_.left + int64_t{task_.rows.indices[k]} * heads_;
+      C* const to = softmax_.scores + (k - begin) * heads_;
+      for (int64_t h = 0; h < heads_; ++h) to[h] = leaky(left[h] + right[h], task_.slope);
+    }
+    softmax_.pad((end - begin) * heads_);
+  }
+
+  void rescale() {
+    for (int64_t h = 0; h < heads_; ++h)
+      for (int64_t d = 0; d < task_.inner; ++d) sums_[h * task_.inner + d] *= softmax_.scale[h];
+  }
+
+  void write_row(int64_t row, bool is_empty) {
+    T* const out = task_.out + row * width_;
+    for (int64_t h = 0; h < heads_; ++h) {
+      const C sum = is_empty ? C(1) : softmax_.sum[h];
+      task_.log_sum[row * heads_ + h] = is_empty ? C(0) : softmax_.largest[h] + std::log(sum);
+      const C factor = C(1) / sum;
+      for (int64_t d = 0; d < task_.inner; ++d)
+        store_one(out + h * task_.inner + d, sums_[h * task_.inner + d] * factor);
+    }
+  }
+
+  const GatForwardTask<T, I>& task_;
+  const int64_t heads_, width_;
+  FlatSoftmax<C> softmax_;
+  C* const sums_;
+};
+
+// ---- backward ----
+
+template <typename T, typename I>
+class GatBackward {
+ public:
+  using C = accumulate_t<T>;
+
+  GatBackward(const GatBackwardTask<T, I>& task, int64_t copy)
+      : task_(task),
+        heads_(task.heads),
+        width_(task.heads * task.inner),
+        block_edges_(heads_ < kBlockElements ? kBlockElements / heads_ : 1),
+        grad_right_(task.grad_right + copy * task.num_destinations * heads_),
+        weights_(new C[block_edges_ * heads_ * 3 + kLanes<C>]),
+        slopes_(weights_ + block_edges_ * heads_),
+        products_(slopes_ + block_edges_ * heads_),
+        sums_(new C[width_ + heads_]) {}
+  ~GatBackward() {
+    delete[] weights_;
+    delete[] sums_;
+  }
+  GatBackward(const GatBackward&) = delete;
+  GatBackward& operator=(const GatBackward&) = delete;
+
+  void piece(int64_t index) {
+    const Piece<I> piece(task_.rows, index, task_.num_pieces);
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+      for (int64_t i = 0; i < width_ + heads_; ++i) sums_[i] = 0;
+      for (int64_t k = begin; k < end; k += block_edges_)
+        block(row, k, k + block_edges_ < end ? k + block_edges_ : end);
+      if (part == Part::kWhole) return write_row(row);
+      C* const to = task_.shared + (index * 2 + static_cast<int>(part)) * (width_ + heads_);
+      for (int64_t i = 0; i < width_ + heads_; ++i) to[i] = sums_[i];
+    });
+  }
+
+ private:
+  void block(int64_t row, int64_t begin, int64_t end) {
+    const int64_t count = end - begin;
+    const I* const columns = task_.rows.indices + begin;
+    load_block(row, begin, end);
+    exponentials(count * heads_);
+    // From here on products_ holds the gradients of left + right.
+    C* const grad_left = sums_ + width_;
+    for (int64_t i = 0; i < count; ++i) {
+      C* const right = grad_right_ + int64_t{columns[i]} * heads_;
+      const C* const change = products_ + i * heads_;
+      for (int64_t h = 0; h < heads_; ++h) {
+        right[h] += change[h];
+        grad_left[h] += change[h];
+      }
+    }
+    add_weighted_rows<T>(
+        count, heads_, task_.inner, weights_,
+        [&](int64_t i) { return task_.grad + int64_t{columns[i]} * width_; }, sums_);
+  }
+
+  /// weights_: score - log_sum; slopes_: of leaky_relu; products_: grad * value - delta.
+  void load_block(int64_t row, int64_t begin, int64_t end) {
+    const C* const left = task_.left + row * heads_;
+    const T* const value = task_.value + row * width_;
+    const int64_t last = task_.rows.num_edges - 1, bytes = width_ * sizeof(T);
+    for (int64_t k = begin; k < end; ++k) {
+      const Ahead ahead(k, last);
+      const int64_t far = task_.rows.indices[ahead.far], near = task_.rows.indices[ahead.near];
+      prefetch_rows<4>(task_.state + far * 3 * heads_, task_.state + near * 3 * heads_,
+                       3 * heads_ * sizeof(C));
+      prefetch_rows(task_.grad + far * width_, task_.grad + near * width_, bytes);
+      __builtin_prefetch(grad_right_ + far * heads_, /*write=*/1);
+      const int64_t column = task_.rows.indices[k], at = (k - begin) * heads_;
+      const C* const right = task_.state + column * 3 * heads_;
+      const C *const log_sum = right + heads_, *const delta = log_sum + heads_;
+      head_dots(task_.grad + column * width_, value, heads_, task_.inner, products_ + at);
+      for (int64_t h = 0; h < heads_; ++h) {
+        const C sum = left[h] + right[h];
+        slopes_[at + h] = sum > C(0) ? C(1) : task_.slope;
+        weights_[at + h] = sum * slopes_[at + h] - log_sum[h];
+        products_[at + h] -= delta[h];
+      }
+    }
+  }
+
+  void exponentials(int64_t count) {
+    constexpr int W = kLanes<C>;
+    int64_t i = 0;
+    for (; i + W <= count; i += W) {
+      const auto weight = exp_of<W>(load<C, W>(weights_ + i));
+      store<W>(weights_ + i, weight);
+      store<W>(products_ + i, load<C, W>(products_ + i) * load<C, W>(slopes_ + i) * weight);
+    }
+    for (; i < count; ++i) {
+      weights_[i] = exp_one(weights_[i]);
+      products_[i] *= slopes_[i] * weights_[i];
+    }
+  }
+
+  void write_row(int64_t row) {
+    T* const to = task_.grad_value + row * width_;
+    for (int64_t i = 0; i < width_; ++i) store_one(to + i, sums_[i]);
+    for (int64_t h = 0; h < heads_; ++h) task_.grad_left[row * heads_ + h] = sums_[width_ + h];
+  }
+
+  const GatBackwardTask<T, I>& task_;
+  const int64_t heads_, width_, block_edges_;
+  C* const grad_right_;
+  C* const weights_;
+  C* const slopes_;
+  C* const products_;
+  C* const sums_;
+};
+
+}  // namespace
+
+template <typename T, typename I>
+void gat_forward_pieces(const GatForwardTask<T, I>& task, int64_t begin, int64_t end) {
+  GatForward<T, I> forward(task);
+  for (int64_t index = begin; index < end; ++index) forward.piece(index);
+}
+
+template <typename T, typename I>
+void gat_forward_finish(const GatForwardTask<T, I>& task) {
+  using C = accumulate_t<T>;
+  const int64_t heads = task.heads, width = heads * task.inner, size = width + 2 * heads;
+  for_each_shared_row(task.rows, task.num_pieces, [&](int64_t row, int64_t first, int64_t last) {
+    const auto part = [&](int64_t p) {
+      return task.shared +
+             (p * 2 + static_cast<int>(p == first ? Part::kTail : Part::kHead)) * size;
+    };
+    for (int64_t h = 0; h < heads; ++h) {
+      C largest = part(first)[h], sum = 0;
+      for (int64_t p = first; p <= last; ++p) {
+        const C other = part(p)[h];
+        largest = other > largest || other != other ? other : largest;
+      }
+      // The first part's place takes the sums.
+      C* const total = part(first) + 2 * heads + h * task.inner;
+      for (int64_t p = first; p <= last; ++p) {
+        const C* const from = part(p);
+        const C scale = exp_one(FlatSoftmax<C>::shifted(from[h], largest));
+        sum += from[heads + h] * scale;
+        for (int64_t d = 0; d < task.inner; ++d) {
+          const C value = from[2 * heads + h * task.inner + d] * scale;
+          total[d] = p == first ? value : total[d] + value;
+        }
+      }
+      task.log_sum[row * heads + h] = largest + std::log(sum);
+      T* const out = task.out + row * width + h * task.inner;
+      for (int64_t d = 0; d < task.inner; ++d) store_one(out + d, total[d] / sum);
+    }
+  });
+}
+
+template <typename T, typename I>
+void gat_backward_pieces(const GatBackwardTask<T, I>& task, int64_t begin, int64_t end,
+                         int64_t copy) {
+  GatBackward<T, I> backward(task, copy);
+  for (int64_t index = begin; index < end; ++index) backward.piece(index);
+}
+
+template <typename T, typename I>
+void gat_backward_finish(const GatBackwardTask<T, I>& task) {
+  using C = accumulate_t<T>;
+  const int64_t heads = task.heads, width = heads * task.inner, size = width + heads;
+  for_each_shared_row(task.rows, task.num_pieces, [&](int64_t row, int64_t first, int64_t last) {
+    C* const total = task.shared + (first * 2 + static_cast<int>(Part::kTail)) * size;
+    for (int64_t p = first + 1; p <= last; ++p) {
+      const C* const from = task.shared + (p * 2 + static_cast<int>(Part::kHead)) * size;
+      for (int64_t i = 0; i < size; ++i) total[i] += from[i];
+    }
+    for (int64_t i = 0; i < width; ++i) store_one(task.grad_value + row * width + i, total[i]);
+    for (int64_t h = 0; h < heads; ++h) task.grad_left[row * heads + h] = total[width + h];
+  });
+}
+
+#define SMEX_INSTANTIATE(T, I)                                                            \
+  template void gat_forward_pieces<T, I>(const GatForwardTask<T, I>&, int64_t, int64_t);  \
+  template void gat_forward_finish<T, I>(const GatForwardTask<T, I>&);                    \
+  template void gat_backward_pieces<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t, \
+                                          int64_t);                                       \
+  template void gat_backward_finish<T, I>(const GatBackwardTask<T, I>&);
+SMEX_INSTANTIATE(float, int32_t)
+SMEX_INSTANTIATE(float, int64_t)
+SMEX_INSTANTIATE(double, int32_t)
+SMEX_INSTANTIATE(double, int64_t)
+SMEX_INSTANTIATE(BFloat16, int32_t)
+SMEX_INSTANTIATE(BFloat16, int64_t)
+SMEX_INSTANTIATE(Half, int32_t)
+SMEX_INSTANTIATE(Half, int64_t)
+#undef SMEX_INSTANTIATE
+
+}  // namespace smex::kernels::SMEX_ISA

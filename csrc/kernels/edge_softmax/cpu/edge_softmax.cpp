@@ -1,0 +1,244 @@
+// Compiled once for each instruction set.
+#include "kernels/edge_softmax/edge_softmax.h"
+
+#include "kernels/edge_softmax/cpu/flat_softmax.h"
+#include "kernels/message/piece.h"
+
+namespace smex::kernels::SMEX_ISA {
+namespace {
+
+// Numbers of a row that are kept while it is worked on: they and the gradients fit the first-level
+// cache. Longer rows are done block by block, and read twice.
+constexpr int64_t kBlockElements = 2048;
+
+/// The softmax of one row's edges, or its gradient.
+template <typename T, typename I>
+class RowSoftmax {
+ public:
+  using C = accumulate_t<T>;
+  static constexpr int W = kLanes<C>;
+
+  explicit RowSoftmax(const EdgeSoftmaxTask<T, I>& task)
+      : task_(task),
+        n_(task.elements),
+        flat_(task.elements, kBlockElements),
+        grads_(new C[task.grad ? flat_.block_edges * n_ + W : 1]) {}
+  ~RowSoftmax() { delete[] grads_; }
+  RowSoftmax(const RowSoftmax&) = delete;
+  RowSoftmax& operator=(const RowSoftmax&) = delete;
+
+  void whole_row(int64_t begin, int64_t end) {
+    if (begin == end) return;
+    statistics(begin, end);
+    const bool is_loaded = end - begin <= flat_.block_edges;
+    for_blocks(begin, end, [&](int64_t first, int64_t last) {
+      if (!is_loaded) load_block(first, last);
+      write_block(first, last, is_loaded);
+    });
+  }
+
+  /// The statistics of a part of a row, into `to` [2, elements].
+  void part_of_row(int64_t begin, int64_t end, C* to) {
+    statistics(begin, end);
+    for (int64_t i = 0; i < n_; ++i) {
+      to[i] = flat_.largest[i];
+      to[n_ + i] = flat_.sum[i];
+    }
+  }
+
+  /// Writes a part of a row of which the statistics are known.
+  void finish_part(int64_t begin, int64_t end, const C* from) {
+    for (int64_t i = 0; i < flat_.lanes; ++i) {
+      flat_.largest[i] = from[i % n_];
+      flat_.sum[i] = from[n_ + i % n_];
+    }
+    for_blocks(begin, end, [&](int64_t first, int64_t last) {
+      load_block(first, last);
+      write_block(first, last, /*has_exp=*/false);
+    });
+  }
+
+ private:
+  template <typename Visit>
+  void for_blocks(int64_t begin, int64_t end, const Visit& visit) {
+    for (int64_t k = begin; k < end; k += flat_.block_edges)
+      visit(k, k + flat_.block_edges < end ? k + flat_.block_edges : end);
+  }
+
+  SMEX_INLINE int64_t edge(int64_t k) const { return task_.rows.eids ? task_.rows.eids[k] : k; }
+  SMEX_INLINE int64_t edge_far(int64_t k) const {
+    return edge(Ahead(k, task_.rows.num_edges - 1).far);
+  }
+
+  void load_block(int64_t begin, int64_t end) {
+    gather(task_.score, flat_.scores, begin, end);
+    flat_.pad((end - begin) * n_);
+    if (task_.grad) gather(task_.grad, grads_, begin, end);
+  }
+
+  void gather(const T* from, C* to, int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      __builtin_prefetch(from + edge_far(k) * n_);
+      const T* const row = from + edge(k) * n_;
+      C* const place = to + (k - begin) * n_;
+      if (n_ == 8 && sizeof(C) == 4) {
+        store<8>(place, load<C, 8>(row));
+      } else {
+        for (int64_t i = 0; i < n_; ++i) place[i] = load_one(row + i);
+      }
+    }
+  }
+
+  void scatter(const C* from, int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      __builtin_prefetch(task_.out + edge_far(k) * n_, /*write=*/1);
+      T* const row = task_.out + edge(k) * n_;
+      const C* const place = from + (k - begin) * n_;
+      if (n_ == 8 && sizeof(C) == 4) {
+        store<8>(row, load<C, 8>(place));
+      } else {
+        for (int64_t i = 0; i < n_; ++i) store_one(row + i, place[i]);
+      }
+    }
+  }
+
+  /// Leaves the last block loaded, with its exponentials.
+  void statistics(int64_t begin, int64_t end) {
+    flat_.reset();
+    for_blocks(begin, end, [&](int64_t first, int64_t last) {
+      load_block(first, last);
+      if (task_.grad) {
+        add_products((last - first) * n_);
+      } else {
+        flat_.add_block((last - first) * n_);
+      }
+    });
+    flat_.meet_sums();
+  }
+
+  void add_products(int64_t count) {
+    const int64_t lanes = flat_.lanes;
+    int64_t start = 0;
+    if (flat_.is_flat()) {
+      auto sum = load<C, W>(flat_.sum);
+      for (; start + W <= count; start += W)
+        sum += load<C, W>(flat_.scores + start) * load<C, W>(grads_ + start);
+      store<W>(flat_.sum, sum);
+    }
+    for (; start < count; start += lanes) {
+      const int64_t most = count - start < lanes ? count - start : lanes;
+      for (int64_t i = 0; i < most; ++i)
+        flat_.sum[i] += flat_.scores[start + i] * grads_[start + i];
+    }
+  }
+
+  void write_block(int64_t begin, int64_t end, bool has_exp) {
+    const int64_t count = (end - begin) * n_;
+    C* const scores = flat_.scores;
+    if (flat_.is_flat()) {
+      const auto largest = load<C, W>(flat_.largest), sum = load<C, W>(flat_.sum);
+      for (int64_t i = 0; i < count; i += W) {
+        auto value = load<C, W>(scores + i);
+        if (task_.grad) {
+          value *= load<C, W>(grads_ + i) - sum;
+        } else {
+          value = (has_exp ? value : exp_of<W>(flat_.shifted(value, largest))) / sum;
+        }
+        store<W>(scores + i, value);
+      }
+    } else {
+      for (int64_t start = 0; start < count; start += n_) {
+        for (int64_t i = 0; i < n_; ++i) {
+          C& value = scores[start + i];
+          if (task_.grad) {
+            value *= grads_[start + i] - flat_.sum[i];
+          } else {
+            const C power = has_exp ? value : exp_one(flat_.shifted(value, flat_.largest[i]));
+            value = power / flat_.sum[i];
+          }
+        }
+      }
+    }
+    scatter(scores, begin, end);
+  }
+
+  const EdgeSoftmaxTask<T, I>& task_;
+  const int64_t n_;
+  FlatSoftmax<C> flat_;
+  C* const grads_;
+};
+
+template <typename T, typename I>
+accumulate_t<T>* shared_of(const EdgeSoftmaxTask<T, I>& task, int64_t piece, Part part) {
+  return task.shared + (piece * 2 + static_cast<int>(part)) * 2 * task.elements;
+}
+
+}  // namespace
+
+template <typename T, typename I>
+void edge_softmax_pieces(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64_t end) {
+  RowSoftmax<T, I> softmax(task);
+  for (int64_t index = begin; index < end; ++index) {
+    const Piece<I> piece(task.rows, index, task.num_pieces);
+    piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
+      if (part == Part::kWhole) return softmax.whole_row(first, last);
+      softmax.part_of_row(first, last, shared_of(task, index, part));
+    });
+  }
+}
+
+template <typename T, typename I>
+void edge_softmax_finish(const EdgeSoftmaxTask<T, I>& task) {
+  using C = accumulate_t<T>;
+  const int64_t n = task.elements;
+  for_each_shared_row(task.rows, task.num_pieces, [&](int64_t, int64_t first, int64_t last) {
+    C* const total = shared_of(task, first, Part::kTail);
+    for (int64_t i = 0; i < n; ++i) {
+      C largest = total[i], sum = 0;
+      for (int64_t p = first + 1; p <= last; ++p) {
+        const C other = shared_of(task, p, Part::kHead)[i];
+        largest = other > largest || other != other ? other : largest;
+      }
+      for (int64_t p = first; p <= last; ++p) {
+        const C* const part = shared_of(task, p, p == first ? Part::kTail : Part::kHead);
+        if (task.grad) {
+          sum += part[n + i];
+        } else if (part[n + i] != C(0)) {
+          sum += part[n + i] * exp_one(part[i] - largest);
+        }
+      }
+      for (int64_t p = first; p <= last; ++p) {
+        C* const part = shared_of(task, p, p == first ? Part::kTail : Part::kHead);
+        part[i] = largest;
+        part[n + i] = sum;
+      }
+    }
+  });
+}
+
+template <typename T, typename I>
+void edge_softmax_shared(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64_t end) {
+  RowSoftmax<T, I> softmax(task);
+  for (int64_t index = begin; index < end; ++index) {
+    const Piece<I> piece(task.rows, index, task.num_pieces);
+    piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
+      if (part != Part::kWhole) softmax.finish_part(first, last, shared_of(task, index, part));
+    });
+  }
+}
+
+#define SMEX_INSTANTIATE(T, I)                                                             \
+  template void edge_softmax_pieces<T, I>(const EdgeSoftmaxTask<T, I>&, int64_t, int64_t); \
+  template void edge_softmax_finish<T, I>(const EdgeSoftmaxTask<T, I>&);                   \
+  template void edge_softmax_shared<T, I>(const EdgeSoftmaxTask<T, I>&, int64_t, int64_t);
+SMEX_INSTANTIATE(float, int32_t)
+SMEX_INSTANTIATE(float, int64_t)
+SMEX_INSTANTIATE(double, int32_t)
+SMEX_INSTANTIATE(double, int64_t)
+SMEX_INSTANTIATE(BFloat16, int32_t)
+SMEX_INSTANTIATE(BFloat16, int64_t)
+SMEX_INSTANTIATE(Half, int32_t)
+SMEX_INSTANTIATE(Half, int64_t)
+#undef SMEX_INSTANTIATE
+
+}  // namespace smex::kernels::SMEX_ISA

@@ -1,0 +1,122 @@
+// Softmax of a row's scores, block by block. Included by kernels that are compiled per instruction
+// set.
+#pragma once
+
+#include <limits>
+
+#include "kernels/cpu/exp.h"
+
+namespace smex::kernels::SMEX_ISA {
+
+/// The scores of a block of a row's edges, flat, and the running statistics of the row.
+///
+/// A block lies flat, edges times elements. Where `elements` divides the lanes of a vector, every
+/// lane belongs to one element throughout, so whole vectors are worked on and lanes of the same
+/// element meet at the end. After a block of scores come a vector's worth of -inf.
+template <typename C>
+class FlatSoftmax {
+ public:
+  static constexpr int W = kLanes<C>;
+  static constexpr C kLowest = -std::numeric_limits<C>::infinity();
+
+  /// For rows of `elements` numbers per edge, in blocks of about `block_elements` numbers.
+  FlatSoftmax(int64_t elements, int64_t block_elements)
+      : elements(elements),
+        lanes(W % elements == 0 ? W : elements),
+        block_edges(elements < block_elements ? block_elements / elements : 1),
+        scores(new C[block_edges * elements + W]),
+        largest(new C[lanes]),
+        sum(new C[lanes]),
+        scale(new C[lanes]) {}
+  ~FlatSoftmax() {
+    delete[] scores;
+    delete[] largest;
+    delete[] sum;
+    delete[] scale;
+  }
+  FlatSoftmax(const FlatSoftmax&) = delete;
+  FlatSoftmax& operator=(const FlatSoftmax&) = delete;
+
+  const int64_t elements, lanes, block_edges;
+  C* const scores;   ///< [block_edges, elements] and padding
+  C* const largest;  ///< of the row so far; lane i belongs to element i % elements
+  C* const sum;      ///< of exp(score - largest)
+  C* const scale;    ///< what sums of earlier blocks were multiplied by, as the largest grew
+
+  bool is_flat() const { return lanes == W; }
+
+  void reset() {
+    for (int64_t i = 0; i < lanes; ++i) {
+      largest[i] = kLowest;
+      sum[i] = 0;
+    }
+  }
+
+  void pad(int64_t count) {
+    for (int64_t i = 0; i < W; ++i) scores[count + i] = kLowest;
+  }
+
+  /// Turns `count` padded scores into exp(score - largest), with the largest so far. The sums of
+  /// lanes have yet to meet.
+  void add_block(int64_t count) {
+    if (is_flat()) return add_flat_block(count);
+    for (int64_t i = 0; i < elements; ++i) {
+      C most = largest[i];
+      for (int64_t j = i; j < count; j += elements)
+        most = scores[j] > most || scores[j] != scores[j] ? scores[j] : most;
+      scale[i] = exp_one(shifted(largest[i], most));
+      sum[i] *= scale[i];
+      largest[i] = most;
+    }
+    for (int64_t start = 0; start < count; start += elements) {
+      for (int64_t i = 0; i < elements; ++i) {
+        C& score = scores[start + i];
+        score = exp_one(shifted(score, largest[i]));
+        sum[i] += score;
+      }
+    }
+  }
+
+  /// After the last block.
+  void meet_sums() {
+    meet(sum, [](C a, C b) { return a + b; });
+  }
+
+  template <typename Combine>
+  void meet(C* values, const Combine& combine) const {
+    for (int64_t i = elements; i < lanes; ++i)
+      values[i % elements] = combine(values[i % elements], values[i]);
+    for (int64_t i = elements; i < lanes; ++i) values[i] = values[i % elements];
+  }
+
+  // Infinity minus infinity is no number; where all scores are -inf, so is the padding, and the
+  // sum of the row decides.
+  static SMEX_INLINE Vector<C, W> shifted(Vector<C, W> score, Vector<C, W> most) {
+    return score == splat<C, W>(kLowest) ? splat<C, W>(kLowest) : score - most;
+  }
+  static SMEX_INLINE C shifted(C score, C most) { return score == kLowest ? score : score - most; }
+
+ private:
+  void add_flat_block(int64_t count) {
+    const auto before = load<C, W>(largest);
+    auto most = before;
+    for (int64_t i = 0; i < count; i += W) {
+      const auto score = load<C, W>(scores + i);
+      most = (score > most) | (score != score) ? score : most;
+    }
+    store<W>(largest, most);
+    meet(largest, [](C a, C b) { return b > a || b != b ? b : a; });
+    most = load<C, W>(largest);
+    const auto shrink = exp_of<W>(shifted(before, most));
+    store<W>(scale, shrink);
+    auto total = load<C, W>(sum) * shrink;
+    for (int64_t i = 0; i < count; i += W) {
+      const auto value = exp_of<W>(shifted(load<C, W>(scores + i), most));
+      store<W>(scores + i, value);
+      total += value;
+    }
+    store<W>(sum, total);
+  }
+};
+
+}  // namespace smex::kernels::SMEX_ISA

@@ -1,0 +1,6 @@
+"""Layers of graph neural networks, with DGL's names and arguments."""
+
+from smex.graph.nn.gat_conv import GATConv
+from smex.graph.nn.graph_conv import GraphConv
+
+__all__ = ["GATConv", "GraphConv"]

@@ -1,0 +1,165 @@
+"""Graph attention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smex.graph.graph import Graph
+from smex.graph.nn.inputs import check_in_degrees, source_and_destination
+from smex.graph.ops.attention import gat_attention
+from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
+
+
+class GATConv(nn.Module):
+    r"""Graph attention (Veličković et al., ICLR'18, eq. 3 and 4).
+
+    .. math:: h_v' = \sum_{u \in N(v)} a_{uv} W h_u, \quad
+              a_{uv} = softmax_u(LeakyReLU(a_l \cdot W h_u + a_r \cdot W h_v))
+
+    for every head. Runs as one kernel that stores nothing per edge; only dropout of attention,
+    edge weights and ``get_attention`` store one number for each edge and head.
+
+    Args:
+        in_feats: features of an input row, or a pair for sources and destinations.
+        out_feats: features of an output row of each head.
+        num_heads: heads.
+        feat_drop: dropout of the input rows.
+        attn_drop: dropout of the attention weights.
+        negative_slope: of the leaky ReLU.
+        residual: whether to add the destination's own row, projected where sizes differ.
+        activation: applied to the result.
+        allow_zero_in_degree: whether nodes without in-edges, which get 0, are fine.
+        bias: whether there is a bias.
+
+    Raises:
+        SmexValueError: in :meth:`forward` a node without in-edges.
+
+    Example:
+        >>> g = sg.add_self_loop(sg.graph(([0, 1], [1, 2])))
+        >>> sg.nn.GATConv(4, 2, num_heads=3)(g, torch.ones(3, 4)).shape
+        torch.Size([3, 3, 2])
+    """
+
+    def __init__(
+        self,
+        in_feats: int | tuple[int, int],
+        out_feats: int,
+        num_heads: int,
+        feat_drop: float = 0.0,
+        attn_drop: float = 0.0,
+        negative_slope: float = 0.2,
+        residual: bool = False,
+        activation: Callable[[Tensor], Tensor] | None = None,
+        allow_zero_in_degree: bool = False,
+        bias: bool = True,
+    ):
+        super().__init__()
+        pair = isinstance(in_feats, tuple)
+        src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
+        width = num_heads * out_feats
+        self._num_heads = num_heads
+        self._in_src_feats, self._in_dst_feats = src_feats, dst_feats
+        self._out_feats = out_feats
+        self._allow_zero_in_degree = allow_zero_in_degree
+        if pair:
+            self.fc_src = nn.Linear(src_feats, width, bias=False)
+            self.fc_dst = nn.Linear(dst_feats, width, bias=False)
+        else:
+            self.fc = nn.Linear(src_feats, width, bias=False)
+        self.attn_l = nn.Parameter(torch.empty(1, num_heads, out_feats))
+        self.attn_r = nn.Parameter(torch.empty(1, num_heads, out_feats))
+        self.feat_drop = nn.Dropout(feat_drop)
+        self.attn_drop = nn.Dropout(attn_drop)
+        self._negative_slope = negative_slope
+        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        self.res_fc: nn.Module | None = None
+        if residual:
+            same = dst_feats == width
+            self.res_fc = nn.Identity() if same else nn.Linear(dst_feats, width, bias=False)
+        self.activation = activation
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot's normal weights with the gain of a ReLU, and a zero bias."""
+        gain = nn.init.calculate_gain("relu")
+        for module in self.children():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_normal_(module.weight, gain=gain)
+        nn.init.xavier_normal_(self.attn_l, gain=gain)
+        nn.init.xavier_normal_(self.attn_r, gain=gain)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def set_allow_zero_in_degree(self, set_value: bool) -> None:
+        """Whether nodes without in-edges are fine."""
+        self._allow_zero_in_degree = set_value
+
+    def forward(
+        self,
+        graph: Graph,
+        feat: Any,
+        edge_weight: Tensor | None = None,
+        get_attention: bool = False,
+    ) -> Any:
+        """The new features ``[num_dst, heads, out_feats]``.
+
+        Args:
+            graph: a graph with one edge type.
+            feat: ``[num_src, in_feats]``, or a pair for sources and destinations.
+            edge_weight: ``[num_edges]``, a factor for the attention of each edge.
+            get_attention: whether to return the weights ``[num_edges, heads, 1]`` too.
+        """
+        if not self._allow_zero_in_degree:
+            check_in_degrees("GATConv", graph)
+        rows, own_rows = source_and_destination(graph, feat)
+        # The destinations of a block are its first sources, unless they are given.
+        prefix = None if isinstance(feat, tuple) else graph.num_dst_nodes()
+        value, own, own_rows = self._project(rows, own_rows, prefix)
+        left = (value * self.attn_l).sum(-1)
+        right = (own * self.attn_r).sum(-1)
+        weight = None
+        drops = self.attn_drop.p > 0 and self.training
+        if drops or edge_weight is not None or get_attention:
+            weight = self._weights(graph, left, right, edge_weight)
+            relation = graph.relation()
+            result = aggregate(relation, "u0 * e1", "sum", [value, weight])
+        else:
+            result = gat_attention(graph, left, right, value, self._negative_slope)
+        result = self._finish(result, own_rows)
+        return (result, weight) if get_attention else result
+
+    def _project(
+        self, rows: Tensor, own_rows: Tensor, prefix: int | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Projected features of both ends, and the destinations' rows after dropout."""
+        heads = (self._num_heads, self._out_feats)
+        pair = hasattr(self, "fc_src")
+        dropped = self.feat_drop(rows)
+        own = self.feat_drop(own_rows) if prefix is None else dropped[:prefix]
+        value = (self.fc_src if pair else self.fc)(dropped).unflatten(-1, heads)
+        if pair or prefix is None:
+            projected = (self.fc_dst if pair else self.fc)(own).unflatten(-1, heads)
+        else:
+            projected = value[:prefix]
+        return value, projected, own
+
+    def _weights(
+        self, graph: Graph, left: Tensor, right: Tensor, edge_weight: Tensor | None
+    ) -> Tensor:
+        relation = graph.relation()
+        text = f"leaky_relu(u0 + v1, {float(self._negative_slope)!r})"
+        score = per_edge(relation, text, [left.unsqueeze(-1), right.unsqueeze(-1)])
+        weight = self.attn_drop(softmax_over_edges(relation, score, "dst"))
+        return weight if edge_weight is None else weight * edge_weight.reshape(-1, 1, 1)
+
+    def _finish(self, result: Tensor, own_rows: Tensor) -> Tensor:
+        heads = (self._num_heads, self._out_feats)
+        if self.res_fc is not None:
+            result = result + self.res_fc(own_rows).unflatten(-1, heads)
+        if self.bias is not None:
+            result = result + self.bias.view(heads)
+        return result if self.activation is None else self.activation(result)

@@ -1,0 +1,137 @@
+"""Graph convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import smex.graph.function as fn
+from smex.errors import SmexValueError
+from smex.graph.graph import Graph
+from smex.graph.nn.inputs import check_in_degrees, source_and_destination
+
+NORMS = ("none", "both", "right", "left")
+
+
+class GraphConv(nn.Module):
+    r"""Graph convolution (Kipf and Welling, ICLR'17, eq. 2).
+
+    .. math:: h_v' = b + \sum_{u \in N(v)} \frac{1}{c_{uv}} h_u W
+
+    with :math:`c_{uv} = \sqrt{|N_{out}(u)| |N_{in}(v)|}` for ``norm="both"``.
+
+    Args:
+        in_feats: features of an input row.
+        out_feats: features of an output row.
+        norm: ``both``, ``right`` (divide by the in-degree), ``left`` (by the out-degree) or
+            ``none``.
+        weight: whether there is a matrix W; otherwise pass it to :meth:`forward`.
+        bias: whether there is a bias b.
+        activation: applied to the result.
+        allow_zero_in_degree: whether nodes without in-edges, which get the bias only, are fine.
+
+    Raises:
+        SmexValueError: an unknown ``norm``; in :meth:`forward` a node without in-edges, or a
+            weight given twice.
+
+    Example:
+        >>> g = sg.add_self_loop(sg.graph(([0, 1], [1, 2])))
+        >>> sg.nn.GraphConv(4, 2)(g, torch.ones(3, 4)).shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        in_feats: int,
+        out_feats: int,
+        norm: str = "both",
+        weight: bool = True,
+        bias: bool = True,
+        activation: Callable[[Tensor], Tensor] | None = None,
+        allow_zero_in_degree: bool = False,
+    ):
+        super().__init__()
+        if norm not in NORMS:
+            raise SmexValueError(
+                f"GraphConv: norm must be one of {', '.join(NORMS)}, found {norm!r}"
+            )
+        self._in_feats = in_feats
+        self._out_feats = out_feats
+        self._norm = norm
+        self._allow_zero_in_degree = allow_zero_in_degree
+        self.weight = nn.Parameter(torch.empty(in_feats, out_feats)) if weight else None
+        self.bias = nn.Parameter(torch.empty(out_feats)) if bias else None
+        self._activation = activation
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot's uniform weights and a zero bias."""
+        if self.weight is not None:
+            nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def set_allow_zero_in_degree(self, set_value: bool) -> None:
+        """Whether nodes without in-edges are fine."""
+        self._allow_zero_in_degree = set_value
+
+    def forward(
+        self,
+        graph: Graph,
+        feat: Any,
+        weight: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+    ) -> Tensor:
+        """The convolved features ``[num_dst, out_feats]``.
+
+        Args:
+            graph: a graph with one edge type.
+            feat: ``[num_src, in_feats]``, or a pair for sources and destinations.
+            weight: W, where the layer has none.
+            edge_weight: ``[num_edges]``, a factor for each message.
+        """
+        if not self._allow_zero_in_degree:
+            check_in_degrees("GraphConv", graph)
+        if weight is not None and self.weight is not None:
+            raise SmexValueError(
+                "GraphConv: expected no weight beside the layer's own; create it with weight=False"
+            )
+        weight = self.weight if weight is None else weight
+        source, _ = source_and_destination(graph, feat)
+        if self._norm in ("both", "left"):
+            source = source * self._factor(graph.out_degrees(), source)
+        # The narrower rows travel along the edges.
+        first = weight is not None and self._in_feats > self._out_feats
+        if first:
+            source = source @ weight
+        result = self._aggregate(graph, source, edge_weight)
+        if weight is not None and not first:
+            result = result @ weight
+        if self._norm in ("both", "right"):
+            result = result * self._factor(graph.in_degrees(), result)
+        if self.bias is not None:
+            result = result + self.bias
+        return result if self._activation is None else self._activation(result)
+
+    def _factor(self, degrees: Tensor, x: Tensor) -> Tensor:
+        power = -0.5 if self._norm == "both" else -1.0
+        scale = degrees.clamp(min=1).to(x.dtype) ** power
+        return scale.reshape(-1, *[1] * (x.dim() - 1))
+
+    @staticmethod
+    def _aggregate(graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
+        local = graph.local_var()
+        local.srcdata["h"] = source
+        if edge_weight is None:
+            local.update_all(fn.copy_u("h", "m"), fn.sum("m", "h"))
+        else:
+            local.edata["w"] = edge_weight.reshape(-1, *[1] * (source.dim() - 1))
+            local.update_all(fn.u_mul_e("h", "w", "m"), fn.sum("m", "h"))
+        return local.dstdata["h"]
+
+    def extra_repr(self) -> str:
+        """The sizes and the normalisation."""
+        return f"in={self._in_feats}, out={self._out_feats}, normalization={self._norm}"

@@ -1,0 +1,34 @@
+"""What layers ask of their inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+
+if TYPE_CHECKING:
+    from smex.graph.graph import Graph
+
+
+def source_and_destination(graph: Graph, feat: Any) -> tuple[Tensor, Tensor]:
+    """Features of both ends: given as a pair, or the same nodes, or a block's first ones."""
+    if isinstance(feat, tuple):
+        return feat
+    if graph.is_block:
+        return feat, feat[: graph.num_dst_nodes()]
+    return feat, feat
+
+
+def check_in_degrees(layer: str, graph: Graph) -> None:
+    """Nodes without in-edges get nothing from their neighbours, which is rarely meant."""
+    if torch.compiler.is_compiling():
+        return  # the answer is a number that a graph cannot branch on
+    lonely = int((graph.in_degrees() == 0).sum())
+    if lonely:
+        raise SmexValueError(
+            f"{layer}: {lonely} nodes have no in-edges and would get 0; add self-loops with "
+            "g = sg.add_self_loop(g), or pass allow_zero_in_degree=True"
+        )

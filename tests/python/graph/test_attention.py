@@ -1,0 +1,188 @@
+"""Fused attention against the same steps one by one, in values, gradients and memory."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import smex
+import smex.graph as sg
+
+
+def graph_with_hub(num_src=40, num_dst=30, num_edges=5000, idtype=torch.int64):
+    src = torch.randint(0, num_src, (num_edges,), dtype=idtype)
+    dst = torch.randint(0, num_dst - 3, (num_edges,), dtype=idtype)  # the last get nothing
+    dst[: num_edges // 2] = 4
+    return sg.heterograph(
+        {("a", "r", "b"): (src, dst)}, num_nodes_dict={"a": num_src, "b": num_dst}
+    )
+
+
+def dense(g, score, value):
+    """Softmax of `score` [E, heads] over in-edges, times the sources' values."""
+    src, dst = (x.long() for x in g.edges())
+    num = g.num_dst_nodes()
+    at = dst[:, None].expand_as(score)
+    largest = torch.full((num, score.shape[1]), -torch.inf, dtype=score.dtype)
+    largest = largest.scatter_reduce(0, at, score.detach(), "amax")
+    power = (score - largest[dst]).exp()
+    sums = torch.zeros(num, score.shape[1], dtype=score.dtype).scatter_add(0, at, power)
+    message = (power / sums[dst])[:, :, None] * value[src]
+    out = torch.zeros(num, *value.shape[1:], dtype=value.dtype)
+    return out.index_add(0, dst, message)
+
+
+def gat_dense(g, left, right, value, slope=0.2):
+    src, dst = (x.long() for x in g.edges())
+    return dense(g, F.leaky_relu(left[src] + right[dst], slope), value)
+
+
+def operands(g, heads, features, dtype=torch.double):
+    shapes = [(g.num_src_nodes(), heads), (g.num_dst_nodes(), heads)]
+    shapes.append((g.num_src_nodes(), heads, features))
+    return [torch.randn(shape, dtype=dtype).requires_grad_() for shape in shapes]
+
+
+@pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(
+    ("heads", "features"), [(1, 1), (8, 8), (3, 5), (1, 64), (2, 16), (5, 4), (17, 2), (4, 33)]
+)
+def test_gat_attention_equals_the_steps(heads, features, idtype):
+    g = graph_with_hub(idtype=idtype)
+    inputs = operands(g, heads, features)
+    found, expected = sg.ops.gat_attention(g, *inputs), gat_dense(g, *inputs)
+    torch.testing.assert_close(found, expected)
+    grad = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad(found, inputs, grad), torch.autograd.grad(expected, inputs, grad)
+    ):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.04), (torch.float16, 0.005)]
+)
+def test_gat_attention_in_other_types(dtype, tolerance):
+    g = graph_with_hub()
+    inputs = [x.detach().to(dtype).requires_grad_() for x in operands(g, 4, 16)]
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    found, expected = sg.ops.gat_attention(g, *inputs), gat_dense(g, *wide)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+    found.sum().backward()
+    expected.sum().backward()
+    for a, b in zip(inputs, wide):
+        size = b.grad.abs().max().item()
+        torch.testing.assert_close(a.grad.double(), b.grad, rtol=tolerance, atol=tolerance * size)
+
+
+def test_gat_attention_gradgradcheck():
+    g = graph_with_hub(6, 5, 20)
+    inputs = operands(g, 2, 3)
+    assert torch.autograd.gradcheck(lambda *x: sg.ops.gat_attention(g, *x), inputs)
+    assert torch.autograd.gradgradcheck(lambda *x: sg.ops.gat_attention(g, *x), inputs)
+
+
+def test_large_scores_do_not_overflow():
+    g = graph_with_hub()
+    left, right, value = operands(g, 2, 4, torch.float32)
+    found = sg.ops.gat_attention(g, left * 1e4, right * 1e4, value)
+    assert found.isfinite().all()
+
+
+def test_gat_attention_does_not_depend_on_threads():
+    g = graph_with_hub(num_edges=60000)
+    inputs = operands(g, 8, 8, torch.float32)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            results.append(sg.ops.gat_attention(g, *inputs))
+            again = sg.ops.gat_attention(g, *inputs)
+            grads = torch.autograd.grad(again.sum(), inputs)
+            twice = torch.autograd.grad(sg.ops.gat_attention(g, *inputs).sum(), inputs)
+            assert all(torch.equal(a, b) for a, b in zip(grads, twice))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("num_edges", [0, 1])
+def test_gat_attention_of_few_edges(num_edges):
+    g = sg.graph((torch.zeros(num_edges, dtype=torch.long),) * 2, num_nodes=3)
+    inputs = operands(g, 2, 4)
+    out = sg.ops.gat_attention(g, *inputs)
+    expected = torch.zeros(3, 2, 4, dtype=torch.double)
+    expected[:num_edges] = inputs[2][:num_edges]
+    torch.testing.assert_close(out, expected)
+    out.sum().backward()
+
+
+def test_gat_attention_passes_opcheck():
+    g = graph_with_hub(6, 5, 20).relation()
+    torch.library.opcheck(
+        torch.ops.smex.gat_attention,
+        (g.in_edges(), g.out_edges(), *operands(sg.rand_bipartite("a", "r", "b", 6, 5, 4), 2, 3)[:0],
+         torch.randn(6, 2, requires_grad=True), torch.randn(5, 2, requires_grad=True),
+         torch.randn(6, 2, 3, requires_grad=True), 0.2),
+    )  # fmt: skip
+
+
+def test_gat_attention_allocates_nothing_per_edge_and_feature():
+    g = graph_with_hub(2000, 2000, 40000)
+    inputs = operands(g, 4, 16, torch.float32)
+    g.relation().in_edges(), g.relation().out_edges()
+    per_edge = 40000 * 4 * 4  # bytes of one float32 for each edge and head
+    with torch.profiler.profile(profile_memory=True) as profile:
+        sg.ops.gat_attention(g, *inputs).sum().backward()
+    sizes = [event.self_cpu_memory_usage for event in profile.events()]
+    assert 0 < max(sizes) < 2 * per_edge  # the values, and a few scores for each node
+
+
+def test_gatv2_attention_equals_the_steps():
+    g = graph_with_hub()
+    left, right = (torch.randn(n, 3, 5, dtype=torch.double).requires_grad_() for n in (40, 30))
+    attention = torch.randn(1, 3, 5, dtype=torch.double).requires_grad_()
+    src, dst = g.edges()
+    score = (F.leaky_relu(left[src] + right[dst], 0.2) * attention).sum(-1)
+    expected, inputs = dense(g, score, left), [left, right, attention]
+    found = sg.ops.gatv2_attention(g, *inputs)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(sg.ops.gatv2_attention(g, left, right, attention[0]), expected)
+    grad = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad(found, inputs, grad), torch.autograd.grad(expected, inputs, grad)
+    ):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("scale", [None, 0.7])
+def test_dot_attention_equals_the_steps(scale):
+    g = graph_with_hub()
+    shapes = [(30, 3, 5), (40, 3, 5), (40, 3, 7)]
+    inputs = [torch.randn(shape, dtype=torch.double).requires_grad_() for shape in shapes]
+    query, key, value = inputs
+    src, dst = g.edges()
+    score = (query[dst] * key[src]).sum(-1) * (5**-0.5 if scale is None else scale)
+    expected, found = dense(g, score, value), sg.ops.dot_attention(g, *inputs, scale=scale)
+    torch.testing.assert_close(found, expected)
+    grad = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad(found, inputs, grad), torch.autograd.grad(expected, inputs, grad)
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_errors():
+    g = graph_with_hub()
+    left, right, value = operands(g, 2, 4)
+    with pytest.raises(smex.SmexValueError, match="expected values of 40 source nodes"):
+        sg.ops.gat_attention(g, left, right, value[:7])
+    with pytest.raises(ValueError, match=r"expected right scores \[30, 2\]"):
+        sg.ops.gat_attention(g, left, left, value)
+    with pytest.raises(ValueError, match=r"expected left scores \[sources, heads\]"):
+        sg.ops.gat_attention(g, left[:, :1], right, value)
+    with pytest.raises(ValueError, match=r"expected values \[sources, heads, features\]"):
+        sg.ops.gat_attention(g, left, right, value[:, 0])
+    with pytest.raises(TypeError, match="one floating-point type"):
+        sg.ops.gat_attention(g, left.float(), right, value)
