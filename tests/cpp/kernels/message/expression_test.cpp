@@ -1,0 +1,188 @@
+#include "kernels/message/expression.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <stdexcept>
+
+#include "kernels/message/reference.h"
+
+namespace smex::kernels {
+namespace {
+
+// ---- reading and printing ----
+
+struct Text {
+  const char* from;
+  const char* printed;
+};
+
+TEST(ParseMessage, PrintsWithAsFewParenthesesAsNeeded) {
+  constexpr Text kTexts[] = {
+      {"u0", "u0"},
+      {"  v12 ", "v12"},
+      {"e3", "e3"},
+      {"c4 * u0", "c4 * u0"},
+      {"((u0))", "u0"},
+      {"u0+v1*e2", "u0 + v1 * e2"},
+      {"(u0 + v1) * e2", "(u0 + v1) * e2"},
+      {"u0 - (v1 - e2)", "u0 - (v1 - e2)"},
+      {"(u0 - v1) - e2", "u0 - v1 - e2"},
+      {"u0 / (v1 / e2)", "u0 / (v1 / e2)"},
+      {"u0 / v1 * e2", "u0 / v1 * e2"},
+      {"u0 * (v1 / e2)", "u0 * (v1 / e2)"},
+      {"-u0 * v1", "-u0 * v1"},
+      {"-(u0 * v1)", "-(u0 * v1)"},
+      {"-(u0 + v1)", "-(u0 + v1)"},
+      {"u0 * -v1", "u0 * -v1"},
+      {"u0 - -v1", "u0 - -v1"},
+      {"dot(u0, v1)", "dot(u0, v1)"},
+      {"sum_last(u0 * v1)", "dot(u0, v1)"},
+      {"sum_last(u0 + v1)", "sum_last(u0 + v1)"},
+      {"dot(u0 + 1, v1) * e2", "dot(u0 + 1, v1) * e2"},
+      {"leaky_relu(u0 + v1, 0.2)", "leaky_relu(u0 + v1, 0.2)"},
+      {"leaky_relu(u0, -0.5)", "leaky_relu(u0, -0.5)"},
+      {"pow(u0, -1)", "pow(u0, -1)"},
+      {"maximum(u0, 0) - minimum(v1, .5)", "maximum(u0, 0) - minimum(v1, 0.5)"},
+      {"greater(u0, v1)", "greater(u0, v1)"},
+      {"abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))",
+       "abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))"},
+      {"u0 * 1e-5 + 1e+20", "u0 * 1e-05 + 1e+20"},
+      {"u0 * -2.5", "u0 * -2.5"},
+      {"maximum(u0, -inf)", "maximum(u0, -inf)"},
+      {"u0 + nan", "u0 + nan"},
+  };
+  for (const Text& text : kTexts) {
+    const std::string printed = to_string(parse_message(text.from));
+    EXPECT_EQ(printed, text.printed) << text.from;
+    EXPECT_EQ(to_string(parse_message(printed)), printed) << text.from;
+  }
+}
+
+Message random_message(std::mt19937_64& draw, int depth) {
+  const Target targets[] = {Target::kSource, Target::kDestination, Target::kEdge};
+  if (depth == 0 || draw() % 8 == 0) {
+    const int index = static_cast<int>(draw() % 3);
+    return draw() % 4 ? operand(targets[index], index)
+                      : constant(static_cast<double>(draw() % 9) / 4 - 1);
+  }
+  const auto inner = [&] { return random_message(draw, depth - 1); };
+  const auto op = static_cast<MessageOp>(2 + draw() % 20);
+  if (op == MessageOp::kPow || op == MessageOp::kLeakyRelu)
+    return call(op, inner(), constant(static_cast<double>(draw() % 9) / 4 - 1));
+  return op < MessageOp::kNeg ? call(op, inner(), inner()) : call(op, inner());
+}
+
+// The same value, or both are no number: a simplification may not know which argument it is.
+void expect_same_value(const Message& a, const Message& b) {
+  const double leaves[] = {0.75, -1.25, 2};
+  const auto leaf = [&](const MessageNode& m) {
+    return reference::Array{{2}, {leaves[m.operand], leaves[(m.operand + 1) % 3]}};
+  };
+  const reference::Array x = reference::evaluate(a, leaf), y = reference::evaluate(b, leaf);
+  ASSERT_EQ(x.data.size(), y.data.size());
+  for (size_t i = 0; i < x.data.size(); ++i)
+    EXPECT_TRUE(x.data[i] == y.data[i] || (std::isnan(x.data[i]) && std::isnan(y.data[i])))
+        << x.data[i] << " and " << y.data[i];
+}
+
+TEST(ParseMessage, ReadsBackWhatItPrints) {
+  std::mt19937_64 draw(1);
+  for (int i = 0; i < 500; ++i) {
+    const Message message = random_message(draw, 4);
+    const std::string text = to_string(message);
+    SCOPED_TRACE(text);
+    const Message again = parse_message(text);
+    EXPECT_EQ(to_string(again), text);
+    expect_same_value(message, again);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(ParseMessage, ErrorsShowWhere) {
+  struct Case {
+    const char* text;
+    const char* expected;
+    int position;
+    const char* found;
+  };
+  constexpr Case kCases[] = {
+      {"", "an operand, a number or a function", 0, ""},
+      {"u0 +", "an operand, a number or a function", 4, ""},
+      {"u0 + * v1", "an operand, a number or a function", 5, "* v1"},
+      {"U0", "an operand, a number or a function", 0, "U0"},
+      {"u0 v1", "the end", 3, "v1"},
+      {"u0)", "the end", 2, ")"},
+      {"2u0", "the end", 1, "u0"},
+      {"(u0", "')'", 3, ""},
+      {"exp(u0", "')'", 6, ""},
+      {"exp(u0, v1)", "')'", 6, ", v1)"},
+      {"exp u0", "'('", 4, "u0"},
+      {"u", "'('", 1, ""},
+      {"maximum(u0)", "','", 10, ")"},
+      {"dot(u0)", "','", 6, ")"},
+      {"dot(u0, v1, e2)", "')'", 10, ", e2)"},
+      {"sin(u0)", "a known function", 0, "sin(u0)"},
+      {"u0 + w1", "an operand such as u0, v1, e2 or c3", 5, "w1"},
+      {"u0 * uv1", "an operand such as u0, v1, e2 or c3", 5, "uv1"},
+      {"u99999999999999", "an operand such as u0, v1, e2 or c3", 0, "u99999999999"},
+      {"u0 + pow(u0, v1)", "a number as the second argument", 5, "pow(u0, v1)"},
+      {"leaky_relu(u0, e1)", "a number as the second argument", 0, "leaky_relu(u"},
+      {"u0 + .", "a number", 5, "."},
+      {"u0 + 1e999", "a number", 5, "1e999"},
+  };
+  for (const Case& sample : kCases) {
+    try {
+      parse_message(sample.text);
+      ADD_FAILURE() << "no error: " << sample.text;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_EQ(error.what(), "message \"" + std::string(sample.text) + "\": expected " +
+                                  sample.expected + " at position " +
+                                  std::to_string(sample.position) + ", found \"" + sample.found +
+                                  "\"");
+    }
+  }
+}
+
+// ---- simplification ----
+
+TEST(Call, SimplifiesWhereAConstantAllowsIt) {
+  constexpr Text kTexts[] = {
+      {"u0 + 0", "u0"},        {"0 + u0", "u0"},   {"u0 - 0", "u0"},      {"u0 * 1", "u0"},
+      {"1 * u0", "u0"},        {"u0 / 1", "u0"},   {"--u0", "u0"},        {"pow(u0, 1)", "u0"},
+      {"u0 + -v1", "u0 - v1"}, {"2 * 3 - 1", "5"}, {"1 / 4 + 1", "1.25"}, {"-(2)", "-2"},
+  };
+  for (const Text& text : kTexts) EXPECT_EQ(to_string(parse_message(text.from)), text.printed);
+}
+
+// An operand gives the message its shape: it may not disappear.
+TEST(Call, KeepsEveryOperand) {
+  for (const char* text :
+       {"pow(u0, 0)", "u0 * 0", "0 * u0", "u0 - u0", "0 / u0", "pow(u0, 0) + v1"})
+    EXPECT_TRUE(depends_on(parse_message(text), Target::kSource, 0)) << text;
+}
+
+// ---- questions ----
+
+TEST(Message, OperandsThatOccur) {
+  const Message message = parse_message("u2 * exp(v0) + u2 - e5");
+  EXPECT_EQ(num_operands(message), 6);
+  EXPECT_EQ(num_operands(parse_message("3")), 0);
+  std::string names;
+  for (const Message& read : operands_of(message)) names += to_string(read) + " ";
+  EXPECT_EQ(names, "u2 v0 e5 ");
+  EXPECT_TRUE(depends_on(message, Target::kSource, 2));
+  EXPECT_TRUE(depends_on(message, Target::kDestination, 0));
+  EXPECT_FALSE(depends_on(message, Target::kSource, 0));
+  EXPECT_FALSE(depends_on(message, Target::kEdge, 2));
+}
+
+TEST(Message, ReversedSwapsSourcesAndDestinations) {
+  const Message message = parse_message("dot(u0, v1) * e2 + pow(v3, 2) * c4");
+  EXPECT_EQ(to_string(reversed(message)), "dot(v0, u1) * e2 + pow(u3, 2) * c4");
+  EXPECT_EQ(to_string(reversed(reversed(message))), to_string(message));
+}
+
+}  // namespace
+}  // namespace smex::kernels
