@@ -131,7 +131,7 @@ TYPED_TEST_SUITE(EdgeSoftmaxKernel, AllTypes, TypeNames);
 
 TYPED_TEST(EdgeSoftmaxKernel, EverySize) {
   const auto graph = small_graph<typename TypeParam::I>();
-  for (const int64_t n : kSizes)
+  for (const int64_t n : sizes<typename TypeParam::I>())
     if (!this->HasFatalFailure())
       check_both<typename TypeParam::T>(graph, n, /*with_eids=*/n % 2 == 0, {1, 7});
 }

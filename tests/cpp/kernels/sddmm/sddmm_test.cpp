@@ -72,7 +72,7 @@ TYPED_TEST(SddmmKernel, EverySize) {
   using T = typename TypeParam::T;
   using I = typename TypeParam::I;
   const SampleGraph<I> graph = small_graph<I>();
-  for (const int64_t n : kSizes)
+  for (const int64_t n : sizes<I>())
     for_each_message(n, [&](const char* text, const std::vector<FeatureShape>& shapes) {
       if (!this->HasFatalFailure())
         check(SampleCall<T, I>(graph, text, shapes, /*with_eids=*/n % 2 == 0), {1, 7});
@@ -83,8 +83,9 @@ TYPED_TEST(SddmmKernel, DotProductsOfManyHeads) {
   using T = typename TypeParam::T;
   using I = typename TypeParam::I;
   const SampleGraph<I> graph = small_graph<I>();
-  for (const int64_t heads : {1, 2, 3, 4, 7, 8, 9, 16, 17, 33})
-    for (const int64_t inner : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 65})
+  if (sizeof(I) == 8) return;  // how wide ids are does not change how features are done
+  for (const int64_t heads : {1, 3, 8, 17})
+    for (const int64_t inner : {1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33})
       for (const char* text : {"dot(u0, v1)", "dot(e0, u1)"})
         if (!this->HasFatalFailure())
           check(SampleCall<T, I>(graph, text, {{heads, inner}, {heads, inner}}), {1});

@@ -145,7 +145,7 @@ TYPED_TEST(SpmmKernel, EverySize) {
   using T = typename TypeParam::T;
   using I = typename TypeParam::I;
   const SampleGraph<I> graph = small_graph<I>();
-  for (const int64_t n : kSizes)
+  for (const int64_t n : sizes<I>())
     for_each_message(n, [&](const char* text, const std::vector<FeatureShape>& shapes) {
       if (!this->HasFatalFailure())
         check(SampleCall<T, I>(graph, text, shapes, /*with_eids=*/n % 2 == 0), {1, 7});
@@ -165,7 +165,7 @@ TYPED_TEST(SpmmKernel, EveryDivision) {
       {"dot(u0, e1)", {{2, 3}, {2, 3}}}};
   for (const SampleGraph<I>& graph : sample_graphs<I>())
     for (const auto& [text, shapes] : kMessages)
-      for (const bool with_eids : {false, true})
+      for (const bool with_eids : sizeof(I) == 4 ? std::vector{true} : std::vector{false})
         if (!this->HasFatalFailure())
           check(SampleCall<T, I>(graph, text, shapes, with_eids), kPieceCounts);
 }
@@ -192,7 +192,8 @@ TYPED_TEST(SpmmKernel, NotANumberAndInfinity) {
   const SampleGraph<I> graph = small_graph<I>();
   for (const int64_t n : {1, 5, 16, 33}) {
     for (const char* text : {"u0", "u0 + e1", "e0"}) {
-      SampleCall<T, I> call(graph, text, std::vector<FeatureShape>(text[3] ? 2 : 1, {n}));
+      const size_t count = num_operands(parse_message(text));
+      SampleCall<T, I> call(graph, text, std::vector<FeatureShape>(count, {n}));
       auto& values = call.operands[0].memory;
       const T nan = exactly<T>(0.0 / 0.0), infinity = exactly<T>(INFINITY);
       for (size_t i = 1; i < values.size(); i += 7) values[i] = i % 3 == 0 ? nan : infinity;

@@ -158,8 +158,9 @@ def test_gradients_and_their_gradients(message, shapes):
 def test_gradients_of_steps_are_zero(message):
     graph = random_graph()
     operands = operands_for(graph, message, [(3,)] * (2 if "v1" in message else 1))
-    for grad in torch.autograd.grad(sddmm(graph, message, operands).sum(), operands):
-        assert not grad.any()
+    out = sddmm(graph, message, operands)
+    for grad in torch.autograd.grad(out.sum(), operands, allow_unused=True):
+        assert grad is None or not grad.any()
 
 
 @pytest.mark.parametrize("size", [(0, 0, 0), (3, 4, 0), (1, 1, 1)])

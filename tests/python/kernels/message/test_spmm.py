@@ -149,8 +149,8 @@ def test_gradients_of_steps_are_zero(message, reduce):
     graph = random_graph()
     operands = operands_for(graph, message, [(3,)] * (2 if "v1" in message else 1))
     out = spmm(graph, message, reduce, operands)
-    for grad in torch.autograd.grad(out.sum(), operands):
-        assert not grad.any()
+    for grad in torch.autograd.grad(out.sum(), operands, allow_unused=True):
+        assert grad is None or not grad.any()
 
 
 # ---- gradients ----
