@@ -185,6 +185,14 @@ at::Tensor stepwise(at::TensorList in_edges, at::TensorList out_edges, const at:
   return call_spmm(in_edges, out_edges, "u0 * e1", "sum", {value, weight});
 }
 
+std::tuple<at::Tensor, at::Tensor> gat_cuda(at::TensorList in_edges, at::TensorList out_edges,
+                                            const at::Tensor& left, const at::Tensor& right,
+                                            const at::Tensor& value, double slope) {
+  check_attention(in_edges, left, right, value);
+  return {stepwise(in_edges, out_edges, left, right, value, slope),
+          at::empty({0}, value.options().dtype(sum_type(value)))};
+}
+
 class GatFunction : public torch::autograd::Function<GatFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& left,
@@ -229,6 +237,7 @@ class GatFunction : public torch::autograd::Function<GatFunction> {
 std::tuple<at::Tensor, at::Tensor> gat_autograd(at::TensorList in_edges, at::TensorList out_edges,
                                                 const at::Tensor& left, const at::Tensor& right,
                                                 const at::Tensor& value, double slope) {
+  if (value.is_cuda()) return gat_cuda(in_edges, out_edges, left, right, value, slope);
   const bool wanted = left.requires_grad() || right.requires_grad() || value.requires_grad();
   if (at::GradMode::is_enabled() && wanted) {
     const variable_list result = GatFunction::apply(left, right, value, in_edges, out_edges, slope);
@@ -254,6 +263,8 @@ TORCH_LIBRARY_IMPL(smex, CPU, m) {
   m.impl("gat_attention", gat_cpu);
   m.impl("gat_attention_backward", gat_backward_cpu);
 }
+
+TORCH_LIBRARY_IMPL(smex, CUDA, m) { m.impl("gat_attention", gat_cuda); }
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
   m.impl("gat_attention", gat_meta);

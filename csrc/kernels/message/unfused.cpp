@@ -16,6 +16,11 @@ namespace {
 at::Tensor rows_by_position(const EdgeTensors& edges, Target target, const at::Tensor& x) {
   if (target == Target::kSource) return x.index_select(0, edges.indices);
   if (target == Target::kEdge) return edges.eids.defined() ? x.index_select(0, edges.eids) : x;
+  if (target == Target::kShared) {
+    std::vector<int64_t> sizes = x.sizes().vec();
+    sizes[0] = edges.num_edges();
+    return x.expand(sizes);
+  }
   const at::Tensor nodes = at::arange(edges.num_rows(), edges.indptr.options());
   const at::Tensor rows =
       at::repeat_interleave(nodes, edges.indptr.diff(), /*dim=*/0, edges.num_edges());
@@ -43,6 +48,18 @@ at::Tensor unfused_message(const EdgeTensors& edges, const Message& message,
     rows[read->operand] = with_rank(x, rank).to(type == at::kDouble ? at::kDouble : at::kFloat);
   }
   return evaluate(message, rows).to(type);
+}
+
+void unfused_sddmm_into(const EdgeTensors& edges, const Message& message, at::TensorList operands,
+                        const at::Tensor& out) {
+  const at::Tensor values = unfused_message(edges, message, operands);
+  const std::vector<int64_t> features(out.sizes().begin() + 1, out.sizes().end());
+  const at::Tensor reduced = sum_to_features(values, features).view(out.sizes());
+  if (edges.eids.defined()) {
+    out.index_copy_(0, edges.eids.to(at::kLong), reduced);
+  } else {
+    out.copy_(reduced);
+  }
 }
 
 }  // namespace smex::kernels

@@ -13,4 +13,8 @@ namespace smex::kernels {
 at::Tensor unfused_message(const EdgeTensors& edges, const Message& message,
                            at::TensorList operands);
 
+/// As smex::sddmm, into `out` in the order of edge ids.
+void unfused_sddmm_into(const EdgeTensors& edges, const Message& message, at::TensorList operands,
+                        const at::Tensor& out);
+
 }  // namespace smex::kernels

@@ -37,19 +37,6 @@ void sddmm_into(const EdgeTensors& edges, const Program& program, const DevicePr
   dispatch_types(kOp, out.scalar_type(), edges.indptr.scalar_type(), run);
 }
 
-/// As `sddmm_into`, for messages that kernels cannot take.
-void sddmm_unfused_into(const EdgeTensors& edges, const Message& message, at::TensorList operands,
-                        const at::Tensor& out) {
-  const at::Tensor values = unfused_message(edges, message, operands);
-  const std::vector<int64_t> features(out.sizes().begin() + 1, out.sizes().end());
-  const at::Tensor reduced = sum_to_features(values, features).view(out.sizes());
-  if (edges.eids.defined()) {
-    out.index_copy_(0, edges.eids.to(at::kLong), reduced);
-  } else {
-    out.copy_(reduced);
-  }
-}
-
 at::Tensor sddmm_on_cuda(at::TensorList in_edges, at::TensorList, c10::string_view message,
                          at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
   const c10::cuda::CUDAGuard guard(in_edges[0].device());
@@ -67,7 +54,7 @@ at::Tensor sddmm_on_cuda(at::TensorList in_edges, at::TensorList, c10::string_vi
   if (device) {
     sddmm_into(edges, program, *device, operands, out);
   } else {
-    sddmm_unfused_into(edges, parsed, operands, out);
+    unfused_sddmm_into(edges, parsed, operands, out);
   }
   return out;
 }

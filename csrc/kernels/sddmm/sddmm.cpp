@@ -10,6 +10,7 @@
 #include "kernels/message/gradients.h"
 #include "kernels/message/operands.h"
 #include "kernels/message/parallel.h"
+#include "kernels/message/unfused.h"
 
 namespace smex::kernels {
 namespace {
@@ -33,6 +34,10 @@ at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view m
   std::vector<int64_t> shape = {edges.num_edges()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
   const at::Tensor out = at::empty(shape, operands[0].options());
+  if (program.elements == 0 && out.numel() > 0) {  // sums of nothing
+    unfused_sddmm_into(edges, parsed, operands, out);
+    return out;
+  }
   dispatch_types(kOp, out.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;

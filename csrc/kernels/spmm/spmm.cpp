@@ -16,6 +16,7 @@
 #include "kernels/message/gradients.h"
 #include "kernels/message/operands.h"
 #include "kernels/message/parallel.h"
+#include "kernels/message/unfused.h"
 #include "kernels/spmm/checks.h"
 #include "kernels/spmm/winner.h"
 
@@ -65,8 +66,17 @@ void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
 }
 
 /// Fills `out` and, where it is defined, `winner`.
-void spmm_into(const EdgeTensors& edges, const Program& program, Reduce reduce, double empty,
-               at::TensorList operands, const at::Tensor& out, const at::Tensor& winner) {
+void spmm_into(const EdgeTensors& edges, const Message& message, const Program& program,
+               Reduce reduce, double empty, at::TensorList operands, const at::Tensor& out,
+               const at::Tensor& winner) {
+  if (program.elements == 0 && out.numel() > 0) {  // sums of nothing
+    const at::Tensor values = unfused_message(edges, message, operands);
+    const Message copy = operand(Target::kEdge, 0);
+    EdgeTensors positions = edges;
+    positions.eids = at::Tensor();
+    return spmm_into(positions, copy, compile_for("smex::spmm", copy, {values}), reduce, empty,
+                     {values}, out, winner);
+  }
   dispatch_types("smex::spmm", out.scalar_type(), edges.indptr.scalar_type(),
                  [&](auto feature, auto id) {
                    using T = typename decltype(feature)::type;
@@ -98,7 +108,7 @@ at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view me
   std::vector<int64_t> shape = {edges.num_rows()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
   const at::Tensor out = at::empty(shape, operands[0].options());
-  spmm_into(edges, program, reduce_of(kOp, reduce, false), 0, operands, out, at::Tensor());
+  spmm_into(edges, parsed, program, reduce_of(kOp, reduce, false), 0, operands, out, at::Tensor());
   return out;
 }
 
@@ -121,7 +131,8 @@ std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(at::TensorList in_edges, at
   const Reduce kind = reduce_of(kOp, reduce, true);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double empty = zero_empty ? 0 : (kind == Reduce::kMax ? -kInfinity : kInfinity);
-  spmm_into(edges, program, kind, empty, operands, out, need_winner ? winner : at::Tensor());
+  spmm_into(edges, parsed, program, kind, empty, operands, out,
+            need_winner ? winner : at::Tensor());
   return {out, winner};
 }
 

@@ -69,7 +69,8 @@ class Machine {
   SMEX_DEVICE C load(const DeviceOperand& operand, int64_t element) const {
     const int64_t row = operand.target == Target::kSource        ? source_
                         : operand.target == Target::kDestination ? destination_
-                                                                 : edge_;
+                        : operand.target == Target::kEdge        ? edge_
+                                                                 : int64_t{0};
     return widen(
         static_cast<const T*>(operand.data)[row * operand.row_size + operand.index.of(element)]);
   }

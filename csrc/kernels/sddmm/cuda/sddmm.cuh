@@ -78,6 +78,7 @@ struct DotOperand {
   template <typename I>
   SMEX_DEVICE const T* at(const EdgeRows<I>& rows, int64_t row, int64_t k) const {
     if (target == Target::kDestination) return data + row * size;
+    if (target == Target::kShared) return data;
     return data + (target == Target::kSource ? int64_t{rows.indices[k]} : edge_id(rows, k)) * size;
   }
 };

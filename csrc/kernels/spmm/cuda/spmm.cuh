@@ -209,7 +209,7 @@ class SpmmLauncher {
   bool run_special() const {
     const auto& operands = program_.operands;
     for (const ProgramOperand& read : operands)
-      if (read.target == Target::kDestination) return false;
+      if (read.target == Target::kDestination || read.target == Target::kShared) return false;
     if (program_.code.empty() && operands.size() == 1) {
       run_copy(gathered(operands[0]));
       return true;

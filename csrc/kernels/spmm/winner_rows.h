@@ -1,0 +1,22 @@
+// smex::scatter_winners and smex::gather_winners: features to and from the edges that won.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+namespace smex::kernels {
+
+/// Adds each element of `grad [V, *seen]` to the element of row `table[winner]` that it was
+/// broadcast from, where `winner [V, ...]`, which broadcasts to `seen`, is not negative; without a
+/// `table` the winner itself is the row. Returns `[rows, *features]`. Deterministic.
+at::Tensor call_scatter_winners(const at::Tensor& grad, const at::Tensor& winner,
+                                const std::optional<at::Tensor>& table, const c10::SymInt& rows,
+                                at::IntArrayRef features);
+
+/// The other way: `[V, *seen]` from the rows `table[winner]` of `x [rows, *features]`, and 0 where
+/// `winner` is negative.
+at::Tensor call_gather_winners(const at::Tensor& x, const at::Tensor& winner,
+                               const std::optional<at::Tensor>& table, at::IntArrayRef seen);
+
+}  // namespace smex::kernels
