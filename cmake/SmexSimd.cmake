@@ -16,7 +16,7 @@ endif()
 # Sanitizers make these files slow to compile, and they are not for speed.
 set(_optimise -O3)
 if(SMEX_SANITIZE)
-  set(_optimise -O1)
+  set(_optimise -O0)
 endif()
 
 function(smex_simd_sources target)

@@ -26,6 +26,7 @@ constexpr const char* kOp = "smex::gat_attention";
 
 void check_attention(at::TensorList in_edges, const at::Tensor& left, const at::Tensor& right,
                      const at::Tensor& value) {
+  check_edges(kOp, in_edges);
   TORCH_CHECK_VALUE(value.dim() == 3, kOp, ": expected values [sources, heads, features], found ",
                     value.sym_sizes());
   TORCH_CHECK_VALUE(left.dim() == 2 && left.sym_size(0) == value.sym_size(0) &&

@@ -35,19 +35,17 @@ SMEX_INLINE Vector<C, W> add_pairs(Vector<C, W> a, Vector<C, W> b) {
   return __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, odd);
 }
 
-/// W dot products of W neighbouring elements each.
-template <int W, typename T>
+/// The dot products of `kCount` runs of W elements, in neighbouring lanes; kCount = W fills them.
+template <int W, int kCount, typename T>
 SMEX_INLINE Vector<accumulate_t<T>, W> dots_of_vectors(const T* x, const T* y) {
   using C = accumulate_t<T>;
-  Vector<C, W> part[W];
-#pragma GCC unroll 16
-  for (int h = 0; h < W; ++h) part[h] = load<C, W>(x + h * W) * load<C, W>(y + h * W);
-#pragma GCC unroll 4
-  for (int count = W; count > 1; count /= 2) {
-#pragma GCC unroll 8
-    for (int h = 0; h < count / 2; ++h) part[h] = add_pairs<C, W>(part[2 * h], part[2 * h + 1]);
+  if constexpr (kCount == 1) {
+    return load<C, W>(x) * load<C, W>(y);
+  } else {
+    constexpr int kHalf = kCount / 2;
+    return add_pairs<C, W>(dots_of_vectors<W, kHalf>(x, y),
+                           dots_of_vectors<W, kHalf>(x + kHalf * W, y + kHalf * W));
   }
-  return part[0];
 }
 
 /// `to[h]` = the dot product of the h-th `inner` elements of `a` and `b`.
@@ -59,9 +57,9 @@ SMEX_INLINE void head_dots(const T* a, const T* b, int64_t heads, int64_t inner,
   if (inner == 8 && W >= 8 && sizeof(C) == 4) {
     constexpr int kHeads = 8;
     for (; h + kHeads <= heads; h += kHeads)
-      store<kHeads>(to + h, dots_of_vectors<kHeads>(a + h * kHeads, b + h * kHeads));
+      store<kHeads>(to + h, dots_of_vectors<kHeads, kHeads>(a + h * kHeads, b + h * kHeads));
   } else if (inner == W) {
-    for (; h + W <= heads; h += W) store<W>(to + h, dots_of_vectors<W>(a + h * W, b + h * W));
+    for (; h + W <= heads; h += W) store<W>(to + h, dots_of_vectors<W, W>(a + h * W, b + h * W));
   }
   for (; h < heads; ++h) {
     const T *const left = a + h * inner, *const right = b + h * inner;

@@ -19,6 +19,7 @@ namespace smex::kernels {
 constexpr const char* kOp = "smex::edge_softmax";
 
 void check_scores(at::TensorList edges, std::initializer_list<at::Tensor> tensors) {
+  check_edges(kOp, edges);
   const at::Tensor& first = *tensors.begin();
   for (const at::Tensor& x : tensors) {
     TORCH_CHECK_TYPE(x.is_floating_point(), kOp, ": expected floating point scores, found ",

@@ -159,7 +159,7 @@ std::optional<StridedIndex> strided_index(const FeatureShape& part, const Featur
 std::optional<DeviceProgram> to_device(const Program& program,
                                        const std::vector<FeatureShape>& operands) {
   if (program.operands.size() > DeviceProgram::kMaxOperands) return std::nullopt;
-  if (program.elements == 0 && program.out_elements > 0) return std::nullopt;
+  if (!program.is_fused) return std::nullopt;
   std::vector<FeatureShape> shapes;
   for (const ProgramOperand& read : program.operands) shapes.push_back(operands.at(read.index));
   const FeatureShape whole = broadcast_shapes(shapes);

@@ -100,6 +100,14 @@ class Parser {
   }
 
   Message factor() {
+    constexpr int kMaxDepth = 500;
+    if (++depth_ > kMaxDepth) fail("fewer nested parentheses and signs");
+    const Message result = nested_factor();
+    --depth_;
+    return result;
+  }
+
+  Message nested_factor() {
     if (accept('-')) return call(MessageOp::kNeg, factor());
     if (accept('(')) {
       Message inner = sum();
@@ -140,7 +148,8 @@ class Parser {
     const char* const begin = text_.data() + at_;
     const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), index);
     at_ += end - begin;
-    if (error == std::errc()) {
+    constexpr int kMaxIndex = 9999;
+    if (error == std::errc() && index <= kMaxIndex) {
       if (word == "u") return operand(Target::kSource, index);
       if (word == "v") return operand(Target::kDestination, index);
       if (word == "e") return operand(Target::kEdge, index);
@@ -179,6 +188,7 @@ class Parser {
 
   const std::string& text_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 // Binding strength, to print no more parentheses than are needed.
@@ -394,7 +404,6 @@ Message call(MessageOp op, const Message& a, const Message& b) {
       break;
     case MessageOp::kPow:
       if (is_constant(b, 1)) return a;
-      if (is_constant(b, 0)) return constant(1);
       break;
     case MessageOp::kNeg:
       if (a->op == MessageOp::kConstant) return constant(-a->value);

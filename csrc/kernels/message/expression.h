@@ -59,7 +59,7 @@ class MessageNode {
 Message operand(Target target, int index);
 Message constant(double value);
 
-/// A call of `op`, simplified where a constant allows it (`x * 1`, `x + 0`, `0 * x` ...).
+/// A call of `op`, simplified where a constant allows it (`x * 1`, `x + 0`, `2 * 3` ...).
 Message call(MessageOp op, const Message& a, const Message& b = nullptr);
 
 /// Reads the text form; throws std::invalid_argument that shows where it went wrong.

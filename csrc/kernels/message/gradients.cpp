@@ -143,6 +143,7 @@ at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_ta
 void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Message& message,
                at::TensorList operands, at::TensorList in_edges, at::TensorList out_edges,
                int64_t others, bool needs_out_edges, const at::Tensor& extra) {
+  check_operands(op, message, in_edges, operands);
   std::vector<bool> wanted;
   for (const at::Tensor& x : operands) wanted.push_back(x.requires_grad());
   for (const Message& read : operands_of(message)) {
@@ -159,7 +160,7 @@ void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Mess
   kept.push_back(extra);
   std::vector<int64_t> ranks, sizes;
   for (const at::Tensor& x : operands) {
-    ranks.push_back(x.dim() - 1);
+    ranks.push_back(std::max<int64_t>(0, x.dim() - 1));
     for (int64_t d = 1; d < x.dim(); ++d)
       sizes.push_back(x.sym_size(d).guard_int(__FILE__, __LINE__));
   }

@@ -7,7 +7,7 @@
 
 namespace smex::kernels {
 
-EdgeTensors::EdgeTensors(const char* op, at::TensorList tensors) {
+void check_edges(const char* op, at::TensorList tensors) {
   TORCH_CHECK_VALUE(tensors.size() == 2 || tensors.size() == 3, op,
                     ": edges are [indptr, indices] or [indptr, indices, eids], found ",
                     tensors.size(), " tensors");
@@ -28,6 +28,10 @@ EdgeTensors::EdgeTensors(const char* op, at::TensorList tensors) {
   if (tensors.size() == 3)
     TORCH_CHECK_VALUE(tensors[1].sym_size(0) == tensors[2].sym_size(0), op, ": ",
                       tensors[1].sym_size(0), " indices, but ", tensors[2].sym_size(0), " eids");
+}
+
+EdgeTensors::EdgeTensors(const char* op, at::TensorList tensors) {
+  check_edges(op, tensors);
   indptr = tensors[0].contiguous();
   indices = tensors[1].contiguous();
   if (tensors.size() == 3) eids = tensors[2].contiguous();
@@ -52,6 +56,7 @@ Message message_of(const char* op, const std::string& text) {
 
 void check_operands(const char* op, const Message& message, at::TensorList edges,
                     at::TensorList operands) {
+  check_edges(op, edges);
   const int count = num_operands(message);
   TORCH_CHECK_VALUE(count >= 1 && static_cast<size_t>(count) == operands.size(), op, ": message \"",
                     to_string(message), "\" has ", count, " operands, found ", operands.size());
@@ -89,7 +94,10 @@ void check_operands(const char* op, const Message& message, at::TensorList edges
 
 std::vector<FeatureShape> feature_shapes(at::TensorList operands) {
   std::vector<FeatureShape> shapes;
-  for (const at::Tensor& x : operands) shapes.emplace_back(x.sizes().begin() + 1, x.sizes().end());
+  for (const at::Tensor& x : operands) {
+    const auto sizes = x.sizes();
+    shapes.emplace_back(sizes.begin() + (sizes.empty() ? 0 : 1), sizes.end());
+  }
   return shapes;
 }
 

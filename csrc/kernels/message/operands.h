@@ -29,6 +29,9 @@ struct EdgeTensors {
   }
 };
 
+/// Checks the tensors of one direction: number, types, shapes and devices.
+void check_edges(const char* op, at::TensorList tensors);
+
 /// The message of a text, parsed once per text. Throws ValueError with `op`'s name.
 Message message_of(const char* op, const std::string& text);
 

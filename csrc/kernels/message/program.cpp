@@ -28,6 +28,15 @@ bool fits(const FeatureShape& shape, const FeatureShape& whole) {
   return true;
 }
 
+/// True when the two shapes broadcast.
+bool broadcasts(const FeatureShape& a, const FeatureShape& b) {
+  for (size_t back = 1; back <= std::min(a.size(), b.size()); ++back) {
+    const int64_t x = a[a.size() - back], y = b[b.size() - back];
+    if (x != y && x != 1 && y != 1) return false;
+  }
+  return true;
+}
+
 /// Turns expressions into instructions, each distinct expression once.
 class Compiler {
  public:
@@ -79,6 +88,17 @@ class Compiler {
 
 }  // namespace
 
+/// Names two of the shapes that do not broadcast.
+[[noreturn]] void fail_to_broadcast(const std::vector<FeatureShape>& shapes,
+                                    const FeatureShape& shape, size_t from_right, int64_t size) {
+  for (const FeatureShape& other : shapes) {
+    if (other.size() >= from_right && other[other.size() - from_right] == size)
+      throw std::invalid_argument("feature shapes " + text_of(other) + " and " + text_of(shape) +
+                                  " do not broadcast");
+  }
+  throw std::logic_error("no shape has the size that clashes");
+}
+
 FeatureShape broadcast_shapes(const std::vector<FeatureShape>& shapes) {
   FeatureShape whole;
   for (const FeatureShape& shape : shapes) {
@@ -87,9 +107,7 @@ FeatureShape broadcast_shapes(const std::vector<FeatureShape>& shapes) {
     for (size_t d = 0; d < shape.size(); ++d) {
       int64_t& size = whole[d + shift];
       if (shape[d] == size || shape[d] == 1) continue;
-      if (size != 1)
-        throw std::invalid_argument("feature shapes " + text_of(whole) + " and " + text_of(shape) +
-                                    " do not broadcast");
+      if (size != 1) fail_to_broadcast(shapes, shape, shape.size() - d, size);
       size = shape[d];
     }
   }
@@ -154,23 +172,29 @@ FeatureShape shape_of(const Message& message, const std::vector<FeatureShape>& o
 Program compile(const Message& message, const std::vector<FeatureShape>& operands,
                 const std::optional<FeatureShape>& reduce_to) {
   Program program;
-  Compiler compiler(operands, program);
-  std::vector<FeatureShape> shapes;
-  for (const Message& read : operands_of(message)) shapes.push_back(operands.at(read->operand));
-  compiler.whole_ = broadcast_shapes(shapes);
-  const FeatureShape& whole = compiler.whole_;
-  program.elements = product(whole);
-  program.last = whole.empty() ? 1 : whole.back();
-  program.result = compiler.slot_of(message);
-
   FeatureShape full = shape_of(message, operands);
-  full.insert(full.begin(), whole.size() - full.size(), 1);
-  if (!whole.empty() && full.back() == 1) program.pick = std::max<int64_t>(1, whole.back());
-  program.out_shape = reduce_to ? *reduce_to : shape_of(message, operands);
+  program.out_shape = reduce_to ? *reduce_to : full;
   if (!fits(program.out_shape, full))
     throw std::invalid_argument("a message of shape " + text_of(full) + " cannot be summed to " +
                                 text_of(program.out_shape));
   program.out_elements = product(program.out_shape);
+
+  Compiler compiler(operands, program);
+  FeatureShape& whole = compiler.whole_;
+  for (const Message& read : operands_of(message)) {
+    // Operands of different sums need not broadcast to each other.
+    const FeatureShape& shape = operands.at(read->operand);
+    if (!broadcasts(whole, shape)) return program;
+    whole = broadcast_shapes({whole, shape});
+  }
+  program.elements = product(whole);
+  // A sum over no elements is 0 all the same.
+  if (program.elements == 0 && program.out_elements > 0) return program;
+  program.is_fused = true;
+  program.last = whole.empty() ? 1 : whole.back();
+  program.result = compiler.slot_of(message);
+  full.insert(full.begin(), whole.size() - full.size(), 1);
+  if (!whole.empty() && full.back() == 1) program.pick = std::max<int64_t>(1, whole.back());
   program.reduces = program.out_elements != product(full);
   program.out = broadcast_of(program.out_shape, whole);
   return program;

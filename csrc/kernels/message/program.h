@@ -53,8 +53,9 @@ struct Instruction {
 
 /// A message ready to be computed: every slot holds a row of all `elements` numbers.
 struct Program {
-  int64_t elements = 1;  ///< of the broadcast of all operands
-  int64_t last = 1;      ///< size of the last dimension, over which kSumLast adds
+  bool is_fused = false;  ///< false: no one row fits all operands, only `out_*` are set
+  int64_t elements = 1;   ///< of the broadcast of all operands
+  int64_t last = 1;       ///< size of the last dimension, over which kSumLast adds
   int num_slots = 0;
   std::vector<ProgramOperand> operands;
   std::vector<Instruction> code;

@@ -34,7 +34,7 @@ at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view m
   std::vector<int64_t> shape = {edges.num_edges()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
   const at::Tensor out = at::empty(shape, operands[0].options());
-  if (program.elements == 0 && out.numel() > 0) {  // sums of nothing
+  if (!program.is_fused && out.numel() > 0) {
     unfused_sddmm_into(edges, parsed, operands, out);
     return out;
   }
@@ -57,12 +57,25 @@ at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view m
   return out;
 }
 
+void check_reduce_to(const at::SymDimVector& shape, at::IntArrayRef reduce_to) {
+  bool fits = reduce_to.size() <= shape.size();
+  for (size_t back = 1; fits && back <= reduce_to.size(); ++back) {
+    const int64_t size = reduce_to[reduce_to.size() - back];
+    fits = size == 1 || shape[shape.size() - back] == size;
+  }
+  TORCH_CHECK_VALUE(fits, kOp, ": a message of shape ", c10::SymIntArrayRef(shape),
+                    " cannot be summed to ", reduce_to);
+}
+
 at::Tensor sddmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view message,
                       at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
   const Message parsed = message_of(kOp, std::string(message));
   check_operands(kOp, parsed, in_edges, operands);
   at::SymDimVector shape = symbolic_shape(kOp, parsed, operands);
-  if (reduce_to.has_value()) shape.assign(reduce_to->begin(), reduce_to->end());
+  if (reduce_to.has_value()) {
+    check_reduce_to(shape, *reduce_to);
+    shape.assign(reduce_to->begin(), reduce_to->end());
+  }
   shape.insert(shape.begin(), in_edges[1].sym_size(0));
   return at::empty_symint(shape, operands[0].options());
 }
@@ -75,13 +88,34 @@ class SddmmFunction : public torch::autograd::Function<SddmmFunction> {
     at::AutoDispatchBelowADInplaceOrView guard;
     save_call(ctx, kOp, message_of(kOp, message), operands, in_edges, out_edges, /*others=*/2,
               /*needs_out_edges=*/true);
+    if (reduce_to.has_value()) {
+      std::vector<int64_t> full;
+      for (const c10::SymInt& size : symbolic_shape(kOp, message_of(kOp, message), operands))
+        full.push_back(size.guard_int(__FILE__, __LINE__));
+      ctx->saved_data["full"] = full;
+    }
     return call_sddmm(in_edges, out_edges, message, operands, reduce_to);
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const SavedMessage saved = saved_call(ctx);
-    return input_gradients(
-        ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kEdge, grads[0]); });
+    const at::Tensor grad = repeated(ctx, grads[0]);
+    return input_gradients(ctx, saved,
+                           [&](int i) { return operand_gradient(saved, i, Target::kEdge, grad); });
+  }
+
+ private:
+  /// The gradient of a sum belongs to each of the elements it adds up. The last dimension is left
+  /// to the derivative, which knows of it.
+  static at::Tensor repeated(AutogradContext* ctx, const at::Tensor& grad) {
+    const auto full = ctx->saved_data.find("full");
+    if (full == ctx->saved_data.end()) return grad;
+    const std::vector<int64_t> sizes = full->second.toIntVector();
+    std::vector<c10::SymInt> own = grad.sym_sizes().vec();
+    own.insert(own.begin() + 1, sizes.size() + 1 - own.size(), 1);
+    std::vector<c10::SymInt> wide = own;
+    for (size_t d = 0; d + 1 < sizes.size(); ++d) wide[d + 1] = sizes[d];
+    return grad.view_symint(own).expand_symint(wide);
   }
 };
 

@@ -69,7 +69,7 @@ void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
 void spmm_into(const EdgeTensors& edges, const Message& message, const Program& program,
                Reduce reduce, double empty, at::TensorList operands, const at::Tensor& out,
                const at::Tensor& winner) {
-  if (program.elements == 0 && out.numel() > 0) {  // sums of nothing
+  if (!program.is_fused && out.numel() > 0) {
     const at::Tensor values = unfused_message(edges, message, operands);
     const Message copy = operand(Target::kEdge, 0);
     EdgeTensors positions = edges;
@@ -207,10 +207,12 @@ class SpmmFunction : public torch::autograd::Function<SpmmFunction> {
     const SavedMessage saved = saved_call(ctx);
     at::Tensor grad = grads[0];
     if (ctx->saved_data["mean"].toBool()) {
-      const at::Tensor degrees = saved.in_edges[0].diff().clamp_min(1).to(grad.scalar_type());
+      // A degree may be more than a half can hold.
+      const auto type = grad.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+      const at::Tensor degrees = saved.in_edges[0].diff().clamp_min(1).to(type);
       std::vector<c10::SymInt> shape(grad.dim(), 1);
       shape[0] = grad.sym_size(0);
-      grad = grad / degrees.view_symint(shape);
+      grad = (grad / degrees.view_symint(shape)).to(grad.scalar_type());
     }
     return input_gradients(
         ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kDestination, grad); });

@@ -137,12 +137,13 @@ class RowSoftmax {
     C* const scores = flat_.scores;
     if (flat_.is_flat()) {
       const auto largest = load<C, W>(flat_.largest), sum = load<C, W>(flat_.sum);
+      const auto factor = C(1) / sum;
       for (int64_t i = 0; i < count; i += W) {
         auto value = load<C, W>(scores + i);
         if (task_.grad) {
           value *= load<C, W>(grads_ + i) - sum;
         } else {
-          value = (has_exp ? value : exp_of<W>(flat_.shifted(value, largest))) / sum;
+          value = (has_exp ? value : exp_of<W>(flat_.shifted(value, largest))) * factor;
         }
         store<W>(scores + i, value);
       }

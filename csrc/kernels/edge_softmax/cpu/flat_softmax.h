@@ -79,14 +79,19 @@ class FlatSoftmax {
 
   /// After the last block.
   void meet_sums() {
-    meet(sum, [](C a, C b) { return a + b; });
+    if (!is_flat()) return;
+    store<W>(sum, met(load<C, W>(sum), [](auto a, auto b) { return a + b; }));
   }
 
+  /// Lanes of the same element combined, in each of them: they lie `elements` apart.
   template <typename Combine>
-  void meet(C* values, const Combine& combine) const {
-    for (int64_t i = elements; i < lanes; ++i)
-      values[i % elements] = combine(values[i % elements], values[i]);
-    for (int64_t i = elements; i < lanes; ++i) values[i] = values[i % elements];
+  SMEX_INLINE Vector<C, W> met(Vector<C, W> value, const Combine& combine) const {
+    for (int64_t step = W / 2; step >= elements; step /= 2) {
+      Mask<C, W> other;
+      for (int i = 0; i < W; ++i) other[i] = i ^ static_cast<int>(step);
+      value = combine(value, __builtin_shuffle(value, other));
+    }
+    return value;
   }
 
   // Infinity minus infinity is no number; where all scores are -inf, so is the padding, and the
@@ -104,17 +109,16 @@ class FlatSoftmax {
       const auto score = load<C, W>(scores + i);
       most = (score > most) | (score != score) ? score : most;
     }
-    store<W>(largest, most);
-    meet(largest, [](C a, C b) { return b > a || b != b ? b : a; });
-    most = load<C, W>(largest);
+    most = met(most, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
     const auto shrink = exp_of<W>(shifted(before, most));
-    store<W>(scale, shrink);
     auto total = load<C, W>(sum) * shrink;
     for (int64_t i = 0; i < count; i += W) {
       const auto value = exp_of<W>(shifted(load<C, W>(scores + i), most));
       store<W>(scores + i, value);
       total += value;
     }
+    store<W>(largest, most);
+    store<W>(scale, shrink);
     store<W>(sum, total);
   }
 };

@@ -93,6 +93,36 @@ struct HeadScaledMessage {  // times one number for each head of `inner` element
   }
 };
 
+/// As above where a vector spans several heads: their weights are spread over its lanes.
+template <int kInner, typename T, typename I>
+struct NarrowHeadMessage {
+  Rows<T, I> x, weight;
+
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch<1>(weight.at(ahead.far), weight.at(ahead.near));
+  }
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
+    using C = accumulate_t<T>;
+    constexpr int kSpan = W / kInner > 0 ? W / kInner : 1;  // heads in a vector
+    const T *const row = x.at(k), *const w = weight.at(k);
+    Mask<C, W> head;
+    for (int i = 0; i < W; ++i) head[i] = i / kInner;
+#pragma GCC unroll 16
+    for (int j = 0; j < NV; ++j) {
+      const int64_t at = j == NV - 1 ? last : first + j * W;
+      const auto few = load<C, kSpan>(w + at / kInner);
+      Vector<C, W> spread = {};
+      std::memcpy(&spread, &few, sizeof(few));
+      sum[j] += load<C, W>(row + at) * __builtin_shuffle(spread, head);
+    }
+  }
+};
+
 template <typename T, typename I>
 struct ProductMessage {  // times as many numbers
   Rows<T, I> x, y;
@@ -187,13 +217,27 @@ void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message
 
 // ---- maxima and minima of a plain copy ----
 
+/// A NaN wins, as in torch.amax; among equals the one that was there.
 template <bool kMax, typename V>
 SMEX_INLINE auto wins(const V& candidate, const V& best) {
-  // A NaN wins, as in torch.amax.
   if constexpr (kMax) {
-    return (candidate > best) | (candidate != candidate);
+    return ~(candidate <= best) & (best == best);
   } else {
-    return (candidate < best) | (candidate != candidate);
+    return ~(candidate >= best) & (best == best);
+  }
+}
+
+template <int W, int NV, bool kWinner, typename C, typename To, typename I>
+SMEX_INLINE void write_extremum(const Vector<C, W>* best, const Mask<C, W>* place, int64_t base,
+                                int64_t first, int64_t last, To* to, I* winner) {
+#pragma GCC unroll 16
+  for (int j = 0; j < NV; ++j) {
+    const int64_t at = j == NV - 1 ? last : first + j * W;
+    store<W>(to + at, best[j]);
+    if constexpr (kWinner) {
+      const auto position = __builtin_convertvector(place[j], Vector<I, W>) + static_cast<I>(base);
+      std::memcpy(winner + at, &position, sizeof(position));
+    }
   }
 }
 
@@ -206,16 +250,13 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
   const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
   piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
     Vector<C, W> best[NV];
-    M place[NV];
-    const auto offset = [&](int j) { return j == NV - 1 ? last : first + j * W; };
-    if (begin < end) {
-      const T* const from = x.at(begin);
-      for (int j = 0; j < NV; ++j) best[j] = load<C, W>(from + offset(j));
-    } else {
-      const C none = part == Part::kWhole ? load_one(&task.empty) : C(0);
-      for (int j = 0; j < NV; ++j) best[j] = splat<C, W>(none);
-    }
-    for (int j = 0; j < NV; ++j) place[j] = M{};
+    M place[NV] = {};
+    const C none = part == Part::kWhole ? load_one(&task.empty) : C(0);
+    const T* const start = begin < end ? x.at(begin) : nullptr;
+#pragma GCC unroll 16
+    for (int j = 0; j < NV; ++j)
+      best[j] =
+          start ? load<C, W>(start + (j == NV - 1 ? last : first + j * W)) : splat<C, W>(none);
     typename MaskOf<C>::type step = 1;
     for (int64_t k = begin + 1; k < end; ++k, ++step) {
       const Ahead ahead(k, final_edge);
@@ -229,16 +270,14 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
       }
     }
     const int64_t base = begin < end ? begin : -1;
-    const auto write = [&](auto* to, I* winner) {
-      for (int j = 0; j < NV; ++j) {
-        store<W>(to + offset(j), best[j]);
-        if constexpr (kWinner)
-          for (int i = 0; i < W; ++i) winner[offset(j) + i] = static_cast<I>(base + place[j][i]);
-      }
-    };
-    if (part == Part::kWhole) return write(task.out + row * n, task.winner + row * n);
-    const int64_t at = (index * 2 + static_cast<int>(part)) * n;
-    write(task.shared + at, task.shared_winner + at);
+    if (part == Part::kWhole) {
+      write_extremum<W, NV, kWinner, C>(best, place, base, first, last, task.out + row * n,
+                                        kWinner ? task.winner + row * n : nullptr);
+    } else {
+      const int64_t at = (index * 2 + static_cast<int>(part)) * n;
+      write_extremum<W, NV, kWinner, C>(best, place, base, first, last, task.shared + at,
+                                        kWinner ? task.shared_winner + at : nullptr);
+    }
   });
 }
 
@@ -325,8 +364,9 @@ class GeneralPiece {
       case Reduce::kMin:
         for (int64_t i = 0; i < n_; ++i) {
           const C value = message[i * pick];
-          const bool better = task_.reduce == Reduce::kMax ? value > best_[i] : value < best_[i];
-          if (is_first || better || value != value) {
+          const bool is_max = task_.reduce == Reduce::kMax;
+          const bool better = is_max ? !(value <= best_[i]) : !(value >= best_[i]);
+          if (is_first || (better && best_[i] == best_[i])) {
             best_[i] = value;
             place_[i] = k;
           }
@@ -403,6 +443,17 @@ bool run_special(const SpmmTask<T, I>& task, int64_t index) {
       sum_piece(task, index, ScaledMessage<T, I>{x, y});
       return true;
     case Broadcast::Kind::kHead:
+      // Whole vectors only, so that none begins inside of a head.
+      if (program.out_elements % kLanes<accumulate_t<T>> == 0) {
+        if (other.broadcast.inner == 2 && kLanes<accumulate_t<T>> > 2) {
+          sum_piece(task, index, NarrowHeadMessage<2, T, I>{x, y});
+          return true;
+        }
+        if (other.broadcast.inner == 8 && kLanes<accumulate_t<T>> > 8) {
+          sum_piece(task, index, NarrowHeadMessage<8, T, I>{x, y});
+          return true;
+        }
+      }
       if (other.broadcast.inner % 4 != 0) return false;
       sum_piece<true>(task, index, HeadScaledMessage<T, I>{x, y, other.broadcast.inner},
                       other.broadcast.inner);
@@ -445,8 +496,8 @@ void spmm_finish(const SpmmTask<T, I>& task) {
           best += value;
           continue;
         }
-        const bool better = task.reduce == Reduce::kMax ? value > best : value < best;
-        if (!better && value == value) continue;
+        const bool better = task.reduce == Reduce::kMax ? !(value <= best) : !(value >= best);
+        if (!better || best != best) continue;
         best = value;
         if (task.winner) place = task.shared_winner[at];
       }

@@ -210,5 +210,17 @@ TEST(Compile, ErrorsOfReduceTo) {
             "a message of shape [1] cannot be summed to [4]");
 }
 
+// Such messages are left to torch's operators.
+TEST(Program, IsNotFusedWhereNoOneRowFitsAllOperands) {
+  EXPECT_TRUE(compile(parse_message("dot(u0, v1)"), {{2, 3}, {2, 3}}).is_fused);
+  const Program of_nothing = compile(parse_message("dot(u0, v1)"), {{2, 0}, {2, 0}});
+  EXPECT_FALSE(of_nothing.is_fused);
+  EXPECT_EQ(of_nothing.out_shape, (FeatureShape{2, 1}));
+  const Program of_two_sums = compile(parse_message("sum_last(u0) * e1"), {{4}, {5}});
+  EXPECT_FALSE(of_two_sums.is_fused);
+  EXPECT_EQ(of_two_sums.out_shape, (FeatureShape{5}));
+  EXPECT_TRUE(compile(parse_message("u0 + v1"), {{0}, {0}}).is_fused);
+}
+
 }  // namespace
 }  // namespace smex::kernels

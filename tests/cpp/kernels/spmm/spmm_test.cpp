@@ -178,14 +178,6 @@ TYPED_TEST(SpmmKernel, NothingIsWrittenForZeroElements) {
   check(SampleCall<T, I>(graph, "u0 * e1", {{3, 0}, {3, 1}}), {1, 3});
 }
 
-TYPED_TEST(SpmmKernel, TheDotProductOfNoElementsIsZero) {
-  using T = typename TypeParam::T;
-  using I = typename TypeParam::I;
-  const SampleGraph<I> graph = small_graph<I>();
-  check(SampleCall<T, I>(graph, "dot(u0, v1)", {{0}, {0}}), {1, 3});
-  check(SampleCall<T, I>(graph, "dot(u0, v1)", {{2, 0}, {2, 0}}), {1, 3});
-}
-
 TYPED_TEST(SpmmKernel, NotANumberAndInfinity) {
   using T = typename TypeParam::T;
   using I = typename TypeParam::I;
