@@ -104,8 +104,8 @@ class GraphConv(nn.Module):
         if self._norm in ("both", "left"):
             source = source * self._factor(graph.out_degrees(), source)
         # The narrower rows travel along the edges.
-        first = weight is not None and self._in_feats > self._out_feats
-        if first:
+        first = self._in_feats > self._out_feats
+        if weight is not None and first:
             source = source @ weight
         result = self._aggregate(graph, source, edge_weight)
         if weight is not None and not first:
