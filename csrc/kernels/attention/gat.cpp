@@ -10,6 +10,7 @@
 #include <torch/library.h>
 
 #include "kernels/attention/attention.h"
+#include "kernels/cpu/large_pages.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
 #include "kernels/message/operands.h"
@@ -67,7 +68,7 @@ std::tuple<at::Tensor, at::Tensor> gat_cpu(at::TensorList in_edges, at::TensorLi
   const at::Tensor wide_right = right.to(type).contiguous();
   const at::Tensor dense = value.contiguous();
   const int64_t rows = edges.num_rows();
-  const at::Tensor out = at::empty({rows, value.size(1), value.size(2)}, value.options());
+  const at::Tensor out = empty_result({rows, value.size(1), value.size(2)}, value.options());
   const at::Tensor log_sum = at::empty_like(wide_right);
   if (value.size(1) == 0) return {out, log_sum};
   dispatch_types(kOp, value.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
@@ -103,7 +104,8 @@ Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const 
   const at::Tensor delta = (grad.to(type) * out.to(type)).sum(-1);
   const at::Tensor state = at::cat({right.to(type), log_sum, delta}, 1);
   const at::Tensor dense = value.contiguous(), dense_grad = grad.contiguous();
-  const at::Tensor grad_value = at::empty_like(dense), grad_left = at::empty_like(wide_left);
+  const at::Tensor grad_value = empty_result(dense.sizes(), dense.options());
+  const at::Tensor grad_left = at::empty_like(wide_left);
   const int64_t heads = value.size(1), inner = value.size(2), destinations = right.size(0);
   // Each thread adds to a copy of its own; all of them are no larger than the values.
   const int64_t copies =

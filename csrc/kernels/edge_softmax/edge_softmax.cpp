@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "kernels/cpu/large_pages.h"
 #include "kernels/edge_softmax/checks.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
@@ -47,7 +48,7 @@ at::Tensor run_on_cpu(at::TensorList edge_tensors, const at::Tensor& score,
   const EdgeTensors edges(kOp, edge_tensors);
   const at::Tensor dense = score.contiguous();
   const at::Tensor dense_grad = grad.defined() ? grad.contiguous() : grad;
-  const at::Tensor out = at::empty_like(dense);
+  const at::Tensor out = empty_result(dense.sizes(), dense.options());
   if (out.numel() == 0) return out;
   dispatch_types(kOp, score.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;

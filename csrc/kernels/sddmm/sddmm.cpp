@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "kernels/cpu/large_pages.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
 #include "kernels/message/operands.h"
@@ -33,7 +34,7 @@ at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view m
   const Program program = compile_for(kOp, parsed, operands, reduced_shape(reduce_to));
   std::vector<int64_t> shape = {edges.num_edges()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
-  const at::Tensor out = at::empty(shape, operands[0].options());
+  const at::Tensor out = empty_result(shape, operands[0].options());
   if (!program.is_fused && out.numel() > 0) {
     unfused_sddmm_into(edges, parsed, operands, out);
     return out;

@@ -12,6 +12,7 @@
 
 #include <limits>
 
+#include "kernels/cpu/large_pages.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
 #include "kernels/message/operands.h"
@@ -107,7 +108,7 @@ at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view me
   const Program program = compile_for(kOp, parsed, operands);
   std::vector<int64_t> shape = {edges.num_rows()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
-  const at::Tensor out = at::empty(shape, operands[0].options());
+  const at::Tensor out = empty_result(shape, operands[0].options());
   spmm_into(edges, parsed, program, reduce_of(kOp, reduce, false), 0, operands, out, at::Tensor());
   return out;
 }
@@ -125,9 +126,9 @@ std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(at::TensorList in_edges, at
   const Program program = compile_for(kOp, parsed, operands);
   std::vector<int64_t> shape = {edges.num_rows()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
-  const at::Tensor out = at::empty(shape, operands[0].options());
+  const at::Tensor out = empty_result(shape, operands[0].options());
   const auto ids = edges.indptr.options();
-  const at::Tensor winner = need_winner ? at::empty(shape, ids) : at::empty({0}, ids);
+  const at::Tensor winner = need_winner ? empty_result(shape, ids) : at::empty({0}, ids);
   const Reduce kind = reduce_of(kOp, reduce, true);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double empty = zero_empty ? 0 : (kind == Reduce::kMax ? -kInfinity : kInfinity);

@@ -246,6 +246,7 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
                    int64_t last) {
   using C = accumulate_t<T>;
   using M = Mask<C, W>;
+  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
   const Piece<I> piece(task.rows, index, task.num_pieces);
   const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
   piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
@@ -260,6 +261,7 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
     typename MaskOf<C>::type step = 1;
     for (int64_t k = begin + 1; k < end; ++k, ++step) {
       const Ahead ahead(k, final_edge);
+      prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
       const T* const from = x.at(k);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j) {

@@ -1,0 +1,28 @@
+#include "kernels/cpu/large_pages.h"
+
+#include <ATen/ops/empty.h>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace smex::kernels {
+
+at::Tensor empty_result(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  const at::Tensor result = at::empty(sizes, options);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  constexpr uintptr_t kPage = uintptr_t{2} << 20;
+  // Below a few pages the unaligned ends are most of the block.
+  constexpr size_t kSmallest = 4 * kPage;
+  if (result.is_cpu() && result.nbytes() >= kSmallest) {
+    const auto begin = reinterpret_cast<uintptr_t>(result.mutable_data_ptr());
+    const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+    const uintptr_t last = (begin + result.nbytes()) / kPage * kPage;
+    // A wish: where the system has none to give, small pages do.
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  }
+#endif
+  return result;
+}
+
+}  // namespace smex::kernels
