@@ -47,10 +47,6 @@ void check_attention(at::TensorList in_edges, const at::Tensor& left, const at::
   }
 }
 
-at::ScalarType sum_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 template <typename Task>
 void set_sizes(Task& task, const at::Tensor& value) {
   task.heads = value.size(1);
@@ -63,7 +59,7 @@ std::tuple<at::Tensor, at::Tensor> gat_cpu(at::TensorList in_edges, at::TensorLi
                                            const at::Tensor& value, double slope) {
   const EdgeTensors edges(kOp, in_edges);
   check_attention(in_edges, left, right, value);
-  const auto type = sum_type(value);
+  const auto type = sum_type(value.scalar_type());
   const at::Tensor wide_left = left.to(type).contiguous();
   const at::Tensor wide_right = right.to(type).contiguous();
   const at::Tensor dense = value.contiguous();
@@ -99,7 +95,7 @@ Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const 
                        const at::Tensor& log_sum, const at::Tensor& grad, double slope) {
   const EdgeTensors edges(kOp, out_edges);
   check_attention(in_edges, left, right, value);
-  const auto type = sum_type(value);
+  const auto type = sum_type(value.scalar_type());
   const at::Tensor wide_left = left.to(type).contiguous();
   const at::Tensor delta = (grad.to(type) * out.to(type)).sum(-1);
   const at::Tensor state = at::cat({right.to(type), log_sum, delta}, 1);
@@ -149,7 +145,8 @@ std::tuple<at::Tensor, at::Tensor> gat_meta(at::TensorList in_edges, at::TensorL
   check_attention(in_edges, left, right, value);
   const auto rows = in_edges[0].sym_size(0) - 1;
   return {at::empty_symint({rows, value.sym_size(1), value.sym_size(2)}, value.options()),
-          at::empty_symint({rows, value.sym_size(1)}, value.options().dtype(sum_type(value)))};
+          at::empty_symint({rows, value.sym_size(1)},
+                           value.options().dtype(sum_type(value.scalar_type())))};
 }
 
 Three gat_backward_meta(at::TensorList, at::TensorList, const at::Tensor& left,
@@ -193,7 +190,7 @@ std::tuple<at::Tensor, at::Tensor> gat_cuda(at::TensorList in_edges, at::TensorL
                                             const at::Tensor& value, double slope) {
   check_attention(in_edges, left, right, value);
   return {stepwise(in_edges, out_edges, left, right, value, slope),
-          at::empty({0}, value.options().dtype(sum_type(value)))};
+          at::empty({0}, value.options().dtype(sum_type(value.scalar_type())))};
 }
 
 class GatFunction : public torch::autograd::Function<GatFunction> {

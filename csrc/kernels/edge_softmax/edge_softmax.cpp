@@ -61,9 +61,8 @@ at::Tensor run_on_cpu(at::TensorList edge_tensors, const at::Tensor& score,
     task.grad = grad.defined() ? data_of<T>(dense_grad) : nullptr;
     task.out = mutable_data_of<T>(out);
     task.num_pieces = num_pieces(task.rows.num_rows, task.rows.num_edges, task.elements);
-    const auto type = std::is_same_v<C, double> ? at::kDouble : at::kFloat;
-    const at::Tensor shared =
-        at::empty({task.num_pieces * 4 * task.elements}, out.options().dtype(type));
+    const at::Tensor shared = at::empty({task.num_pieces * 4 * task.elements},
+                                        out.options().dtype(c10::CppTypeToScalarType<C>::value));
     task.shared = shared.mutable_data_ptr<C>();
     const auto pieces = SMEX_PICK(edge_softmax_pieces<T, I>);
     for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });

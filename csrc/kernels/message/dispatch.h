@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "kernels/cpu/half.h"
 
 namespace smex::kernels {
@@ -47,5 +49,29 @@ template <typename T>
 T* mutable_data_of(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
+
+/// The type in which sums of `type` are kept: that of accumulate_t.
+inline at::ScalarType sum_type(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+/// The operands of a message as kernels read them: dense rows.
+template <typename T>
+class DenseOperands {
+ public:
+  explicit DenseOperands(at::TensorList operands) {
+    for (const at::Tensor& x : operands) {
+      kept_.push_back(x.contiguous());
+      rows_.push_back(data_of<T>(kept_.back()));
+    }
+  }
+
+  /// By index; valid as long as this lives.
+  const T* const* rows() const { return rows_.data(); }
+
+ private:
+  std::vector<at::Tensor> kept_;
+  std::vector<const T*> rows_;
+};
 
 }  // namespace smex::kernels

@@ -78,6 +78,13 @@ std::vector<int64_t> reduced_features(const MessageCall& call,
 
 }  // namespace
 
+bool wants_gradient(at::TensorList operands) {
+  if (!at::GradMode::is_enabled()) return false;
+  for (const at::Tensor& x : operands)
+    if (x.requires_grad()) return true;
+  return false;
+}
+
 MessageCall call_of(const Message& message, at::TensorList operands) {
   std::map<int, int> numbers;
   const Message text = renumbered(message, numbers);

@@ -18,6 +18,9 @@ struct MessageCall {
   std::vector<at::Tensor> operands;
 };
 
+/// Whether autograd records a call on these operands.
+bool wants_gradient(at::TensorList operands);
+
 /// Renumbers the operands that occur in `message`.
 MessageCall call_of(const Message& message, at::TensorList operands);
 

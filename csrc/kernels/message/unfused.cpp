@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
 
 namespace smex::kernels {
@@ -45,7 +46,7 @@ at::Tensor unfused_message(const EdgeTensors& edges, const Message& message,
   std::vector<at::Tensor> rows(operands.size());
   for (const Message& read : reads) {
     const at::Tensor x = rows_by_position(edges, read->target, operands[read->operand]);
-    rows[read->operand] = with_rank(x, rank).to(type == at::kDouble ? at::kDouble : at::kFloat);
+    rows[read->operand] = with_rank(x, rank).to(sum_type(type));
   }
   return evaluate(message, rows).to(type);
 }

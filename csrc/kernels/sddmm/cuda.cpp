@@ -22,14 +22,11 @@ void sddmm_into(const EdgeTensors& edges, const Program& program, const DevicePr
   const auto run = [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;
-    std::vector<at::Tensor> dense;
-    std::vector<const T*> rows;
-    for (const at::Tensor& x : operands) dense.push_back(x.contiguous());
-    for (const at::Tensor& x : dense) rows.push_back(data_of<T>(x));
+    const DenseOperands<T> dense(operands);
     SddmmTask<T, I> task;
     task.rows = edges.rows<I>();
     task.program = &program;
-    task.operands = rows.data();
+    task.operands = dense.rows();
     task.out = mutable_data_of<T>(out);
     sddmm_cuda(task, device, c10::cuda::getCurrentCUDAStream().stream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();

@@ -42,14 +42,11 @@ at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view m
   dispatch_types(kOp, out.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;
-    std::vector<at::Tensor> dense;
-    std::vector<const T*> rows;
-    for (const at::Tensor& x : operands) dense.push_back(x.contiguous());
-    for (const at::Tensor& x : dense) rows.push_back(data_of<T>(x));
+    const DenseOperands<T> dense(operands);
     SddmmTask<T, I> task;
     task.rows = edges.rows<I>();
     task.program = &program;
-    task.operands = rows.data();
+    task.operands = dense.rows();
     task.out = mutable_data_of<T>(out);
     task.num_pieces = num_pieces(task.rows.num_rows, task.rows.num_edges, program.elements);
     const auto pieces = SMEX_PICK(sddmm_pieces<T, I>);
@@ -123,9 +120,7 @@ class SddmmFunction : public torch::autograd::Function<SddmmFunction> {
 at::Tensor sddmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
                           c10::string_view message, at::TensorList operands,
                           at::OptionalIntArrayRef reduce_to) {
-  bool wanted = false;
-  for (const at::Tensor& x : operands) wanted = wanted || x.requires_grad();
-  if (wanted && at::GradMode::is_enabled())
+  if (wants_gradient(operands))
     return SddmmFunction::apply(operands, in_edges, out_edges, std::string(message), reduce_to);
   at::AutoDispatchBelowADInplaceOrView guard;
   return call_sddmm(in_edges, out_edges, std::string(message), operands, reduce_to);

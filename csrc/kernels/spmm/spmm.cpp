@@ -53,8 +53,7 @@ void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
   task.num_pieces =
       num_pieces(task.rows.num_rows, task.rows.num_edges, std::max(n, task.program->elements));
   const int64_t shared = task.num_pieces > 1 ? task.num_pieces * 2 * n : 0;
-  const auto sums_type = std::is_same_v<C, double> ? at::kDouble : at::kFloat;
-  const at::Tensor partial = at::empty({shared}, options.dtype(sums_type));
+  const at::Tensor partial = at::empty({shared}, options.dtype(c10::CppTypeToScalarType<C>::value));
   task.shared = partial.mutable_data_ptr<C>();
   at::Tensor partial_winner;
   if (task.winner) {
@@ -82,15 +81,12 @@ void spmm_into(const EdgeTensors& edges, const Message& message, const Program& 
                  [&](auto feature, auto id) {
                    using T = typename decltype(feature)::type;
                    using I = typename decltype(id)::type;
-                   std::vector<at::Tensor> dense;
-                   std::vector<const T*> rows;
-                   for (const at::Tensor& x : operands) dense.push_back(x.contiguous());
-                   for (const at::Tensor& x : dense) rows.push_back(data_of<T>(x));
+                   const DenseOperands<T> dense(operands);
                    const at::Tensor none = at::full({}, empty, out.options());
                    SpmmTask<T, I> task;
                    task.rows = edges.rows<I>();
                    task.program = &program;
-                   task.operands = rows.data();
+                   task.operands = dense.rows();
                    task.reduce = reduce;
                    task.empty = *data_of<T>(none);
                    task.out = mutable_data_of<T>(out);
@@ -209,8 +205,8 @@ class SpmmFunction : public torch::autograd::Function<SpmmFunction> {
     at::Tensor grad = grads[0];
     if (ctx->saved_data["mean"].toBool()) {
       // A degree may be more than a half can hold.
-      const auto type = grad.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-      const at::Tensor degrees = saved.in_edges[0].diff().clamp_min(1).to(type);
+      const at::Tensor degrees =
+          saved.in_edges[0].diff().clamp_min(1).to(sum_type(grad.scalar_type()));
       std::vector<c10::SymInt> shape(grad.dim(), 1);
       shape[0] = grad.sym_size(0);
       grad = (grad / degrees.view_symint(shape)).to(grad.scalar_type());
@@ -251,13 +247,6 @@ class ExtremumFunction : public torch::autograd::Function<ExtremumFunction> {
     return 0;
   }
 };
-
-bool wants_gradient(at::TensorList operands) {
-  if (!at::GradMode::is_enabled()) return false;
-  for (const at::Tensor& x : operands)
-    if (x.requires_grad()) return true;
-  return false;
-}
 
 at::Tensor spmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
                          c10::string_view message, c10::string_view reduce,
