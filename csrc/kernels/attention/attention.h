@@ -24,7 +24,8 @@ struct GatForwardTask {
   const C* right = nullptr;  ///< [destinations, heads]
   const T* value = nullptr;  ///< [sources, heads, inner]
   T* out = nullptr;          ///< [destinations, heads, inner]; 0 without in-edges
-  C* log_sum = nullptr;      ///< [destinations, heads]: log of the sum of exp(score)
+  C* largest = nullptr;      ///< [destinations, heads], of the scores; 0 without in-edges
+  C* sum = nullptr;          ///< [destinations, heads], of exp(score - largest); 1 without in-edges
   int64_t num_pieces = 1;
   C* shared = nullptr;  ///< [num_pieces, 2 parts, heads * (inner + 2)]
 };
@@ -36,13 +37,16 @@ struct GatBackwardTask {
   int64_t num_destinations = 0;
   int64_t heads = 1, inner = 1;
   C slope = 0;
-  const C* left = nullptr;   ///< [sources, heads]
-  const C* state = nullptr;  ///< [destinations, 3, heads]: right, log_sum, sum of grad * out
-  const T* value = nullptr;  ///< [sources, heads, inner]
-  const T* grad = nullptr;   ///< [destinations, heads, inner]
-  C* grad_left = nullptr;    ///< [sources, heads]
-  C* grad_right = nullptr;   ///< [copies, destinations, heads], zero before; to be added up
-  T* grad_value = nullptr;   ///< [sources, heads, inner]
+  const C* left = nullptr;     ///< [sources, heads]
+  const C* right = nullptr;    ///< [destinations, heads]
+  const C* log_sum = nullptr;  ///< [destinations, heads]: log of the sum of exp(score)
+  const T* value = nullptr;    ///< [sources, heads, inner]
+  const T* out = nullptr;      ///< [destinations, heads, inner], of the forward pass
+  const T* grad = nullptr;     ///< as out
+  C* state = nullptr;          ///< [destinations, 3, heads]: right, log_sum, sum of grad * out
+  C* grad_left = nullptr;      ///< [sources, heads]
+  C* grad_right = nullptr;     ///< [copies, destinations, heads], zero before; to be added up
+  T* grad_value = nullptr;     ///< [sources, heads, inner]
   int64_t num_pieces = 1;
   C* shared = nullptr;  ///< [num_pieces, 2 parts, heads * (inner + 1)]
 };
@@ -55,6 +59,10 @@ SMEX_FOR_EACH_ISA(template <typename T, typename I>
 SMEX_FOR_EACH_ISA(template <typename T, typename I>
                   void gat_forward_finish(const GatForwardTask<T, I>& task);)
 
+// Fills `state` for the destinations `begin` to `end`, all of them before the pieces.
+SMEX_FOR_EACH_ISA(template <typename T, typename I>
+                  void gat_backward_states(const GatBackwardTask<T, I>& task, int64_t begin,
+                                           int64_t end);)
 // As above; threads at work at the same time have a `copy` of grad_right each.
 SMEX_FOR_EACH_ISA(template <typename T, typename I>
                   void gat_backward_pieces(const GatBackwardTask<T, I>& task, int64_t begin,

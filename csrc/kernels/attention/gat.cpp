@@ -1,7 +1,6 @@
 // smex::gat_attention: graph attention in one pass, its weights computed again for the gradient.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -65,8 +64,8 @@ std::tuple<at::Tensor, at::Tensor> gat_cpu(at::TensorList in_edges, at::TensorLi
   const at::Tensor dense = value.contiguous();
   const int64_t rows = edges.num_rows();
   const at::Tensor out = empty_result({rows, value.size(1), value.size(2)}, value.options());
-  const at::Tensor log_sum = at::empty_like(wide_right);
-  if (value.size(1) == 0) return {out, log_sum};
+  const at::Tensor largest = at::empty_like(wide_right), sum = at::empty_like(wide_right);
+  if (value.size(1) == 0) return {out, sum};
   dispatch_types(kOp, value.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;
@@ -79,15 +78,16 @@ std::tuple<at::Tensor, at::Tensor> gat_cpu(at::TensorList in_edges, at::TensorLi
     task.right = data_of<C>(wide_right);
     task.value = data_of<T>(dense);
     task.out = mutable_data_of<T>(out);
-    task.log_sum = mutable_data_of<C>(log_sum);
+    task.largest = mutable_data_of<C>(largest);
+    task.sum = mutable_data_of<C>(sum);
     const at::Tensor shared =
-        at::empty({task.num_pieces * 2 * task.heads * (task.inner + 2)}, log_sum.options());
+        at::empty({task.num_pieces * 2 * task.heads * (task.inner + 2)}, sum.options());
     task.shared = mutable_data_of<C>(shared);
     const auto pieces = SMEX_PICK(gat_forward_pieces<T, I>);
     for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });
     if (task.num_pieces > 1) SMEX_PICK(gat_forward_finish<T, I>)(task);
   });
-  return {out, log_sum};
+  return {out, sum.log_().add_(largest)};
 }
 
 Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const at::Tensor& left,
@@ -97,15 +97,16 @@ Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const 
   check_attention(in_edges, left, right, value);
   const auto type = sum_type(value.scalar_type());
   const at::Tensor wide_left = left.to(type).contiguous();
-  const at::Tensor delta = (grad.to(type) * out.to(type)).sum(-1);
-  const at::Tensor state = at::cat({right.to(type), log_sum, delta}, 1);
-  const at::Tensor dense = value.contiguous(), dense_grad = grad.contiguous();
+  const at::Tensor wide_right = right.to(type).contiguous(), sums = log_sum.contiguous();
+  const at::Tensor dense = value.contiguous();
+  const at::Tensor dense_out = out.contiguous(), dense_grad = grad.contiguous();
   const at::Tensor grad_value = empty_result(dense.sizes(), dense.options());
   const at::Tensor grad_left = at::empty_like(wide_left);
   const int64_t heads = value.size(1), inner = value.size(2), destinations = right.size(0);
   // Each thread adds to a copy of its own; all of them are no larger than the values.
   const int64_t copies =
       std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), std::max<int64_t>(1, inner)));
+  const at::Tensor state = at::empty({destinations, 3, heads}, wide_left.options());
   const at::Tensor grad_right = at::zeros({copies, destinations, heads}, wide_left.options());
   if (heads == 0) return {left.clone(), right.clone(), value.clone()};
   dispatch_types(kOp, value.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
@@ -118,8 +119,11 @@ Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const 
     set_sizes(task, value);
     task.slope = static_cast<C>(slope);
     task.left = data_of<C>(wide_left);
-    task.state = data_of<C>(state);
+    task.right = data_of<C>(wide_right);
+    task.log_sum = data_of<C>(sums);
+    task.state = mutable_data_of<C>(state);
     task.value = data_of<T>(dense);
+    task.out = data_of<T>(dense_out);
     task.grad = data_of<T>(dense_grad);
     task.grad_left = mutable_data_of<C>(grad_left);
     task.grad_right = mutable_data_of<C>(grad_right);
@@ -127,6 +131,10 @@ Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const 
     const at::Tensor shared =
         at::empty({task.num_pieces * 2 * heads * (inner + 1)}, wide_left.options());
     task.shared = mutable_data_of<C>(shared);
+    const auto states = SMEX_PICK(gat_backward_states<T, I>);
+    constexpr int64_t kGrain = 1024;
+    at::parallel_for(0, destinations, kGrain,
+                     [&](int64_t begin, int64_t end) { states(task, begin, end); });
     const auto pieces = SMEX_PICK(gat_backward_pieces<T, I>);
     // Which pieces share a copy is fixed, so that sums come out the same each time.
     at::parallel_for(0, copies, 1, [&](int64_t first, int64_t last) {

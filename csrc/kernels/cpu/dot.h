@@ -5,9 +5,9 @@
 
 namespace smex::kernels::SMEX_ISA {
 
-/// The dot product of `count` elements.
+/// The dot product of the whole vectors in `count` elements, in lanes that are still to be added.
 template <int W, typename T>
-SMEX_INLINE accumulate_t<T> dot(const T* x, const T* y, int64_t count) {
+SMEX_INLINE Vector<accumulate_t<T>, W> dot_lanes(const T* x, const T* y, int64_t count) {
   using C = accumulate_t<T>;
   Vector<C, W> sum = {}, other = {};
   int64_t i = 0;
@@ -15,12 +15,16 @@ SMEX_INLINE accumulate_t<T> dot(const T* x, const T* y, int64_t count) {
     sum += load<C, W>(x + i) * load<C, W>(y + i);
     other += load<C, W>(x + i + W) * load<C, W>(y + i + W);
   }
-  if (i + W <= count) {
-    sum += load<C, W>(x + i) * load<C, W>(y + i);
-    i += W;
-  }
-  C total = sum_lanes<C, W>(sum + other);
-  for (; i < count; ++i) total += load_one(x + i) * load_one(y + i);
+  if (i + W <= count) sum += load<C, W>(x + i) * load<C, W>(y + i);
+  return sum + other;
+}
+
+/// The dot product of `count` elements.
+template <int W, typename T>
+SMEX_INLINE accumulate_t<T> dot(const T* x, const T* y, int64_t count) {
+  using C = accumulate_t<T>;
+  C total = sum_lanes<C, W>(dot_lanes<W>(x, y, count));
+  for (int64_t i = count / W * W; i < count; ++i) total += load_one(x + i) * load_one(y + i);
   return total;
 }
 
@@ -35,16 +39,27 @@ SMEX_INLINE Vector<C, W> add_pairs(Vector<C, W> a, Vector<C, W> b) {
   return __builtin_shuffle(a, b, even) + __builtin_shuffle(a, b, odd);
 }
 
-/// The dot products of `kCount` runs of W elements, in neighbouring lanes; kCount = W fills them.
-template <int W, int kCount, typename T>
-SMEX_INLINE Vector<accumulate_t<T>, W> dots_of_vectors(const T* x, const T* y) {
+/// The sums of the lanes of four vectors: for each half of them is added first, which is cheap.
+template <typename C, int W>
+SMEX_INLINE Vector<C, 4> four_sums(Vector<C, W> a, Vector<C, W> b, Vector<C, W> c, Vector<C, W> d) {
+  if constexpr (W == 4) {
+    return add_pairs<C, 4>(add_pairs<C, 4>(a, b), add_pairs<C, 4>(c, d));
+  } else {
+    return four_sums<C, W / 2>(add_halves<C, W>(a), add_halves<C, W>(b), add_halves<C, W>(c),
+                               add_halves<C, W>(d));
+  }
+}
+
+/// The dot products of W runs of `kInner` elements.
+template <int W, int kInner, typename T>
+SMEX_INLINE Vector<accumulate_t<T>, W> dots_of_runs(const T* x, const T* y) {
   using C = accumulate_t<T>;
-  if constexpr (kCount == 1) {
+  if constexpr (kInner == 1) {
     return load<C, W>(x) * load<C, W>(y);
   } else {
-    constexpr int kHalf = kCount / 2;
-    return add_pairs<C, W>(dots_of_vectors<W, kHalf>(x, y),
-                           dots_of_vectors<W, kHalf>(x + kHalf * W, y + kHalf * W));
+    constexpr int kHalf = kInner / 2;
+    return add_pairs<C, W>(dots_of_runs<W, kHalf>(x, y),
+                           dots_of_runs<W, kHalf>(x + kHalf * W, y + kHalf * W));
   }
 }
 
@@ -66,7 +81,7 @@ SMEX_INLINE Vector<float, 8> half_dots(const T* x, const T* y) {
                              add_pairs_in_halves(product(2), product(3)));
 }
 
-/// The dot products of 8 runs of 8 elements, as `dots_of_vectors<8, 8>`.
+/// The dot products of 8 runs of 8 elements, as `dots_of_runs<8, 8>`.
 template <typename T>
 SMEX_INLINE Vector<float, 8> eight_dots(const T* x, const T* y) {
   constexpr Mask<float, 8> kLow = {0, 1, 2, 3, 8, 9, 10, 11};
@@ -83,11 +98,15 @@ SMEX_INLINE void head_dots(const T* a, const T* b, int64_t heads, int64_t inner,
   int64_t h = 0;
   if constexpr (W >= 8 && sizeof(C) == 4) {
     constexpr int kHeads = 8;
-    for (; inner == kHeads && h + kHeads <= heads; h += kHeads)
-      store<kHeads>(to + h, eight_dots(a + h * kHeads, b + h * kHeads));
+    for (; inner == 8 && h + kHeads <= heads; h += kHeads)
+      store<kHeads>(to + h, eight_dots(a + h * 8, b + h * 8));
+    for (; inner == 2 && h + kHeads <= heads; h += kHeads)
+      store<kHeads>(to + h, dots_of_runs<kHeads, 2>(a + h * 2, b + h * 2));
+    for (; inner == 4 && h + kHeads <= heads; h += kHeads)
+      store<kHeads>(to + h, dots_of_runs<kHeads, 4>(a + h * 4, b + h * 4));
   }
   for (; inner == W && h + W <= heads; h += W)
-    store<W>(to + h, dots_of_vectors<W, W>(a + h * W, b + h * W));
+    store<W>(to + h, dots_of_runs<W, W>(a + h * W, b + h * W));
   for (; h < heads; ++h) {
     const T *const left = a + h * inner, *const right = b + h * inner;
     store_one(to + h, inner >= W   ? dot<W>(left, right, inner)

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/cpu/half.h"
 
@@ -189,16 +190,90 @@ SMEX_INLINE Vector<C, W> splat(C value) {
   return Vector<C, W>{} + value;
 }
 
+/// The lanes of `few` below those of a wider vector; what is above them is not defined.
+template <typename C, int W, int kFew>
+SMEX_INLINE Vector<C, W> widened(Vector<C, kFew> few) {
+  // Through memory the wide load would have to wait for the narrow store.
+#if defined(__AVX512F__)
+  if constexpr (sizeof(few) == 32 && sizeof(C) * W == 64)
+    return (Vector<C, W>)_mm512_castps256_ps512((__m256)few);
+#endif
+#if defined(__AVX2__)
+  if constexpr (sizeof(few) == 16 && sizeof(C) * W == 32)
+    return (Vector<C, W>)_mm256_castps128_ps256((__m128)few);
+#endif
+  Vector<C, W> wide = {};
+  std::memcpy(&wide, &few, sizeof(few));
+  return wide;
+}
+
+/// Lane i is `from[i / kInner]`.
+template <int W, int kInner, typename T>
+SMEX_INLINE Vector<accumulate_t<T>, W> load_repeated(const T* from) {
+  using C = accumulate_t<T>;
+  if constexpr (kInner >= W) {
+    return splat<C, W>(load_one(from));
+  } else if constexpr (kInner == W / 2) {
+    Mask<C, W> is_second;
+    for (int i = 0; i < W; ++i) is_second[i] = i < kInner ? 0 : -1;
+    return is_second ? splat<C, W>(load_one(from + 1)) : splat<C, W>(load_one(from));
+  } else {
+    Mask<C, W> group;
+    for (int i = 0; i < W; ++i) group[i] = i / kInner;
+    return __builtin_shuffle(widened<C, W, W / kInner>(load<C, W / kInner>(from)), group);
+  }
+}
+
+/// Calls `f(W, i)` for vectors of W lanes that cover the elements below `n`; with `kElements`, n is
+/// that many, and a power of two.
+template <typename C, int kElements = 0, typename Function>
+SMEX_INLINE void for_lanes(int64_t n, const Function& f) {
+  constexpr int kWidest = kLanes<C>;
+  if constexpr (kElements > 0) {
+    constexpr int W = kElements < kWidest ? kElements : kWidest;
+#pragma GCC unroll 16
+    for (int i = 0; i < kElements; i += W) f(std::integral_constant<int, W>(), i);
+  } else {
+    int64_t i = 0;
+    for (; i + kWidest <= n; i += kWidest) f(std::integral_constant<int, kWidest>(), i);
+    if constexpr (kWidest > 4) {
+      for (; i + 4 <= n; i += 4) f(std::integral_constant<int, 4>(), i);
+    }
+    for (; i < n; ++i) f(std::integral_constant<int, 1>(), i);
+  }
+}
+
+/// Calls `f(kElements)` with `n` where loops are unrolled for so many elements of an edge, else 0.
+template <typename Function>
+void with_elements(int64_t n, const Function& f) {
+  switch (n) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 4:
+      return f(std::integral_constant<int, 4>());
+    case 8:
+      return f(std::integral_constant<int, 8>());
+    default:
+      return f(std::integral_constant<int, 0>());
+  }
+}
+
+/// The lower and the upper half of the lanes, added.
+template <typename C, int W>
+SMEX_INLINE Vector<C, W / 2> add_halves(Vector<C, W> value) {
+  Vector<C, W / 2> low, high;
+  std::memcpy(&low, &value, sizeof(low));
+  std::memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(low), sizeof(high));
+  return low + high;
+}
+
 /// The sum of all lanes, in pairs.
 template <typename C, int W>
 SMEX_INLINE C sum_lanes(Vector<C, W> value) {
   if constexpr (W == 1) {
     return value[0];
   } else {
-    Vector<C, W / 2> low, high;
-    std::memcpy(&low, &value, sizeof(low));
-    std::memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(low), sizeof(high));
-    return sum_lanes<C, W / 2>(low + high);
+    return sum_lanes<C, W / 2>(add_halves<C, W>(value));
   }
 }
 
@@ -228,6 +303,9 @@ SMEX_INLINE void prefetch(const void* far, const void* near) {
   }
 }
 
+/// Asks for the cache line at `far`, of what is read once and too little to wait for.
+SMEX_INLINE void prefetch_far(const void* far) { __builtin_prefetch(far, 0, 2); }
+
 /// As above for a size known at run time, no more than `kMaxLines` lines.
 template <int kMaxLines = 16>
 SMEX_INLINE void prefetch_rows(const void* far, const void* near, int64_t bytes) {
@@ -236,6 +314,13 @@ SMEX_INLINE void prefetch_rows(const void* far, const void* near, int64_t bytes)
     __builtin_prefetch(static_cast<const char*>(far) + offset, 0, 2);
     __builtin_prefetch(static_cast<const char*>(near) + offset, 0, 3);
   }
+}
+
+template <int kMaxLines = 16>
+SMEX_INLINE void prefetch_rows_far(const void* far, int64_t bytes) {
+  const int64_t most = bytes < kMaxLines * kCacheLine ? bytes : kMaxLines * kCacheLine;
+  for (int64_t offset = 0; offset < most; offset += kCacheLine)
+    prefetch_far(static_cast<const char*>(far) + offset);
 }
 
 }  // namespace smex::kernels::SMEX_ISA

@@ -1,6 +1,4 @@
 // Compiled once for each instruction set.
-#include <cmath>
-
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cpu/weighted_rows.h"
 #include "kernels/cpu/dot.h"
@@ -13,14 +11,19 @@ namespace {
 // Scores that are worked on at a time.
 constexpr int64_t kBlockElements = 1024;
 
-template <typename C>
-SMEX_INLINE C leaky(C x, C slope) {
-  return x > C(0) ? x : x * slope;
+/// `to[h * inner + d] = from[h * inner + d] * factor[h]`.
+template <typename C, typename T>
+void scale_heads(const C* from, const C* factor, int64_t heads, int64_t inner, T* to) {
+  for (int64_t h = 0; h < heads; ++h) {
+    for_lanes<C>(inner, [&](auto w, int64_t d) {
+      store<w.value>(to + h * inner + d, load<C, w.value>(from + h * inner + d) * factor[h]);
+    });
+  }
 }
 
 // ---- forward ----
 
-template <typename T, typename I>
+template <int kHeads, typename T, typename I>
 class GatForward {
  public:
   using C = accumulate_t<T>;
@@ -30,7 +33,8 @@ class GatForward {
         heads_(task.heads),
         width_(task.heads * task.inner),
         softmax_(task.heads, kBlockElements),
-        sums_(new C[width_ + 1]) {}
+        sums_(new C[width_ + heads_ + 1]),
+        factors_(sums_ + width_) {}
   ~GatForward() { delete[] sums_; }
   GatForward(const GatForward&) = delete;
   GatForward& operator=(const GatForward&) = delete;
@@ -74,39 +78,39 @@ class GatForward {
       const Ahead ahead(k, last);
       const int64_t far = task_.rows.indices[ahead.far], near = task_.rows.indices[ahead.near];
       prefetch<1>(task_.left + far * heads_, task_.left + near * heads_);
-      prefetch_rows(task_.value + far * width_, task_.value + near * width_, bytes);
+      prefetch_rows_far(task_.value + far * width_, bytes);  // read after all scores of the block
       const C* const left = task_.left + int64_t{task_.rows.indices[k]} * heads_;
       C* const to = softmax_.scores + (k - begin) * heads_;
-      for (int64_t h = 0; h < heads_; ++h) to[h] = leaky(left[h] + right[h], task_.slope);
+      for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
+        const auto x = load<C, w.value>(left + h) + load<C, w.value>(right + h);
+        store<w.value>(to + h, x > C(0) ? x : x * task_.slope);
+      });
     }
     softmax_.pad((end - begin) * heads_);
   }
 
-  void rescale() {
-    for (int64_t h = 0; h < heads_; ++h)
-      for (int64_t d = 0; d < task_.inner; ++d) sums_[h * task_.inner + d] *= softmax_.scale[h];
-  }
+  void rescale() { scale_heads(sums_, softmax_.scale, heads_, task_.inner, sums_); }
 
   void write_row(int64_t row, bool is_empty) {
-    T* const out = task_.out + row * width_;
     for (int64_t h = 0; h < heads_; ++h) {
       const C sum = is_empty ? C(1) : softmax_.sum[h];
-      task_.log_sum[row * heads_ + h] = is_empty ? C(0) : softmax_.largest[h] + std::log(sum);
-      const C factor = C(1) / sum;
-      for (int64_t d = 0; d < task_.inner; ++d)
-        store_one(out + h * task_.inner + d, sums_[h * task_.inner + d] * factor);
+      task_.largest[row * heads_ + h] = is_empty ? C(0) : softmax_.largest[h];
+      task_.sum[row * heads_ + h] = sum;
+      factors_[h] = C(1) / sum;
     }
+    scale_heads(sums_, factors_, heads_, task_.inner, task_.out + row * width_);
   }
 
   const GatForwardTask<T, I>& task_;
   const int64_t heads_, width_;
-  FlatSoftmax<C> softmax_;
+  FlatSoftmax<C, kHeads> softmax_;
   C* const sums_;
+  C* const factors_;
 };
 
 // ---- backward ----
 
-template <typename T, typename I>
+template <int kHeads, typename T, typename I>
 class GatBackward {
  public:
   using C = accumulate_t<T>;
@@ -147,15 +151,19 @@ class GatBackward {
     load_block(row, begin, end);
     exponentials(count * heads_);
     // From here on products_ holds the gradients of left + right.
-    C* const grad_left = sums_ + width_;
     for (int64_t i = 0; i < count; ++i) {
       C* const right = grad_right_ + int64_t{columns[i]} * heads_;
       const C* const change = products_ + i * heads_;
-      for (int64_t h = 0; h < heads_; ++h) {
-        right[h] += change[h];
-        grad_left[h] += change[h];
-      }
+      for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
+        store<w.value>(right + h, load<C, w.value>(right + h) + load<C, w.value>(change + h));
+      });
     }
+    C* const grad_left = sums_ + width_;
+    for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
+      auto sum = load<C, w.value>(grad_left + h);
+      for (int64_t i = 0; i < count; ++i) sum += load<C, w.value>(products_ + i * heads_ + h);
+      store<w.value>(grad_left + h, sum);
+    });
     add_weighted_rows<T>(
         count, heads_, task_.inner, weights_,
         [&](int64_t i) { return task_.grad + int64_t{columns[i]} * width_; }, sums_);
@@ -177,12 +185,14 @@ class GatBackward {
       const C* const right = task_.state + column * 3 * heads_;
       const C *const log_sum = right + heads_, *const delta = log_sum + heads_;
       head_dots(task_.grad + column * width_, value, heads_, task_.inner, products_ + at);
-      for (int64_t h = 0; h < heads_; ++h) {
-        const C sum = left[h] + right[h];
-        slopes_[at + h] = sum > C(0) ? C(1) : task_.slope;
-        weights_[at + h] = sum * slopes_[at + h] - log_sum[h];
-        products_[at + h] -= delta[h];
-      }
+      for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
+        constexpr int W = w.value;
+        const auto sum = load<C, W>(left + h) + load<C, W>(right + h);
+        const auto slope = sum > C(0) ? splat<C, W>(C(1)) : splat<C, W>(task_.slope);
+        store<W>(slopes_ + at + h, slope);
+        store<W>(weights_ + at + h, sum * slope - load<C, W>(log_sum + h));
+        store<W>(products_ + at + h, load<C, W>(products_ + at + h) - load<C, W>(delta + h));
+      });
     }
   }
 
@@ -201,9 +211,12 @@ class GatBackward {
   }
 
   void write_row(int64_t row) {
-    T* const to = task_.grad_value + row * width_;
-    for (int64_t i = 0; i < width_; ++i) store_one(to + i, sums_[i]);
-    for (int64_t h = 0; h < heads_; ++h) task_.grad_left[row * heads_ + h] = sums_[width_ + h];
+    for_lanes<C>(width_, [&](auto w, int64_t i) {
+      store<w.value>(task_.grad_value + row * width_ + i, load<C, w.value>(sums_ + i));
+    });
+    for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
+      store<w.value>(task_.grad_left + row * heads_ + h, load<C, w.value>(sums_ + width_ + h));
+    });
   }
 
   const GatBackwardTask<T, I>& task_;
@@ -219,8 +232,10 @@ class GatBackward {
 
 template <typename T, typename I>
 void gat_forward_pieces(const GatForwardTask<T, I>& task, int64_t begin, int64_t end) {
-  GatForward<T, I> forward(task);
-  for (int64_t index = begin; index < end; ++index) forward.piece(index);
+  with_elements(task.heads, [&](auto heads) {
+    GatForward<heads.value, T, I> forward(task);
+    for (int64_t index = begin; index < end; ++index) forward.piece(index);
+  });
 }
 
 template <typename T, typename I>
@@ -249,7 +264,8 @@ void gat_forward_finish(const GatForwardTask<T, I>& task) {
           total[d] = p == first ? value : total[d] + value;
         }
       }
-      task.log_sum[row * heads + h] = largest + std::log(sum);
+      task.largest[row * heads + h] = largest;
+      task.sum[row * heads + h] = sum;
       T* const out = task.out + row * width + h * task.inner;
       for (int64_t d = 0; d < task.inner; ++d) store_one(out + d, total[d] / sum);
     }
@@ -257,10 +273,25 @@ void gat_forward_finish(const GatForwardTask<T, I>& task) {
 }
 
 template <typename T, typename I>
+void gat_backward_states(const GatBackwardTask<T, I>& task, int64_t begin, int64_t end) {
+  const int64_t heads = task.heads, width = heads * task.inner;
+  for (int64_t v = begin; v < end; ++v) {
+    auto* const to = task.state + v * 3 * heads;
+    for (int64_t h = 0; h < heads; ++h) {
+      to[h] = task.right[v * heads + h];
+      to[heads + h] = task.log_sum[v * heads + h];
+    }
+    head_dots(task.grad + v * width, task.out + v * width, heads, task.inner, to + 2 * heads);
+  }
+}
+
+template <typename T, typename I>
 void gat_backward_pieces(const GatBackwardTask<T, I>& task, int64_t begin, int64_t end,
                          int64_t copy) {
-  GatBackward<T, I> backward(task, copy);
-  for (int64_t index = begin; index < end; ++index) backward.piece(index);
+  with_elements(task.heads, [&](auto heads) {
+    GatBackward<heads.value, T, I> backward(task, copy);
+    for (int64_t index = begin; index < end; ++index) backward.piece(index);
+  });
 }
 
 template <typename T, typename I>
@@ -278,11 +309,12 @@ void gat_backward_finish(const GatBackwardTask<T, I>& task) {
   });
 }
 
-#define SMEX_INSTANTIATE(T, I)                                                            \
-  template void gat_forward_pieces<T, I>(const GatForwardTask<T, I>&, int64_t, int64_t);  \
-  template void gat_forward_finish<T, I>(const GatForwardTask<T, I>&);                    \
-  template void gat_backward_pieces<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t, \
-                                          int64_t);                                       \
+#define SMEX_INSTANTIATE(T, I)                                                             \
+  template void gat_forward_pieces<T, I>(const GatForwardTask<T, I>&, int64_t, int64_t);   \
+  template void gat_forward_finish<T, I>(const GatForwardTask<T, I>&);                     \
+  template void gat_backward_states<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t); \
+  template void gat_backward_pieces<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t,  \
+                                          int64_t);                                        \
   template void gat_backward_finish<T, I>(const GatBackwardTask<T, I>&);
 SMEX_INSTANTIATE(float, int32_t)
 SMEX_INSTANTIATE(float, int64_t)

@@ -2,21 +2,21 @@
 // instruction set.
 #pragma once
 
-#include <type_traits>
-
 #include "kernels/cpu/simd.h"
 
 namespace smex::kernels::SMEX_ISA {
 
 /// `sum[h * inner + d] += weight[k * heads + h] * row(k)[h * inner + d]` for k below `count`, NV
-/// vectors of W elements from `first` on at a time; W divides `inner`.
-template <int W, int NV, typename T, typename RowOf>
+/// vectors of W elements from `first` on at a time. W divides `inner`, or `inner` is `kInner`,
+/// which divides W.
+template <int W, int NV, int kInner, typename T, typename RowOf>
 SMEX_INLINE void add_weighted_tile(int64_t count, int64_t heads, int64_t inner, int64_t first,
                                    const accumulate_t<T>* weights, const RowOf& row,
                                    accumulate_t<T>* sums) {
   using C = accumulate_t<T>;
   Vector<C, W> sum[NV];
   int64_t head[NV];
+#pragma GCC unroll 16
   for (int j = 0; j < NV; ++j) {
     sum[j] = load<C, W>(sums + first + j * W);
     head[j] = (first + j * W) / inner;
@@ -25,30 +25,36 @@ SMEX_INLINE void add_weighted_tile(int64_t count, int64_t heads, int64_t inner, 
     const T* const from = row(k) + first;
     const C* const weight = weights + k * heads;
 #pragma GCC unroll 16
-    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(from + j * W) * splat<C, W>(weight[head[j]]);
+    for (int j = 0; j < NV; ++j)
+      sum[j] += load<C, W>(from + j * W) * load_repeated<W, kInner>(weight + head[j]);
   }
+#pragma GCC unroll 16
   for (int j = 0; j < NV; ++j) store<W>(sums + first + j * W, sum[j]);
 }
 
-template <int W, int NV, typename T, typename RowOf>
+template <int W, int NV, int kInner, typename T, typename RowOf>
 void add_weighted_from(int64_t& first, int64_t count, int64_t heads, int64_t inner,
                        const accumulate_t<T>* weights, const RowOf& row, accumulate_t<T>* sums) {
   for (; heads * inner - first >= W * NV; first += W * NV)
-    add_weighted_tile<W, NV, T>(count, heads, inner, first, weights, row, sums);
+    add_weighted_tile<W, NV, kInner, T>(count, heads, inner, first, weights, row, sums);
   if constexpr (NV > 1)
-    add_weighted_from<W, NV / 2, T>(first, count, heads, inner, weights, row, sums);
+    add_weighted_from<W, NV / 2, kInner, T>(first, count, heads, inner, weights, row, sums);
 }
 
 /// As `add_weighted_tile`, for all elements.
 template <typename T, int W = kLanes<accumulate_t<T>>, typename RowOf>
 void add_weighted_rows(int64_t count, int64_t heads, int64_t inner, const accumulate_t<T>* weights,
                        const RowOf& row, accumulate_t<T>* sums) {
+  constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
+  int64_t first = 0;
+  if constexpr (W >= 4) {
+    if (inner == 2 && heads * inner % W == 0)
+      return add_weighted_from<W, kVectors, 2, T>(first, count, heads, inner, weights, row, sums);
+  }
   if constexpr (W > 1) {
     if (inner % W != 0) return add_weighted_rows<T, W / 2>(count, heads, inner, weights, row, sums);
   }
-  constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
-  int64_t first = 0;
-  add_weighted_from<W, kVectors, T>(first, count, heads, inner, weights, row, sums);
+  add_weighted_from<W, kVectors, W, T>(first, count, heads, inner, weights, row, sums);
 }
 
 }  // namespace smex::kernels::SMEX_ISA

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kBlockElements = 2048;
 
 /// The softmax of one row's edges, or its gradient.
-template <typename T, typename I>
+template <int kElements, typename T, typename I>
 class RowSoftmax {
  public:
   using C = accumulate_t<T>;
@@ -20,9 +20,8 @@ class RowSoftmax {
 
   explicit RowSoftmax(const EdgeSoftmaxTask<T, I>& task)
       : task_(task),
-        n_(task.elements),
         flat_(task.elements, kBlockElements),
-        grads_(new C[task.grad ? flat_.block_edges * n_ + W : 1]) {}
+        grads_(new C[task.grad ? flat_.block_edges * task.elements + W : 1]) {}
   ~RowSoftmax() { delete[] grads_; }
   RowSoftmax(const RowSoftmax&) = delete;
   RowSoftmax& operator=(const RowSoftmax&) = delete;
@@ -40,17 +39,17 @@ class RowSoftmax {
   /// The statistics of a part of a row, into `to` [2, elements].
   void part_of_row(int64_t begin, int64_t end, C* to) {
     statistics(begin, end);
-    for (int64_t i = 0; i < n_; ++i) {
+    for (int64_t i = 0; i < flat_.elements(); ++i) {
       to[i] = flat_.largest[i];
-      to[n_ + i] = flat_.sum[i];
+      to[flat_.elements() + i] = flat_.sum[i];
     }
   }
 
   /// Writes a part of a row of which the statistics are known.
   void finish_part(int64_t begin, int64_t end, const C* from) {
     for (int64_t i = 0; i < flat_.lanes; ++i) {
-      flat_.largest[i] = from[i % n_];
-      flat_.sum[i] = from[n_ + i % n_];
+      flat_.largest[i] = from[i % flat_.elements()];
+      flat_.sum[i] = from[flat_.elements() + i % flat_.elements()];
     }
     for_blocks(begin, end, [&](int64_t first, int64_t last) {
       load_block(first, last);
@@ -72,33 +71,29 @@ class RowSoftmax {
 
   void load_block(int64_t begin, int64_t end) {
     gather(task_.score, flat_.scores, begin, end);
-    flat_.pad((end - begin) * n_);
+    flat_.pad((end - begin) * flat_.elements());
     if (task_.grad) gather(task_.grad, grads_, begin, end);
   }
 
   void gather(const T* from, C* to, int64_t begin, int64_t end) {
+    const int64_t n = flat_.elements();
     for (int64_t k = begin; k < end; ++k) {
-      __builtin_prefetch(from + edge_far(k) * n_);
-      const T* const row = from + edge(k) * n_;
-      C* const place = to + (k - begin) * n_;
-      if (n_ == 8 && sizeof(C) == 4) {
-        store<8>(place, load<C, 8>(row));
-      } else {
-        for (int64_t i = 0; i < n_; ++i) place[i] = load_one(row + i);
-      }
+      prefetch_far(from + edge_far(k) * n);
+      const T* const row = from + edge(k) * n;
+      C* const place = to + (k - begin) * n;
+      for_lanes<C, kElements>(
+          n, [&](auto w, int64_t i) { store<w.value>(place + i, load<C, w.value>(row + i)); });
     }
   }
 
   void scatter(const C* from, int64_t begin, int64_t end) {
+    const int64_t n = flat_.elements();
     for (int64_t k = begin; k < end; ++k) {
-      __builtin_prefetch(task_.out + edge_far(k) * n_, /*write=*/1);
-      T* const row = task_.out + edge(k) * n_;
-      const C* const place = from + (k - begin) * n_;
-      if (n_ == 8 && sizeof(C) == 4) {
-        store<8>(row, load<C, 8>(place));
-      } else {
-        for (int64_t i = 0; i < n_; ++i) store_one(row + i, place[i]);
-      }
+      __builtin_prefetch(task_.out + edge_far(k) * n, /*write=*/1);
+      T* const row = task_.out + edge(k) * n;
+      const C* const place = from + (k - begin) * n;
+      for_lanes<C, kElements>(
+          n, [&](auto w, int64_t i) { store<w.value>(row + i, load<C, w.value>(place + i)); });
     }
   }
 
@@ -108,9 +103,9 @@ class RowSoftmax {
     for_blocks(begin, end, [&](int64_t first, int64_t last) {
       load_block(first, last);
       if (task_.grad) {
-        add_products((last - first) * n_);
+        add_products((last - first) * flat_.elements());
       } else {
-        flat_.add_block((last - first) * n_);
+        flat_.add_block((last - first) * flat_.elements());
       }
     });
     flat_.meet_sums();
@@ -133,7 +128,7 @@ class RowSoftmax {
   }
 
   void write_block(int64_t begin, int64_t end, bool has_exp) {
-    const int64_t count = (end - begin) * n_;
+    const int64_t count = (end - begin) * flat_.elements();
     C* const scores = flat_.scores;
     if (flat_.is_flat()) {
       const auto largest = load<C, W>(flat_.largest), sum = load<C, W>(flat_.sum);
@@ -148,8 +143,8 @@ class RowSoftmax {
         store<W>(scores + i, value);
       }
     } else {
-      for (int64_t start = 0; start < count; start += n_) {
-        for (int64_t i = 0; i < n_; ++i) {
+      for (int64_t start = 0; start < count; start += flat_.elements()) {
+        for (int64_t i = 0; i < flat_.elements(); ++i) {
           C& value = scores[start + i];
           if (task_.grad) {
             value *= grads_[start + i] - flat_.sum[i];
@@ -164,8 +159,7 @@ class RowSoftmax {
   }
 
   const EdgeSoftmaxTask<T, I>& task_;
-  const int64_t n_;
-  FlatSoftmax<C> flat_;
+  FlatSoftmax<C, kElements> flat_;
   C* const grads_;
 };
 
@@ -178,14 +172,16 @@ accumulate_t<T>* shared_of(const EdgeSoftmaxTask<T, I>& task, int64_t piece, Par
 
 template <typename T, typename I>
 void edge_softmax_pieces(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64_t end) {
-  RowSoftmax<T, I> softmax(task);
-  for (int64_t index = begin; index < end; ++index) {
-    const Piece<I> piece(task.rows, index, task.num_pieces);
-    piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
-      if (part == Part::kWhole) return softmax.whole_row(first, last);
-      softmax.part_of_row(first, last, shared_of(task, index, part));
-    });
-  }
+  with_elements(task.elements, [&](auto elements) {
+    RowSoftmax<elements.value, T, I> softmax(task);
+    for (int64_t index = begin; index < end; ++index) {
+      const Piece<I> piece(task.rows, index, task.num_pieces);
+      piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
+        if (part == Part::kWhole) return softmax.whole_row(first, last);
+        softmax.part_of_row(first, last, shared_of(task, index, part));
+      });
+    }
+  });
 }
 
 template <typename T, typename I>
@@ -219,13 +215,15 @@ void edge_softmax_finish(const EdgeSoftmaxTask<T, I>& task) {
 
 template <typename T, typename I>
 void edge_softmax_shared(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64_t end) {
-  RowSoftmax<T, I> softmax(task);
-  for (int64_t index = begin; index < end; ++index) {
-    const Piece<I> piece(task.rows, index, task.num_pieces);
-    piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
-      if (part != Part::kWhole) softmax.finish_part(first, last, shared_of(task, index, part));
-    });
-  }
+  with_elements(task.elements, [&](auto elements) {
+    RowSoftmax<elements.value, T, I> softmax(task);
+    for (int64_t index = begin; index < end; ++index) {
+      const Piece<I> piece(task.rows, index, task.num_pieces);
+      piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
+        if (part != Part::kWhole) softmax.finish_part(first, last, shared_of(task, index, part));
+      });
+    }
+  });
 }
 
 #define SMEX_INSTANTIATE(T, I)                                                             \

@@ -13,7 +13,8 @@ namespace smex::kernels::SMEX_ISA {
 /// A block lies flat, edges times elements. Where `elements` divides the lanes of a vector, every
 /// lane belongs to one element throughout, so whole vectors are worked on and lanes of the same
 /// element meet at the end. After a block of scores come a vector's worth of -inf.
-template <typename C>
+/// `kElements` is `elements` where it is known when this is compiled, else 0.
+template <typename C, int kElements = 0>
 class FlatSoftmax {
  public:
   static constexpr int W = kLanes<C>;
@@ -21,13 +22,13 @@ class FlatSoftmax {
 
   /// For rows of `elements` numbers per edge, in blocks of about `block_elements` numbers.
   FlatSoftmax(int64_t elements, int64_t block_elements)
-      : elements(elements),
-        lanes(W % elements == 0 ? W : elements),
+      : lanes(W % elements == 0 ? W : elements),
         block_edges(elements < block_elements ? block_elements / elements : 1),
         scores(new C[block_edges * elements + W]),
         largest(new C[lanes]),
         sum(new C[lanes]),
-        scale(new C[lanes]) {}
+        scale(new C[lanes]),
+        elements_(elements) {}
   ~FlatSoftmax() {
     delete[] scores;
     delete[] largest;
@@ -37,15 +38,21 @@ class FlatSoftmax {
   FlatSoftmax(const FlatSoftmax&) = delete;
   FlatSoftmax& operator=(const FlatSoftmax&) = delete;
 
-  const int64_t elements, lanes, block_edges;
+  const int64_t lanes, block_edges;
   C* const scores;   ///< [block_edges, elements] and padding
   C* const largest;  ///< of the row so far; lane i belongs to element i % elements
   C* const sum;      ///< of exp(score - largest)
-  C* const scale;    ///< what sums of earlier blocks were multiplied by, as the largest grew
+  C* const
+      scale;  ///< what the sums before the last block were multiplied by, if it was not the first
 
-  bool is_flat() const { return lanes == W; }
+  SMEX_INLINE int64_t elements() const { return kElements > 0 ? kElements : elements_; }
+  SMEX_INLINE bool is_flat() const {
+    if constexpr (kElements > 0) return W % kElements == 0;
+    return lanes == W;
+  }
 
   void reset() {
+    has_block_ = false;
     for (int64_t i = 0; i < lanes; ++i) {
       largest[i] = kLowest;
       sum[i] = 0;
@@ -60,16 +67,16 @@ class FlatSoftmax {
   /// lanes have yet to meet.
   void add_block(int64_t count) {
     if (is_flat()) return add_flat_block(count);
-    for (int64_t i = 0; i < elements; ++i) {
+    for (int64_t i = 0; i < elements(); ++i) {
       C most = largest[i];
-      for (int64_t j = i; j < count; j += elements)
+      for (int64_t j = i; j < count; j += elements())
         most = scores[j] > most || scores[j] != scores[j] ? scores[j] : most;
       scale[i] = exp_one(shifted(largest[i], most));
       sum[i] *= scale[i];
       largest[i] = most;
     }
-    for (int64_t start = 0; start < count; start += elements) {
-      for (int64_t i = 0; i < elements; ++i) {
+    for (int64_t start = 0; start < count; start += elements()) {
+      for (int64_t i = 0; i < elements(); ++i) {
         C& score = scores[start + i];
         score = exp_one(shifted(score, largest[i]));
         sum[i] += score;
@@ -86,7 +93,7 @@ class FlatSoftmax {
   /// Lanes of the same element combined, in each of them: they lie `elements` apart.
   template <typename Combine>
   SMEX_INLINE Vector<C, W> met(Vector<C, W> value, const Combine& combine) const {
-    for (int64_t step = W / 2; step >= elements; step /= 2) {
+    for (int64_t step = W / 2; step >= elements(); step /= 2) {
       Mask<C, W> other;
       for (int i = 0; i < W; ++i) other[i] = i ^ static_cast<int>(step);
       value = combine(value, __builtin_shuffle(value, other));
@@ -97,11 +104,15 @@ class FlatSoftmax {
   // Infinity minus infinity is no number; where all scores are -inf, so is the padding, and the
   // sum of the row decides.
   static SMEX_INLINE Vector<C, W> shifted(Vector<C, W> score, Vector<C, W> most) {
-    return score == splat<C, W>(kLowest) ? splat<C, W>(kLowest) : score - most;
+    return score - finite_or_0(most);
   }
   static SMEX_INLINE C shifted(C score, C most) { return score == kLowest ? score : score - most; }
 
  private:
+  static SMEX_INLINE Vector<C, W> finite_or_0(Vector<C, W> most) {
+    return most == splat<C, W>(kLowest) ? Vector<C, W>{} : most;
+  }
+
   void add_flat_block(int64_t count) {
     const auto before = load<C, W>(largest);
     auto most = before;
@@ -110,17 +121,25 @@ class FlatSoftmax {
       most = (score > most) | (score != score) ? score : most;
     }
     most = met(most, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
-    const auto shrink = exp_of<W>(shifted(before, most));
-    auto total = load<C, W>(sum) * shrink;
+    Vector<C, W> total = {};
+    if (has_block_) {
+      const auto shrink = exp_of<W>(shifted(before, most));
+      store<W>(scale, shrink);
+      total = load<C, W>(sum) * shrink;
+    }
+    has_block_ = true;
+    const auto least = finite_or_0(most);
     for (int64_t i = 0; i < count; i += W) {
-      const auto value = exp_of<W>(shifted(load<C, W>(scores + i), most));
+      const auto value = exp_of<W>(load<C, W>(scores + i) - least);
       store<W>(scores + i, value);
       total += value;
     }
     store<W>(largest, most);
-    store<W>(scale, shrink);
     store<W>(sum, total);
   }
+
+  const int64_t elements_;
+  bool has_block_ = false;
 };
 
 }  // namespace smex::kernels::SMEX_ISA

@@ -12,16 +12,34 @@ namespace {
 template <typename T, typename I>
 struct EdgeOperand {
   const T* data = nullptr;
-  Target target = Target::kSource;
-  int64_t size = 0;
+  const I* ids = nullptr;   ///< by position; null: the position itself
+  int64_t edge_stride = 0;  ///< elements from one id to the next; 0 where all edges share
+  int64_t row_stride = 0;   ///< as above, for destinations
 
-  SMEX_INLINE const T* at(const EdgeRows<I>& rows, int64_t row, int64_t k) const {
-    if (target == Target::kDestination) return data + row * size;
-    if (target == Target::kSource) return data + int64_t{rows.indices[k]} * size;
-    if (target == Target::kShared) return data;
-    return data + (rows.eids ? int64_t{rows.eids[k]} : k) * size;
+  EdgeOperand(const EdgeRows<I>& rows, const T* data, const ProgramOperand& read) : data(data) {
+    const int64_t size = read.broadcast.row_size;
+    if (read.target == Target::kShared) return;
+    if (read.target == Target::kDestination) {
+      row_stride = size;
+      return;
+    }
+    ids = read.target == Target::kSource ? rows.indices : rows.eids;
+    edge_stride = size;
+  }
+
+  SMEX_INLINE bool is_per_edge() const { return edge_stride != 0; }
+  SMEX_INLINE const T* at(int64_t row, int64_t k) const {
+    return data + row * row_stride + (ids ? int64_t{ids[k]} : k) * edge_stride;
   }
 };
+
+/// Asks for the rows of an operand that will be read, where each edge has its own.
+template <typename T, typename I>
+SMEX_INLINE void prefetch_operand(const EdgeOperand<T, I>& x, const Ahead& ahead, int64_t row) {
+  if (x.is_per_edge())
+    prefetch_rows(x.at(row, ahead.far), x.at(row, ahead.near),
+                  x.edge_stride * static_cast<int64_t>(sizeof(T)));
+}
 
 // ---- sums of products over groups of elements: dot products, one for each head ----
 
@@ -33,23 +51,45 @@ struct DotPiece {
 
   void run(int64_t index) const {
     const Piece<I> piece(task.rows, index, task.num_pieces);
-    const EdgeRows<I>& rows = task.rows;
-    const int64_t final_edge = rows.num_edges - 1;
-    const int64_t bytes = heads * inner * static_cast<int64_t>(sizeof(T));
     piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
-      for (int64_t k = begin; k < end; ++k) {
-        const Ahead ahead(k, final_edge);
-        // Operands of the row itself are in the cache after its first edge.
-        if (x.target != Target::kDestination)
-          prefetch_rows(x.at(rows, row, ahead.far), x.at(rows, row, ahead.near), bytes);
-        if (y.target != Target::kDestination)
-          prefetch_rows(y.at(rows, row, ahead.far), y.at(rows, row, ahead.near), bytes);
-        if (rows.eids)
-          __builtin_prefetch(task.out + int64_t{rows.eids[ahead.far]} * heads, /*write=*/1);
-        T* const to = task.out + (rows.eids ? int64_t{rows.eids[k]} : k) * heads;
-        head_dots(x.at(rows, row, k), y.at(rows, row, k), heads, inner, to);
+      int64_t k = begin;
+      if constexpr (kLanes<C> >= 4) {
+        // The lanes of four edges are added up together, which costs half.
+        if (heads == 1 && inner % kLanes<C> == 0)
+          for (; k + 4 <= end; k += 4) four_edges(row, k);
+      }
+      for (; k < end; ++k) {
+        ask_for(row, k);
+        head_dots(x.at(row, k), y.at(row, k), heads, inner, result(k));
       }
     });
+  }
+
+ private:
+  using C = accumulate_t<T>;
+
+  SMEX_INLINE T* result(int64_t k) const {
+    return task.out + (task.rows.eids ? int64_t{task.rows.eids[k]} : k) * heads;
+  }
+
+  SMEX_INLINE void ask_for(int64_t row, int64_t k) const {
+    const Ahead ahead(k, task.rows.num_edges - 1);
+    prefetch_operand(x, ahead, row);
+    prefetch_operand(y, ahead, row);
+    if (task.rows.eids) __builtin_prefetch(result(ahead.far), /*write=*/1);
+  }
+
+  SMEX_INLINE void four_edges(int64_t row, int64_t k) const {
+    constexpr int W = kLanes<C>;
+    Vector<C, W> lanes[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      ask_for(row, k + i);
+      lanes[i] = dot_lanes<W>(x.at(row, k + i), y.at(row, k + i), inner);
+    }
+    const auto sums = four_sums<C, W>(lanes[0], lanes[1], lanes[2], lanes[3]);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) store_one(result(k + i), sums[i]);
   }
 };
 
@@ -115,18 +155,13 @@ struct ElementwisePiece {
     piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
       for (int64_t k = begin; k < end; ++k) {
         const Ahead ahead(k, final_edge);
-        if (x.target != Target::kDestination)
-          prefetch_rows(x.at(rows, row, ahead.far), x.at(rows, row, ahead.near),
-                        x.size * static_cast<int64_t>(sizeof(T)));
-        if (y_read && y.target != Target::kDestination)
-          prefetch_rows(y.at(rows, row, ahead.far), y.at(rows, row, ahead.near),
-                        y.size * static_cast<int64_t>(sizeof(T)));
+        prefetch_operand(x, ahead, row);
+        if (y_read) prefetch_operand(y, ahead, row);
         if (rows.eids)
           __builtin_prefetch(task.out + int64_t{rows.eids[ahead.far]} * n, /*write=*/1);
-        const WideRow<T> a{x.at(rows, row, k), x_read->broadcast.kind, x_read->broadcast.inner};
+        const WideRow<T> a{x.at(row, k), x_read->broadcast.kind, x_read->broadcast.inner};
         const WideRow<T> b =
-            y_read ? WideRow<T>{y.at(rows, row, k), y_read->broadcast.kind, y_read->broadcast.inner}
-                   : a;
+            y_read ? WideRow<T>{y.at(row, k), y_read->broadcast.kind, y_read->broadcast.inner} : a;
         T* const to = task.out + (rows.eids ? int64_t{rows.eids[k]} : k) * n;
         int64_t i = 0;
         for (; i + W <= n; i += W) store<W>(to + i, f(a.template at<W>(i), b.template at<W>(i)));
@@ -240,7 +275,7 @@ void sddmm_pieces(const SddmmTask<T, I>& task, int64_t begin, int64_t end) {
   if (program.out_elements == 0) return;
   const auto operand = [&](int i) {
     const ProgramOperand& read = program.operands[i];
-    return EdgeOperand<T, I>{task.operands[read.index], read.target, read.broadcast.row_size};
+    return EdgeOperand<T, I>(task.rows, task.operands[read.index], read);
   };
   if (is_dot(program)) {
     const DotPiece<T, I> piece{task, operand(0), operand(1), program.out_elements,

@@ -108,17 +108,11 @@ struct NarrowHeadMessage {
   SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
                        Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    constexpr int kSpan = W / kInner > 0 ? W / kInner : 1;  // heads in a vector
     const T *const row = x.at(k), *const w = weight.at(k);
-    Mask<C, W> head;
-    for (int i = 0; i < W; ++i) head[i] = i / kInner;
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
       const int64_t at = j == NV - 1 ? last : first + j * W;
-      const auto few = load<C, kSpan>(w + at / kInner);
-      Vector<C, W> spread = {};
-      std::memcpy(&spread, &few, sizeof(few));
-      sum[j] += load<C, W>(row + at) * __builtin_shuffle(spread, head);
+      sum[j] += load<C, W>(row + at) * load_repeated<W, kInner>(w + at / kInner);
     }
   }
 };
@@ -227,6 +221,16 @@ SMEX_INLINE auto wins(const V& candidate, const V& best) {
   }
 }
 
+/// As above for numbers that are no NaN: one instruction with the choice that follows.
+template <bool kMax, typename V>
+SMEX_INLINE auto exceeds(const V& candidate, const V& best) {
+  if constexpr (kMax) {
+    return candidate > best;
+  } else {
+    return candidate < best;
+  }
+}
+
 template <int W, int NV, bool kWinner, typename C, typename To, typename I>
 SMEX_INLINE void write_extremum(const Vector<C, W>* best, const Mask<C, W>* place, int64_t base,
                                 int64_t first, int64_t last, To* to, I* winner) {
@@ -241,35 +245,68 @@ SMEX_INLINE void write_extremum(const Vector<C, W>* best, const Mask<C, W>* plac
   }
 }
 
+/// The extremum over the positions `begin` to `end` of a row that has some.
+///
+/// `kCareful` minds NaNs, which costs as much as all else; without it the row is fit for use only
+/// if the result is true, which it is where all numbers are finite.
+template <int W, int NV, bool kMax, bool kWinner, bool kCareful, typename T, typename I>
+SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end,
+                                 int64_t final_edge, int64_t first, int64_t last,
+                                 Vector<accumulate_t<T>, W>* best,
+                                 Mask<accumulate_t<T>, W>* place) {
+  using C = accumulate_t<T>;
+  using M = Mask<C, W>;
+  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
+  const T* const start = x.at(begin);
+  Vector<C, W> spoilt[NV];  // NaN as soon as a number is not finite
+#pragma GCC unroll 16
+  for (int j = 0; j < NV; ++j) {
+    best[j] = load<C, W>(start + (j == NV - 1 ? last : first + j * W));
+    place[j] = M{};
+    spoilt[j] = best[j] * C(0);
+  }
+  typename MaskOf<C>::type step = 1;
+  for (int64_t k = begin + 1; k < end; ++k, ++step) {
+    const Ahead ahead(k, final_edge);
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    const T* const from = x.at(k);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV; ++j) {
+      const auto value = load<C, W>(from + (j == NV - 1 ? last : first + j * W));
+      if constexpr (kCareful) {
+        const auto better = wins<kMax>(value, best[j]);
+        best[j] = better ? value : best[j];
+        if constexpr (kWinner) place[j] = better ? M{} + step : place[j];
+      } else {
+        const auto better = exceeds<kMax>(value, best[j]);
+        if constexpr (kWinner) place[j] = better ? M{} + step : place[j];
+        best[j] = better ? value : best[j];
+        spoilt[j] += value * C(0);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int j = 1; j < NV; ++j) spoilt[0] += spoilt[j];
+  const C all = sum_lanes<C, W>(spoilt[0]);
+  return kCareful || all == all;
+}
+
 template <int W, int NV, bool kMax, bool kWinner, typename T, typename I>
 void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x, int64_t first,
                    int64_t last) {
   using C = accumulate_t<T>;
-  using M = Mask<C, W>;
-  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
   const Piece<I> piece(task.rows, index, task.num_pieces);
   const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
   piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
     Vector<C, W> best[NV];
-    M place[NV] = {};
-    const C none = part == Part::kWhole ? load_one(&task.empty) : C(0);
-    const T* const start = begin < end ? x.at(begin) : nullptr;
-#pragma GCC unroll 16
-    for (int j = 0; j < NV; ++j)
-      best[j] =
-          start ? load<C, W>(start + (j == NV - 1 ? last : first + j * W)) : splat<C, W>(none);
-    typename MaskOf<C>::type step = 1;
-    for (int64_t k = begin + 1; k < end; ++k, ++step) {
-      const Ahead ahead(k, final_edge);
-      prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
-      const T* const from = x.at(k);
-#pragma GCC unroll 16
-      for (int j = 0; j < NV; ++j) {
-        const auto value = load<C, W>(from + (j == NV - 1 ? last : first + j * W));
-        const auto better = wins<kMax>(value, best[j]);
-        best[j] = better ? value : best[j];
-        if constexpr (kWinner) place[j] = better ? M{} + step : place[j];
-      }
+    Mask<C, W> place[NV] = {};
+    if (begin == end) {
+      const C none = part == Part::kWhole ? load_one(&task.empty) : C(0);
+      for (int j = 0; j < NV; ++j) best[j] = splat<C, W>(none);
+    } else if (!extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/false>(
+                   x, begin, end, final_edge, first, last, best, place)) {
+      extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/true>(x, begin, end, final_edge, first,
+                                                               last, best, place);
     }
     const int64_t base = begin < end ? begin : -1;
     if (part == Part::kWhole) {
@@ -447,12 +484,8 @@ bool run_special(const SpmmTask<T, I>& task, int64_t index) {
     case Broadcast::Kind::kHead:
       // Whole vectors only, so that none begins inside of a head.
       if (program.out_elements % kLanes<accumulate_t<T>> == 0) {
-        if (other.broadcast.inner == 2 && kLanes<accumulate_t<T>> > 2) {
+        if (other.broadcast.inner == 2 && kLanes < accumulate_t < T >>> 2) {
           sum_piece(task, index, NarrowHeadMessage<2, T, I>{x, y});
-          return true;
-        }
-        if (other.broadcast.inner == 8 && kLanes<accumulate_t<T>> > 8) {
-          sum_piece(task, index, NarrowHeadMessage<8, T, I>{x, y});
           return true;
         }
       }
