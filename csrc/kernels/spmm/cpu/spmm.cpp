@@ -141,11 +141,34 @@ struct ProductMessage {  // times as many numbers
 
 // ---- sums and means ----
 
+/// Factors that all messages of a row share, so that its sum is multiplied by them: operands of the
+/// destination.
+template <typename T>
+struct RowFactors {
+  using C = accumulate_t<T>;
+  static constexpr int kMost = 2;
+  struct Factor {
+    const T* data = nullptr;
+    int64_t row_size = 1;  ///< 1: one number for the row
+  };
+  Factor factors[kMost];
+  int count = 0;
+
+  template <int W>
+  SMEX_INLINE Vector<C, W> product(Vector<C, W> sum, int64_t row, int64_t at) const {
+    for (int i = 0; i < count; ++i) {
+      const T* const from = factors[i].data + row * factors[i].row_size;
+      sum *= factors[i].row_size == 1 ? splat<C, W>(load_one(from)) : load<C, W>(from + at);
+    }
+    return sum;
+  }
+};
+
 /// The elements [first, last + W) of every row of a piece, in NV vectors of which the last begins
 /// at `last` and may overlap the one before.
 template <int W, int NV, typename T, typename I, typename Message>
-void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message, int64_t first,
-              int64_t last) {
+void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
+              const RowFactors<T>& factors, int64_t first, int64_t last) {
   using C = accumulate_t<T>;
   constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
   const Piece<I> piece(task.rows, index, task.num_pieces);
@@ -155,6 +178,11 @@ void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
     for (int64_t k = begin; k < end; ++k) {
       message.template prefetch_at<kBytes>(Ahead(k, final_edge), first);
       message.template add<W, NV>(k, first, last, sum);
+    }
+    if (factors.count > 0 && end > begin) {
+#pragma GCC unroll 16
+      for (int j = 0; j < NV; ++j)
+        sum[j] = factors.template product<W>(sum[j], row, j == NV - 1 ? last : first + j * W);
     }
     if (part != Part::kWhole) {
       C* const to = task.shared + (index * 2 + static_cast<int>(part)) * n;
@@ -200,12 +228,12 @@ SMEX_INLINE void cover(int64_t n, int64_t inner, const Tile& tile) {
 
 template <bool kHeads = false, typename T, typename I, typename Message>
 void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message,
-               int64_t inner = 0) {
+               const RowFactors<T>& factors, int64_t inner = 0) {
   using C = accumulate_t<T>;
   constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
   cover<kLanes<C>, kVectors, kHeads>(
       task.program->out_elements, inner, [&](auto w, auto nv, int64_t first, int64_t last) {
-        sum_tile<w.value, nv.value>(task, index, message, first, last);
+        sum_tile<w.value, nv.value>(task, index, message, factors, first, last);
       });
 }
 
@@ -446,56 +474,88 @@ Rows<T, I> rows_of(const SpmmTask<T, I>& task, const ProgramOperand& read) {
           read.broadcast.row_size};
 }
 
+/// True for a product of all operands, each of them once.
+bool is_product(const Program& program) {
+  if (program.operands.size() != program.code.size() + 1) return false;
+  for (const Instruction& step : program.code)
+    if (step.op != MessageOp::kMul || step.b < 0) return false;
+  return true;
+}
+
 /// True when a loop of its own has done the piece.
 template <typename T, typename I>
-bool run_special(const SpmmTask<T, I>& task, int64_t index) {
+bool run_sum(const SpmmTask<T, I>& task, int64_t index) {
+  constexpr int W = kLanes<accumulate_t<T>>;
   const Program& program = *task.program;
-  const auto& operands = program.operands;
-  for (const ProgramOperand& read : operands)
-    if (read.target == Target::kDestination || read.target == Target::kShared) return false;
-  const bool sums = task.reduce == Reduce::kSum || task.reduce == Reduce::kMean;
-  if (program.code.empty() && operands.size() == 1) {
-    const auto x = rows_of(task, operands[0]);
-    const bool is_max = task.reduce == Reduce::kMax;
-    if (sums) {
-      sum_piece(task, index, CopyMessage<T, I>{x});
-    } else if (task.winner) {
-      is_max ? extremum_piece<true, true>(task, index, x)
-             : extremum_piece<false, true>(task, index, x);
+  const ProgramOperand *wide = nullptr, *other = nullptr;
+  RowFactors<T> factors;
+  for (const ProgramOperand& read : program.operands) {
+    const bool is_full = read.broadcast.kind == Broadcast::Kind::kFull;
+    if (read.target == Target::kDestination) {
+      if (!is_full && read.broadcast.kind != Broadcast::Kind::kScalar) return false;
+      if (factors.count == RowFactors<T>::kMost) return false;
+      factors.factors[factors.count++] = {task.operands[read.index], read.broadcast.row_size};
+    } else if (read.target == Target::kShared) {
+      return false;
+    } else if (is_full && !wide) {
+      wide = &read;
+    } else if (!other) {
+      other = &read;
     } else {
-      is_max ? extremum_piece<true, false>(task, index, x)
-             : extremum_piece<false, false>(task, index, x);
+      return false;
     }
+  }
+  if (!wide) return false;
+  const auto x = rows_of(task, *wide);
+  if (!other) {
+    sum_piece(task, index, CopyMessage<T, I>{x}, factors);
     return true;
   }
-  if (!sums || program.code.size() != 1 || operands.size() != 2) return false;
-  if (program.code[0].op != MessageOp::kMul) return false;
-  const bool swap = operands[0].broadcast.kind != Broadcast::Kind::kFull;
-  const ProgramOperand &wide = operands[swap ? 1 : 0], &other = operands[swap ? 0 : 1];
-  if (wide.broadcast.kind != Broadcast::Kind::kFull) return false;
-  const auto x = rows_of(task, wide), y = rows_of(task, other);
-  switch (other.broadcast.kind) {
+  const auto y = rows_of(task, *other);
+  const int64_t inner = other->broadcast.inner;
+  switch (other->broadcast.kind) {
     case Broadcast::Kind::kFull:
-      sum_piece(task, index, ProductMessage<T, I>{x, y});
+      sum_piece(task, index, ProductMessage<T, I>{x, y}, factors);
       return true;
     case Broadcast::Kind::kScalar:
-      sum_piece(task, index, ScaledMessage<T, I>{x, y});
+      sum_piece(task, index, ScaledMessage<T, I>{x, y}, factors);
       return true;
     case Broadcast::Kind::kHead:
       // Whole vectors only, so that none begins inside of a head.
-      if (program.out_elements % kLanes<accumulate_t<T>> == 0) {
-        if (other.broadcast.inner == 2 && kLanes < accumulate_t < T >>> 2) {
-          sum_piece(task, index, NarrowHeadMessage<2, T, I>{x, y});
-          return true;
-        }
+      if (inner == 2 && W > 2 && program.out_elements % W == 0) {
+        sum_piece(task, index, NarrowHeadMessage<2, T, I>{x, y}, factors);
+        return true;
       }
-      if (other.broadcast.inner % 4 != 0) return false;
-      sum_piece<true>(task, index, HeadScaledMessage<T, I>{x, y, other.broadcast.inner},
-                      other.broadcast.inner);
+      if (inner % 4 != 0) return false;
+      sum_piece<true>(task, index, HeadScaledMessage<T, I>{x, y, inner}, factors, inner);
       return true;
     default:
       return false;
   }
+}
+
+template <typename T, typename I>
+bool run_extremum(const SpmmTask<T, I>& task, int64_t index) {
+  const ProgramOperand& read = task.program->operands[0];
+  if (read.target == Target::kDestination || read.target == Target::kShared) return false;
+  const auto x = rows_of(task, read);
+  const bool is_max = task.reduce == Reduce::kMax;
+  if (task.winner) {
+    is_max ? extremum_piece<true, true>(task, index, x)
+           : extremum_piece<false, true>(task, index, x);
+  } else {
+    is_max ? extremum_piece<true, false>(task, index, x)
+           : extremum_piece<false, false>(task, index, x);
+  }
+  return true;
+}
+
+template <typename T, typename I>
+bool run_special(const SpmmTask<T, I>& task, int64_t index) {
+  const bool sums = task.reduce == Reduce::kSum || task.reduce == Reduce::kMean;
+  if (!is_product(*task.program)) return false;
+  if (sums) return run_sum(task, index);
+  return task.program->code.empty() && run_extremum(task, index);
 }
 
 }  // namespace

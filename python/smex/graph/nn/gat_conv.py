@@ -119,8 +119,7 @@ class GATConv(nn.Module):
         # The destinations of a block are its first sources, unless they are given.
         prefix = None if isinstance(feat, tuple) else graph.num_dst_nodes()
         value, own, own_rows = self._project(rows, own_rows, prefix)
-        left = (value * self.attn_l).sum(-1)
-        right = (own * self.attn_r).sum(-1)
+        left, right = self._scores(value, own, prefix)
         weight = None
         drops = self.attn_drop.p > 0 and self.training
         if drops or edge_weight is not None or get_attention:
@@ -146,6 +145,22 @@ class GATConv(nn.Module):
         else:
             projected = value[:prefix]
         return value, projected, own
+
+    def _scores(self, value: Tensor, own: Tensor, prefix: int | None) -> tuple[Tensor, Tensor]:
+        """The parts of the scores of both ends, ``[rows, heads]``: dot products for each head.
+
+        By one matrix product with the attention vectors on the diagonal, so that no product of
+        the size of the features is stored.
+        """
+        eye = torch.eye(self._num_heads, dtype=self.attn_l.dtype, device=self.attn_l.device)
+        left, right = (
+            (attn.squeeze(0).unsqueeze(-1) * eye.unsqueeze(1)).flatten(0, 1)
+            for attn in (self.attn_l, self.attn_r)
+        )
+        if prefix is None:
+            return value.flatten(1) @ left, own.flatten(1) @ right
+        both = value.flatten(1) @ torch.cat([left, right], 1)
+        return both[:, : self._num_heads], both[:prefix, self._num_heads :]
 
     def _weights(
         self, graph: Graph, left: Tensor, right: Tensor, edge_weight: Tensor | None

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import smex.graph.function as fn
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_in_degrees, source_and_destination
+from smex.graph.ops.kernels import aggregate
 
 NORMS = ("none", "both", "right", "left")
 
@@ -101,36 +101,37 @@ class GraphConv(nn.Module):
             )
         weight = self.weight if weight is None else weight
         source, _ = source_and_destination(graph, feat)
-        if self._norm in ("both", "left"):
-            source = source * self._factor(graph.out_degrees(), source)
         # The narrower rows travel along the edges.
-        first = self._in_feats > self._out_feats
-        if weight is not None and first:
-            source = source @ weight
-        result = self._aggregate(graph, source, edge_weight)
-        if weight is not None and not first:
-            result = result @ weight
-        if self._norm in ("both", "right"):
-            result = result * self._factor(graph.in_degrees(), result)
-        if self.bias is not None:
-            result = result + self.bias
+        if weight is not None and self._in_feats > self._out_feats:
+            result = self._aggregate(graph, source @ weight, edge_weight)
+            result = result if self.bias is None else result + self.bias
+        else:
+            result = self._aggregate(graph, source, edge_weight)
+            if weight is not None:
+                result = nn.functional.linear(result, weight.t(), self.bias)
+            elif self.bias is not None:
+                result = result + self.bias
         return result if self._activation is None else self._activation(result)
+
+    def _aggregate(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
+        """The normalised sum of the sources' rows; the factors are part of the kernel."""
+        text, operands = "u0", [source]
+        factors: list[tuple[str, Tensor]] = []
+        if self._norm in ("both", "left"):
+            factors.append(("u", self._factor(graph.out_degrees(), source)))
+        if edge_weight is not None:
+            factors.append(("e", edge_weight.reshape(-1, *[1] * (source.dim() - 1))))
+        if self._norm in ("both", "right"):
+            factors.append(("v", self._factor(graph.in_degrees(), source)))
+        for target, factor in factors:
+            text = f"{text} * {target}{len(operands)}"
+            operands.append(factor)
+        return aggregate(graph.relation(), text, "sum", operands)
 
     def _factor(self, degrees: Tensor, x: Tensor) -> Tensor:
         power = -0.5 if self._norm == "both" else -1.0
         scale = degrees.clamp(min=1).to(x.dtype) ** power
         return scale.reshape(-1, *[1] * (x.dim() - 1))
-
-    @staticmethod
-    def _aggregate(graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
-        local = graph.local_var()
-        local.srcdata["h"] = source
-        if edge_weight is None:
-            local.update_all(fn.copy_u("h", "m"), fn.sum("m", "h"))
-        else:
-            local.edata["w"] = edge_weight.reshape(-1, *[1] * (source.dim() - 1))
-            local.update_all(fn.u_mul_e("h", "w", "m"), fn.sum("m", "h"))
-        return local.dstdata["h"]
 
     def extra_repr(self) -> str:
         """The sizes and the normalisation."""
