@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "graph/tensors.h"
+#include "kernels/cpu/large_pages.h"
 
 #ifdef SMEX_WITH_CUDA
 #include "graph/cuda/tensors.h"
@@ -56,6 +57,8 @@ void check_first(const EdgeList<Index>& edges, int64_t invalid) {
 Three compress_on_cpu(const at::Tensor& rows, const at::Tensor& columns, const OptionalTensor& eids,
                       int64_t num_rows, int64_t num_columns) {
   const Three result = compress_meta(rows, columns, eids, num_rows, num_columns);
+  kernels::ask_for_large_pages(std::get<1>(result));
+  kernels::ask_for_large_pages(std::get<2>(result));
   const at::Tensor row = rows.contiguous(), column = columns.contiguous();
   const at::Tensor id = eids ? eids->contiguous() : at::Tensor();
   dispatch_index(rows, [&]<typename Index>(Index) {

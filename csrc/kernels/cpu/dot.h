@@ -6,8 +6,8 @@
 namespace smex::kernels::SMEX_ISA {
 
 /// The dot product of the whole vectors in `count` elements, in lanes that are still to be added.
-template <int W, typename T>
-SMEX_INLINE Vector<accumulate_t<T>, W> dot_lanes(const T* x, const T* y, int64_t count) {
+template <int W, typename T, typename U>
+SMEX_INLINE Vector<accumulate_t<T>, W> dot_lanes(const T* x, const U* y, int64_t count) {
   using C = accumulate_t<T>;
   Vector<C, W> sum = {}, other = {};
   int64_t i = 0;
@@ -20,8 +20,8 @@ SMEX_INLINE Vector<accumulate_t<T>, W> dot_lanes(const T* x, const T* y, int64_t
 }
 
 /// The dot product of `count` elements.
-template <int W, typename T>
-SMEX_INLINE accumulate_t<T> dot(const T* x, const T* y, int64_t count) {
+template <int W, typename T, typename U>
+SMEX_INLINE accumulate_t<T> dot(const T* x, const U* y, int64_t count) {
   using C = accumulate_t<T>;
   C total = sum_lanes<C, W>(dot_lanes<W>(x, y, count));
   for (int64_t i = count / W * W; i < count; ++i) total += load_one(x + i) * load_one(y + i);
@@ -51,8 +51,8 @@ SMEX_INLINE Vector<C, 4> four_sums(Vector<C, W> a, Vector<C, W> b, Vector<C, W> 
 }
 
 /// The dot products of W runs of `kInner` elements.
-template <int W, int kInner, typename T>
-SMEX_INLINE Vector<accumulate_t<T>, W> dots_of_runs(const T* x, const T* y) {
+template <int W, int kInner, typename T, typename U>
+SMEX_INLINE Vector<accumulate_t<T>, W> dots_of_runs(const T* x, const U* y) {
   using C = accumulate_t<T>;
   if constexpr (kInner == 1) {
     return load<C, W>(x) * load<C, W>(y);
@@ -71,8 +71,8 @@ SMEX_INLINE Vector<float, 8> add_pairs_in_halves(Vector<float, 8> a, Vector<floa
 }
 
 /// The dot products of 4 runs of 8 elements; of each one half of the sum in either half.
-template <typename T>
-SMEX_INLINE Vector<float, 8> half_dots(const T* x, const T* y) {
+template <typename T, typename U>
+SMEX_INLINE Vector<float, 8> half_dots(const T* x, const U* y) {
   constexpr int W = 8;
   const auto product = [&](int run) {
     return load<float, W>(x + run * W) * load<float, W>(y + run * W);
@@ -82,17 +82,18 @@ SMEX_INLINE Vector<float, 8> half_dots(const T* x, const T* y) {
 }
 
 /// The dot products of 8 runs of 8 elements, as `dots_of_runs<8, 8>`.
-template <typename T>
-SMEX_INLINE Vector<float, 8> eight_dots(const T* x, const T* y) {
+template <typename T, typename U>
+SMEX_INLINE Vector<float, 8> eight_dots(const T* x, const U* y) {
   constexpr Mask<float, 8> kLow = {0, 1, 2, 3, 8, 9, 10, 11};
   constexpr Mask<float, 8> kHigh = {4, 5, 6, 7, 12, 13, 14, 15};
   const auto first = half_dots(x, y), second = half_dots(x + 32, y + 32);
   return __builtin_shuffle(first, second, kLow) + __builtin_shuffle(first, second, kHigh);
 }
 
-/// `to[h]` = the dot product of the h-th `inner` elements of `a` and `b`.
-template <typename T, typename U>
-SMEX_INLINE void head_dots(const T* a, const T* b, int64_t heads, int64_t inner, U* to) {
+/// `to[h]` = the dot product of the h-th `inner` elements of `a` and `b`, which may be in the type
+/// of sums already.
+template <typename T, typename U, typename To>
+SMEX_INLINE void head_dots(const T* a, const U* b, int64_t heads, int64_t inner, To* to) {
   using C = accumulate_t<T>;
   constexpr int W = kLanes<C>;
   int64_t h = 0;
@@ -108,7 +109,8 @@ SMEX_INLINE void head_dots(const T* a, const T* b, int64_t heads, int64_t inner,
   for (; inner == W && h + W <= heads; h += W)
     store<W>(to + h, dots_of_runs<W, W>(a + h * W, b + h * W));
   for (; h < heads; ++h) {
-    const T *const left = a + h * inner, *const right = b + h * inner;
+    const T* const left = a + h * inner;
+    const U* const right = b + h * inner;
     store_one(to + h, inner >= W   ? dot<W>(left, right, inner)
                       : inner >= 4 ? dot<4>(left, right, inner)
                                    : dot<1>(left, right, inner));

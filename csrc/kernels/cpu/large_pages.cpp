@@ -8,20 +8,24 @@
 
 namespace smex::kernels {
 
-at::Tensor empty_result(at::IntArrayRef sizes, const at::TensorOptions& options) {
-  const at::Tensor result = at::empty(sizes, options);
+void ask_for_large_pages([[maybe_unused]] const at::Tensor& fresh) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr uintptr_t kPage = uintptr_t{2} << 20;
   // Below a few pages the unaligned ends are most of the block.
-  constexpr size_t kSmallest = 4 * kPage;
-  if (result.is_cpu() && result.nbytes() >= kSmallest) {
-    const auto begin = reinterpret_cast<uintptr_t>(result.mutable_data_ptr());
+  constexpr size_t kSmallest = 3 * kPage;
+  if (fresh.is_cpu() && fresh.nbytes() >= kSmallest) {
+    const auto begin = reinterpret_cast<uintptr_t>(fresh.mutable_data_ptr());
     const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
-    const uintptr_t last = (begin + result.nbytes()) / kPage * kPage;
+    const uintptr_t last = (begin + fresh.nbytes()) / kPage * kPage;
     // A wish: where the system has none to give, small pages do.
     madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
   }
 #endif
+}
+
+at::Tensor empty_result(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  const at::Tensor result = at::empty(sizes, options);
+  ask_for_large_pages(result);
   return result;
 }
 

@@ -54,11 +54,29 @@ struct MaskOf<double> {
 template <typename C, int W>
 using Mask = Vector<typename MaskOf<C>::type, W>;
 
-template <typename V, int W>
-SMEX_INLINE V widen_bfloat16(const BFloat16* from) {
+/// W numbers of 16 bits, each in a lane of 32. What GCC 12 makes of the general conversion goes by
+/// halves through memory.
+template <int W>
+SMEX_INLINE Vector<uint32_t, W> load_16_bits(const void* from) {
+#if defined(__AVX512F__)
+  if constexpr (W == 16)
+    return (Vector<uint32_t, W>)_mm512_cvtepu16_epi32(
+        _mm256_loadu_si256(static_cast<const __m256i*>(from)));
+#endif
+#if defined(__AVX2__)
+  if constexpr (W == 8)
+    return (Vector<uint32_t, W>)_mm256_cvtepu16_epi32(
+        _mm_loadu_si128(static_cast<const __m128i*>(from)));
+  if constexpr (W == 4) return (Vector<uint32_t, W>)_mm_cvtepu16_epi32(_mm_loadu_si64(from));
+#endif
   Vector<uint16_t, W> bits;
   std::memcpy(&bits, from, sizeof(bits));
-  const auto wide = __builtin_convertvector(bits, Vector<uint32_t, W>) << 16;
+  return __builtin_convertvector(bits, Vector<uint32_t, W>);
+}
+
+template <typename V, int W>
+SMEX_INLINE V widen_bfloat16(const BFloat16* from) {
+  const auto wide = load_16_bits<W>(from) << 16;
   V result;
   std::memcpy(&result, &wide, sizeof(result));
   return result;
@@ -150,6 +168,12 @@ SMEX_INLINE void store(BFloat16* to, Vector<float, W> value) {
   const Vector<uint32_t, W> rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
   const auto is_nan = value != value;
   const Vector<uint32_t, W> kept = is_nan ? (bits >> 16 | 0x40u) : rounded;
+#if defined(__AVX512F__)
+  if constexpr (W == 16) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16((__m512i)kept));
+    return;
+  }
+#endif
   const auto narrow = __builtin_convertvector(kept, Vector<uint16_t, W>);
   std::memcpy(to, &narrow, sizeof(narrow));
 }
@@ -240,6 +264,19 @@ SMEX_INLINE void for_lanes(int64_t n, const Function& f) {
       for (; i + 4 <= n; i += 4) f(std::integral_constant<int, 4>(), i);
     }
     for (; i < n; ++i) f(std::integral_constant<int, 1>(), i);
+  }
+}
+
+/// The `n` numbers at `from` in the type that their sums have, put into `wide` if they are not.
+template <int kElements = 0, typename T>
+SMEX_INLINE const accumulate_t<T>* in_sum_type(const T* from, int64_t n, accumulate_t<T>* wide) {
+  using C = accumulate_t<T>;
+  if constexpr (std::is_same_v<T, C>) {
+    return from;
+  } else {
+    for_lanes<C, kElements>(
+        n, [&](auto w, int64_t i) { store<w.value>(wide + i, load<C, w.value>(from + i)); });
+    return wide;
   }
 }
 

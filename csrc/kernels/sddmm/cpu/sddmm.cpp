@@ -44,53 +44,78 @@ SMEX_INLINE void prefetch_operand(const EdgeOperand<T, I>& x, const Ahead& ahead
 // ---- sums of products over groups of elements: dot products, one for each head ----
 
 template <typename T, typename I>
-struct DotPiece {
-  const SddmmTask<T, I>& task;
-  EdgeOperand<T, I> x, y;
-  int64_t heads, inner;
+class DotPiece {
+ public:
+  DotPiece(const SddmmTask<T, I>& task, EdgeOperand<T, I> x, EdgeOperand<T, I> y)
+      : task_(task),
+        x_(x.is_per_edge() ? x : y),
+        y_(x.is_per_edge() ? y : x),
+        heads_(task.program->out_elements),
+        inner_(task.program->elements / heads_),
+        row_(new C[kConverts ? task.program->elements : 1]) {}
+  ~DotPiece() { delete[] row_; }
+  DotPiece(const DotPiece&) = delete;
+  DotPiece& operator=(const DotPiece&) = delete;
 
   void run(int64_t index) const {
-    const Piece<I> piece(task.rows, index, task.num_pieces);
+    const Piece<I> piece(task_.rows, index, task_.num_pieces);
     piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
-      int64_t k = begin;
-      if constexpr (kLanes<C> >= 4) {
-        // The lanes of four edges are added up together, which costs half.
-        if (heads == 1 && inner % kLanes<C> == 0)
-          for (; k + 4 <= end; k += 4) four_edges(row, k);
-      }
-      for (; k < end; ++k) {
-        ask_for(row, k);
-        head_dots(x.at(row, k), y.at(row, k), heads, inner, result(k));
+      if (y_.is_per_edge()) {
+        run_row(row, begin, end, [&](int64_t k) { return y_.at(row, k); });
+      } else {  // what all edges of the row read is converted once
+        const C* const of_row = in_sum_type(y_.at(row, begin), heads_ * inner_, row_);
+        run_row(row, begin, end, [&](int64_t) { return of_row; });
       }
     });
   }
 
  private:
   using C = accumulate_t<T>;
+  static constexpr bool kConverts = !std::is_same_v<T, C>;
 
-  SMEX_INLINE T* result(int64_t k) const {
-    return task.out + (task.rows.eids ? int64_t{task.rows.eids[k]} : k) * heads;
+  template <typename Other>
+  SMEX_INLINE void run_row(int64_t row, int64_t begin, int64_t end, const Other& other) const {
+    int64_t k = begin;
+    if constexpr (kLanes<C> >= 4) {
+      // The lanes of four edges are added up together, which costs half.
+      if (heads_ == 1 && inner_ % kLanes<C> == 0)
+        for (; k + 4 <= end; k += 4) four_edges(row, k, other);
+    }
+    for (; k < end; ++k) {
+      ask_for(row, k);
+      head_dots(x_.at(row, k), other(k), heads_, inner_, result(k));
+    }
   }
 
-  SMEX_INLINE void ask_for(int64_t row, int64_t k) const {
-    const Ahead ahead(k, task.rows.num_edges - 1);
-    prefetch_operand(x, ahead, row);
-    prefetch_operand(y, ahead, row);
-    if (task.rows.eids) __builtin_prefetch(result(ahead.far), /*write=*/1);
-  }
-
-  SMEX_INLINE void four_edges(int64_t row, int64_t k) const {
+  template <typename Other>
+  SMEX_INLINE void four_edges(int64_t row, int64_t k, const Other& other) const {
     constexpr int W = kLanes<C>;
     Vector<C, W> lanes[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       ask_for(row, k + i);
-      lanes[i] = dot_lanes<W>(x.at(row, k + i), y.at(row, k + i), inner);
+      lanes[i] = dot_lanes<W>(x_.at(row, k + i), other(k + i), inner_);
     }
     const auto sums = four_sums<C, W>(lanes[0], lanes[1], lanes[2], lanes[3]);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) store_one(result(k + i), sums[i]);
   }
+
+  SMEX_INLINE T* result(int64_t k) const {
+    return task_.out + (task_.rows.eids ? int64_t{task_.rows.eids[k]} : k) * heads_;
+  }
+
+  SMEX_INLINE void ask_for(int64_t row, int64_t k) const {
+    const Ahead ahead(k, task_.rows.num_edges - 1);
+    prefetch_operand(x_, ahead, row);
+    prefetch_operand(y_, ahead, row);
+    if (task_.rows.eids) __builtin_prefetch(result(ahead.far), /*write=*/1);
+  }
+
+  const SddmmTask<T, I>& task_;
+  const EdgeOperand<T, I> x_, y_;
+  const int64_t heads_, inner_;
+  C* const row_;
 };
 
 // ---- a copy, or one operation on two operands ----
@@ -278,8 +303,7 @@ void sddmm_pieces(const SddmmTask<T, I>& task, int64_t begin, int64_t end) {
     return EdgeOperand<T, I>(task.rows, task.operands[read.index], read);
   };
   if (is_dot(program)) {
-    const DotPiece<T, I> piece{task, operand(0), operand(1), program.out_elements,
-                               program.elements / program.out_elements};
+    const DotPiece<T, I> piece(task, operand(0), operand(1));
     for (int64_t index = begin; index < end; ++index) piece.run(index);
     return;
   }

@@ -78,17 +78,19 @@ struct HeadScaledMessage {  // times one number for each head of `inner` element
   SMEX_INLINE void add(int64_t k, int64_t first, int64_t, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
     const T* const row = x.at(k);
-    const T* const w = weight.at(k);
+    C wide[NV > kLanes<C> ? NV : kLanes<C>];  // for NV heads at most
     if (inner == W) {
+      const C* const w = in_sum_type<NV>(weight.at(k) + first / W, NV, wide);
 #pragma GCC unroll 16
-      for (int j = 0; j < NV; ++j)
-        sum[j] += load<C, W>(row + first + j * W) * splat<C, W>(load_one(w + first / W + j));
+      for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(row + first + j * W) * splat<C, W>(w[j]);
       return;
     }
+    const int64_t head = first / inner, last_head = (first + (NV - 1) * W) / inner;
+    const C* const w = in_sum_type(weight.at(k) + head, last_head - head + 1, wide);
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
       const int64_t at = first + j * W;
-      sum[j] += load<C, W>(row + at) * splat<C, W>(load_one(w + at / inner));
+      sum[j] += load<C, W>(row + at) * splat<C, W>(w[at / inner - head]);
     }
   }
 };
