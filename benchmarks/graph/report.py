@@ -88,11 +88,11 @@ def row(
 
 
 def peer_rows(ours: Entry, measured: Measured, blank: int = 4) -> list[str]:
-    """A line per peer; one that was asked in the first two rounds only is marked."""
+    """A line per peer; one that was asked in the first round only is marked."""
     lines = []
     for entry in sorted(peers_of(ours, measured), key=measured.median):
         asked = sum(s is not None for s in measured.seconds[entry])
-        once = " (two rounds: too slow)" if asked < len(measured.seconds[entry]) else ""
+        once = " (one round: too slow)" if asked < len(measured.seconds[entry]) else ""
         cell = f"{entry.system}: {measured.spread(entry)}{once}"
         lines.append(line([*[""] * 5, cell, "", *[""] * blank]))
     return lines

@@ -36,7 +36,7 @@ class Prepared:
         dtype = getattr(torch, case.dtype)
         self.inputs, self.gradient = {}, None
         for role, tensor in inputs.items():
-            if role == "out" and case.op.endswith(("mean", "max", "min")):
+            if role == "out" and case.op.endswith(("_mean", "_max", "_min")):
                 tensor[edges.in_degrees() == 0] = 0  # some peers give it to another node
             tensor = operator.enter.get(role, lambda t: t)(tensor.to(dtype))
             if role == "out":

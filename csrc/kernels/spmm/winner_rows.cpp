@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include "kernels/cpu/large_pages.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/operands.h"
 
@@ -32,7 +33,7 @@ FeatureShape features_of(const at::Tensor& x) { return {x.sizes().begin() + 1, x
 at::Tensor with_rows(int64_t rows, at::IntArrayRef features, const at::TensorOptions& options) {
   std::vector<int64_t> shape = {rows};
   shape.insert(shape.end(), features.begin(), features.end());
-  return at::zeros(shape, options);
+  return empty_result(shape, options).zero_();
 }
 
 /// For each element of a row of `seen` the element of a smaller row.
@@ -68,23 +69,58 @@ struct Places {
 
 // ---- CPU ----
 
-/// Calls `move(element of [V, seen], element of [rows, features])` for all that have won.
-template <typename I, typename Move>
+/// Elements that have won, in the order in which they are moved. The places in `rows` are random,
+/// so they are asked for while the elements before are moved.
+template <typename Ask, typename Move>
+class MovesAhead {
+ public:
+  MovesAhead(const Ask& ask, const Move& move) : ask_(ask), move_(move) {}
+
+  void add(int64_t seen, int64_t feature) {
+    Pair& place = pairs_[added_ % kPairs];
+    if (added_ >= kPairs) move_(place.seen, place.feature);
+    place = {seen, feature};
+    ask_(feature);
+    ++added_;
+  }
+
+  void finish() {
+    const int64_t count = added_ < kPairs ? added_ : kPairs;
+    for (int64_t i = added_ - count; i < added_; ++i)
+      move_(pairs_[i % kPairs].seen, pairs_[i % kPairs].feature);
+  }
+
+ private:
+  static constexpr int64_t kPairs = 64;
+  struct Pair {
+    int64_t seen, feature;
+  };
+  const Ask& ask_;
+  const Move& move_;
+  Pair pairs_[kPairs];
+  int64_t added_ = 0;
+};
+
+/// Calls `move(element of [V, seen], element of [rows, features])` for all that have won, and
+/// `ask(element of [rows, features])` some time before.
+template <typename I, typename Ask, typename Move>
 void for_winners(const at::Tensor& winner, const Table& table, const Places& places, bool may_split,
-                 const Move& move) {
+                 const Ask& ask, const Move& move) {
   const int64_t rows = winner.size(0), count = places.count;
   if (count == 0 || rows == 0) return;
   const I* const won = winner.const_data_ptr<I>();
   const I* const ids = table ? table->const_data_ptr<I>() : nullptr;
   const auto columns = [&](int64_t begin, int64_t end) {
+    MovesAhead moves(ask, move);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t k = won[row * places.winners + places.winner[i]];
         if (k < 0) continue;
         const int64_t id = ids ? int64_t{ids[k]} : k;
-        move(row * count + i, id * places.features + places.feature[i]);
+        moves.add(row * count + i, id * places.features + places.feature[i]);
       }
     }
+    moves.finish();
   };
   if (!may_split) return columns(0, count);
   at::parallel_for(0, count, std::max<int64_t>(1, kGrain / rows), columns);
@@ -103,8 +139,10 @@ at::Tensor scatter_cpu(const at::Tensor& grad, const at::Tensor& winner, const T
     using I = decltype(id);
     const T* const source = from.const_data_ptr<T>();
     T* const to = out.mutable_data_ptr<T>();
-    for_winners<I>(won, table, places, places.is_one_to_one(),
-                   [&](int64_t a, int64_t b) { to[b] += source[a]; });
+    for_winners<I>(
+        won, table, places, places.is_one_to_one(),
+        [=](int64_t b) { __builtin_prefetch(to + b, /*write=*/1); },
+        [=](int64_t a, int64_t b) { to[b] += source[a]; });
   };
   const auto with_ids = [&](auto feature) {
     winner.scalar_type() == at::kInt ? run(feature, int32_t()) : run(feature, int64_t());
@@ -123,8 +161,9 @@ at::Tensor gather_cpu(const at::Tensor& x, const at::Tensor& winner, const Table
     using I = typename decltype(id)::type;
     const T* const source = data_of<T>(from);
     T* const to = mutable_data_of<T>(out);
-    for_winners<I>(won, table, places, /*may_split=*/true,
-                   [&](int64_t a, int64_t b) { to[a] = source[b]; });
+    for_winners<I>(
+        won, table, places, /*may_split=*/true, [=](int64_t b) { __builtin_prefetch(source + b); },
+        [=](int64_t a, int64_t b) { to[a] = source[b]; });
   });
   return out;
 }
