@@ -5,23 +5,20 @@
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/message/edges.h"
+#include "kernels/message/program.h"
 
 namespace smex::kernels {
 
-/// Graph attention (Veličković et al., "Graph Attention Networks", ICLR'18, §2.1), per head:
+/// Attention over the edges into each row, per head:
 ///
-///   score(u, v) = leaky_relu(left[u] + right[v]),  weight = softmax of score over the in-edges of
-///   v, out[v] = sum of weight(u, v) * value[u]
+///   weight = softmax of score over the row's edges, out[v] = sum of weight(u, v) * value[u]
 ///
 /// No number is stored per edge. Scores are in C, the type that T's sums are accumulated in.
 template <typename T, typename I>
-struct GatForwardTask {
+struct AttentionTask {
   using C = accumulate_t<T>;
   EdgeRows<I> rows;  ///< by destination
   int64_t heads = 1, inner = 1;
-  C slope = 0;               ///< of leaky_relu, below 0
-  const C* left = nullptr;   ///< [sources, heads]
-  const C* right = nullptr;  ///< [destinations, heads]
   const T* value = nullptr;  ///< [sources, heads, inner]
   T* out = nullptr;          ///< [destinations, heads, inner]; 0 without in-edges
   C* largest = nullptr;      ///< [destinations, heads], of the scores; 0 without in-edges
@@ -30,6 +27,24 @@ struct GatForwardTask {
   C* shared = nullptr;  ///< [num_pieces, 2 parts, heads * (inner + 2)]
 };
 
+/// Scores by a formula on messages with one value per head.
+template <typename T, typename I>
+struct FormulaAttentionTask : AttentionTask<T, I> {
+  const Program* program = nullptr;    ///< program->out_elements == heads
+  const T* const* operands = nullptr;  ///< by index: [rows of the target, elements]
+};
+
+/// score(u, v) = leaky_relu(left[u] + right[v]) (Veličković et al., "Graph Attention Networks",
+/// ICLR'18, §2.1).
+template <typename T, typename I>
+struct GatForwardTask : AttentionTask<T, I> {
+  using C = accumulate_t<T>;
+  C slope = 0;               ///< of leaky_relu, below 0
+  const C* left = nullptr;   ///< [sources, heads]
+  const C* right = nullptr;  ///< [destinations, heads]
+};
+
+/// The gradients of all that GatForwardTask reads, with the weights computed again.
 template <typename T, typename I>
 struct GatBackwardTask {
   using C = accumulate_t<T>;
@@ -55,9 +70,12 @@ struct GatBackwardTask {
 SMEX_FOR_EACH_ISA(template <typename T, typename I>
                   void gat_forward_pieces(const GatForwardTask<T, I>& task, int64_t begin,
                                           int64_t end);)
+SMEX_FOR_EACH_ISA(template <typename T, typename I>
+                  void attention_pieces(const FormulaAttentionTask<T, I>& task, int64_t begin,
+                                        int64_t end);)
 // After all pieces: puts together the rows that several of them share.
 SMEX_FOR_EACH_ISA(template <typename T, typename I>
-                  void gat_forward_finish(const GatForwardTask<T, I>& task);)
+                  void attention_finish(const AttentionTask<T, I>& task);)
 
 // Fills `state` for the destinations `begin` to `end`, all of them before the pieces.
 SMEX_FOR_EACH_ISA(template <typename T, typename I>

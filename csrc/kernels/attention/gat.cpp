@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/steps.h"
 #include "kernels/cpu/large_pages.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
@@ -85,7 +86,7 @@ std::tuple<at::Tensor, at::Tensor> gat_cpu(at::TensorList in_edges, at::TensorLi
     task.shared = mutable_data_of<C>(shared);
     const auto pieces = SMEX_PICK(gat_forward_pieces<T, I>);
     for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });
-    if (task.num_pieces > 1) SMEX_PICK(gat_forward_finish<T, I>)(task);
+    if (task.num_pieces > 1) SMEX_PICK(attention_finish<T, I>)(task);
   });
   return {out, sum.log_().add_(largest)};
 }
@@ -185,12 +186,7 @@ at::Tensor stepwise(at::TensorList in_edges, at::TensorList out_edges, const at:
       call(MessageOp::kLeakyRelu,
            call(MessageOp::kAdd, operand(Target::kSource, 0), operand(Target::kDestination, 1)),
            constant(slope)));
-  const at::Tensor score = call_sddmm(in_edges, out_edges, leaky, {left, right}, std::nullopt);
-  static const auto softmax = c10::Dispatcher::singleton()
-                                  .findSchemaOrThrow("smex::edge_softmax", "")
-                                  .typed<at::Tensor(at::TensorList, const at::Tensor&)>();
-  const at::Tensor weight = softmax.call(in_edges, score).unsqueeze(-1);
-  return call_spmm(in_edges, out_edges, "u0 * e1", "sum", {value, weight});
+  return attention_by_steps(in_edges, out_edges, leaky, {left, right}, value);
 }
 
 std::tuple<at::Tensor, at::Tensor> gat_cuda(at::TensorList in_edges, at::TensorList out_edges,
@@ -245,6 +241,7 @@ class GatFunction : public torch::autograd::Function<GatFunction> {
 std::tuple<at::Tensor, at::Tensor> gat_autograd(at::TensorList in_edges, at::TensorList out_edges,
                                                 const at::Tensor& left, const at::Tensor& right,
                                                 const at::Tensor& value, double slope) {
+  refuse_tangents(kOp, {left, right, value});
   if (value.is_cuda()) return gat_cuda(in_edges, out_edges, left, right, value, slope);
   const bool wanted = left.requires_grad() || right.requires_grad() || value.requires_grad();
   if (at::GradMode::is_enabled() && wanted) {

@@ -139,6 +139,7 @@ class EdgeSoftmaxFunction : public torch::autograd::Function<EdgeSoftmaxFunction
 };
 
 at::Tensor edge_softmax_autograd(at::TensorList edges, const at::Tensor& score) {
+  refuse_tangents(kOp, {score});
   if (at::GradMode::is_enabled() && score.requires_grad())
     return EdgeSoftmaxFunction::apply(score, edges);
   at::AutoDispatchBelowADInplaceOrView guard;

@@ -67,12 +67,21 @@ std::tuple<at::Tensor, at::Tensor> gat_attention(at::TensorList in_edges, at::Te
   return op.call(in_edges, out_edges, x[0], x[1], x[2], slope);
 }
 
+at::Tensor attention(at::TensorList in_edges, at::TensorList out_edges, c10::string_view score,
+                     at::TensorList operands, const at::Tensor& value) {
+  static const auto op = operator_of<decltype(attention)>("smex::attention");
+  const c10::impl::ExcludeDispatchKeyGuard guard(autocast_keys());
+  const at::DeviceType device = device_of(in_edges);
+  return op.call(in_edges, out_edges, score, lower(operands, device), lower({value}, device)[0]);
+}
+
 void register_all(torch::Library& m) {
   m.impl("spmm", spmm);
   m.impl("spmm_extremum", spmm_extremum);
   m.impl("sddmm", sddmm);
   m.impl("edge_softmax", edge_softmax);
   m.impl("gat_attention", gat_attention);
+  m.impl("attention", attention);
 }
 
 }  // namespace

@@ -78,6 +78,14 @@ std::vector<int64_t> reduced_features(const MessageCall& call,
 
 }  // namespace
 
+void refuse_tangents(const char* op, at::TensorList operands) {
+  for (const at::Tensor& x : operands)
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        !x.defined() || !x._fw_grad(/*level=*/0).defined(), op,
+        ": an operand has a tangent, but there is no forward-mode derivative (torch.func.jvp, "
+        "torch.autograd.forward_ad); use reverse mode, such as torch.autograd.grad");
+}
+
 bool wants_gradient(at::TensorList operands) {
   if (!at::GradMode::is_enabled()) return false;
   for (const at::Tensor& x : operands)

@@ -18,6 +18,10 @@ struct MessageCall {
   std::vector<at::Tensor> operands;
 };
 
+/// Throws NotImplementedError where an operand carries a tangent: `op` has no forward-mode
+/// derivative, and would lose it.
+void refuse_tangents(const char* op, at::TensorList operands);
+
 /// Whether autograd records a call on these operands.
 bool wants_gradient(at::TensorList operands);
 

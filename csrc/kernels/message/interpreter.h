@@ -43,6 +43,16 @@ SMEX_INLINE void map_binary(C* out, const C* a, const C* b, int64_t n, const Fun
   for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
 }
 
+template <int W, typename C>
+SMEX_INLINE C sum_of(const C* a, int64_t n) {
+  Vector<C, W> lanes = {};
+  int64_t i = 0;
+  for (; i + W <= n; i += W) lanes += load<C, W>(a + i);
+  C sum = sum_lanes<C, W>(lanes);
+  for (; i < n; ++i) sum += a[i];
+  return sum;
+}
+
 /// One instruction on `n` numbers; `last` is the size of the groups that kSumLast adds up.
 template <typename C>
 void run_instruction(const Instruction& step, C* out, const C* a, const C* b, int64_t n,
@@ -97,8 +107,8 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
       return map_unary(out, a, n, [](C x) { return std::tanh(x); });
     case MessageOp::kSumLast:
       for (int64_t start = 0; start < n; start += last) {
-        C sum = 0;
-        for (int64_t i = 0; i < last; ++i) sum += a[start + i];
+        const C sum =
+            last < kLanes<C> ? sum_of<4>(a + start, last) : sum_of<kLanes<C>>(a + start, last);
         for (int64_t i = 0; i < last; ++i) out[start + i] = sum;
       }
       return;
@@ -192,5 +202,26 @@ class Interpreter {
   int64_t slot_size_ = 1;
   C* slots_ = nullptr;
 };
+
+/// Puts the message of one edge, `program.elements` numbers, where it belongs.
+template <typename C, typename To>
+void write_message(const Program& program, const C* message, To* to, C* sums) {
+  const int64_t n = program.out_elements;
+  if (!program.reduces) {
+    if (program.pick == 1) {
+      constexpr int W = kLanes<C>;
+      int64_t i = 0;
+      for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(message + i));
+      for (; i < n; ++i) store_one(to + i, message[i]);
+    } else {
+      for (int64_t i = 0; i < n; ++i) store_one(to + i, message[i * program.pick]);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) sums[i] = 0;
+  for (int64_t i = 0; i < program.elements; i += program.pick)
+    sums[program.out.element(i)] += message[i];
+  for (int64_t i = 0; i < n; ++i) store_one(to + i, sums[i]);
+}
 
 }  // namespace smex::kernels::SMEX_ISA

@@ -25,6 +25,23 @@ struct Broadcast {
   int64_t inner = 1;
   int64_t row_size = 1;  ///< elements in the row that is repeated
   std::vector<int64_t> table;
+
+  /// The element of the small row that element i of the message is.
+  int64_t element(int64_t i) const {
+    switch (kind) {
+      case Kind::kFull:
+        return i;
+      case Kind::kScalar:
+        return 0;
+      case Kind::kHead:
+        return i / inner;
+      case Kind::kTile:
+        return i % inner;
+      case Kind::kTable:
+        return table[i];
+    }
+    return 0;
+  }
 };
 
 /// The elements of a row of shape `part`, seen from a row of the shape `whole` it broadcasts to.

@@ -120,6 +120,7 @@ class SddmmFunction : public torch::autograd::Function<SddmmFunction> {
 at::Tensor sddmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
                           c10::string_view message, at::TensorList operands,
                           at::OptionalIntArrayRef reduce_to) {
+  refuse_tangents(kOp, operands);
   if (wants_gradient(operands))
     return SddmmFunction::apply(operands, in_edges, out_edges, std::string(message), reduce_to);
   at::AutoDispatchBelowADInplaceOrView guard;

@@ -41,6 +41,9 @@ void check_sums_at_root(const char* op, const Message& message, bool at_root) {
 
 namespace {
 
+constexpr const char* kSpmm = "smex::spmm";
+constexpr const char* kExtremum = "smex::spmm_extremum";
+
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -74,38 +77,37 @@ void spmm_into(const EdgeTensors& edges, const Message& message, const Program& 
     const Message copy = operand(Target::kEdge, 0);
     EdgeTensors positions = edges;
     positions.eids = at::Tensor();
-    return spmm_into(positions, copy, compile_for("smex::spmm", copy, {values}), reduce, empty,
-                     {values}, out, winner);
+    return spmm_into(positions, copy, compile_for(kSpmm, copy, {values}), reduce, empty, {values},
+                     out, winner);
   }
-  dispatch_types("smex::spmm", out.scalar_type(), edges.indptr.scalar_type(),
-                 [&](auto feature, auto id) {
-                   using T = typename decltype(feature)::type;
-                   using I = typename decltype(id)::type;
-                   const DenseOperands<T> dense(operands);
-                   const at::Tensor none = at::full({}, empty, out.options());
-                   SpmmTask<T, I> task;
-                   task.rows = edges.rows<I>();
-                   task.program = &program;
-                   task.operands = dense.rows();
-                   task.reduce = reduce;
-                   task.empty = *data_of<T>(none);
-                   task.out = mutable_data_of<T>(out);
-                   if (winner.defined()) task.winner = mutable_data_of<I>(winner);
-                   run_on_cpu(task, out.options());
-                 });
+  dispatch_types(kSpmm, out.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
+    using T = typename decltype(feature)::type;
+    using I = typename decltype(id)::type;
+    const DenseOperands<T> dense(operands);
+    const at::Tensor none = at::full({}, empty, out.options());
+    SpmmTask<T, I> task;
+    task.rows = edges.rows<I>();
+    task.program = &program;
+    task.operands = dense.rows();
+    task.reduce = reduce;
+    task.empty = *data_of<T>(none);
+    task.out = mutable_data_of<T>(out);
+    if (winner.defined()) task.winner = mutable_data_of<I>(winner);
+    run_on_cpu(task, out.options());
+  });
 }
 
 at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view message,
                     c10::string_view reduce, at::TensorList operands) {
-  constexpr const char* kOp = "smex::spmm";
-  const EdgeTensors edges(kOp, in_edges);
-  const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
-  const Program program = compile_for(kOp, parsed, operands);
+  const EdgeTensors edges(kSpmm, in_edges);
+  const Message parsed = message_of(kSpmm, std::string(message));
+  check_operands(kSpmm, parsed, in_edges, operands);
+  const Program program = compile_for(kSpmm, parsed, operands);
   std::vector<int64_t> shape = {edges.num_rows()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
   const at::Tensor out = empty_result(shape, operands[0].options());
-  spmm_into(edges, parsed, program, reduce_of(kOp, reduce, false), 0, operands, out, at::Tensor());
+  spmm_into(edges, parsed, program, reduce_of(kSpmm, reduce, false), 0, operands, out,
+            at::Tensor());
   return out;
 }
 
@@ -114,18 +116,17 @@ std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(at::TensorList in_edges, at
                                                      c10::string_view reduce,
                                                      at::TensorList operands, bool zero_empty,
                                                      bool need_winner) {
-  constexpr const char* kOp = "smex::spmm_extremum";
-  const EdgeTensors edges(kOp, in_edges);
-  const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
-  check_sums_at_root(kOp, parsed);
-  const Program program = compile_for(kOp, parsed, operands);
+  const EdgeTensors edges(kExtremum, in_edges);
+  const Message parsed = message_of(kExtremum, std::string(message));
+  check_operands(kExtremum, parsed, in_edges, operands);
+  check_sums_at_root(kExtremum, parsed);
+  const Program program = compile_for(kExtremum, parsed, operands);
   std::vector<int64_t> shape = {edges.num_rows()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
   const at::Tensor out = empty_result(shape, operands[0].options());
   const auto ids = edges.indptr.options();
   const at::Tensor winner = need_winner ? empty_result(shape, ids) : at::empty({0}, ids);
-  const Reduce kind = reduce_of(kOp, reduce, true);
+  const Reduce kind = reduce_of(kExtremum, reduce, true);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double empty = zero_empty ? 0 : (kind == Reduce::kMax ? -kInfinity : kInfinity);
   spmm_into(edges, parsed, program, kind, empty, operands, out,
@@ -144,11 +145,10 @@ at::SymDimVector out_shape(const char* op, at::TensorList in_edges, const Messag
 
 at::Tensor spmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view message,
                      c10::string_view reduce, at::TensorList operands) {
-  constexpr const char* kOp = "smex::spmm";
-  reduce_of(kOp, reduce, false);
-  const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
-  return at::empty_symint(out_shape(kOp, in_edges, parsed, operands), operands[0].options());
+  reduce_of(kSpmm, reduce, false);
+  const Message parsed = message_of(kSpmm, std::string(message));
+  check_operands(kSpmm, parsed, in_edges, operands);
+  return at::empty_symint(out_shape(kSpmm, in_edges, parsed, operands), operands[0].options());
 }
 
 std::tuple<at::Tensor, at::Tensor> spmm_extremum_meta(at::TensorList in_edges, at::TensorList,
@@ -156,12 +156,11 @@ std::tuple<at::Tensor, at::Tensor> spmm_extremum_meta(at::TensorList in_edges, a
                                                       c10::string_view reduce,
                                                       at::TensorList operands, bool,
                                                       bool need_winner) {
-  constexpr const char* kOp = "smex::spmm_extremum";
-  reduce_of(kOp, reduce, true);
-  const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
-  check_sums_at_root(kOp, parsed);
-  const at::SymDimVector shape = out_shape(kOp, in_edges, parsed, operands);
+  reduce_of(kExtremum, reduce, true);
+  const Message parsed = message_of(kExtremum, std::string(message));
+  check_operands(kExtremum, parsed, in_edges, operands);
+  check_sums_at_root(kExtremum, parsed);
+  const at::SymDimVector shape = out_shape(kExtremum, in_edges, parsed, operands);
   const auto ids = in_edges[0].options();
   return {at::empty_symint(shape, operands[0].options()),
           need_winner ? at::empty_symint(shape, ids) : at::empty({0}, ids)};
@@ -177,14 +176,13 @@ using ExtremumType = std::tuple<at::Tensor, at::Tensor>(at::TensorList, at::Tens
 
 const auto& spmm_op() {
   static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("smex::spmm", "").typed<SpmmType>();
+      c10::Dispatcher::singleton().findSchemaOrThrow(kSpmm, "").typed<SpmmType>();
   return op;
 }
 
 const auto& extremum_op() {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("smex::spmm_extremum", "")
-                             .typed<ExtremumType>();
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow(kExtremum, "").typed<ExtremumType>();
   return op;
 }
 
@@ -194,7 +192,7 @@ class SpmmFunction : public torch::autograd::Function<SpmmFunction> {
                             at::TensorList out_edges, const std::string& message,
                             const std::string& reduce) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    save_call(ctx, "smex::spmm", message_of("smex::spmm", message), operands, in_edges, out_edges,
+    save_call(ctx, kSpmm, message_of(kSpmm, message), operands, in_edges, out_edges,
               /*others=*/2, /*needs_out_edges=*/true);
     ctx->saved_data["mean"] = reduce == "mean";
     return spmm_op().call(in_edges, out_edges, message, reduce, operands);
@@ -224,10 +222,9 @@ class ExtremumFunction : public torch::autograd::Function<ExtremumFunction> {
     at::AutoDispatchBelowADInplaceOrView guard;
     const auto [out, winner] = extremum_op().call(in_edges, {}, message, reduce, operands,
                                                   zero_empty, /*need_winner=*/true);
-    constexpr const char* kOp = "smex::spmm_extremum";
-    save_call(ctx, kOp, message_of(kOp, message), operands, in_edges, {}, /*others=*/3,
+    save_call(ctx, kExtremum, message_of(kExtremum, message), operands, in_edges, {}, /*others=*/3,
               /*needs_out_edges=*/false, winner);
-    ctx->saved_data["sources"] = num_sources(message_of(kOp, message), operands);
+    ctx->saved_data["sources"] = num_sources(message_of(kExtremum, message), operands);
     return {out, winner};
   }
 
@@ -251,6 +248,7 @@ class ExtremumFunction : public torch::autograd::Function<ExtremumFunction> {
 at::Tensor spmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
                          c10::string_view message, c10::string_view reduce,
                          at::TensorList operands) {
+  refuse_tangents(kSpmm, operands);
   if (wants_gradient(operands))
     return SpmmFunction::apply(operands, in_edges, out_edges, std::string(message),
                                std::string(reduce));
@@ -261,6 +259,7 @@ at::Tensor spmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
 std::tuple<at::Tensor, at::Tensor> extremum_autograd(
     at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
     c10::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
+  refuse_tangents(kExtremum, operands);
   if (wants_gradient(operands)) {
     const variable_list result = ExtremumFunction::apply(operands, in_edges, std::string(message),
                                                          std::string(reduce), zero_empty);

@@ -42,12 +42,7 @@ std::vector<int64_t> elements_of(const FeatureShape& part, const FeatureShape& s
   const Broadcast map = broadcast_of(part, seen);
   int64_t total = 1;
   for (const int64_t size : seen) total *= size;
-  for (int64_t i = 0; i < total; ++i)
-    rows.push_back(map.kind == Broadcast::Kind::kFull     ? i
-                   : map.kind == Broadcast::Kind::kScalar ? 0
-                   : map.kind == Broadcast::Kind::kHead   ? i / map.inner
-                   : map.kind == Broadcast::Kind::kTile   ? i % map.inner
-                                                          : map.table[i]);
+  for (int64_t i = 0; i < total; ++i) rows.push_back(map.element(i));
   return rows;
 }
 

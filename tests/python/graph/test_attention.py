@@ -44,7 +44,8 @@ def operands(g, heads, features, dtype=torch.double):
 
 @pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize(
-    ("heads", "features"), [(1, 1), (8, 8), (3, 5), (1, 64), (2, 16), (5, 4), (17, 2), (4, 33)]
+    ("heads", "features"),
+    [(1, 1), (8, 8), (8, 2), (3, 5), (1, 64), (2, 16), (5, 4), (17, 2), (16, 1), (4, 33)],
 )
 def test_gat_attention_equals_the_steps(heads, features, idtype):
     g = graph_with_hub(idtype=idtype)
@@ -105,6 +106,14 @@ def test_gat_attention_does_not_depend_on_threads():
     finally:
         torch.set_num_threads(before)
     assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+def test_gat_attention_in_half_the_precision_with_narrow_heads():
+    g = graph_with_hub()
+    inputs = [x.detach().bfloat16().requires_grad_() for x in operands(g, 8, 2)]
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    found, expected = sg.ops.gat_attention(g, *inputs), gat_dense(g, *wide)
+    torch.testing.assert_close(found.double(), expected, rtol=0.04, atol=0.04)
 
 
 @pytest.mark.parametrize("num_edges", [0, 1])
@@ -171,6 +180,140 @@ def test_dot_attention_equals_the_steps(scale):
         torch.autograd.grad(found, inputs, grad), torch.autograd.grad(expected, inputs, grad)
     ):
         torch.testing.assert_close(a, b)
+
+
+ATTENTIONS = {
+    "gatv2": lambda g, *x: sg.ops.gatv2_attention(g, *x),
+    "dot": lambda g, *x: sg.ops.dot_attention(g, *x),
+}
+
+
+def attention_inputs(name, g, heads, features, dtype=torch.double):
+    src, dst = g.num_src_nodes(), g.num_dst_nodes()
+    rows = [src, dst, 1] if name == "gatv2" else [dst, src, src]
+    return [torch.randn(n, heads, features, dtype=dtype).requires_grad_() for n in rows]
+
+
+def stepwise(name, g, inputs):
+    src, dst = (x.long() for x in g.edges())
+    if name == "gatv2":
+        left, right, weight = inputs
+        return dense(g, (F.leaky_relu(left[src] + right[dst], 0.2) * weight).sum(-1), left)
+    query, key, value = inputs
+    return dense(g, (query[dst] * key[src]).sum(-1) * query.shape[-1] ** -0.5, value)
+
+
+@pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(("heads", "features"), [(1, 1), (8, 8), (4, 16), (3, 5), (1, 70)])
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_by_a_formula(name, heads, features, idtype):
+    """With a hub whose row many pieces share, and nodes without in-edges."""
+    g = graph_with_hub(num_edges=20000, idtype=idtype)
+    inputs = attention_inputs(name, g, heads, features)
+    found, expected = ATTENTIONS[name](g, *inputs), stepwise(name, g, inputs)
+    torch.testing.assert_close(found, expected)
+    grad = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad(found, inputs, grad), torch.autograd.grad(expected, inputs, grad)
+    ):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.04), (torch.float16, 0.006)]
+)
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_by_a_formula_in_other_types(name, dtype, tolerance):
+    g = graph_with_hub()
+    inputs = [x.detach().to(dtype) for x in attention_inputs(name, g, 4, 8)]
+    expected = stepwise(name, g, [x.double() for x in inputs])
+    found = ATTENTIONS[name](g, *inputs)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_by_a_formula_gradgradcheck(name):
+    g = graph_with_hub(6, 5, 20)
+    inputs = attention_inputs(name, g, 2, 3)
+    assert torch.autograd.gradcheck(lambda *x: ATTENTIONS[name](g, *x), inputs)
+    assert torch.autograd.gradgradcheck(lambda *x: ATTENTIONS[name](g, *x), inputs)
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_one_gradient_of_attention_by_a_formula(name, wanted):
+    g = graph_with_hub()
+    inputs = [x.detach() for x in attention_inputs(name, g, 2, 3)]
+    inputs[wanted].requires_grad_()
+    (found,) = torch.autograd.grad(ATTENTIONS[name](g, *inputs).sum(), inputs[wanted])
+    (expected,) = torch.autograd.grad(stepwise(name, g, inputs).sum(), inputs[wanted])
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_by_a_formula_does_not_depend_on_threads(name):
+    g = graph_with_hub(num_edges=60000)
+    inputs = attention_inputs(name, g, 8, 8, torch.float32)
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            out = ATTENTIONS[name](g, *inputs)
+            results.append([out, *torch.autograd.grad(out.sum(), inputs)])
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other))
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_the_forward_pass_of_attention_by_a_formula_stores_nothing_per_edge(name):
+    g = graph_with_hub(500, 500, 60000)
+    inputs = attention_inputs(name, g, 8, 4, torch.float32)
+    g.relation().in_edges(), g.relation().out_edges()
+    with torch.profiler.profile(profile_memory=True) as profile:
+        out = ATTENTIONS[name](g, *inputs)
+    assert out.requires_grad
+    sizes = [event.self_cpu_memory_usage for event in profile.events()]
+    assert 0 < max(sizes) < 60000 * 8 * 4  # bytes of a float32 for each edge and head
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attention_by_a_formula_compiles_without_a_graph_break(name):
+    g = graph_with_hub(6, 5, 20)
+    g.relation().in_edges(), g.relation().out_edges()
+    inputs = attention_inputs(name, g, 2, 3)
+    compiled = torch.compile(
+        lambda *x: ATTENTIONS[name](g, *x), fullgraph=True, backend="aot_eager"
+    )
+    found, expected = compiled(*inputs), ATTENTIONS[name](g, *inputs)
+    torch.testing.assert_close(found, expected)
+    for a, b in zip(
+        torch.autograd.grad(found.sum(), inputs), torch.autograd.grad(expected.sum(), inputs)
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_attention_by_a_formula_passes_opcheck():
+    g = graph_with_hub(6, 5, 20)
+    query, key, value = attention_inputs("dot", g, 2, 3)
+    edges = (g.relation().in_edges(), g.relation().out_edges())
+    arguments = (*edges, "dot(u0, v1)", [key, query], value)
+    torch.library.opcheck(torch.ops.smex.attention.default, arguments)
+
+
+def test_errors_of_attention_by_a_formula():
+    g = graph_with_hub()
+    query, key, value = attention_inputs("dot", g, 2, 3)
+    with pytest.raises(ValueError, match=r"smex::attention: expected scores of shape \[1\]"):
+        sg.ops.dot_attention(g, query, key, value[:, :1])
+    with pytest.raises(ValueError, match="expected values of 40 sources"):
+        sg.ops.dot_attention(g, query, key, value[:7])
+    with pytest.raises(ValueError, match=r"expected values \[sources, heads, features\]"):
+        sg.ops.dot_attention(g, query, key, value[..., 0])
+    with pytest.raises(TypeError, match="operands and values of one type"):
+        sg.ops.dot_attention(g, query, key, value.float())
 
 
 def test_errors():

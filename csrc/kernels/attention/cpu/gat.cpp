@@ -1,111 +1,40 @@
 // Compiled once for each instruction set.
 #include "kernels/attention/attention.h"
+#include "kernels/attention/cpu/attention_rows.h"
 #include "kernels/attention/cpu/weighted_rows.h"
 #include "kernels/cpu/dot.h"
-#include "kernels/edge_softmax/cpu/flat_softmax.h"
 #include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {
 
-// Scores that are worked on at a time.
-constexpr int64_t kBlockElements = 1024;
-
-/// `to[h * inner + d] = from[h * inner + d] * factor[h]`.
-template <typename C, typename T>
-void scale_heads(const C* from, const C* factor, int64_t heads, int64_t inner, T* to) {
-  for (int64_t h = 0; h < heads; ++h) {
-    for_lanes<C>(inner, [&](auto w, int64_t d) {
-      store<w.value>(to + h * inner + d, load<C, w.value>(from + h * inner + d) * factor[h]);
-    });
-  }
-}
-
 // ---- forward ----
 
 template <int kHeads, typename T, typename I>
-class GatForward {
+class LeakyScores {
  public:
   using C = accumulate_t<T>;
 
-  explicit GatForward(const GatForwardTask<T, I>& task)
-      : task_(task),
-        heads_(task.heads),
-        width_(task.heads * task.inner),
-        softmax_(task.heads, kBlockElements),
-        sums_(new C[width_ + heads_ + 1]),
-        factors_(sums_ + width_) {}
-  ~GatForward() { delete[] sums_; }
-  GatForward(const GatForward&) = delete;
-  GatForward& operator=(const GatForward&) = delete;
+  explicit LeakyScores(const GatForwardTask<T, I>& task) : task_(task) {}
 
-  void piece(int64_t index) {
-    const Piece<I> piece(task_.rows, index, task_.num_pieces);
-    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
-      gather(row, begin, end);
-      if (part == Part::kWhole) return write_row(row, begin == end);
-      C* const to = task_.shared + (index * 2 + static_cast<int>(part)) * (width_ + 2 * heads_);
-      for (int64_t h = 0; h < heads_; ++h) {
-        to[h] = softmax_.largest[h];
-        to[heads_ + h] = softmax_.sum[h];
-      }
-      for (int64_t i = 0; i < width_; ++i) to[2 * heads_ + i] = sums_[i];
-    });
-  }
-
- private:
-  /// Leaves the sum of exp(score - largest) * value in `sums_`.
-  void gather(int64_t row, int64_t begin, int64_t end) {
-    softmax_.reset();
-    for (int64_t i = 0; i < width_; ++i) sums_[i] = 0;
-    for (int64_t k = begin; k < end; k += softmax_.block_edges) {
-      const int64_t stop = k + softmax_.block_edges < end ? k + softmax_.block_edges : end;
-      score_block(row, k, stop);
-      softmax_.add_block((stop - k) * heads_);
-      if (k > begin) rescale();
-      const I* const columns = task_.rows.indices + k;
-      add_weighted_rows<T>(
-          stop - k, heads_, task_.inner, softmax_.scores,
-          [&](int64_t i) { return task_.value + int64_t{columns[i]} * width_; }, sums_);
-    }
-    softmax_.meet_sums();
-  }
-
-  void score_block(int64_t row, int64_t begin, int64_t end) {
-    const C* const right = task_.right + row * heads_;
-    const int64_t last = task_.rows.num_edges - 1, bytes = width_ * sizeof(T);
-    for (int64_t k = begin; k < end; ++k) {
-      const Ahead ahead(k, last);
-      const int64_t far = task_.rows.indices[ahead.far], near = task_.rows.indices[ahead.near];
-      prefetch<1>(task_.left + far * heads_, task_.left + near * heads_);
-      prefetch_rows_far(task_.value + far * width_, bytes);  // read after all scores of the block
-      const C* const left = task_.left + int64_t{task_.rows.indices[k]} * heads_;
-      C* const to = softmax_.scores + (k - begin) * heads_;
-      for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
+  void put(int64_t row, int64_t begin, int64_t end, C* to) const {
+    const int64_t heads = kHeads > 0 ? kHeads : task_.heads;
+    const I* const columns = task_.rows.indices;
+    const C* const right = task_.right + row * heads;
+    for (int64_t k = begin; k < end; ++k, to += heads) {
+      const Ahead ahead(k, task_.rows.num_edges - 1);
+      prefetch<1>(task_.left + int64_t{columns[ahead.far]} * heads,
+                  task_.left + int64_t{columns[ahead.near]} * heads);
+      const C* const left = task_.left + int64_t{columns[k]} * heads;
+      for_lanes<C, kHeads>(heads, [&](auto w, int64_t h) {
         const auto x = load<C, w.value>(left + h) + load<C, w.value>(right + h);
         store<w.value>(to + h, x > C(0) ? x : x * task_.slope);
       });
     }
-    softmax_.pad((end - begin) * heads_);
   }
 
-  void rescale() { scale_heads(sums_, softmax_.scale, heads_, task_.inner, sums_); }
-
-  void write_row(int64_t row, bool is_empty) {
-    for (int64_t h = 0; h < heads_; ++h) {
-      const C sum = is_empty ? C(1) : softmax_.sum[h];
-      task_.largest[row * heads_ + h] = is_empty ? C(0) : softmax_.largest[h];
-      task_.sum[row * heads_ + h] = sum;
-      factors_[h] = C(1) / sum;
-    }
-    scale_heads(sums_, factors_, heads_, task_.inner, task_.out + row * width_);
-  }
-
+ private:
   const GatForwardTask<T, I>& task_;
-  const int64_t heads_, width_;
-  FlatSoftmax<C, kHeads> softmax_;
-  C* const sums_;
-  C* const factors_;
 };
 
 // ---- backward ----
@@ -119,7 +48,7 @@ class GatBackward {
       : task_(task),
         heads_(task.heads),
         width_(task.heads * task.inner),
-        block_edges_(heads_ < kBlockElements ? kBlockElements / heads_ : 1),
+        block_edges_(heads_ < kScoresOfBlock ? kScoresOfBlock / heads_ : 1),
         grad_right_(task.grad_right + copy * task.num_destinations * heads_),
         weights_(new C[block_edges_ * heads_ * 3 + kLanes<C>]),
         slopes_(weights_ + block_edges_ * heads_),
@@ -233,42 +162,9 @@ class GatBackward {
 template <typename T, typename I>
 void gat_forward_pieces(const GatForwardTask<T, I>& task, int64_t begin, int64_t end) {
   with_elements(task.heads, [&](auto heads) {
-    GatForward<heads.value, T, I> forward(task);
-    for (int64_t index = begin; index < end; ++index) forward.piece(index);
-  });
-}
-
-template <typename T, typename I>
-void gat_forward_finish(const GatForwardTask<T, I>& task) {
-  using C = accumulate_t<T>;
-  const int64_t heads = task.heads, width = heads * task.inner, size = width + 2 * heads;
-  for_each_shared_row(task.rows, task.num_pieces, [&](int64_t row, int64_t first, int64_t last) {
-    const auto part = [&](int64_t p) {
-      return task.shared +
-             (p * 2 + static_cast<int>(p == first ? Part::kTail : Part::kHead)) * size;
-    };
-    for (int64_t h = 0; h < heads; ++h) {
-      C largest = part(first)[h], sum = 0;
-      for (int64_t p = first; p <= last; ++p) {
-        const C other = part(p)[h];
-        largest = other > largest || other != other ? other : largest;
-      }
-      // The first part's place takes the sums.
-      C* const total = part(first) + 2 * heads + h * task.inner;
-      for (int64_t p = first; p <= last; ++p) {
-        const C* const from = part(p);
-        const C scale = exp_one(FlatSoftmax<C>::shifted(from[h], largest));
-        sum += from[heads + h] * scale;
-        for (int64_t d = 0; d < task.inner; ++d) {
-          const C value = from[2 * heads + h * task.inner + d] * scale;
-          total[d] = p == first ? value : total[d] + value;
-        }
-      }
-      task.largest[row * heads + h] = largest;
-      task.sum[row * heads + h] = sum;
-      T* const out = task.out + row * width + h * task.inner;
-      for (int64_t d = 0; d < task.inner; ++d) store_one(out + d, total[d] / sum);
-    }
+    LeakyScores<heads.value, T, I> scores(task);
+    AttentionRows<heads.value, T, I, decltype(scores)> rows(task, scores);
+    for (int64_t index = begin; index < end; ++index) rows.piece(index);
   });
 }
 
@@ -311,7 +207,6 @@ void gat_backward_finish(const GatBackwardTask<T, I>& task) {
 
 #define SMEX_INSTANTIATE(T, I)                                                             \
   template void gat_forward_pieces<T, I>(const GatForwardTask<T, I>&, int64_t, int64_t);   \
-  template void gat_forward_finish<T, I>(const GatForwardTask<T, I>&);                     \
   template void gat_backward_states<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t); \
   template void gat_backward_pieces<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t,  \
                                           int64_t);                                        \

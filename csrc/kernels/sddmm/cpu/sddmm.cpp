@@ -2,44 +2,12 @@
 #include "kernels/sddmm/sddmm.h"
 
 #include "kernels/cpu/dot.h"
+#include "kernels/message/edge_operand.h"
 #include "kernels/message/interpreter.h"
 #include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {
-
-/// The row of an operand that belongs to an edge.
-template <typename T, typename I>
-struct EdgeOperand {
-  const T* data = nullptr;
-  const I* ids = nullptr;   ///< by position; null: the position itself
-  int64_t edge_stride = 0;  ///< elements from one id to the next; 0 where all edges share
-  int64_t row_stride = 0;   ///< as above, for destinations
-
-  EdgeOperand(const EdgeRows<I>& rows, const T* data, const ProgramOperand& read) : data(data) {
-    const int64_t size = read.broadcast.row_size;
-    if (read.target == Target::kShared) return;
-    if (read.target == Target::kDestination) {
-      row_stride = size;
-      return;
-    }
-    ids = read.target == Target::kSource ? rows.indices : rows.eids;
-    edge_stride = size;
-  }
-
-  SMEX_INLINE bool is_per_edge() const { return edge_stride != 0; }
-  SMEX_INLINE const T* at(int64_t row, int64_t k) const {
-    return data + row * row_stride + (ids ? int64_t{ids[k]} : k) * edge_stride;
-  }
-};
-
-/// Asks for the rows of an operand that will be read, where each edge has its own.
-template <typename T, typename I>
-SMEX_INLINE void prefetch_operand(const EdgeOperand<T, I>& x, const Ahead& ahead, int64_t row) {
-  if (x.is_per_edge())
-    prefetch_rows(x.at(row, ahead.far), x.at(row, ahead.near),
-                  x.edge_stride * static_cast<int64_t>(sizeof(T)));
-}
 
 // ---- sums of products over groups of elements: dot products, one for each head ----
 
@@ -218,36 +186,6 @@ bool is_elementwise(const Program& program) {
 
 // ---- any message ----
 
-/// Puts the message of one edge, `program.elements` numbers, where it belongs.
-template <typename T>
-void write_message(const Program& program, const accumulate_t<T>* message, T* to,
-                   accumulate_t<T>* sums) {
-  using C = accumulate_t<T>;
-  const int64_t n = program.out_elements;
-  if (!program.reduces) {
-    if (program.pick == 1) {
-      constexpr int W = kLanes<C>;
-      int64_t i = 0;
-      for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(message + i));
-      for (; i < n; ++i) store_one(to + i, message[i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i) store_one(to + i, message[i * program.pick]);
-    }
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) sums[i] = 0;
-  const Broadcast& out = program.out;
-  for (int64_t i = 0; i < program.elements; i += program.pick) {
-    const int64_t at = out.kind == Broadcast::Kind::kScalar ? 0
-                       : out.kind == Broadcast::Kind::kHead ? i / out.inner
-                       : out.kind == Broadcast::Kind::kTile ? i % out.inner
-                       : out.kind == Broadcast::Kind::kFull ? i
-                                                            : out.table[i];
-    sums[at] += message[i];
-  }
-  for (int64_t i = 0; i < n; ++i) store_one(to + i, sums[i]);
-}
-
 template <typename T, typename I>
 void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t last_piece) {
   using C = accumulate_t<T>;
@@ -259,8 +197,8 @@ void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t la
     if (block.size == 0) return;
     interpreter.run(block);
     for (int i = 0; i < block.size; ++i)
-      write_message<T>(program, interpreter.result() + i * program.elements,
-                       task.out + block.eids[i] * program.out_elements, sums);
+      write_message(program, interpreter.result() + i * program.elements,
+                    task.out + block.eids[i] * program.out_elements, sums);
     block.size = 0;
   };
   for (int64_t index = first_piece; index < last_piece; ++index) {
@@ -278,20 +216,6 @@ void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t la
   delete[] sums;
 }
 
-/// True for a product of two full operands that is added up over groups of elements.
-bool is_dot(const Program& program) {
-  if (program.operands.size() != 2 || program.code.empty()) return false;
-  for (const ProgramOperand& read : program.operands)
-    if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
-  if (program.code[0].op != MessageOp::kMul) return false;
-  const bool groups =
-      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
-  if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
-  // dot itself: its value is picked from the sums that kSumLast leaves.
-  return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
-         program.pick == program.last && groups;
-}
-
 }  // namespace
 
 template <typename T, typename I>
@@ -300,7 +224,7 @@ void sddmm_pieces(const SddmmTask<T, I>& task, int64_t begin, int64_t end) {
   if (program.out_elements == 0) return;
   const auto operand = [&](int i) {
     const ProgramOperand& read = program.operands[i];
-    return EdgeOperand<T, I>(task.rows, task.operands[read.index], read);
+    return EdgeOperand<T, I>(task.rows, task.operands, read);
   };
   if (is_dot(program)) {
     const DotPiece<T, I> piece(task, operand(0), operand(1));

@@ -287,6 +287,11 @@ SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end
   using C = accumulate_t<T>;
   using M = Mask<C, W>;
   constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
+  const auto ask = [&](int64_t k) {
+    const Ahead ahead(k, final_edge);
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+  };
+  ask(begin);
   const T* const start = x.at(begin);
   Vector<C, W> spoilt[NV];  // NaN as soon as a number is not finite
 #pragma GCC unroll 16
@@ -297,8 +302,7 @@ SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end
   }
   typename MaskOf<C>::type step = 1;
   for (int64_t k = begin + 1; k < end; ++k, ++step) {
-    const Ahead ahead(k, final_edge);
-    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    ask(k);
     const T* const from = x.at(k);
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
@@ -385,7 +389,7 @@ class GeneralPiece {
     last_edge_ = piece.end.edge;
     block_row_ = piece.begin.row;
     piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
-      reset(row, begin == end);
+      reset(begin == end);
       for (int64_t k = begin; k < end; ++k) {
         if (k == message_end_) next_block(k);
         combine(interpreter_.result() + (k - message_) * task_.program->elements, k, k == begin);
@@ -411,7 +415,7 @@ class GeneralPiece {
     message_end_ = first + block.size;
   }
 
-  void reset(int64_t, bool is_empty) {
+  void reset(bool is_empty) {
     const bool sums = task_.reduce == Reduce::kSum || task_.reduce == Reduce::kMean;
     const C start = sums || !is_empty ? C(0) : load_one(&task_.empty);
     for (int64_t i = 0; i < n_; ++i) best_[i] = start;

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
+from smex.graph.ops.kernels import edges_of_gradient
+from smex.graph.relation import Relation
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph
@@ -51,8 +52,7 @@ def gat_attention(
             f"gat_attention: expected values of {relation.num_src} source nodes, found shape "
             f"{list(value.shape)}"
         )
-    grads = torch.is_grad_enabled() and any(x.requires_grad for x in (left, right, value))
-    out_edges = relation.out_edges() if grads else []
+    out_edges = edges_of_gradient(relation, [left, right, value])
     out, _ = torch.ops.smex.gat_attention(
         relation.in_edges(), out_edges, left, right, value, float(negative_slope)
     )
@@ -67,7 +67,8 @@ def gatv2_attention(
     .. math:: out_v = \sum_{u \in N(v)} a_{uv} \; left_u, \quad
               a_{uv} = softmax_u(attention \cdot LeakyReLU(left_u + right_v))
 
-    One number for each edge and head is stored, no features.
+    One kernel, which stores nothing per edge. The gradient computes the weights again, and one
+    number for each edge and head lives while it does.
 
     Args:
         graph: a graph with one edge type.
@@ -88,9 +89,7 @@ def gatv2_attention(
     relation = graph.relation()
     shared = attention if attention.dim() == left.dim() else attention.unsqueeze(0)
     text = f"dot(leaky_relu(u0 + v1, {float(negative_slope)!r}), c2)"
-    score = per_edge(relation, text, [left, right, shared])
-    weight = softmax_over_edges(relation, score, "dst")
-    return aggregate(relation, "u0 * e1", "sum", [left, weight], True)
+    return _attention(relation, text, [left, right, shared], left)
 
 
 def dot_attention(
@@ -101,7 +100,7 @@ def dot_attention(
     .. math:: out_v = \sum_{u \in N(v)} a_{uv} \; value_u, \quad
               a_{uv} = softmax_u(scale \cdot query_v \cdot key_u)
 
-    One number for each edge and head is stored, no features.
+    One kernel, which stores nothing per edge; the gradient as that of :func:`gatv2_attention`.
 
     Args:
         graph: a graph with one edge type.
@@ -121,6 +120,10 @@ def dot_attention(
     """
     relation = graph.relation()
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    score = per_edge(relation, "dot(u0, v1)", [key, query * factor])
-    weight = softmax_over_edges(relation, score, "dst")
-    return aggregate(relation, "u0 * e1", "sum", [value, weight], True)
+    return _attention(relation, "dot(u0, v1)", [key, query * factor], value)
+
+
+def _attention(relation: Relation, score: str, operands: list[Tensor], value: Tensor) -> Tensor:
+    """Values weighted by the softmax of a message's values over in-edges."""
+    out_edges = edges_of_gradient(relation, [*operands, value])
+    return torch.ops.smex.attention.default(relation.in_edges(), out_edges, score, operands, value)

@@ -41,7 +41,7 @@ def aggregate(
     if not operands[0].dtype.is_floating_point:
         return _reduce_plainly(relation, text, reduce, operands, zero_empty)
     ops = torch.ops.smex
-    out_edges = _out_edges(relation, operands)
+    out_edges = edges_of_gradient(relation, operands)
     if reduce == "sum" or reduce == "mean":
         return ops.spmm.default(relation.in_edges(), out_edges, text, reduce, operands)
     return ops.spmm_extremum.default(
@@ -53,7 +53,7 @@ def per_edge(relation: Relation, text: str, operands: Sequence[Tensor]) -> Tenso
     """The message of every edge: ``[num_edges, ...]``."""
     if not operands[0].dtype.is_floating_point:
         return _message_plainly(relation, text, operands)
-    out_edges = _out_edges(relation, operands)
+    out_edges = edges_of_gradient(relation, operands)
     return torch.ops.smex.sddmm.default(relation.in_edges(), out_edges, text, operands)
 
 
@@ -89,8 +89,8 @@ def binary_text(text: str, lhs: Tensor, rhs: Tensor) -> str:
     return text
 
 
-def _out_edges(relation: Relation, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The edges by source where a gradient will need them."""
+def edges_of_gradient(relation: Relation, operands: Sequence[Tensor]) -> list[Tensor]:
+    """The edges by source where a gradient will need them, else an empty list."""
     if torch.is_grad_enabled():
         for operand in operands:
             if operand.requires_grad:

@@ -53,6 +53,23 @@ def test_opcheck(name):
     torch.library.opcheck(op.default, arguments)
 
 
+@pytest.mark.parametrize(
+    "name", ["spmm u0 * e1 sum", "max u0", "sddmm u0 + v1", "edge_softmax"], ids=str
+)
+def test_a_tangent_is_refused_and_not_lost(name):
+    op, arguments = CALLS[name]
+
+    def with_tangents(x):
+        if isinstance(x, list) and x[0].is_floating_point():
+            return [with_tangents(y) for y in x]
+        floats = isinstance(x, torch.Tensor) and x.is_floating_point()
+        return torch.autograd.forward_ad.make_dual(x.detach(), torch.ones_like(x)) if floats else x
+
+    refused = pytest.raises(NotImplementedError, match=r"smex::\w+: an operand has a tangent")
+    with torch.autograd.forward_ad.dual_level(), refused:
+        op(*map(with_tangents, arguments))
+
+
 # In a process of its own: what is not checked ends the process.
 @pytest.mark.parametrize("op", ["spmm", "spmm_extremum", "sddmm", "edge_softmax"])
 def test_too_few_edge_tensors(op):

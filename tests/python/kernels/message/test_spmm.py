@@ -112,6 +112,37 @@ def test_expressions(message, shapes, reduce):
         check(graph, message, reduce, operands_for(graph, message, shapes, dtype), dtype)
 
 
+PRODUCTS = [
+    ("u0 * u1 * v2", [(), (), ()]),
+    ("u0 * u1 * v2", [(33,), (1,), (1,)]),
+    ("v0 * (e1 * u2) * v3", [(2, 8), (2, 1), (2, 8), (2, 8)]),
+    ("v0 * v1 * v2 * u3", [(5,), (5,), (5,), (5,)]),  # more factors of a row than have a place
+    ("u0 * u1 * e2", [(5,), (1,), (1,)]),
+    ("v0 * u1", [(8, 1), (8, 4)]),
+    ("u0 * e1", [(8, 2), (8, 1)]),
+    ("u0 * e1", [(8, 8), (8, 1)]),
+    ("u0 * e1", [(3, 24), (3, 1)]),
+]
+
+
+@pytest.mark.parametrize("reduce", REDUCES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("message", "shapes"), PRODUCTS, ids=lambda x: str(x))
+def test_products(message, shapes, dtype, reduce):
+    graph = random_graph(num_edges=60, hub=0.5)
+    check(graph, message, reduce, operands_for(graph, message, shapes, dtype), dtype)
+
+
+def test_a_row_without_edges_is_zero_whatever_its_factor():
+    graph = random_graph()
+    x, factor = operands_for(graph, "u0 * v1", [(5,), (1,)])
+    empty = graph.in_edges[0].diff() == 0
+    assert empty.any()
+    with torch.no_grad():
+        factor[empty] = torch.inf
+        assert (spmm(graph, "u0 * v1", "sum", [x, factor])[empty] == 0).all()
+
+
 @pytest.mark.parametrize("reduce", REDUCES)
 @pytest.mark.parametrize("shapes", [((2, 4), (2, 1)), ((2, 4), (4,)), ((1,), (4,)), ((1,), (1,))])
 def test_dot_of_broadcast_operands(shapes, reduce):
@@ -296,6 +327,28 @@ def test_nan_wins(message):
     for reduce in REDUCES:
         out = spmm(graph, message, reduce, operands)
         assert torch.equal(out.isnan(), touched), reduce
+
+
+@pytest.mark.parametrize("width", [1, 5, 16, 70])
+@pytest.mark.parametrize("reduce", ["max", "min"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_extrema_of_numbers_that_are_not_finite(dtype, reduce, width):
+    """Winners too: rows with infinities and NaN go another way than the others."""
+    graph = random_graph(num_src=40, num_dst=30, num_edges=600)
+    draw = torch.Generator().manual_seed(3)
+    x = torch.randn(40, width, generator=draw).to(dtype)
+    special = torch.tensor([torch.nan, torch.inf, -torch.inf], dtype=dtype)
+    at = torch.randint(0, x.numel(), (max(3, x.numel() // 20),), generator=draw)
+    x.view(-1)[at] = special[torch.arange(len(at)) % 3]
+    out, winner = S.spmm_extremum(graph.in_edges, graph.out_edges, "u0", reduce, [x], True)
+    at = graph.dst[:, None].expand(-1, width)
+    expected = torch.zeros(graph.num_dst, width).scatter_reduce(
+        0, at, x.float()[graph.src], f"a{reduce}", include_self=False
+    )
+    torch.testing.assert_close(out.float(), expected, rtol=0, atol=0, equal_nan=True)
+    source = graph.in_edges[1][winner.clamp(min=0)]
+    won = torch.where(winner < 0, torch.zeros((), dtype=dtype), x.gather(0, source))
+    torch.testing.assert_close(won, out, rtol=0, atol=0, equal_nan=True)
 
 
 # ---- structure ----

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace smex::kernels {
+
+/// Attention over in-edges by operators that store a weight for every edge and head: the sum of the
+/// values `[sources, heads, features]`, weighted by the softmax of the messages `score`, which are
+/// `[heads]` or `[heads, 1]` for each edge.
+at::Tensor attention_by_steps(at::TensorList in_edges, at::TensorList out_edges,
+                              const std::string& score, at::TensorList operands,
+                              const at::Tensor& value);
+
+}  // namespace smex::kernels

@@ -1,0 +1,59 @@
+// The operands of a message, edge by edge. Included by kernels that are compiled per instruction
+// set.
+#pragma once
+
+#include "kernels/cpu/simd.h"
+#include "kernels/message/edges.h"
+#include "kernels/message/program.h"
+
+namespace smex::kernels::SMEX_ISA {
+
+/// The row of an operand that belongs to an edge.
+template <typename T, typename I>
+struct EdgeOperand {
+  const T* data = nullptr;
+  const I* ids = nullptr;   ///< by position; null: the position itself
+  int64_t edge_stride = 0;  ///< elements from one id to the next; 0 where all edges share
+  int64_t row_stride = 0;   ///< as above, for destinations
+
+  EdgeOperand(const EdgeRows<I>& rows, const T* const* operands, const ProgramOperand& read)
+      : data(operands[read.index]) {
+    const int64_t size = read.broadcast.row_size;
+    if (read.target == Target::kShared) return;
+    if (read.target == Target::kDestination) {
+      row_stride = size;
+      return;
+    }
+    ids = read.target == Target::kSource ? rows.indices : rows.eids;
+    edge_stride = size;
+  }
+
+  SMEX_INLINE bool is_per_edge() const { return edge_stride != 0; }
+  SMEX_INLINE const T* at(int64_t row, int64_t k) const {
+    return data + row * row_stride + (ids ? int64_t{ids[k]} : k) * edge_stride;
+  }
+};
+
+/// Asks for the rows of an operand that will be read, where each edge has its own.
+template <typename T, typename I>
+SMEX_INLINE void prefetch_operand(const EdgeOperand<T, I>& x, const Ahead& ahead, int64_t row) {
+  if (x.is_per_edge())
+    prefetch_rows(x.at(row, ahead.far), x.at(row, ahead.near),
+                  x.edge_stride * static_cast<int64_t>(sizeof(T)));
+}
+
+/// True for a product of two full operands that is added up over groups of elements.
+inline bool is_dot(const Program& program) {
+  if (program.operands.size() != 2 || program.code.empty()) return false;
+  for (const ProgramOperand& read : program.operands)
+    if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
+  if (program.code[0].op != MessageOp::kMul) return false;
+  const bool groups =
+      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
+  if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
+  // dot itself: its value is picked from the sums that kSumLast leaves.
+  return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
+         program.pick == program.last && groups;
+}
+
+}  // namespace smex::kernels::SMEX_ISA
