@@ -1,7 +1,8 @@
 """The exceptions and warnings of SMEX.
 
 Every error is a :class:`SmexError` and also the built-in kind that a caller would catch, so both
-``except smex.SmexError`` and ``except ValueError`` work. C++ errors arrive as these classes.
+``except smex.SmexError`` and ``except ValueError`` work. C++ errors arrive as these classes, but
+for those of operators (``torch.ops.smex``), which torch raises: they are the built-in kind alone.
 """
 
 __all__ = [

@@ -56,9 +56,13 @@ class Smex(DglApi):
             spmm = self._native("spmm")
             return Operator(lambda **inputs: spmm(into, out, message, reduce, [*inputs.values()]))
         extremum = self._native("spmm_extremum")
-        return Operator(
-            lambda **inputs: extremum(into, out, message, reduce, [*inputs.values()], True)[0]
-        )
+
+        def function(**inputs: Tensor) -> Tensor:
+            # As smex.graph calls it: with gradients the operator keeps the winners by itself.
+            operands, zero_empty, need_winner = [*inputs.values()], True, False
+            return extremum(into, out, message, reduce, operands, zero_empty, need_winner)[0]
+
+        return Operator(function)
 
     def _per_edge(self, edges: Edges, message: str) -> Operator:
         sddmm, (into, out) = self._native("sddmm"), self._structure(edges)

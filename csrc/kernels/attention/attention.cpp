@@ -36,9 +36,9 @@ using torch::autograd::variable_list;
 
 constexpr const char* kOp = "smex::attention";
 
-void check_attention(at::TensorList in_edges, const Message& score, at::TensorList operands,
-                     const at::Tensor& value) {
-  check_operands(kOp, score, in_edges, operands);
+void check_attention(at::TensorList in_edges, at::TensorList out_edges, const Message& score,
+                     at::TensorList operands, const at::Tensor& value) {
+  check_operands(kOp, score, in_edges, out_edges, operands);
   TORCH_CHECK_VALUE(value.dim() == 3, kOp, ": expected values [sources, heads, features], found ",
                     value.sym_sizes());
   TORCH_CHECK_TYPE(value.scalar_type() == operands[0].scalar_type(), kOp,
@@ -64,7 +64,7 @@ at::Tensor attention_cpu(at::TensorList in_edges, at::TensorList out_edges, c10:
                          at::TensorList operands, const at::Tensor& value) {
   const EdgeTensors edges(kOp, in_edges);
   const Message parsed = message_of(kOp, std::string(score));
-  check_attention(in_edges, parsed, operands, value);
+  check_attention(in_edges, out_edges, parsed, operands, value);
   const Program program = compile_for(kOp, parsed, operands);
   if (!program.is_fused)
     return attention_by_steps(in_edges, out_edges, std::string(score), operands, value);
@@ -97,16 +97,16 @@ at::Tensor attention_cpu(at::TensorList in_edges, at::TensorList out_edges, c10:
   return out;
 }
 
-at::Tensor attention_meta(at::TensorList in_edges, at::TensorList, c10::string_view score,
+at::Tensor attention_meta(at::TensorList in_edges, at::TensorList out_edges, c10::string_view score,
                           at::TensorList operands, const at::Tensor& value) {
-  check_attention(in_edges, message_of(kOp, std::string(score)), operands, value);
+  check_attention(in_edges, out_edges, message_of(kOp, std::string(score)), operands, value);
   return at::empty_symint({in_edges[0].sym_size(0) - 1, value.sym_size(1), value.sym_size(2)},
                           value.options());
 }
 
 at::Tensor attention_cuda(at::TensorList in_edges, at::TensorList out_edges, c10::string_view score,
                           at::TensorList operands, const at::Tensor& value) {
-  check_attention(in_edges, message_of(kOp, std::string(score)), operands, value);
+  check_attention(in_edges, out_edges, message_of(kOp, std::string(score)), operands, value);
   return attention_by_steps(in_edges, out_edges, std::string(score), operands, value);
 }
 
@@ -146,7 +146,8 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     std::vector<size_t> places;
     for (size_t i = 0; i < dense.size(); ++i) {
       if (!dense[i].requires_grad()) continue;
-      if (!differentiable) dense[i] = dense[i].detach().requires_grad_();
+      // One may be made of another, whose gradient comes by the caller's graph and not by this one.
+      dense[i] = differentiable ? dense[i].view_as(dense[i]) : dense[i].detach().requires_grad_();
       wanted.push_back(dense[i]);
       places.push_back(i);
     }

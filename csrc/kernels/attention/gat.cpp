@@ -194,7 +194,8 @@ std::tuple<at::Tensor, at::Tensor> gat_cuda(at::TensorList in_edges, at::TensorL
                                             const at::Tensor& value, double slope) {
   check_attention(in_edges, left, right, value);
   return {stepwise(in_edges, out_edges, left, right, value, slope),
-          at::empty({0}, value.options().dtype(sum_type(value.scalar_type())))};
+          at::empty({right.size(0), right.size(1)},
+                    value.options().dtype(sum_type(value.scalar_type())))};
 }
 
 class GatFunction : public torch::autograd::Function<GatFunction> {
@@ -224,8 +225,11 @@ class GatFunction : public torch::autograd::Function<GatFunction> {
     variable_list result(3 + in.size() + out.size() + 1);
     if (!grads[0].defined()) return result;
     if (at::GradMode::is_enabled()) {
-      const variable_list inputs = {kept[0], kept[1], kept[2]};
-      const at::Tensor again = stepwise(in, out, kept[0], kept[1], kept[2], slope);
+      // Scores may be made of the values, whose gradient comes by the caller's graph and not by
+      // this.
+      variable_list inputs;
+      for (int i = 0; i < 3; ++i) inputs.push_back(kept[i].view_as(kept[i]));
+      const at::Tensor again = stepwise(in, out, inputs[0], inputs[1], inputs[2], slope);
       const variable_list wanted =
           torch::autograd::grad({again}, inputs, {grads[0]}, /*retain_graph=*/true,
                                 /*create_graph=*/true, /*allow_unused=*/true);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 namespace smex::kernels {
@@ -12,7 +14,9 @@ Isa requested_isa() {
   const std::string_view name = text ? text : "";
   if (name == "default") return Isa::kDefault;
   if (name == "avx2") return Isa::kAvx2;
-  return Isa::kAvx512;
+  if (name.empty() || name == "avx512") return Isa::kAvx512;
+  throw std::runtime_error("SMEX_CPU_CAPABILITY: expected default, avx2 or avx512, found \"" +
+                           std::string(name) + "\"");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Vectors of the instruction set that the including file is compiled for (SMEX_ISA).
 //
-// GCC's and Clang's vector types give arithmetic, comparison and selection; what they lack is here:
+// GCC's vector types give arithmetic, comparison and selection; what they lack is here:
 // unaligned loads and stores of every element type, and horizontal sums. Everything lies in the
 // namespace of the instruction set, so that versions never mix when they are linked.
 #pragma once

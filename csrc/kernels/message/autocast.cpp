@@ -26,7 +26,12 @@ std::vector<at::Tensor> lower(at::TensorList tensors, at::DeviceType device) {
   return result;
 }
 
-at::DeviceType device_of(at::TensorList edges) { return edges[0].device().type(); }
+at::DeviceType device_of(at::TensorList edges) {
+  TORCH_CHECK_VALUE(!edges.empty(),
+                    "smex: expected edges as [indptr, indices] or [indptr, indices, "
+                    "eids], found an empty list");
+  return edges[0].device().type();
+}
 
 at::Tensor spmm(at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
                 c10::string_view reduce, at::TensorList operands) {

@@ -308,6 +308,7 @@ class Derivative {
         visit(a, times(call(MessageOp::kGreater, b, a)), width);
         return visit(b, times(call(MessageOp::kGreater, a, b)), width);
       case MessageOp::kPow: {
+        if (b->value == 0) return;  // a constant; the formula below is 0 times infinity at 0
         const Message power = call(MessageOp::kPow, a, constant(b->value - 1));
         return visit(a, times(call(MessageOp::kMul, power, b)), width);
       }

@@ -158,7 +158,7 @@ at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_ta
 void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Message& message,
                at::TensorList operands, at::TensorList in_edges, at::TensorList out_edges,
                int64_t others, bool needs_out_edges, const at::Tensor& extra) {
-  check_operands(op, message, in_edges, operands);
+  check_operands(op, message, in_edges, out_edges, operands);
   std::vector<bool> wanted;
   for (const at::Tensor& x : operands) wanted.push_back(x.requires_grad());
   for (const Message& read : operands_of(message)) {

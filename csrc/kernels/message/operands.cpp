@@ -55,7 +55,7 @@ Message message_of(const char* op, const std::string& text) {
 }
 
 void check_operands(const char* op, const Message& message, at::TensorList edges,
-                    at::TensorList operands) {
+                    at::TensorList out_edges, at::TensorList operands) {
   check_edges(op, edges);
   const int count = num_operands(message);
   TORCH_CHECK_VALUE(count >= 1 && static_cast<size_t>(count) == operands.size(), op, ": message \"",
@@ -81,6 +81,10 @@ void check_operands(const char* op, const Message& message, at::TensorList edges
     if (read->target == Target::kShared)
       TORCH_CHECK_VALUE(x.sym_size(0) == 1, op, ": operand ", to_string(read),
                         " is shared by all edges and has 1 row, found ", x.sym_size(0));
+    if (read->target == Target::kSource && !out_edges.empty())
+      TORCH_CHECK_VALUE(x.sym_size(0) == out_edges[0].sym_size(0) - 1, op, ": operand ",
+                        to_string(read), " has ", x.sym_size(0), " rows, but there are ",
+                        out_edges[0].sym_size(0) - 1, " source nodes");
     if (read->target == Target::kDestination)
       TORCH_CHECK_VALUE(x.sym_size(0) == edges[0].sym_size(0) - 1, op, ": operand ",
                         to_string(read), " has ", x.sym_size(0), " rows, but there are ",

@@ -35,9 +35,11 @@ void check_edges(const char* op, at::TensorList tensors);
 /// The message of a text, parsed once per text. Throws ValueError with `op`'s name.
 Message message_of(const char* op, const std::string& text);
 
-/// Checks number, types, devices and first dimensions of the operands.
+/// Checks number, types, devices and first dimensions of the operands; those of sources where
+/// `out_edges` says how many there are. That `edges` name existing rows is for the caller to see
+/// to.
 void check_operands(const char* op, const Message& message, at::TensorList edges,
-                    at::TensorList operands);
+                    at::TensorList out_edges, at::TensorList operands);
 
 std::vector<FeatureShape> feature_shapes(at::TensorList operands);
 

@@ -34,12 +34,13 @@ void sddmm_into(const EdgeTensors& edges, const Program& program, const DevicePr
   dispatch_types(kOp, out.scalar_type(), edges.indptr.scalar_type(), run);
 }
 
-at::Tensor sddmm_on_cuda(at::TensorList in_edges, at::TensorList, c10::string_view message,
-                         at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
-  const c10::cuda::CUDAGuard guard(in_edges[0].device());
+at::Tensor sddmm_on_cuda(at::TensorList in_edges, at::TensorList out_edges,
+                         c10::string_view message, at::TensorList operands,
+                         at::OptionalIntArrayRef reduce_to) {
   const EdgeTensors edges(kOp, in_edges);
   const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
+  check_operands(kOp, parsed, in_edges, out_edges, operands);
+  const c10::cuda::CUDAGuard guard(in_edges[0].device());
   std::optional<FeatureShape> reduced;
   if (reduce_to.has_value()) reduced = reduce_to->vec();
   const Program program = compile_for(kOp, parsed, operands, reduced);

@@ -26,11 +26,11 @@ std::optional<FeatureShape> reduced_shape(at::OptionalIntArrayRef reduce_to) {
   return reduce_to->vec();
 }
 
-at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view message,
+at::Tensor sddmm_cpu(at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
                      at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
   const EdgeTensors edges(kOp, in_edges);
   const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
+  check_operands(kOp, parsed, in_edges, out_edges, operands);
   const Program program = compile_for(kOp, parsed, operands, reduced_shape(reduce_to));
   std::vector<int64_t> shape = {edges.num_edges()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
@@ -65,10 +65,10 @@ void check_reduce_to(const at::SymDimVector& shape, at::IntArrayRef reduce_to) {
                     " cannot be summed to ", reduce_to);
 }
 
-at::Tensor sddmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view message,
+at::Tensor sddmm_meta(at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
                       at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
   const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
+  check_operands(kOp, parsed, in_edges, out_edges, operands);
   at::SymDimVector shape = symbolic_shape(kOp, parsed, operands);
   if (reduce_to.has_value()) {
     check_reduce_to(shape, *reduce_to);

@@ -86,27 +86,25 @@ SpmmResult reduce_messages(const char* op, const EdgeTensors& edges, const Messa
   return result;
 }
 
-at::Tensor spmm_on_cuda(at::TensorList in_edges, at::TensorList, c10::string_view message,
+at::Tensor spmm_on_cuda(at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
                         c10::string_view reduce, at::TensorList operands) {
   constexpr const char* kOp = "smex::spmm";
-  const c10::cuda::CUDAGuard guard(in_edges[0].device());
   const EdgeTensors edges(kOp, in_edges);
   const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
+  check_operands(kOp, parsed, in_edges, out_edges, operands);
+  const c10::cuda::CUDAGuard guard(in_edges[0].device());
   const Reduce kind = reduce_of(kOp, reduce, /*extremum=*/false);
   return reduce_messages(kOp, edges, parsed, kind, 0, operands, /*need_winner=*/false).out;
 }
 
-std::tuple<at::Tensor, at::Tensor> spmm_extremum_on_cuda(at::TensorList in_edges, at::TensorList,
-                                                         c10::string_view message,
-                                                         c10::string_view reduce,
-                                                         at::TensorList operands, bool zero_empty,
-                                                         bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> spmm_extremum_on_cuda(
+    at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
+    c10::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
   constexpr const char* kOp = "smex::spmm_extremum";
-  const c10::cuda::CUDAGuard guard(in_edges[0].device());
   const EdgeTensors edges(kOp, in_edges);
   const Message parsed = message_of(kOp, std::string(message));
-  check_operands(kOp, parsed, in_edges, operands);
+  check_operands(kOp, parsed, in_edges, out_edges, operands);
+  const c10::cuda::CUDAGuard guard(in_edges[0].device());
   check_sums_at_root(kOp, parsed);
   const Reduce kind = reduce_of(kOp, reduce, /*extremum=*/true);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -97,11 +97,11 @@ void spmm_into(const EdgeTensors& edges, const Message& message, const Program& 
   });
 }
 
-at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view message,
+at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
                     c10::string_view reduce, at::TensorList operands) {
   const EdgeTensors edges(kSpmm, in_edges);
   const Message parsed = message_of(kSpmm, std::string(message));
-  check_operands(kSpmm, parsed, in_edges, operands);
+  check_operands(kSpmm, parsed, in_edges, out_edges, operands);
   const Program program = compile_for(kSpmm, parsed, operands);
   std::vector<int64_t> shape = {edges.num_rows()};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
@@ -111,14 +111,12 @@ at::Tensor spmm_cpu(at::TensorList in_edges, at::TensorList, c10::string_view me
   return out;
 }
 
-std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(at::TensorList in_edges, at::TensorList,
-                                                     c10::string_view message,
-                                                     c10::string_view reduce,
-                                                     at::TensorList operands, bool zero_empty,
-                                                     bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(
+    at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
+    c10::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
   const EdgeTensors edges(kExtremum, in_edges);
   const Message parsed = message_of(kExtremum, std::string(message));
-  check_operands(kExtremum, parsed, in_edges, operands);
+  check_operands(kExtremum, parsed, in_edges, out_edges, operands);
   check_sums_at_root(kExtremum, parsed);
   const Program program = compile_for(kExtremum, parsed, operands);
   std::vector<int64_t> shape = {edges.num_rows()};
@@ -143,22 +141,20 @@ at::SymDimVector out_shape(const char* op, at::TensorList in_edges, const Messag
   return shape;
 }
 
-at::Tensor spmm_meta(at::TensorList in_edges, at::TensorList, c10::string_view message,
+at::Tensor spmm_meta(at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
                      c10::string_view reduce, at::TensorList operands) {
   reduce_of(kSpmm, reduce, false);
   const Message parsed = message_of(kSpmm, std::string(message));
-  check_operands(kSpmm, parsed, in_edges, operands);
+  check_operands(kSpmm, parsed, in_edges, out_edges, operands);
   return at::empty_symint(out_shape(kSpmm, in_edges, parsed, operands), operands[0].options());
 }
 
-std::tuple<at::Tensor, at::Tensor> spmm_extremum_meta(at::TensorList in_edges, at::TensorList,
-                                                      c10::string_view message,
-                                                      c10::string_view reduce,
-                                                      at::TensorList operands, bool,
-                                                      bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> spmm_extremum_meta(
+    at::TensorList in_edges, at::TensorList out_edges, c10::string_view message,
+    c10::string_view reduce, at::TensorList operands, bool, bool need_winner) {
   reduce_of(kExtremum, reduce, true);
   const Message parsed = message_of(kExtremum, std::string(message));
-  check_operands(kExtremum, parsed, in_edges, operands);
+  check_operands(kExtremum, parsed, in_edges, out_edges, operands);
   check_sums_at_root(kExtremum, parsed);
   const at::SymDimVector shape = out_shape(kExtremum, in_edges, parsed, operands);
   const auto ids = in_edges[0].options();

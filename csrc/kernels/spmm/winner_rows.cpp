@@ -23,7 +23,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Table = std::optional<at::Tensor>;
 
-constexpr const char* kOp = "smex::winners";
+constexpr const char* kOp = "smex::gather_winners";
 
 // Numbers that a thread moves at least: below it waking one costs more.
 constexpr int64_t kGrain = 1 << 15;
@@ -104,7 +104,8 @@ void for_winners(const at::Tensor& winner, const Table& table, const Places& pla
   const int64_t rows = winner.size(0), count = places.count;
   if (count == 0 || rows == 0) return;
   const I* const won = winner.const_data_ptr<I>();
-  const I* const ids = table ? table->const_data_ptr<I>() : nullptr;
+  const at::Tensor dense = table ? table->contiguous() : at::Tensor();
+  const I* const ids = table ? dense.const_data_ptr<I>() : nullptr;
   const auto columns = [&](int64_t begin, int64_t end) {
     MovesAhead moves(ask, move);
     for (int64_t row = 0; row < rows; ++row) {
@@ -165,6 +166,9 @@ at::Tensor gather_cpu(const at::Tensor& x, const at::Tensor& winner, const Table
 
 // ---- CUDA, by torch's operators ----
 
+/// Nothing has won where there are no edges.
+bool has_no_rows(const Table& table) { return table && table->numel() == 0; }
+
 /// The element of [rows, features] for each of [V, seen], flat, and whether it has won.
 std::pair<at::Tensor, at::Tensor> linear_places(const at::Tensor& winner, const Table& table,
                                                 const Places& places) {
@@ -179,18 +183,23 @@ std::pair<at::Tensor, at::Tensor> linear_places(const at::Tensor& winner, const 
 
 at::Tensor scatter_cuda(const at::Tensor& grad, const at::Tensor& winner, const Table& table,
                         int64_t rows, at::IntArrayRef features) {
-  const at::Tensor out = with_rows(rows, features, grad.options());
-  if (out.numel() == 0 || grad.numel() == 0) return out;
+  const bool is_half = grad.scalar_type() == at::kHalf || grad.scalar_type() == at::kBFloat16;
+  const at::Tensor from = is_half ? grad.to(at::kFloat) : grad;
+  const at::Tensor out = with_rows(rows, features, from.options());
+  if (out.numel() == 0 || from.numel() == 0 || has_no_rows(table))
+    return out.to(grad.scalar_type());
   const Places places(features_of(winner), features.vec(), features_of(grad));
   const auto [place, won] = linear_places(winner, table, places);
-  const at::Tensor added = at::where(won, grad.reshape({-1}), at::zeros({}, grad.options()));
-  return out.view({-1}).scatter_add(0, place, added).view(out.sizes());
+  const at::Tensor added = at::where(won, from.reshape({-1}), at::zeros({}, from.options()));
+  // Sorts the places, and adds up those that are equal in order: deterministic, unlike scatter_add.
+  out.view({-1}).index_put_({place}, added, /*accumulate=*/true);
+  return out.to(grad.scalar_type());
 }
 
 at::Tensor gather_cuda(const at::Tensor& x, const at::Tensor& winner, const Table& table,
                        at::IntArrayRef seen) {
   const at::Tensor out = with_rows(winner.size(0), seen, x.options());
-  if (x.numel() == 0 || out.numel() == 0) return out;
+  if (x.numel() == 0 || out.numel() == 0 || has_no_rows(table)) return out;
   const Places places(features_of(winner), features_of(x), seen.vec());
   const auto [place, won] = linear_places(winner, table, places);
   const at::Tensor taken = x.reshape({-1}).index_select(0, place);

@@ -26,4 +26,5 @@ DEFAULT_ETYPE = (DEFAULT_NTYPE, "_E", DEFAULT_NTYPE)
 """Edge type of a graph whose types have no names."""
 
 DGLError = SmexError
-"""What ``except dgl.DGLError`` catches: every error that SMEX raises on purpose."""
+"""What ``except dgl.DGLError`` catches: the errors that SMEX raises on purpose, but for those of
+operators, such as shapes that do not broadcast, which are plain ``ValueError`` or ``TypeError``."""

@@ -139,7 +139,8 @@ def apply_in_groups(
         sides = ((step.src, src), (step.edge, bucket.edges), (step.dst, dst))
         frames = [_grouped(frame, rows, shape) for frame, rows in sides]
         source, own, destination = frames
-        batch = EdgeBatch(step.graph, bucket.edges, step.etype, source, own, destination, src, dst)
+        ids_in_graph = bucket.edges if step.edge_ids is None else step.edge_ids[bucket.edges]
+        batch = EdgeBatch(step.graph, ids_in_graph, step.etype, source, own, destination, src, dst)
         found = checked_columns("group", function(batch), shape[0])
         results.append({name: x.flatten(0, 1) for name, x in found.items()})
         ids.append(bucket.edges)

@@ -153,12 +153,15 @@ def as_id_tensor(
             f"{op}: {name} must be a vector of integers, found {tensor.dtype} of shape "
             f"{list(tensor.shape)}"
         )
-    limit = torch.iinfo(idtype).max
-    if tensor.dtype == torch.int64 and idtype == torch.int32 and int(tensor.max()) > limit:
-        raise SmexValueError(
-            f"{op}: {name} has id {int(tensor.max())}, which does not fit into int32; "
-            "use idtype=torch.int64"
-        )
+    if tensor.dtype == torch.int64 and idtype == torch.int32:
+        limits = torch.iinfo(idtype)
+        low, high = (int(x) for x in torch.aminmax(tensor))
+        if low < limits.min or high > limits.max:
+            wrong = low if low < limits.min else high
+            raise SmexValueError(
+                f"{op}: {name} has id {wrong}, which does not fit into int32; "
+                "use idtype=torch.int64"
+            )
     return tensor.to(device=device, dtype=idtype)
 
 

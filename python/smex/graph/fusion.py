@@ -36,6 +36,7 @@ from smex.graph.symbolic import (
     Value,
     feature,
     formula_of,
+    key_of,
     symbol,
     without_inner_sums,
 )
@@ -204,7 +205,7 @@ def _messages(step: Step, message: Any) -> dict[str, Value]:
 def _builtin_message(step: Step, message: MessageFunction) -> Value:
     operands = step.operands(message)
     leaves = tuple(
-        Term("leaf", (Leaf(letter, field, x),))
+        Term("leaf", (Leaf(letter, key_of(field), x),))
         for (letter, field), x in zip(message.operands, operands)
     )
     shapes = [tuple(x.shape[1:]) for x in operands]

@@ -7,6 +7,7 @@ dtype that a tensor would have in its place, and refuses whatever it cannot say 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,6 +46,11 @@ class Leaf(NamedTuple):
             return self.tensor
         assert self.make is not None
         return self.make(relation)
+
+
+def key_of(field: str) -> str:
+    """A feature's name, quoted where it could read like a formula: equal keys are equal tensors."""
+    return field if field.isidentifier() else repr(field)
 
 
 class Term(NamedTuple):
@@ -141,7 +147,7 @@ def _is_hashable(key: Any) -> bool:
 
 def feature(frame: Frame, letter: str, field: str) -> Symbol:
     """The symbol of a feature of edges or of their ends."""
-    return of_leaf(Leaf(letter, field, frame[field]))
+    return of_leaf(Leaf(letter, key_of(field), frame[field]))
 
 
 def of_leaf(leaf: Leaf, lead: int = 1) -> Symbol:
@@ -177,11 +183,14 @@ class Formula(NamedTuple):
 
     def named(self) -> str:
         """The text with the features' names, such as ``u.h * e.w``."""
-        text = self.text
-        for i, leaf in reversed(list(enumerate(self.leaves))):
-            name = leaf.key if leaf.tensor is None else f"{leaf.letter}.{leaf.key}"
-            text = text.replace(f"{leaf.letter}{i}", name)
-        return text
+
+        def name(match: re.Match) -> str:
+            leaf = self.leaves[int(match[1])]
+            if leaf.tensor is None:
+                return leaf.key
+            return f"{leaf.letter}.{leaf.key}"
+
+        return re.sub(r"\b[uvec](\d+)\b", name, self.text)
 
 
 def formula_of(term: Term) -> Formula:

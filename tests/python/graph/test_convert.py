@@ -194,6 +194,16 @@ def test_scipy_duplicates_stay_apart():
             smex.SmexValueError,
             "does not fit into int32",
         ),
+        (
+            lambda: sg.graph(([0, -(2**32)], [0, 1]), idtype=torch.int32),
+            smex.SmexValueError,
+            "does not fit into int32",
+        ),
+        (
+            lambda: sg.graph(([0], [1]), idtype=torch.int32).out_degrees(torch.tensor([2**32])),
+            smex.SmexValueError,
+            "id 4294967296 does not fit into int32, the type of the graph's ids",
+        ),
         (lambda: sg.graph(([-1], [0])), smex.SmexValueError, "src has id -1"),
         (lambda: sg.graph(([0, 1], [0])), smex.SmexValueError, "one length, found 2 and 1"),
         (

@@ -616,3 +616,45 @@ def test_what_an_explanation_says():
     found = sg.explain(g, in_place, ADD)
     assert found.line in (line - 1, line) and f"(in_place, line {found.line})" in repr(found)
     assert "stored (of a size not known in advance) and reduced in one kernel" in repr(found)
+
+
+def test_features_whose_names_read_like_formulas():
+    g = graph()
+    names = {"e0": "w", "e1": "t", "e.w": "t"}
+    for name, of in names.items():
+        g.edata[name] = g.edata[of].detach().clone().reshape(8, 1).requires_grad_()
+    cases = [
+        (lambda e: {"m": e.data["e1"] * e.data["e0"] * e.src["h"]}, "(e.e1 * e.e0) * u.h"),
+        (lambda e: {"m": (e.data["w"] - e.data["e.w"]) * e.src["h"]}, "(e.w - e.'e.w') * u.h"),
+    ]
+
+    def total(nodes):
+        return {"out": nodes.mailbox["m"].sum(1)}
+
+    for message, text in cases:
+        explanation = sg.explain(g, message, total)
+        assert explanation.fused and text in repr(explanation), explanation
+        out, grads = run(g, message, total)
+        expected, expected_grads = run(g, unfused(message), unfused(total))
+        torch.testing.assert_close(out["out"], expected["out"])
+        for a, b in zip(grads["out"], expected_grads["out"]):
+            torch.testing.assert_close(a, b)
+
+
+def test_two_softmaxes_of_features_with_similar_names():
+    g = graph()
+    for name in ("e0", "e.w"):
+        g.edata[name] = torch.rand(8, 1, dtype=torch.float64, requires_grad=True)
+
+    def reduce(nodes):
+        box = nodes.mailbox
+        one = torch.softmax(box["a"], 1) * box["m"]
+        other = torch.softmax(box["b"], 1) * box["m"]
+        return {"out": (one - 2 * other).sum(1)}
+
+    def message(e):
+        return {"a": e.data["w"] - e.data["e0"], "b": e.data["w"] - e.data["e.w"], "m": e.src["h"]}
+
+    out, _ = run(g, message, reduce)
+    expected, _ = run(g, unfused(message), unfused(reduce))
+    torch.testing.assert_close(out["out"], expected["out"])

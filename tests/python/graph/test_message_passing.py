@@ -319,6 +319,9 @@ def test_group_apply_edges(group_by):
         torch.testing.assert_close(g.edata["p"][edge], w / g.edata["w"][ends == end].sum())
     g.group_apply_edges(group_by, lambda e: {"q": e.data["w"] * e.src["h"][..., 0]}, [1, 4])
     assert g.edata["q"].tolist() == [0, 4, 0, 0, 0]
+    seen = []
+    g.group_apply_edges(group_by, lambda e: seen.append(e.edges()[2].flatten().tolist()) or {}, [3])
+    assert seen == [[3]]
 
 
 def test_propagation():

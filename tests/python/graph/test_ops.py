@@ -285,6 +285,21 @@ def test_integers_are_reduced_too():
             "must add up to the 2 rows of the values, found 1",
         ),
         (
+            lambda g: ops.segment_softmax(torch.tensor([-1, 3]), torch.ones(2)),
+            ValueError,
+            "segment_softmax: the segments' lengths must not be negative, found -1",
+        ),
+        (
+            lambda g: ops.copy_u_sum(g, torch.ones(6, 4)),
+            ValueError,
+            "message u0: operand u0 has 6 rows, but there are 7 source nodes",
+        ),
+        (
+            lambda g: ops.u_dot_v(g, torch.ones(1, 4), torch.ones(5, 4)),
+            ValueError,
+            "operand u0 has 1 rows, but there are 7 source nodes",
+        ),
+        (
             lambda g: ops.segment_mm(torch.ones(2, 2), torch.ones(1, 2, 2), torch.tensor([1])),
             ValueError,
             "segment_mm: expected 1 lengths that add up to 2 rows",

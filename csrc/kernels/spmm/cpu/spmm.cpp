@@ -27,7 +27,12 @@ struct CopyMessage {
 
   template <int kBytes>
   SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
-    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    // For a single line the instructions cost more than the second-level cache's delay.
+    if constexpr (kBytes <= kCacheLine) {
+      prefetch_far(x.at(ahead.far) + first);
+    } else {
+      prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    }
   }
 
   template <int W, int NV>
@@ -329,6 +334,7 @@ template <int W, int NV, bool kMax, bool kWinner, typename T, typename I>
 void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x, int64_t first,
                    int64_t last) {
   using C = accumulate_t<T>;
+  constexpr bool kIsNarrow = NV < 4;  // the check of a row costs more than that of its numbers
   const Piece<I> piece(task.rows, index, task.num_pieces);
   const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
   piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
@@ -337,8 +343,8 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
     if (begin == end) {
       const C none = part == Part::kWhole ? load_one(&task.empty) : C(0);
       for (int j = 0; j < NV; ++j) best[j] = splat<C, W>(none);
-    } else if (!extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/false>(
-                   x, begin, end, final_edge, first, last, best, place)) {
+    } else if (kIsNarrow || !extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/false>(
+                                x, begin, end, final_edge, first, last, best, place)) {
       extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/true>(x, begin, end, final_edge, first,
                                                                last, best, place);
     }

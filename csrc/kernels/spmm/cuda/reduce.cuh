@@ -91,10 +91,10 @@ struct ExtremumState {
     }
   }
 
-  /// The first of equals wins, but a NaN always does, as in torch.amax.
+  /// The first of equals wins, and the first NaN of all, as in torch.amax.
   SMEX_DEVICE void take(int i, C candidate, I from) {
     const bool is_better = is_max ? candidate > value[i] : candidate < value[i];
-    if (!is_better && place[i] >= 0 && candidate == candidate) return;
+    if (place[i] >= 0 && (value[i] != value[i] || (!is_better && candidate == candidate))) return;
     value[i] = candidate;
     place[i] = from;
   }

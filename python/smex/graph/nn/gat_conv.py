@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smex.errors import SmexValueError
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_in_degrees, source_and_destination
 from smex.graph.ops.attention import gat_attention
@@ -36,7 +37,8 @@ class GATConv(nn.Module):
         bias: whether there is a bias.
 
     Raises:
-        SmexValueError: in :meth:`forward` a node without in-edges.
+        SmexValueError: in :meth:`forward` a node without in-edges, or one tensor of features where
+            the sizes were a pair.
 
     Example:
         >>> g = sg.add_self_loop(sg.graph(([0, 1], [1, 2])))
@@ -115,6 +117,11 @@ class GATConv(nn.Module):
         """
         if not self._allow_zero_in_degree:
             check_in_degrees("GATConv", graph)
+        if hasattr(self, "fc_src") and not isinstance(feat, tuple):
+            raise SmexValueError(
+                "GATConv: made for a pair of sizes, expected a pair of features for sources and "
+                f"destinations, found {type(feat).__name__}"
+            )
         rows, own_rows = source_and_destination(graph, feat)
         # The destinations of a block are its first sources, unless they are given.
         prefix = None if isinstance(feat, tuple) else graph.num_dst_nodes()

@@ -130,7 +130,9 @@ class GraphConv(nn.Module):
 
     def _factor(self, degrees: Tensor, x: Tensor) -> Tensor:
         power = -0.5 if self._norm == "both" else -1.0
-        scale = degrees.clamp(min=1).to(x.dtype) ** power
+        # Large degrees are not among the numbers of 16 bits.
+        wide = torch.promote_types(x.dtype, torch.float32)
+        scale = (degrees.clamp(min=1).to(wide) ** power).to(x.dtype)
         return scale.reshape(-1, *[1] * (x.dim() - 1))
 
     def extra_repr(self) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.ops.kernels import edges_of_gradient
+from smex.graph.ops.kernels import check_sources, edges_of_gradient
 from smex.graph.relation import Relation
 
 if TYPE_CHECKING:
@@ -47,11 +47,7 @@ def gat_attention(
         tensor([0., 0., 2.])
     """
     relation = graph.relation()
-    if value.dim() > 0 and value.shape[0] != relation.num_src:
-        raise SmexValueError(
-            f"gat_attention: expected values of {relation.num_src} source nodes, found shape "
-            f"{list(value.shape)}"
-        )
+    _check_values("gat_attention", relation, value)
     out_edges = edges_of_gradient(relation, [left, right, value])
     out, _ = torch.ops.smex.gat_attention(
         relation.in_edges(), out_edges, left, right, value, float(negative_slope)
@@ -89,6 +85,7 @@ def gatv2_attention(
     relation = graph.relation()
     shared = attention if attention.dim() == left.dim() else attention.unsqueeze(0)
     text = f"dot(leaky_relu(u0 + v1, {float(negative_slope)!r}), c2)"
+    _check_values("gatv2_attention", relation, left)
     return _attention(relation, text, [left, right, shared], left)
 
 
@@ -120,10 +117,20 @@ def dot_attention(
     """
     relation = graph.relation()
     factor = query.shape[-1] ** -0.5 if scale is None else scale
+    _check_values("dot_attention", relation, value)
     return _attention(relation, "dot(u0, v1)", [key, query * factor], value)
+
+
+def _check_values(op: str, relation: Relation, value: Tensor) -> None:
+    if value.dim() > 0 and value.shape[0] != relation.num_src:
+        raise SmexValueError(
+            f"{op}: expected values of {relation.num_src} source nodes, found shape "
+            f"{list(value.shape)}"
+        )
 
 
 def _attention(relation: Relation, score: str, operands: list[Tensor], value: Tensor) -> Tensor:
     """Values weighted by the softmax of a message's values over in-edges."""
+    check_sources(relation, score, operands)
     out_edges = edges_of_gradient(relation, [*operands, value])
     return torch.ops.smex.attention.default(relation.in_edges(), out_edges, score, operands, value)

@@ -38,6 +38,7 @@ def aggregate(
         operands: features ``[num_src | num_dst | num_edges, ...]``, as the text numbers them.
         zero_empty: whether ``max`` and ``min`` are 0 without messages, instead of -inf and inf.
     """
+    check_sources(relation, text, operands)
     if not operands[0].dtype.is_floating_point:
         return _reduce_plainly(relation, text, reduce, operands, zero_empty)
     ops = torch.ops.smex
@@ -51,6 +52,7 @@ def aggregate(
 
 def per_edge(relation: Relation, text: str, operands: Sequence[Tensor]) -> Tensor:
     """The message of every edge: ``[num_edges, ...]``."""
+    check_sources(relation, text, operands)
     if not operands[0].dtype.is_floating_point:
         return _message_plainly(relation, text, operands)
     out_edges = edges_of_gradient(relation, operands)
@@ -87,6 +89,16 @@ def binary_text(text: str, lhs: Tensor, rhs: Tensor) -> str:
             f"message {text}: the last dimensions must be equal, found {left} and {right}"
         )
     return text
+
+
+def check_sources(relation: Relation, text: str, operands: Sequence[Tensor]) -> None:
+    """What the operators cannot know without edges by source; they check all other rows."""
+    for i, operand in enumerate(operands):
+        if operand.dim() and operand.shape[0] != relation.num_src and f"u{i}" in text:
+            raise SmexValueError(
+                f"message {text}: operand u{i} has {operand.shape[0]} rows, but there are "
+                f"{relation.num_src} source nodes"
+            )
 
 
 def edges_of_gradient(relation: Relation, operands: Sequence[Tensor]) -> list[Tensor]:

@@ -73,7 +73,13 @@ def _segments(op: str, seglen: Tensor, value: Tensor) -> list[Tensor]:
     ends = torch.cumsum(seglen, 0, dtype=torch.int64).to(value.device)
     indptr = torch.nn.functional.pad(ends, (1, 0))
     num_rows = value.shape[0]
-    if not torch.compiler.is_compiling() and int(indptr[-1]) != num_rows:
+    if torch.compiler.is_compiling():
+        return [indptr, torch.arange(num_rows, device=value.device)]
+    if bool((seglen < 0).any()):
+        raise SmexValueError(
+            f"{op}: the segments' lengths must not be negative, found {int(seglen.min())}"
+        )
+    if int(indptr[-1]) != num_rows:
         raise SmexValueError(
             f"{op}: the segments' lengths must add up to the {num_rows} rows of the values, found "
             f"{int(indptr[-1])}"

@@ -37,8 +37,9 @@ def gspmm(g: Graph, op: str, reduce_op: str, lhs_data: Any, rhs_data: Any) -> An
         ``[num_dst, *f]``; without in-edges ``sum`` and ``mean`` are 0, ``max`` -inf, ``min`` inf.
 
     Raises:
-        SmexValueError: the operation or the reducer is unknown, an operand is missing, or shapes
-            do not broadcast.
+        SmexValueError: the operation or the reducer is unknown, an operand is missing, or the
+            sources' rows are not as many as there are sources.
+        ValueError: shapes do not broadcast.
         SmexTypeError: the operands' dtypes differ.
 
     Example:

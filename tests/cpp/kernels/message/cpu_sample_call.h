@@ -77,6 +77,8 @@ void for_each_message(int64_t n, const Function& f) {
   f("e0 * u1", Shapes{{1}, {n}});
   f("u0 + v1", Shapes{{n}, {n}});
   f("dot(u0, v1)", Shapes{{n}, {n}});
+  f("u0 * v1", Shapes{{n}, {n}});
+  f("u0 * u1 * v2", Shapes{{n}, {1}, {1}});
   for (const int64_t inner : {2, 3, 4, 8, 16, 32})
     if (n % inner == 0) f("u0 * e1", Shapes{{n / inner, inner}, {n / inner, 1}});
   if (n % 2 == 0) f("u0 * e1", Shapes{{2, n / 2}, {n / 2}});

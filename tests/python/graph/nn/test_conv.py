@@ -113,6 +113,32 @@ def pyg_gat(ours, heads, out_feats):
     return theirs
 
 
+def test_gat_conv_gradients_that_can_be_differentiated_are_the_same():
+    """The scores are made of the values, whose gradient must not count them twice."""
+    g, layer = random_graph(), sg.nn.GATConv(7, 5, 2).double()
+    x = torch.rand(30, 7, dtype=torch.double, requires_grad=True)
+    inputs = [x, *layer.parameters()]
+    plain = torch.autograd.grad(layer(g, x).square().sum(), inputs)
+    again = torch.autograd.grad(layer(g, x).square().sum(), inputs, create_graph=True)
+    for a, b in zip(plain, again):
+        torch.testing.assert_close(a, b)
+
+
+def test_gat_conv_for_a_pair_takes_a_pair():
+    g = random_graph()
+    with pytest.raises(smex.SmexValueError, match="GATConv: made for a pair of sizes"):
+        sg.nn.GATConv((5, 5), 2, 2)(g, torch.ones(30, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_graph_conv_with_more_neighbours_than_a_half_counts(dtype):
+    num = 70_000  # infinity in float16
+    g = sg.graph((torch.arange(num), torch.zeros(num, dtype=torch.long)), num_nodes=num)
+    layer = sg.nn.GraphConv(1, 1, norm="right", weight=False, bias=False, allow_zero_in_degree=True)
+    found = layer(g, torch.ones(num, 1, dtype=dtype))
+    torch.testing.assert_close(found[0].float(), torch.ones(1), rtol=0.01, atol=0)
+
+
 @pytest.mark.parametrize(("heads", "out_feats"), [(1, 5), (8, 8), (3, 16), (2, 33)])
 def test_gat_conv_equals_pyg(heads, out_feats):
     g = random_graph()

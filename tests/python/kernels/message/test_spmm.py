@@ -401,6 +401,37 @@ def test_edge_ids_may_be_left_out():
         close(grad, torch.autograd.grad(expected.sum(), e)[0][eids], torch.float64)
 
 
+def test_edges_of_any_strides_have_gradients():
+    graph = random_graph()
+    strided = [torch.stack([x, x.flip(0)], 1)[:, 0] for x in graph.in_edges]
+    assert not strided[1].is_contiguous()
+    x = operands_for(graph, "u0", [(3,)])[0]
+    found, expected = (
+        S.spmm_extremum(edges, graph.out_edges, "u0", "max", [x], True)[0]
+        for edges in (strided, graph.in_edges)
+    )
+    assert torch.equal(found, expected)
+    grads = [torch.autograd.grad(out.square().sum(), x)[0] for out in (found, expected)]
+    assert torch.equal(*grads)
+
+
+def test_the_power_zero_has_no_gradient():
+    graph = random_graph()
+    x = operands_for(graph, "u0", [(3,)])[0]
+    with torch.no_grad():
+        x[0] = 0
+    out = S.spmm(graph.in_edges, graph.out_edges, "pow(u0, 0) + u0", "sum", [x])
+    assert torch.autograd.grad(out.sum(), x)[0].isfinite().all()
+
+
+def test_sources_that_are_not_as_many_as_there_are():
+    graph = random_graph()
+    x = operands_for(graph, "u0", [(3,)])[0].detach()
+    for rows in (x[:-1], torch.cat([x, x])):
+        with pytest.raises(ValueError, match=r"operand u0 has \d+ rows, but there are 7 source"):
+            S.spmm(graph.in_edges, graph.out_edges, "u0", "sum", [rows])
+
+
 def test_any_strides():
     graph = random_graph()
     wide = torch.rand(4, graph.num_src, dtype=torch.float64).t()
@@ -433,6 +464,33 @@ def test_results_do_not_depend_on_threads(message, reduce):
             assert all(torch.equal(x, y) for x, y in zip(run(count), first)), count
     finally:
         torch.set_num_threads(threads)
+
+
+def test_gradients_of_maxima_do_not_depend_on_threads():
+    """Of a graph so large that several threads share the winners."""
+    graph = random_graph(300, 5000, 20_000)
+    (x,) = operands_for(graph, "u0", [(64,)], torch.float32)
+    threads, found = torch.get_num_threads(), []
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            out = spmm(graph, "u0", "max", [x])
+            (grad,) = torch.autograd.grad(out.square().sum(), x, create_graph=True)
+            found.append([grad, *torch.autograd.grad(grad.sum(), x)])
+    finally:
+        torch.set_num_threads(threads)
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other))
+
+
+def test_results_on_large_pages():
+    """More than 6 MiB, and no multiple of a page."""
+    graph = random_graph(50, 30_001, 60_000, hub=0)
+    (x,) = operands_for(graph, "u0", [(67,)], torch.float32)
+    out = spmm(graph, "u0", "sum", [x])
+    assert out.nbytes > 6 * 2**20
+    expected = torch.zeros(30_001, 67).index_add(0, graph.dst, x[graph.src])
+    torch.testing.assert_close(out, expected)
 
 
 def test_an_edge_list_of_many_pieces():
