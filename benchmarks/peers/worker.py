@@ -44,6 +44,11 @@ class Prepared:
             else:
                 self.inputs[role] = tensor.requires_grad_(case.backward)
 
+    def move(self) -> None:
+        """Copies the inputs: which memory they get decides about speed, by chance."""
+        for role, tensor in self.inputs.items():
+            self.inputs[role] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
     def step(self):
         if not self.case.backward:
             with torch.no_grad():
@@ -110,6 +115,7 @@ class Worker:
     def measure(self, key: str, threads: int, repeats: int) -> dict:
         """Seconds per call: the median of `repeats` blocks, after a call that warms up."""
         self._set_threads(threads)
+        self.prepared[key].move()
         step = self.prepared[key].step
         warm = self._seconds(step, 1)
         calls = max(1, int(SHORT / max(warm, 1e-7)))
