@@ -9,7 +9,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/cpu/half.h"
+#include "kernels/host_device.h"
+#include "kernels/numbers.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -18,8 +19,6 @@
 #ifndef SMEX_ISA
 #error "compile this file once for each instruction set, see cmake/SmexSimd.cmake"
 #endif
-
-#define SMEX_INLINE inline __attribute__((always_inline))
 
 namespace smex::kernels::SMEX_ISA {
 
@@ -82,44 +81,6 @@ SMEX_INLINE V widen_bfloat16(const BFloat16* from) {
   return result;
 }
 
-SMEX_INLINE float half_to_float(Half half) {
-  const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000u) << 16;
-  const uint32_t rest = half.bits & 0x7fffu;
-  // Exponents are moved by a multiplication, which makes subnormals right too.
-  const uint32_t scaled = rest << 13;
-  float value;
-  std::memcpy(&value, &scaled, sizeof(value));
-  value *= 0x1p112f;
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  if (rest >= 0x7c00u) bits = 0x7f800000u | (rest << 13 & 0x007fffffu);
-  bits |= sign;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-SMEX_INLINE Half float_to_half(float value) {
-#if defined(__F16C__)
-  return {static_cast<uint16_t>(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT))};
-#else
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  const uint32_t sign = bits >> 16 & 0x8000u;
-  bits &= 0x7fffffffu;
-  if (bits > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};   // NaN
-  if (bits >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // rounds to infinity
-  if (bits < 0x38800000u) {  // subnormal: the addition rounds at the right bit
-    float magnitude;
-    std::memcpy(&magnitude, &bits, sizeof(magnitude));
-    magnitude += 0.5f;
-    std::memcpy(&bits, &magnitude, sizeof(bits));
-    return {static_cast<uint16_t>(sign | (bits - 0x3f000000u))};
-  }
-  const uint32_t odd = bits >> 13 & 1u;
-  return {static_cast<uint16_t>(sign | ((bits - 0x38000000u + 0xfffu + odd) >> 13))};
-#endif
-}
-
 /// W elements at `from` as numbers of C.
 template <typename C, int W>
 SMEX_INLINE Vector<C, W> load(const C* from) {
@@ -148,7 +109,7 @@ SMEX_INLINE Vector<C, W> load(const Half* from) {
     return result;
   }
 #endif
-  for (int i = 0; i < W; ++i) result[i] = half_to_float(from[i]);
+  for (int i = 0; i < W; ++i) result[i] = widen(from[i]);
   return result;
 }
 
@@ -197,7 +158,7 @@ SMEX_INLINE void store(Half* to, Vector<float, W> value) {
     return;
   }
 #endif
-  for (int i = 0; i < W; ++i) to[i] = float_to_half(value[i]);
+  for (int i = 0; i < W; ++i) narrow(value[i], to[i]);
 }
 
 template <typename T>
@@ -280,19 +241,21 @@ SMEX_INLINE const accumulate_t<T>* in_sum_type(const T* from, int64_t n, accumul
   }
 }
 
+/// Calls `f` with `n` as a constant if it is one of `kFirst, kOthers...`, else with the last of
+/// them.
+template <int kFirst, int... kOthers, typename Function>
+void with_constant(int64_t n, const Function& f) {
+  if constexpr (sizeof...(kOthers) == 0) {
+    f(std::integral_constant<int, kFirst>());
+  } else {
+    n == kFirst ? f(std::integral_constant<int, kFirst>()) : with_constant<kOthers...>(n, f);
+  }
+}
+
 /// Calls `f(kElements)` with `n` where loops are unrolled for so many elements of an edge, else 0.
 template <typename Function>
 void with_elements(int64_t n, const Function& f) {
-  switch (n) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
-    case 4:
-      return f(std::integral_constant<int, 4>());
-    case 8:
-      return f(std::integral_constant<int, 8>());
-    default:
-      return f(std::integral_constant<int, 0>());
-  }
+  with_constant<1, 4, 8, 0>(n, f);
 }
 
 /// The lower and the upper half of the lanes, added.

@@ -42,18 +42,4 @@ SMEX_INLINE void prefetch_operand(const EdgeOperand<T, I>& x, const Ahead& ahead
                   x.edge_stride * static_cast<int64_t>(sizeof(T)));
 }
 
-/// True for a product of two full operands that is added up over groups of elements.
-inline bool is_dot(const Program& program) {
-  if (program.operands.size() != 2 || program.code.empty()) return false;
-  for (const ProgramOperand& read : program.operands)
-    if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
-  if (program.code[0].op != MessageOp::kMul) return false;
-  const bool groups =
-      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
-  if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
-  // dot itself: its value is picked from the sums that kSumLast leaves.
-  return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
-         program.pick == program.last && groups;
-}
-
 }  // namespace smex::kernels::SMEX_ISA

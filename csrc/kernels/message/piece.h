@@ -3,12 +3,9 @@
 #pragma once
 
 #include "kernels/cpu/simd.h"
-#include "kernels/message/edges.h"
+#include "kernels/message/walk.h"
 
 namespace smex::kernels::SMEX_ISA {
-
-/// How much of a row's edges a piece has: all, or the end or the beginning of a row it shares.
-enum class Part : int { kHead = 0, kTail = 1, kWhole = 2 };
 
 template <typename I>
 struct Piece {
@@ -27,36 +24,27 @@ struct Piece {
     int64_t row = begin.row, edge = begin.edge;
     if (row < rows.num_rows && begins_inside()) {
       const int64_t stop = row < end.row ? int64_t{rows.indptr[row + 1]} : end.edge;
-      visit(row, edge, stop, Part::kHead);
+      visit(row, edge, stop, RowPart::kHead);
       if (row == end.row) return;
       edge = stop;
       ++row;
     }
     for (; row < end.row; ++row) {
       const int64_t stop = rows.indptr[row + 1];
-      visit(row, edge, stop, Part::kWhole);
+      visit(row, edge, stop, RowPart::kWhole);
       edge = stop;
     }
-    if (edge < end.edge) visit(row, edge, end.edge, Part::kTail);
+    if (edge < end.edge) visit(row, edge, end.edge, RowPart::kTail);
   }
 };
 
 /// Calls `visit(row, first, last)` for every row that the pieces `first` to `last` share: `first`
-/// has its tail part, the others have head parts, that of `last` being empty perhaps.
+/// has its tail part, the others have head parts.
 template <typename I, typename Visit>
 void for_each_shared_row(const EdgeRows<I>& rows, int64_t num_pieces, const Visit& visit) {
-  for (int64_t p = 0; p + 1 < num_pieces;) {
-    const Piece<I> piece(rows, p, num_pieces);
-    const int64_t row = piece.end.row;
-    if (row >= rows.num_rows || piece.end.edge == rows.indptr[row]) {
-      ++p;
-      continue;
-    }
-    int64_t last = p + 1;  // the piece that has the row's end
-    while (Piece<I>(rows, last, num_pieces).end.row == row) ++last;
-    visit(row, p, last);
-    p = last;
-  }
+  PieceRun run;
+  for (int64_t p = 0; p + 1 < num_pieces; ++p)
+    if (run_from(rows, p, num_pieces, &run)) visit(run.row, run.first, run.last);
 }
 
 }  // namespace smex::kernels::SMEX_ISA

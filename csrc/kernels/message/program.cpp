@@ -200,4 +200,24 @@ Program compile(const Message& message, const std::vector<FeatureShape>& operand
   return program;
 }
 
+bool is_product(const Program& program) {
+  if (program.operands.size() != program.code.size() + 1) return false;
+  for (const Instruction& step : program.code)
+    if (step.op != MessageOp::kMul || step.b < 0) return false;
+  return true;
+}
+
+bool is_dot(const Program& program) {
+  if (program.operands.size() != 2 || program.code.empty()) return false;
+  for (const ProgramOperand& read : program.operands)
+    if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
+  if (program.code[0].op != MessageOp::kMul) return false;
+  const bool groups =
+      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
+  if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
+  // dot itself: its value is picked from the sums that kSumLast leaves.
+  return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
+         program.pick == program.last && groups;
+}
+
 }  // namespace smex::kernels

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/host_device.h"
 #include "kernels/message/expression.h"
 
 namespace smex::kernels {
@@ -27,7 +28,7 @@ struct Broadcast {
   std::vector<int64_t> table;
 
   /// The element of the small row that element i of the message is.
-  int64_t element(int64_t i) const {
+  SMEX_INLINE int64_t element(int64_t i) const {
     switch (kind) {
       case Kind::kFull:
         return i;
@@ -84,6 +85,12 @@ struct Program {
   bool reduces = false;  ///< several elements are added up in one of `out`
   Broadcast out;         ///< where an element of the result goes
 };
+
+/// True for a product of all operands, each of them once.
+bool is_product(const Program& program);
+
+/// True for a product of two full operands that is added up over groups of elements.
+bool is_dot(const Program& program);
 
 /// Translates `message`. With `reduce_to`, the result is summed down to that shape.
 Program compile(const Message& message, const std::vector<FeatureShape>& operands,

@@ -6,15 +6,14 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
-#include <limits>
-
 #include "kernels/message/cuda/plan.h"
 #include "kernels/message/dispatch.h"
-#include "kernels/message/numbers.h"
 #include "kernels/message/operands.h"
 #include "kernels/message/unfused.h"
+#include "kernels/numbers.h"
 #include "kernels/spmm/checks.h"
 #include "kernels/spmm/cuda/spmm.h"
+#include "kernels/spmm/partials.h"
 
 namespace smex::kernels {
 namespace {
@@ -23,19 +22,11 @@ namespace {
 template <typename T, typename I>
 void run_on_cuda(SpmmTask<T, I>& task, const DeviceProgram& device,
                  const at::TensorOptions& options) {
-  using C = accumulate_t<T>;
   const int64_t n = task.program->out_elements;
   constexpr int64_t kElementsPerThread = 16 / sizeof(T);
   task.num_pieces = num_cuda_pieces(task.rows.num_rows, task.rows.num_edges,
                                     (n + kElementsPerThread - 1) / kElementsPerThread);
-  const int64_t shared = task.num_pieces > 1 ? task.num_pieces * 2 * n : 0;
-  const at::Tensor partial = at::empty({shared}, options.dtype(c10::CppTypeToScalarType<C>::value));
-  task.shared = partial.mutable_data_ptr<C>();
-  at::Tensor partial_winner;
-  if (task.winner) {
-    partial_winner = at::empty({shared}, options.dtype(c10::CppTypeToScalarType<I>::value));
-    task.shared_winner = partial_winner.mutable_data_ptr<I>();
-  }
+  const Partials partials(task, options);
   spmm_cuda(task, device, c10::cuda::getCurrentCUDAStream().stream());
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
@@ -107,9 +98,8 @@ std::tuple<at::Tensor, at::Tensor> spmm_extremum_on_cuda(
   const c10::cuda::CUDAGuard guard(in_edges[0].device());
   check_sums_at_root(kOp, parsed);
   const Reduce kind = reduce_of(kOp, reduce, /*extremum=*/true);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double empty = zero_empty ? 0 : (kind == Reduce::kMax ? -kInfinity : kInfinity);
-  const SpmmResult result = reduce_messages(kOp, edges, parsed, kind, empty, operands, need_winner);
+  const SpmmResult result = reduce_messages(kOp, edges, parsed, kind, empty_value(kind, zero_empty),
+                                            operands, need_winner);
   return {result.out, need_winner ? result.winner : at::empty({0}, edges.indptr.options())};
 }
 

@@ -6,7 +6,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/diff.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -18,7 +17,9 @@
 #include "kernels/message/operands.h"
 #include "kernels/message/parallel.h"
 #include "kernels/message/unfused.h"
+#include "kernels/numbers.h"
 #include "kernels/spmm/checks.h"
+#include "kernels/spmm/partials.h"
 #include "kernels/spmm/winner.h"
 
 namespace smex::kernels {
@@ -30,6 +31,11 @@ Reduce reduce_of(const char* op, c10::string_view name, bool extremum) {
   if (!extremum && name == "mean") return Reduce::kMean;
   TORCH_CHECK_VALUE(false, op, ": reduce is ", extremum ? "'max' or 'min'" : "'sum' or 'mean'",
                     ", found '", name, "'");
+}
+
+double empty_value(Reduce reduce, bool zero_empty) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return zero_empty ? 0 : reduce == Reduce::kMax ? -kInfinity : kInfinity;
 }
 
 void check_sums_at_root(const char* op, const Message& message, bool at_root) {
@@ -51,18 +57,10 @@ using torch::autograd::variable_list;
 
 template <typename T, typename I>
 void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
-  using C = accumulate_t<T>;
   const int64_t n = task.program->out_elements;
   task.num_pieces =
       num_pieces(task.rows.num_rows, task.rows.num_edges, std::max(n, task.program->elements));
-  const int64_t shared = task.num_pieces > 1 ? task.num_pieces * 2 * n : 0;
-  const at::Tensor partial = at::empty({shared}, options.dtype(c10::CppTypeToScalarType<C>::value));
-  task.shared = partial.mutable_data_ptr<C>();
-  at::Tensor partial_winner;
-  if (task.winner) {
-    partial_winner = at::empty({shared}, options.dtype(c10::CppTypeToScalarType<I>::value));
-    task.shared_winner = partial_winner.mutable_data_ptr<I>();
-  }
+  const Partials partials(task, options);
   const auto pieces = SMEX_PICK(spmm_pieces<T, I>);
   for_pieces(task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end); });
   if (task.num_pieces > 1) SMEX_PICK(spmm_finish<T, I>)(task);
@@ -84,13 +82,12 @@ void spmm_into(const EdgeTensors& edges, const Message& message, const Program& 
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;
     const DenseOperands<T> dense(operands);
-    const at::Tensor none = at::full({}, empty, out.options());
     SpmmTask<T, I> task;
     task.rows = edges.rows<I>();
     task.program = &program;
     task.operands = dense.rows();
     task.reduce = reduce;
-    task.empty = *data_of<T>(none);
+    narrow(static_cast<accumulate_t<T>>(empty), task.empty);
     task.out = mutable_data_of<T>(out);
     if (winner.defined()) task.winner = mutable_data_of<I>(winner);
     run_on_cpu(task, out.options());
@@ -125,9 +122,7 @@ std::tuple<at::Tensor, at::Tensor> spmm_extremum_cpu(
   const auto ids = edges.indptr.options();
   const at::Tensor winner = need_winner ? empty_result(shape, ids) : at::empty({0}, ids);
   const Reduce kind = reduce_of(kExtremum, reduce, true);
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double empty = zero_empty ? 0 : (kind == Reduce::kMax ? -kInfinity : kInfinity);
-  spmm_into(edges, parsed, program, kind, empty, operands, out,
+  spmm_into(edges, parsed, program, kind, empty_value(kind, zero_empty), operands, out,
             need_winner ? winner : at::Tensor());
   return {out, winner};
 }

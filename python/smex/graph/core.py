@@ -10,6 +10,7 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import ALL as ALL
+from smex.graph.edge_data import id_beyond
 from smex.graph.frame import Frame
 from smex.graph.relation import Relation
 
@@ -330,7 +331,11 @@ class GraphCore:
             raise SmexValueError(
                 f"{what}: expected a vector of ids, found shape {list(tensor.shape)}"
             )
-        check_fits(tensor, self.idtype, what)
+        wrong = id_beyond(tensor, self.idtype)
+        if wrong is not None:
+            raise SmexValueError(
+                f"{what}: id {wrong} does not fit into int32, the type of the graph's ids"
+            )
         return tensor.reshape(-1).to(device=self.device, dtype=self.idtype)
 
     def _node_ids(self, ids: Any, slot: NodeSlot, what: str) -> Tensor:
@@ -359,20 +364,6 @@ def is_scalar(value: Any) -> bool:
         and getattr(value, "ndim", None) in (None, 0)
         and not (isinstance(value, (list, tuple, range)))
     )
-
-
-def check_fits(ids: Tensor, idtype: torch.dtype, what: str) -> None:
-    """Raise where an id would become another one in a graph of 32-bit ids; not in torch.compile."""
-    wide = ids.dtype == torch.int64 and idtype == torch.int32
-    if not wide or torch.compiler.is_compiling() or ids.numel() == 0:
-        return
-    limits = torch.iinfo(idtype)
-    low, high = (int(x) for x in torch.aminmax(ids))
-    if low < limits.min or high > limits.max:
-        wrong = low if low < limits.min else high
-        raise SmexValueError(
-            f"{what}: id {wrong} does not fit into int32, the type of the graph's ids"
-        )
 
 
 def check_range(ids: Tensor, size: int, what: str) -> None:

@@ -153,16 +153,24 @@ def as_id_tensor(
             f"{op}: {name} must be a vector of integers, found {tensor.dtype} of shape "
             f"{list(tensor.shape)}"
         )
-    if tensor.dtype == torch.int64 and idtype == torch.int32:
-        limits = torch.iinfo(idtype)
-        low, high = (int(x) for x in torch.aminmax(tensor))
-        if low < limits.min or high > limits.max:
-            wrong = low if low < limits.min else high
-            raise SmexValueError(
-                f"{op}: {name} has id {wrong}, which does not fit into int32; "
-                "use idtype=torch.int64"
-            )
+    wrong = id_beyond(tensor, idtype)
+    if wrong is not None:
+        raise SmexValueError(
+            f"{op}: {name} has id {wrong}, which does not fit into int32; use idtype=torch.int64"
+        )
     return tensor.to(device=device, dtype=idtype)
+
+
+def id_beyond(ids: Tensor, idtype: torch.dtype) -> int | None:
+    """An id that would become another one in 32 bits; not looked for under torch.compile."""
+    wide = ids.dtype == torch.int64 and idtype == torch.int32
+    if not wide or torch.compiler.is_compiling() or ids.numel() == 0:
+        return None
+    limits = torch.iinfo(idtype)
+    low, high = (int(x) for x in torch.aminmax(ids))
+    if low < limits.min:
+        return low
+    return high if high > limits.max else None
 
 
 def _tensor_of(op: str, name: str, array: Any) -> Tensor:

@@ -4,6 +4,7 @@
 #include "kernels/attention/cpu/attention_rows.h"
 #include "kernels/cpu/dot.h"
 #include "kernels/message/edge_operand.h"
+#include "kernels/message/instantiate.h"
 #include "kernels/message/interpreter.h"
 
 namespace smex::kernels::SMEX_ISA {
@@ -97,7 +98,7 @@ void attention_finish(const AttentionTask<T, I>& task) {
   for_each_shared_row(task.rows, task.num_pieces, [&](int64_t row, int64_t first, int64_t last) {
     const auto part = [&](int64_t p) {
       return task.shared +
-             (p * 2 + static_cast<int>(p == first ? Part::kTail : Part::kHead)) * size;
+             (p * 2 + static_cast<int>(p == first ? RowPart::kTail : RowPart::kHead)) * size;
     };
     for (int64_t h = 0; h < heads; ++h) {
       C largest = part(first)[h], sum = 0;
@@ -129,14 +130,7 @@ void attention_finish(const AttentionTask<T, I>& task) {
 #define SMEX_INSTANTIATE(T, I)                                                               \
   template void attention_pieces<T, I>(const FormulaAttentionTask<T, I>&, int64_t, int64_t); \
   template void attention_finish<T, I>(const AttentionTask<T, I>&);
-SMEX_INSTANTIATE(float, int32_t)
-SMEX_INSTANTIATE(float, int64_t)
-SMEX_INSTANTIATE(double, int32_t)
-SMEX_INSTANTIATE(double, int64_t)
-SMEX_INSTANTIATE(BFloat16, int32_t)
-SMEX_INSTANTIATE(BFloat16, int64_t)
-SMEX_INSTANTIATE(Half, int32_t)
-SMEX_INSTANTIATE(Half, int64_t)
+SMEX_FOR_EACH_TYPE(SMEX_INSTANTIATE)
 #undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA

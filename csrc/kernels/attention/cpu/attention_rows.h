@@ -42,9 +42,9 @@ class AttentionRows {
 
   void piece(int64_t index) {
     const Piece<I> piece(task_.rows, index, task_.num_pieces);
-    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart part) {
       gather(row, begin, end);
-      if (part == Part::kWhole) return write_row(row, begin == end);
+      if (part == RowPart::kWhole) return write_row(row, begin == end);
       C* const to = task_.shared + (index * 2 + static_cast<int>(part)) * (width_ + 2 * heads_);
       for (int64_t h = 0; h < heads_; ++h) {
         to[h] = softmax_.largest[h];

@@ -3,6 +3,7 @@
 #include "kernels/attention/cpu/attention_rows.h"
 #include "kernels/attention/cpu/weighted_rows.h"
 #include "kernels/cpu/dot.h"
+#include "kernels/message/instantiate.h"
 #include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
@@ -63,11 +64,11 @@ class GatBackward {
 
   void piece(int64_t index) {
     const Piece<I> piece(task_.rows, index, task_.num_pieces);
-    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part part) {
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart part) {
       for (int64_t i = 0; i < width_ + heads_; ++i) sums_[i] = 0;
       for (int64_t k = begin; k < end; k += block_edges_)
         block(row, k, k + block_edges_ < end ? k + block_edges_ : end);
-      if (part == Part::kWhole) return write_row(row);
+      if (part == RowPart::kWhole) return write_row(row);
       C* const to = task_.shared + (index * 2 + static_cast<int>(part)) * (width_ + heads_);
       for (int64_t i = 0; i < width_ + heads_; ++i) to[i] = sums_[i];
     });
@@ -195,9 +196,9 @@ void gat_backward_finish(const GatBackwardTask<T, I>& task) {
   using C = accumulate_t<T>;
   const int64_t heads = task.heads, width = heads * task.inner, size = width + heads;
   for_each_shared_row(task.rows, task.num_pieces, [&](int64_t row, int64_t first, int64_t last) {
-    C* const total = task.shared + (first * 2 + static_cast<int>(Part::kTail)) * size;
+    C* const total = task.shared + (first * 2 + static_cast<int>(RowPart::kTail)) * size;
     for (int64_t p = first + 1; p <= last; ++p) {
-      const C* const from = task.shared + (p * 2 + static_cast<int>(Part::kHead)) * size;
+      const C* const from = task.shared + (p * 2 + static_cast<int>(RowPart::kHead)) * size;
       for (int64_t i = 0; i < size; ++i) total[i] += from[i];
     }
     for (int64_t i = 0; i < width; ++i) store_one(task.grad_value + row * width + i, total[i]);
@@ -211,14 +212,7 @@ void gat_backward_finish(const GatBackwardTask<T, I>& task) {
   template void gat_backward_pieces<T, I>(const GatBackwardTask<T, I>&, int64_t, int64_t,  \
                                           int64_t);                                        \
   template void gat_backward_finish<T, I>(const GatBackwardTask<T, I>&);
-SMEX_INSTANTIATE(float, int32_t)
-SMEX_INSTANTIATE(float, int64_t)
-SMEX_INSTANTIATE(double, int32_t)
-SMEX_INSTANTIATE(double, int64_t)
-SMEX_INSTANTIATE(BFloat16, int32_t)
-SMEX_INSTANTIATE(BFloat16, int64_t)
-SMEX_INSTANTIATE(Half, int32_t)
-SMEX_INSTANTIATE(Half, int64_t)
+SMEX_FOR_EACH_TYPE(SMEX_INSTANTIATE)
 #undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA

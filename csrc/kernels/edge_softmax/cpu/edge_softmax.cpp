@@ -2,6 +2,7 @@
 #include "kernels/edge_softmax/edge_softmax.h"
 
 #include "kernels/edge_softmax/cpu/flat_softmax.h"
+#include "kernels/message/instantiate.h"
 #include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
@@ -164,7 +165,7 @@ class RowSoftmax {
 };
 
 template <typename T, typename I>
-accumulate_t<T>* shared_of(const EdgeSoftmaxTask<T, I>& task, int64_t piece, Part part) {
+accumulate_t<T>* shared_of(const EdgeSoftmaxTask<T, I>& task, int64_t piece, RowPart part) {
   return task.shared + (piece * 2 + static_cast<int>(part)) * 2 * task.elements;
 }
 
@@ -176,8 +177,8 @@ void edge_softmax_pieces(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64
     RowSoftmax<elements.value, T, I> softmax(task);
     for (int64_t index = begin; index < end; ++index) {
       const Piece<I> piece(task.rows, index, task.num_pieces);
-      piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
-        if (part == Part::kWhole) return softmax.whole_row(first, last);
+      piece.for_each_row([&](int64_t, int64_t first, int64_t last, RowPart part) {
+        if (part == RowPart::kWhole) return softmax.whole_row(first, last);
         softmax.part_of_row(first, last, shared_of(task, index, part));
       });
     }
@@ -189,15 +190,15 @@ void edge_softmax_finish(const EdgeSoftmaxTask<T, I>& task) {
   using C = accumulate_t<T>;
   const int64_t n = task.elements;
   for_each_shared_row(task.rows, task.num_pieces, [&](int64_t, int64_t first, int64_t last) {
-    C* const total = shared_of(task, first, Part::kTail);
+    C* const total = shared_of(task, first, RowPart::kTail);
     for (int64_t i = 0; i < n; ++i) {
       C largest = total[i], sum = 0;
       for (int64_t p = first + 1; p <= last; ++p) {
-        const C other = shared_of(task, p, Part::kHead)[i];
+        const C other = shared_of(task, p, RowPart::kHead)[i];
         largest = other > largest || other != other ? other : largest;
       }
       for (int64_t p = first; p <= last; ++p) {
-        const C* const part = shared_of(task, p, p == first ? Part::kTail : Part::kHead);
+        const C* const part = shared_of(task, p, p == first ? RowPart::kTail : RowPart::kHead);
         if (task.grad) {
           sum += part[n + i];
         } else if (part[n + i] != C(0)) {
@@ -205,7 +206,7 @@ void edge_softmax_finish(const EdgeSoftmaxTask<T, I>& task) {
         }
       }
       for (int64_t p = first; p <= last; ++p) {
-        C* const part = shared_of(task, p, p == first ? Part::kTail : Part::kHead);
+        C* const part = shared_of(task, p, p == first ? RowPart::kTail : RowPart::kHead);
         part[i] = largest;
         part[n + i] = sum;
       }
@@ -219,8 +220,8 @@ void edge_softmax_shared(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64
     RowSoftmax<elements.value, T, I> softmax(task);
     for (int64_t index = begin; index < end; ++index) {
       const Piece<I> piece(task.rows, index, task.num_pieces);
-      piece.for_each_row([&](int64_t, int64_t first, int64_t last, Part part) {
-        if (part != Part::kWhole) softmax.finish_part(first, last, shared_of(task, index, part));
+      piece.for_each_row([&](int64_t, int64_t first, int64_t last, RowPart part) {
+        if (part != RowPart::kWhole) softmax.finish_part(first, last, shared_of(task, index, part));
       });
     }
   });
@@ -230,14 +231,7 @@ void edge_softmax_shared(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64
   template void edge_softmax_pieces<T, I>(const EdgeSoftmaxTask<T, I>&, int64_t, int64_t); \
   template void edge_softmax_finish<T, I>(const EdgeSoftmaxTask<T, I>&);                   \
   template void edge_softmax_shared<T, I>(const EdgeSoftmaxTask<T, I>&, int64_t, int64_t);
-SMEX_INSTANTIATE(float, int32_t)
-SMEX_INSTANTIATE(float, int64_t)
-SMEX_INSTANTIATE(double, int32_t)
-SMEX_INSTANTIATE(double, int64_t)
-SMEX_INSTANTIATE(BFloat16, int32_t)
-SMEX_INSTANTIATE(BFloat16, int64_t)
-SMEX_INSTANTIATE(Half, int32_t)
-SMEX_INSTANTIATE(Half, int64_t)
+SMEX_FOR_EACH_TYPE(SMEX_INSTANTIATE)
 #undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA

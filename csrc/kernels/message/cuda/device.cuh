@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/host_device.h"
-#include "kernels/message/numbers.h"
+#include "kernels/numbers.h"
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>

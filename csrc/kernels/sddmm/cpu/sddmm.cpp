@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/dot.h"
 #include "kernels/message/edge_operand.h"
+#include "kernels/message/instantiate.h"
 #include "kernels/message/interpreter.h"
 #include "kernels/message/piece.h"
 
@@ -27,7 +28,7 @@ class DotPiece {
 
   void run(int64_t index) const {
     const Piece<I> piece(task_.rows, index, task_.num_pieces);
-    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart) {
       if (y_.is_per_edge()) {
         run_row(row, begin, end, [&](int64_t k) { return y_.at(row, k); });
       } else {  // what all edges of the row read is converted once
@@ -145,7 +146,7 @@ struct ElementwisePiece {
     const Piece<I> piece(task.rows, index, task.num_pieces);
     const EdgeRows<I>& rows = task.rows;
     const int64_t n = task.program->out_elements, final_edge = rows.num_edges - 1;
-    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart) {
       for (int64_t k = begin; k < end; ++k) {
         const Ahead ahead(k, final_edge);
         prefetch_operand(x, ahead, row);
@@ -203,7 +204,7 @@ void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t la
   };
   for (int64_t index = first_piece; index < last_piece; ++index) {
     const Piece<I> piece(task.rows, index, task.num_pieces);
-    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, Part) {
+    piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart) {
       for (int64_t k = begin; k < end; ++k) {
         block.rows[block.size] = row;
         block.columns[block.size] = task.rows.indices[k];
@@ -247,14 +248,7 @@ void sddmm_pieces(const SddmmTask<T, I>& task, int64_t begin, int64_t end) {
 
 #define SMEX_INSTANTIATE(T, I) \
   template void sddmm_pieces<T, I>(const SddmmTask<T, I>&, int64_t begin, int64_t end);
-SMEX_INSTANTIATE(float, int32_t)
-SMEX_INSTANTIATE(float, int64_t)
-SMEX_INSTANTIATE(double, int32_t)
-SMEX_INSTANTIATE(double, int64_t)
-SMEX_INSTANTIATE(BFloat16, int32_t)
-SMEX_INSTANTIATE(BFloat16, int64_t)
-SMEX_INSTANTIATE(Half, int32_t)
-SMEX_INSTANTIATE(Half, int64_t)
+SMEX_FOR_EACH_TYPE(SMEX_INSTANTIATE)
 #undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA

@@ -143,20 +143,6 @@ __global__ void __launch_bounds__(kThreads)
 
 // ---- launches ----
 
-/// True for a product of two full operands that is added up over groups of elements.
-inline bool is_dot_product(const Program& program) {
-  if (program.operands.size() != 2 || program.code.empty()) return false;
-  for (const ProgramOperand& read : program.operands)
-    if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
-  if (program.code[0].op != MessageOp::kMul) return false;
-  const bool groups =
-      program.out.kind == Broadcast::Kind::kHead || program.out.kind == Broadcast::Kind::kScalar;
-  if (program.code.size() == 1) return program.reduces && groups && program.pick == 1;
-  // dot itself: its value is picked from the sums that kSumLast leaves.
-  return program.code.size() == 2 && program.code[1].op == MessageOp::kSumLast &&
-         program.pick == program.last && groups;
-}
-
 template <typename T, typename I>
 void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
   const Program& program = *task.program;
@@ -183,7 +169,7 @@ void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
 template <typename T, typename I>
 void sddmm_cuda(const SddmmTask<T, I>& task, const DeviceProgram& device, CUstream_st* stream) {
   if (task.rows.num_edges == 0 || task.program->out_elements == 0) return;
-  if (is_dot_product(*task.program)) return launch_dot(task, stream);
+  if (is_dot(*task.program)) return launch_dot(task, stream);
   DeviceProgram program = device;
   for (int i = 0; i < program.num_operands; ++i)
     program.operands[i].data = task.operands[task.program->operands[i].index];

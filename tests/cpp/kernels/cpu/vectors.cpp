@@ -9,16 +9,7 @@ namespace {
 
 template <typename Function>
 void with_lanes(int lanes, const Function& f) {
-  switch (lanes) {
-    case 1:
-      return f(std::integral_constant<int, 1>());
-    case 4:
-      return f(std::integral_constant<int, 4>());
-    case 8:
-      return f(std::integral_constant<int, 8>());
-    default:
-      return f(std::integral_constant<int, 16>());
-  }
+  with_constant<1, 4, 8, 16>(lanes, f);
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/message/edges.h"
-#include "kernels/message/numbers.h"
 #include "kernels/message/program.h"
+#include "kernels/numbers.h"
 
 namespace smex::kernels::cuda_samples {
 

@@ -9,6 +9,8 @@
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#elif defined(__F16C__)
+#include <immintrin.h>
 #endif
 
 namespace smex::kernels {
@@ -58,6 +60,8 @@ SMEX_HOST_DEVICE void narrow(float x, BFloat16& to) {
 SMEX_HOST_DEVICE void narrow(float x, Half& to) {
 #if defined(__CUDA_ARCH__)
   to.bits = __half_as_ushort(__float2half_rn(x));
+#elif defined(__F16C__)
+  to.bits = static_cast<uint16_t>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
 #else
   uint32_t bits;
   memcpy(&bits, &x, sizeof(bits));

@@ -1,0 +1,253 @@
+// Sums and means of products, by whole vectors. Included by kernels that are compiled per
+// instruction set.
+#pragma once
+
+#include "kernels/message/piece.h"
+#include "kernels/spmm/cpu/tiles.h"
+
+namespace smex::kernels::SMEX_ISA {
+
+// ---- messages: what is added to NV vectors of W elements ----
+
+template <typename T, typename I>
+struct CopyMessage {
+  Rows<T, I> x;
+
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    // For a single line the instructions cost more than the second-level cache's delay.
+    if constexpr (kBytes <= kCacheLine) {
+      prefetch_far(x.at(ahead.far) + first);
+    } else {
+      prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    }
+  }
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
+    using C = accumulate_t<T>;
+    const T* const row = x.at(k);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W);
+    sum[NV - 1] += load<C, W>(row + last);
+  }
+};
+
+/// What messages with few numbers for an edge share.
+template <typename T, typename I>
+struct WeightedMessage {
+  Rows<T, I> x, weight;
+
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch<1>(weight.at(ahead.far), weight.at(ahead.near));
+  }
+};
+
+template <typename T, typename I>
+struct ScaledMessage : WeightedMessage<T, I> {  // times one number for the edge
+  using WeightedMessage<T, I>::x, WeightedMessage<T, I>::weight;
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
+    using C = accumulate_t<T>;
+    const T* const row = x.at(k);
+    const auto w = splat<C, W>(load_one(weight.at(k)));
+#pragma GCC unroll 16
+    for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W) * w;
+    sum[NV - 1] += load<C, W>(row + last) * w;
+  }
+};
+
+template <typename T, typename I>
+struct HeadScaledMessage : WeightedMessage<T, I> {  // times one number for each head of `inner`
+  using WeightedMessage<T, I>::x, WeightedMessage<T, I>::weight;
+  int64_t inner = 1;  ///< a multiple of W
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t, Vector<accumulate_t<T>, W>* sum) const {
+    using C = accumulate_t<T>;
+    const T* const row = x.at(k);
+    C wide[NV > kLanes<C> ? NV : kLanes<C>];  // for NV heads at most
+    if (inner == W) {
+      const C* const w = in_sum_type<NV>(weight.at(k) + first / W, NV, wide);
+#pragma GCC unroll 16
+      for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(row + first + j * W) * splat<C, W>(w[j]);
+      return;
+    }
+    const int64_t head = first / inner, last_head = (first + (NV - 1) * W) / inner;
+    const C* const w = in_sum_type(weight.at(k) + head, last_head - head + 1, wide);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV; ++j) {
+      const int64_t at = first + j * W;
+      sum[j] += load<C, W>(row + at) * splat<C, W>(w[at / inner - head]);
+    }
+  }
+};
+
+/// As above where a vector spans several heads: their weights are spread over its lanes.
+template <int kInner, typename T, typename I>
+struct NarrowHeadMessage : WeightedMessage<T, I> {
+  using WeightedMessage<T, I>::x, WeightedMessage<T, I>::weight;
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
+    using C = accumulate_t<T>;
+    const T *const row = x.at(k), *const w = weight.at(k);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV; ++j) {
+      const int64_t at = j == NV - 1 ? last : first + j * W;
+      sum[j] += load<C, W>(row + at) * load_repeated<W, kInner>(w + at / kInner);
+    }
+  }
+};
+
+template <typename T, typename I>
+struct ProductMessage {  // times as many numbers
+  Rows<T, I> x, y;
+
+  template <int kBytes>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch<kBytes>(y.at(ahead.far) + first, y.at(ahead.near) + first);
+  }
+
+  template <int W, int NV>
+  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
+                       Vector<accumulate_t<T>, W>* sum) const {
+    using C = accumulate_t<T>;
+    const T *const row = x.at(k), *const other = y.at(k);
+#pragma GCC unroll 16
+    for (int j = 0; j < NV - 1; ++j)
+      sum[j] += load<C, W>(row + first + j * W) * load<C, W>(other + first + j * W);
+    sum[NV - 1] += load<C, W>(row + last) * load<C, W>(other + last);
+  }
+};
+
+// ---- sums and means ----
+
+/// Factors that all messages of a row share, so that its sum is multiplied by them: operands of the
+/// destination.
+template <typename T>
+struct RowFactors {
+  using C = accumulate_t<T>;
+  static constexpr int kMost = 2;
+  struct Factor {
+    const T* data = nullptr;
+    int64_t row_size = 1;  ///< 1: one number for the row
+  };
+  Factor factors[kMost];
+  int count = 0;
+
+  template <int W>
+  SMEX_INLINE Vector<C, W> product(Vector<C, W> sum, int64_t row, int64_t at) const {
+    for (int i = 0; i < count; ++i) {
+      const T* const from = factors[i].data + row * factors[i].row_size;
+      sum *= factors[i].row_size == 1 ? splat<C, W>(load_one(from)) : load<C, W>(from + at);
+    }
+    return sum;
+  }
+};
+
+/// The elements [first, last + W) of every row of a piece, in NV vectors of which the last begins
+/// at `last` and may overlap the one before.
+template <int W, int NV, typename T, typename I, typename Message>
+void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
+              const RowFactors<T>& factors, int64_t first, int64_t last) {
+  using C = accumulate_t<T>;
+  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
+  const Piece<I> piece(task.rows, index, task.num_pieces);
+  const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
+  piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart part) {
+    Vector<C, W> sum[NV] = {};
+    for (int64_t k = begin; k < end; ++k) {
+      message.template prefetch_at<kBytes>(Ahead(k, final_edge), first);
+      message.template add<W, NV>(k, first, last, sum);
+    }
+    if (factors.count > 0 && end > begin) {
+#pragma GCC unroll 16
+      for (int j = 0; j < NV; ++j)
+        sum[j] = factors.template product<W>(sum[j], row, j == NV - 1 ? last : first + j * W);
+    }
+    if (part != RowPart::kWhole) {
+      C* const to = task.shared + (index * 2 + static_cast<int>(part)) * n;
+      for (int j = 0; j < NV; ++j) store<W>(to + (j == NV - 1 ? last : first + j * W), sum[j]);
+      return;
+    }
+    if (task.reduce == Reduce::kMean && end > begin) {
+      const auto degree = splat<C, W>(static_cast<C>(end - begin));
+      for (int j = 0; j < NV; ++j) sum[j] /= degree;
+    }
+    T* const to = task.out + row * n;
+    for (int j = 0; j < NV; ++j) store<W>(to + (j == NV - 1 ? last : first + j * W), sum[j]);
+  });
+}
+
+template <bool kHeads = false, typename T, typename I, typename Message>
+void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message,
+               const RowFactors<T>& factors, int64_t inner = 0) {
+  using C = accumulate_t<T>;
+  constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
+  cover<kLanes<C>, kVectors, kHeads>(
+      task.program->out_elements, inner, [&](auto w, auto nv, int64_t first, int64_t last) {
+        sum_tile<w.value, nv.value>(task, index, message, factors, first, last);
+      });
+}
+
+/// The piece of a sum or mean of products; false where none of the loops above fits.
+template <typename T, typename I>
+bool run_sum(const SpmmTask<T, I>& task, int64_t index) {
+  constexpr int W = kLanes<accumulate_t<T>>;
+  const Program& program = *task.program;
+  const ProgramOperand *wide = nullptr, *other = nullptr;
+  RowFactors<T> factors;
+  for (const ProgramOperand& read : program.operands) {
+    const bool is_full = read.broadcast.kind == Broadcast::Kind::kFull;
+    if (read.target == Target::kDestination) {
+      if (!is_full && read.broadcast.kind != Broadcast::Kind::kScalar) return false;
+      if (factors.count == RowFactors<T>::kMost) return false;
+      factors.factors[factors.count++] = {task.operands[read.index], read.broadcast.row_size};
+    } else if (read.target == Target::kShared) {
+      return false;
+    } else if (is_full && !wide) {
+      wide = &read;
+    } else if (!other) {
+      other = &read;
+    } else {
+      return false;
+    }
+  }
+  if (!wide) return false;
+  const auto x = rows_of(task, *wide);
+  if (!other) {
+    sum_piece(task, index, CopyMessage<T, I>{x}, factors);
+    return true;
+  }
+  const auto y = rows_of(task, *other);
+  const int64_t inner = other->broadcast.inner;
+  switch (other->broadcast.kind) {
+    case Broadcast::Kind::kFull:
+      sum_piece(task, index, ProductMessage<T, I>{x, y}, factors);
+      return true;
+    case Broadcast::Kind::kScalar:
+      sum_piece(task, index, ScaledMessage<T, I>{{x, y}}, factors);
+      return true;
+    case Broadcast::Kind::kHead:
+      // Whole vectors only, so that none begins inside of a head.
+      if (inner == 2 && W > 2 && program.out_elements % W == 0) {
+        sum_piece(task, index, NarrowHeadMessage<2, T, I>{{x, y}}, factors);
+        return true;
+      }
+      if (inner % 4 != 0) return false;
+      sum_piece<true>(task, index, HeadScaledMessage<T, I>{{x, y}, inner}, factors, inner);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace smex::kernels::SMEX_ISA
