@@ -25,7 +25,9 @@ from client import PeerError, Peers
 from systems.base import Case
 
 OURS = "smex"
+SORTED = "smex sorted"  # edges numbered by destination, as the peers' best layouts have them
 COPY = "memory copy"
+NOT_PEERS = (OURS, SORTED, COPY)
 GIB = 2**30
 TOLERANCE = {"float32": 2e-4, "bfloat16": 5e-2, "float16": 1e-2}
 TIES = 1e-5  # share of the gradients of an extremum that may go to another of two equal edges
@@ -219,7 +221,10 @@ def _compare(peers: Peers, entries: list[Entry], result: Measured) -> list[Entry
                 tolerance = TOLERANCE[entry.case.dtype]
                 folder = str(references[what])
                 found = worker.ask("compare", key=key, folder=folder, tolerance=tolerance)
-                if not _agrees(entry, found["results"], result) and entry.system != OURS:
+                if not _agrees(entry, found["results"], result) and entry.system not in (
+                    OURS,
+                    SORTED,
+                ):
                     failed.add(key)
             result.checks[key] = found
         except PeerError as error:
@@ -237,7 +242,7 @@ def _not_hopeless(entries: list[Entry], result: Measured, drop: float) -> list[E
     first = {
         e.key: (e.graph, e.case, result.checks[e.key]["seconds"])
         for e in entries
-        if e.key in result.checks and e.system not in (OURS, COPY)
+        if e.key in result.checks and e.system not in NOT_PEERS
     }
     best: dict[tuple, float] = {}
     for graph, case, seconds in first.values():
@@ -276,7 +281,7 @@ def _too_slow(result: Measured, drop: float) -> set[Entry]:
     """Peers that cannot be the fastest of those with the same case and threads."""
     first = {}
     for entry, seconds in result.seconds.items():
-        if entry.system not in (OURS, COPY):
+        if entry.system not in NOT_PEERS:
             first[entry] = min((s for s in seconds if s is not None), default=None)
     best: dict[tuple, float] = {}
     for entry, seconds in first.items():

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from cases import Bounds
-from harness import COPY, OURS, Entry, Measured
+from harness import COPY, NOT_PEERS, SORTED, Entry, Measured
 
 HEADER = (
     "operation",
@@ -23,6 +23,9 @@ HEADER = (
     "GB/s copy",
     "of gather bound",
 )
+
+
+SORTED_LABEL = ", sorted"
 
 
 def line(cells) -> str:
@@ -45,8 +48,8 @@ def peers_of(entry: Entry, measured: Measured) -> list[Entry]:
     return [
         other
         for other in measured.seconds
-        if other.system not in (OURS, COPY)
-        and dataclasses.replace(other, system=OURS, label=entry.label) == entry
+        if other.system not in NOT_PEERS
+        and dataclasses.replace(other, system=entry.system, label=entry.label) == entry
     ]
 
 
@@ -74,7 +77,7 @@ def row(
     peer, ratio = best if best else (None, math.nan)
     shown = ours if ours in measured.seconds else peer
     cells = [
-        name(ours.case),
+        name(ours.case) + (SORTED_LABEL if ours.system == SORTED else ""),
         ours.graph,
         "fwd + bwd" if ours.case.backward else "fwd",
         ours.threads,

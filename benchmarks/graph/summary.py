@@ -18,7 +18,7 @@ import pathlib
 import cases
 import graphs
 import report
-from harness import COPY, OURS, Entry, Measured
+from harness import COPY, OURS, SORTED, Entry, Measured
 from systems.base import Case
 
 
@@ -61,20 +61,24 @@ def table(found: dict[tuple[str, Case], Measured], options: dict) -> str:
     lines = [report.header(["operation", "pass", "threads", *names, "geomean", "of bound"])]
     for case in dict.fromkeys(case for _, case in found):
         for threads in options["threads"]:
-            cells, ratios, shares = [], [], []
-            for name in names:
-                measured = found.get((name, case), Measured({}))
-                ours = Entry(OURS, name, case, threads)
-                text, ratio = cell(ours, measured)
-                cells.append(text)
-                if not math.isnan(ratio):
-                    ratios.append(ratio)
-                    shares.append(of_bound(ours, measured, edges[name], id_bytes))
-            step = "fwd + bwd" if case.backward else "fwd"
-            shares = [share for share in shares if not math.isnan(share)]
-            least = f"{min(shares):.2f}" if shares else "-"
-            row = [report.name(case), step, threads, *cells, f"{report.geomean(ratios):.2f}", least]
-            lines.append(report.line(row))
+            for system in (OURS, SORTED):
+                cells, ratios, shares = [], [], []
+                for name in names:
+                    measured = found.get((name, case), Measured({}))
+                    ours = Entry(system, name, case, threads)
+                    text, ratio = cell(ours, measured)
+                    cells.append(text)
+                    if not math.isnan(ratio):
+                        ratios.append(ratio)
+                        shares.append(of_bound(ours, measured, edges[name], id_bytes))
+                if system == SORTED and not ratios:
+                    continue
+                step = "fwd + bwd" if case.backward else "fwd"
+                shares = [share for share in shares if not math.isnan(share)]
+                least = f"{min(shares):.2f}" if shares else "-"
+                label = report.name(case) + (report.SORTED_LABEL if system == SORTED else "")
+                geomean = f"{report.geomean(ratios):.2f}"
+                lines.append(report.line([label, step, threads, *cells, geomean, least]))
     return "\n".join(lines)
 
 

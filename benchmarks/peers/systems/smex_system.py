@@ -6,7 +6,7 @@ import importlib
 
 import torch
 from edge_list import Compressed, Edges
-from systems.base import Case, Operator, Unsupported
+from systems.base import Case, Operator, Unsupported, in_csc_order
 from systems.dgl_api import DglApi
 from torch import Tensor
 
@@ -75,9 +75,32 @@ class Smex(DglApi):
         return self._per_edge(edges, "u0 + v1")
 
     def op_edge_softmax(self, case: Case, edges: Edges) -> Operator:
-        softmax, into = self._native("edge_softmax"), _tensors(edges.csc(by_id=True))
+        softmax, (into, _) = self._native("edge_softmax"), self._structure(edges)
         return Operator(lambda e: softmax(into, e))
 
 
-SYSTEMS = (Smex,)
+class SmexSorted(Smex):
+    """As above with edges numbered in the order of destinations (`sg.reorder_graph`)."""
+
+    name = "smex sorted"
+
+    def operator(self, case: Case, edges: Edges) -> Operator:
+        if case.op not in ("u_mul_e_sum", "copy_e_sum", "edge_softmax", "u_dot_v", "u_add_v"):
+            raise Unsupported("the order of edges makes no difference")
+        found = super().operator(case, edges)
+        layout = in_csc_order(edges, edge_output=case.op in ("edge_softmax", "u_dot_v", "u_add_v"))
+        return Operator(found.function, **layout)
+
+    def _structure(self, edges: Edges) -> tuple[list[Tensor], list[Tensor]]:
+        """Positions are edge ids; of the transpose they are the places by destination."""
+        rows, back = edges.csc(), edges.csr()
+        position = torch.empty_like(rows.eids)
+        position[rows.eids.long()] = torch.arange(
+            edges.num_edges, dtype=position.dtype, device=position.device
+        )
+        back = back._replace(eids=position[back.eids.long()])
+        return _tensors(rows)[:2], _tensors(back)
+
+
+SYSTEMS = (Smex, SmexSorted)
 VERSIONS = {"smex": smex.__version__}

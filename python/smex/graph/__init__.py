@@ -58,6 +58,7 @@ from smex.graph.readout import (
     topk_edges,
     topk_nodes,
 )
+from smex.graph.reorder import reorder_graph
 from smex.graph.subgraph import (
     edge_subgraph,
     edge_type_subgraph,
@@ -175,6 +176,7 @@ __all__ = [
     "remove_edges",
     "remove_nodes",
     "remove_self_loop",
+    "reorder_graph",
     "reverse",
     "seed",
     "slice_batch",
