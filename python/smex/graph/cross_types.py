@@ -20,12 +20,15 @@ def merge_types(
 ) -> dict[str, Tensor]:
     """The columns of one type of destinations.
 
+    Edge types without edges take no part, unless all are.
+
     Args:
         graph: the graph.
         parts: what came through each edge type; built-in ``max`` or ``min`` of the cross reducer's
             own name is -inf or inf without messages, and becomes 0 where no type brought any.
         reducer: one of ``CROSS_REDUCERS``, or a function of a list of tensors.
     """
+    parts = [part for part in parts if graph._relations[part[0]].num_edges] or parts
     if reducer == "stack":
         order = list(graph._relations)
         parts = sorted(parts, key=lambda part: order.index(part[0]))

@@ -100,7 +100,7 @@ def fuse(step: Step, message: Any, reduce: Any) -> Fused | Unfused:
     """
     message_bytes = None
     try:
-        _check_surroundings(step, reduce)
+        _check_surroundings(step)
         sent = _messages(step, message)
         message_bytes = _bytes_of(sent, step.relation.num_edges)
         outputs = tuple(_outputs(step, reduce, sent))
@@ -112,18 +112,16 @@ def fuse(step: Step, message: Any, reduce: Any) -> Fused | Unfused:
 def fuse_edges(step: Step, function: Any) -> dict[str, tuple[Formula, bool]] | Unfused:
     """The formulas of a function of edges, and whether to drop their last dimension."""
     try:
-        _check_surroundings(step, None)
+        _check_surroundings(step)
         sent = _messages(step, function)
     except _StopError as stop:
         return stop.unfused
     return {name: (formula_of(value.term), value.dropped) for name, value in sent.items()}
 
 
-def _check_surroundings(step: Step, reduce: Any) -> None:
+def _check_surroundings(step: Step) -> None:
     if torch.is_autocast_enabled(step.relation.device.type):
         _stop("autocast is on, where dtypes depend on each call")
-    if step.relation.num_edges == 0 and not isinstance(reduce, ReduceFunction):
-        _stop("there are no edges, so the reduce function is not called")
 
 
 def _stop(reason: str, function: str | None = None, line: int | None = None) -> NoReturn:

@@ -115,6 +115,16 @@ class Symbol(fx.Proxy):
         """Called for torch functions of symbols."""
         return TRACER.create_proxy("call_function", orig_method, args or (), kwargs or {})
 
+    @property
+    def shape(self) -> Sizes:
+        """The sizes that are known."""
+        return Sizes(self.value)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(Sizes(self.value))
+
     def __bool__(self) -> bool:
         return self.tracer.to_bool(self)
 
@@ -123,6 +133,26 @@ class Symbol(fx.Proxy):
 
     def __repr__(self) -> str:
         return "Symbol"
+
+
+class Sizes:
+    """The shape of a symbol, of which the sizes before those of a feature are not known."""
+
+    def __init__(self, value: Value):
+        self._unknown = value.lead if value.reduce is None else 1
+        self._sizes = value.shape
+
+    def __len__(self) -> int:
+        return self._unknown + len(self._sizes)
+
+    def __getitem__(self, index: Any) -> int:
+        at = index + len(self) if type(index) is int and index < 0 else index
+        if type(at) is not int or not self._unknown <= at < len(self):
+            raise RefusedError(f"the size [{index!r}] is used; those of a feature are known")
+        return self._sizes[at - self._unknown]
+
+    def __getattr__(self, name: str) -> Any:
+        raise RefusedError(f"shape.{name} is used; only sizes of a feature are known")
 
 
 TRACER = Tracer()

@@ -79,6 +79,20 @@ def _binary(op: str) -> Callable[..., Symbol]:
     return handler
 
 
+def _scaled_binary(op: str) -> Callable[..., Symbol]:
+    """``a + alpha * b`` and ``a - alpha * b``."""
+    binary, times = _binary(op), _binary("*")
+
+    def handler(tracer: Tracer, input: Any, other: Any, *, alpha: Any = 1) -> Symbol:
+        if type(alpha) in (int, float) and alpha == 1:
+            return binary(tracer, input, other)
+        if not isinstance(other, fx.Proxy):
+            return binary(tracer, input, _number(other) * _number(alpha))
+        return binary(tracer, input, times(tracer, other, alpha))
+
+    return handler
+
+
 def _constant(x: Any) -> Term:
     return Term("number", (_number(x),))
 
@@ -207,6 +221,26 @@ def _unsqueeze(tracer: Tracer, input: Any, dim: int) -> Symbol:
     if at < value.lead or at > rank:
         raise RefusedError(f"unsqueeze({dim}) adds a dimension before those of the features")
     return _view(value, f".unsqueeze({at - rank - 1})", lambda x: x.unsqueeze(at - rank - 1))
+
+
+def _squeeze(tracer: Tracer, input: Any, dim: Any = None) -> Symbol:
+    value = _value(input)
+    rank = value.lead + len(value.shape)
+    at = _one_dim(dim)
+    at = at + rank if at < 0 else at
+    if not value.lead <= at < rank:
+        raise RefusedError(f"squeeze({dim}) removes a dimension before those of the features")
+    if value.shape[at - value.lead] != 1:
+        return symbol(value)
+    return _view(value, f".squeeze({at - rank})", lambda x: x.squeeze(at - rank))
+
+
+def _size(tracer: Tracer, input: Any, dim: Any = None) -> Any:
+    return input.shape if dim is None else input.shape[dim]
+
+
+def _dim(tracer: Tracer, input: Any) -> int:
+    return input.ndim
 
 
 def _getitem(tracer: Tracer, input: Any, index: Any) -> Symbol:
@@ -356,8 +390,8 @@ def _register(handler: Callable[..., Any], *targets: Any) -> None:
 _register(_amax("max"), torch.amax, ".amax")
 _register(_amax("min"), torch.amin, ".amin")
 _register(_binary("*"), operator.mul, torch.mul, torch.multiply, ".mul", ".multiply")
-_register(_binary("+"), operator.add, torch.add, ".add")
-_register(_binary("-"), operator.sub, torch.sub, torch.subtract, ".sub", ".subtract")
+_register(_binary("+"), operator.add)
+_register(_binary("-"), operator.sub)
 _register(
     _binary("/"),
     *(operator.truediv, torch.div, torch.divide, torch.true_divide),
@@ -377,6 +411,11 @@ _register(_reduction("sum"), torch.sum, ".sum")
 _register(_relu, F.relu, torch.relu, ".relu")
 _register(_reshape, torch.reshape, ".reshape", ".view")
 _register(_rsqrt, torch.rsqrt, ".rsqrt")
+_register(_scaled_binary("+"), torch.add, ".add")
+_register(_scaled_binary("-"), torch.sub, torch.subtract, ".sub", ".subtract")
+_register(_size, ".size")
+_register(_dim, ".dim", ".ndimension")
+_register(_squeeze, torch.squeeze, ".squeeze")
 _register(_same, torch.clone, ".clone", ".contiguous")
 _register(_silu, F.silu)
 _register(_softmax, F.softmax, torch.softmax, ".softmax")

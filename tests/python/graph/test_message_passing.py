@@ -208,8 +208,6 @@ def test_no_edges():
         assert g.ndata.pop("out").equal(torch.zeros(3, 2))
     g.update_all(lambda e: {"m": e.src["h"]}, fn.sum("m", "out"))
     assert g.ndata.pop("out").equal(torch.zeros(3, 2))
-    g.update_all(lambda e: {"m": e.src["h"]}, lambda n: {"out": n.mailbox["m"].sum(1)})
-    assert "out" not in g.ndata  # as in DGL: nothing was reduced, so nothing is known
     g.apply_edges(lambda e: {"k": e.src["h"]})
     assert g.edata["k"].shape == (0, 2)
 
@@ -482,6 +480,47 @@ def test_integers_take_the_plain_way():
     assert g.ndata["out"].tolist() == [2, 2, 1, 0]
     g.update_all(lambda e: {"m": e.src["i"]}, lambda n: {"out": n.mailbox["m"].max(1)[0]})
     assert g.ndata["out"].tolist() == [2, 2, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_sums_of_integers_are_int64(dtype):
+    g = sg.graph(([0, 1], [2, 2]))
+    g.ndata["i"] = torch.tensor([100, 100, 0], dtype=dtype)
+    for message in (fn.copy_u("i", "m"), lambda e: {"m": e.src["i"]}):
+        for reduce in (fn.sum("m", "out"), lambda n: {"out": n.mailbox["m"].sum(1)}):
+            g.update_all(message, reduce)
+            assert g.ndata["out"].dtype == torch.int64 and g.ndata["out"].tolist() == [0, 0, 200]
+
+
+def fused_sum(nodes):
+    return {"out": nodes.mailbox["m"].sum(1)}
+
+
+def unfused_sum(nodes):
+    return {"out": nodes.mailbox["m"].cumsum(1)[:, -1]}
+
+
+def test_without_edges_sums_are_zero_and_other_functions_are_not_called():
+    for reduce in (fn.sum("m", "out"), fused_sum):
+        g = sg.graph(([], []), num_nodes=2)
+        g.ndata["h"], g.ndata["out"] = torch.ones(2, 3), torch.ones(2, 1)
+        g.update_all(fn.copy_u("h", "m"), reduce)
+        assert g.ndata["out"].tolist() == [[0] * 3] * 2
+    g.ndata["out"] = torch.ones(2, 1)
+    g.update_all(fn.copy_u("h", "m"), unfused_sum)
+    assert g.ndata["out"].tolist() == [[1], [1]]
+
+
+@pytest.mark.parametrize("reduce", [fn.sum("m", "out"), fused_sum, unfused_sum])
+@pytest.mark.parametrize("cross", ["sum", "min", "max", "mean", "stack"])
+def test_an_edge_type_without_edges_takes_no_part(cross, reduce):
+    edges = {("a", "x", "b"): ([0], [0]), ("c", "y", "b"): ([], [])}
+    g = sg.heterograph(edges, {"a": 1, "b": 2, "c": 1})
+    g.nodes["a"].data["h"] = g.nodes["c"].data["h"] = torch.tensor([[5.0]])
+    pair = (fn.copy_u("h", "m"), reduce)
+    g.multi_update_all({"x": pair, "y": pair}, cross)
+    out = g.nodes["b"].data["out"]
+    assert out.flatten().tolist() == [5, 0] and out.dim() == (3 if cross == "stack" else 2)
 
 
 def test_broadcasting_lines_features_up_from_the_right():

@@ -29,7 +29,8 @@ def aggregate(
 ) -> Tensor:
     """What each destination makes of its messages: ``[num_dst, ...]``.
 
-    No message is stored. Integer features take the plain way: messages are stored and added up.
+    No message is stored. Integer features take the plain way: messages are stored, and their sum is
+    int64, as that of torch.sum.
 
     Args:
         relation: the edges.
@@ -145,8 +146,8 @@ def _reduce_plainly(
         )
     dst = relation.coo()[1].long()
     out = message.new_zeros(relation.num_dst, *message.shape[1:])
-    if reduce == "sum":
-        return out.index_add(0, dst, message)
+    if reduce == "sum":  # in int64, as torch.sum adds up integers
+        return out.long().index_add(0, dst, message.long())
     index = dst.view(-1, *(1,) * (message.dim() - 1)).expand_as(message)
     if not zero_empty:
         out.fill_(_lowest(message.dtype) if reduce == "max" else _highest(message.dtype))
