@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from smex.graph.function import BuiltinFunction, ReduceFunction
+from smex.graph.node_formula import NodeFormula
 
 if TYPE_CHECKING:
     from smex.graph.fusion import Unfused
-    from smex.graph.symbolic import Formula
+    from smex.graph.symbolic import Reduction
 
 _BUILTIN_SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
@@ -26,12 +27,21 @@ def builtin_name(text: str) -> str | None:
     return None
 
 
+def _described(
+    field: str, output: Reduction | NodeFormula
+) -> tuple[str, str | None, str, str | None]:
+    if isinstance(output, NodeFormula):
+        return (field, None, output.named(), None)
+    return (field, output.reduce, output.formula.named(), builtin_name(output.formula.text))
+
+
 class Explanation:
     """How a message and a reduce function run on a graph, and why.
 
     Attributes:
         fused: whether they run as kernels, without stored messages.
-        outputs: of fused functions, (field, reducer, formula, built-in of that meaning or None).
+        outputs: of fused functions, (field, reducer, formula, built-in of that meaning or None);
+            without a reducer the formula is one of nodes, which has reductions in it.
         reason: why they are not fused; None if they are.
         line: the line of the user's code that the reason names, if it names one.
         message_bytes: what the messages take, or would; None where that is not known in advance.
@@ -42,7 +52,7 @@ class Explanation:
         message: str | BuiltinFunction,
         reduce: str | BuiltinFunction,
         message_bytes: int | None,
-        outputs: Sequence[tuple[str, str, Formula]],
+        outputs: Mapping[str, Reduction | NodeFormula],
         unfused: Unfused | None = None,
     ):
         self.message = message
@@ -51,10 +61,7 @@ class Explanation:
         self.fused = unfused is None
         self.reason = None if unfused is None else unfused.reason
         self.line = None if unfused is None else unfused.line
-        self.outputs = [
-            (field, reducer, formula.named(), builtin_name(formula.text))
-            for field, reducer, formula in outputs
-        ]
+        self.outputs = [_described(field, output) for field, output in outputs.items()]
         self._function = None if unfused is None else unfused.function
 
     def __repr__(self) -> str:
@@ -71,6 +78,9 @@ class Explanation:
     def _fused_lines(self) -> list[str]:
         lines = []
         for field, reduce, formula, name in self.outputs:
+            if reduce is None:
+                lines.append(f'  "{field}" = {formula}  (a kernel for each reduction)')
+                continue
             operator = "spmm" if reduce in ("sum", "mean") else "spmm_extremum"
             same = f", the built-in {name}" if name else ""
             lines.append(f'  "{field}" = {reduce} of {formula}  (smex::{operator}{same})')

@@ -9,7 +9,9 @@ whatever they refer to counts as it is at that moment; a function that could not
 What is fused: functions of ``edges.src``, ``edges.dst`` and ``edges.data`` made of ``+ - * /``,
 powers, ``exp log sqrt abs relu leaky_relu sigmoid tanh maximum minimum``, numbers, views of
 features and ``(a * b).sum(-1)``; then ``sum``, ``mean``, ``max`` or ``min`` over the mailbox,
-also of such formulas of several messages and of their softmax over the mailbox.
+also of such formulas of several messages and of their softmax over the mailbox. What a reduce
+function makes of the results and of ``nodes.data``, by the same operations and ``cat``, is computed
+once for all nodes (:mod:`smex.graph.node_formula`).
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from torch import Tensor
 from smex.graph.explanation import Explanation
 from smex.graph.frame import Frame, zero_initializer
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
-from smex.graph.ops.kernels import REDUCERS, aggregate
+from smex.graph.node_formula import NodeFormula
+from smex.graph.ops.kernels import REDUCERS
 from smex.graph.purity import Impure, impurity_of
 from smex.graph.relation import Relation
 from smex.graph.symbolic import (
     Formula,
     Leaf,
+    Reduction,
     RefusedError,
     Symbol,
     Term,
@@ -38,7 +42,6 @@ from smex.graph.symbolic import (
     formula_of,
     key_of,
     symbol,
-    without_inner_sums,
 )
 from smex.graph.symbolic_ops import is_known
 
@@ -49,31 +52,21 @@ if TYPE_CHECKING:
 FUSED_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
-class Output(NamedTuple):
-    """One column that a fused step makes."""
-
-    field: str
-    reduce: str
-    formula: Formula
-    dropped: bool  # the formula's last dimension, of size 1, is not in the result
-
-    def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
-        """The column ``[num_dst, ...]``."""
-        operands = self.formula.operands(relation)
-        out = aggregate(relation, self.formula.text, self.reduce, operands, zero_empty)
-        return out.squeeze(-1) if self.dropped else out
-
-
 class Fused(NamedTuple):
     """A message and a reduce function as kernels."""
 
     relation: Relation
-    outputs: tuple[Output, ...]
+    outputs: dict[str, Reduction | NodeFormula]
     message_bytes: int
 
     def run(self, zero_empty: bool = True) -> dict[str, Tensor]:
         """The columns ``[num_dst, ...]`` that the reduce function makes."""
-        return {output.field: output.run(self.relation, zero_empty) for output in self.outputs}
+        return {
+            field: output.run(self.relation, zero_empty)
+            if isinstance(output, Reduction)
+            else output.run(self.relation)
+            for field, output in self.outputs.items()
+        }
 
 
 class Unfused(NamedTuple):
@@ -103,7 +96,7 @@ def fuse(step: Step, message: Any, reduce: Any) -> Fused | Unfused:
         _check_surroundings(step)
         sent = _messages(step, message)
         message_bytes = _bytes_of(sent, step.relation.num_edges)
-        outputs = tuple(_outputs(step, reduce, sent))
+        outputs = dict(_outputs(step, reduce, sent))
     except _StopError as stop:
         return stop.unfused._replace(message_bytes=message_bytes)
     return Fused(step.relation, outputs, message_bytes)
@@ -175,11 +168,12 @@ class _Edges:
 class _Nodes:
     """Stands in for a NodeBatch with a mailbox."""
 
-    def __init__(self, sent: Mapping[str, Value]):
+    def __init__(self, step: Step, sent: Mapping[str, Value]):
+        self.data = _Features(step.dst, "n")
         self.mailbox = {name: symbol(value._replace(lead=2)) for name, value in sent.items()}
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise RefusedError(f"nodes.{name} is used; only the mailbox is fused")
+        raise RefusedError(f"nodes.{name} is used; only data and mailbox are fused")
 
     def __len__(self) -> NoReturn:
         raise RefusedError("the number of nodes is used")
@@ -228,25 +222,25 @@ def _check_dtype(value: Value) -> None:
         _stop(f"kernels have no {value.dtype}")
 
 
-def _outputs(step: Step, reduce: Any, sent: Mapping[str, Value]) -> Iterator[Output]:
+def _outputs(
+    step: Step, reduce: Any, sent: Mapping[str, Value]
+) -> Iterator[tuple[str, Reduction | NodeFormula]]:
     """What a reduce function makes of the messages."""
     if isinstance(reduce, ReduceFunction):
         if reduce.msg_field not in sent:
             _stop(f'there is no message "{reduce.msg_field}"')
         value = sent[reduce.msg_field]
-        yield _output(reduce.out_field, reduce.name, value)
+        yield reduce.out_field, Reduction.of(reduce.name, value)
         return
-    for name, value in _trace(reduce, "reduce", _Nodes(sent)).items():
-        if value.reduce not in REDUCERS:
+    for name, value in _trace(reduce, "reduce", _Nodes(step, sent)).items():
+        if value.lead != 1:
             _stop(f'result "{name}" is no {", ".join(REDUCERS)} of messages', _name(reduce))
         if step.dst.get_initializer(name) is not zero_initializer:
             _stop(f'feature "{name}" has an initialiser, which nodes without messages get')
-        yield _output(name, value.reduce, value)
-
-
-def _output(field: str, reduce: str, value: Value) -> Output:
-    term = value.term if reduce in ("sum", "mean") else without_inner_sums(value.term)
-    return Output(field, reduce, formula_of(term), value.dropped)
+        if value.reduce is None:
+            yield name, NodeFormula(value.term, value.dropped)
+        else:
+            yield name, Reduction.of(value.reduce, value)
 
 
 def _trace(function: Any, kind: str, batch: Any) -> dict[str, Value]:
@@ -328,6 +322,5 @@ def explain(g: Graph, message: Any, reduce: Any, etype: Any = None) -> Explanati
     found = fuse(g._step(etype), message, reduce)
     sent, kept = (f if isinstance(f, BuiltinFunction) else _name(f) for f in (message, reduce))
     if isinstance(found, Unfused):
-        return Explanation(sent, kept, found.message_bytes, [], found)
-    outputs = [(output.field, output.reduce, output.formula) for output in found.outputs]
-    return Explanation(sent, kept, found.message_bytes, outputs)
+        return Explanation(sent, kept, found.message_bytes, {}, found)
+    return Explanation(sent, kept, found.message_bytes, found.outputs)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor, fx
 
-from smex.graph.ops.kernels import per_edge
+from smex.graph.ops.kernels import aggregate, per_edge
 
 if TYPE_CHECKING:
     from smex.graph.frame import Frame
@@ -35,7 +35,7 @@ class RefusedError(Exception):
 class Leaf(NamedTuple):
     """An operand: a feature, possibly seen through a view of its rows."""
 
-    letter: str  # u, v or e
+    letter: str  # u, v or e; n of the nodes that messages are reduced for
     key: str  # which operand of that letter; equal keys mean equal tensors
     tensor: Tensor | None  # None: made for the edges at hand by `make`
     make: Callable[[Relation], Tensor] | None = None
@@ -64,8 +64,9 @@ class Term(NamedTuple):
 class Value(NamedTuple):
     """What a tensor would be in the place of a symbol.
 
-    ``lead`` counts the dimensions before those of a feature: 1 of edges or nodes, 2 of a mailbox,
-    0 of what a reduction over a mailbox left. ``dropped`` says that the formula's last dimension,
+    ``lead`` counts the dimensions before those of a feature: 1 of edges or nodes, 2 of a mailbox.
+    With ``reduce`` the term is one of messages, and the value what each node makes of them.
+    ``dropped`` says that the formula's last dimension,
     of size 1, is not there.
     """
 
@@ -109,6 +110,7 @@ class Symbol(fx.Proxy):
     def __init__(self, value: Value, tracer: Tracer):
         self.value = value
         self.tracer = tracer
+        self.on_nodes: Value | None = None  # of a reduction that is computed with
 
     @classmethod
     def __torch_function__(cls, orig_method, types, args=None, kwargs=None):
@@ -139,7 +141,7 @@ class Sizes:
     """The shape of a symbol, of which the sizes before those of a feature are not known."""
 
     def __init__(self, value: Value):
-        self._unknown = value.lead if value.reduce is None else 1
+        self._unknown = value.lead
         self._sizes = value.shape
 
     def __len__(self) -> int:
@@ -220,7 +222,7 @@ class Formula(NamedTuple):
                 return leaf.key
             return f"{leaf.letter}.{leaf.key}"
 
-        return re.sub(r"\b[uvec](\d+)\b", name, self.text)
+        return re.sub(r"\b[uvecn](\d+)\b", name, self.text)
 
 
 def formula_of(term: Term) -> Formula:
@@ -228,6 +230,30 @@ def formula_of(term: Term) -> Formula:
     leaves: dict[tuple[str, str], Leaf] = {}
     text = _text(term, leaves)
     return Formula(text, tuple(leaves.values()))
+
+
+class Reduction(NamedTuple):
+    """What each node makes of its messages."""
+
+    reduce: str
+    formula: Formula
+    dropped: bool  # the formula's last dimension, of size 1, is not in the result
+
+    @staticmethod
+    def of(reduce: str, value: Value) -> Reduction:
+        """The reduction of messages with a value."""
+        term = value.term if reduce in ("sum", "mean") else without_inner_sums(value.term)
+        return Reduction(reduce, formula_of(term), value.dropped)
+
+    def named(self) -> str:
+        """The text with the features' names, such as ``sum(u.h * e.w)``."""
+        return f"{self.reduce}({self.formula.named()})"
+
+    def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
+        """The result ``[num_dst, ...]``, by one kernel."""
+        operands = self.formula.operands(relation)
+        out = aggregate(relation, self.formula.text, self.reduce, operands, zero_empty)
+        return out.squeeze(-1) if self.dropped else out
 
 
 def without_inner_sums(term: Term) -> Term:

@@ -15,6 +15,7 @@ from smex.graph.ops.kernels import softmax_over_edges
 from smex.graph.symbolic import (
     HANDLERS,
     Leaf,
+    Reduction,
     RefusedError,
     Shape,
     Symbol,
@@ -40,9 +41,29 @@ def _value(x: Any) -> Value:
             if isinstance(x, fx.proxy.Attribute)
             else f"a {type(x).__name__} takes part, expected features of the graph and numbers"
         )
-    if x.value.reduce is not None:
-        raise RefusedError("computes with the reduced messages; only the reduction itself is fused")
-    return x.value
+    return x.value if x.value.reduce is None else _on_nodes(x)
+
+
+def _on_nodes(x: Symbol) -> Value:
+    """Reduced messages as an operand of a formula of nodes."""
+    if x.on_nodes is None:
+        assert x.value.reduce is not None
+        reduction = Reduction.of(x.value.reduce, x.value)
+        leaf = Leaf("n", reduction.named(), None, _once(reduction.run))
+        x.on_nodes = Value(Term("leaf", (leaf,)), x.value.shape, x.value.dtype, lead=1)
+    return x.on_nodes
+
+
+def _once(make: Callable[[Relation], Tensor]) -> Callable[[Relation], Tensor]:
+    """The same tensor for several formulas; a trace serves one call."""
+    made: list[Tensor] = []
+
+    def get(relation: Relation) -> Tensor:
+        if not made:
+            made.append(make(relation))
+        return made[0]
+
+    return get
 
 
 def _number(x: Any) -> float:
@@ -119,6 +140,28 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
         if x != y and x != 1 and y != 1:
             raise RefusedError(f"features of shapes {list(a)} and {list(b)} do not broadcast")
     return tuple(y if x == 1 else x for x, y in zip(a, b))
+
+
+def _cat(tracer: Tracer, tensors: Any, dim: Any = 0) -> Symbol:
+    """Features of nodes side by side."""
+    parts = [_value(x) for x in tensors]
+    first = parts[0]
+    at = _one_dim(dim)
+    at = at + 1 + len(first.shape) if at < 0 else at
+    if not 1 <= at <= len(first.shape) or not all(_is_of_nodes(part.term) for part in parts):
+        raise RefusedError(f"cat over dimension {dim} of other tensors than features of nodes")
+    rest = {(part.shape[: at - 1], part.shape[at:], part.dtype, part.dropped) for part in parts}
+    if len(rest) > 1 or first.dropped:
+        raise RefusedError("cat of tensors whose shapes or dtypes differ")
+    shape = (*first.shape[: at - 1], sum(part.shape[at - 1] for part in parts), *first.shape[at:])
+    args = (Term("number", (at,)), *(part.term for part in parts))
+    return _call("cat", args, shape, first, dropped=False)
+
+
+def _is_of_nodes(term: Term) -> bool:
+    if term.op == "leaf":
+        return term.args[0].letter == "n"
+    return all(_is_of_nodes(arg) for arg in term.args if isinstance(arg, Term))
 
 
 def _with_last(term: Term) -> Term:
@@ -198,14 +241,10 @@ def _softmax(
         raise RefusedError("softmax over another dimension than that of the messages")
     formula = formula_of(value.term)
 
-    made: list[Tensor] = []  # several results may use it; a trace serves one call
-
     def make(relation: Relation) -> Tensor:
-        if not made:
-            made.append(softmax_over_edges(relation, formula.on_edges(relation)))
-        return made[0]
+        return softmax_over_edges(relation, formula.on_edges(relation))
 
-    leaf = Leaf("e", f"softmax({formula.named()})", None, make)
+    leaf = Leaf("e", f"softmax({formula.named()})", None, _once(make))
     return symbol(value._replace(term=Term("leaf", (leaf,))))
 
 
@@ -290,7 +329,7 @@ def _reduction(name: str) -> Callable[..., Symbol]:
         dim = _one_dim(dim)
         at = dim + value.lead + len(value.shape) if dim < 0 else dim
         if value.lead == 2 and at == 1 and not keepdim:
-            return symbol(value._replace(lead=0, reduce=name))
+            return symbol(value._replace(lead=1, reduce=name))
         if name == "sum" and value.shape and at == value.lead + len(value.shape) - 1:
             return _sum_last(value, keepdim)
         raise RefusedError(f"{name} over dimension {dim}")
@@ -397,6 +436,7 @@ _register(
     *(operator.truediv, torch.div, torch.divide, torch.true_divide),
     *(".div", ".divide", ".true_divide"),
 )
+_register(_cat, torch.cat, torch.concat)
 _register(_detach, torch.detach, ".detach")
 _register(_extremum("max"), torch.max, ".max")
 _register(_extremum("min"), torch.min, ".min")

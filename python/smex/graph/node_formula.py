@@ -1,0 +1,77 @@
+"""What a reduce function computes from reduced messages and features of nodes, by torch.
+
+The reductions run as kernels; what follows them is done once for all nodes that got messages.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from smex.graph.relation import Relation
+from smex.graph.symbolic import Leaf, Term, formula_of
+
+_OPERATIONS: dict[str, Callable[..., Tensor]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "abs": torch.abs,
+    "cat": lambda dim, *parts: torch.cat(parts, dim),
+    "dot": lambda a, b: (a * b).sum(-1, keepdim=True),
+    "exp": torch.exp,
+    "leaky_relu": F.leaky_relu,
+    "log": torch.log,
+    "maximum": lambda a, b: _pointwise(torch.maximum, a, b),
+    "minimum": lambda a, b: _pointwise(torch.minimum, a, b),
+    "neg": torch.neg,
+    "pow": torch.pow,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "sqrt": torch.sqrt,
+    "sum_last": lambda x: x.sum(-1, keepdim=True),
+    "tanh": torch.tanh,
+}
+
+
+def _pointwise(function: Callable[..., Tensor], a: Any, b: Any) -> Tensor:
+    like = a if isinstance(a, Tensor) else b
+    return function(*(x if isinstance(x, Tensor) else like.new_tensor(x) for x in (a, b)))
+
+
+class NodeFormula(NamedTuple):
+    """A formula over features of nodes and reductions of their messages."""
+
+    term: Term
+    dropped: bool  # the formula's last dimension, of size 1, is not in the result
+
+    def named(self) -> str:
+        """The text with the features' names, such as ``relu(sum(u.h) + n.h)``."""
+        return formula_of(self.term).named()
+
+    def run(self, relation: Relation) -> Tensor:
+        """The value ``[num_dst, ...]``; 0 for nodes without messages, whatever the formula says."""
+        leaves = {leaf: leaf.of(relation) for leaf in formula_of(self.term).leaves}
+        got = relation.in_degrees() > 0
+        rows = None if bool(got.all()) else got.nonzero().view(-1)
+        if rows is not None:  # no value or gradient comes from the others
+            leaves = {leaf: x.index_select(0, rows) for leaf, x in leaves.items()}
+        found = _evaluate(self.term, {(leaf.letter, leaf.key): x for leaf, x in leaves.items()})
+        found = found.squeeze(-1) if self.dropped else found
+        if rows is None:
+            return found
+        return found.new_zeros(relation.num_dst, *found.shape[1:]).index_copy(0, rows, found)
+
+
+def _evaluate(term: Term, leaves: dict[tuple[str, str], Tensor]) -> Any:
+    if term.op == "number":
+        return term.args[0]
+    if term.op == "leaf":
+        leaf: Leaf = term.args[0]
+        return leaves[leaf.letter, leaf.key]
+    return _OPERATIONS[term.op](*(_evaluate(arg, leaves) for arg in term.args))
