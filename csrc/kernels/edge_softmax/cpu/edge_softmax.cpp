@@ -27,8 +27,19 @@ class RowSoftmax {
   RowSoftmax(const RowSoftmax&) = delete;
   RowSoftmax& operator=(const RowSoftmax&) = delete;
 
-  void whole_row(int64_t begin, int64_t end) {
+  /// The softmax of a row. In `out` the positions before `limit` that come after the row may be
+  /// overwritten, since their turn is still to come.
+  void whole_row(int64_t begin, int64_t end, int64_t limit) {
     if (begin == end) return;
+    if constexpr (kElements > 0 && W % kElements == 0) {
+      const int64_t count = (end - begin) * kElements;
+      if (!task_.grad && count <= 4 * W) {
+        if (count <= W) return short_row<1>(begin, end, limit);
+        if (count <= 2 * W) return short_row<2>(begin, end, limit);
+        if (count <= 3 * W) return short_row<3>(begin, end, limit);
+        return short_row<4>(begin, end, limit);
+      }
+    }
     statistics(begin, end);
     const bool is_loaded = end - begin <= flat_.block_edges;
     for_blocks(begin, end, [&](int64_t first, int64_t last) {
@@ -59,6 +70,35 @@ class RowSoftmax {
   }
 
  private:
+  /// A row whose scores fit NV vectors, which never leave the registers.
+  template <int NV>
+  void short_row(int64_t begin, int64_t end, int64_t limit) {
+    constexpr int n = kElements;
+    const bool is_sorted = !task_.rows.eids;
+    if (!is_sorted) gather(task_.score, flat_.scores, begin, end);
+    Vector<C, W> x[NV];
+    const int64_t count = (end - begin) * n, rest = count - (NV - 1) * W;
+    if (!is_sorted) {
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) x[j] = load<C, W>(flat_.scores + j * W);
+    } else {
+      const T* const from = task_.score + begin * n;
+#pragma GCC unroll 4
+      for (int j = 0; j < NV - 1; ++j) x[j] = load<C, W>(from + j * W);
+      x[NV - 1] = last_vector(from + (NV - 1) * W, rest, end);
+    }
+    flat_.normalise(x);
+    T* const out = task_.out + begin * n;
+    if (is_sorted && (limit - begin) * n >= NV * W) {
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) store<W>(out + j * W, x[j]);
+      return;
+    }
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) store<W>(flat_.scores + j * W, x[j]);
+    scatter(flat_.scores, begin, end);
+  }
+
   template <typename Visit>
   void for_blocks(int64_t begin, int64_t end, const Visit& visit) {
     for (int64_t k = begin; k < end; k += flat_.block_edges)
@@ -72,12 +112,14 @@ class RowSoftmax {
 
   void load_block(int64_t begin, int64_t end) {
     gather(task_.score, flat_.scores, begin, end);
-    flat_.pad((end - begin) * flat_.elements());
     if (task_.grad) gather(task_.grad, grads_, begin, end);
   }
 
+  /// The numbers of edges, and -inf behind them. Where it can be done by whole vectors it is: one
+  /// cannot be read back soon after it was written in parts.
   void gather(const T* from, C* to, int64_t begin, int64_t end) {
     const int64_t n = flat_.elements();
+    if (!task_.rows.eids) return copy(from + begin * n, to, (end - begin) * n, end);
     for (int64_t k = begin; k < end; ++k) {
       prefetch_far(from + edge_far(k) * n);
       const T* const row = from + edge(k) * n;
@@ -85,10 +127,42 @@ class RowSoftmax {
       for_lanes<C, kElements>(
           n, [&](auto w, int64_t i) { store<w.value>(place + i, load<C, w.value>(row + i)); });
     }
+    store<W>(to + (end - begin) * n, splat<C, W>(flat_.kLowest));
+  }
+
+  /// Of numbers that lie one after another, the last of them of the edge before `end`.
+  void copy(const T* from, C* to, int64_t count, int64_t end) {
+    int64_t i = 0;
+    for (; i + W <= count; i += W) store<W>(to + i, load<C, W>(from + i));
+    store<W>(to + i, last_vector(from + i, count - i, end));
+  }
+
+  /// The last `count` numbers of a row and -inf, where the next edge is `end`.
+  SMEX_INLINE Vector<C, W> last_vector(const T* from, int64_t count, int64_t end) const {
+    const int64_t behind = (task_.rows.num_edges - end) * flat_.elements();
+    if (count + behind >= W) return first_lanes(load<C, W>(from), count);
+    auto rest = splat<C, W>(FlatSoftmax<C, kElements>::kLowest);
+    for (int64_t i = 0; i < count; ++i) rest[i] = load_one(from + i);
+    return rest;
+  }
+
+  /// The first `count` lanes, and -inf.
+  static SMEX_INLINE Vector<C, W> first_lanes(Vector<C, W> value, int64_t count) {
+    using Lane = typename MaskOf<C>::type;
+    Mask<C, W> lane;
+    for (int i = 0; i < W; ++i) lane[i] = i;
+    const Lane most = static_cast<Lane>(count < W ? count : W);
+    return lane < most ? value : splat<C, W>(FlatSoftmax<C, kElements>::kLowest);
   }
 
   void scatter(const C* from, int64_t begin, int64_t end) {
     const int64_t n = flat_.elements();
+    if (!task_.rows.eids) {
+      T* const out = task_.out + begin * n;
+      for_lanes<C>((end - begin) * n,
+                   [&](auto w, int64_t i) { store<w.value>(out + i, load<C, w.value>(from + i)); });
+      return;
+    }
     for (int64_t k = begin; k < end; ++k) {
       __builtin_prefetch(task_.out + edge_far(k) * n, /*write=*/1);
       T* const row = task_.out + edge(k) * n;
@@ -178,7 +252,7 @@ void edge_softmax_pieces(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64
     for (int64_t index = begin; index < end; ++index) {
       const Piece<I> piece(task.rows, index, task.num_pieces);
       piece.for_each_row([&](int64_t, int64_t first, int64_t last, RowPart part) {
-        if (part == RowPart::kWhole) return softmax.whole_row(first, last);
+        if (part == RowPart::kWhole) return softmax.whole_row(first, last, piece.end.edge);
         softmax.part_of_row(first, last, shared_of(task, index, part));
       });
     }

@@ -90,6 +90,24 @@ class FlatSoftmax {
     store<W>(sum, met(load<C, W>(sum), [](auto a, auto b) { return a + b; }));
   }
 
+  /// The softmax of a row that consists of a few vectors, in place.
+  template <int NV>
+  SMEX_INLINE void normalise(Vector<C, W> (&x)[NV]) const {
+    auto most = x[0];
+#pragma GCC unroll 4
+    for (int j = 1; j < NV; ++j) most = larger(most, x[j]);
+    most = finite_or_0(met(most, larger));
+    Vector<C, W> total = {};
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      x[j] = exp_of<W>(x[j] - most);
+      total += x[j];
+    }
+    const auto factor = C(1) / met(total, [](auto a, auto b) { return a + b; });
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) x[j] *= factor;
+  }
+
   /// Lanes of the same element combined, in each of them: they lie `elements` apart.
   template <typename Combine>
   SMEX_INLINE Vector<C, W> met(Vector<C, W> value, const Combine& combine) const {
@@ -109,6 +127,10 @@ class FlatSoftmax {
   static SMEX_INLINE C shifted(C score, C most) { return score == kLowest ? score : score - most; }
 
  private:
+  /// A NaN is the largest.
+  static SMEX_INLINE Vector<C, W> larger(Vector<C, W> a, Vector<C, W> b) {
+    return (b > a) | (b != b) ? b : a;
+  }
   static SMEX_INLINE Vector<C, W> finite_or_0(Vector<C, W> most) {
     return most == splat<C, W>(kLowest) ? Vector<C, W>{} : most;
   }
@@ -118,9 +140,9 @@ class FlatSoftmax {
     auto most = before;
     for (int64_t i = 0; i < count; i += W) {
       const auto score = load<C, W>(scores + i);
-      most = (score > most) | (score != score) ? score : most;
+      most = larger(most, score);
     }
-    most = met(most, [](auto a, auto b) { return (b > a) | (b != b) ? b : a; });
+    most = met(most, larger);
     Vector<C, W> total = {};
     if (has_block_) {
       const auto shrink = exp_of<W>(shifted(before, most));

@@ -51,30 +51,6 @@ Result expected_of(const Sample<T, I>& x) {
   return result;
 }
 
-/// Memory of a result with a number before and after it that nobody may change.
-template <typename T>
-struct Guarded {
-  static constexpr int kGuard = 16;
-  T sentinel = exactly<T>(3.0);
-  std::vector<T> memory;
-
-  explicit Guarded(int64_t size) : memory(size + 2 * kGuard + 1, sentinel) {}
-  T* data() { return memory.data() + kGuard + 1; }
-  int64_t size() const { return static_cast<int64_t>(memory.size()) - 2 * kGuard - 1; }
-  bool is_intact() const {
-    for (int i = 0; i < kGuard; ++i)
-      if (number(memory[i]) != number(sentinel) ||
-          number(memory[memory.size() - 1 - i]) != number(sentinel))
-        return false;
-    return true;
-  }
-  std::vector<double> numbers() {
-    std::vector<double> result;
-    for (int64_t i = 0; i < size(); ++i) result.push_back(number(data()[i]));
-    return result;
-  }
-};
-
 /// Values lie between -2 and 2. Sums are kept in float for the small types, which
 /// round once; others see the roundings of sums of thousands.
 template <typename T>
