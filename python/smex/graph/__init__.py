@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from smex.graph import function, nn, ops, udf
+from smex._version import __version__
+from smex.graph import base, function, init, nn, ops, udf, utils
 from smex.graph.batch import batch, slice_batch, unbatch
 from smex.graph.compact import compact_graphs, to_block
 from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
@@ -114,11 +115,13 @@ __all__ = [
     "DGLGraph",
     "DGLHeteroGraph",
     "Graph",
+    "__version__",
     "add_edges",
     "add_nodes",
     "add_reverse_edges",
     "add_self_loop",
     "apply_each",
+    "base",
     "batch",
     "bfs_edges_generator",
     "bfs_nodes_generator",
@@ -145,6 +148,7 @@ __all__ = [
     "graph",
     "heterograph",
     "in_subgraph",
+    "init",
     "khop_adj",
     "khop_graph",
     "khop_in_subgraph",
@@ -207,4 +211,5 @@ __all__ = [
     "u_sub_v",
     "udf",
     "unbatch",
+    "utils",
 ]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.init import zero_initializer
 
 Initializer = Callable[..., Tensor]
 
@@ -25,13 +26,6 @@ class Scheme(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-
-
-def zero_initializer(
-    shape: tuple[int, ...], dtype: torch.dtype, ctx: torch.device, id_range: slice
-) -> Tensor:
-    """Rows of zeros, which new nodes and edges have unless the user says otherwise."""
-    return torch.zeros(shape, dtype=dtype, device=ctx)
 
 
 class Pending:

@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 
 from smex.graph.explanation import Explanation
-from smex.graph.frame import Frame, zero_initializer
+from smex.graph.frame import Frame
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
+from smex.graph.init import zero_initializer
 from smex.graph.ops.kernels import REDUCERS, aggregate
 from smex.graph.purity import Impure, impurity_of
 from smex.graph.relation import Relation
