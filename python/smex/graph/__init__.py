@@ -60,6 +60,7 @@ from smex.graph.readout import (
     topk_nodes,
 )
 from smex.graph.reorder import reorder_graph
+from smex.graph.serialization import load_graphs, load_labels, save_graphs
 from smex.graph.subgraph import (
     edge_subgraph,
     edge_type_subgraph,
@@ -154,6 +155,8 @@ __all__ = [
     "khop_in_subgraph",
     "khop_out_subgraph",
     "line_graph",
+    "load_graphs",
+    "load_labels",
     "max_edges",
     "max_nodes",
     "mean_edges",
@@ -182,6 +185,7 @@ __all__ = [
     "remove_self_loop",
     "reorder_graph",
     "reverse",
+    "save_graphs",
     "seed",
     "slice_batch",
     "softmax_edges",
