@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from smex.graph import function, nn, ops, udf
+from smex._version import __version__
+from smex.graph import base, function, init, nn, ops, udf, utils
 from smex.graph.batch import batch, slice_batch, unbatch
 from smex.graph.compact import compact_graphs, to_block
 from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
@@ -59,6 +60,7 @@ from smex.graph.readout import (
     topk_nodes,
 )
 from smex.graph.reorder import reorder_graph
+from smex.graph.serialization import load_graphs, load_labels, save_graphs
 from smex.graph.subgraph import (
     edge_subgraph,
     edge_type_subgraph,
@@ -114,11 +116,13 @@ __all__ = [
     "DGLGraph",
     "DGLHeteroGraph",
     "Graph",
+    "__version__",
     "add_edges",
     "add_nodes",
     "add_reverse_edges",
     "add_self_loop",
     "apply_each",
+    "base",
     "batch",
     "bfs_edges_generator",
     "bfs_nodes_generator",
@@ -145,11 +149,14 @@ __all__ = [
     "graph",
     "heterograph",
     "in_subgraph",
+    "init",
     "khop_adj",
     "khop_graph",
     "khop_in_subgraph",
     "khop_out_subgraph",
     "line_graph",
+    "load_graphs",
+    "load_labels",
     "max_edges",
     "max_nodes",
     "mean_edges",
@@ -178,6 +185,7 @@ __all__ = [
     "remove_self_loop",
     "reorder_graph",
     "reverse",
+    "save_graphs",
     "seed",
     "slice_batch",
     "softmax_edges",
@@ -207,4 +215,5 @@ __all__ = [
     "u_sub_v",
     "udf",
     "unbatch",
+    "utils",
 ]

@@ -71,6 +71,10 @@ class AdjacencyMixin(GraphCore):
     def adj_tensors(self, fmt: str, etype: EdgeType = None) -> tuple[Tensor, ...]:
         """The tensors of a sparse format.
 
+        They are the graph's own and must not be changed in place: formats that were made before
+        would not follow, and ids that do not exist are not found before kernels read beyond the
+        features.
+
         Args:
             fmt: "coo" for (sources, destinations); "csr" or "csc" for (indptr, indices, edge ids).
             etype: the edge type, where there are several.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.init import zero_initializer
 
 Initializer = Callable[..., Tensor]
 
@@ -25,13 +27,6 @@ class Scheme(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: torch.dtype
-
-
-def zero_initializer(
-    shape: tuple[int, ...], dtype: torch.dtype, ctx: torch.device, id_range: slice
-) -> Tensor:
-    """Rows of zeros, which new nodes and edges have unless the user says otherwise."""
-    return torch.zeros(shape, dtype=dtype, device=ctx)
 
 
 class Pending:
@@ -302,8 +297,25 @@ class Frame:
         state["_columns"] = {name: self[name] for name in self._columns}
         return state
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Frame:
+        result = Frame(self.num_rows)
+        memo[id(self)] = result
+        result._columns = {name: _deep_copy(self[name], memo) for name in self._columns}
+        result._initializers = copy.deepcopy(self._initializers, memo)
+        result._default_initializer = copy.deepcopy(self._default_initializer, memo)
+        return result
+
     def __repr__(self) -> str:
         return repr({name: self[name] for name in self._columns})
+
+
+def _deep_copy(column: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A copy without history, as pickling makes it; torch copies no tensors that have one."""
+    if column.is_leaf:
+        return copy.deepcopy(column, memo)
+    if id(column) not in memo:
+        memo[id(column)] = column.detach().clone().requires_grad_()
+    return memo[id(column)]
 
 
 def describe(value: object) -> str:

@@ -24,8 +24,9 @@ import torch
 from torch import Tensor
 
 from smex.graph.explanation import Explanation
-from smex.graph.frame import Frame, zero_initializer
+from smex.graph.frame import Frame
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
+from smex.graph.init import zero_initializer
 from smex.graph.node_formula import NodeFormula
 from smex.graph.ops.kernels import REDUCERS
 from smex.graph.purity import Impure, impurity_of

@@ -111,6 +111,7 @@ class Graph(
         """``g.edges()`` are the edges, ``g.edges[etype].data`` features, ``[ids]`` rows.
 
         Edges may be named by their nodes too: ``g.edges[u, v].data``.
+        ``g.edges()`` returns the graph's own tensors, see :meth:`all_edges`.
         """
         return EdgesView(self)
 

@@ -214,6 +214,9 @@ class QueryMixin(GraphCore):
     def all_edges(self, form: str = "uv", order: str | None = "eid", etype: EdgeType = None) -> Any:
         """All edges of a type.
 
+        In the order of their ids, sources and destinations are the graph's own tensors, which must
+        not be changed in place; see :meth:`Graph.adj_tensors`.
+
         Args:
             form: "uv" for (sources, destinations), "eid" for edge ids, "all" for all three.
             order: "eid" by edge id, "srcdst" by source, then destination, then edge id.

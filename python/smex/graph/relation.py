@@ -8,6 +8,8 @@ to be moved. Within a row edges stand in the order of their ids.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
@@ -96,6 +98,40 @@ class Relation:
         form = _checked("from_csc", indptr, indices, eids, num_dst, num_src)
         return Relation(Structure((num_src, num_dst), by_destination=form))
 
+    @staticmethod
+    def from_formats(
+        forms: Mapping[str, Sequence[Tensor | None]], num_src: int, num_dst: int
+    ) -> Relation:
+        """The relation that has some formats already, which must hold the same edges.
+
+        Args:
+            forms: for one or more of ``coo``, ``csr`` and ``csc`` what the method of this name
+                returns.
+            num_src: number of source nodes.
+            num_dst: number of destination nodes.
+
+        Raises:
+            SmexTypeError: as for :meth:`from_coo`.
+            SmexValueError: a format does not fit the numbers of nodes, or formats differ in their
+                number of edges or the ids' type.
+        """
+        make = {"coo": Relation.from_coo, "csr": Relation.from_csr, "csc": Relation.from_csc}
+        made = {name: make[name](*forms[name], num_src, num_dst) for name in forms}  # type: ignore
+        found = {name: f"{r.num_edges} of {r.idtype}" for name, r in made.items()}
+        if len(set(found.values())) != 1:
+            raise SmexValueError(
+                f"from_formats: expected formats of the same edges, found numbers of them: {found}"
+            )
+        coo, csr, csc = (made[n]._structure if n in made else None for n in FORMATS)
+        return Relation(
+            Structure(
+                (num_src, num_dst),
+                coo and coo.coo,
+                csr and csr.by_source,
+                csc and csc.by_destination,
+            )
+        )
+
     # ---- facts ----
 
     @property
@@ -175,7 +211,7 @@ class Relation:
             forms = [s.coo, s.by_destination, s.by_source]
         return [n for n, form in zip(FORMATS, forms) if form is not None and n in self._allowed]
 
-    def formats(self, formats: str | list[str] | tuple[str, ...]) -> Relation:
+    def formats(self, formats: str | Sequence[str]) -> Relation:
         """The relation restricted to some formats; the first is made where none of them exists.
 
         Raises:

@@ -535,6 +535,37 @@ def test_pickling_and_deep_copies(homo, hetero, block, copier):
         assert repr(copier(g)) == repr(g) and copier(g).is_block == g.is_block
 
 
+@pytest.mark.parametrize("copier", [copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_copies_of_graphs_that_were_computed_with(homo, copier):
+    w = torch.ones(3, 2, requires_grad=True)
+    homo.ndata["h"], homo.ndata["hh"] = w, w * 2
+    homo.ndata["same"] = homo.ndata["hh"]
+    homo.edata["p"] = torch.nn.Parameter(torch.ones(5))
+    homo.update_all(sg.function.copy_u("hh", "m"), sg.function.sum("m", "out"))
+    part = sg.node_subgraph(homo, [2, 1])  # its features have not been gathered yet
+    for g in (homo, part):
+        other = copier(g)
+        assert repr(other) == repr(g)
+        for data, expected in ((other.ndata, g.ndata), (other.edata, g.edata)):
+            for name, column in data.items():
+                assert torch.equal(column, expected[name])
+                assert column.requires_grad == expected[name].requires_grad and column.is_leaf
+                assert column.data_ptr() != expected[name].data_ptr()
+        (other.ndata["out"] * 3).sum().backward()
+        assert other.ndata["out"].grad.eq(3).all() and w.grad is None
+        assert other.ndata["same"] is other.ndata["hh"] or g is part
+    assert isinstance(copier(homo).edata["p"], torch.nn.Parameter)
+
+
+def test_deep_copies_keep_initialisers_and_what_is_shared(homo):
+    homo.ndata["h"] = torch.ones(3, requires_grad=True) * 2
+    homo.set_n_initializer(lambda shape, *_: torch.full(shape, 7.0))
+    one, two = copy.deepcopy([homo, homo.local_var()])
+    assert one.ndata["h"] is two.ndata["h"] and one.relation() is two.relation()
+    one.add_nodes(1)
+    assert one.ndata["h"].tolist() == [2, 2, 2, 7] and one.num_dst_nodes() == 4
+
+
 # ---- batches ----
 
 

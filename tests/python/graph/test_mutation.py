@@ -136,7 +136,7 @@ def test_initialisers(g):
         return torch.full(shape, 7, dtype=dtype, device=device) + ids.start
 
     g.set_n_initializer(sevens)
-    g.set_n_initializer(smex.graph.frame.zero_initializer, field="y", ntype="_N")
+    g.set_n_initializer(sg.init.zero_initializer, field="y", ntype="_N")
     g.set_e_initializer(sevens, field="w", etype="_E")
     g.ndata["y"] = torch.ones(3)
     g.add_edges([3], [0])

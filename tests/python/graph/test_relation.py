@@ -178,6 +178,29 @@ def test_pickles_copies_and_id_types(relation):
     assert "num_edges" in repr(relation)
 
 
+@fuzz
+@given(relations())
+def test_several_formats_at_once(relation):
+    relation.create_formats_()
+    forms = {name: getattr(relation, name)() for name in relation.created_formats()}
+    sizes = (relation.num_src, relation.num_dst)
+    for chosen in (["coo"], ["csc"], ["csr", "csc"], ["csc", "coo", "csr"]):
+        other = Relation.from_formats({name: forms[name] for name in chosen}, *sizes)
+        assert sorted(other.created_formats()) == sorted(chosen)
+        assert (other.num_src, other.num_dst) == sizes and listed(other) == listed(relation)
+
+
+def test_formats_of_different_edges():
+    coo, csr = relation_of(5, 4, 20).coo(), relation_of(5, 4, 19).csr()
+    with pytest.raises(smex.SmexValueError, match="'coo': '20 of torch.int64', 'csr': '19 of"):
+        Relation.from_formats({"coo": coo, "csr": csr}, 5, 4)
+    narrow = tuple(ids.int() for ids in coo)
+    with pytest.raises(smex.SmexValueError, match="'coo': '20 of torch.int32'"):
+        Relation.from_formats({"coo": narrow, "csr": relation_of(5, 4, 20).csr()}, 5, 4)
+    with pytest.raises(smex.SmexValueError, match="from_csr: indptr must be"):
+        Relation.from_formats({"csr": csr}, 6, 4)
+
+
 def test_to_the_meta_device_keeps_shapes():
     relation = relation_of(5, 4, 20)
     moved = relation.to("meta")

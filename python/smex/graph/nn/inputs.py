@@ -8,18 +8,15 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.utils import expand_as_pair
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph
 
 
 def source_and_destination(graph: Graph, feat: Any) -> tuple[Tensor, Tensor]:
-    """Features of both ends: given as a pair, or the same nodes, or a block's first ones."""
-    if isinstance(feat, tuple):
-        return feat
-    if graph.is_block:
-        return feat, feat[: graph.num_dst_nodes()]
-    return feat, feat
+    """Features of both ends, as :func:`expand_as_pair` has them."""
+    return expand_as_pair(feat, graph)
 
 
 def check_in_degrees(layer: str, graph: Graph) -> None:

@@ -1,0 +1,81 @@
+"""The modules that programs written for DGL import, by DGL's names."""
+
+import warnings
+
+import pytest
+import torch
+
+import smex
+import smex.graph as sg
+from smex.graph.base import ALL, EID, ETYPE, NID, NTYPE, DGLError, is_all, is_internal_column
+from smex.graph.init import base_initializer, zero_initializer
+from smex.graph.nn.functional import edge_softmax
+from smex.graph.nn.pytorch import GATConv, GraphConv
+from smex.graph.utils import apply_each, check_eq_shape, expand_as_pair
+
+
+def test_layers_have_two_names():
+    assert GraphConv is sg.nn.GraphConv and GATConv is sg.nn.pytorch.GATConv
+    assert sg.nn.pytorch.__all__ == sg.nn.__all__
+    assert all(getattr(sg.nn.pytorch, n) is getattr(sg.nn, n) for n in sg.nn.__all__)
+    assert edge_softmax is sg.ops.edge_softmax is sg.nn.functional.edge_softmax
+
+
+def test_base():
+    assert (ALL, EID, NID, ETYPE, NTYPE) == (sg.ALL, sg.EID, sg.NID, sg.ETYPE, sg.NTYPE)
+    assert DGLError is sg.DGLError
+    assert is_all(ALL) and not is_all("all") and not is_all(torch.zeros(1))
+    assert is_internal_column("_ID") and is_internal_column("_TYPE")
+    assert not is_internal_column("h")
+    with pytest.warns(sg.base.DGLWarning, match="look out") as caught:
+        sg.base.dgl_warning("look out")
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        sg.base.dgl_warning("gone soon", DeprecationWarning)
+
+
+def test_version():
+    assert sg.__version__ == smex.__version__
+
+
+def test_initialisers():
+    g = sg.graph(([0], [1]))
+    g.ndata["h"] = torch.ones(2)
+    g.set_n_initializer(zero_initializer)
+    g.add_nodes(1)
+    assert g.ndata["h"].tolist() == [1, 1, 0]
+    g.set_n_initializer(base_initializer)
+    with pytest.raises(NotImplementedError, match="base_initializer: it only shows"):
+        g.add_nodes(1)
+
+
+def test_pairs_of_features():
+    h = torch.rand(3, 2)
+    g, block = sg.graph(([0, 1], [1, 2])), sg.create_block(([0, 1, 2], [0, 0, 1]))
+    assert expand_as_pair((h, None), block) == (h, None)
+    assert expand_as_pair(h) == expand_as_pair(h, g) == (h, h)
+    source, destination = expand_as_pair(h, block)
+    assert source is h and torch.equal(destination, h[:2])
+    assert expand_as_pair({"a": h}, g) == ({"a": h}, {"a": h})
+
+
+def test_pairs_of_features_by_type():
+    g = sg.heterograph({("a", "x", "b"): ([0, 1, 2], [0, 0, 1]), ("b", "y", "b"): ([1], [0])})
+    block = sg.to_block(g, {"b": torch.tensor([0, 1])})
+    h = {t: torch.rand(block.num_src_nodes(t), 2) for t in block.srctypes}
+    source, destination = expand_as_pair(h, block)
+    assert source is h
+    assert {t: rows.shape[0] for t, rows in destination.items()} == {"a": 0, "b": 2}
+    assert torch.equal(destination["b"], h["b"][:2])
+
+
+def test_shapes_of_pairs():
+    check_eq_shape(torch.ones(3, 2))
+    check_eq_shape((torch.ones(3, 2), torch.ones(5, 2)))
+    with pytest.raises(sg.DGLError, match=r"one shape, found \[2\] of sources and \[2, 1\]"):
+        check_eq_shape((torch.ones(3, 2), torch.ones(5, 2, 1)))
+
+
+def test_apply_each():
+    assert apply_each is sg.apply_each
