@@ -15,7 +15,7 @@ from smex.graph.core import CanonicalType, quoted
 from smex.graph.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
-from smex.graph.selection import reject_block
+from smex.graph.selection import graphs_of, reject_block
 
 __all__ = ["batch", "slice_batch", "unbatch"]
 
@@ -34,7 +34,8 @@ def batch(graphs: Sequence[Graph], ndata: Names = ALL, edata: Names = ALL) -> Gr
         edata: names of the edge features to batch; all by default, None for none.
 
     Raises:
-        SmexTypeError: a graph is a block, or names are no list of strings.
+        SmexTypeError: `graphs` is no list of graphs, a graph is a block, or names are no list of
+            strings.
         SmexValueError: there is no graph, or graphs differ in types, idtype, device or features.
             Graphs without nodes (or edges) of a type need not have its features.
 
@@ -44,7 +45,7 @@ def batch(graphs: Sequence[Graph], ndata: Names = ALL, edata: Names = ALL) -> Gr
         >>> b.edges(), b.batch_num_nodes()
         ((tensor([0, 2, 3]), tensor([1, 3, 4])), tensor([2, 3]))
     """
-    graphs = list(graphs)
+    graphs = graphs_of("batch", graphs)
     _check_alike(graphs)
     first = graphs[0]
     sizes = {t: [g._src_num_nodes[t] for g in graphs] for t in first.ntypes}

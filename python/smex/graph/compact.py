@@ -13,7 +13,7 @@ from smex.graph.constants import EID, NID
 from smex.graph.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation, unique_and_relabel
-from smex.graph.selection import nodes_by_type, reject_block
+from smex.graph.selection import graphs_of, nodes_by_type, reject_block
 
 __all__ = ["compact_graphs", "to_block"]
 
@@ -40,7 +40,8 @@ def compact_graphs(
         A graph for a graph, a list for several.
 
     Raises:
-        SmexTypeError: a graph is a block, or ids are not integers.
+        SmexTypeError: `graphs` is no graph and no list of graphs, a graph is a block, or ids are
+            not integers.
         SmexValueError: graphs differ in node types, numbers of nodes, ids' dtype or device.
 
     Example:
@@ -51,7 +52,7 @@ def compact_graphs(
     """
     if isinstance(graphs, Graph):
         return compact_graphs([graphs], always_preserve, copy_ndata, copy_edata)[0]
-    graphs = list(graphs)
+    graphs = graphs_of("compact_graphs", graphs)
     _check_same_nodes(graphs)
     if not graphs:
         return []

@@ -11,7 +11,7 @@ from torch import Tensor
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import ALL as ALL
 from smex.graph.edge_data import id_beyond
-from smex.graph.frame import Frame
+from smex.graph.frame import Frame, Owner, counted, named
 from smex.graph.relation import Relation
 
 CanonicalType: TypeAlias = tuple[str, str, str]
@@ -27,7 +27,7 @@ class NodeSlot(NamedTuple):
 
 def quoted(names: Iterable[object]) -> str:
     """Names in an error message."""
-    return ", ".join(f'"{n}"' if isinstance(n, str) else repr(n) for n in names) or "none"
+    return ", ".join(named(n) for n in names) or "none"
 
 
 class GraphCore:
@@ -74,14 +74,15 @@ class GraphCore:
         self._is_block = dst_num_nodes is not None
         self._relations = dict(relations)
         self._src_num_nodes = {t: int(n) for t, n in num_nodes.items()}
-        self._src_frames = _frames(self._src_num_nodes, src_frames)
+        sides = ("source node", "destination node") if self._is_block else ("node", "node")
+        self._src_frames = _frames(sides[0], self._src_num_nodes, src_frames)
         if dst_num_nodes is None:
             self._dst_num_nodes, self._dst_frames = self._src_num_nodes, self._src_frames
         else:
             self._dst_num_nodes = {t: int(n) for t, n in dst_num_nodes.items()}
-            self._dst_frames = _frames(self._dst_num_nodes, dst_frames)
+            self._dst_frames = _frames(sides[1], self._dst_num_nodes, dst_frames)
         edges = {canonical: r.num_edges for canonical, r in self._relations.items()}
-        self._edge_frames = _frames(edges, edge_frames)
+        self._edge_frames = _frames("edge", edges, edge_frames)
         self._batch_num_nodes = dict(batch_num_nodes) if batch_num_nodes is not None else None
         self._batch_num_edges = dict(batch_num_edges) if batch_num_edges is not None else None
         first = next(iter(self._relations.values()), None)
@@ -388,12 +389,16 @@ def _one_of(kind: str, ntype: str | None, names: list[str]) -> str:
     return ntype
 
 
-def _frames(sizes: Mapping[Any, int], given: Mapping[Any, Frame] | None) -> dict[Any, Frame]:
+def _frames(
+    kind: str, sizes: Mapping[Any, int], given: Mapping[Any, Frame] | None
+) -> dict[Any, Frame]:
+    """The frame of each type, with what its rows are."""
     given = given or {}
     frames = {key: given[key] if key in given else Frame(n) for key, n in sizes.items()}
     for key, frame in frames.items():
         if frame.num_rows != sizes[key]:
             raise SmexValueError(
-                f"frame of {key!r}: expected {sizes[key]} rows, found {frame.num_rows}"
+                f"frame of {key!r}: expected {counted(sizes[key], 'row')}, found {frame.num_rows}"
             )
+        frame.owner = Owner(kind, key)
     return frames

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from smex.errors import SmexValueError
 from smex.graph.core import CanonicalType, GraphCore
+from smex.graph.frame import describe, named
 from smex.graph.ops.spmm import merge_relations
 
 CROSS_REDUCERS = ("sum", "min", "max", "mean", "stack")
@@ -27,6 +29,9 @@ def merge_types(
         parts: what came through each edge type; built-in ``max`` or ``min`` of the cross reducer's
             own name is -inf or inf without messages, and becomes 0 where no type brought any.
         reducer: one of ``CROSS_REDUCERS``, or a function of a list of tensors.
+
+    Raises:
+        SmexValueError: shapes of what came through the edge types differ.
     """
     parts = [part for part in parts if graph._relations[part[0]].num_edges] or parts
     if reducer == "stack":
@@ -34,12 +39,29 @@ def merge_types(
         parts = sorted(parts, key=lambda part: order.index(part[0]))
     result = {}
     for name in dict.fromkeys(name for _, columns in parts for name in columns):
-        merged = _merge([columns[name] for _, columns in parts if name in columns], reducer)
+        own = [(canonical, columns[name]) for canonical, columns in parts if name in columns]
+        try:
+            merged = _merge([x for _, x in own], reducer)
+        except RuntimeError:
+            if not callable(reducer):  # a function's errors are its own
+                _check_shapes(name, own)
+            raise
         if reducer in ("min", "max"):
-            owners = [canonical for canonical, columns in parts if name in columns]
-            merged = _zero_where_empty(graph, merged, owners)
+            merged = _zero_where_empty(graph, merged, [canonical for canonical, _ in own])
         result[name] = merged
     return result
+
+
+def _check_shapes(name: str, parts: list[tuple[CanonicalType, Tensor]]) -> None:
+    """Raise if what came through the edge types cannot be stacked."""
+    (first, x), *others = parts
+    for canonical, y in others:
+        if x.shape != y.shape:
+            raise SmexValueError(
+                f"message passing: expected {named(name)} of one shape from all edge types, found "
+                f"{describe(x)} from {first!r} and {describe(y)} from {canonical!r}; make them "
+                "alike, or use multi_update_all with a function as cross_reducer"
+            )
 
 
 def _merge(parts: list[Tensor], reducer: Any) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.frame import Frame, Scheme
-from smex.graph.udf import EdgeBatch, NodeBatch
+from smex.graph.frame import Frame, Scheme, counted, named
+from smex.graph.udf import EdgeBatch, Mailbox, NodeBatch
 
 if TYPE_CHECKING:
     from smex.graph.step import Step
@@ -61,12 +61,15 @@ def reduce_in_buckets(
     """
     results: list[Mapping[str, Tensor]] = []
     rows: list[Tensor] = []
+    degrees: list[int] = []
     for bucket in buckets_of(step.relation.in_edges()):
+        degrees.append(bucket.degree)
         results.append(_reduce(step, function, messages, bucket))
         rows.append(bucket.rows)
     if not results:
         return {}
-    _check_alike(results)
+    remedy = "results are [nodes, ...]: reduce over dimension 1 of the mailbox"
+    _check_alike("reduce", "message", degrees, results, remedy)
     order = torch.cat(rows)
     return {name: _spread(step, name, [r[name] for r in results], order) for name in results[0]}
 
@@ -77,14 +80,15 @@ def _reduce(
     from smex.graph.step import checked_columns
 
     shape = (bucket.rows.shape[0], bucket.degree)
-    mailbox = {
-        name: value.index_select(0, bucket.edges).view(*shape, *value.shape[1:])
+    mailbox = Mailbox(
+        (name, value.index_select(0, bucket.edges).view(*shape, *value.shape[1:]))
         for name, value in messages.items()
-    }
+    )
     nodes = bucket.rows.to(step.relation.idtype)
     ids = nodes if step.dst_nodes is None else step.dst_nodes[nodes]
     batch = NodeBatch(step.graph, ids, step.etype[2], step.dst.subframe(nodes), mailbox)
-    return checked_columns("reduce", function(batch), shape[0])
+    owner = f"node with {counted(bucket.degree, 'message')}"
+    return checked_columns("reduce", function(batch), shape[0], owner)
 
 
 def _spread(step: Step, name: str, parts: list[Tensor], rows: Tensor) -> Tensor:
@@ -98,19 +102,24 @@ def _spread(step: Step, name: str, parts: list[Tensor], rows: Tensor) -> Tensor:
     return out.index_copy(0, rows, values)
 
 
-def _check_alike(results: list[Mapping[str, Tensor]]) -> None:
+def _check_alike(
+    kind: str, noun: str, sizes: list[int], results: list[Mapping[str, Tensor]], remedy: str
+) -> None:
+    """Raise unless a function returned the same kind of columns for buckets of every size."""
     first = {name: (x.dtype, x.shape[1:]) for name, x in results[0].items()}
-    for result in results[1:]:
+    for size, result in zip(sizes[1:], results[1:]):
         other = {name: (x.dtype, x.shape[1:]) for name, x in result.items()}
         if other != first:
             raise SmexValueError(
-                "reduce function: expected the same names, dtypes and row shapes for every number "
-                f"of messages, found {_listed(first)} and {_listed(other)}"
+                f"{kind} function: expected the same names, dtypes and row shapes for every number "
+                f"of {noun}s, found {_listed(first)} for {counted(sizes[0], noun)} and "
+                f"{_listed(other)} for {counted(size, noun)}; {remedy}"
             )
 
 
 def _listed(schemes: Mapping[str, Any]) -> str:
-    return ", ".join(f'"{n}" {dtype} {list(shape)}' for n, (dtype, shape) in schemes.items())
+    found = [f"{named(n)} {dtype} {list(shape)}" for n, (dtype, shape) in schemes.items()]
+    return ", ".join(found) or "nothing"
 
 
 def apply_in_groups(
@@ -133,25 +142,44 @@ def apply_in_groups(
 
     results: list[Mapping[str, Tensor]] = []
     ids: list[Tensor] = []
+    sizes: list[int] = []
     for bucket in buckets_of(edges):
+        sizes.append(bucket.degree)
         shape = (bucket.rows.shape[0], bucket.degree)
         src, dst = (x[bucket.edges] for x in ends)
-        sides = ((step.src, src), (step.edge, bucket.edges), (step.dst, dst))
-        frames = [_grouped(frame, rows, shape) for frame, rows in sides]
+        sides = (
+            (step.src, src, "source node"),
+            (step.edge, bucket.edges, "edge"),
+            (step.dst, dst, "destination node"),
+        )
+        frames = [_grouped(*side, shape) for side in sides]
         source, own, destination = frames
         ids_in_graph = bucket.edges if step.edge_ids is None else step.edge_ids[bucket.edges]
         batch = EdgeBatch(step.graph, ids_in_graph, step.etype, source, own, destination, src, dst)
-        found = checked_columns("group", function(batch), shape[0])
-        results.append({name: x.flatten(0, 1) for name, x in found.items()})
+        owner = f"group of {counted(bucket.degree, 'edge')}"
+        found = checked_columns("group", function(batch), shape[0], owner)
+        results.append({name: _ungrouped(name, x, shape) for name, x in found.items()})
         ids.append(bucket.edges)
     if not results:
         return {}
-    _check_alike(results)
+    _check_alike("group", "edge", sizes, results, "results are [groups, edges, ...]")
     order = torch.argsort(torch.cat(ids))
     return {name: torch.cat([r[name] for r in results])[order] for name in results[0]}
 
 
-def _grouped(frame: Frame, rows: Tensor, shape: tuple[int, int]) -> dict[str, Tensor]:
+def _grouped(frame: Frame, rows: Tensor, kind: str, shape: tuple[int, int]) -> Frame:
     """Rows of every column, in groups."""
     columns = {name: frame.read_rows(name, rows) for name in frame}
-    return {name: x.view(*shape, *x.shape[1:]) for name, x in columns.items()}
+    result = Frame(shape[0], {name: x.view(*shape, *x.shape[1:]) for name, x in columns.items()})
+    result.owner = frame.owner_as(kind)
+    return result
+
+
+def _ungrouped(name: str, x: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A column that a function of groups returned, edge by edge."""
+    if x.dim() < 2 or x.shape[1] != shape[1]:
+        raise SmexValueError(
+            f"feature {named(name)} from the group function: expected [{shape[0]}, {shape[1]}, "
+            f"...], a row for each edge of each group, found shape {list(x.shape)}"
+        )
+    return x.flatten(0, 1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.frame import counted
 from smex.graph.relation import Relation
 
 _ARRAYS = {"coo": ("src", "dst"), "csr": ("indptr", "indices", "eids")}
@@ -75,7 +76,8 @@ def parse(op: str, data: Any) -> RawEdges:
     if form not in _ARRAYS or len(arrays) != len(_ARRAYS[form]):
         raise SmexValueError(
             f"{op}: expected (src, dst), ('coo', (src, dst)), ('csr', (indptr, indices, eids)) or "
-            f"('csc', (indptr, indices, eids)), found {form!r} with {len(arrays)} arrays"
+            f"('csc', (indptr, indices, eids)), found {form!r} with "
+            f"{counted(len(arrays), 'array')}"
         )
     return RawEdges(form, tuple(arrays))
 
@@ -212,5 +214,6 @@ def check_permutation(op: str, name: str, ids: Tensor, size: int) -> None:
         seen[ids.long()] = True
     if ids.shape[0] != size or not bool(seen.all()):
         raise SmexValueError(
-            f"{op}: {name} must hold each of 0 to {size - 1} once, found {ids.shape[0]} ids"
+            f"{op}: {name} must hold each of 0 to {size - 1} once, found "
+            f"{counted(ids.shape[0], 'id')}"
         )

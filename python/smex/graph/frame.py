@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.constants import DEFAULT_ETYPE, DEFAULT_NTYPE
 from smex.graph.init import zero_initializer
 
 Initializer = Callable[..., Tensor]
@@ -20,6 +21,25 @@ class MissingFeatureError(SmexValueError, KeyError):
 
     def __str__(self) -> str:  # KeyError would print the message's repr
         return str(self.args[0]) if self.args else ""
+
+
+class Owner(NamedTuple):
+    """Whose rows a frame has, as errors name them."""
+
+    kind: str  # "node", "source node", "edge", ...
+    key: Any = None  # node type or canonical edge type, where there may be several
+
+    def __str__(self) -> str:
+        return self.kind + self._of_type()
+
+    def plural(self) -> str:
+        """All of them."""
+        return f"{self.kind}s{self._of_type()}"
+
+    def _of_type(self) -> str:
+        if self.key in (None, DEFAULT_NTYPE, DEFAULT_ETYPE):
+            return ""
+        return f" of type {named(self.key)}"
 
 
 class Scheme(NamedTuple):
@@ -80,11 +100,16 @@ class Frame:
         num_rows: the number of nodes or edges.
         columns: tensors of shape ``[num_rows, ...]``.
 
+    Attributes:
+        owner: whose rows they are, where that is known.
+
     Example:
         >>> frame = Frame(2, {"h": torch.ones(2, 3)})
         >>> frame["h"].shape
         torch.Size([2, 3])
     """
+
+    owner: Owner | None = None
 
     def __init__(self, num_rows: int, columns: Mapping[str, Tensor | Pending] | None = None):
         self.num_rows = num_rows
@@ -105,10 +130,7 @@ class Frame:
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._columns:
-            have = ", ".join(f'"{key}"' for key in self._columns) or "none"
-            raise MissingFeatureError(
-                f'feature "{name}" is not set; set it first, there are: {have}'
-            )
+            raise self.missing(name, self.owner)
         column = self._columns[name]
         if isinstance(column, Tensor):
             return column
@@ -116,6 +138,14 @@ class Frame:
         if column.may_be_kept():
             self._columns[name] = tensor
         return tensor
+
+    def missing(self, name: object, owner: Owner | None) -> MissingFeatureError:
+        """The error that says that a column is not there, of rows of `owner`."""
+        have = ", ".join(named(key) for key in self._columns) or "none"
+        whose = "" if owner is None else f" for {owner.plural()}"
+        return MissingFeatureError(
+            f"feature {named(name)} is not set{whose}; set it first, there are: {have}"
+        )
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         self.update({name: value})
@@ -163,7 +193,7 @@ class Frame:
             SmexValueError: a value has another number of rows.
         """
         for name, value in columns.items():
-            check_column(name, value, self.num_rows)
+            check_column(name, value, self.num_rows, self.owner)
         self._columns.update(columns)
 
     # ---- rows ----
@@ -190,7 +220,7 @@ class Frame:
         """
         written: dict[str, Tensor] = {}
         for name, value in values.items():
-            check_column(name, value, rows.shape[0])
+            check_column(name, value, rows.shape[0], self.owner)
             if name in self._columns:
                 column = self[name]
                 check_row(name, value, column)
@@ -203,7 +233,8 @@ class Frame:
         """A frame with ``count`` rows more: those of ``values``, the initialisers' elsewhere."""
         values = dict(values or {})
         for name, value in values.items():
-            check_column(name, value, count)
+            check_column(name, value, count, f"new {self.owner or 'row'}")
+            check_layout(name, value)
             if name in self._columns:
                 check_row(name, value, self[name])
         result = self.clone()
@@ -233,7 +264,7 @@ class Frame:
         value = initializer(shape, scheme.dtype, device, rows)
         if not isinstance(value, Tensor) or tuple(value.shape) != shape:
             raise SmexValueError(
-                f'initializer of "{name}": expected a tensor of shape {list(shape)}, found '
+                f"initializer of {named(name)}: expected a tensor of shape {list(shape)}, found "
                 f"{describe(value)}; it is called with (shape, dtype, device, slice of ids)"
             )
         return value.to(device=device, dtype=scheme.dtype)
@@ -257,10 +288,22 @@ class Frame:
         """A frame with the same tensors; columns set in one do not appear in the other."""
         return self._like(self.num_rows, self._columns)
 
-    def subframe(self, rows: Tensor) -> Frame:
-        """The frame of some rows; columns are gathered when they are read."""
+    def subframe(self, rows: Tensor, kind: str | None = None) -> Frame:
+        """The frame of some rows; columns are gathered when they are read.
+
+        Args:
+            rows: ids.
+            kind: what the rows are, such as ``source node``; as here if left out.
+        """
         columns = {name: self._pending(name).select(rows) for name in self._columns}
-        return self._like(rows.shape[0], columns)
+        result = self._like(rows.shape[0], columns)
+        if kind is not None:
+            result.owner = self.owner_as(kind)
+        return result
+
+    def owner_as(self, kind: str) -> Owner:
+        """The owner of the rows under another name: a node is a source node to its edges."""
+        return Owner(kind, None if self.owner is None else self.owner.key)
 
     def to(self, device: torch.device, **kwargs: Any) -> Frame:
         """The frame on a device; columns are copied when they are read."""
@@ -289,6 +332,7 @@ class Frame:
         result = Frame(num_rows, columns)
         result._initializers = dict(self._initializers)
         result._default_initializer = self._default_initializer
+        result.owner = self.owner
         return result
 
     def __getstate__(self) -> dict[str, Any]:
@@ -325,30 +369,63 @@ def describe(value: object) -> str:
     return type(value).__name__
 
 
-def check_column(name: object, value: object, num_rows: int) -> None:
-    """Raise unless ``value`` can be the rows of a column."""
+def named(name: object) -> str:
+    """A name in an error message; names need not be strings."""
+    return f'"{name}"' if isinstance(name, str) else repr(name)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in an error message."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def check_column(
+    name: object, value: object, num_rows: int, owner: object = None, function: str = ""
+) -> None:
+    """Raise unless ``value`` can be the rows of a column.
+
+    Args:
+        name: of the column.
+        value: what is to be checked.
+        num_rows: how many rows there are.
+        owner: what each row is for: an Owner, or words.
+        function: the kind of the function that returned it, if one did.
+    """
     if isinstance(value, Mapping):
         raise SmexTypeError(
-            f'feature "{name}": expected a tensor, found a dict; dicts from type to tensor are for '
-            "graphs of several types"
+            f"feature {named(name)}: expected a tensor, found a dict; dicts from type to tensor "
+            "are for graphs of several types"
         )
+    origin = f" from the {function} function" if function else ""
     if not isinstance(value, Tensor):
+        remedy = "leave it out" if value is None else "use torch.as_tensor"
         raise SmexTypeError(
-            f'feature "{name}": expected a tensor, found {type(value).__name__}; '
-            "use torch.as_tensor"
+            f"feature {named(name)}{origin}: expected a tensor, found {type(value).__name__}; "
+            f"{remedy}"
         )
     if value.dim() == 0 or value.shape[0] != num_rows:
         raise SmexValueError(
-            f'feature "{name}": expected {num_rows} rows, one for each node or edge, '
-            f"found a tensor of shape {list(value.shape)}"
+            f"feature {named(name)}{origin}: expected {counted(num_rows, 'row')}, one for each "
+            f"{owner or 'node or edge'}, found a tensor of shape {list(value.shape)}"
         )
 
 
-def check_row(name: str, value: Tensor, column: Tensor) -> None:
+def check_layout(name: object, value: Tensor) -> None:
+    """Raise unless a column is made of plain numbers, as the kernels read them."""
+    if value.layout != torch.strided or value.is_quantized:
+        found = value.dtype if value.is_quantized else value.layout
+        remedy = ".dequantize()" if value.is_quantized else ".to_dense()"
+        raise SmexTypeError(
+            f"feature {named(name)}: expected a dense tensor of numbers, found {found}; convert it "
+            f"with {remedy}"
+        )
+
+
+def check_row(name: object, value: Tensor, column: Tensor) -> None:
     """Raise unless the rows of ``value`` fit into a column that exists."""
     if value.dtype != column.dtype or value.shape[1:] != column.shape[1:]:
         raise SmexTypeError(
-            f'feature "{name}": expected rows of {column.dtype} {list(column.shape[1:])} as the '
-            f"column has, found {value.dtype} {list(value.shape[1:])}; convert them, or set the "
-            "whole column"
+            f"feature {named(name)}: expected rows of {column.dtype} {list(column.shape[1:])} as "
+            f"the column has, found {value.dtype} {list(value.shape[1:])}; convert them, or set "
+            "the whole column"
         )

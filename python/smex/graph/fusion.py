@@ -45,6 +45,7 @@ from smex.graph.symbolic import (
     symbol,
 )
 from smex.graph.symbolic_ops import is_known
+from smex.graph.udf import name_of as _name
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph
@@ -262,10 +263,6 @@ def _trace(function: Any, kind: str, batch: Any) -> dict[str, Value]:
     ):
         _stop(f"the {kind} function does not return a dict of tensors", _name(function))
     return {name: x.value for name, x in result.items()}
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 def _line_of(traceback: TracebackType | None) -> int | None:

@@ -24,7 +24,7 @@ from smex.graph.step import (
     edge_results,
     pass_messages,
 )
-from smex.graph.udf import NodeBatch
+from smex.graph.udf import NodeBatch, described
 
 Function = Callable[..., Any]
 
@@ -103,7 +103,8 @@ class MessagePassingMixin(GraphCore):
         if not isinstance(message, MessageFunction) or not isinstance(reduce, ReduceFunction):
             raise SmexValueError(
                 "update_all: on several edge types at once only built-in functions run, found "
-                f"{message!r} and {reduce!r}; pass etype=, or use multi_update_all"
+                f"{described(message)} and {described(reduce)}; pass etype=, or use "
+                "multi_update_all"
             )
         functions = dict.fromkeys(self._relations, (message, reduce))
         if reduce.name == "mean":
@@ -127,7 +128,8 @@ class MessagePassingMixin(GraphCore):
             apply_node_func: called at last for each type of destinations.
 
         Raises:
-            SmexValueError: the cross reducer is unknown, or an edge type is.
+            SmexValueError: the cross reducer is unknown, or an edge type is; or shapes of what
+                comes through the edge types differ.
             SmexTypeError: an edge type has no pair of functions.
 
         Example:
@@ -160,9 +162,11 @@ class MessagePassingMixin(GraphCore):
         self, canonical: CanonicalType, functions: Sequence[Any], cross_reducer: Any
     ) -> Columns:
         if not isinstance(functions, (tuple, list)) or len(functions) not in (2, 3):
+            many = isinstance(functions, (tuple, list))
+            found = f"({', '.join(map(described, functions))})" if many else described(functions)
             raise SmexTypeError(
                 f"multi_update_all: expected (message, reduce) or (message, reduce, apply) for "
-                f"{canonical!r}, found {functions!r}"
+                f"{canonical!r}, found {found}"
             )
         message, reduce, *rest = functions
         apply = rest[0] if rest else None
@@ -305,11 +309,13 @@ class MessagePassingMixin(GraphCore):
         if is_all(v):
             ids = torch.arange(frame.num_rows, dtype=self.idtype, device=self.device)
             batch = NodeBatch(self, ids, slot.ntype, frame.clone())
-            frame.update(checked_columns("apply", func(batch), frame.num_rows))
+            result = checked_columns("apply", func(batch), frame.num_rows, frame.owner)
+            frame.update(result)
             return
         ids = self._node_ids(v, slot, "apply_nodes")
         batch = NodeBatch(self, ids, slot.ntype, frame.subframe(ids))
-        frame.update_rows(ids, checked_columns("apply", func(batch), ids.shape[0]))
+        result = checked_columns("apply", func(batch), ids.shape[0], frame.owner)
+        frame.update_rows(ids, result)
 
     def apply_edges(self, func: Any, edges: Any = ALL, etype: EdgeType = None) -> None:
         """Sets the features that a function of edges makes.
@@ -351,7 +357,7 @@ class MessagePassingMixin(GraphCore):
         if not isinstance(func, MessageFunction):
             raise SmexValueError(
                 "apply_edges: on several edge types at once only built-in functions run, found "
-                f"{func!r}; pass etype="
+                f"{described(func)}; pass etype="
             )
         for canonical in self._relations:
             step = self._step(canonical)

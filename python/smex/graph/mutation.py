@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from smex.errors import SmexTypeError, SmexValueError
+from smex.errors import SmexValueError
 from smex.graph.constants import NID
 from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot
-from smex.graph.frame import Frame
+from smex.graph.frame import Frame, check_column
 from smex.graph.relation import Relation
 from smex.graph.view import check_device
 
@@ -216,11 +216,7 @@ class MutationMixin(GraphCore):
 
     def _extended(self, frame: Frame, count: int, data: Mapping[str, Tensor] | None) -> Frame:
         for name, value in (data or {}).items():
-            if not isinstance(value, Tensor):
-                raise SmexTypeError(
-                    f'feature "{name}": expected a tensor, found {type(value).__name__}; '
-                    "use torch.as_tensor"
-                )
+            check_column(name, value, count, f"new {frame.owner or 'row'}")
             check_device(name, value, self)
         return frame.extended(count, data)
 

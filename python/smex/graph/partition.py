@@ -10,7 +10,7 @@ from torch import Tensor
 from smex.errors import SmexImportError, SmexTypeError, SmexValueError
 from smex.graph.constants import EID, NID
 from smex.graph.edge_data import as_id_tensor
-from smex.graph.frame import Frame
+from smex.graph.frame import Frame, counted
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation, unique_and_relabel
 from smex.graph.transforms import to_bidirected
@@ -179,8 +179,9 @@ def partition_graph_with_halo(
     part = as_id_tensor(op, "node_part", node_part, torch.int64, g.device)
     if part.shape[0] != g.num_nodes() or bool((part < 0).any()):
         raise SmexValueError(
-            f"{op}: expected a part of at least 0 for each of the {g.num_nodes()} nodes, found "
-            f"{part.shape[0]} parts, the least of them {int(part.min()) if part.numel() else None}"
+            f"{op}: expected a part of at least 0 for each of {counted(g.num_nodes(), 'node')}, "
+            f"found {counted(part.shape[0], 'part')}, the least of them "
+            f"{int(part.min()) if part.numel() else None}"
         )
     relation, node_ids, edge_ids = g.relation(), None, None
     if reshuffle:

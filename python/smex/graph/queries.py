@@ -19,6 +19,7 @@ from smex.graph.core import (
     is_all,
     is_scalar,
 )
+from smex.graph.frame import counted
 from smex.graph.udf import EdgeBatch, NodeBatch
 
 _FORMS = ("all", "uv", "eid")
@@ -324,9 +325,9 @@ class QueryMixin(GraphCore):
             self,
             ids,
             canonical,
-            self._src_frames[canonical[0]].subframe(src),
+            self._src_frames[canonical[0]].subframe(src, "source node"),
             frame if everything else frame.subframe(ids),
-            self._dst_frames[canonical[2]].subframe(dst),
+            self._dst_frames[canonical[2]].subframe(dst, "destination node"),
             src,
             dst,
         )
@@ -345,7 +346,7 @@ class QueryMixin(GraphCore):
     def _single(self, node: Any, slot: NodeSlot, what: str) -> Tensor:
         ids = self._node_ids(node, slot, what)
         if ids.shape[0] != 1:
-            raise SmexValueError(f"{what}: expected one node, found {ids.shape[0]} ids")
+            raise SmexValueError(f"{what}: expected one node, found {counted(ids.shape[0], 'id')}")
         return ids
 
     def _pairs(self, u: Any, v: Any, canonical: CanonicalType, what: str) -> tuple[Tensor, Tensor]:
@@ -389,7 +390,7 @@ def _mask(what: str, mask: Any, ids: Tensor) -> Tensor:
         )
     if mask.numel() != ids.shape[0]:
         raise SmexValueError(
-            f"{what}: expected {ids.shape[0]} values from the function, found shape "
+            f"{what}: expected {counted(ids.shape[0], 'value')} from the function, found shape "
             f"{list(mask.shape)}"
         )
     return mask.reshape(-1)

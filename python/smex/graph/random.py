@@ -8,6 +8,7 @@ from torch import Tensor
 from smex.errors import SmexValueError
 from smex.graph.constants import DEFAULT_ETYPE, DEFAULT_NTYPE
 from smex.graph.core import CanonicalType
+from smex.graph.frame import counted
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
 
@@ -101,7 +102,8 @@ def _rand_relation(op, num_src, num_dst, num_edges, idtype, device) -> Relation:
     pairs = num_src * num_dst
     if not 0 <= num_edges <= pairs:
         raise SmexValueError(
-            f"{op}: expected between 0 and {num_src} × {num_dst} = {pairs} edges, found {num_edges}"
+            f"{op}: expected between 0 and {num_src} × {num_dst} = {counted(pairs, 'edge')}, found "
+            f"{num_edges}"
         )
     drawn = _draw(pairs, num_edges)
     src = torch.div(drawn, max(num_dst, 1), rounding_mode="floor")

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.frame import Frame
+from smex.graph.frame import Frame, counted, named
+from smex.graph.ops.kernels import broadcasts
 from smex.graph.ops.segment import segment_reduce, segment_softmax
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def readout_nodes(
         nodes, not by the weights.
 
     Raises:
-        SmexValueError: a feature is not set, or ``op`` is unknown.
+        SmexValueError: a feature is not set, the weight does not broadcast, or ``op`` is unknown.
 
     Example:
         >>> g = sg.batch([sg.graph(([0], [1])), sg.graph(([0], [0]))])
@@ -69,8 +70,23 @@ def readout_edges(
 def _readout(rows: _Rows, feat: str, weight: str | None, op: str) -> Tensor:
     values = rows.frame[feat]
     if weight is not None:
-        values = values * rows.frame[weight]
+        values = _weighted(rows.frame, feat, weight)
     return segment_reduce(rows.lengths, values, op)
+
+
+def _weighted(frame: Frame, feat: str, weight: str) -> Tensor:
+    values, factors = frame[feat], frame[weight]
+    try:
+        return values * factors
+    except RuntimeError as error:
+        if broadcasts(values.shape, factors.shape):
+            raise
+        ones = [1] * (values.dim() - 1)
+        raise SmexValueError(
+            f"readout: weight {named(weight)} of shape {list(factors.shape)} does not broadcast "
+            f"against feature {named(feat)} of shape {list(values.shape)}; a weight for each row "
+            f"is of shape {[frame.num_rows, *ones]}"
+        ) from error
 
 
 def sum_nodes(
@@ -154,7 +170,7 @@ def _broadcast(op: str, rows: _Rows, graph_feat: Tensor) -> Tensor:
         graph_feat = graph_feat.unsqueeze(0)
     if graph_feat.dim() == 0 or graph_feat.shape[0] != lengths.shape[0]:
         raise SmexValueError(
-            f"{op}: expected {lengths.shape[0]} rows, one for each graph, found shape "
+            f"{op}: expected {counted(lengths.shape[0], 'row')}, one for each graph, found shape "
             f"{list(graph_feat.shape)}"
         )
     return torch.repeat_interleave(graph_feat, lengths, dim=0, output_size=rows.frame.num_rows)
@@ -238,7 +254,9 @@ def _check_topk(op: str, values: Tensor, k: int, sortby: int | None) -> None:
         )
     columns = values.shape[1]
     if sortby is not None and not -columns <= sortby < columns:
-        raise SmexValueError(f"{op}: sortby must be one of {columns} columns, found {sortby}")
+        raise SmexValueError(
+            f"{op}: sortby must be one of {counted(columns, 'column')}, found {sortby}"
+        )
 
 
 def _padded(lengths: Tensor, values: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,21 @@ from smex.graph.core import CanonicalType, quoted
 from smex.graph.graph import Graph
 
 
+def graphs_of(op: str, graphs: Any) -> list[Graph]:
+    """The graphs of a list of them."""
+    if isinstance(graphs, Graph) or not isinstance(graphs, Iterable):
+        raise SmexTypeError(
+            f"{op}: expected a list of graphs, found {type(graphs).__name__}; pass {op}([g, ...])"
+        )
+    result = list(graphs)
+    for n, graph in enumerate(result):
+        if not isinstance(graph, Graph):
+            raise SmexTypeError(
+                f"{op}: expected a list of graphs, found {type(graph).__name__} at position {n}"
+            )
+    return result
+
+
 def reject_block(op: str, graph: Graph) -> None:
     """Raise if the graph is a block."""
     if graph.is_block:

@@ -12,13 +12,16 @@ from smex.errors import SmexTypeError, SmexValueError
 from smex.graph import fusion
 from smex.graph.core import CanonicalType
 from smex.graph.degree_bucketing import reduce_in_buckets
-from smex.graph.frame import Frame, check_column, describe
+from smex.graph.frame import Frame, MissingFeatureError, check_column, check_layout, describe, named
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
 from smex.graph.ops.kernels import aggregate, binary_text, per_edge
 from smex.graph.relation import Relation
 from smex.graph.udf import EdgeBatch, NodeBatch
 
 Columns = Mapping[str, Tensor]
+
+ROLES = {"u": "source node", "v": "destination node", "e": "edge"}
+"""Whose features an operand's letter stands for."""
 
 
 class Step(NamedTuple):
@@ -35,10 +38,28 @@ class Step(NamedTuple):
 
     def operands(self, message: MessageFunction) -> list[Tensor]:
         """The features that a built-in message reads."""
-        return [
-            (self.src if letter == "u" else self.edge if letter == "e" else self.dst)[field]
-            for letter, field in message.operands
+        try:
+            return [
+                (self.src if letter == "u" else self.edge if letter == "e" else self.dst)[field]
+                for letter, field in message.operands
+            ]
+        except MissingFeatureError:
+            raise self._missing(message) from None
+
+    def _missing(self, message: MessageFunction) -> MissingFeatureError:
+        """The error for the first feature that is not set."""
+        frames = {"u": self.src, "v": self.dst, "e": self.edge}
+        letter, field = next(pair for pair in message.operands if pair[1] not in frames[pair[0]])
+        return frames[letter].missing(field, frames[letter].owner_as(ROLES[letter]))
+
+    def with_names(self, error: Exception, message: MessageFunction) -> Exception:
+        """An error of a kernel, which numbers its operands, with the features that they are."""
+        frames = {"u": self.src, "v": self.dst, "e": self.edge}
+        names = [
+            f"{x}{i} is feature {named(field)} of {frames[x].owner_as(ROLES[x]).plural()}"
+            for i, (x, field) in enumerate(message.operands)
         ]
+        return type(error)(f"{error}; {', '.join(names)}")
 
     def edge_batch(self) -> EdgeBatch:
         """All edges of the step, as a message function sees them."""
@@ -47,7 +68,8 @@ class Step(NamedTuple):
         if ids is None:
             ids = torch.arange(src.shape[0], dtype=src.dtype, device=src.device)
         ends = dst if self.dst_nodes is None else self.dst_nodes[dst]
-        src_rows, dst_rows = self.src.subframe(src), self.dst.subframe(dst)
+        src_rows = self.src.subframe(src, ROLES["u"])
+        dst_rows = self.dst.subframe(dst, ROLES["v"])
         edge_rows = self.edge.clone()
         return EdgeBatch(
             self.graph, ids, self.etype, src_rows, edge_rows, dst_rows, src=src, dst=ends
@@ -88,14 +110,17 @@ def _builtin(
 ) -> Tensor:
     if message.out_field != reduce.msg_field:
         raise SmexValueError(
-            f'message passing: {reduce!r} reads "{reduce.msg_field}", but {message!r} sends '
-            f'"{message.out_field}"; give both the same name'
+            f"message passing: {reduce!r} reads {named(reduce.msg_field)}, but {message!r} sends "
+            f"{named(message.out_field)}; give both the same name"
         )
     operands = step.operands(message)
     text = message.text
-    if len(operands) == 2:
-        text = binary_text(text, operands[0], operands[1])
-    return aggregate(step.relation, text, reduce.name, operands, zero_empty)
+    try:
+        if len(operands) == 2:
+            text = binary_text(text, operands[0], operands[1])
+        return aggregate(step.relation, text, reduce.name, operands, zero_empty)
+    except (TypeError, ValueError) as error:
+        raise step.with_names(error, message) from None
 
 
 def _with_functions(step: Step, message: Any, reduce: Any, zero_empty: bool) -> Columns:
@@ -109,13 +134,17 @@ def _with_functions(step: Step, message: Any, reduce: Any, zero_empty: bool) -> 
     if not isinstance(reduce, ReduceFunction):
         return reduce_in_buckets(step, reduce, messages)
     if reduce.msg_field not in messages:
-        have = ", ".join(f'"{name}"' for name in messages) or "none"
+        have = ", ".join(named(name) for name in messages) or "none"
         raise SmexValueError(
-            f'message passing: {reduce!r} reads "{reduce.msg_field}", which the message function '
-            f"does not send; it sends {have}"
+            f"message passing: {reduce!r} reads {named(reduce.msg_field)}, which the message "
+            f"function does not send; it sends {have}"
         )
     value = messages[reduce.msg_field]
-    return {reduce.out_field: aggregate(step.relation, "e0", reduce.name, [value], zero_empty)}
+    try:
+        out = aggregate(step.relation, "e0", reduce.name, [value], zero_empty)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error}; e0 is message {named(reduce.msg_field)}") from None
+    return {reduce.out_field: out}
 
 
 def edge_results(step: Step, function: Any, kind: str) -> Columns:
@@ -123,17 +152,21 @@ def edge_results(step: Step, function: Any, kind: str) -> Columns:
     if isinstance(function, MessageFunction):
         operands = step.operands(function)
         text = function.text
-        if len(operands) == 2:
-            text = binary_text(text, operands[0], operands[1])
-        return {function.out_field: per_edge(step.relation, text, operands)}
-    return checked_columns(kind, function(step.edge_batch()), step.relation.num_edges)
+        try:
+            if len(operands) == 2:
+                text = binary_text(text, operands[0], operands[1])
+            return {function.out_field: per_edge(step.relation, text, operands)}
+        except (TypeError, ValueError) as error:
+            raise step.with_names(error, function) from None
+    result = function(step.edge_batch())
+    return checked_columns(kind, result, step.relation.num_edges, step.edge.owner)
 
 
 def _applied(step: Step, result: Columns, apply: Callable[..., Any]) -> Columns:
     data = step.dst.clone()
     data.update(result)
     batch = NodeBatch(step.graph, step.all_dst_nodes(), step.etype[2], data)
-    return checked_columns("apply", apply(batch), step.relation.num_dst)
+    return checked_columns("apply", apply(batch), step.relation.num_dst, step.dst.owner)
 
 
 def check_function(kind: str, function: Any, builtin: type) -> None:
@@ -147,13 +180,21 @@ def check_function(kind: str, function: Any, builtin: type) -> None:
         )
 
 
-def checked_columns(kind: str, result: Any, num_rows: int) -> Columns:
-    """What a user's function returned, which must be a dict of columns."""
+def checked_columns(kind: str, result: Any, num_rows: int, owner: object) -> Columns:
+    """What a user's function returned, which must be a dict of columns.
+
+    Args:
+        kind: of the function.
+        result: what it returned.
+        num_rows: how many rows the columns must have.
+        owner: what each row is for, in an error message.
+    """
     if not isinstance(result, Mapping):
         raise SmexTypeError(
             f"{kind} function: expected a dict from names to tensors as its result, found "
             f"{describe(result)}"
         )
     for name, value in result.items():
-        check_column(name, value, num_rows)
+        check_column(name, value, num_rows, owner, kind)
+        check_layout(name, value)
     return result

@@ -6,6 +6,7 @@ are gathered when they are read, and gradients flow back to the graph's own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -92,6 +93,7 @@ def edge_subgraph(
     relabel_nodes: bool = True,
     store_ids: bool = True,
     output_device: torch.device | str | None = None,
+    preserve_nodes: bool | None = None,
 ) -> Graph:
     """The subgraph of some edges and the nodes that they join.
 
@@ -105,6 +107,7 @@ def edge_subgraph(
         relabel_nodes: False keeps all nodes with their ids.
         store_ids: as for :func:`node_subgraph`.
         output_device: as for :func:`node_subgraph`.
+        preserve_nodes: former name of ``not relabel_nodes``.
 
     Raises:
         SmexTypeError: as for :func:`node_subgraph`.
@@ -117,6 +120,10 @@ def edge_subgraph(
         >>> s.edges(), s.ndata[sg.NID]
         ((tensor([0, 1]), tensor([1, 2])), tensor([3, 0, 1]))
     """
+    if preserve_nodes is not None:
+        text = f"edge_subgraph: preserve_nodes is now relabel_nodes={not preserve_nodes}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        relabel_nodes = not preserve_nodes
     reject_block("edge_subgraph", graph)
     given = edges_by_type("edge_subgraph", graph, edges)
     empty = torch.empty(0, dtype=graph.idtype, device=graph.device)

@@ -50,7 +50,7 @@ class Leaf(NamedTuple):
 
 def key_of(field: str) -> str:
     """A feature's name, quoted where it could read like a formula: equal keys are equal tensors."""
-    return field if field.isidentifier() else repr(field)
+    return field if isinstance(field, str) and field.isidentifier() else repr(field)
 
 
 class Term(NamedTuple):

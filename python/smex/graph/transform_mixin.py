@@ -101,6 +101,7 @@ class TransformMixin:
         relabel_nodes: bool = True,
         store_ids: bool = True,
         output_device: Device = None,
+        preserve_nodes: bool | None = None,
     ) -> Graph:
         """The subgraph of some edges, see :func:`smex.graph.edge_subgraph`."""
         from smex.graph.subgraph import edge_subgraph
@@ -111,6 +112,7 @@ class TransformMixin:
             relabel_nodes=relabel_nodes,
             store_ids=store_ids,
             output_device=output_device,
+            preserve_nodes=preserve_nodes,
         )
 
     def in_subgraph(

@@ -19,7 +19,7 @@ from smex.graph.core import CanonicalType, EdgeType, quoted
 from smex.graph.frame import Frame, MissingFeatureError
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
-from smex.graph.selection import reject_block
+from smex.graph.selection import graphs_of, reject_block
 
 __all__ = [
     "add_edges",
@@ -430,6 +430,7 @@ def merge(graphs: Sequence[Graph]) -> Graph:
         graphs: at least one graph, all of the same node and edge types, idtype and device.
 
     Raises:
+        SmexTypeError: `graphs` is no list of graphs.
         SmexValueError: there is no graph, or types differ.
 
     Example:
@@ -438,7 +439,7 @@ def merge(graphs: Sequence[Graph]) -> Graph:
         >>> m.num_nodes(), m.edges()
         (5, (tensor([0, 1, 1, 2]), tensor([2, 3, 0, 4])))
     """
-    graphs = list(graphs)
+    graphs = graphs_of("merge", graphs)
     if not graphs:
         raise SmexValueError("merge: expected at least one graph, found none")
     result = _without_batches(graphs[0])

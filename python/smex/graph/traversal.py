@@ -14,6 +14,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.core import NodeSlot
+from smex.graph.frame import counted
 from smex.graph.relation import Compressed
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def topological_nodes_generator(graph: Graph, reverse: bool = False) -> Iterator
     missing = rows.indptr.shape[0] - 1 - nodes.shape[0]
     if missing:
         raise SmexValueError(
-            f"topological_nodes_generator: the graph has a cycle, {missing} nodes lie on it or "
-            "behind it; expected a graph without cycles"
+            f"topological_nodes_generator: the graph has a cycle, with {counted(missing, 'node')} "
+            "on it or behind it; expected a graph without cycles"
         )
     return _steps(graph, sizes, nodes)
 

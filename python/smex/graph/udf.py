@@ -7,9 +7,35 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from smex.graph.frame import MissingFeatureError, named
+from smex.graph.function import BuiltinFunction
+
 if TYPE_CHECKING:
     from smex.graph.core import CanonicalType
     from smex.graph.frame import Frame
+
+
+class Mailbox(dict[str, Tensor]):
+    """Messages by name; the error for an unknown one lists the others."""
+
+    def __missing__(self, name: object) -> Tensor:
+        have = ", ".join(named(key) for key in self) or "none"
+        raise MissingFeatureError(
+            f"message {named(name)} is not in the mailbox; the message function sends: {have}"
+        )
+
+
+def name_of(function: Any) -> str:
+    """A user's function in a message."""
+    return getattr(function, "__qualname__", None) or type(function).__name__
+
+
+def described(function: Any) -> str:
+    """A built-in or user's function in a message, with its line where it has one."""
+    if isinstance(function, BuiltinFunction) or not callable(function):
+        return repr(function)
+    code = getattr(function, "__code__", None)
+    return name_of(function) + (f" (line {code.co_firstlineno})" if code is not None else "")
 
 
 class NodeBatch:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.core import CanonicalType, GraphCore, NodeSlot, is_all, quoted
-from smex.graph.frame import Frame, Scheme, check_column
+from smex.graph.frame import Frame, Scheme, check_column, check_layout, named
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph
@@ -102,9 +102,13 @@ class ColumnView(MutableMapping[str, Tensor]):
 
     def _write(self, values: Mapping[str, Any]) -> None:
         frame = self._frame()
-        rows = frame.num_rows if self._rows is None else self._rows.shape[0]
+        rows = frame.num_rows
+        owner: object = frame.owner
+        if self._rows is not None:
+            rows, owner = self._rows.shape[0], f"selected {owner or 'row'}"
         for name, value in values.items():
-            check_column(name, value, rows)
+            check_column(name, value, rows, owner)
+            check_layout(name, value)
             check_device(name, value, self._graph)
         if self._rows is None:
             frame.update(values)
@@ -205,12 +209,13 @@ class TypedView(MutableMapping[str, dict[Any, Tensor]]):
             if not isinstance(value, Mapping):
                 keys = quoted(key for key, _ in self._typed_frames())
                 raise SmexTypeError(
-                    f'feature "{name}": the graph has several types, expected a dict from type to '
-                    f"tensor, found {type(value).__name__}; types are {keys}"
+                    f"feature {named(name)}: the graph has several types, expected a dict from "
+                    f"type to tensor, found {type(value).__name__}; types are {keys}"
                 )
             for key, tensor in value.items():
                 frame = self._frame_of(key)
-                check_column(name, tensor, frame.num_rows)
+                check_column(name, tensor, frame.num_rows, frame.owner)
+                check_layout(name, tensor)
                 check_device(name, tensor, self._graph)
                 writes.append((frame, name, tensor))
         for frame, name, tensor in writes:
@@ -296,11 +301,11 @@ class EdgesView:
         return EdgeSpace(data=EdgeView(self._graph, canonical, rows))
 
 
-def check_device(name: str, value: Tensor, graph: GraphCore) -> None:
+def check_device(name: object, value: Tensor, graph: GraphCore) -> None:
     """Raise unless a feature is where its graph is."""
     if value.device != graph.device:
         raise SmexValueError(
-            f'feature "{name}": expected a tensor on {graph.device} as the graph is, found '
+            f"feature {named(name)}: expected a tensor on {graph.device} as the graph is, found "
             f"{value.device}; move one of them with .to()"
         )
 

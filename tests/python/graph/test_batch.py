@@ -151,6 +151,19 @@ def block():
     ("make", "error", "text"),
     [
         (lambda: sg.batch([]), smex.SmexValueError, "at least one graph"),
+        (
+            lambda: sg.batch(line()),
+            smex.SmexTypeError,
+            r"batch: expected a list of graphs, found Graph; pass batch\(\[g, ...\]\)",
+        ),
+        (
+            lambda: sg.batch([line(), None]),
+            smex.SmexTypeError,
+            "batch: expected a list of graphs, found NoneType at position 1",
+        ),
+        (lambda: sg.batch([1, 2]), smex.SmexTypeError, "found int at position 0"),
+        (lambda: sg.merge(line()), smex.SmexTypeError, "merge: expected a list of graphs"),
+        (lambda: sg.merge([line(), 3]), smex.SmexTypeError, "merge: .* found int at position 1"),
         (lambda: sg.batch([block()]), smex.SmexTypeError, "batch: .*found a block"),
         (
             lambda: sg.batch([line(), two_types()]),

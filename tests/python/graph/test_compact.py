@@ -147,6 +147,11 @@ def line():
             smex.SmexValueError,
             "same idtype and device",
         ),
+        (
+            lambda: sg.compact_graphs([line(), 3]),
+            smex.SmexTypeError,
+            "compact_graphs: expected a list of graphs, found int at position 1",
+        ),
     ],
 )
 def test_errors(make, error, text):

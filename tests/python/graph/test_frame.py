@@ -121,7 +121,7 @@ def test_extending_checks_dtype_shape_and_rows():
     frame = Frame(2, {"h": torch.zeros(2, 3)})
     with pytest.raises(smex.SmexTypeError, match="expected rows"):
         frame.extended(1, {"h": torch.zeros(1, 4)})
-    with pytest.raises(smex.SmexValueError, match="expected 1 rows"):
+    with pytest.raises(smex.SmexValueError, match="expected 1 row, one for each new row"):
         frame.extended(1, {"h": torch.zeros(2, 3)})
 
 
@@ -185,3 +185,15 @@ def test_threads_read_pending_columns():
             part = Frame(100, {"h": source, "g": source}).subframe(torch.arange(50))
             found = list(pool.map(total, [part] * 4))
             assert len(set(found)) == 1
+
+
+def test_names_need_not_be_strings():
+    frame = Frame(2, {3: torch.zeros(2), "h": torch.zeros(2)})
+    assert frame[3].shape == (2,)
+    with pytest.raises(KeyError, match='^feature 4 is not set; .* there are: 3, "h"$'):
+        frame[4]
+
+
+def test_none_is_no_feature():
+    with pytest.raises(smex.SmexTypeError, match="expected a tensor, found NoneType; leave it out"):
+        Frame(2)["h"] = None

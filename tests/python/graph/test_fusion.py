@@ -447,7 +447,10 @@ def test_reductions_that_are_not_fused(reduce, reason):
         (lambda n: {"out": n.mailbox["m"].sum(1) * 2}, '"out" = sum(u.h) * 2.0'),
         (lambda n: {"out": F.relu(n.mailbox["m"].sum(1) - 2)}, "relu(sum(u.h) - 2.0)"),
         (lambda n: {"out": n.mailbox["m"].sum(1) + n.data["h"]}, "sum(u.h) + n.h"),
-        (lambda n: {"out": n.data["k"] - n.mailbox["m"].max(1)[0] * SCALE}, "n.k - (max(u.h) * 2.0)"),
+        (
+            lambda n: {"out": n.data["k"] - n.mailbox["m"].max(1)[0] * SCALE},
+            "n.k - (max(u.h) * 2.0)",
+        ),
         (lambda n: {"out": n.mailbox["m"].sum(1) / n.data["h"].size(1)}, "sum(u.h) / 4.0"),
         (
             lambda n: {"out": torch.cat([n.mailbox["m"].mean(1), n.data["h"]], 1)},

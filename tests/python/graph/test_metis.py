@@ -120,7 +120,7 @@ def test_errors(monkeypatch):
     h = sg.heterograph({("u", "e", "v"): ([0], [1])})
     with pytest.raises(smex.SmexTypeError, match="one node type and one edge type, found 2 and 1"):
         sg.partition_graph_with_halo(h, [0, 0, 0], 1)
-    with pytest.raises(smex.SmexValueError, match="for each of the 2 nodes, found 1 parts"):
+    with pytest.raises(smex.SmexValueError, match="for each of 2 nodes, found 1 part,"):
         sg.partition_graph_with_halo(sg.graph(([0], [1])), [0], 1)
     monkeypatch.setitem(sys.modules, "pymetis", None)
     with pytest.raises(smex.SmexImportError, match="pip install pymetis"):

@@ -27,7 +27,7 @@ FUNCTIONS = {
     "copy_v": "(g, x_node, etype=None)",
     "create_block": "(data_dict, num_src_nodes=None, num_dst_nodes=None, idtype=None, device=None)",
     "dfs_edges_generator": "(graph, source, reverse=False)",
-    "edge_subgraph": "(graph, edges, *, relabel_nodes=True, store_ids=True, output_device=None)",
+    "edge_subgraph": "(graph, edges, *, relabel_nodes=True, store_ids=True, output_device=None, preserve_nodes=None)",
     "edge_type_subgraph": "(graph, etypes, output_device=None)",
     "from_networkx": "(nx_graph, node_attrs=None, edge_attrs=None, edge_id_attr_name=None, idtype=None, device=None)",
     "from_scipy": "(sp_mat, eweight_name=None, idtype=None, device=None)",

@@ -282,7 +282,7 @@ def test_integers_are_reduced_too():
         (
             lambda g: ops.segment_reduce(torch.tensor([1]), torch.ones(2)),
             ValueError,
-            "must add up to the 2 rows of the values, found 1",
+            "must add up to the number of rows of the values, 2, found 1",
         ),
         (
             lambda g: ops.segment_softmax(torch.tensor([-1, 3]), torch.ones(2)),
@@ -292,17 +292,51 @@ def test_integers_are_reduced_too():
         (
             lambda g: ops.copy_u_sum(g, torch.ones(6, 4)),
             ValueError,
-            "message u0: operand u0 has 6 rows, but there are 7 source nodes",
+            "message u0: expected operand u0 of 7 rows, one for each source node, found 6",
         ),
         (
             lambda g: ops.u_dot_v(g, torch.ones(1, 4), torch.ones(5, 4)),
             ValueError,
-            "operand u0 has 1 rows, but there are 7 source nodes",
+            "operand u0 of 7 rows, one for each source node, found 1",
         ),
         (
             lambda g: ops.segment_mm(torch.ones(2, 2), torch.ones(1, 2, 2), torch.tensor([1])),
             ValueError,
-            "segment_mm: expected 1 lengths that add up to 2 rows",
+            "as many lengths as matrices, 1, whose sum is the number of rows, 2, found 1 whose sum",
+        ),
+        (
+            lambda g: ops.gather_mm(
+                torch.ones(4, 2), torch.ones(2, 2, 3), idx_b=torch.tensor([0, 5, 1, 0])
+            ),
+            ValueError,
+            "gather_mm: matrices in idx_b: expected ids from 0 to 1, found 5",
+        ),
+        (
+            lambda g: ops.gather_mm(
+                torch.ones(2, 2), torch.ones(2, 2, 3), idx_b=torch.tensor([-1, 0])
+            ),
+            ValueError,
+            "gather_mm: matrices in idx_b: expected ids from 0 to 1, found -1",
+        ),
+        (
+            lambda g: ops.gather_mm(torch.ones(2, 2), torch.ones(1, 2, 2), idx_b=torch.tensor([0])),
+            ValueError,
+            r"gather_mm: expected idx_b to be a vector of 2 integers, .* found torch.int64 \[1\]",
+        ),
+        (
+            lambda g: ops.gather_mm(torch.ones(1, 2), torch.ones(1, 2, 2), idx_b=torch.ones(1)),
+            ValueError,
+            "idx_b to be a vector of 1 integer, one for each row of a, found torch.float32",
+        ),
+        (
+            lambda g: ops.copy_u_sum(g, torch.ones(7, dtype=torch.bool)),
+            TypeError,
+            r"expected floating point features \(integers too for sum, max and min\), found torch.bool",
+        ),
+        (
+            lambda g: ops.u_dot_v(g, torch.ones(7, 2, 2).int(), torch.ones(5, 3, 2).int()),
+            ValueError,
+            r"message dot\(u0, v1\): feature shapes \[2, 2\] and \[3, 2\] do not broadcast",
         ),
     ],
 )

@@ -116,7 +116,11 @@ def test_gradients():
     ("call", "text"),
     [
         (lambda g: sg.readout_nodes(g, "h", op="prod"), "unknown reducer 'prod'"),
-        (lambda g: sg.readout_nodes(g, "x"), 'feature "x" is not set'),
+        (lambda g: sg.readout_nodes(g, "x"), 'feature "x" is not set for nodes'),
+        (
+            lambda g: (g.ndata.update(w=torch.ones(5, 3)), sg.sum_nodes(g, "h", "w")),
+            r'weight "w" of shape \[5, 3\] .* feature "h" of shape \[5, 2\]; .* \[5, 1\]',
+        ),
         (
             lambda g: sg.topk_nodes(g, "h", 1, sortby=2),
             "topk_nodes: sortby must be one of 2 columns",

@@ -212,6 +212,15 @@ def test_gradients_flow_through(cut):
     assert torch.autograd.gradcheck(features, leaves)
 
 
+def test_the_former_name_of_relabel_nodes():
+    g = line()
+    for call in (g.edge_subgraph, lambda *args, **kwargs: sg.edge_subgraph(g, *args, **kwargs)):
+        with pytest.warns(DeprecationWarning, match="preserve_nodes is now relabel_nodes=False"):
+            assert call([0], preserve_nodes=True).num_nodes() == 3
+        with pytest.warns(DeprecationWarning, match="relabel_nodes=True"):
+            assert call([0], preserve_nodes=False).num_nodes() == 2
+
+
 def line():
     return sg.graph(([0, 1], [1, 2]))
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_in_degrees, source_and_destination
+from smex.graph.nn.inputs import check_in_degrees, check_rows, source_and_destination
 from smex.graph.ops.attention import gat_attention
 from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
 
@@ -37,8 +37,8 @@ class GATConv(nn.Module):
         bias: whether there is a bias.
 
     Raises:
-        SmexValueError: in :meth:`forward` a node without in-edges, or one tensor of features where
-            the sizes were a pair.
+        SmexValueError: in :meth:`forward` a node without in-edges, features of another width, or
+            one tensor of features where the sizes were a pair.
 
     Example:
         >>> g = sg.add_self_loop(sg.graph(([0, 1], [1, 2])))
@@ -123,6 +123,11 @@ class GATConv(nn.Module):
                 f"destinations, found {type(feat).__name__}"
             )
         rows, own_rows = source_and_destination(graph, feat)
+        relation = graph.relation()
+        check_rows("GATConv", "source node", rows, relation.num_src, self._in_src_feats)
+        if isinstance(feat, tuple):
+            num_dst, width = relation.num_dst, self._in_dst_feats
+            check_rows("GATConv", "destination node", own_rows, num_dst, width)
         # The destinations of a block are its first sources, unless they are given.
         prefix = None if isinstance(feat, tuple) else graph.num_dst_nodes()
         value, own, own_rows = self._project(rows, own_rows, prefix)
@@ -131,7 +136,6 @@ class GATConv(nn.Module):
         drops = self.attn_drop.p > 0 and self.training
         if drops or edge_weight is not None or get_attention:
             weight = self._weights(graph, left, right, edge_weight)
-            relation = graph.relation()
             result = aggregate(relation, "u0 * e1", "sum", [value, weight])
         else:
             result = gat_attention(graph, left, right, value, self._negative_slope)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_in_degrees, source_and_destination
+from smex.graph.nn.inputs import check_in_degrees, check_rows, source_and_destination
 from smex.graph.ops.kernels import aggregate
 
 NORMS = ("none", "both", "right", "left")
@@ -34,8 +34,8 @@ class GraphConv(nn.Module):
         allow_zero_in_degree: whether nodes without in-edges, which get the bias only, are fine.
 
     Raises:
-        SmexValueError: an unknown ``norm``; in :meth:`forward` a node without in-edges, or a
-            weight given twice.
+        SmexValueError: an unknown ``norm``; in :meth:`forward` a node without in-edges, features
+            of another width, or a weight given twice.
 
     Example:
         >>> g = sg.add_self_loop(sg.graph(([0, 1], [1, 2])))
@@ -101,6 +101,9 @@ class GraphConv(nn.Module):
             )
         weight = self.weight if weight is None else weight
         source, _ = source_and_destination(graph, feat)
+        if weight is not None:
+            num_src = graph.relation().num_src
+            check_rows("GraphConv", "source node", source, num_src, weight.shape[0])
         # The narrower rows travel along the edges.
         if weight is not None and self._in_feats > self._out_feats:
             result = self._aggregate(graph, source @ weight, edge_weight)

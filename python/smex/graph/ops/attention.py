@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.frame import counted
 from smex.graph.ops.kernels import check_sources, edges_of_gradient
 from smex.graph.relation import Relation
 
@@ -124,7 +125,7 @@ def dot_attention(
 def _check_values(op: str, relation: Relation, value: Tensor) -> None:
     if value.dim() > 0 and value.shape[0] != relation.num_src:
         raise SmexValueError(
-            f"{op}: expected values of {relation.num_src} source nodes, found shape "
+            f"{op}: expected values of {counted(relation.num_src, 'source node')}, found shape "
             f"{list(value.shape)}"
         )
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.core import is_all
+from smex.graph.frame import counted
 from smex.graph.ops.kernels import softmax_over_edges
 from smex.graph.relation import Relation
 
@@ -61,8 +62,8 @@ def _checked_softmax(relation: Relation, logits: Tensor, norm_by: str) -> Tensor
         )
     if logits.dim() == 0 or logits.shape[0] != relation.num_edges:
         raise SmexValueError(
-            f"edge_softmax: expected {relation.num_edges} rows of scores, one for each edge, found "
-            f"shape {list(logits.shape)}"
+            f"edge_softmax: expected {counted(relation.num_edges, 'row')} of scores, one for each "
+            f"edge, found shape {list(logits.shape)}"
         )
     return softmax_over_edges(relation, logits, norm_by)
 

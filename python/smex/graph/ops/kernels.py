@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.frame import counted
 from smex.graph.relation import Relation
 
 REDUCERS = ("sum", "mean", "max", "min")
@@ -97,8 +98,8 @@ def check_sources(relation: Relation, text: str, operands: Sequence[Tensor]) -> 
     for i, operand in enumerate(operands):
         if operand.dim() and operand.shape[0] != relation.num_src and f"u{i}" in text:
             raise SmexValueError(
-                f"message {text}: operand u{i} has {operand.shape[0]} rows, but there are "
-                f"{relation.num_src} source nodes"
+                f"message {text}: expected operand u{i} of {counted(relation.num_src, 'row')}, one "
+                f"for each source node, found {operand.shape[0]}"
             )
 
 
@@ -125,9 +126,25 @@ def _message_plainly(relation: Relation, text: str, operands: Sequence[Tensor]) 
     rows = [
         _gather(operands[int(leaf[1:])], {"u": src, "v": dst}.get(leaf[0]), rank) for leaf in leaves
     ]
-    if text[0] == "d":
-        return (rows[0] * rows[1]).sum(-1, keepdim=True)
-    return rows[0] if len(rows) == 1 else _SIGNS[words[1]](*rows)
+    if len(rows) == 1:
+        return rows[0]
+    try:
+        if text[0] == "d":
+            return (rows[0] * rows[1]).sum(-1, keepdim=True)
+        return _SIGNS[words[1]](*rows)
+    except RuntimeError:
+        shapes = [list(x.shape[1:]) for x in operands]
+        if not broadcasts(*shapes):
+            raise SmexValueError(
+                f"message {text}: feature shapes {shapes[0]} and {shapes[1]} do not broadcast; "
+                "reshape one of them"
+            ) from None
+        raise
+
+
+def broadcasts(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether shapes line up from the right."""
+    return all(1 in pair or pair[0] == pair[1] for pair in zip(reversed(a), reversed(b)))
 
 
 def _gather(x: Tensor, index: Tensor | None, rank: int) -> Tensor:
@@ -141,8 +158,8 @@ def _reduce_plainly(
     message = _message_plainly(relation, text, operands)
     if reduce == "mean" or message.dtype == torch.bool or message.is_complex():
         raise SmexTypeError(
-            f"{reduce} of messages {text}: expected floating point features, found "
-            f"{operands[0].dtype}; convert them first"
+            f"{reduce} of messages {text}: expected floating point features (integers too for sum, "
+            f"max and min), found {operands[0].dtype}; convert them first"
         )
     dst = relation.coo()[1].long()
     out = message.new_zeros(relation.num_dst, *message.shape[1:])

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.core import check_range
+from smex.graph.frame import counted, describe
 from smex.graph.ops.kernels import REDUCERS
 
 
@@ -81,8 +83,8 @@ def _segments(op: str, seglen: Tensor, value: Tensor) -> list[Tensor]:
         )
     if int(indptr[-1]) != num_rows:
         raise SmexValueError(
-            f"{op}: the segments' lengths must add up to the {num_rows} rows of the values, found "
-            f"{int(indptr[-1])}"
+            f"{op}: the segments' lengths must add up to the number of rows of the values, "
+            f"{num_rows}, found {int(indptr[-1])}"
         )
     return [indptr, torch.arange(num_rows, device=value.device)]
 
@@ -111,8 +113,8 @@ def segment_mm(a: Tensor, b: Tensor, seglen_a: Tensor) -> Tensor:
     lengths = seglen_a.tolist()
     if len(lengths) != b.shape[0] or sum(lengths) != a.shape[0]:
         raise SmexValueError(
-            f"segment_mm: expected {b.shape[0]} lengths that add up to {a.shape[0]} rows, found "
-            f"{len(lengths)} that add up to {sum(lengths)}"
+            f"segment_mm: expected as many lengths as matrices, {b.shape[0]}, whose sum is the "
+            f"number of rows, {a.shape[0]}, found {len(lengths)} whose sum is {sum(lengths)}"
         )
     parts = [rows @ b[i] for i, rows in enumerate(a.split(lengths)) if rows.shape[0]]
     return torch.cat(parts) if parts else a.new_zeros(0, b.shape[-1]) + 0 * (a.sum() + b.sum())
@@ -131,12 +133,24 @@ def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
     Returns:
         ``[num_rows, n]``.
 
+    Raises:
+        SmexValueError: ``idx_b`` is no vector of as many integers as ``a`` has rows, or names a
+            matrix that does not exist.
+
     Example:
         >>> a, b = torch.ones(2, 2), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]])
         >>> sg.ops.gather_mm(a, b, idx_b=torch.tensor([1, 0]))
         tensor([[4.],
                 [2.]])
     """
+    dtype = idx_b.dtype
+    is_integer = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+    if not is_integer or idx_b.shape != a.shape[:1]:
+        raise SmexValueError(
+            f"gather_mm: expected idx_b to be a vector of {counted(a.shape[0], 'integer')}, one "
+            f"for each row of a, found {describe(idx_b)}"
+        )
+    check_range(idx_b, b.shape[0], "gather_mm: matrices in idx_b")
     order = torch.argsort(idx_b, stable=True)
     lengths = torch.bincount(idx_b, minlength=b.shape[0])
     product = segment_mm(a.index_select(0, order), b, lengths)

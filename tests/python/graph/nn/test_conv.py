@@ -1,5 +1,7 @@
 """GraphConv and GATConv against PyG's layers, dense formulas, and DGL's rules for their inputs."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -84,10 +86,26 @@ def test_graph_conv_rejects_an_unknown_norm():
 def test_nodes_without_in_edges_have_to_be_allowed():
     g = sg.graph(([0, 1], [1, 2]))
     for layer in (sg.nn.GraphConv(4, 2), sg.nn.GATConv(4, 2, 3)):
-        with pytest.raises(smex.SmexValueError, match=r"1 nodes have no in-edges.*add_self_loop"):
+        with pytest.raises(smex.SmexValueError, match=r"1 node without in-edges.*add_self_loop"):
             layer(g, torch.ones(3, 4))
         layer.set_allow_zero_in_degree(True)
         assert not layer(g, torch.ones(3, 4))[0].any()
+
+
+@pytest.mark.parametrize("out_feats", [2, 8])
+def test_features_have_to_fit_the_layer(out_feats):
+    g = random_graph()
+    for layer in (sg.nn.GraphConv(4, out_feats), sg.nn.GATConv(4, out_feats, 2)):
+        name = type(layer).__name__
+        for shape in ((30, 5), (29, 4)):
+            text = f"{name}: expected features of 30 source nodes, 4 wide, found torch.float32 "
+            with pytest.raises(smex.SmexValueError, match=re.escape(text + str(list(shape)))):
+                layer(g, torch.ones(shape))
+        with pytest.raises(smex.SmexValueError, match=f"{name}: .* found list"):
+            layer(g, [[1.0]])
+    pair = (torch.ones(30, 4), torch.ones(30, 5))
+    with pytest.raises(smex.SmexValueError, match="of 30 destination nodes, 3 wide, found"):
+        sg.nn.GATConv((4, 3), 2, 2)(g, pair)
 
 
 def test_layers_leave_the_graph_as_it_was():
