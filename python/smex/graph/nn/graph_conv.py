@@ -117,11 +117,20 @@ class GraphConv(nn.Module):
         return result if self._activation is None else self._activation(result)
 
     def _aggregate(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
-        """The normalised sum of the sources' rows; the factors are part of the kernel."""
-        text, operands = "u0", [source]
+        """The normalised sum of the sources' rows; the factors are part of the kernel.
+
+        Where the rows are so narrow that there are fewer numbers than edges, it is cheaper to
+        multiply the rows by the sources' factors than to read a factor for each edge.
+        """
+        relation = graph.relation()
         factors: list[tuple[str, Tensor]] = []
         if self._norm in ("both", "left"):
-            factors.append(("u", self._factor(graph.out_degrees(), source)))
+            factor = self._factor(graph.out_degrees(), source)
+            if source.numel() <= relation.num_edges:
+                source = source * factor
+            else:
+                factors.append(("u", factor))
+        text, operands = "u0", [source]
         if edge_weight is not None:
             factors.append(("e", edge_weight.reshape(-1, *[1] * (source.dim() - 1))))
         if self._norm in ("both", "right"):
@@ -129,7 +138,7 @@ class GraphConv(nn.Module):
         for target, factor in factors:
             text = f"{text} * {target}{len(operands)}"
             operands.append(factor)
-        return aggregate(graph.relation(), text, "sum", operands)
+        return aggregate(relation, text, "sum", operands)
 
     def _factor(self, degrees: Tensor, x: Tensor) -> Tensor:
         power = -0.5 if self._norm == "both" else -1.0
