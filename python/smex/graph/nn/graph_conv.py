@@ -117,28 +117,34 @@ class GraphConv(nn.Module):
         return result if self._activation is None else self._activation(result)
 
     def _aggregate(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
-        """The normalised sum of the sources' rows; the factors are part of the kernel.
+        """The normalised sum of the sources' rows.
 
-        Where the rows are so narrow that there are fewer numbers than edges, it is cheaper to
-        multiply the rows by the sources' factors than to read a factor for each edge.
+        The factors are part of the kernel, unless rows are so narrow that they have fewer numbers
+        than there are edges: then it is cheaper to multiply rows than to read factors edge by edge,
+        in the gradient too.
         """
         relation = graph.relation()
+        is_half = source.dtype.itemsize < 4  # sums of which do not fit
+        is_narrow = source.numel() <= relation.num_edges and not is_half
+        text, operands = "u0", [source]
         factors: list[tuple[str, Tensor]] = []
         if self._norm in ("both", "left"):
-            factor = self._factor(graph.out_degrees(), source)
-            if source.numel() <= relation.num_edges:
-                source = source * factor
-            else:
-                factors.append(("u", factor))
-        text, operands = "u0", [source]
+            factors.append(("u", self._factor(graph.out_degrees(), source)))
         if edge_weight is not None:
             factors.append(("e", edge_weight.reshape(-1, *[1] * (source.dim() - 1))))
         if self._norm in ("both", "right"):
             factors.append(("v", self._factor(graph.in_degrees(), source)))
+        after: Tensor | None = None
         for target, factor in factors:
-            text = f"{text} * {target}{len(operands)}"
-            operands.append(factor)
-        return aggregate(relation, text, "sum", operands)
+            if is_narrow and target == "u":
+                operands[0] = source * factor
+            elif is_narrow and target == "v":
+                after = factor
+            else:
+                text = f"{text} * {target}{len(operands)}"
+                operands.append(factor)
+        result = aggregate(relation, text, "sum", operands)
+        return result if after is None else result * after
 
     def _factor(self, degrees: Tensor, x: Tensor) -> Tensor:
         power = -0.5 if self._norm == "both" else -1.0
