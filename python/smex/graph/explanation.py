@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ _BUILTIN_SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 def builtin_name(text: str) -> str | None:
     """The built-in message function that a text is, such as ``u_mul_e``."""
     words = text.split()
+    if re.search(r"c\d", text):  # a tensor that all edges share, which built-ins do not take
+        return None
     if len(text) == 2 and text[1] == "0":
         return f"copy_{text[0]}"
     if len(words) == 3 and len(text) == 7 and words[1] in _BUILTIN_SIGNS and words[0] != words[2]:

@@ -7,8 +7,8 @@ whatever they refer to counts as it is at that moment; a function that could not
 (:mod:`smex.graph.purity`).
 
 What is fused: functions of ``edges.src``, ``edges.dst`` and ``edges.data`` made of ``+ - * /``,
-powers, ``exp log sqrt abs relu leaky_relu sigmoid tanh maximum minimum``, numbers, views of
-features and ``(a * b).sum(-1)``; then ``sum``, ``mean``, ``max`` or ``min`` over the mailbox,
+powers, ``exp log sqrt abs relu leaky_relu sigmoid tanh maximum minimum``, numbers, tensors that
+all edges share, views of features and ``(a * b).sum(-1)``; then ``sum``, ``mean``, ``max`` or ``min`` over the mailbox,
 also of such formulas of several messages and of their softmax over the mailbox. What a reduce
 function makes of the results and of ``nodes.data``, by the same operations and ``cat``, is computed
 once for all nodes (:mod:`smex.graph.node_formula`).
@@ -34,6 +34,7 @@ from smex.graph.relation import Relation
 from smex.graph.symbolic import (
     Formula,
     Leaf,
+    OnlySymbols,
     Reduction,
     RefusedError,
     Symbol,
@@ -251,7 +252,8 @@ def _trace(function: Any, kind: str, batch: Any) -> dict[str, Value]:
     if impure is not None:
         _stop(impure.reason, _name(function), impure.line)
     try:
-        result = function(batch)
+        with OnlySymbols():
+            result = function(batch)
     except Exception as error:
         # A mistake of the user's is met again, with the user's traceback, when the function runs.
         reason = (

@@ -60,7 +60,10 @@ class NodeFormula(NamedTuple):
         got = relation.in_degrees() > 0
         rows = None if bool(got.all()) else got.nonzero().view(-1)
         if rows is not None:  # no value or gradient comes from the others
-            leaves = {leaf: x.index_select(0, rows) for leaf, x in leaves.items()}
+            leaves = {
+                leaf: x if leaf.letter == "c" else x.index_select(0, rows)
+                for leaf, x in leaves.items()
+            }
         found = _evaluate(self.term, {(leaf.letter, leaf.key): x for leaf, x in leaves.items()})
         found = found.squeeze(-1) if self.dropped else found
         if rows is None:

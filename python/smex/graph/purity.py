@@ -307,7 +307,9 @@ def _impurity_of_value(
     ):
         return None
     if isinstance(value, Tensor):
-        return Impure(f"uses the tensor {path}, which is no feature of the graph", path.line)
+        if type(value) in (Tensor, nn.Parameter):
+            return None  # only an operand: its attributes and methods are not looked up
+        return Impure(f"uses {path}, a {type(value).__name__}, not a plain tensor", path.line)
     if isinstance(value, nn.Module):
         if type(value) in PURE_MODULES and not _has_hooks(value):
             return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, fx
+from torch.overrides import TorchFunctionMode
 
 from smex.graph.ops.kernels import aggregate, per_edge
 
@@ -35,7 +36,7 @@ class RefusedError(Exception):
 class Leaf(NamedTuple):
     """An operand: a feature, possibly seen through a view of its rows."""
 
-    letter: str  # u, v or e; n of the nodes that messages are reduced for
+    letter: str  # u, v or e; n of the nodes that messages are reduced for; c: shared by all
     key: str  # which operand of that letter; equal keys mean equal tensors
     tensor: Tensor | None  # None: made for the edges at hand by `make`
     make: Callable[[Relation], Tensor] | None = None
@@ -89,7 +90,8 @@ class Tracer(fx.proxy.TracerBase):
         handler = HANDLERS.get(key) if _is_hashable(key) else None
         if handler is None:
             raise RefusedError(f"{spelled(target, kind)} has no fused form")
-        return handler(self, *args, **kwargs)
+        with torch._C.DisableTorchFunction():  # views of operands are ours, not the user's
+            return handler(self, *args, **kwargs)
 
     def to_bool(self, obj: Any) -> bool:
         """A branch on a tensor's values."""
@@ -160,6 +162,24 @@ class Sizes:
 TRACER = Tracer()
 
 
+class OnlySymbols(TorchFunctionMode):
+    """While it is on, no torch function runs on plain tensors, which one could change."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        """Refuses calls without a symbol; those with one are recorded."""
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") == "__get__":
+            return func(*args, **kwargs)
+        if not any(isinstance(x, Symbol) for x in (*args, *kwargs.values(), *_listed(args))):
+            raise RefusedError(f"{spelled(func)} of tensors that are no features of the graph")
+        return Symbol.__torch_function__(func, types, args, kwargs)
+
+
+def _listed(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a list in the first place holds, as ``torch.cat`` takes it."""
+    return tuple(args[0]) if args and isinstance(args[0], (tuple, list)) else ()
+
+
 def spelled(target: Any, kind: str = "call_function") -> str:
     """A function or method in a message."""
     if kind == "call_method":
@@ -220,6 +240,8 @@ class Formula(NamedTuple):
             leaf = self.leaves[int(match[1])]
             if leaf.tensor is None:
                 return leaf.key
+            if leaf.letter == "c":
+                return f"tensor{list(leaf.tensor.shape[1:])}"
             return f"{leaf.letter}.{leaf.key}"
 
         return re.sub(r"\b[uvecn](\d+)\b", name, self.text)

@@ -89,6 +89,12 @@ def _unary(op: str) -> Callable[..., Symbol]:
 
 def _binary(op: str) -> Callable[..., Symbol]:
     def handler(tracer: Tracer, a: Any, b: Any) -> Symbol:
+        if isinstance(b, Tensor):
+            left = _value(a)
+            return _pair(op, left, _shared(b, left))
+        if isinstance(a, Tensor):
+            right = _value(b)
+            return _pair(op, _shared(a, right), right)
         if not isinstance(b, fx.Proxy):
             left = _value(a)
             return _call(op, (left.term, _constant(b)), left.shape, left, left.dropped)
@@ -107,6 +113,8 @@ def _scaled_binary(op: str) -> Callable[..., Symbol]:
     def handler(tracer: Tracer, input: Any, other: Any, *, alpha: Any = 1) -> Symbol:
         if type(alpha) in (int, float) and alpha == 1:
             return binary(tracer, input, other)
+        if isinstance(other, Tensor):
+            raise RefusedError("alpha times a tensor that is no feature of the graph")
         if not isinstance(other, fx.Proxy):
             return binary(tracer, input, _number(other) * _number(alpha))
         return binary(tracer, input, times(tracer, other, alpha))
@@ -116,6 +124,31 @@ def _scaled_binary(op: str) -> Callable[..., Symbol]:
 
 def _constant(x: Any) -> Term:
     return Term("number", (_number(x),))
+
+
+def _shared(x: Tensor, beside: Value) -> Value:
+    """A tensor from outside the graph, such as a parameter, as a row that all edges share."""
+    rank = beside.lead + len(beside.shape)
+    room = len(beside.shape)
+    if x.dim() > room and not (x.dim() == rank and set(x.shape[: beside.lead]) == {1}):
+        raise RefusedError(
+            f"a tensor of shape {list(x.shape)}, which is no feature of the graph, lines up with "
+            "the edges or messages"
+        )
+    if any(x.device != device for device in _devices(beside.term)):
+        raise RefusedError(f"a tensor on {x.device} meets features on another device")
+    shape = tuple(x.shape[-room:]) if room else ()
+    shape = (1,) * (room - len(shape)) + shape
+    leaf = Leaf("c", f"{id(x):x}", x.reshape(1, *shape))
+    return Value(Term("leaf", (leaf,)), shape, x.dtype, beside.lead)
+
+
+def _devices(term: Term) -> set[torch.device]:
+    """Where the operands of a formula are, of which that is known."""
+    if term.op == "leaf":
+        tensor = term.args[0].tensor
+        return set() if tensor is None else {tensor.device}
+    return set().union(*(_devices(arg) for arg in term.args if isinstance(arg, Term)))
 
 
 def _pair(op: str, a: Value, b: Value) -> Symbol:
@@ -160,7 +193,7 @@ def _cat(tracer: Tracer, tensors: Any, dim: Any = 0) -> Symbol:
 
 def _is_of_nodes(term: Term) -> bool:
     if term.op == "leaf":
-        return term.args[0].letter == "n"
+        return term.args[0].letter in "nc"
     return all(_is_of_nodes(arg) for arg in term.args if isinstance(arg, Term))
 
 
@@ -408,7 +441,8 @@ def _pointwise(name: str) -> Callable[..., Symbol]:
     binary = _binary(name)
 
     def handler(tracer: Tracer, input: Any, other: Any) -> Symbol:
-        _value(other)
+        if not isinstance(other, Tensor):
+            _value(other)
         return binary(tracer, input, other)
 
     return handler
@@ -428,14 +462,20 @@ def _register(handler: Callable[..., Any], *targets: Any) -> None:
 
 _register(_amax("max"), torch.amax, ".amax")
 _register(_amax("min"), torch.amin, ".amin")
-_register(_binary("*"), operator.mul, torch.mul, torch.multiply, ".mul", ".multiply")
-_register(_binary("+"), operator.add)
-_register(_binary("-"), operator.sub)
+_register(
+    _binary("*"),
+    *(operator.mul, torch.mul, torch.multiply, ".mul", ".multiply"),
+    *(Tensor.mul, Tensor.__mul__, Tensor.__rmul__),
+)
+_register(_binary("+"), operator.add, Tensor.__add__, Tensor.__radd__)
+_register(_binary("-"), operator.sub, Tensor.__sub__)
 _register(
     _binary("/"),
     *(operator.truediv, torch.div, torch.divide, torch.true_divide),
-    *(".div", ".divide", ".true_divide"),
+    *(".div", ".divide", ".true_divide", Tensor.__truediv__, Tensor.div),
 )
+_register(lambda tracer, b, a: _binary("-")(tracer, a, b), Tensor.__rsub__)
+_register(lambda tracer, b, a: _binary("/")(tracer, a, b), Tensor.__rtruediv__)
 _register(_cat, torch.cat, torch.concat)
 _register(_detach, torch.detach, ".detach")
 _register(_extremum("max"), torch.max, ".max")
@@ -451,8 +491,8 @@ _register(_reduction("sum"), torch.sum, ".sum")
 _register(_relu, F.relu, torch.relu, ".relu")
 _register(_reshape, torch.reshape, ".reshape", ".view")
 _register(_rsqrt, torch.rsqrt, ".rsqrt")
-_register(_scaled_binary("+"), torch.add, ".add")
-_register(_scaled_binary("-"), torch.sub, torch.subtract, ".sub", ".subtract")
+_register(_scaled_binary("+"), torch.add, ".add", Tensor.add)
+_register(_scaled_binary("-"), torch.sub, torch.subtract, ".sub", ".subtract", Tensor.sub)
 _register(_size, ".size")
 _register(_dim, ".dim", ".ndimension")
 _register(_squeeze, torch.squeeze, ".squeeze")

@@ -311,6 +311,7 @@ class Counter:
 
 
 WEIGHT = torch.rand(4, dtype=torch.float64)
+PER_EDGE = torch.rand(8, dtype=torch.float64)
 TABLE = {"scale": 2.0}
 
 
@@ -352,7 +353,14 @@ MESSAGES = [
         "cat over dimension 1 of other tensors",
     ),
     (lambda e: {"m": e.src["h"] @ WEIGHT.diag()}, "uses the tensor WEIGHT|reads WEIGHT.diag"),
-    (lambda e: {"m": e.src["h"] * WEIGHT}, "uses the tensor WEIGHT, which is no feature"),
+    (lambda e: {"m": e.src["h"] * F.relu(WEIGHT)}, "relu of tensors that are no features"),
+    (lambda e: {"m": e.src["h"] * torch.add(WEIGHT, 1, out=WEIGHT)}, "add of tensors that are no"),
+    (lambda e: {"m": F.relu(WEIGHT, True) * e.src["h"]}, "relu of tensors that are no features"),
+    (lambda e: {"m": e.src["h"] * WEIGHT.add_(1)}, "reads WEIGHT.add_"),
+    (lambda e: {"m": e.src["h"] * WEIGHT[0]}, "getitem|getitem.* no fused form|of tensors"),
+    (lambda e: {"m": e.src["s"] * WEIGHT[:1].new_ones(8)}, "of tensors|new_ones"),
+    (lambda e: {"m": e.src["s"] * PER_EDGE}, "lines up with the edges"),
+    (lambda e: {"m": e.src["h"].sub(WEIGHT, alpha=2)}, "alpha times a tensor"),
     (lambda e: {"m": e.src["h"] * TABLE["scale"]}, "uses TABLE, a dict that may change"),
     (
         lambda e: {"m": e.src["h"] * e.data["t"].view(-1, 1) + e.src["h"].mean()},
@@ -436,6 +444,72 @@ def test_reductions_that_are_not_fused(reduce, reason):
     found = sg.explain(graph(), fn.copy_u("h", "m"), reduce)
     assert not found.fused and re.search(reason, found.reason), found
     assert found.message_bytes == 8 * 4 * 8
+
+
+# ---- tensors that all edges share ----
+
+
+class Layer(nn.Module):
+    """Messages with parameters, read as modules hold them."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.row = nn.Parameter(torch.rand(4, dtype=torch.float64) + 0.5)
+        self.one = nn.Parameter(torch.rand(1, 4, dtype=torch.float64) + 0.5)
+        self.head = nn.Parameter(torch.rand(1, 2, 3, dtype=torch.float64))
+        self.scale = nn.Parameter(torch.tensor(1.5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        lambda layer: lambda e: {"m": e.src["h"] * layer.row},
+        lambda layer: lambda e: {"m": layer.row - e.src["h"] * e.data["w"]},
+        lambda layer: lambda e: {"m": layer.one / e.src["h"] + layer.row},
+        lambda layer: lambda e: {"m": torch.maximum(layer.one, e.src["h"] - e.dst["k"])},
+        lambda layer: lambda e: {"m": (e.src["heads"] * layer.head).sum(-1, keepdim=True).tanh()},
+        lambda layer: lambda e: {"m": (e.src["h"] * layer.row).sum(-1)},
+        lambda layer: lambda e: {"m": layer.scale * (e.src["s"] + layer.scale)},
+        lambda layer: lambda e: {"m": F.leaky_relu(e.src["h"].sub(layer.one), 0.1)},
+    ],
+)
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
+def test_parameters_are_operands(factory, reduce):
+    layer, g = Layer(), graph()
+    fused = factory(layer)
+    total = getattr(fn, reduce)("m", "out")
+    explanation = sg.explain(g, fused, total)
+    assert explanation.fused and "tensor[" in repr(explanation), explanation
+    assert "built-in" not in repr(explanation)
+    results = []
+    for function in (fused, unfused(fused)):
+        g.update_all(function, total)
+        out = g.ndata.pop("out")
+        leaves = [*layer.parameters(), *g.ndata.values(), *g.edata.values()]
+        weight = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)
+        grads = torch.autograd.grad((out * weight).sum(), leaves, allow_unused=True)
+        results.append((out, grads))
+    torch.testing.assert_close(results[0][0], results[1][0])
+    for a, b in zip(results[0][1], results[1][1]):
+        assert_same_gradient(a, b)
+
+
+def test_parameters_after_a_reduction():
+    layer = Layer()
+    reduce = lambda n: {"out": torch.relu(n.mailbox["m"].sum(1) - layer.row) * layer.one}  # noqa: E731
+    assert_fused(fn.copy_u("h", "m"), reduce, "relu(sum(u.h) - tensor[4]) * tensor[4]")
+
+
+def test_a_trace_changes_no_tensor_from_outside():
+    g, before = graph(), WEIGHT.clone()
+    for message in (
+        lambda e: {"m": e.src["h"] * F.relu(WEIGHT - 5, inplace=True)},
+        lambda e: {"m": e.src["h"] * torch.neg(WEIGHT, out=WEIGHT)},
+        lambda e: {"m": e.src["h"] * F.leaky_relu(WEIGHT, 0.1, True)},
+    ):
+        assert not sg.explain(g, message, ADD).fused
+        assert torch.equal(WEIGHT, before)
 
 
 # ---- what follows the reduction ----
