@@ -131,7 +131,7 @@ struct ProductMessage {  // times as many numbers
 // ---- sums and means ----
 
 /// Factors that all messages of a row share, so that its sum is multiplied by them: operands of the
-/// destination.
+/// destination, and those that all edges share.
 template <typename T>
 struct RowFactors {
   using C = accumulate_t<T>;
@@ -139,6 +139,7 @@ struct RowFactors {
   struct Factor {
     const T* data = nullptr;
     int64_t row_size = 1;  ///< 1: one number for the row
+    int64_t stride = 1;    ///< from one row to the next
   };
   Factor factors[kMost];
   int count = 0;
@@ -146,7 +147,7 @@ struct RowFactors {
   template <int W>
   SMEX_INLINE Vector<C, W> product(Vector<C, W> sum, int64_t row, int64_t at) const {
     for (int i = 0; i < count; ++i) {
-      const T* const from = factors[i].data + row * factors[i].row_size;
+      const T* const from = factors[i].data + row * factors[i].stride;
       sum *= factors[i].row_size == 1 ? splat<C, W>(load_one(from)) : load<C, W>(from + at);
     }
     return sum;
@@ -207,12 +208,12 @@ bool run_sum(const SpmmTask<T, I>& task, int64_t index) {
   RowFactors<T> factors;
   for (const ProgramOperand& read : program.operands) {
     const bool is_full = read.broadcast.kind == Broadcast::Kind::kFull;
-    if (read.target == Target::kDestination) {
+    if (read.target == Target::kDestination || read.target == Target::kShared) {
       if (!is_full && read.broadcast.kind != Broadcast::Kind::kScalar) return false;
       if (factors.count == RowFactors<T>::kMost) return false;
-      factors.factors[factors.count++] = {task.operands[read.index], read.broadcast.row_size};
-    } else if (read.target == Target::kShared) {
-      return false;
+      const int64_t size = read.broadcast.row_size;
+      const int64_t stride = read.target == Target::kShared ? 0 : size;
+      factors.factors[factors.count++] = {task.operands[read.index], size, stride};
     } else if (is_full && !wide) {
       wide = &read;
     } else if (!other) {

@@ -162,6 +162,9 @@ TYPED_TEST(SpmmKernel, EveryDivision) {
       {"u0 * e1", {{2, 4}, {2, 1}}},
       {"u0 - v1", {{3}, {3}}},
       {"u0 * c1", {{3}, {3}}},
+      {"u0 * c1", {{20}, {1}}},
+      {"u0 * c1 * v2", {{7}, {7}, {1}}},
+      {"c0 * u1 * e2", {{16}, {16}, {1}}},
       {"dot(u0, e1)", {{2, 3}, {2, 3}}}};
   for (const SampleGraph<I>& graph : sample_graphs<I>())
     for (const auto& [text, shapes] : kMessages)
