@@ -8,10 +8,10 @@ whatever they refer to counts as it is at that moment; a function that could not
 
 What is fused: functions of ``edges.src``, ``edges.dst`` and ``edges.data`` made of ``+ - * /``,
 powers, ``exp log sqrt abs relu leaky_relu sigmoid tanh maximum minimum``, numbers, tensors that
-all edges share, views of features and ``(a * b).sum(-1)``; then ``sum``, ``mean``, ``max`` or ``min`` over the mailbox,
-also of such formulas of several messages and of their softmax over the mailbox. What a reduce
-function makes of the results and of ``nodes.data``, by the same operations and ``cat``, is computed
-once for all nodes (:mod:`smex.graph.node_formula`).
+all edges share, views of features and ``(a * b).sum(-1)``; then ``sum``, ``mean``, ``max`` or
+``min`` over the mailbox, also of such formulas of several messages and of their softmax over the
+mailbox. What a reduce function makes of the results and of ``nodes.data``, by the same operations
+and ``cat``, is computed once for all nodes (:mod:`smex.graph.node_formula`).
 """
 
 from __future__ import annotations
