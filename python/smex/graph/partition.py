@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smex.errors import SmexImportError, SmexTypeError, SmexValueError
+from smex.errors import SmexImportError, SmexValueError
 from smex.graph.constants import EID, NID
 from smex.graph.edge_data import as_id_tensor
 from smex.graph.frame import Frame, counted
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation, unique_and_relabel
+from smex.graph.selection import check_one_type
 from smex.graph.transforms import to_bidirected
 
 __all__ = ["metis_partition", "metis_partition_assignment", "partition_graph_with_halo"]
@@ -65,7 +66,7 @@ def metis_partition_assignment(
         raise SmexImportError(
             f"{op}: the package pymetis is not installed; pip install pymetis"
         ) from error
-    _check_one_type(op, g)
+    check_one_type(op, g)
     if k < 1:
         raise SmexValueError(f"{op}: expected k of at least 1, found {k}")
     if mode not in _MODES or objtype not in _OBJECTIVES:
@@ -175,7 +176,7 @@ def partition_graph_with_halo(
         (tensor([0, 1, 3, 2]), [1, 1, 0, 0])
     """
     op = "partition_graph_with_halo"
-    _check_one_type(op, g)
+    check_one_type(op, g)
     part = as_id_tensor(op, "node_part", node_part, torch.int64, g.device)
     if part.shape[0] != g.num_nodes() or bool((part < 0).any()):
         raise SmexValueError(
@@ -257,11 +258,3 @@ def _halo_edges(relation: Relation, inner: Tensor, hops: int) -> tuple[Tensor, T
     parts.append(tuple(ids[outer] for ids in edges))  # type: ignore[arg-type]
     src, dst, eids = (torch.cat(ids) for ids in zip(*parts))
     return src, dst, eids, parts[0][0].shape[0]
-
-
-def _check_one_type(op: str, g: Graph) -> None:
-    if not g.is_homogeneous:
-        raise SmexTypeError(
-            f"{op}: expected a graph of one node type and one edge type, found {len(g.ntypes)} and "
-            f"{len(g.etypes)}; use to_homogeneous"
-        )

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smex.errors import SmexImportError, SmexTypeError, SmexValueError
+from smex.errors import SmexImportError, SmexValueError
 from smex.graph.constants import EID, NID
 from smex.graph.edge_data import as_id_tensor, check_permutation
 from smex.graph.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.partition import metis_partition_assignment
 from smex.graph.relation import Relation
-from smex.graph.selection import reject_block
+from smex.graph.selection import check_one_type, reject_block
 
 __all__ = ["reorder_graph"]
 
@@ -60,24 +60,13 @@ def reorder_graph(
     """
     op = "reorder_graph"
     reject_block(op, g)
-    if len(g.ntypes) != 1 or len(g.etypes) != 1:
-        raise SmexTypeError(
-            f"{op}: expected a graph of one node type and one edge type, found types "
-            f"{g.ntypes} and {g.etypes}; reorder to_homogeneous(g), or its relations one by one"
-        )
+    check_one_type(op, g)
     config = dict(permute_config or {})
     nodes = _node_order(op, g, node_permute_algo, config)
-    src, dst = g.relation().coo()
-    if nodes is not None:
-        place = torch.empty_like(nodes)
-        place[nodes] = torch.arange(nodes.shape[0], dtype=nodes.dtype, device=nodes.device)
-        src, dst = place[src], place[dst]
-    edges = _edge_order(op, g, src, dst, edge_permute_algo, config)
-    if edges is not None:
-        src, dst = src[edges], dst[edges]
+    relation, edges = _with_edges(op, g, _with_nodes(g, nodes), edge_permute_algo, config)
     (ntype,), (canonical,) = g.ntypes, g.canonical_etypes
     result = Graph(
-        {canonical: _relation(src, dst, g.num_nodes(), edge_permute_algo)},
+        {canonical: relation},
         {ntype: g.num_nodes()},
         src_frames={ntype: _moved(g._src_frames[ntype], nodes)},
         edge_frames={canonical: _moved(g._edge_frames[canonical], edges)},
@@ -96,16 +85,15 @@ def _moved(frame: Frame, order: Tensor | None) -> Frame:
     return frame.clone() if order is None else frame.subframe(order)
 
 
-def _relation(src: Tensor, dst: Tensor, size: int, algorithm: str | None) -> Relation:
-    """The relation, which knows the form that its edges are in the order of."""
-    if algorithm not in ("src", "dst"):
-        return Relation.from_coo(src, dst, size, size, check=False)
-    rows, columns = (src, dst) if algorithm == "src" else (dst, src)
-    counts = torch.bincount(rows, minlength=size)
-    indptr = torch.zeros(size + 1, dtype=rows.dtype, device=rows.device)
-    torch.cumsum(counts, 0, out=indptr[1:])
-    make = Relation.from_csr if algorithm == "src" else Relation.from_csc
-    return make(indptr, columns, None, size, size)
+def _with_nodes(g: Graph, order: Tensor | None) -> Relation:
+    """The edges between nodes in a new order."""
+    relation = g.relation()
+    if order is None:
+        return relation
+    place = torch.empty_like(order)
+    place[order] = torch.arange(order.shape[0], dtype=order.dtype, device=order.device)
+    src, dst = relation.coo()
+    return Relation.from_coo(place[src], place[dst], g.num_nodes(), g.num_nodes(), check=False)
 
 
 def _node_order(op: str, g: Graph, algorithm: str | None, config: dict[str, Any]) -> Tensor | None:
@@ -128,19 +116,24 @@ def _node_order(op: str, g: Graph, algorithm: str | None, config: dict[str, Any]
     )
 
 
-def _edge_order(
-    op: str, g: Graph, src: Tensor, dst: Tensor, algorithm: str | None, config: dict[str, Any]
-) -> Tensor | None:
+def _with_edges(
+    op: str, g: Graph, relation: Relation, algorithm: str | None, config: dict[str, Any]
+) -> tuple[Relation, Tensor | None]:
+    """The edges in their new order, and their old ids; None where they stay."""
     if algorithm is None:
-        return None
+        return relation, None
     if algorithm == "custom":
-        return _given(op, g, config, "edges_perm", g.num_edges())
-    if algorithm in ("src", "dst"):
-        order = torch.argsort(src if algorithm == "src" else dst, stable=True)
-        return order.to(g.idtype)
-    raise SmexValueError(
-        f"{op}: expected edge_permute_algo 'src', 'dst', 'custom' or None, found {algorithm!r}"
-    )
+        order = _given(op, g, config, "edges_perm", g.num_edges())
+        return relation.edge_subgraph(order), order
+    if algorithm not in ("src", "dst"):
+        raise SmexValueError(
+            f"{op}: expected edge_permute_algo 'src', 'dst', 'custom' or None, found {algorithm!r}"
+        )
+    # The compressed form is the order, and becomes a form without edge ids.
+    form = relation.csr() if algorithm == "src" else relation.csc()
+    make = Relation.from_csr if algorithm == "src" else Relation.from_csc
+    size = g.num_nodes()
+    return make(form.indptr, form.indices, None, size, size), form.edge_ids().clone()
 
 
 def _given(op: str, g: Graph, config: dict[str, Any], name: str, size: int) -> Tensor:

@@ -34,6 +34,15 @@ def reject_block(op: str, graph: Graph) -> None:
         raise SmexTypeError(f"{op}: expected a graph that is no block, found a block")
 
 
+def check_one_type(op: str, g: Graph) -> None:
+    """Raise unless the graph has one node type and one edge type."""
+    if not g.is_homogeneous:
+        raise SmexTypeError(
+            f"{op}: expected a graph of one node type and one edge type, found {len(g.ntypes)} and "
+            f"{len(g.etypes)}; use to_homogeneous"
+        )
+
+
 def check_hops(op: str, k: int) -> None:
     """Raise if a number of hops is negative."""
     if k < 0:
