@@ -29,7 +29,15 @@ SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
     case MessageOp::kMinimum:
       return x < y || x != x ? x : y;
     case MessageOp::kGreater:
-      return x > y ? C(1) : (x == y ? C(0.5) : C(0));
+      return x < y ? C(0) : (x == y ? C(0.5) : C(1));
+    case MessageOp::kLess:
+      return x < y ? C(1) : C(0);
+    case MessageOp::kLessEqual:
+      return x <= y ? C(1) : C(0);
+    case MessageOp::kEqual:
+      return x == y ? C(1) : C(0);
+    case MessageOp::kSelect:
+      return x != C(0) ? y : C(0);
     case MessageOp::kPow:
       return value == C(2) ? x * x : std::pow(x, value);
     case MessageOp::kLeakyRelu:
@@ -39,21 +47,31 @@ SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
     case MessageOp::kAbs:
       return x < C(0) ? -x : x + C(0);
     case MessageOp::kSign:
-      return x > C(0) ? C(1) : (x < C(0) ? C(-1) : x);
+      return x > C(0) ? C(1) : (x < C(0) ? C(-1) : C(0));
     case MessageOp::kStep:
-      return x > C(0) ? C(1) : C(0);
+      return x <= C(0) ? C(0) : C(1);
     case MessageOp::kRelu:
       return x < C(0) ? C(0) : x;
     case MessageOp::kSqrt:
       return std::sqrt(x);
     case MessageOp::kExp:
       return std::exp(x);
+    case MessageOp::kExpm1:
+      return std::expm1(x);
     case MessageOp::kLog:
       return std::log(x);
+    case MessageOp::kLog1p:
+      return std::log1p(x);
     case MessageOp::kSigmoid:
       return C(1) / (C(1) + std::exp(-x));
     case MessageOp::kTanh:
       return std::tanh(x);
+    case MessageOp::kErf:
+      return std::erf(x);
+    case MessageOp::kSin:
+      return std::sin(x);
+    case MessageOp::kCos:
+      return std::cos(x);
     default:
       return x;
   }

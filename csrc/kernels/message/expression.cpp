@@ -28,14 +28,18 @@ struct Function {
 };
 
 constexpr Function kFunctions[] = {
-    {"abs", MessageOp::kAbs, 1},         {"exp", MessageOp::kExp, 1},
-    {"greater", MessageOp::kGreater, 2}, {"leaky_relu", MessageOp::kLeakyRelu, 2},
-    {"log", MessageOp::kLog, 1},         {"maximum", MessageOp::kMaximum, 2},
-    {"minimum", MessageOp::kMinimum, 2}, {"pow", MessageOp::kPow, 2},
-    {"relu", MessageOp::kRelu, 1},       {"sigmoid", MessageOp::kSigmoid, 1},
-    {"sign", MessageOp::kSign, 1},       {"sqrt", MessageOp::kSqrt, 1},
-    {"step", MessageOp::kStep, 1},       {"sum_last", MessageOp::kSumLast, 1},
-    {"tanh", MessageOp::kTanh, 1},
+    {"abs", MessageOp::kAbs, 1},          {"cos", MessageOp::kCos, 1},
+    {"equal", MessageOp::kEqual, 2},      {"erf", MessageOp::kErf, 1},
+    {"exp", MessageOp::kExp, 1},          {"expm1", MessageOp::kExpm1, 1},
+    {"greater", MessageOp::kGreater, 2},  {"leaky_relu", MessageOp::kLeakyRelu, 2},
+    {"less", MessageOp::kLess, 2},        {"less_equal", MessageOp::kLessEqual, 2},
+    {"log", MessageOp::kLog, 1},          {"log1p", MessageOp::kLog1p, 1},
+    {"maximum", MessageOp::kMaximum, 2},  {"minimum", MessageOp::kMinimum, 2},
+    {"pow", MessageOp::kPow, 2},          {"relu", MessageOp::kRelu, 1},
+    {"select", MessageOp::kSelect, 2},    {"sigmoid", MessageOp::kSigmoid, 1},
+    {"sign", MessageOp::kSign, 1},        {"sin", MessageOp::kSin, 1},
+    {"sqrt", MessageOp::kSqrt, 1},        {"step", MessageOp::kStep, 1},
+    {"sum_last", MessageOp::kSumLast, 1}, {"tanh", MessageOp::kTanh, 1},
 };
 
 // ---- text ----
@@ -133,10 +137,19 @@ class Parser {
 
   Message name() {
     const size_t start = at_;
-    while (at_ < text_.size() && ((text_[at_] >= 'a' && text_[at_] <= 'z') || text_[at_] == '_'))
-      ++at_;
+    const auto is_letter = [&](size_t i) {
+      return i < text_.size() && ((text_[i] >= 'a' && text_[i] <= 'z') || text_[i] == '_');
+    };
+    const auto is_digit = [&](size_t i) {
+      return i < text_.size() && text_[i] >= '0' && text_[i] <= '9';
+    };
+    while (is_letter(at_)) ++at_;
+    size_t end = at_;
+    while (is_letter(end) || is_digit(end)) ++end;
+    const bool is_called = end < text_.size() && text_[end] == '(';
+    if (is_digit(at_) && !is_called) return leaf(text_.substr(start, at_ - start), start);
+    at_ = end;
     const std::string word = text_.substr(start, at_ - start);
-    if (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') return leaf(word, start);
     if (word == "inf" || word == "nan")  // what a constant may print as
       return constant(word == "inf" ? INFINITY : NAN);
     expect('(');
@@ -284,9 +297,14 @@ class Derivative {
         return;
       case MessageOp::kConstant:
       case MessageOp::kGreater:
+      case MessageOp::kLess:
+      case MessageOp::kLessEqual:
+      case MessageOp::kEqual:
       case MessageOp::kSign:
       case MessageOp::kStep:
         return;
+      case MessageOp::kSelect:
+        return visit(b, call(MessageOp::kSelect, a, grad), width);
       case MessageOp::kAdd:
         visit(a, grad, width);
         return visit(b, grad, width);
@@ -328,14 +346,27 @@ class Derivative {
                      width);
       case MessageOp::kExp:
         return visit(a, times(m), width);
+      case MessageOp::kExpm1:
+        return visit(a, times(call(MessageOp::kAdd, m, constant(1))), width);
       case MessageOp::kLog:
         return visit(a, call(MessageOp::kDiv, grad, a), width);
+      case MessageOp::kLog1p:
+        return visit(a, call(MessageOp::kDiv, grad, call(MessageOp::kAdd, a, constant(1))), width);
       case MessageOp::kSigmoid:
         return visit(a, times(call(MessageOp::kMul, m, call(MessageOp::kSub, constant(1), m))),
                      width);
       case MessageOp::kTanh:
         return visit(a, times(call(MessageOp::kSub, constant(1), call(MessageOp::kMul, m, m))),
                      width);
+      case MessageOp::kErf: {
+        const Message bell =
+            call(MessageOp::kExp, call(MessageOp::kNeg, call(MessageOp::kMul, a, a)));
+        return visit(a, times(call(MessageOp::kMul, bell, constant(M_2_SQRTPI))), width);
+      }
+      case MessageOp::kSin:
+        return visit(a, times(call(MessageOp::kCos, a)), width);
+      case MessageOp::kCos:
+        return visit(a, times(call(MessageOp::kNeg, call(MessageOp::kSin, a))), width);
       case MessageOp::kSumLast:
         if (last_of(a) == 1) return visit(a, grad, width);
         return visit(a, sum_over(grad, width), last_of(a));
@@ -405,6 +436,7 @@ Message call(MessageOp op, const Message& a, const Message& b) {
       break;
     case MessageOp::kPow:
       if (is_constant(b, 1)) return a;
+      if (is_constant(b, 0.5)) return make(MessageOp::kSqrt, a, nullptr);
       break;
     case MessageOp::kNeg:
       if (a->op == MessageOp::kConstant) return constant(-a->value);

@@ -23,17 +23,26 @@ enum class MessageOp : uint8_t {
   kMinimum,
   kPow,        ///< `a` to the power of the constant `b`
   kLeakyRelu,  ///< `a` where `a > 0`, else `a` times the constant `b`
-  kGreater,    ///< 1 where `a > b`, 1/2 where equal, else 0: the slope of `maximum`
+  kGreater,    ///< 0 where `a < b`, 1/2 where equal, else 1: the slope of `maximum`
+  kLess,       ///< 1 where `a < b`, else 0; likewise the next two
+  kLessEqual,
+  kEqual,
+  kSelect,  ///< `b` where `a` is not 0, else 0
   kNeg,
   kAbs,
   kSign,
-  kStep,  ///< 1 where `a > 0`, else 0: the slope of `relu`
+  kStep,  ///< 0 where `a <= 0`, else 1: the slope of `relu`
   kRelu,
   kSqrt,
   kExp,
+  kExpm1,
   kLog,
+  kLog1p,
   kSigmoid,
   kTanh,
+  kErf,
+  kSin,
+  kCos,
   kSumLast,  ///< the sum over the last feature dimension, kept as size 1
 };
 
@@ -42,9 +51,10 @@ class MessageNode;
 /// A message as a formula over feature rows, immutable and shared (thesis §4.6.2).
 ///
 /// As text: the operands `u0`, `v1`, `e2`, `c3` (target and index), numbers, `+ - * /`, unary `-`,
-/// `abs exp log relu sigmoid sign sqrt step tanh sum_last`, `maximum(a, b)`, `minimum(a, b)`,
-/// `greater(a, b)`, `leaky_relu(a, number)`, `pow(a, number)` and `dot(a, b)`, which is
-/// `sum_last(a * b)`. Features broadcast as in NumPy.
+/// `abs cos erf exp expm1 log log1p relu sigmoid sign sin sqrt step tanh sum_last`,
+/// `maximum(a, b)`, `minimum(a, b)`, `less(a, b)`, `less_equal(a, b)`, `equal(a, b)`,
+/// `greater(a, b)`, `select(condition, a)`, `leaky_relu(a, number)`, `pow(a, number)` and
+/// `dot(a, b)`, which is `sum_last(a * b)`. Features broadcast as in NumPy.
 using Message = std::shared_ptr<const MessageNode>;
 
 class MessageNode {

@@ -3,12 +3,17 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/abs.h>
+#include <ATen/ops/cos.h>
 #include <ATen/ops/div.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/ge.h>
-#include <ATen/ops/gt.h>
+#include <ATen/ops/expm1.h>
+#include <ATen/ops/le.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log.h>
+#include <ATen/ops/log1p.h>
+#include <ATen/ops/lt.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
@@ -18,10 +23,13 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/sign.h>
+#include <ATen/ops/sin.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <map>
@@ -247,7 +255,15 @@ at::Tensor evaluate(const Message& message, at::TensorList operands) {
     case MessageOp::kLeakyRelu:
       return at::leaky_relu(a, message->b->value);
     case MessageOp::kGreater:
-      return at::gt(a, b).to(a.scalar_type()) * 0.5 + at::ge(a, b).to(a.scalar_type()) * 0.5;
+      return 1 - (at::lt(a, b).to(a.scalar_type()) + at::le(a, b).to(a.scalar_type())) * 0.5;
+    case MessageOp::kLess:
+      return at::lt(a, b).to(a.scalar_type());
+    case MessageOp::kLessEqual:
+      return at::le(a, b).to(a.scalar_type());
+    case MessageOp::kEqual:
+      return at::eq(a, b).to(a.scalar_type());
+    case MessageOp::kSelect:
+      return at::where(a != 0, b, at::zeros({}, b.options()));
     case MessageOp::kNeg:
       return at::neg(a);
     case MessageOp::kAbs:
@@ -255,19 +271,29 @@ at::Tensor evaluate(const Message& message, at::TensorList operands) {
     case MessageOp::kSign:
       return at::sign(a);
     case MessageOp::kStep:
-      return at::gt(a, 0).to(a.scalar_type());
+      return 1 - at::le(a, 0).to(a.scalar_type());
     case MessageOp::kRelu:
       return at::relu(a);
     case MessageOp::kSqrt:
       return at::sqrt(a);
     case MessageOp::kExp:
       return at::exp(a);
+    case MessageOp::kExpm1:
+      return at::expm1(a);
     case MessageOp::kLog:
       return at::log(a);
+    case MessageOp::kLog1p:
+      return at::log1p(a);
     case MessageOp::kSigmoid:
       return at::sigmoid(a);
     case MessageOp::kTanh:
       return at::tanh(a);
+    case MessageOp::kErf:
+      return at::erf(a);
+    case MessageOp::kSin:
+      return at::sin(a);
+    case MessageOp::kCos:
+      return at::cos(a);
     default:  // kSumLast; rows without features have one number
       return a.dim() < 2 ? a : a.sum(-1, /*keepdim=*/true);
   }

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/tanh_erf.h"
 #include "kernels/message/edges.h"
 #include "kernels/message/program.h"
 
@@ -22,15 +23,16 @@ struct EdgeBlock {
   int64_t eids[kMaxBlockEdges];
 };
 
-/// out = e^a, or e^-a.
-template <typename C>
-void map_exp(C* out, const C* a, int64_t n, bool negate) {
+/// `out = f(a)` for an `f` of vectors of any number of lanes.
+template <typename C, typename Function>
+SMEX_INLINE void map_lanes(C* out, const C* a, int64_t n, const Function& f) {
   constexpr int W = kLanes<C>;
-  const C sign = negate ? C(-1) : C(1);
   int64_t i = 0;
-  for (; i + W <= n; i += W) store<W>(out + i, exp_of<W>(load<C, W>(a + i) * sign));
-  for (; i < n; ++i) out[i] = exp_one(a[i] * sign);
+  for (; i + W <= n; i += W) store<W>(out + i, f(load<C, W>(a + i)));
+  for (; i < n; ++i) out[i] = f(Vector<C, 1>{a[i]})[0];
 }
+template <typename C, typename V>
+constexpr int kLanesOf = sizeof(V) / sizeof(C);
 
 template <typename C, typename Function>
 SMEX_INLINE void map_unary(C* out, const C* a, int64_t n, const Function& f) {
@@ -78,7 +80,15 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
       return map_binary(out, a, b, n, [](C x, C y) { return x < y || x != x ? x : y; });
     case MessageOp::kGreater:
       return map_binary(out, a, b, n,
-                        [](C x, C y) { return x > y ? C(1) : (x == y ? C(0.5) : C(0)); });
+                        [](C x, C y) { return x < y ? C(0) : (x == y ? C(0.5) : C(1)); });
+    case MessageOp::kLess:
+      return map_binary(out, a, b, n, [](C x, C y) { return x < y ? C(1) : C(0); });
+    case MessageOp::kLessEqual:
+      return map_binary(out, a, b, n, [](C x, C y) { return x <= y ? C(1) : C(0); });
+    case MessageOp::kEqual:
+      return map_binary(out, a, b, n, [](C x, C y) { return x == y ? C(1) : C(0); });
+    case MessageOp::kSelect:
+      return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? y : C(0); });
     case MessageOp::kPow:
       if (value == C(2)) return map_unary(out, a, n, [](C x) { return x * x; });
       return map_unary(out, a, n, [value](C x) { return std::pow(x, value); });
@@ -89,22 +99,32 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
     case MessageOp::kAbs:
       return map_unary(out, a, n, [](C x) { return x < C(0) ? -x : x + C(0); });
     case MessageOp::kSign:
-      return map_unary(out, a, n, [](C x) { return x > C(0) ? C(1) : (x < C(0) ? C(-1) : x); });
+      return map_unary(out, a, n, [](C x) { return x > C(0) ? C(1) : (x < C(0) ? C(-1) : C(0)); });
     case MessageOp::kStep:
-      return map_unary(out, a, n, [](C x) { return x > C(0) ? C(1) : C(0); });
+      return map_unary(out, a, n, [](C x) { return x <= C(0) ? C(0) : C(1); });
     case MessageOp::kRelu:
       return map_unary(out, a, n, [](C x) { return x < C(0) ? C(0) : x; });
     case MessageOp::kSqrt:
       return map_unary(out, a, n, [](C x) { return std::sqrt(x); });
     case MessageOp::kExp:
-      return map_exp(out, a, n, /*negate=*/false);
+      return map_lanes(out, a, n, [](auto x) { return exp_of<kLanesOf<C, decltype(x)>>(x); });
+    case MessageOp::kExpm1:
+      return map_unary(out, a, n, [](C x) { return std::expm1(x); });
     case MessageOp::kLog:
       return map_unary(out, a, n, [](C x) { return std::log(x); });
+    case MessageOp::kLog1p:
+      return map_unary(out, a, n, [](C x) { return std::log1p(x); });
     case MessageOp::kSigmoid:
-      map_exp(out, a, n, /*negate=*/true);
-      return map_unary(out, out, n, [](C x) { return C(1) / (C(1) + x); });
+      return map_lanes(out, a, n,
+                       [](auto x) { return C(1) / (C(1) + exp_of<kLanesOf<C, decltype(x)>>(-x)); });
     case MessageOp::kTanh:
-      return map_unary(out, a, n, [](C x) { return std::tanh(x); });
+      return map_lanes(out, a, n, [](auto x) { return tanh_of<kLanesOf<C, decltype(x)>>(x); });
+    case MessageOp::kErf:
+      return map_lanes(out, a, n, [](auto x) { return erf_of<kLanesOf<C, decltype(x)>>(x); });
+    case MessageOp::kSin:
+      return map_unary(out, a, n, [](C x) { return std::sin(x); });
+    case MessageOp::kCos:
+      return map_unary(out, a, n, [](C x) { return std::cos(x); });
     case MessageOp::kSumLast:
       for (int64_t start = 0; start < n; start += last) {
         const C sum =

@@ -59,7 +59,8 @@ class Winners {
   at::Tensor gather(const Message& read) const {
     const at::Tensor& x = saved_.operands[read->operand];
     if (read->target == Target::kSource || read->target == Target::kEdge)
-      return call_gather_winners(x, winner_, table(read->target), seen(read->operand));
+      return call_gather_winners(x, winner_, table(read->target), seen(read->operand),
+                                 read->target == Target::kEdge);
     return x.view_symint(with_rows(x.sym_size(0), aligned(saved_.features[read->operand], rank_)));
   }
 
@@ -68,7 +69,8 @@ class Winners {
     const FeatureShape& features = saved_.features[index];
     const at::Tensor wide = grad.expand_symint(with_rows(winner_.sym_size(0), seen(index)));
     if (target == Target::kSource || target == Target::kEdge)
-      return call_scatter_winners(wide, winner_, table(target), rows(target), features);
+      return call_scatter_winners(wide, winner_, table(target), rows(target), features,
+                                  target == Target::kEdge);
     const at::Tensor won = at::where(winner_.ge(0), wide, at::zeros({}, grad.options()));
     const at::Tensor total = target == Target::kShared ? won.sum(0, /*keepdim=*/true) : won;
     return sum_to_features(total, features);

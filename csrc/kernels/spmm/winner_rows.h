@@ -9,14 +9,16 @@ namespace smex::kernels {
 
 /// Adds each element of `grad [V, *seen]` to the element of row `table[winner]` that it was
 /// broadcast from, where `winner [V, ...]`, which broadcasts to `seen`, is not negative; without a
-/// `table` the winner itself is the row. Returns `[rows, *features]`. Deterministic.
+/// `table` the winner itself is the row. `is_distinct` says that winners of different rows of
+/// `winner` are different rows here, as with edges. Returns `[rows, *features]`. Deterministic.
 at::Tensor call_scatter_winners(const at::Tensor& grad, const at::Tensor& winner,
                                 const std::optional<at::Tensor>& table, const c10::SymInt& rows,
-                                at::IntArrayRef features);
+                                at::IntArrayRef features, bool is_distinct);
 
 /// The other way: `[V, *seen]` from the rows `table[winner]` of `x [rows, *features]`, and 0 where
 /// `winner` is negative.
 at::Tensor call_gather_winners(const at::Tensor& x, const at::Tensor& winner,
-                               const std::optional<at::Tensor>& table, at::IntArrayRef seen);
+                               const std::optional<at::Tensor>& table, at::IntArrayRef seen,
+                               bool is_distinct);
 
 }  // namespace smex::kernels

@@ -7,11 +7,11 @@ whatever they refer to counts as it is at that moment; a function that could not
 (:mod:`smex.graph.purity`).
 
 What is fused: functions of ``edges.src``, ``edges.dst`` and ``edges.data`` made of ``+ - * /``,
-powers, ``exp log sqrt abs relu leaky_relu sigmoid tanh maximum minimum``, numbers, tensors that
-all edges share, views of features and ``(a * b).sum(-1)``; then ``sum``, ``mean``, ``max`` or
-``min`` over the mailbox, also of such formulas of several messages and of their softmax over the
-mailbox. What a reduce function makes of the results and of ``nodes.data``, by the same operations
-and ``cat``, is computed once for all nodes (:mod:`smex.graph.node_formula`).
+powers, ``exp log sqrt abs sin cos maximum minimum``, activations, comparisons, ``where``, numbers,
+tensors that all edges share, views of features and ``(a * b).sum(-1)``; then ``sum``, ``mean``,
+``max`` or ``min`` over the mailbox, also of such formulas of several messages and of their softmax
+over the mailbox. What a reduce function makes of the results and of ``nodes.data``, by the same
+operations and ``cat``, is computed once for all nodes (:mod:`smex.graph.node_formula`).
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from smex.graph.symbolic import (
     Value,
     feature,
     formula_of,
+    is_known,
     key_of,
     symbol,
 )
-from smex.graph.symbolic_ops import is_known
 from smex.graph.udf import name_of as _name
 
 if TYPE_CHECKING:
@@ -221,8 +221,9 @@ def _builtin_message(step: Step, message: MessageFunction) -> Value:
 
 
 def _check_dtype(value: Value) -> None:
-    if value.dtype not in FUSED_DTYPES:
-        _stop(f"kernels have no {value.dtype}")
+    dtype = torch.bool if value.is_condition else value.dtype
+    if dtype not in FUSED_DTYPES:
+        _stop(f"kernels have no {dtype}")
 
 
 def _outputs(
@@ -236,6 +237,7 @@ def _outputs(
         yield reduce.out_field, Reduction.of(reduce.name, value)
         return
     for name, value in _trace(reduce, "reduce", _Nodes(step, sent)).items():
+        _check_dtype(value)
         if value.lead != 1:
             _stop(f'result "{name}" is no {", ".join(REDUCERS)} of messages', _name(reduce))
         if step.dst.get_initializer(name) is not zero_initializer:

@@ -22,17 +22,26 @@ _OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "*": operator.mul,
     "/": operator.truediv,
     "abs": torch.abs,
+    "cos": torch.cos,
     "cat": lambda dim, *parts: torch.cat(parts, dim),
     "dot": lambda a, b: (a * b).sum(-1, keepdim=True),
+    "equal": lambda a, b: _compared(torch.eq, a, b),
+    "erf": torch.erf,
     "exp": torch.exp,
+    "expm1": torch.expm1,
     "leaky_relu": F.leaky_relu,
+    "less": lambda a, b: _compared(torch.lt, a, b),
+    "less_equal": lambda a, b: _compared(torch.le, a, b),
     "log": torch.log,
+    "log1p": torch.log1p,
     "maximum": lambda a, b: _pointwise(torch.maximum, a, b),
     "minimum": lambda a, b: _pointwise(torch.minimum, a, b),
     "neg": torch.neg,
     "pow": torch.pow,
     "relu": torch.relu,
+    "select": lambda condition, x: torch.where(condition != 0, x, 0.0),
     "sigmoid": torch.sigmoid,
+    "sin": torch.sin,
     "sqrt": torch.sqrt,
     "sum_last": lambda x: x.sum(-1, keepdim=True),
     "tanh": torch.tanh,
@@ -42,6 +51,11 @@ _OPERATIONS: dict[str, Callable[..., Tensor]] = {
 def _pointwise(function: Callable[..., Tensor], a: Any, b: Any) -> Tensor:
     like = a if isinstance(a, Tensor) else b
     return function(*(x if isinstance(x, Tensor) else like.new_tensor(x) for x in (a, b)))
+
+
+def _compared(function: Callable[..., Tensor], a: Any, b: Any) -> Tensor:
+    like = a if isinstance(a, Tensor) else b
+    return _pointwise(function, a, b).to(like.dtype)
 
 
 class NodeFormula(NamedTuple):

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/cpu/tanh_erf.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {
@@ -39,6 +40,22 @@ void exp_all(const C* from, C* to, int64_t count, int lanes) {
 }
 
 template <typename C>
+void tanh_all(const C* from, C* to, int64_t count, int lanes) {
+  with_lanes(lanes, [&](auto w) {
+    constexpr int W = w.value;
+    for (int64_t i = 0; i < count; i += W) store<W>(to + i, tanh_of<W>(load<C, W>(from + i)));
+  });
+}
+
+template <typename C>
+void erf_all(const C* from, C* to, int64_t count, int lanes) {
+  with_lanes(lanes, [&](auto w) {
+    constexpr int W = w.value;
+    for (int64_t i = 0; i < count; i += W) store<W>(to + i, erf_of<W>(load<C, W>(from + i)));
+  });
+}
+
+template <typename C>
 C sum_all(const C* from, int lanes) {
   C result = 0;
   with_lanes(lanes, [&](auto w) {
@@ -56,6 +73,10 @@ template void store_all<BFloat16>(const float*, BFloat16*, int64_t, int);
 template void store_all<Half>(const float*, Half*, int64_t, int);
 template void exp_all<float>(const float*, float*, int64_t, int);
 template void exp_all<double>(const double*, double*, int64_t, int);
+template void tanh_all<float>(const float*, float*, int64_t, int);
+template void tanh_all<double>(const double*, double*, int64_t, int);
+template void erf_all<float>(const float*, float*, int64_t, int);
+template void erf_all<double>(const double*, double*, int64_t, int);
 template float sum_all<float>(const float*, int);
 template double sum_all<double>(const double*, int);
 

@@ -15,6 +15,10 @@ SMEX_FOR_EACH_ISA(template <typename T>
                   void store_all(const accumulate_t<T>* from, T* to, int64_t count, int lanes);
                   template <typename C>
                   void exp_all(const C* from, C* to, int64_t count, int lanes);
+                  template <typename C>
+                  void tanh_all(const C* from, C* to, int64_t count, int lanes);
+                  template <typename C>
+                  void erf_all(const C* from, C* to, int64_t count, int lanes);
                   template <typename C> C sum_all(const C* from, int lanes); int lanes_of_float();)
 
 }  // namespace smex::kernels

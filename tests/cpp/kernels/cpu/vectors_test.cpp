@@ -194,6 +194,50 @@ TEST(Exp, DoubleIsWithinThreeUlp) {
   }
 }
 
+// ---- tanh and the error function ----
+
+/// Both are odd, near the identity about 0, and 1 at infinity.
+template <typename C, typename Versions>
+void check_odd(const Versions& versions, double (*exact)(double), C tolerance) {
+  std::vector<C> x;
+  for (double at = 1e-30; at < 1e-3; at *= 1.7) x.push_back(static_cast<C>(at));
+  for (double at = 1e-3; at < 12; at += 0.00071) x.push_back(static_cast<C>(at));
+  for (const double edge : {0.0, 0.3, 0.5, 50.0, 100.0, 1e30, double{INFINITY}})
+    x.push_back(static_cast<C>(edge));
+  while (x.size() % 16) x.push_back(1);
+  std::vector<C> negated(x), found(x.size());
+  for (C& value : negated) value = -value;
+  for (const auto& version : versions) {
+    for (const int lanes : kLaneCounts) {
+      version.call(x.data(), found.data(), static_cast<int64_t>(x.size()), lanes);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double expected = exact(x[i]);
+        ASSERT_LE(std::abs(found[i] - expected), tolerance * expected)
+            << version.isa << ", " << lanes << " lanes, at " << x[i];
+      }
+      std::vector<C> mirrored(x.size());
+      version.call(negated.data(), mirrored.data(), static_cast<int64_t>(x.size()), lanes);
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(mirrored[i], -found[i]) << x[i];
+      const std::vector<C> nans(16, NAN);
+      version.call(nans.data(), found.data(), 16, lanes);
+      for (int i = 0; i < 16; ++i) ASSERT_TRUE(std::isnan(found[i])) << version.isa;
+    }
+  }
+}
+
+TEST(Tanh, FloatIsWithinThreeUlp) {
+  check_odd<float>(SMEX_SUPPORTED(tanh_all<float>), std::tanh, 3 * 1.2e-7f);
+}
+
+TEST(Erf, FloatIsWithinFourUlp) {
+  check_odd<float>(SMEX_SUPPORTED(erf_all<float>), std::erf, 4 * 1.2e-7f);
+}
+
+TEST(TanhAndErf, DoubleIsTheLibrarys) {
+  check_odd<double>(SMEX_SUPPORTED(tanh_all<double>), std::tanh, 1e-15);
+  check_odd<double>(SMEX_SUPPORTED(erf_all<double>), std::erf, 1e-15);
+}
+
 // ---- horizontal sums ----
 
 TEST(SumLanes, AddsEveryLane) {

@@ -103,6 +103,9 @@ TEST(Derivative, OfEveryOperation) {
                            "minimum(u0, v1)",
                            "maximum(u0, 0.5)",
                            "greater(u0, v1) * u0",
+                           "select(less(u0, v1), u0 * v1)",
+                           "select(1 - equal(v1, v1), u0) + u0",
+                           "select(less_equal(v1, u0), 2) * u0",
                            "pow(u0, 2)",
                            "pow(u0, 3)",
                            "pow(u0, -1)",
@@ -115,6 +118,10 @@ TEST(Derivative, OfEveryOperation) {
                            "step(u0) * u0",
                            "relu(u0)",
                            "exp(u0)",
+                           "expm1(u0)",
+                           "erf(u0)",
+                           "sin(u0)",
+                           "cos(u0)",
                            "sigmoid(u0)",
                            "tanh(u0)",
                            "sum_last(u0)",
@@ -125,13 +132,16 @@ TEST(Derivative, OfEveryOperation) {
                            "1 - u0",
                            "exp(-u0) * u0"})
     check({text, {{2, 3}, {2, 3}}}, /*positive=*/false);
-  for (const char* text : {"sqrt(u0)", "log(u0)", "pow(u0, 0.5)", "sqrt(u0 * v1) / log(v1 + 2)"})
+  for (const char* text :
+       {"sqrt(u0)", "log(u0)", "log1p(u0)", "pow(u0, 0.5)", "sqrt(u0 * v1) / log(v1 + 2)"})
     check({text, {{2, 3}, {2, 3}}}, /*positive=*/true);
 }
 
 // The operand occurs, but nothing depends on its value.
 TEST(Derivative, OfStepsIsZero) {
-  for (const char* text : {"sign(u0)", "step(u0)", "greater(u0, v1)", "step(u0) + sign(v1)"})
+  for (const char* text :
+       {"sign(u0)", "step(u0)", "greater(u0, v1)", "less(u0, v1)", "less_equal(u0, v1)",
+        "equal(u0, v1)", "select(u0, 1)", "step(u0) + sign(v1)"})
     check({text, {{2, 3}, {2, 3}}}, /*positive=*/false);
 }
 

@@ -80,8 +80,16 @@ inline double combine(MessageOp op, double x, double y) {
       return std::pow(x, y);
     case MessageOp::kLeakyRelu:
       return x > 0 ? x : x * y;
+    case MessageOp::kLess:
+      return x < y;
+    case MessageOp::kLessEqual:
+      return x <= y;
+    case MessageOp::kEqual:
+      return x == y;
+    case MessageOp::kSelect:
+      return x != 0 ? y : 0;
     default:  // kGreater
-      return x > y ? 1 : x == y ? 0.5 : 0;
+      return x < y ? 0 : x == y ? 0.5 : 1;
   }
 }
 
@@ -92,17 +100,27 @@ inline double apply(MessageOp op, double x) {
     case MessageOp::kAbs:
       return std::abs(x);
     case MessageOp::kSign:
-      return x > 0 ? 1 : x < 0 ? -1 : x;
+      return x > 0 ? 1 : x < 0 ? -1 : 0;
     case MessageOp::kStep:
-      return x > 0 ? 1 : 0;
+      return x <= 0 ? 0 : 1;
     case MessageOp::kRelu:
       return std::isnan(x) ? x : std::max(x, 0.0);
     case MessageOp::kSqrt:
       return std::sqrt(x);
     case MessageOp::kExp:
       return std::exp(x);
+    case MessageOp::kExpm1:
+      return std::expm1(x);
     case MessageOp::kLog:
       return std::log(x);
+    case MessageOp::kLog1p:
+      return std::log1p(x);
+    case MessageOp::kErf:
+      return std::erf(x);
+    case MessageOp::kSin:
+      return std::sin(x);
+    case MessageOp::kCos:
+      return std::cos(x);
     case MessageOp::kSigmoid:
       return 1 / (1 + std::exp(-x));
     default:  // kTanh

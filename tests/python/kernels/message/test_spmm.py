@@ -522,7 +522,7 @@ def error(kind, text, **changes):
         error(ValueError, "indptr, indices and eids have 1 dimension, found 2", dims=2),
         error(ValueError, "indptr has num_rows \\+ 1 elements, found 0", indptr=0),
         error(ValueError, "30 indices, but 29 eids", eids=29),
-        error(ValueError, "expected a known function at position 0, found", message="sin(u0)"),
+        error(ValueError, "expected a known function at position 0, found", message="sinh(u0)"),
         error(ValueError, 'message "u0" has 1 operands, found 2', message="u0"),
         error(ValueError, 'message "u0 \\* e2" has 3 operands, found 2', message="u0 * e2"),
         error(ValueError, 'message "2" has 0 operands', message="2"),

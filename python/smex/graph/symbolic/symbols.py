@@ -7,15 +7,12 @@ dtype that a tensor would have in its place, and refuses whatever it cannot say 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode
-
-from smex.graph.ops.kernels import aggregate, per_edge
 
 if TYPE_CHECKING:
     from smex.graph.frame import Frame
@@ -25,8 +22,11 @@ Shape = tuple[int, ...]
 
 HANDLERS: dict[Any, Callable[..., Any]] = {}
 """What a symbol makes of each function, and of each method (with a dot before its name); the
-entries are in :mod:`smex.graph.symbolic_ops`.
+entries are made by the modules of :mod:`smex.graph.symbolic`.
 """
+
+COMPOSED: dict[Any, Callable[..., Any]] = {}
+"""Functions that symbols replace by others: see :mod:`smex.graph.symbolic.composed`."""
 
 
 class RefusedError(Exception):
@@ -68,7 +68,8 @@ class Value(NamedTuple):
     ``lead`` counts the dimensions before those of a feature: 1 of edges or nodes, 2 of a mailbox.
     With ``reduce`` the term is one of messages, and the value what each node makes of them.
     ``dropped`` says that the formula's last dimension,
-    of size 1, is not there.
+    of size 1, is not there. A condition is a bool tensor, 1 or 0 in the formula; a count is the
+    number of messages of a node, a Python number in the place of a tensor.
     """
 
     term: Term
@@ -77,6 +78,8 @@ class Value(NamedTuple):
     lead: int
     dropped: bool = False
     reduce: str | None = None
+    is_condition: bool = False
+    is_count: bool = False
 
 
 class Tracer(fx.proxy.TracerBase):
@@ -87,7 +90,10 @@ class Tracer(fx.proxy.TracerBase):
     ) -> Any:
         """Called by ``fx.Proxy`` for each operator, method and function."""
         key = target if kind == "call_function" else f".{target}"
-        handler = HANDLERS.get(key) if _is_hashable(key) else None
+        key = key if _is_hashable(key) else None
+        if key in COMPOSED:
+            return COMPOSED[key](*args, **kwargs)
+        handler = HANDLERS.get(key)
         if handler is None:
             raise RefusedError(f"{spelled(target, kind)} has no fused form")
         with torch._C.DisableTorchFunction():  # views of operands are ours, not the user's
@@ -149,8 +155,10 @@ class Sizes:
     def __len__(self) -> int:
         return self._unknown + len(self._sizes)
 
-    def __getitem__(self, index: Any) -> int:
+    def __getitem__(self, index: Any) -> Any:
         at = index + len(self) if type(index) is int and index < 0 else index
+        if at == 1 and self._unknown == 2:
+            return symbol(COUNT)
         if type(at) is not int or not self._unknown <= at < len(self):
             raise RefusedError(f"the size [{index!r}] is used; those of a feature are known")
         return self._sizes[at - self._unknown]
@@ -160,6 +168,14 @@ class Sizes:
 
 
 TRACER = Tracer()
+
+
+def is_known(function: Any) -> bool:
+    """Whether symbols know what to make of a function."""
+    try:
+        return function in HANDLERS or function in COMPOSED
+    except TypeError:  # not hashable
+        return False
 
 
 class OnlySymbols(TorchFunctionMode):
@@ -206,7 +222,9 @@ def of_leaf(leaf: Leaf, lead: int = 1) -> Symbol:
     """The symbol of an operand."""
     tensor = leaf.tensor
     assert tensor is not None
-    return Symbol(Value(Term("leaf", (leaf,)), tuple(tensor.shape[1:]), tensor.dtype, lead), TRACER)
+    shape, is_condition = tuple(tensor.shape[1:]), tensor.dtype is torch.bool
+    value = Value(Term("leaf", (leaf,)), shape, tensor.dtype, lead, is_condition=is_condition)
+    return Symbol(value, TRACER)
 
 
 def symbol(value: Value) -> Symbol:
@@ -214,115 +232,38 @@ def symbol(value: Value) -> Symbol:
     return Symbol(value, TRACER)
 
 
-# ---- formulas as text ----
+def _count_of_messages(relation: Relation) -> Tensor:
+    return relation.in_degrees()
 
 
-class Formula(NamedTuple):
-    """A formula as ``smex::`` operators read it, and its operands in the order of their numbers."""
-
-    text: str
-    leaves: tuple[Leaf, ...]
-
-    def operands(self, relation: Relation) -> list[Tensor]:
-        """The operands, for the edges of a relation."""
-        return [leaf.of(relation) for leaf in self.leaves]
-
-    def on_edges(self, relation: Relation) -> Tensor:
-        """The value on every edge."""
-        if len(self.leaves) == 1 and self.text == "e0":
-            return self.leaves[0].of(relation)
-        return per_edge(relation, self.text, self.operands(relation))
-
-    def named(self) -> str:
-        """The text with the features' names, such as ``u.h * e.w``."""
-
-        def name(match: re.Match) -> str:
-            leaf = self.leaves[int(match[1])]
-            if leaf.tensor is None:
-                return leaf.key
-            if leaf.letter == "c":
-                return f"tensor{list(leaf.tensor.shape[1:])}"
-            return f"{leaf.letter}.{leaf.key}"
-
-        return re.sub(r"\b[uvecn](\d+)\b", name, self.text)
+COUNT = Value(
+    Term("leaf", (Leaf("n", "mailbox.size(1)", None, _count_of_messages),)),
+    shape=(),
+    dtype=torch.int64,
+    lead=1,
+    is_count=True,
+)
+"""How many messages a node has."""
 
 
-def formula_of(term: Term) -> Formula:
-    """The text of a formula; operands are numbered in the order of their first appearance."""
-    leaves: dict[tuple[str, str], Leaf] = {}
-    text = _text(term, leaves)
-    return Formula(text, tuple(leaves.values()))
+def count_beside(value: Value, other: Value) -> Value:
+    """A count, or a formula of it, with the dtype and as many dimensions as a tensor."""
+    rank = len(other.shape)
+
+    def adapted(term: Term) -> Term:
+        if term.op == "leaf":
+            leaf: Leaf = term.args[0]
+            key = leaf.key + f"[{', '.join([':', *['None'] * rank])}]" * bool(rank)
+
+            def make(relation: Relation) -> Tensor:
+                return leaf.of(relation).to(other.dtype).view(-1, *[1] * rank)
+
+            return Term("leaf", (Leaf("n", key, None, make),))
+        return term._replace(args=tuple(adapted(x) for x in term.args)) if _has_args(term) else term
+
+    shape = (1,) * rank
+    return value._replace(term=adapted(value.term), shape=shape, dtype=other.dtype, is_count=False)
 
 
-class Reduction(NamedTuple):
-    """What each node makes of its messages."""
-
-    reduce: str
-    formula: Formula
-    dropped: bool  # the formula's last dimension, of size 1, is not in the result
-
-    @staticmethod
-    def of(reduce: str, value: Value) -> Reduction:
-        """The reduction of messages with a value."""
-        term = value.term if reduce in ("sum", "mean") else without_inner_sums(value.term)
-        return Reduction(reduce, formula_of(term), value.dropped)
-
-    def named(self) -> str:
-        """The text with the features' names, such as ``sum(u.h * e.w)``."""
-        return f"{self.reduce}({self.formula.named()})"
-
-    def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
-        """The result ``[num_dst, ...]``, by one kernel."""
-        operands = self.formula.operands(relation)
-        out = aggregate(relation, self.formula.text, self.reduce, operands, zero_empty)
-        return out.squeeze(-1) if self.dropped else out
-
-
-def without_inner_sums(term: Term) -> Term:
-    """The same formula with sums over the last dimension as operands, unless it is such a sum.
-
-    ``max`` and ``min`` are found element by element, where a sum inside of the message has no
-    place; the sums are small, one number for each edge or head.
-    """
-    return term if term.op in SUMS else _hoisted(term)
-
-
-SUMS = ("dot", "sum_last")
-"""Operations that add up over the last dimension."""
-
-
-def _hoisted(term: Term) -> Term:
-    if term.op in ("leaf", "number"):
-        return term
-    if term.op in SUMS:
-        formula = formula_of(term)
-        return Term("leaf", (Leaf("e", formula.named(), None, formula.on_edges),))
-    return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
-
-
-def _text(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
-    if term.op == "number":
-        return repr(term.args[0])
-    if term.op == "leaf":
-        leaf = term.args[0]
-        leaves.setdefault((leaf.letter, leaf.key), leaf)
-        return f"{leaf.letter}{list(leaves).index((leaf.letter, leaf.key))}"
-    if term.op in "+-*/":
-        left, right = (_grouped(arg, leaves) for arg in _in_order(term))
-        return f"{left} {term.op} {right}"
-    if term.op == "neg":
-        return "-" + _grouped(term.args[0], leaves)
-    return f"{term.op}({', '.join(_text(arg, leaves) for arg in _in_order(term))})"
-
-
-def _in_order(term: Term) -> tuple[Term, ...]:
-    """The arguments; of a product or a sum of two features the source's first, as built-ins say."""
-    letters = [arg.args[0].letter for arg in term.args if arg.op == "leaf"]
-    if term.op in ("+", "*", "dot") and letters in (["e", "u"], ["v", "u"], ["e", "v"]):
-        return (term.args[1], term.args[0])
-    return term.args
-
-
-def _grouped(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
-    text = _text(term, leaves)
-    return f"({text})" if term.op in ("+", "-", "*", "/", "neg") else text
+def _has_args(term: Term) -> bool:
+    return any(isinstance(arg, Term) for arg in term.args)

@@ -1,0 +1,185 @@
+"""Functions in the place of which symbols compute others, that they know.
+
+Each is written so that its gradient, too, is that of torch: also at the places where its pieces
+meet, and without an overflow in the piece that is not chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from smex.graph.symbolic.symbols import COMPOSED, RefusedError, Symbol
+from smex.graph.symbolic.values import refuse_in_place
+
+
+def _composed(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        COMPOSED.update(dict.fromkeys(targets, function))
+        return function
+
+    return register
+
+
+def _between(input: Any, low: Any, high: Any) -> Any:
+    """Clamped; the gradient of a number on a bound is 0."""
+    if any(x is not None and type(x) not in (int, float) for x in (low, high)):
+        raise RefusedError("clamp between tensors")
+    above = input if low is None else torch.where(input <= low, low, input)
+    return above if high is None else torch.where(above >= high, high, above)
+
+
+@_composed(torch.clamp, torch.clip, ".clamp", ".clip")
+def _clamp(input: Any, min: Any = None, max: Any = None) -> Any:
+    return _between(input, min, max)
+
+
+@_composed(torch.clamp_min, ".clamp_min")
+def _clamp_min(input: Any, min: Any) -> Any:
+    return _between(input, min, None)
+
+
+@_composed(torch.clamp_max, ".clamp_max")
+def _clamp_max(input: Any, max: Any) -> Any:
+    return _between(input, None, max)
+
+
+@_composed(F.elu)
+def _elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    refuse_in_place(inplace)
+    return _celu(input, alpha, scale=1.0)
+
+
+def _celu(input: Any, alpha: float, scale: float) -> Any:
+    """``alpha (e^(x / scale) - 1)`` for negative numbers."""
+    negative = torch.where(input > 0, 0, input)
+    return torch.where(input > 0, input, torch.expm1(negative / scale) * alpha)
+
+
+@_composed(F.celu, torch.celu)
+def _celu_of(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    refuse_in_place(inplace)
+    return _celu(input, alpha, scale=alpha)
+
+
+@_composed(F.selu, torch.selu)
+def _selu(input: Any, inplace: bool = False) -> Any:
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return _elu(input, alpha, inplace) * scale
+
+
+@_composed(F.gelu)
+def _gelu(input: Any, approximate: str = "none") -> Any:
+    if approximate == "tanh":
+        inner = math.sqrt(2 / math.pi) * (input + 0.044715 * input**3)
+        return 0.5 * input * (1 + torch.tanh(inner))
+    return 0.5 * input * (1 + torch.erf(input * math.sqrt(0.5)))
+
+
+@_composed(F.hardtanh)
+def _hardtanh(
+    input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Any:
+    refuse_in_place(inplace)
+    return _between(input, min_val, max_val)
+
+
+@_composed(F.relu6)
+def _relu6(input: Any, inplace: bool = False) -> Any:
+    return _hardtanh(input, 0.0, 6.0, inplace)
+
+
+@_composed(F.hardsigmoid)
+def _hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    return _relu6(input + 3.0, inplace) / 6.0
+
+
+@_composed(F.silu)
+def _silu(input: Any, inplace: bool = False) -> Any:
+    refuse_in_place(inplace)
+    return input * torch.sigmoid(input)
+
+
+@_composed(F.softplus)
+def _softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    scaled = input * beta
+    is_straight = scaled > threshold
+    curve = torch.log1p(torch.exp(torch.where(is_straight, 0, scaled))) / beta
+    return torch.where(is_straight, input, curve)
+
+
+@_composed(F.logsigmoid)
+def _logsigmoid(input: Any) -> Any:
+    is_negative = input < 0
+    below, above = torch.where(is_negative, input, 0), torch.where(is_negative, 0, input)
+    return below - torch.log1p(torch.exp(below - above))
+
+
+@_composed(F.mish)
+def _mish(input: Any, inplace: bool = False) -> Any:
+    refuse_in_place(inplace)
+    return input * torch.tanh(_softplus(input))
+
+
+@_composed(F.softsign)
+def _softsign(input: Any) -> Any:
+    return input / (1 + abs(input))
+
+
+@_composed(F.threshold)
+def _threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    refuse_in_place(inplace)
+    return torch.where(input <= threshold, value, input)
+
+
+@_composed(F.prelu, torch.prelu, ".prelu")
+def _prelu(input: Any, weight: Any) -> Any:
+    if isinstance(weight, Symbol) or (weight.numel() > 1 and input.ndim != 2):
+        raise RefusedError("prelu with a weight that does not line up with the last dimension")
+    return torch.where(input > 0, input, input * weight)
+
+
+# ---- lengths of rows ----
+
+
+@_composed(torch.norm, ".norm", torch.linalg.norm, torch.linalg.vector_norm)
+def _norm(
+    input: Any,
+    p: Any = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Any = None,
+    dtype: Any = None,
+    ord: Any = None,
+) -> Any:
+    """The gradient of a length of 0 is 0."""
+    options = (out, dtype)
+    if (p if ord is None else ord) not in (2, "fro", None) or dim is None or options != (None,) * 2:
+        raise RefusedError("a norm other than the Euclidean one over a dimension, or with options")
+    square = (input * input).sum(dim, keepdim)
+    is_zero = square == 0
+    return torch.where(is_zero, 0, torch.sqrt(torch.where(is_zero, 1, square)))
+
+
+def _length_from(input: Any, dim: int, keepdim: bool, least: float) -> Any:
+    """The length, and ``least``, which is not 0, for shorter vectors."""
+    return torch.sqrt(_clamp_min((input * input).sum(dim, keepdim), least * least))
+
+
+@_composed(F.normalize)
+def _normalize(
+    input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None
+) -> Any:
+    if p != 2 or out is not None:
+        raise RefusedError("normalize by a norm other than the Euclidean one")
+    return input / _length_from(input, dim, keepdim=True, least=eps)
+
+
+@_composed(F.cosine_similarity)
+def _cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    a, b = (_length_from(x, dim, keepdim=False, least=eps) for x in (x1, x2))
+    return (x1 * x2).sum(dim) / (a * b)
