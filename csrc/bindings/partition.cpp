@@ -7,6 +7,7 @@
 #include "partition/coarsen.h"
 #include "partition/lower.h"
 #include "partition/search.h"
+#include "partition/window.h"
 
 namespace py = pybind11;
 
@@ -49,6 +50,29 @@ void bind_partition(py::module_& m) {
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
         py::arg("pinned") = std::map<ValueId, Choices>{},
         py::arg("max_table") = SearchOptions{}.max_table, py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "tile_call",
+      [](const Graph& graph, OpId op, const Bounds& ranges) {
+        const TileCall call = tile_call(graph.op(op), to_box(ranges));
+        std::vector<std::tuple<bool, Bounds, double>> operands;
+        for (const TileCall::Operand& operand : call.operands)
+          operands.emplace_back(operand.used, to_bounds(operand.box.dims), operand.fill);
+        return std::make_tuple(operands, call.args, to_bounds(call.crop));
+      },
+      py::arg("graph"), py::arg("op"), py::arg("ranges"),
+      "One tile of an op with a Spec: (used, box, fill) by operand, the arguments, the crop.");
+  m.def(
+      "cut",
+      [](int64_t extent, int parts, int64_t granule) {
+        std::vector<std::pair<int64_t, int64_t>> pieces;
+        for (int index = 0; index < parts; ++index) {
+          const Interval piece = cut({0, extent}, parts, index, granule);
+          pieces.emplace_back(piece.lo, piece.hi);
+        }
+        return pieces;
+      },
+      py::arg("extent"), py::arg("parts"), py::arg("granule"),
+      "A range cut into parts along multiples of a granule, as plans cut it.");
   m.def("lower", &lower, py::arg("graph"), py::arg("plan"),
         py::call_guard<py::gil_scoped_release>());
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));

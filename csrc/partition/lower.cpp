@@ -230,7 +230,7 @@ class Lowering {
       const bool pad = windows[w].padded && asked.used && !(asked.unclamped == asked.region);
       const Tile& own = have.tiles[w];
       if (!asked.used) {
-        operands[w][i] = stand_in(value, w, own, shape_of(wanted, windows[w]), temporary[w]);
+        operands[w][i] = stand_in(value, w, own, shape_only(wanted, windows[w]), temporary[w]);
         continue;
       }
       if (!pad && own.held && covers(own.region, wanted)) {
@@ -240,18 +240,13 @@ class Lowering {
         }
         operands[w][i] = emit_view(w, value, home_slots_[value.id][w], own.region, wanted);
       } else {
-        operands[w][i] = emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
-                                    home_slots_[value.id], std::nullopt, pad_value(op, i),
-                                    pad ? "halo" : "fetch");
+        operands[w][i] =
+            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
+                       home_slots_[value.id], std::nullopt,
+                       pad ? pad_value(*op.spec, static_cast<int>(i)) : 0, pad ? "halo" : "fetch");
       }
       temporary[w].push_back(operands[w][i]);
     }
-  }
-
-  /// The shape of an operand that gives its shape only: that of what is computed, where it asks for
-  /// the tile of a cropped output.
-  static Shape shape_of(const Region& wanted, const Window& window) {
-    return !window.crop.empty() && wanted == window.tile ? window.computed : wanted.shape();
   }
 
   /// An operand of which only the shape matters: the worker's own tile where that is large enough.
@@ -272,24 +267,6 @@ class Lowering {
   FetchInstr& last_fetch(int worker) {
     WorkerProgram& program = program_.workers[worker];
     return (backward_ ? program.backward : program.forward).back().fetch;
-  }
-
-  /// What padded reads of this input see outside of it.
-  static double pad_value(const Op& op, size_t input) {
-    if (!op.spec) return 0;
-    for (const tdl::Statement& statement : op.spec->outputs) {
-      if (!statement.body) continue;
-      if (const auto pad = find_pad(statement.body, static_cast<int>(input))) return *pad;
-    }
-    return 0;
-  }
-
-  static std::optional<double> find_pad(const tdl::ExprPtr& expr, int input) {
-    if (expr->kind == tdl::ExprKind::kRead && expr->input == input && expr->pad) return expr->pad;
-    for (const tdl::ExprPtr& arg : expr->args) {
-      if (const auto pad = find_pad(arg, input)) return pad;
-    }
-    return std::nullopt;
   }
 
   void emit_compute(const Op& op, const OpTiles& tiles, int w, const Window& window,
@@ -315,7 +292,7 @@ class Lowering {
         for (ValueRef& ref : *refs) local(ref);
       }
     }
-    if (!tiles.whole) localise(op, tiles, w, window, compute.args);
+    if (!tiles.whole) localise(op, tiles.ranges[w], tiles.needs[w], window, compute.args);
     compute.crop = window.crop;
     compute.computed = window.computed;
     for (size_t o = 0; o < op.outputs.size(); ++o) {

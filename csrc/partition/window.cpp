@@ -76,6 +76,14 @@ void localise_window(const Window& window, bool rest, std::vector<int64_t>& list
   }
 }
 
+std::optional<double> find_pad(const tdl::ExprPtr& expr, int input) {
+  if (expr->kind == tdl::ExprKind::kRead && expr->input == input && expr->pad) return expr->pad;
+  for (const tdl::ExprPtr& arg : expr->args) {
+    if (const auto pad = find_pad(arg, input)) return pad;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Window find_window(const Op& op, const tdl::IndexRanges& ranges,
@@ -90,9 +98,10 @@ Window find_window(const Op& op, const tdl::IndexRanges& ranges,
   return window;
 }
 
-void localise(const Op& op, const OpTiles& tiles, int worker, const Window& window,
+void localise(const Op& op, const tdl::IndexRanges& ranges,
+              const std::vector<tdl::InputNeed>& needs, const Window& window,
               std::vector<Attr>& args) {
-  const Region first = tdl::output_region(*op.spec, 0, tiles.ranges[worker]);
+  const Region first = tdl::output_region(*op.spec, 0, ranges);
   for (const LocalArg& rule : op.local) {
     Attr& arg = args.at(rule.arg);
     switch (rule.rule) {
@@ -112,7 +121,7 @@ void localise(const Op& op, const OpTiles& tiles, int worker, const Window& wind
         }
         break;
       case LocalRule::kRows:
-        arg = tiles.needs[worker].front().region.dims.at(0).size();
+        arg = needs.front().region.dims.at(0).size();
         break;
       case LocalRule::kOffset: {
         std::vector<int64_t> corner;
@@ -122,6 +131,40 @@ void localise(const Op& op, const OpTiles& tiles, int worker, const Window& wind
       }
     }
   }
+}
+
+double pad_value(const tdl::Spec& spec, int input) {
+  for (const tdl::Statement& statement : spec.outputs) {
+    if (!statement.body) continue;
+    if (const auto pad = find_pad(statement.body, input)) return *pad;
+  }
+  return 0;
+}
+
+Shape shape_only(const Region& wanted, const Window& window) {
+  return !window.crop.empty() && wanted == window.tile ? window.computed : wanted.shape();
+}
+
+TileCall tile_call(const Op& op, const tdl::IndexRanges& ranges) {
+  const std::vector<tdl::InputNeed> needs = tdl::input_needs(*op.spec, ranges);
+  const Window window = find_window(op, ranges, needs);
+  TileCall call{{}, op.args, window.crop};
+  for (size_t i = 0; i < needs.size(); ++i) {
+    const tdl::InputNeed& need = needs[i];
+    TileCall::Operand operand{need.used, need.region, 0};
+    if (need.used && window.padded && !(need.unclamped == need.region)) {
+      operand.box = need.unclamped;
+      operand.fill = pad_value(*op.spec, static_cast<int>(i));
+    } else if (!need.used) {
+      const Shape shape = shape_only(need.region, window);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        operand.box.dims[d].hi = operand.box.dims[d].lo + shape[d];
+      }
+    }
+    call.operands.push_back(std::move(operand));
+  }
+  localise(op, ranges, needs, window, call.args);
+  return call;
 }
 
 }  // namespace smex
