@@ -6,6 +6,7 @@ meet, and without an overflow in the piece that is not chosen.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -25,27 +26,41 @@ def _composed(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     return register
 
 
-def _between(input: Any, low: Any, high: Any) -> Any:
-    """Clamped; the gradient of a number on a bound is 0."""
+@functools.cache
+def _is_flat_on_bounds() -> bool:
+    """Whether torch's clamp gives numbers on a bound the gradient 0; older ones give them 1."""
+    with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.enable_grad():
+        x = torch.zeros(1, requires_grad=True)
+        (grad,) = torch.autograd.grad(torch.clamp(x, min=0.0), x, torch.ones(1))
+        return not grad.any()
+
+
+def _clamped(input: Any, low: Any, high: Any, is_flat: bool | None = None) -> Any:
+    """Between two numbers, of which one may be None; ``is_flat`` on them."""
     if any(x is not None and type(x) not in (int, float) for x in (low, high)):
         raise RefusedError("clamp between tensors")
-    above = input if low is None else torch.where(input <= low, low, input)
-    return above if high is None else torch.where(above >= high, high, above)
+    flat = _is_flat_on_bounds() if is_flat is None else is_flat
+    result = input
+    if low is not None:
+        result = torch.where(result <= low if flat else result < low, low, result)
+    if high is not None:
+        result = torch.where(result >= high if flat else result > high, high, result)
+    return result
 
 
 @_composed(torch.clamp, torch.clip, ".clamp", ".clip")
 def _clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    return _between(input, min, max)
+    return _clamped(input, min, max)
 
 
 @_composed(torch.clamp_min, ".clamp_min")
 def _clamp_min(input: Any, min: Any) -> Any:
-    return _between(input, min, None)
+    return _clamped(input, min, None)
 
 
 @_composed(torch.clamp_max, ".clamp_max")
 def _clamp_max(input: Any, max: Any) -> Any:
-    return _between(input, None, max)
+    return _clamped(input, None, max)
 
 
 @_composed(F.elu)
@@ -85,7 +100,7 @@ def _hardtanh(
     input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Any:
     refuse_in_place(inplace)
-    return _between(input, min_val, max_val)
+    return _clamped(input, min_val, max_val, is_flat=True)
 
 
 @_composed(F.relu6)
