@@ -1,6 +1,7 @@
 # make demo     run examples/demo.py
 # make test     C++ and Python tests; TORCH=2.11.0 tests with that torch in its own environment
 # make lint     ruff, mypy, clang-format
+# make verify-specs  executes every Spec on the samples that PyTorch tests its operators with
 # make build    the environment and the native library only
 #
 # Each target makes what it needs: an environment (.venv), PyPI packages, the native build.
@@ -27,7 +28,7 @@ export MAX_JOBS
 LOCK := $(if $(shell command -v flock),flock $(VENV)/.smex-lock)
 
 .DELETE_ON_ERROR:
-.PHONY: demo test test-cpp test-python test-sanitize lint format build docs clean distclean
+.PHONY: demo test verify-specs test-cpp test-python test-sanitize lint format build docs clean distclean
 .NOTPARALLEL:
 
 demo: build
@@ -69,6 +70,9 @@ test-cpp: build
 
 test-python: build
 	$(PY) -m pytest tests/python
+
+verify-specs: build
+	$(PY) -m smex.specs verify
 
 # The torch-free code and its tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 test-sanitize: $(DEPS)

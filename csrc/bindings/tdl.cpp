@@ -88,8 +88,8 @@ void bind_spec(py::module_& m) {
                              [](const InputNeed& n) { return to_bounds(n.unclamped.dims); });
   py::class_<Split>(m, "Split")
       .def_readonly("index", &Split::index)
-      .def_readonly("reduction", &Split::reduction)
-      .def_readonly("reduce", &Split::reduce)
+      .def_property_readonly("reduction", &Split::any_reduces)
+      .def_readonly("reduces", &Split::reduces)
       .def_readonly("granule", &Split::granule);
   py::class_<Spec, std::shared_ptr<Spec>>(m, "Spec")
       .def(py::init(&make_spec), py::arg("indices"), py::arg("input_shapes"), py::arg("outputs"))

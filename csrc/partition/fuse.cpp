@@ -111,7 +111,7 @@ class Selection {
 
   static bool is_reduction(const std::vector<tdl::Split>& splits, const std::vector<int>& indices) {
     return std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
-      return split.reduction && !indices.empty() && split.index == indices.front();
+      return split.any_reduces() && !indices.empty() && split.index == indices.front();
     });
   }
 
@@ -130,7 +130,8 @@ class Selection {
     const int wanted = reduction ? -1 : fused_axes[axis - axes.begin()];
     std::vector<int> found;
     for (const tdl::Split& split : splits) {
-      if (split.reduction == reduction && (reduction || split.index == wanted)) {
+      if (split.reduces[position].has_value() == reduction &&
+          (reduction || split.index == wanted)) {
         found.push_back(split.index);
       }
     }

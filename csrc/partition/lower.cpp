@@ -315,11 +315,11 @@ class Lowering {
     const Layout& to = home(value.id);
     const std::vector<Tile> stage = scatter_stage(from, to.tiles);
     const bool pending = from.num_partials > 1;
-    std::vector<Slot> staged =
-        move(value, from, made, stage, pending, tiles.reduce, pending ? "reduce_scatter" : "store");
+    std::vector<Slot> staged = move(value, from, made, stage, pending, tiles.reduces[position],
+                                    pending ? "reduce_scatter" : "store");
     const Layout stage_layout{stage, 1};
-    home_slots_[value.id] =
-        move(value, stage_layout, staged, to.tiles, /*pending=*/false, tiles.reduce, "all_gather");
+    home_slots_[value.id] = move(value, stage_layout, staged, to.tiles, /*pending=*/false,
+                                 tiles.reduces[position], "all_gather");
   }
 
   /// Moves a value between layouts; slots that are not passed on are freed.

@@ -45,20 +45,22 @@ namespace {
 /// The op's share of one worker under the choices; false when it is empty.
 bool worker_ranges(const DimClasses& classes, const Op& op, const std::vector<tdl::Split>& splits,
                    const Choices& choices, const Mesh& mesh, int worker, tdl::IndexRanges& ranges,
-                   int& partial) {
+                   std::vector<int>& partials) {
   for (size_t step = 0; step < choices.size(); ++step) {
     const int index = choices[step];
     if (index == kReplicate) continue;
     int64_t granule = classes.granule(op, index);
-    bool reduction = false;
+    const tdl::Split* chosen = nullptr;
     for (const tdl::Split& split : splits) {
       if (split.index != index) continue;
       granule = std::lcm(granule, split.granule);
-      reduction = split.reduction;
+      chosen = &split;
     }
     const int coordinate = mesh_coordinate(mesh, worker, static_cast<int>(step));
     ranges[index] = cut(ranges[index], mesh[step], coordinate, granule);
-    if (reduction) partial = partial * mesh[step] + coordinate;
+    for (size_t o = 0; chosen && o < partials.size(); ++o) {
+      if (chosen->reduces[o]) partials[o] = partials[o] * mesh[step] + coordinate;
+    }
     if (ranges[index].empty()) return false;
   }
   return true;
@@ -87,6 +89,7 @@ void whole_tiles(const Graph& graph, const Op& op, int workers, OpTiles& tiles) 
     needs.push_back({/*used=*/true, region, region});
   }
   // Every worker would draw other numbers.
+  tiles.reduces.assign(op.outputs.size(), tdl::ReduceKind::kSum);
   tiles.active.assign(workers, !op.random);
   tiles.active.front() = true;
   tiles.needs.assign(workers, needs);
@@ -113,9 +116,12 @@ OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
     whole_tiles(graph, op, workers, tiles);
     return tiles;
   }
+  tiles.reduces.assign(op.outputs.size(), tdl::ReduceKind::kSum);
   for (int choice : choices) {
     for (const tdl::Split& split : splits) {
-      if (split.index == choice && split.reduction) tiles.reduce = split.reduce;
+      for (size_t o = 0; split.index == choice && o < op.outputs.size(); ++o) {
+        tiles.reduces[o] = split.reduces[o].value_or(tiles.reduces[o]);
+      }
     }
   }
   tiles.outputs.resize(op.outputs.size());
@@ -124,15 +130,15 @@ OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
   }
   for (int w = 0; w < workers; ++w) {
     tdl::IndexRanges ranges = tdl::full_ranges(*op.spec);
-    int partial = 0;
-    const bool active = worker_ranges(classes, op, splits, choices, mesh, w, ranges, partial);
+    std::vector<int> partials(op.outputs.size(), 0);
+    const bool active = worker_ranges(classes, op, splits, choices, mesh, w, ranges, partials);
     tiles.active.push_back(active);
     tiles.needs.push_back(active ? tdl::input_needs(*op.spec, ranges)
                                  : std::vector<tdl::InputNeed>(op.inputs.size()));
     for (size_t o = 0; active && o < op.outputs.size(); ++o) {
       if (op.outputs[o] == kNoValue) continue;
       tiles.outputs[o].tiles[w] = {true, tdl::output_region(*op.spec, static_cast<int>(o), ranges),
-                                   partial};
+                                   partials[o]};
     }
     tiles.ranges.push_back(std::move(ranges));
   }

@@ -52,8 +52,8 @@ struct OpTiles {
   std::vector<tdl::IndexRanges> ranges;            ///< empty for ops without a spec
   std::vector<std::vector<tdl::InputNeed>> needs;  ///< [worker][input]
   std::vector<Layout> outputs;                     ///< [output]; partial when a reduction is split
-  tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
-  bool whole = true;  ///< every worker computes all of it
+  std::vector<tdl::ReduceKind> reduces;            ///< [output]; of partial ones
+  bool whole = true;                               ///< every worker computes all of it
 };
 
 /// Tiles of an op under `choices`; `splits` is derive_splits of its spec.

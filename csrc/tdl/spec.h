@@ -95,15 +95,17 @@ IndexRanges full_ranges(const Spec& spec);
 /// How an op may be divided along one index.
 struct Split {
   int index = -1;
-  bool reduction = false;  ///< results are partial and must be reduced
-  ReduceKind reduce = ReduceKind::kSum;
   int64_t granule = 1;  ///< cuts must be multiples of this (div/mod alignment)
+  /// By output: how its partial results are reduced; nothing where workers make tiles of it, or
+  /// where each makes the whole of it.
+  std::vector<std::optional<ReduceKind>> reduces;
+  bool any_reduces() const;
 };
 
 /// The splits under which running the same kernel on the needed regions gives exactly the tile
 /// (Tofu §4.2, case 1 and 2): an output index that is never used as a number, whose reads agree on
-/// what they need; a reduction index of an outermost reduction of every output. An output that has
-/// nothing of the index is made whole by every worker.
+/// what they need; a reduction index of an outermost reduction. It may be the one for some outputs
+/// and the other for others; an output that has nothing of it is made whole by every worker.
 std::vector<Split> derive_splits(const Spec& spec);
 
 }  // namespace smex::tdl

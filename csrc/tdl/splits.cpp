@@ -35,52 +35,41 @@ class SplitOf {
     Split split;
     split.index = index_;
     if (!place(split)) return std::nullopt;
-    bool any_without = false;
-    for (const Statement& statement : spec_.outputs) {
+    bool all_tiles = true;
+    for (size_t o = 0; o < spec_.outputs.size(); ++o) {
+      const Statement& statement = spec_.outputs[o];
       if (!statement.body) continue;
       mentioned_ = false;
       if (!values(*statement.body)) return std::nullopt;
       const bool opaque = contains_kind(statement.body, ExprKind::kOpaque);
-      const bool without = absent(statement, split);
+      const bool without = !has_axis(statement) && !split.reduces[o];
       if (without ? mentioned_ : opaque && !mentioned_) return std::nullopt;
-      any_without = any_without || without;
+      all_tiles = all_tiles && has_axis(statement);
     }
     // A kernel whose output is cropped to its tile would be cropped in all of them.
-    if (lands_ && any_without) return std::nullopt;
+    if (lands_ && !all_tiles) return std::nullopt;
     split.granule = granule_;
     if (granule_ >= index.extent) return std::nullopt;
     return split;
   }
 
  private:
-  /// An output without the index: every worker makes the whole of it.
-  bool absent(const Statement& statement, const Split& split) const {
-    return !split.reduction &&
-           std::find(statement.axes.begin(), statement.axes.end(), index_) == statement.axes.end();
+  bool has_axis(const Statement& statement) const {
+    return std::count(statement.axes.begin(), statement.axes.end(), index_) > 0;
   }
 
-  /// Sets `reduction` and `reduce`: an axis of the outputs that have the index, or bound by every
-  /// outermost reduction.
+  /// Sets `reduces`; false where the index is no axis of an output, and bound by no outermost
+  /// reduction.
   bool place(Split& split) const {
-    bool first = true;
-    bool absent = false;
+    bool found = false;
     for (const Statement& statement : spec_.outputs) {
+      split.reduces.emplace_back();
       if (!statement.body) continue;
-      const auto axes = std::count(statement.axes.begin(), statement.axes.end(), index_);
-      if (axes > 1) return false;
-      std::optional<ReduceKind> reduce;
-      if (!axes) reduce = outermost(*statement.body);
-      if (!axes && !reduce) {
-        absent = true;
-        continue;
-      }
-      if (!first && split.reduction != reduce.has_value()) return false;
-      if (!first && reduce && *reduce != split.reduce) return false;
-      split.reduction = reduce.has_value();
-      if (reduce) split.reduce = *reduce;
-      first = false;
+      if (std::count(statement.axes.begin(), statement.axes.end(), index_) > 1) return false;
+      if (!has_axis(statement)) split.reduces.back() = outermost(*statement.body);
+      found = found || has_axis(statement) || split.reduces.back();
     }
-    return !first && !(absent && split.reduction);
+    return found;
   }
 
   /// The kind of the outermost reductions when they bind the index: sum{a}(sum{b}(…)) binds a and
@@ -204,6 +193,11 @@ class SplitOf {
 };
 
 }  // namespace
+
+bool Split::any_reduces() const {
+  return std::any_of(reduces.begin(), reduces.end(),
+                     [](const auto& kind) { return kind.has_value(); });
+}
 
 std::vector<Split> derive_splits(const Spec& spec) {
   std::vector<Split> splits;

@@ -17,7 +17,9 @@ from smex.errors import (
 )
 
 if _native.missing_reason is None:
+    from smex import specs
     from smex.capture import capture
+    from smex.coverage import Coverage, coverage
     from smex.partition import PartitionedModule, capture_graph, partition
     from smex.plan import Plan, search
     from smex.semantic import SemanticGraph
@@ -34,6 +36,7 @@ else:
 __all__ = [
     "CaptureError",
     "Config",
+    "Coverage",
     "MissingSpecWarning",
     "PartitionedModule",
     "Plan",
@@ -48,9 +51,11 @@ __all__ = [
     "__version__",
     "capture",
     "capture_graph",
+    "coverage",
     "errors",
     "partition",
     "search",
     "show_config",
     "spec",
+    "specs",
 ]

@@ -15,6 +15,7 @@ from smex.capture import CapturedGraph
 from smex.capture.records import returns_view
 from smex.errors import PlanError, SmexTypeError
 from smex.semantic import SemanticGraph
+from smex.text import aligned
 
 _FORMAT = "smex-plan-1"
 _FILE_KEYS: dict[str, type] = {
@@ -329,8 +330,8 @@ class Plan:
         return "\n".join(
             [
                 f"{name}: {value.type_str()}, {value.role}",
-                *_aligned(users, right=(0, 3)),
-                *_aligned(choices, right=(2, 3)),
+                *aligned(users, right=(0, 3)),
+                *aligned(choices, right=(2, 3)),
             ]
         )
 
@@ -389,7 +390,7 @@ class Plan:
             ("moves", _size(self.total_bytes), _size(other.total_bytes)),
             ("peak per worker", _size(max(self.peak_bytes())), _size(max(other.peak_bytes()))),
         ]
-        lines = _aligned(rows, right=(3, 4))
+        lines = aligned(rows, right=(3, 4))
         lines += [f"{what}: {here} -> {there}" for what, here, there in totals]
         return "\n".join(lines)
 
@@ -452,7 +453,7 @@ class Plan:
 
     def __str__(self) -> str:
         rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
-        return "\n".join([self._summary(), *_aligned(rows, right=(1, 3), indent="")])
+        return "\n".join([self._summary(), *aligned(rows, right=(1, 3), indent="")])
 
     def _repr_html_(self) -> str:
         rows = []
@@ -554,21 +555,6 @@ def _placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
         )
         or "whole"
     )
-
-
-def _aligned(
-    rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = (), indent: str = "  "
-) -> list[str]:
-    """One line a row; the columns `right` are aligned to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if c in right else cell.ljust(width)
-            for c, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append(indent + "  ".join(cells).rstrip())
-    return lines
 
 
 def _size(nbytes: float) -> str:

@@ -112,7 +112,8 @@ class SemanticGraph:
         values = self.captured.values
         outputs = [None if i is None else values[i].shape for i in op.outputs]
         inputs = [values[i].shape for i in op.inputs()]
-        found = specs.instantiate(op.target, op.args, inputs, outputs)
+        dtypes = [str(values[i].dtype).removeprefix("torch.") for i in op.inputs()]
+        found = specs.instantiate(op.target, op.args, inputs, outputs, dtypes)
         if found is None and op.id >= 0:  # a fused call may always run as its members
             self.missing.setdefault(op.target, op.source)
         spec, local = found if found is not None else (None, [])
@@ -125,7 +126,7 @@ class SemanticGraph:
             "module_path": op.module_path,
             "source": op.source,
             "backward": op.backward,
-            "random": found is None and torch.Tag.nondeterministic_seeded in op.dispatch.tags,
+            "random": torch.Tag.nondeterministic_seeded in op.dispatch.tags,
         }
 
     def _warn_missing(self) -> None:

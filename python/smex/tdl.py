@@ -39,20 +39,37 @@ __all__ = [
     "Sum",
     "SymbolicTensor",
     "abs_",
+    "acos",
+    "acosh",
     "and_",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
     "ceil",
+    "copysign",
     "cos",
+    "cosh",
     "erf",
+    "erfc",
     "exp",
+    "exp2",
     "expm1",
     "floor",
+    "fmod",
+    "hypot",
     "isnan",
     "lands",
+    "lgamma",
     "like",
     "log",
     "log1p",
+    "log2",
+    "log10",
     "maximum",
     "minimum",
+    "nextafter",
     "not_",
     "or_",
     "pow_",
@@ -62,10 +79,14 @@ __all__ = [
     "rsqrt",
     "sigmoid",
     "sign",
+    "signbit",
     "sin",
+    "sinh",
     "spec",
     "sqrt",
+    "tan",
     "tanh",
+    "tgamma",
     "trace",
     "trunc",
     "where",
@@ -228,27 +249,44 @@ def _function(name: str, arity: int, doc: str) -> Callable[..., Expr]:
 
 
 abs_ = _function("abs", 1, "|x|.")
+acos = _function("acos", 1, "Arc cosine.")
+acosh = _function("acosh", 1, "Inverse of cosh.")
 and_ = _function(
     "and", 2, "1 if both are non-zero, else 0; the second is not evaluated if the first is 0."
 )
+asin = _function("asin", 1, "Arc sine.")
+asinh = _function("asinh", 1, "Inverse of sinh.")
+atan = _function("atan", 1, "Arc tangent.")
+atan2 = _function("atan2", 2, "The angle of the point (y, x) given as atan2(y, x).")
+atanh = _function("atanh", 1, "Inverse of tanh.")
 ceil = _function("ceil", 1, "The least integer not below x.")
+copysign = _function("copysign", 2, "|x| with the sign of y.")
 cos = _function("cos", 1, "Cosine.")
+cosh = _function("cosh", 1, "Hyperbolic cosine.")
 erf = _function("erf", 1, "The error function.")
+erfc = _function("erfc", 1, "1 - erf(x).")
 exp = _function("exp", 1, "e to the x.")
+exp2 = _function("exp2", 1, "2 to the x.")
 expm1 = _function("expm1", 1, "e to the x, less 1.")
 floor = _function("floor", 1, "The greatest integer not above x.")
+fmod = _function("fmod", 2, "The remainder of x/y, with the sign of x.")
+hypot = _function("hypot", 2, "√(x² + y²).")
 isnan = _function("isnan", 1, "1 if x is not a number, else 0.")
 lands = _function(
     "lands", 2,
     "1 if the index is the position, else 0; a tile of it then needs the places that reach it.",
 )  # fmt: skip
+lgamma = _function("lgamma", 1, "Logarithm of |Γ(x)|.")
 like = _function(
     "like", 2, "The first operand; of the second only the shape matters to the kernel."
 )
 log = _function("log", 1, "Natural logarithm.")
+log10 = _function("log10", 1, "Logarithm to base 10.")
 log1p = _function("log1p", 1, "log(1 + x).")
+log2 = _function("log2", 1, "Logarithm to base 2.")
 maximum = _function("max", 2, "The greater of two.")
 minimum = _function("min", 2, "The lesser of two.")
+nextafter = _function("nextafter", 2, "The double after x in the direction of y.")
 not_ = _function("not", 1, "1 if x is 0, else 0.")
 or_ = _function(
     "or", 2, "1 if one is non-zero, else 0; the second is not evaluated if the first is not 0."
@@ -260,9 +298,13 @@ round_ = _function("round", 1, "The nearest integer, halves to even.")
 rsqrt = _function("rsqrt", 1, "1/√x.")
 sigmoid = _function("sigmoid", 1, "1/(1 + exp(-x)).")
 sign = _function("sign", 1, "-1, 0 or 1.")
+signbit = _function("signbit", 1, "1 if the sign bit of x is set, else 0.")
 sin = _function("sin", 1, "Sine.")
+sinh = _function("sinh", 1, "Hyperbolic sine.")
 sqrt = _function("sqrt", 1, "Square root.")
+tan = _function("tan", 1, "Tangent.")
 tanh = _function("tanh", 1, "Hyperbolic tangent.")
+tgamma = _function("tgamma", 1, "Γ(x).")
 trunc = _function("trunc", 1, "x without its fraction.")
 where = _function("where", 3, "The second operand where the first is non-zero, else the third.")
 xor_ = _function("xor", 2, "1 if exactly one is non-zero.")
@@ -335,6 +377,11 @@ def _parameters(function: Callable[..., Any], names: Sequence[str]) -> list[str]
         elif parameter.default is inspect.Parameter.empty:
             result.append(parameter.name)
     return result
+
+
+def index_names(function: Callable[..., Any], default: Sequence[str]) -> list[str]:
+    """The names of the indices that an output's lambda takes."""
+    return _parameters(function, getattr(function, "index_names", default))
 
 
 def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]) -> Expr:
@@ -446,7 +493,7 @@ def _statement(
         names = [f"_{position}_{dim}" for dim in range(len(shape))]
     else:
         default = [f"i{dim}" for dim in range(len(shape))]
-        names = _parameters(output, getattr(output, "index_names", default))
+        names = index_names(output, default)
     if len(names) != len(shape):
         raise trace_.fail(
             f"output {position}: expected {len(shape)} indices (shape {list(shape)}), "

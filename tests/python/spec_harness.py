@@ -212,20 +212,21 @@ def check_split(call: Call, spec: Any, local, split: Any, parts: int) -> None:
                 f"{call.target}: split {name}: tile {tile}: expected shape of {region}, "
                 f"found {list(result.shape)}\n{spec.text()}"
             )
+            reduce = split.reduces[position] and split.reduces[position].name
             if combined[position] is None:
                 start = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
-                fill = start[split.reduce.name] if split.reduction else math.nan
+                fill = start[reduce] if reduce else math.nan
                 combined[position] = torch.full(
                     call.whole[position].shape, fill, dtype=torch.float64
                 )
             target = combined[position][bounds_slice(region)]
-            if not split.reduction:
+            if not reduce:
                 target.copy_(result)
-            elif split.reduce.name == "sum":
+            elif reduce == "sum":
                 target += result
-            elif split.reduce.name == "prod":
+            elif reduce == "prod":
                 target *= result
-            elif split.reduce.name == "max":
+            elif reduce == "max":
                 torch.maximum(target, result.double(), out=target)
             else:
                 torch.minimum(target, result.double(), out=target)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from smex.tdl import Opaque, Sum, and_, like, spec, where, whole
+from smex.specs.common import specs
+from smex.tdl import Opaque, Sum, and_, like, spec, where
 
 
 @spec("aten::embedding")
@@ -27,13 +28,16 @@ def embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad
     return body
 
 
-def _bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset):
+def _everything(*tensors):
+    """Whole reads of the tensors that there are."""
+    return [t[(slice(None),) * t.ndim] for t in tensors if t is not None]
+
+
+def _bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx):
     """The sum over a bag's look-ups; nothing for means and maxima."""
     if mode != 0:
-        return lambda b, d: Opaque(
-            "bag", weight[:, d], indices[:], offsets[:],
-            *([] if per_sample_weights is None else [per_sample_weights[:]]),
-        )  # fmt: skip
+        reads = _everything(indices, offsets, per_sample_weights)
+        return lambda b, d: Opaque("bag", weight[:, d], *reads)
 
     def body(b, d):
         bags = offsets.shape[0] - (1 if include_last_offset else 0)
@@ -44,19 +48,20 @@ def _bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset
         def add(k):
             value = weight[indices[k], d]
             value = value if per_sample_weights is None else value * per_sample_weights[k]
-            return where(and_(k >= offsets[b], k < last), value, 0)
+            inside = and_(k >= offsets[b], k < last)
+            inside = and_(inside, indices[k] != padding_idx) if padding_idx >= 0 else inside
+            return where(inside, value, 0)
 
         return Sum(add, k=indices.shape[0])
 
     return body
 
 
+@specs("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
 def _embedding_bag(
     weight, indices, offsets, scale, mode, sparse, weights, include_last, padding_idx
 ):
-    if padding_idx >= 0:
-        return (None,) * 4
-    value = _bag(weight, indices, offsets, mode, weights, include_last)
+    value = _bag(weight, indices, offsets, mode, weights, include_last, padding_idx)
 
     # The same for every column, unless they tell where a column's maximum is.
     def books(*i):
@@ -68,24 +73,49 @@ def _embedding_bag(
     return value, books, books, largest if mode == 2 else books
 
 
-spec("aten::_embedding_bag")(_embedding_bag)
-spec("aten::_embedding_bag_forward_only")(_embedding_bag)
-
-
-@spec("aten::_embedding_bag_dense_backward")
-def _embedding_bag_dense_backward(
-    grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
-    per_sample_weights, padding_idx,
+def _bag_gradient(
+    grad, indices, offset2bag, bag_size, maximum_indices, by_frequency, mode, weights, padding_idx,
+    unread,
 ):  # fmt: skip
+    """The table's gradient at [v, d]; of the tensors in `unread` the kernel needs the presence."""
+
+    def kept(value):
+        for read in _everything(*unread):
+            value = like(value, Opaque("shape", read))
+        return value
+
+    if mode == 2:
+
+        def largest(v, d):
+            def add(b):
+                hit = and_(bag_size[b] > 0, maximum_indices[b, d] == v)
+                return where(hit, grad[b, d], 0)
+
+            return kept(Sum(add, b=grad.shape[0]))
+
+        return largest
+    if by_frequency:
+        reads = _everything(indices, offset2bag, bag_size, weights)
+        return lambda v, d: kept(Opaque("bag", grad[:, d], *reads))
+
     def body(v, d):
-        whole(v)
-        tensors = [t for t in (indices, offset2bag, bag_size, per_sample_weights) if t is not None]
-        reads = [t[(slice(None),) * t.ndim] for t in tensors]
-        if mode == 2:
-            return Opaque("bag", grad[:, d], maximum_indices[:, d], *reads)
-        if maximum_indices is not None:
-            reads.append(maximum_indices[(slice(None),) * maximum_indices.ndim])
-        return Opaque("bag", grad[:, d], *reads)
+        def add(k):
+            bag = offset2bag[k]
+            value = grad[bag, d] if weights is None else grad[bag, d] * weights[k]
+            value = value / bag_size[bag] if mode == 1 else value
+            return where(and_(indices[k] == v, indices[k] != padding_idx), value, 0)
+
+        return kept(Sum(add, k=indices.shape[0]))
+
+    return body
+
+
+def _unmapped_bag_gradient(grad, others, maximum_indices, mode):
+    """The gradient at [v, d] where nothing tells which bag an index is in."""
+
+    def body(v, d):
+        maxima = [maximum_indices[:, d]] if mode == 2 else _everything(maximum_indices)
+        return Opaque("bag", grad[:, d], *maxima, *_everything(*others))
 
     return body
 
@@ -97,14 +127,48 @@ def _embedding_bag_backward(
 ):  # fmt: skip
     if sparse:
         return None
+    if offset2bag.shape != indices.shape:  # to be computed from the offsets
+        return _unmapped_bag_gradient(
+            grad,
+            (indices, offsets, offset2bag, bag_size, per_sample_weights),
+            maximum_indices,
+            mode,
+        )
+    unread = [offsets]
+    unread += [indices, offset2bag] if mode == 2 else [maximum_indices]
+    unread += [bag_size] if mode == 0 else []
+    return _bag_gradient(
+        grad, indices, offset2bag, bag_size, maximum_indices, scale_grad_by_freq, mode,
+        per_sample_weights, padding_idx, unread,
+    )  # fmt: skip
 
-    def body(v, d):
-        tensors = [indices, offsets, offset2bag, bag_size, per_sample_weights]
-        if mode != 2:
-            tensors.append(maximum_indices)
-        reads = [t[(slice(None),) * t.ndim] for t in tensors if t is not None]
-        if mode == 2:
-            reads.append(maximum_indices[:, d])
-        return Opaque("bag", grad[:, d], *reads)
+
+@spec("aten::_embedding_bag_dense_backward")
+def _embedding_bag_dense_backward(
+    grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
+    per_sample_weights, padding_idx,
+):  # fmt: skip
+    unread = [indices, offset2bag] if mode == 2 else [maximum_indices]
+    unread += [bag_size] if mode == 0 else []
+    return _bag_gradient(
+        grad, indices, offset2bag, bag_size, maximum_indices, scale_grad_by_freq, mode,
+        per_sample_weights, padding_idx, unread,
+    )  # fmt: skip
+
+
+@spec("aten::_embedding_bag_per_sample_weights_backward")
+def _embedding_bag_per_sample_weights_backward(
+    grad, weight, indices, offsets, offset2bag, mode, padding_idx
+):
+    def body(k):
+        def product(d):
+            if offset2bag.shape != indices.shape:  # to be computed from the offsets
+                reads = _everything(indices, offsets)
+                return Opaque("bag", grad[:, d], weight[:, d], *reads)
+            value = grad[offset2bag[k], d] * weight[indices[k], d]
+            value = where(indices[k] != padding_idx, value, 0)
+            return like(value, Opaque("shape", offsets[:]))
+
+        return Sum(product, d=weight.shape[1])
 
     return body

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smex.specs.common import specs
-from smex.tdl import like, spec, where
+from smex.specs.common import element, specs
+from smex.tdl import Opaque, like, pow_, spec, where
 
 
 @spec("aten::arange")
@@ -21,9 +21,22 @@ def arange_start_step(start, end, step, *_):
     return lambda i: i * step + start
 
 
-@specs("aten::empty", "aten::zeros", local={"size": "output_shape"})
+@specs(
+    "aten::_efficientzerotensor", "aten::empty", "aten::empty_permuted", "aten::empty_strided",
+    "aten::zeros", local={"size": "output_shape"},
+)  # fmt: skip
 def zeros(size, *_):
     return lambda *i: 0
+
+
+@spec("aten::eye")
+def eye(n, *_):
+    return lambda i, j: where(i == j, 1, 0)
+
+
+@spec("aten::eye.m")
+def eye_m(n, m, *_):
+    return lambda i, j: where(i == j, 1, 0)
 
 
 @spec("aten::full", local={"size": "output_shape"})
@@ -31,8 +44,31 @@ def full(size, value, *_):
     return lambda *i: float(value)
 
 
+def _is_integral(dtype):
+    return dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
+
+
+@spec("aten::linspace")
+def linspace(start, end, steps, dtype, *_):
+    if _is_integral(dtype):
+        return lambda i: Opaque("linspace", element(start, ()), element(end, ()))
+    first, last = element(start, ()), element(end, ())
+    return lambda i: first + i * ((last - first) / max(steps - 1, 1))
+
+
+@spec("aten::logspace")
+def logspace(start, end, steps, base, dtype, *_):
+    exponent = linspace(start, end, steps, dtype)
+    if _is_integral(dtype):
+        return exponent
+    return lambda i: pow_(base, exponent(i))
+
+
 # A new_ operator reads only its first operand's dtype and device: any tile of it will do.
-@specs("aten::new_empty", "aten::new_zeros", local={"size": "output_shape"})
+@specs(
+    "aten::new_empty", "aten::new_empty_strided", "aten::new_zeros",
+    local={"size": "output_shape"},
+)  # fmt: skip
 def new_zeros(x, size, *_):
     return lambda *i: like(0, x[(0,) * x.ndim])
 
@@ -52,6 +88,16 @@ def ones(size, *_):
     return lambda *i: 1
 
 
+@spec("aten::range")
+def range_(start, end, *_):
+    return lambda i: i + start
+
+
+@spec("aten::range.step")
+def range_step(start, end, step, *_):
+    return lambda i: i * step + start
+
+
 @spec("aten::scalar_tensor")
 def scalar_tensor(value, *_):
     return lambda: float(value)
@@ -60,6 +106,11 @@ def scalar_tensor(value, *_):
 @spec("aten::tril")
 def tril(x, diagonal):
     return lambda *i: where(i[-1] - i[-2] <= diagonal, x[i], 0)
+
+
+@specs("aten::tril_indices", "aten::triu_indices")
+def triangle_indices(rows, columns, offset, *_):
+    return lambda i, j: Opaque("triangle_indices")
 
 
 @spec("aten::triu")

@@ -1,95 +1,186 @@
-"""Operators whose indices are data."""
+"""Operators whose indices along one dimension are data."""
 
 from __future__ import annotations
 
-from smex.specs.common import dims_of, element, replaced
-from smex.tdl import Opaque, Sum, spec, where, whole
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smex.specs.common import dims_of, replaced
+from smex.tdl import Max, Min, Opaque, Prod, Sum, and_, like, maximum, minimum, spec, where, whole
 
 
-def _wrapped(index, size):
-    return where(index < 0, index + size, index)
+def _at(x: Any, i: Sequence[Any], dim: int, k: Any) -> Any:
+    """The element at `k` along a dimension; a tensor of no dimension has one."""
+    return x[replaced(i, [dim], [k])] if x.ndim else x[()]
+
+
+def _vector(index: Any, k: Any) -> Any:
+    return index[k] if index.ndim else index[()]
+
+
+def _length(index: Any, dim: int = 0) -> int:
+    return index.shape[dim] if index.ndim else 1
+
+
+def _place(i: Sequence[Any], dim: int) -> Any:
+    return i[dim] if i else 0
+
+
+def _dim(x: Any, dim: int) -> int:
+    return dims_of(dim, max(x.ndim, 1))[0]
+
+
+_REDUCTIONS: dict[str, tuple[Any, float, Callable[[Any, Any], Any]]] = {
+    "add": (Sum, 0, lambda a, b: a + b),
+    "amax": (Max, -math.inf, maximum),
+    "amin": (Min, math.inf, minimum),
+    "mean": (Sum, 0, lambda a, b: a + b),
+    "multiply": (Prod, 1, lambda a, b: a * b),
+    "prod": (Prod, 1, lambda a, b: a * b),
+    "sum": (Sum, 0, lambda a, b: a + b),
+}
+
+
+def _reduced(own: Any, hits: Any, value: Any, size: int, reduce: str, include_self: bool) -> Any:
+    """`own` and the `value(k)` of all k < size with `hits(k)`, reduced."""
+    kind, neutral, combine = _REDUCTIONS[reduce]
+    if include_self and kind in (Max, Min) and size > 0:  # `own` may count several times
+        return kind(lambda k: combine(own, where(hits(k), value(k), neutral)), k=size)
+    result = kind(lambda k: where(hits(k), value(k), neutral), k=size)
+    result = combine(own, result) if include_self else result
+    if reduce != "mean" and include_self:
+        return result
+    count = Sum(lambda k: where(hits(k), 1, 0), k=size) + int(include_self)
+    if reduce == "mean":
+        result = result / maximum(count, 1)
+    return result if include_self else where(count > 0, result, own)
 
 
 @spec("aten::gather")
 def gather(x, dim, index, sparse_grad):
+    dim = _dim(x, dim)
     if x.ndim == 0:
-        return None
-    (dim,) = dims_of(dim, x.ndim)
+        return lambda *i: like(x[()], index[i])
+    return lambda *i: _at(x, i or (0,), dim, index[i])
+
+
+@spec("aten::index_add")
+def index_add(x, dim, index, source, alpha):
+    dim = _dim(x, dim)
 
     def body(*i):
-        for d, k in enumerate(i):
-            if d != dim and x.shape[d] != index.shape[d]:
-                whole(k)
-        return x[replaced(i, [dim], [index[i]])]
+        def hits(k):
+            return _vector(index, k) == _place(i, dim)
+
+        def value(k):
+            return _at(source, i or (0,), dim, k) * alpha
+
+        return _reduced(x[i], hits, value, _length(index), "sum", include_self=True)
 
     return body
 
 
-@spec("aten::index")
-def index(x, indices):
-    given = [(dim, t) for dim, t in enumerate(indices) if t is not None]
-    dims = [dim for dim, _ in given]
-    if not dims or dims != list(range(dims[0], dims[-1] + 1)):
-        return None
-    rank = max(t.ndim for _, t in given)
-    first = dims[0]
+@spec("aten::index_copy")
+def index_copy(x, dim, index, source):
+    dim = _dim(x, dim)
+
+    # Of equal indices one counts, which one is not specified.
+    def body(*i):
+        if i:
+            whole(i[dim])
+        every = slice(None)
+        return Opaque("copy", x[i], _vector(index, every), _at(source, i or (0,), dim, every))
+
+    return body
+
+
+@spec("aten::index_fill")
+def index_fill(x, dim, index, value):
+    dim = _dim(x, dim)
 
     def body(*i):
-        middle = i[first : first + rank]
-        at = [_wrapped(element(t, middle), x.shape[dim]) for dim, t in given]
-        return x[(*i[:first], *at, *i[first + rank :])]
+        def hits(k):
+            at = _vector(index, k)
+            return where(where(at < 0, at + _length(x, dim), at) == _place(i, dim), 1, 0)
+
+        filled = value[()] if hasattr(value, "shape") else value
+        return where(Sum(hits, k=_length(index)) > 0, filled, x[i])
+
+    return body
+
+
+@spec("aten::index_reduce")
+def index_reduce(x, dim, index, source, reduce, include_self):
+    dim = _dim(x, dim)
+
+    def body(*i):
+        def hits(k):
+            return _vector(index, k) == _place(i, dim)
+
+        def value(k):
+            return _at(source, i or (0,), dim, k)
+
+        return _reduced(x[i], hits, value, _length(index), reduce, include_self)
 
     return body
 
 
 @spec("aten::index_select")
 def index_select(x, dim, index):
+    dim = _dim(x, dim)
     if x.ndim == 0:
-        return None
-    (dim,) = dims_of(dim, x.ndim)
-    return lambda *i: x[replaced(i, [dim], [index[i[dim]]])]
+        return lambda: like(x[()], _vector(index, 0))
+    return lambda *i: x[replaced(i, [dim], [_vector(index, i[dim])])]
 
 
-def _scatter(x, dim, index, value, add):
-    if x.ndim == 0:
-        return None
-    (dim,) = dims_of(dim, x.ndim)
-    same = all(x.shape[d] == index.shape[d] for d in range(x.ndim) if d != dim)
-    if (hasattr(value, "shape") and value.shape != index.shape) or not same:
-        return None
+def _scatter(x, dim, index, value, reduce, include_self=True):
+    dim = _dim(x, dim)
+    if 0 in index.shape:
+        return lambda *i: x[i]
+    shorter = [d for d in range(x.ndim) if d != dim and x.shape[d] != index.shape[d]]
 
     def body(*i):
-        def at(k):
-            return replaced(i, [dim], [k])
+        def hits(k):
+            hit = _at(index, i or (0,), dim, k) == _place(i, dim)
+            for d in shorter:
+                hit = and_(whole(i[d]) < index.shape[d], hit)
+            return hit
 
         def source(k):
-            return value[at(k)] if hasattr(value, "shape") else value
+            return _at(value, i or (0,), dim, k) if hasattr(value, "shape") else value
 
-        hits = Sum(lambda k: where(index[at(k)] == i[dim], source(k), 0), k=index.shape[dim])
-        if add:
-            return x[i] + hits
-        if hasattr(value, "shape"):  # duplicates keep one of the values, which one is not specified
-            reads = (
-                x[i],
-                index[replaced(i, [dim], [slice(None)])],
-                value[replaced(i, [dim], [slice(None)])],
-            )
-            whole(i[dim])
-            return Opaque("scatter", *reads)
-        found = Sum(lambda h: where(index[at(h)] == i[dim], 1, 0), h=index.shape[dim])
-        return where(found > 0, value, x[i])
+        size = _length(index, dim)
+        if reduce is not None:
+            return _reduced(x[i], hits, source, size, reduce, include_self)
+        if hasattr(value, "shape"):
+            return _overwritten(x, i, dim, index, value, shorter)
+        return where(Sum(lambda k: where(hits(k), 1, 0), k=size) > 0, value, x[i])
 
     return body
 
 
+def _overwritten(x, i, dim, index, value, shorter):
+    # Duplicates keep one of the values, which one is not specified.
+    for d in [dim, *shorter] if i else []:
+        whole(i[d])
+    at = replaced(i or (0,), [dim, *shorter], [slice(None)] * (1 + len(shorter)))
+    return Opaque("scatter", x[i], *(t[at] if t.ndim else t[()] for t in (index, value)))
+
+
 @spec("aten::scatter")
-def scatter(x, dim, index, value):
-    return _scatter(x, dim, index, value, add=False)
+def scatter(x, dim, index, value, reduce=None):
+    return _scatter(x, dim, index, value, reduce)
 
 
 @spec("aten::scatter_add")
 def scatter_add(x, dim, index, value):
-    return _scatter(x, dim, index, value, add=True)
+    return _scatter(x, dim, index, value, "sum")
+
+
+@spec("aten::scatter_reduce")
+def scatter_reduce(x, dim, index, value, reduce, include_self):
+    return _scatter(x, dim, index, value, reduce, include_self)
 
 
 @spec("smex::class_index")

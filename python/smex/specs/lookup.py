@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,108 @@ def targets() -> list[str]:
 
 
 def definition(target: str) -> SpecDef | None:
-    """The spec registered for "ns::op.overload": its own, otherwise that of "ns::op"."""
-    return REGISTRY.get(target) or REGISTRY.get(target.partition(".")[0])
+    """The spec registered for "ns::op.overload": its own, otherwise that of "ns::op".
+
+    An operator that writes to an argument (``op_``, or an overload with ``out``) means what its
+    functional form does.
+    """
+    own = REGISTRY.get(target) or _mutating(target)
+    if own is not None:
+        return own
+    name, _, overload = target.partition(".")
+    general = REGISTRY.get(name)
+    if general is None or not overload or _accepts(general.function, len(argument_names(target))):
+        return general
+    return None  # written for overloads of other arguments
+
+
+def _accepts(function: Any, count: int) -> bool:
+    """Whether a function takes so many arguments."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def _mutating(target: str) -> SpecDef | None:
+    """The spec of an operator that writes to its arguments, from that of its functional form."""
+    functional = _functional_form(target)
+    found = definition(functional) if functional else None
+    if found is None:
+        return None
+    written = _written(target)
+    names = argument_names(target)
+    if _makes_view(target):
+        return SpecDef(target, found.function, found.local)
+
+    def function(*args: Any) -> Any:
+        assert found is not None
+        kept = [arg for name, arg in zip(names, args) if name not in written or name == "self"]
+        tensors = [arg for name, arg in zip(names, args) if name in written]
+        bodies = found.function(*kept)
+        if bodies is None:
+            return None
+        bodies = bodies if isinstance(bodies, (tuple, list)) else (bodies,)
+        if len(bodies) != len(tensors):
+            return None
+        return tuple(_into(body, tensor) for body, tensor in zip(bodies, tensors))
+
+    return SpecDef(target, function, found.local)
+
+
+def _into(body: Any, tensor: SymbolicTensor) -> Any:
+    """`body` written into a tensor, of which only the shape matters."""
+    if body is None:
+        return None
+    names = [f"i{dim}" for dim in range(tensor.ndim)]
+    names = tdl.index_names(body, names)
+
+    def written(*i: Any) -> Any:
+        return tdl.like(body(*i), tensor[i])
+
+    written.index_names = names  # type: ignore[attr-defined]
+    return written
+
+
+@functools.cache
+def _functional_form(target: str) -> str | None:
+    """Of "aten::add_.Tensor" it is "aten::add.Tensor"; of "aten::mm.out", "aten::mm"."""
+    name, _, overload = target.partition(".")
+    if not (name.endswith("_") or "out" in overload) or not _written(target):
+        return None
+    if name.endswith("_") and not name.endswith("__"):
+        return _existing(name[:-1], overload)
+    overload = overload.removesuffix("_out") if overload.endswith("_out") else ""
+    return _existing(name, overload)
+
+
+def _existing(name: str, overload: str) -> str | None:
+    """The overload if there is one of that name, or the only one that returns something new."""
+    namespace, _, op = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), op, None)
+    if packet is None:
+        return None
+    if (overload or "default") in packet.overloads():
+        return f"{name}.{overload}" if overload else name
+    pure = [o for o in packet.overloads() if not _written(f"{name}.{o}")]
+    return f"{name}.{pure[0]}" if len(pure) == 1 else None
+
+
+@functools.cache
+def _makes_view(target: str) -> bool:
+    """Whether the operator changes its argument's shape in place."""
+    return torch.Tag.inplace_view in overload_of(target).tags
+
+
+@functools.cache
+def _written(target: str) -> tuple[str, ...]:
+    """The names of the arguments that an operator writes to."""
+    return tuple(
+        a.name
+        for a in schema(target).arguments
+        if a.alias_info is not None and a.alias_info.is_write
+    )
 
 
 def instantiate(
@@ -27,6 +128,7 @@ def instantiate(
     args: Sequence[Any],
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int] | None],
+    input_dtypes: Sequence[str] | None = None,
 ) -> tuple[Any, list[tuple[int, str]]] | None:
     """The Spec of one operator call.
 
@@ -35,6 +137,7 @@ def instantiate(
         args: every schema argument in schema order; an object with an `id` stands for a tensor.
         input_shapes: shapes of the tensors in order of first appearance, each once.
         output_shapes: shapes of the outputs, None for one that nobody uses.
+        input_dtypes: dtypes of the tensors such as "bool", where they are known.
 
     Returns:
         The native Spec, and (argument position, rule) for the arguments that change in a tile; None
@@ -50,6 +153,7 @@ def instantiate(
         _key(args, ids),
         tuple(tuple(shape) for shape in input_shapes),
         tuple(None if shape is None else tuple(shape) for shape in output_shapes),
+        tuple(input_dtypes or [None] * len(input_shapes)),
     )
     return _instantiate(*key)
 
@@ -80,20 +184,22 @@ def _key(arg: Any, ids: dict[int, int]) -> Any:
     return _Typed((type(arg), arg))
 
 
-def _argument(key: Any, shapes: Sequence[Sequence[int]]) -> Any:
+def _argument(key: Any, shapes: Sequence[Sequence[int]], dtypes: Sequence[str | None]) -> Any:
     if isinstance(key, _Input):
-        return SymbolicTensor(int(key), shapes[int(key)], None)
+        return SymbolicTensor(int(key), shapes[int(key)], dtypes[int(key)])
     if isinstance(key, _Typed):
         return key[1]
-    return [_argument(item, shapes) for item in key]
+    return [_argument(item, shapes, dtypes) for item in key]
 
 
 @functools.lru_cache(maxsize=65536)
-def _instantiate(target: str, key: Any, input_shapes: Any, output_shapes: Any) -> Any:
+def _instantiate(
+    target: str, key: Any, input_shapes: Any, output_shapes: Any, input_dtypes: Any
+) -> Any:
     found = definition(target)
     if found is None:
         return None
-    args = _argument(key, input_shapes)
+    args = _argument(key, input_shapes, input_dtypes)
     spec = tdl.trace(target, found.function, args, input_shapes, output_shapes)
     if spec is None:
         return None
@@ -112,14 +218,23 @@ def _local_rules(target: str, found: SpecDef) -> list[tuple[int, str]]:
     return [(names.index(name), rule) for name, rule in found.local.items() if name in names]
 
 
-@functools.cache
 def argument_names(target: str) -> list[str]:
     """The schema's argument names, in order."""
+    return [argument.name for argument in schema(target).arguments]
+
+
+def schema(target: str) -> Any:
+    """The schema of "ns::op.overload"."""
+    return overload_of(target)._schema
+
+
+@functools.cache
+def overload_of(target: str) -> Any:
+    """The overload of that name; the first of the operator where there is none."""
     namespace, _, rest = target.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), name)
-    op = getattr(packet, overload or "default", None) or getattr(packet, packet.overloads()[0])
-    return [argument.name for argument in op._schema.arguments]
+    return getattr(packet, overload or "default", None) or getattr(packet, packet.overloads()[0])
 
 
 tdl._listeners.append(_instantiate.cache_clear)

@@ -1,4 +1,4 @@
-"""Batch, layer and group normalization as fused calls."""
+"""Layer and group normalization as fused calls."""
 
 from __future__ import annotations
 
@@ -9,85 +9,6 @@ from smex.tdl import Opaque, Sum, like, rsqrt, spec, whole
 
 def _all(x, *first):
     return x[(*first, *[slice(None)] * (x.ndim - len(first)))]
-
-
-def _channel(x, c):
-    return x[(slice(None), c, *[slice(None)] * (x.ndim - 2))]
-
-
-@spec("aten::_native_batch_norm_legit_functional")
-def _native_batch_norm_legit_functional(x, weight, bias, mean, var, training, momentum, eps):
-    def reads(c):
-        vectors = [v[c] for v in (weight, bias, mean, var) if v is not None]
-        return _channel(x, c), *vectors
-
-    def per_channel(c):
-        return Opaque("batch_norm", *reads(c))
-
-    saved = per_channel if training else None
-    return lambda n, c, *s: Opaque("batch_norm", *reads(c)), saved, saved, per_channel, per_channel
-
-
-@spec("aten::_native_batch_norm_legit_no_training")
-def _native_batch_norm_legit_no_training(x, weight, bias, mean, var, momentum, eps):
-    def body(n, c, *s):
-        y = (x[(n, c, *s)] - mean[c]) * rsqrt(var[c] + eps)
-        y = y if weight is None else y * weight[c]
-        return y if bias is None else y + bias[c]
-
-    return body, None, None
-
-
-def _over_channel(x, term):
-    """`term` of `[n, c, *s]` summed over all but c."""
-    places = {f"s{d}": size for d, size in enumerate(x.shape[2:])}
-
-    def body(c):
-        return Sum(lambda n, *s: term(n, c, s), n=x.shape[0], **places)
-
-    return body
-
-
-@spec("smex::centered_square_sum")
-def centered_square_sum(x, mean):
-    def square(n, c, s):
-        return (x[(n, c, *s)] - mean[c]) * (x[(n, c, *s)] - mean[c])
-
-    return _over_channel(x, square)
-
-
-@spec("smex::channel_sums")
-def channel_sums(grad, x, mean):
-    return (
-        _over_channel(x, lambda n, c, s: grad[(n, c, *s)]),
-        _over_channel(x, lambda n, c, s: grad[(n, c, *s)] * (x[(n, c, *s)] - mean[c])),
-    )
-
-
-@spec("smex::channel_combine")
-def channel_combine(grad, x, mean, scale, shift, slope):
-    def body(n, c, *s):
-        centered = x[(n, c, *s)] - mean[c]
-        return scale[c] * (grad[(n, c, *s)] - shift[c] - centered * slope[c])
-
-    return body
-
-
-@spec("aten::native_batch_norm_backward")
-def native_batch_norm_backward(grad, x, weight, mean, var, save_mean, save_var, train, eps, mask):
-    def reads(c):
-        vectors = (v for v in (weight, mean, var, save_mean, save_var) if v is not None)
-        return (
-            _channel(grad, c),
-            _channel(x, c),
-            *(v[c] if v.shape != (0,) else v[:] for v in vectors),
-        )
-
-    def per_channel(c):
-        return Opaque("batch_norm_backward", *reads(c))
-
-    outputs = (lambda n, c, *s: per_channel(c), per_channel, per_channel)
-    return tuple(output if used else None for output, used in zip(outputs, mask))
 
 
 def _rows(x, normalized_shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,244 +11,292 @@ import torch
 
 from smex import tdl
 from smex.specs.common import element, specs
-from smex.tdl import like, spec, where
+from smex.tdl import Opaque, SymbolicTensor, and_, like, spec, where
+
+_LN_2 = math.log(2)
 
 
-def _unary(target: str, function: Callable[[Any], Any]) -> None:
-    spec(target)(lambda x, *_: lambda *i: function(element(x, i)))
+def elementwise(*targets: str) -> Callable[[Any], Any]:
+    """Registers a function of numbers: the output's elements are it, of the arguments' elements.
+
+    Arguments that are not tensors reach the function as they are. With a complex number among them,
+    which expressions do not have, the call is an unknown function of the elements.
+    """
+
+    def register(function: Any) -> Any:
+        def described(*args: Any) -> Any:
+            if any(isinstance(arg, complex) for arg in args):
+                return _unknown(targets[0], args)
+            return lambda *i: function(*(element(arg, i) for arg in args))
+
+        specs(*targets)(described)
+        return function
+
+    return register
 
 
-def _binary(target: str, function: Callable[[Any, Any], Any]) -> None:
-    spec(target)(lambda a, b, *_: lambda *i: function(element(a, i), element(b, i)))
+def unknown(*targets: str) -> None:
+    """Registers element-wise operators that have no formula in the language."""
+    for target in targets:
+        spec(target)(lambda *args, target=target: _unknown(target, args))
 
 
-def _number(value: Any) -> Any:
-    return tdl._expr(value)
+def _unknown(target: str, args: Any) -> Any:
+    name = target.partition("::")[2].partition(".")[0]
+    tensors = [arg for arg in args if isinstance(arg, SymbolicTensor)]
+    return lambda *i: Opaque(name, *(element(x, i) for x in tensors))
 
 
-_SQRT_HALF = math.sqrt(0.5)
-_GELU_TANH = math.sqrt(2 / math.pi)
+def _crosses(rest: Any, b: Any) -> Any:
+    """Whether the quotient with this remainder was rounded up, towards zero."""
+    return and_(rest != 0, (rest < 0) != (tdl._expr(b) < 0))
 
 
-def _normal_cdf(x: Any) -> Any:
-    return 0.5 * (1 + tdl.erf(x * _SQRT_HALF))
+def _remainder(a: Any, b: Any) -> Any:
+    rest = tdl.fmod(a, b)
+    return where(_crosses(rest, b), rest + b, rest)
 
 
-def _gelu_inner(x: Any) -> Any:
-    return tdl.tanh(_GELU_TANH * (x + 0.044715 * x * x * x))
+def _floor_divided(a: Any, b: Any) -> Any:
+    rest = tdl.fmod(a, b)
+    floor = tdl.round_((a - rest) / b) - _crosses(rest, b)
+    return where(tdl._expr(b) == 0, a / b, floor)
 
 
 for _target, _function in {
+    "aten::_masked_scale": lambda x, mask, scale: x * mask * scale,
+    "aten::_neg_view": operator.neg,
     "aten::abs": tdl.abs_,
+    "aten::acos": tdl.acos,
+    "aten::acosh": tdl.acosh,
     "aten::alias": lambda x: x,
-    "aten::bitwise_not": tdl.not_,
-    "aten::clone": lambda x: x,
-    "aten::contiguous": lambda x: x,
+    "aten::alias_copy": lambda x: x,
+    "aten::asin": tdl.asin,
+    "aten::asinh": tdl.asinh,
+    "aten::atan": tdl.atan,
+    "aten::atan2": tdl.atan2,
+    "aten::atanh": tdl.atanh,
+    "aten::ceil": tdl.ceil,
+    "aten::clone": lambda x, *_: x,
+    "aten::contiguous": lambda x, *_: x,
+    "aten::copy": lambda a, b, *_: like(b, a),
+    "aten::copysign": tdl.copysign,
     "aten::cos": tdl.cos,
+    "aten::cosh": tdl.cosh,
+    "aten::deg2rad": lambda x: x * (math.pi / 180),
     "aten::detach": lambda x: x,
+    "aten::detach_copy": lambda x: x,
+    "aten::eq": operator.eq,
     "aten::erf": tdl.erf,
+    "aten::erfc": tdl.erfc,
     "aten::exp": tdl.exp,
+    "aten::exp2": tdl.exp2,
     "aten::expm1": tdl.expm1,
+    "aten::fill": lambda x, value: like(value, x),
     "aten::floor": tdl.floor,
+    "aten::floor_divide": _floor_divided,
+    "aten::fmax": lambda a, b: where(tdl.isnan(b), a, where(a > b, a, b)),
+    "aten::fmin": lambda a, b: where(tdl.isnan(b), a, where(a < b, a, b)),
+    "aten::fmod": tdl.fmod,
+    "aten::frac": lambda x: x - tdl.trunc(x),
+    "aten::ge": operator.ge,
+    "aten::gt": operator.gt,
+    "aten::heaviside": lambda x, zero: where(x == 0, zero, x > 0),
+    "aten::hypot": tdl.hypot,
+    "aten::isinf": lambda x: tdl.abs_(x) == math.inf,
     "aten::isnan": tdl.isnan,
+    "aten::isneginf": lambda x: x == -math.inf,
+    "aten::isposinf": lambda x: x == math.inf,
+    "aten::ldexp": lambda x, power: x * tdl.exp2(power),
+    "aten::le": operator.le,
+    "aten::lift": lambda x: x,
+    "aten::lift_fresh": lambda x: x,
     "aten::lift_fresh_copy": lambda x: x,
     "aten::log": tdl.log,
+    "aten::log10": tdl.log10,
     "aten::log1p": tdl.log1p,
-    "aten::logical_not": tdl.not_,
-    "aten::neg": lambda x: -x,
-    "aten::reciprocal": tdl.reciprocal,
-    "aten::relu": tdl.relu,
-    "aten::rsqrt": tdl.rsqrt,
-    "aten::sigmoid": tdl.sigmoid,
-    "aten::sign": tdl.sign,
-    "aten::silu": lambda x: x * tdl.sigmoid(x),
-    "aten::sin": tdl.sin,
-    "aten::sqrt": tdl.sqrt,
-    "aten::tanh": tdl.tanh,
-}.items():
-    _unary(_target, _function)
-
-for _target, _binary_function in {
-    "aten::bitwise_and": tdl.and_,  # of booleans
-    "aten::bitwise_or": tdl.or_,
-    "aten::bitwise_xor": tdl.xor_,
-    "aten::eq": lambda a, b: _number(a) == b,
-    "aten::fill": lambda x, value: like(value, x),
-    "aten::ge": lambda a, b: _number(a) >= b,
-    "aten::gt": lambda a, b: _number(a) > b,
-    "aten::le": lambda a, b: _number(a) <= b,
+    "aten::log2": tdl.log2,
     "aten::logical_and": tdl.and_,
+    "aten::logical_not": tdl.not_,
     "aten::logical_or": tdl.or_,
     "aten::logical_xor": tdl.xor_,
-    "aten::lt": lambda a, b: _number(a) < b,
+    "aten::lt": operator.lt,
     "aten::maximum": tdl.maximum,
     "aten::minimum": tdl.minimum,
-    "aten::mul": lambda a, b: _number(a) * b,
-    "aten::ne": lambda a, b: _number(a) != b,
-    "aten::pow": lambda a, b: tdl.pow_(a, b),
-    "aten::sigmoid_backward": lambda g, y: g * y * (1 - y),
-    "aten::tanh_backward": lambda g, y: g * (1 - y * y),
-    "aten::copy": lambda a, b: like(b, a),
+    "aten::mul": operator.mul,
+    "aten::native_dropout_backward": lambda grad, mask, scale: grad * mask * scale,
+    "aten::ne": operator.ne,
+    "aten::neg": operator.neg,
+    "aten::nextafter": tdl.nextafter,
+    "aten::ones_like": lambda x, *_: like(1, x),
+    "aten::pow": tdl.pow_,
+    "aten::pow_.Tensor": tdl.pow_,
+    "aten::rad2deg": lambda x: x * (180 / math.pi),
+    "aten::reciprocal": tdl.reciprocal,
+    "aten::remainder": _remainder,
+    "aten::round": tdl.round_,
+    "aten::rsqrt": tdl.rsqrt,
+    "aten::rsub": lambda a, b, alpha: b - alpha * a,
+    "aten::sgn": tdl.sign,
+    "aten::sign": tdl.sign,
+    "aten::signbit": tdl.signbit,
+    "aten::sin": tdl.sin,
+    "aten::sinh": tdl.sinh,
+    "aten::sqrt": tdl.sqrt,
+    "aten::tan": tdl.tan,
+    "aten::tanh": tdl.tanh,
+    "aten::tanh_backward": lambda grad, y: grad * (1 - y * y),
+    "aten::trunc": tdl.trunc,
 }.items():
-    _binary(_target, _binary_function)
+    elementwise(_target)(_function)
+
+unknown(
+    "aten::__lshift__",
+    "aten::__rshift__",
+    "aten::_conj_copy",
+    "aten::_conj_physical",
+    "aten::bitwise_and",  # of integers or booleans
+    "aten::bitwise_left_shift",
+    "aten::bitwise_not",
+    "aten::bitwise_or",
+    "aten::bitwise_right_shift",
+    "aten::bitwise_xor",
+    "aten::complex",
+    "aten::conj_physical",
+    "aten::gcd",
+    "aten::lcm",
+    "aten::polar",
+)
 
 
-@spec("aten::_to_copy")
-def _to_copy(x, dtype, *_):
-    if dtype is None or dtype.is_floating_point:
-        return lambda *i: element(x, i)
-    if dtype is torch.bool:
-        return lambda *i: element(x, i) != 0
-    return lambda *i: tdl.trunc(element(x, i))
-
-
-@spec("aten::_conj")
+@elementwise("aten::_conj")
 def _conj(x):
-    return lambda *i: element(x, i)
+    return x
 
 
-@spec("aten::add")
+@elementwise("aten::_to_copy")
+def _to_copy(x, dtype, *_):
+    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+        return x
+    return x != 0 if dtype is torch.bool else tdl.trunc(x)
+
+
+@elementwise("aten::add")
 def add(a, b, alpha):
-    return lambda *i: (
-        _number(element(a, i)) + (element(b, i) if alpha == 1 else alpha * _number(element(b, i)))
-    )
+    return a + (b if alpha == 1 else alpha * b)
 
 
-@spec("aten::addcdiv")
+@elementwise("aten::addcdiv")
 def addcdiv(x, a, b, value):
-    return lambda *i: element(x, i) + value * element(a, i) / element(b, i)
+    return x + value * a / b
 
 
-@spec("aten::addcmul")
+@elementwise("aten::addcmul")
 def addcmul(x, a, b, value):
-    return lambda *i: element(x, i) + value * element(a, i) * element(b, i)
+    return x + value * a * b
 
 
-@specs("aten::clamp", "aten::clamp.Tensor")
+@elementwise("aten::angle")
+def angle(x):
+    return where(tdl.isnan(x), x, where(x < 0, math.pi, 0))
+
+
+@elementwise("aten::clamp", "aten::clamp.Tensor")
 def clamp(x, low, high):
-    def body(*i):
-        y = element(x, i)
-        y = y if low is None else tdl.maximum(y, element(low, i))
-        return y if high is None else tdl.minimum(y, element(high, i))
-
-    return body
+    x = x if low is None else tdl.maximum(x, low)
+    return x if high is None else tdl.minimum(x, high)
 
 
-@spec("aten::clamp_min")
-def clamp_min(x, low):
-    return lambda *i: tdl.maximum(element(x, i), element(low, i))
-
-
-@spec("aten::clamp_max")
+@elementwise("aten::clamp_max")
 def clamp_max(x, high):
-    return lambda *i: tdl.minimum(element(x, i), element(high, i))
+    return tdl.minimum(x, high)
 
 
-@spec("aten::div")
+@elementwise("aten::clamp_min")
+def clamp_min(x, low):
+    return tdl.maximum(x, low)
+
+
+@elementwise("aten::div")
 def div(a, b, rounding_mode=None):
-    round_ = {None: lambda x: x, "floor": tdl.floor, "trunc": tdl.trunc}[rounding_mode]
-    return lambda *i: round_(_number(element(a, i)) / element(b, i))
+    if rounding_mode == "floor":
+        return _floor_divided(a, b)
+    return tdl.trunc(a / b) if rounding_mode == "trunc" else a / b
 
 
-@spec("aten::elu")
-def elu(x, alpha, scale, input_scale):
-    return lambda *i: scale * where(
-        x[i] > 0, x[i], alpha * tdl.expm1(input_scale * x[i])
-    )  # fmt: skip
-
-
-@specs("aten::empty_like", "aten::zeros_like")
+@elementwise("aten::empty_like", "aten::zero", "aten::zeros_like")
 def zeros_like(x, *_):
-    return lambda *i: like(0, x[i])
+    return like(0, x)
 
 
-@spec("aten::full_like")
+@spec("aten::frexp")
+def frexp(x):
+    def exponent(x):
+        finite = and_(x != 0, tdl.abs_(x) < math.inf)
+        return where(finite, tdl.floor(tdl.log2(tdl.abs_(x))) + 1, 0)
+
+    return lambda *i: x[i] * tdl.exp2(-exponent(x[i])), lambda *i: exponent(x[i])
+
+
+@elementwise("aten::full_like")
 def full_like(x, value, *_):
-    return lambda *i: like(float(value), x[i])
+    return like(float(value), x)
 
 
-@spec("aten::gelu")
-def gelu(x, approximate):
-    if approximate == "tanh":
-        return lambda *i: 0.5 * x[i] * (1 + _gelu_inner(x[i]))
-    return lambda *i: x[i] * _normal_cdf(x[i])
+@elementwise("aten::lerp")
+def lerp(a, b, weight):
+    near_end = b - (b - a) * (1 - weight)
+    return where(tdl.abs_(weight) < 0.5, a + weight * (b - a), near_end)
 
 
-@spec("aten::gelu_backward")
-def gelu_backward(grad, x, approximate):
-    def exact(*i):
-        density = tdl.exp(-0.5 * x[i] * x[i]) / math.sqrt(2 * math.pi)
-        return grad[i] * (_normal_cdf(x[i]) + x[i] * density)
-
-    def tanh(*i):
-        inner = _gelu_inner(x[i])
-        slope = _GELU_TANH * (1 + 3 * 0.044715 * x[i] * x[i])
-        return grad[i] * (0.5 * (1 + inner) + 0.5 * x[i] * (1 - inner * inner) * slope)
-
-    return tanh if approximate == "tanh" else exact
+@elementwise("aten::logaddexp")
+def logaddexp(a, b):
+    high, low = tdl.maximum(a, b), tdl.minimum(a, b)
+    return where(a == b, a + _LN_2, high + tdl.log1p(tdl.exp(low - high)))
 
 
-@spec("aten::hardtanh")
-def hardtanh(x, low, high):
-    return lambda *i: tdl.minimum(tdl.maximum(x[i], low), high)
+@elementwise("aten::logaddexp2")
+def logaddexp2(a, b):
+    high, low = tdl.maximum(a, b), tdl.minimum(a, b)
+    return where(a == b, a + 1, high + tdl.log1p(tdl.exp2(low - high)) / _LN_2)
 
 
-@spec("aten::leaky_relu")
-def leaky_relu(x, slope):
-    return lambda *i: where(x[i] > 0, x[i], slope * x[i])
-
-
-@spec("aten::leaky_relu_backward")
-def leaky_relu_backward(grad, x, slope, _):
-    return lambda *i: where(x[i] > 0, grad[i], slope * grad[i])
-
-
-def _log_sigmoid(x):
-    return tdl.minimum(x, 0) - tdl.log1p(tdl.exp(-tdl.abs_(x)))
-
-
-@spec("aten::log_sigmoid_forward")
-def log_sigmoid_forward(x):
-    # The buffer is empty on CUDA and unspecified elsewhere: exp(-|x|) on the CPU.
-    return lambda *i: _log_sigmoid(x[i]), None
-
-
-@spec("aten::masked_fill")
+@elementwise("aten::masked_fill")
 def masked_fill(x, mask, value):
-    return lambda *i: where(element(mask, i), element(value, i), element(x, i))
+    return where(mask, value, x)
 
 
-@spec("aten::ones_like")
-def ones_like(x, *_):
-    return lambda *i: like(1, x[i])
+@spec("aten::nan_to_num")
+def nan_to_num(x, nan, posinf, neginf):
+    if posinf is None or neginf is None:
+        return lambda *i: Opaque("nan_to_num", x[i])  # the largest number of the type
 
-
-@spec("aten::rsub")
-def rsub(a, b, alpha):
-    return lambda *i: _number(element(b, i)) - alpha * element(a, i)
-
-
-@spec("aten::silu_backward")
-def silu_backward(grad, x):
     def body(*i):
-        s = tdl.sigmoid(x[i])
-        return grad[i] * s * (1 + x[i] * (1 - s))
+        finite = where(x[i] == math.inf, posinf, where(x[i] == -math.inf, neginf, x[i]))
+        return where(tdl.isnan(x[i]), nan or 0, finite)
 
     return body
 
 
-@spec("aten::sub")
+@elementwise("aten::round.decimals")
+def round_decimals(x, decimals):
+    power = 10 ** abs(decimals)
+    return tdl.round_(x * power) / power if decimals > 0 else tdl.round_(x / power) * power
+
+
+@elementwise("aten::sub")
 def sub(a, b, alpha):
-    return lambda *i: (
-        _number(element(a, i)) - (element(b, i) if alpha == 1 else alpha * _number(element(b, i)))
-    )
-
-
-@spec("aten::threshold_backward")
-def threshold_backward(grad, x, threshold):
-    return lambda *i: where(x[i] <= threshold, 0, grad[i])
+    return a - (b if alpha == 1 else alpha * b)
 
 
 @spec("aten::where")
-def where_(condition, a, b):
-    return lambda *i: where(element(condition, i), element(a, i), element(b, i))
+def where_(condition, *branches):
+    if not branches:
+        return None  # the positions of non-zero elements
+    return lambda *i: where(element(condition, i), *(element(x, i) for x in branches))
+
+
+@elementwise("aten::xlogy")
+def xlogy(x, y):
+    x, y = tdl._expr(x), tdl._expr(y)
+    return where(tdl.isnan(y), y, where(x == 0, 0, x * tdl.log(y)))

@@ -1,8 +1,28 @@
-"""Random draws, which depend only on an element's global place."""
+"""Random draws: an operator's come in one sequence, which is whole; smex's own go by place."""
 
 from __future__ import annotations
 
-from smex.tdl import Opaque, spec
+from smex.specs.common import element, specs
+from smex.tdl import Opaque, like, spec, whole
+
+
+def _drawn(i, *reads):
+    return Opaque("random", *(whole(index) for index in i), *reads)
+
+
+@specs("aten::bernoulli", "aten::_standard_gamma", "aten::poisson", "aten::_sample_dirichlet")
+def bernoulli(x, *_):
+    return lambda *i: _drawn(i, x[i])
+
+
+@specs("aten::bernoulli.Tensor", "aten::bernoulli_.Tensor")
+def bernoulli_tensor(x, p, generator):
+    return lambda *i: like(_drawn(i, element(p, i)), x[i])
+
+
+@spec("aten::binomial")
+def binomial(count, p, generator):
+    return lambda *i: _drawn(i, element(count, i), element(p, i))
 
 
 @spec("smex::dropout_mask", local={"offset": "offset"})
@@ -10,3 +30,22 @@ def dropout_mask(like, p, seed, stream, offset, global_shape, dtype):
     if any(offset):
         return None
     return lambda *i: Opaque("random", like[i])
+
+
+@specs(
+    "aten::bernoulli.p", "aten::bernoulli_.float", "aten::cauchy", "aten::exponential",
+    "aten::geometric", "aten::log_normal", "aten::normal_", "aten::rand_like", "aten::randint_like",
+    "aten::randn_like", "aten::random", "aten::uniform",
+)  # fmt: skip
+def drawn_like(x, *_):
+    return lambda *i: like(_drawn(i), x[i])
+
+
+@spec("aten::normal")
+def normal(mean, std, *_):
+    return lambda *i: _drawn(i, element(mean, i), element(std, i))
+
+
+@specs("aten::rand", "aten::randint", "aten::randn", "aten::randperm")
+def rand(*_):
+    return lambda *i: _drawn(i)

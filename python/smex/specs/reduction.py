@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
-from smex.specs.common import dims_of, replaced
-from smex.tdl import Max, Min, Prod, Sum, exp, like, log, spec, where
+import math
+
+import torch
+
+from smex.specs.common import dims_of, element, replaced
+from smex.tdl import (
+    Max,
+    Min,
+    Opaque,
+    Prod,
+    Sum,
+    SymbolicTensor,
+    abs_,
+    exp,
+    isnan,
+    like,
+    log,
+    or_,
+    spec,
+    where,
+)
 
 
-def _source(x, dims, keepdim, i, k):
+def source(x, dims, keepdim, i, k):
     """The index of `x` for output index `i` and reduced indices `k`."""
     index = list(i)
     if not keepdim:
@@ -15,83 +34,176 @@ def _source(x, dims, keepdim, i, k):
     return replaced(index, dims, k)
 
 
-def _over(x, dims, keepdim, kind, value=lambda element: element):
-    dims = dims_of(dims, x.ndim)
-    extents = {f"k{dim}": x.shape[dim] for dim in dims}
-    return lambda *i: kind(lambda *k: value(x[_source(x, dims, keepdim, i, k)]), **extents)
+def reduced(x, dims):
+    """The dimensions to reduce, counted from the front; a 0-dimensional tensor has none."""
+    return dims_of(dims, x.ndim) if x.ndim else []
+
+
+def sizes(x, dims, letter="k"):
+    """The extents of indices that run over dimensions of `x`."""
+    return {f"{letter}{dim}": x.shape[dim] for dim in dims}
+
+
+def count(x, dims):
+    """How many elements lie in the dimensions."""
+    return math.prod(x.shape[dim] for dim in dims)
+
+
+def over(x, dims, keepdim, kind, value=lambda element: element):
+    """The reduction of `value` of the elements over the dimensions."""
+    dims = reduced(x, dims)
+    extents = sizes(x, dims)
+    return lambda *i: kind(lambda *k: value(x[source(x, dims, keepdim, i, k)]), **extents)
+
+
+def is_nonzero(element):
+    """Whether an element is not 0."""
+    return element != 0
+
+
+def made_of_all(name, *tensors):
+    """An unknown function of all elements of the tensors; what is no tensor is left out."""
+    reads = [x[(slice(None),) * x.ndim] for x in tensors if isinstance(x, SymbolicTensor)]
+    return lambda *i: Opaque(name, *reads)
+
+
+def _all(x, dims, keepdim):
+    # Of nothing the product is 1; the minimum is not.
+    kind = Min if count(x, reduced(x, dims)) else Prod
+    return over(x, dims, keepdim, kind, is_nonzero)
+
+
+def _any(x, dims, keepdim):
+    kind = Max if count(x, reduced(x, dims)) else Sum
+    return over(x, dims, keepdim, kind, is_nonzero)
+
+
+@spec("aten::all")
+def all_(x):
+    return _all(x, None, False)
+
+
+@spec("aten::all.dim")
+def all_dim(x, dim, keepdim):
+    return _all(x, dim, keepdim)
+
+
+@spec("aten::all.dims")
+def all_dims(x, dims, keepdim):
+    return _each(x) if dims == [] else _all(x, dims, keepdim)
+
+
+def _each(x):
+    return lambda *i: x[i] != 0
+
+
+@spec("aten::allclose")
+def allclose(x, y, rtol, atol, equal_nan):
+    def near(*k):
+        a, b = element(x, k), element(y, k)
+        return or_(a == b, abs_(a - b) <= atol + rtol * abs_(b))
+
+    return lambda: Min(near, **broadcast_extents(x, y))
+
+
+def broadcast_extents(*tensors):
+    """The extents of indices that run over the broadcast of tensors; absent ones are None."""
+    shape = torch.broadcast_shapes(*(x.shape for x in tensors if x is not None))
+    return {f"k{dim}": size for dim, size in enumerate(shape)}
 
 
 @spec("aten::amax")
 def amax(x, dims, keepdim):
-    return _over(x, dims, keepdim, Max)
+    return over(x, dims, keepdim, Max)
 
 
 @spec("aten::amin")
 def amin(x, dims, keepdim):
-    return _over(x, dims, keepdim, Min)
+    return over(x, dims, keepdim, Min)
 
 
 @spec("aten::any")
 def any_(x):
-    return _over(x, None, False, Max, lambda element: element != 0)
+    return _any(x, None, False)
+
+
+@spec("aten::any.dim")
+def any_dim(x, dim, keepdim):
+    return _any(x, dim, keepdim)
+
+
+@spec("aten::any.dims")
+def any_dims(x, dims, keepdim):
+    return _each(x) if dims == [] else _any(x, dims, keepdim)
+
+
+@spec("aten::equal")
+def equal(x, y):
+    if x.shape != y.shape:
+        return lambda: 0
+    return lambda: Min(lambda *k: x[k] == y[k], **sizes(x, range(x.ndim)))
+
+
+@spec("aten::hash_tensor")
+def hash_tensor(x, dims, keepdim, mode):
+    dims = reduced(x, dims)
+    return lambda *i: Opaque("xor", x[source(x, dims, keepdim, i, [slice(None)] * len(dims))])
 
 
 @spec("aten::max")
 def max_(x):
-    return _over(x, None, False, Max)
-
-
-@spec("aten::max.dim")
-def max_dim(x, dim, keepdim):
-    return None
+    return over(x, None, False, Max)
 
 
 @spec("aten::min")
 def min_(x):
-    return _over(x, None, False, Min)
+    return over(x, None, False, Min)
 
 
-@spec("aten::min.dim")
-def min_dim(x, dim, keepdim):
-    return None
-
-
-def _mean(x, dims, keepdim):
-    total = _over(x, dims, keepdim, Sum)
-    count = 1
-    for dim in dims_of(dims, x.ndim):
-        count *= x.shape[dim]
-    return lambda *i: total(*i) / count
+def mean_over(x, dims, keepdim):
+    """The mean over the dimensions."""
+    total = over(x, dims, keepdim, Sum)
+    return lambda *i: total(*i) / count(x, reduced(x, dims))
 
 
 @spec("aten::mean")
 def mean(x, dtype):
-    return _mean(x, None, False)
+    return mean_over(x, None, False)
 
 
 @spec("aten::mean.dim")
 def mean_dim(x, dims, keepdim, dtype):
-    return _mean(x, dims, keepdim)
+    return mean_over(x, dims, keepdim)
+
+
+@spec("aten::nansum")
+def nansum(x, dims, keepdim, dtype):
+    return over(x, dims, keepdim, Sum, lambda element: where(isnan(element), 0, element))
 
 
 @spec("aten::prod")
 def prod(x, dtype):
-    return _over(x, None, False, Prod)
+    return over(x, None, False, Prod)
 
 
 @spec("aten::prod.dim_int")
 def prod_dim(x, dim, keepdim, dtype):
-    return _over(x, dim, keepdim, Prod)
+    return over(x, dim, keepdim, Prod)
 
 
 @spec("aten::sum")
 def sum_(x, dtype):
-    return _over(x, None, False, Sum)
+    return over(x, None, False, Sum)
 
 
 @spec("aten::sum.dim_IntList")
 def sum_dim(x, dims, keepdim, dtype):
-    return _over(x, dims, keepdim, Sum)
+    return over(x, dims, keepdim, Sum)
+
+
+@spec("aten::trace")
+def trace(x):
+    return lambda: Sum(lambda k: x[k, k], k=min(x.shape))
 
 
 def _along(x, dim):

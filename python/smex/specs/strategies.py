@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from smex import _C
+from smex._C import Graph, Role, ValueRef, cut, tile_call
 from smex.specs.lookup import instantiate
 
 __all__ = ["strategies"]
@@ -58,6 +58,22 @@ def strategies(
     return call.strategies(k)
 
 
+def spec_of_call(
+    op: torch._ops.OpOverload, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    """The native Spec of one call, None where no registered one describes it."""
+    return described_call(op, args, kwargs)[0]
+
+
+def described_call(
+    op: torch._ops.OpOverload, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+) -> tuple[Any, list[Tensor]]:
+    """The native Spec of one call or None, and the tensors that it reads, in its order."""
+    call = _Call(op, args, kwargs or {})
+    found = call.described()
+    return None if found is None else found[0], [call.tensors[n] for n in call.order]
+
+
 class _Operand:
     """A tensor in an argument record; `id` counts the distinct tensors."""
 
@@ -85,41 +101,47 @@ class _Call:
             for n, argument in enumerate(op._schema.arguments)
         ]
         self.records = _mapped(self.given, lambda x: _Operand(numbers[id(x)]))
+        self.order = _order(self.records)
         self.outputs = _output_shapes(op, args, kwargs)
 
+    def described(self) -> tuple[Any, Any] | None:
+        """The native Spec and the arguments that change in a tile."""
+        shapes = [tuple(self.tensors[n].shape) for n in self.order]
+        dtypes = [str(self.tensors[n].dtype).removeprefix("torch.") for n in self.order]
+        return instantiate(self.op.name(), self.records, shapes, self.outputs, dtypes)
+
     def strategies(self, k: int) -> list[dict[str, Any]]:
-        shapes = [tuple(x.shape) for x in self.tensors]
-        order = _order(self.records)
-        found = instantiate(self.op.name(), self.records, [shapes[n] for n in order], self.outputs)
+        found = self.described()
         if found is None:
             return []
         spec, local = found
+        order = self.order
         graph = self._graph(spec, local, order)
         result = []
         for split in spec.splits():
-            pieces = _C.cut(spec.indices[split.index].extent, k, split.granule)
+            pieces = cut(spec.indices[split.index].extent, k, split.granule)
             if all(lo < hi for lo, hi in pieces):
                 result.append(self._strategy(graph, spec, local, order, split, pieces))
         return result
 
     def _graph(self, spec: Any, local: Any, order: list[int]) -> Any:
         """The call alone in a native graph; of its arguments only those that change."""
-        graph = _C.Graph()
+        graph = Graph()
         for n in order:
             x = self.tensors[n]
             dtype = str(x.dtype).removeprefix("torch.")
-            graph.add_value(f"x{n}", list(x.shape), dtype, x.dtype.itemsize, _C.Role.input)
+            graph.add_value(f"x{n}", list(x.shape), dtype, x.dtype.itemsize, Role.input)
         outputs = []
         for shape in self.outputs:
             outputs.append(-1)
             if shape is not None:
-                outputs[-1] = graph.add_value("", list(shape), "float64", 8, _C.Role.intermediate)
+                outputs[-1] = graph.add_value("", list(shape), "float64", 8, Role.intermediate)
         changing = {position for position, _ in local}
         number = {n: position for position, n in enumerate(order)}
 
         def native(position: int, record: Any) -> Any:
             if isinstance(record, _Operand):
-                return _C.ValueRef(number[record.id])
+                return ValueRef(number[record.id])
             if isinstance(record, (list, tuple)) and any(isinstance(x, _Operand) for x in record):
                 return [native(position, x) for x in record]
             return record if position in changing else None
@@ -138,27 +160,24 @@ class _Call:
         for piece in pieces:
             ranges = spec.full_ranges()
             ranges[split.index] = piece
-            operands, native, crop = _C.tile_call(graph, 0, ranges)
+            operands, native, crop = tile_call(graph, 0, ranges)
             boxes = dict(zip(order, operands))
             workers.append(self._arguments(boxes, {at: native[at] for at, _ in local}))
             regions.append([spec.output_region(o, ranges) for o in range(len(self.outputs))])
             crops.append(crop)
-        reduce = split.reduce.name if split.reduction else None
         outs = [
-            self._out(o, split, spec, regions, crops, reduce)
+            self._out(o, split, spec, regions, crops)
             for o, shape in enumerate(self.outputs)
             if shape is not None
         ]
         name = spec.indices[split.index].name
         return {"name": name, "workers": workers, "outs": outs, "op": None}
 
-    def _out(
-        self, o: int, split: Any, spec: Any, regions: Any, crops: Any, reduce: str | None
-    ) -> dict[str, Any]:
-        if not spec.describes(o) or (reduce is None and split.index not in spec.output_axes[o]):
+    def _out(self, o: int, split: Any, spec: Any, regions: Any, crops: Any) -> dict[str, Any]:
+        if split.reduces[o] is not None:
+            return {"reduce": split.reduces[o].name, "weights": None}
+        if not spec.describes(o) or split.index not in spec.output_axes[o]:
             return {"same": True}
-        if reduce is not None:
-            return {"reduce": reduce, "weights": None}
         place = [_box(region[o]) for region in regions]
         crop = None
         if any(crops):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from smex.specs.common import dims_of, element, replaced, specs
-from smex.tdl import and_, like, spec, where, whole
+from smex.tdl import Opaque, and_, like, spec, where, whole
 
 
 def _digit_groups(
@@ -69,30 +70,30 @@ def _reshape_alias(x, shape, stride):
     return None  # strides of a tile differ
 
 
-@spec("aten::view.dtype")
+@specs("aten::view.dtype", "aten::view_copy.dtype")
 def view_dtype(x, dtype):
     return None
 
 
-@spec("aten::cat")
+@specs("aten::cat", "aten::concat")
 def cat(tensors, dim):
     parts = [x for x in tensors if x.shape != (0,)]
+    empty = [x for x in tensors if x.shape == (0,)]
     if not parts:
-        return None
+        return lambda i: like(0, tensors[0][i])
     (dim,) = dims_of(dim, parts[0].ndim)
-    if len(parts) < len(tensors):
-        return None
 
     def body(*i):
         start = sum(x.shape[dim] for x in parts)
         result = None
         for x in reversed(parts):
             start -= x.shape[dim]
-            value = x[replaced(i, [dim], [i[dim] - start])]
+            value = x[replaced(i, [dim], [whole(i[dim]) - start])]
             result = (
                 value if result is None else where(i[dim] < start + x.shape[dim], value, result)
             )
-        whole(i[dim])
+        for x in empty:
+            result = like(result, x.pad(0)[0])
         return result
 
     return body
@@ -118,13 +119,10 @@ def constant_pad_nd(x, pad, value):
     return body
 
 
-@spec("aten::diagonal")
-def diagonal(x, offset, dim1, dim2):
-    return None
-
-
-@spec("aten::expand", local={"size": "output_shape"})
-def expand(x, size, implicit):
+@specs(
+    "aten::broadcast_to", "aten::expand", "aten::expand_copy", local={"size": "output_shape"}
+)  # fmt: skip
+def expand(x, size, implicit=False):
     return lambda *i: element(x, i)
 
 
@@ -134,7 +132,7 @@ def flip(x, dims):
     return lambda *i: x[replaced(i, dims, [x.shape[dim] - 1 - i[dim] for dim in dims])]
 
 
-@spec("aten::permute")
+@specs("aten::permute", "aten::permute_copy")
 def permute(x, dims):
     dims = dims_of(dims, x.ndim) if dims else []
 
@@ -147,7 +145,7 @@ def permute(x, dims):
     return body
 
 
-@spec("aten::select", local={"index": "zero"})
+@specs("aten::select", "aten::select_copy", local={"index": "zero"})
 def select(x, dim, index):
     (dim,) = dims_of(dim, x.ndim)
     at = index + x.shape[dim] if index < 0 else index
@@ -173,7 +171,8 @@ def _scattered(grad, dim, inside, place):
     return body
 
 
-def _slice_bounds(size, start, end):
+def slice_bounds(size, start, end):
+    """The arguments of a slice counted from the front and within the size."""
     start = 0 if start is None else start
     end = size if end is None else end
     start = min(max(start + size if start < 0 else start, 0), size)
@@ -184,16 +183,16 @@ def _slice_bounds(size, start, end):
 @specs("aten::slice", "aten::slice_copy", local={"start": "zero", "end": "max_int"})
 def slice_(x, dim, start, end, step):
     (dim,) = dims_of(dim, x.ndim)
-    start, _ = _slice_bounds(x.shape[dim], start, end)
+    start, _ = slice_bounds(x.shape[dim], start, end)
     return lambda *i: x[replaced(i, [dim], [i[dim] * step + start])]
 
 
 @spec("aten::slice_backward", local={"input_sizes": "output_shape"})
 def slice_backward(grad, sizes, dim, start, end, step):
     (dim,) = dims_of(dim, len(sizes))
-    start, end = _slice_bounds(sizes[dim], start, end)
+    start, end = slice_bounds(sizes[dim], start, end)
     if start == 0 and grad.shape[dim] == sizes[dim] and step == 1:
-        return _copied_along(grad, dim)
+        return lambda *i: grad[i]  # the bounds, of the whole, contain every tile's
 
     def inside(*i):
         return and_(i[dim] >= start, and_(i[dim] < end, (i[dim] - start) % step == 0))
@@ -201,22 +200,20 @@ def slice_backward(grad, sizes, dim, start, end, step):
     return _scattered(grad, dim, inside, lambda *i: (i[dim] - start) // step)
 
 
-def _copied_along(grad, dim):
-    # The bounds in the arguments are the whole's, so that dimension stays whole.
-    return lambda *i: grad[replaced(i, [dim], [whole(i[dim])])]
-
-
-@spec("aten::squeeze")
+@specs("aten::squeeze", "aten::squeeze_copy")
 def squeeze(x, dims=None):
-    candidates = dims_of(dims, x.ndim)
-    dims = [dim for dim in candidates if x.shape[dim] == 1]
+    """`dims` is None for all of them, a number, or a list."""
+    if dims is None or x.ndim == 0:
+        candidates = list(range(x.ndim))
+    else:
+        candidates = dims_of(dims, x.ndim) if dims != [] else []
+    gone = {dim for dim in candidates if x.shape[dim] == 1}
 
     def body(*i):
-        index = list(i)
-        for dim in sorted(dims):
-            index.insert(dim, 0)
+        rest = list(i)
+        index: list[Any] = [0 if dim in gone else rest.pop(0) for dim in range(x.ndim)]
         for dim in candidates:  # a tile of size 1 would lose its dimension as well
-            if dim not in dims:
+            if dim not in gone:
                 whole(index[dim])
         return x[tuple(index)]
 
@@ -238,12 +235,12 @@ def stack(tensors, dim):
     return body
 
 
-@spec("aten::t")
+@specs("aten::t", "aten::t_copy")
 def t(x):
     return lambda *i: x[tuple(reversed(i))]
 
 
-@spec("aten::transpose")
+@specs("aten::swapaxes", "aten::transpose", "aten::transpose_copy")
 def transpose(x, dim0, dim1):
     if x.ndim == 0:
         return lambda: x[()]
@@ -251,7 +248,18 @@ def transpose(x, dim0, dim1):
     return lambda *i: x[replaced(i, [dim0, dim1], [i[dim1], i[dim0]])]
 
 
-@spec("aten::unsqueeze")
+@specs("aten::unsqueeze", "aten::unsqueeze_copy")
 def unsqueeze(x, dim):
     (dim,) = dims_of(dim, x.ndim + 1)
     return lambda *i: x[(*i[:dim], *i[dim + 1 :])]
+
+
+@specs("aten::view_as_complex", "aten::view_as_complex_copy")
+def view_as_complex(x):
+    return lambda *i: Opaque("complex", x[(*i, slice(None))])
+
+
+@specs("aten::view_as_real", "aten::view_as_real_copy")
+def view_as_real(x):
+    # The last index chooses the real or the imaginary part.
+    return lambda *i: Opaque("part", x[i[:-1]])

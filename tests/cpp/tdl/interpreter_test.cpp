@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "ir/error.h"
 #include "tdl/text.h"
 
@@ -31,6 +36,43 @@ TEST(Interpreter, EmptyReductionGivesIdentity) {
   const auto out = evaluate(spec, {{{}, {0}}});
   EXPECT_EQ(out[0].data, std::vector<double>{0});
   EXPECT_EQ(out[1].data, std::vector<double>{1});
+}
+
+TEST(Interpreter, FunctionsOfTheStandardLibrary) {
+  const double x = 0.5, y = -3;
+  const std::vector<std::pair<const char*, double>> expected = {
+      {"acos(#0[0])", std::acos(x)},
+      {"acosh(#1[0])", std::acosh(y)},
+      {"asin(#0[0])", std::asin(x)},
+      {"asinh(#1[0])", std::asinh(y)},
+      {"atan(#1[0])", std::atan(y)},
+      {"atan2(#0[0], #1[0])", std::atan2(x, y)},
+      {"atanh(#0[0])", std::atanh(x)},
+      {"copysign(#0[0], #1[0])", -0.5},
+      {"cosh(#1[0])", std::cosh(y)},
+      {"erfc(#0[0])", std::erfc(x)},
+      {"exp2(#1[0])", 0.125},
+      {"fmod(#1[0], #0[0])", -0.0},
+      {"hypot(4, #1[0])", 5},
+      {"lgamma(#0[0])", std::lgamma(x)},
+      {"log10(100)", 2},
+      {"log2(#0[0])", -1},
+      {"nextafter(#0[0], #1[0])", std::nextafter(x, y)},
+      {"signbit(#1[0])", 1},
+      {"sinh(#1[0])", std::sinh(y)},
+      {"tan(#0[0])", std::tan(x)},
+      {"tgamma(#0[0])", std::tgamma(x)},
+  };
+  for (const auto& [text, value] : expected) {
+    const Spec spec = parse_spec(std::string("index input [1], [1] [] = ") + text);
+    const double found = evaluate(spec, {{{x}, {1}}, {{y}, {1}}})[0].data[0];
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(found)) << text;
+    } else {
+      EXPECT_DOUBLE_EQ(found, value) << text;
+      EXPECT_EQ(std::signbit(found), std::signbit(value)) << text;
+    }
+  }
 }
 
 TEST(Interpreter, RefusesWhatItCannotKnow) {

@@ -13,7 +13,9 @@ std::string splits_of(const std::string& text) {
   for (const Split& split : derive_splits(spec)) {
     if (!result.empty()) result += " ";
     result += spec.indices[split.index].name;
-    if (split.reduction) result += split.reduce == ReduceKind::kSum ? "+sum" : "+other";
+    for (const auto& kind : split.reduces) {
+      if (kind) result += *kind == ReduceKind::kSum ? "+sum" : "+other";
+    }
     if (split.granule > 1) result += "/" + std::to_string(split.granule);
   }
   return result;
@@ -59,9 +61,18 @@ TEST(Splits, ReshapeGranules) {
 
 TEST(Splits, ReductionMustBeOutermostInEveryOutput) {
   EXPECT_EQ(splits_of("index k=3 input [3] [] = div(sum{k}(#0[k]), 3)"), "");
-  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [] = max{k}(#0[k])"), "");
-  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [k] = #0[k]"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [] = div(sum{k}(#0[k]), 3)"), "");
   EXPECT_EQ(splits_of("index k=3 input [3] [] = max{k}(#0[k]) [] = none"), "k+other");
+}
+
+TEST(Splits, EachOutputHasItsOwnKind) {
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [] = max{k}(#0[k])"), "k+sum+other");
+  EXPECT_EQ(splits_of("index k=3 input [3] [] = sum{k}(#0[k]) [k] = #0[k]"), "k+sum");
+  const auto splits = derive_splits(
+      parse_spec("index k=3 input [3], [2] [k] = #0[k] [] = none [] = max{k}(#0[k]) [] = #1[0]"));
+  ASSERT_EQ(splits.size(), 1);
+  const std::vector<std::optional<ReduceKind>> expected = {{}, {}, ReduceKind::kMax, {}};
+  EXPECT_EQ(splits[0].reduces, expected);
 }
 
 TEST(Splits, AnOutputWithoutTheIndexIsMadeByEveryWorker) {
@@ -69,7 +80,7 @@ TEST(Splits, AnOutputWithoutTheIndexIsMadeByEveryWorker) {
   EXPECT_EQ(splits_of(first + "[b] = f<#1[:]>"), "d");
   EXPECT_EQ(splits_of(first + "[b] = f<#0[:,:]>"), "n");  // both read all rows of #0
   EXPECT_EQ(splits_of("index k=3 input [3] [] = div(sum{k}(#0[k]), 3) [k] = #0[k]"), "");
-  EXPECT_EQ(splits_of("index k=3 input [3], [2] [] = sum{k}(#0[k]) [] = #1[0]"), "");
+  EXPECT_EQ(splits_of("index k=3 input [3], [2] [] = sum{k}(#0[k]) [] = #1[0]"), "k+sum");
 }
 
 TEST(Splits, WindowsLandOnATileOfOneOutput) {

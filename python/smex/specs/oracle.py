@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 
 TOLERANCE = 1e-9
+
+
+class PlainCall(NamedTuple):
+    """The arguments of a call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 class WrongError(Exception):
@@ -55,23 +62,25 @@ def part(tensor: torch.Tensor, reference: dict[str, Any]) -> torch.Tensor:
     return result
 
 
-def _is_reference(x: Any) -> bool:
+def is_reference(x: Any) -> bool:
+    """Whether something stands in place of a tensor."""
     return isinstance(x, dict) and set(x) >= {"leaf", "box"}
 
 
 def placed(x: Any, leaves: list[torch.Tensor]) -> Any:
     """A worker's arguments."""
     return pytree.tree_map(
-        lambda y: part(leaves[y["leaf"]], y) if _is_reference(y) else y, x, is_leaf=_is_reference
+        lambda y: part(leaves[y["leaf"]], y) if is_reference(y) else y, x, is_leaf=is_reference
     )
 
 
-def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal but for rounding."""
+def same(a: torch.Tensor, b: torch.Tensor, tolerance: float | None = None) -> bool:
+    """Equal but for rounding, which the dtype decides unless a tolerance is given."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype.is_floating_point or a.dtype.is_complex:
-        tolerance = TOLERANCE if a.dtype in (torch.float64, torch.complex128) else 1e-3
+        if tolerance is None:
+            tolerance = TOLERANCE if a.dtype in (torch.float64, torch.complex128) else 1e-3
         return torch.allclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
     return torch.equal(a, b)
 

@@ -6,18 +6,17 @@ dispatcher sees below autograd is recorded, by overload.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import signal
 import sys
-import time
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from smex.errors import SmexImportError
 
 MAX_CALLS = 40
 """Calls kept of an overload: the first of each signature."""
@@ -102,8 +101,17 @@ def _alarm(*_: Any) -> None:
 
 
 def entries() -> list[Any]:
-    """The OpInfo entries with float64 samples on the CPU."""
-    from torch.testing._internal.common_methods_invocations import op_db
+    """The OpInfo entries with float64 samples on the CPU.
+
+    Raises:
+        SmexImportError: torch's test library lacks what it needs.
+    """
+    try:
+        from torch.testing._internal.common_methods_invocations import op_db
+    except ImportError as error:
+        raise SmexImportError(
+            f"smex.specs: OpInfo cannot be loaded: {error}; pip install expecttest tqdm"
+        ) from None
 
     return [op for op in op_db if op.supports_dtype(torch.float64, "cpu")]
 
@@ -200,23 +208,12 @@ def save(recorder: Recorder, folder: Path) -> None:
             torch.save(packed, file_of(folder, name))
 
 
-def main() -> None:
-    """Records the field into a folder and prints the denominators."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    start = time.time()
-    recorder = record()
-    save(recorder, arguments.folder)
+def summary(recorder: Recorder) -> str:
+    """The denominators, which differ by version."""
     aten = {name: calls for name, calls in recorder.calls.items() if name.startswith("aten::")}
     forward = {name for name, calls in aten.items() if any(not c.backward for c in calls.values())}
-    print(f"torch {torch.__version__}, {len(entries())} entries, {time.time() - start:.0f} s")
-    print(
-        f"overloads: {len(aten)}, forward {len(forward)}, backward only {len(aten) - len(forward)}"
+    return (
+        f"torch {torch.__version__}: {len(entries())} entries reach {len(aten)} overloads, "
+        f"{len(forward)} forward and {len(aten) - len(forward)} in backward only; "
+        f"{sum(map(len, aten.values()))} calls of different signatures are kept"
     )
-    print(f"calls kept: {sum(map(len, aten.values()))}; seeded overloads: {len(recorder.seeded)}")
-
-
-if __name__ == "__main__":
-    main()

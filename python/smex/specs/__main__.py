@@ -1,0 +1,112 @@
+"""The registry of Specs on the command line: ``python -m smex.specs list|show|verify``."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from smex.specs import definition, targets
+from smex.specs.strategies import spec_of_call
+from smex.tdl import REGISTRY
+from smex.text import aligned
+
+
+def _family(target: str) -> str:
+    return REGISTRY[target].function.__module__.rpartition(".")[2]
+
+
+def _list(text: str) -> int:
+    found = [target for target in targets() if text in target or text == _family(target)]
+    print("\n".join(aligned([(target, _family(target)) for target in found], indent="")))
+    print(f"{len(found)} of {len(targets())} registered", file=sys.stderr)
+    return 0 if found else 1
+
+
+def _shape(text: str) -> list[int]:
+    return [int(size) for size in text.split(",") if size]
+
+
+def _show(target: str, shapes: list[str]) -> int:
+    found = definition(target)
+    if found is None:
+        near = [t for t in targets() if target.partition("::")[2].partition(".")[0] in t]
+        print(f"{target} has no Spec; there are {', '.join(near) or 'none of that name'}")
+        return 1
+    print(inspect.getsource(found.function).rstrip())
+    for argument, rule in found.local.items():
+        print(f"in a tile, {argument} follows the rule {rule!r}")
+    if shapes:
+        tensors = [torch.empty(_shape(text), device="meta") for text in shapes]
+        namespace, _, rest = target.partition("::")
+        name, _, overload = rest.partition(".")
+        op = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+        spec = spec_of_call(op, tensors)
+        if spec is None:
+            print("does not describe this call")
+            return 1
+        print(spec.text())
+        for split in spec.splits():
+            kinds = sorted({kind.name for kind in split.reduces if kind is not None})
+            kind = f"reduces by {', '.join(kinds)}" if kinds else "concatenates"
+            step = f", in steps of {split.granule}" if split.granule > 1 else ""
+            print(f"can be divided along {spec.indices[split.index].name}: {kind}{step}")
+    return 0
+
+
+def _verify(operators: list[str], folder: Path | None, out: Path | None) -> int:
+    from smex.specs.proof import field, harness
+
+    folder = folder or Path(tempfile.gettempdir()) / f"smex-specs-{torch.__version__}"
+    if not field.overloads(folder):
+        print(f"recording the calls of OpInfo's samples into {folder}", file=sys.stderr)
+        recorder = field.record()
+        field.save(recorder, folder)
+        print(field.summary(recorder))
+    chosen = [
+        overload
+        for overload in field.overloads(folder)
+        if not operators or overload in operators or overload.partition(".")[0] in operators
+    ]
+    if not chosen:
+        print(f"no recorded call of {', '.join(operators)}")
+        return 1
+    findings = harness.verify_all(folder, chosen)
+    for finding in findings:
+        if operators or finding.wrong or finding.error:
+            print(finding)
+    print(harness.summary(findings))
+    if out is not None:
+        out.write_text(json.dumps([dataclasses.asdict(x) for x in findings], indent=1))
+    return int(any(x.wrong or x.error for x in findings))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m smex.specs", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    listing = commands.add_parser("list", help="the operators that have a Spec")
+    listing.add_argument("text", nargs="?", default="", help="part of a name, or a family")
+    show = commands.add_parser("show", help="one operator's Spec")
+    show.add_argument("operator", help="such as aten::mm or aten::add.Tensor")
+    show.add_argument("shape", nargs="*", help="shapes of the tensor arguments, such as 4,6 6,5")
+    verify = commands.add_parser("verify", help="execute Specs on OpInfo's samples")
+    verify.add_argument("operator", nargs="*", help="such as aten::mm; all by default")
+    verify.add_argument("--calls", type=Path, help="folder of the recorded calls")
+    verify.add_argument("--out", type=Path, help="write what was found as JSON")
+    parsed = parser.parse_args(arguments)
+    if parsed.command == "list":
+        return _list(parsed.text)
+    if parsed.command == "verify":
+        return _verify(parsed.operator, parsed.calls, parsed.out)
+    return _show(parsed.operator, parsed.shape)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Every way to cut a call's tensors, tried by execution: what strategies are measured against."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from smex.specs import oracle
+from smex.specs.proof.field import Call
+
+WORKERS = 2
+"""Among so many workers tensors are cut."""
+
+MAX_COMBINATIONS = 600
+"""A call with more ways to cut its tensors is left out."""
+
+
+def _pieces(x: torch.Tensor, dim: int | None, k: int) -> list[torch.Tensor]:
+    return [x] * k if dim is None else list(torch.tensor_split(x, k, dim))
+
+
+def valid_cuts(op: Any, call: Call, k: int = WORKERS) -> set[tuple[Any, ...]]:
+    """(split dimension or None of every tensor, how every output combines) of what is valid."""
+    leaves, tree = pytree.tree_flatten((call.args, call.kwargs))
+    places = [n for n, x in enumerate(leaves) if torch.is_tensor(x)]
+    ignored = written_to(op, call)
+    choices = [
+        [None, *(d for d, size in enumerate(leaves[n].shape) if size >= k and n not in ignored)]
+        for n in places
+    ]
+    combinations = 1
+    for choice in choices:
+        combinations *= len(choice)
+    if combinations > MAX_COMBINATIONS or combinations == 1:
+        return set()
+    outs = [x for x in oracle.run(op, call.args, call.kwargs) if torch.is_tensor(x)]
+    if not any(x.numel() for x in outs) or any(x.layout is not torch.strided for x in outs):
+        return set()
+    draws = [leaves]
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        draws.append([_afresh(x) if torch.is_tensor(x) else x for x in leaves])
+    wholes = []
+    for draw in draws:
+        try:
+            args, kwargs = pytree.tree_unflatten(draw, tree)
+            wholes.append((draw, oracle.run(op, args, kwargs)))
+        except Exception:
+            continue
+    valid: set[tuple[Any, ...]] = set()
+    for combination in itertools.product(*choices):
+        if all(dim is None for dim in combination):
+            continue
+        kinds: list[set[Any]] | None = None
+        for draw, whole in wholes:
+            found = _kinds(op, draw, tree, places, combination, whole, k)
+            kinds = found if kinds is None else [a & b for a, b in zip(kinds, found)]
+            if not kinds or not all(kinds):
+                break
+        if kinds and all(kinds):
+            valid.update((combination, outs) for outs in itertools.product(*kinds))
+    return valid
+
+
+def written_to(op: Any, call: Call) -> set[int]:
+    """The leaves that only take the result; how they are cut says nothing."""
+    names = {a.name for a in op._schema.arguments if a.kwarg_only and a.alias_info is not None}
+    marked = {key: key in names for key in call.kwargs}
+    first = len(pytree.tree_leaves(call.args))
+    return {first + n for n, name in enumerate(call.kwargs) if marked[name]}
+
+
+def _afresh(x: torch.Tensor) -> torch.Tensor:
+    """Other values of the same kind, so that no cut is right by coincidence."""
+    shuffled = x.flatten()[torch.randperm(x.numel())].reshape(x.shape)
+    if x.dtype is torch.bool:
+        return torch.rand(x.shape) < 0.5
+    if not x.dtype.is_floating_point:
+        return shuffled
+    return shuffled * (0.5 + torch.rand_like(x)) + 0.01 * torch.randn_like(x)
+
+
+def _kinds(op, leaves, tree, places, combination, whole, k) -> list[set[Any]]:
+    results = []
+    pieces = {n: _pieces(leaves[n], dim, k) for n, dim in zip(places, combination)}
+    for worker in range(k):
+        mine = list(leaves)
+        for n in places:
+            mine[n] = pieces[n][worker]
+        try:
+            args, kwargs = pytree.tree_unflatten(mine, tree)
+            results.append(oracle.run(op, args, kwargs))
+        except Exception:
+            return []
+    if any(len(r) != len(whole) for r in results):
+        return []
+    found = []
+    for position, wanted in enumerate(whole):
+        if torch.is_tensor(wanted):
+            found.append(_kinds_of([r[position] for r in results], wanted))
+    return found
+
+
+_REDUCTIONS = {
+    "sum": lambda x: x.sum(0),
+    "max": lambda x: x.amax(0),
+    "min": lambda x: x.amin(0),
+    "prod": lambda x: x.prod(0),
+}
+
+
+def _kinds_of(parts: list[Any], wanted: torch.Tensor) -> set[Any]:
+    kinds: set[Any] = set()
+    if not all(torch.is_tensor(p) and p.dim() == wanted.dim() for p in parts):
+        return kinds
+    if all(oracle.same(p, wanted) for p in parts):
+        return {"same"}
+    for dim in range(wanted.dim()):
+        sizes = [list(p.shape[:dim]) + list(p.shape[dim + 1 :]) for p in parts]
+        if any(s != sizes[0] for s in sizes):
+            continue
+        if oracle.same(torch.cat(parts, dim), wanted):
+            kinds.add(dim)
+    if all(p.shape == wanted.shape for p in parts) and not wanted.dtype.is_complex:
+        stacked = torch.stack(parts)
+        for name, reduce in _REDUCTIONS.items():
+            if wanted.dtype is torch.bool and name in ("sum", "prod"):
+                continue
+            with contextlib.suppress(RuntimeError):  # a dtype that cannot be reduced so
+                if oracle.same(reduce(stacked).to(wanted.dtype), wanted):
+                    kinds.add(name)
+    return kinds
+
+
+def cuts_of(op: Any, call: Call, strategy: dict[str, Any]) -> tuple[Any, ...]:
+    """A strategy in the terms of brute force."""
+    tensors = 0
+    ignored = set()
+    for n, x in enumerate(pytree.tree_leaves((call.args, call.kwargs))):
+        if n in written_to(op, call):
+            ignored.add(tensors)
+        tensors += torch.is_tensor(x)
+    leaves = [x for x in pytree.tree_leaves((call.args, call.kwargs)) if torch.is_tensor(x)]
+    references: dict[int, list[Any]] = {}
+    for worker in strategy["workers"]:
+        for x in pytree.tree_leaves(worker, is_leaf=oracle.is_reference):
+            if oracle.is_reference(x):
+                references.setdefault(x["leaf"], []).append(x["box"])
+    dims = []
+    for n, leaf in enumerate(leaves):
+        boxes = references.get(n, [])
+        whole = [(0, size) for size in leaf.shape]
+        spans = [[tuple(bounds) for bounds in box] if box else whole for box in boxes]
+        cut = [d for d in range(leaf.dim()) if len({span[d] for span in spans}) > 1]
+        dims.append(cut[0] if cut and n not in ignored else None)
+    outs = []
+    for out in strategy["outs"]:
+        if "place" in out:
+            first, second = out["place"][:2]
+            outs.append(next((d for d, (a, b) in enumerate(zip(first, second)) if a != b), "same"))
+        else:
+            outs.append("same" if out.get("same") else out["reduce"])
+    return tuple(dims), tuple(outs)
