@@ -1,8 +1,10 @@
 """Strategies as plain data, the proof of Specs by execution, and what a model is covered by."""
 
 import copy
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,9 @@ import smex
 from smex import specs, tdl
 from smex.specs import oracle
 from smex.specs.proof import brute_force, field, harness
+
+sys.path.insert(0, str(Path(__file__).parent))
+from undescribed import undescribed
 
 MM = torch.ops.aten.mm.default
 CONVOLUTION = torch.ops.aten.convolution.default
@@ -80,9 +85,7 @@ def test_too_few_elements_for_the_workers():
 
 
 def test_an_operator_without_a_spec_has_none():
-    torch.library.define("smex_test::unknown", "(Tensor x) -> Tensor")
-    torch.library.impl("smex_test::unknown", "CompositeExplicitAutograd")(torch.clone)
-    assert specs.strategies(torch.ops.smex_test.unknown.default, (torch.rand(4),), k=2) == []
+    assert specs.strategies(undescribed, (torch.rand(4),), k=2) == []
 
 
 def test_operators_that_write_mean_what_their_functional_forms_do():
@@ -168,8 +171,6 @@ def test_verify_shows_which_strategy_is_wrong():
 
 
 def test_verify_asks_for_a_spec():
-    torch.library.define("smex_test::undescribed", "(Tensor x) -> Tensor")
-    torch.library.impl("smex_test::undescribed", "CompositeExplicitAutograd")(torch.clone)
     with pytest.raises(smex.SpecError, match="no Spec describes sample 0"):
         specs.verify("smex_test::undescribed", [(torch.rand(3),)])
 
@@ -193,8 +194,6 @@ def test_recorded_calls_are_verified(tmp_path):
 
 
 def test_a_crash_is_a_finding(tmp_path, monkeypatch):
-    import os
-
     recorder = field.Recorder()
     with recorder:
         torch.mm(*matrices())
@@ -218,11 +217,8 @@ def test_coverage_of_a_model():
 
 
 def test_coverage_names_what_is_missing():
-    torch.library.define("smex_test::absent", "(Tensor x) -> Tensor")
-    torch.library.impl("smex_test::absent", "CompositeExplicitAutograd")(torch.clone)
-    torch.library.register_fake("smex_test::absent")(torch.empty_like)
-    found = smex.coverage(torch.ops.smex_test.absent, torch.ones(2, 3))
-    assert found.missing == ["smex_test::absent"] and found.fraction < 1
+    found = smex.coverage(undescribed, torch.ones(2, 3))
+    assert found.missing == ["smex_test::undescribed"] and found.fraction < 1
     assert "missing" in str(found)
 
 
