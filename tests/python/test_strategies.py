@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 import smex
 from smex import specs, tdl
 from smex.specs import oracle
-from smex.specs.proof import brute_force, field, harness
+from smex.specs.proof import brute_force, field, harness, mutations
 
 sys.path.insert(0, str(Path(__file__).parent))
 from undescribed import undescribed
@@ -139,6 +139,22 @@ def test_wrong_strategies_are_rejected(mutation):
             oracle.check(MM, call, mutation(strategy))
 
 
+def test_wrong_specs_and_strategies_are_rejected():
+    tried, surviving = mutations.survivors(MM, oracle.PlainCall(matrices(), {}))
+    assert tried > 5 and surviving == []
+    with tdl.registered("aten::mm", lambda a, b: lambda i, j: tdl.Sum(lambda k: a[i, k] * 1)):
+        assert mutations.survivors(MM, oracle.PlainCall(matrices(), {}))[0] > 0
+
+
+def test_mutants_say_what_was_changed():
+    spec = "index i=3, k=4 input [3,4] [i] = sum{k}(#0[i, k])"
+    assert {what for what, _ in mutations.spec_mutants(spec)} == {
+        "an offset by one",
+        "two indices exchanged",
+        "another reduction",
+    }
+
+
 def test_brute_force_finds_what_a_product_allows():
     call = field.Call(matrices(), {}, backward=False)
     cuts = brute_force.valid_cuts(MM, call)
@@ -187,10 +203,11 @@ def test_recorded_calls_are_verified(tmp_path):
     findings = harness.verify_all(tmp_path, overloads)
     assert [f.overload for f in findings] == overloads
     for finding in findings:
-        assert not finding.wrong and not finding.error, finding
+        assert not finding.wrong and not finding.error and not finding.survivors, finding
         assert finding.split >= 0.9 * finding.splittable, finding
+    assert sum(finding.mutants for finding in findings) > 100
     table = harness.summary(findings)
-    assert f"| {len(findings)} | {len(findings)} | 100.0% |" in table
+    assert f"| {len(findings)} | {len(findings)} | 100.00% |" in table
 
 
 def test_a_crash_is_a_finding(tmp_path, monkeypatch):

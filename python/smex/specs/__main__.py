@@ -79,7 +79,7 @@ def _verify(operators: list[str], folder: Path | None, out: Path | None) -> int:
         return 1
     findings = harness.verify_all(folder, chosen)
     for finding in findings:
-        if operators or finding.wrong or finding.error:
+        if operators or finding.wrong or finding.error or finding.survivors:
             print(finding)
     print(harness.summary(findings))
     if out is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -86,11 +87,22 @@ def check_meaning(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         raise oracle.WrongError(f"the Spec's text does not read back:\n{text}")
     if spec.is_opaque() or any(t.dtype.is_complex for t in tensors):
         return
-    work = 1
-    for index in spec.indices:
-        work *= max(1, index.extent)
-    if work > MAX_WORK:
+    if work_of(spec) > MAX_WORK:
         return
+    error = meaning_error(op, args, kwargs, spec, tensors)
+    if error is not None:
+        raise oracle.WrongError(error)
+
+
+def work_of(spec: Any) -> int:
+    """About how many element evaluations the interpreter needs."""
+    return math.prod(max(1, index.extent) for index in spec.indices)
+
+
+def meaning_error(
+    op: Any, args: Sequence[Any], kwargs: dict[str, Any], spec: Any, tensors: Sequence[torch.Tensor]
+) -> str | None:
+    """The first element of which a Spec says something else than the operator, or None."""
     lists = [(t.double().flatten().tolist(), list(t.shape)) for t in tensors]
     expected = oracle.run(op, args, kwargs)
     results = [x for x in expected if torch.is_tensor(x)]
@@ -101,7 +113,8 @@ def check_meaning(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
             continue
         found = torch.tensor(data, dtype=torch.float64).reshape(shape)
         if not oracle.same(found, wanted.double(), tolerance):
-            raise oracle.WrongError(_counterexample(position, wanted.double(), found, text))
+            return _counterexample(position, wanted.double(), found, spec.text())
+    return None
 
 
 def _counterexample(position: int, wanted: torch.Tensor, found: torch.Tensor, text: str) -> str:

@@ -24,7 +24,10 @@ def _pieces(x: torch.Tensor, dim: int | None, k: int) -> list[torch.Tensor]:
 
 
 def valid_cuts(op: Any, call: Call, k: int = WORKERS) -> set[tuple[Any, ...]]:
-    """(split dimension or None of every tensor, how every output combines) of what is valid."""
+    """(split dimension or None of every tensor, how every output combines) of what is valid.
+
+    Where every worker would make the whole of all outputs no work is divided: left out.
+    """
     leaves, tree = pytree.tree_flatten((call.args, call.kwargs))
     places = [n for n, x in enumerate(leaves) if torch.is_tensor(x)]
     ignored = written_to(op, call)
@@ -41,9 +44,9 @@ def valid_cuts(op: Any, call: Call, k: int = WORKERS) -> set[tuple[Any, ...]]:
     if not any(x.numel() for x in outs) or any(x.layout is not torch.strided for x in outs):
         return set()
     draws = [leaves]
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        draws.append([_afresh(x) if torch.is_tensor(x) else x for x in leaves])
+    torch.manual_seed(1)
+    for sign in (1, 1, -1):
+        draws.append([_afresh(x, sign) if torch.is_tensor(x) else x for x in leaves])
     wholes = []
     for draw in draws:
         try:
@@ -63,7 +66,51 @@ def valid_cuts(op: Any, call: Call, k: int = WORKERS) -> set[tuple[Any, ...]]:
                 break
         if kinds and all(kinds):
             valid.update((combination, outs) for outs in itertools.product(*kinds))
-    return valid
+    unread = _unread(op, leaves, tree, places, draws)
+    return {
+        (tuple(None if n in unread else d for n, d in zip(places, dims)), outs)
+        for dims, outs in valid
+        if set(outs) != {"same"}
+    }
+
+
+def _unread(op: Any, leaves: Any, tree: Any, places: list[int], draws: list[Any]) -> set[int]:
+    """The tensors of which only the shape matters: how they are cut says nothing."""
+    expected = oracle.run(op, *pytree.tree_unflatten(leaves, tree))
+    found = set()
+    for n in places:
+        for draw in draws[1:]:
+            mine = [draw[m] if m == n else x for m, x in enumerate(leaves)]
+            try:
+                outs = oracle.run(op, *pytree.tree_unflatten(mine, tree))
+            except Exception:
+                break
+            if not all(oracle.same(a, b) for a, b in zip(outs, expected) if torch.is_tensor(b)):
+                break
+        else:
+            found.add(n)
+    return found
+
+
+def is_made(cuts: tuple[Any, ...], made: set[tuple[Any, ...]]) -> bool:
+    """Whether a strategy gives the same results, and no worker more of any tensor."""
+    dims, outs = cuts
+    return any(
+        outs == other and all(d is None or m is not None for d, m in zip(dims, mine))
+        for mine, other in made
+    )
+
+
+def read_tensors(op: Any, call: Call) -> set[int]:
+    """The tensors of numbers, counted as strategies do, of which the content matters."""
+    leaves, tree = pytree.tree_flatten((call.args, call.kwargs))
+    places = [n for n, x in enumerate(leaves) if torch.is_tensor(x)]
+    draws = [leaves]
+    for sign in (1, -1):
+        draws.append([_afresh(x, sign) if torch.is_tensor(x) else x for x in leaves])
+    unread = _unread(op, leaves, tree, places, draws)
+    numbers = {n for n in places if leaves[n].is_floating_point() and leaves[n].numel()}
+    return {position for position, n in enumerate(places) if n in numbers - unread}
 
 
 def written_to(op: Any, call: Call) -> set[int]:
@@ -74,14 +121,14 @@ def written_to(op: Any, call: Call) -> set[int]:
     return {first + n for n, name in enumerate(call.kwargs) if marked[name]}
 
 
-def _afresh(x: torch.Tensor) -> torch.Tensor:
+def _afresh(x: torch.Tensor, sign: int) -> torch.Tensor:
     """Other values of the same kind, so that no cut is right by coincidence."""
     shuffled = x.flatten()[torch.randperm(x.numel())].reshape(x.shape)
     if x.dtype is torch.bool:
         return torch.rand(x.shape) < 0.5
     if not x.dtype.is_floating_point:
         return shuffled
-    return shuffled * (0.5 + torch.rand_like(x)) + 0.01 * torch.randn_like(x)
+    return sign * shuffled * (0.5 + torch.rand_like(x)) + 0.01 * torch.randn_like(x)
 
 
 def _kinds(op, leaves, tree, places, combination, whole, k) -> list[set[Any]]:

@@ -16,12 +16,15 @@ import torch
 from tqdm.auto import tqdm
 
 from smex.specs import oracle
-from smex.specs.proof import brute_force
+from smex.specs.proof import brute_force, mutations
 from smex.specs.proof.field import Call, load
 from smex.specs.strategies import spec_of_call, strategies
 from smex.specs.verification import check_meaning
 
 WORKERS = (2, 3, 4)
+MUTATED_CALLS = 2
+"""Of so many calls of an overload also wrong Specs and strategies are tried."""
+
 MAX_SECONDS = 60
 """For one overload: wrong slices can make a kernel hang."""
 
@@ -40,6 +43,8 @@ class Finding:
         strategies: how many were executed.
         wrong: what is wrong with the Spec or a strategy.
         missing: some cuts that no strategy makes.
+        mutants: Specs and strategies with one thing changed, of the first calls.
+        survivors: mutants that no check rejects.
         error: why the process gave no answer.
         has_brute_force: false where wrong slices end the process: then only strategies count.
     """
@@ -55,6 +60,8 @@ class Finding:
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    mutants: int = 0
+    survivors: list[str] = field(default_factory=list)
     error: str = ""
     has_brute_force: bool = True
 
@@ -67,6 +74,7 @@ class Finding:
             f"{self.seconds:.1f} s" + ("" if self.has_brute_force else ", without brute force")
         ]
         lines += [f"    wrong: {text}" for text in self.wrong[:5]]
+        lines += [f"    not rejected: {text}" for text in self.survivors[:5]]
         lines += [f"    missing: {text}" for text in self.missing[:6]]
         return "\n".join(lines)
 
@@ -115,12 +123,17 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
             else:
                 if k == brute_force.WORKERS:
                     made.add(brute_force.cuts_of(op, call, strategy))
+    if finding.has_brute_force and number < MUTATED_CALLS and not finding.wrong:
+        tried, surviving = mutations.survivors(op, call)
+        finding.mutants += tried
+        finding.survivors += [f"call {number}: {text}" for text in surviving]
     valid = brute_force.valid_cuts(op, call) if finding.has_brute_force else set()
     finding.splittable += bool(valid or made)
     finding.split += bool(made)
     finding.valid += len(valid)
-    finding.found += len(valid & made)
-    finding.missing += [f"call {number}: {cuts}" for cuts in sorted(valid - made, key=str)[:2]]
+    missing = [cuts for cuts in valid if not brute_force.is_made(cuts, made)]
+    finding.found += len(valid) - len(missing)
+    finding.missing += [f"call {number}: {cuts}" for cuts in sorted(missing, key=str)[:2]]
 
 
 def _where(error: Exception) -> str:
@@ -209,7 +222,13 @@ def summary(findings: Sequence[Finding]) -> str:
     ]
     lines = ["| | | of | |", "| --- | ---: | ---: | ---: |"]
     for text, part, whole in rows:
-        lines.append(f"| {text} | {part} | {whole} | {part / max(1, whole):.1%} |")
+        lines.append(f"| {text} | {part} | {whole} | {part / max(1, whole):.2%} |")
     wrong = sum(len(f.wrong) for f in findings)
+    survivors = sum(len(f.survivors) for f in findings)
+    mutants = total("mutants")
+    rate = (mutants - survivors) / max(1, mutants)
+    lines.append(
+        f"| wrong Specs and strategies: rejected | {mutants - survivors} | {mutants} | {rate:.2%} |"
+    )
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
     return "\n".join(lines)
