@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from smex.specs.common import element
+from smex.specs.common import element, named
 from smex.tdl import Max, Sum, exp, log, spec, where, whole
 
 
@@ -86,9 +86,7 @@ def flash_attention_backward(
                 return Sum(lambda i_: term(n, h, i_, j, whole(e)))
             return Sum(lambda g, i_: term(n, h * group + g, i_, j, whole(e)), g=group, i_=queries)
 
-        names = ["n", "h" if group == 1 else "shared", "j", "e"]
-        body.index_names = names  # type: ignore[attr-defined]
-        return body
+        return named(body, ["n", "h" if group == 1 else "shared", "j", "e"])
 
     grad_key = over_queries(lambda n, h, i, j, e: grad_score(n, h, i, j) * query[n, h, i, e])
     grad_value = over_queries(lambda n, h, i, j, e: weight(n, h, i, j) * grad[n, h, i, e])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from smex.tdl import Expr, SymbolicTensor, spec
+from smex.tdl import Expr, Opaque, SymbolicTensor, spec
 
 
 def specs(*targets: str, **keywords: Any) -> Callable[[Any], Any]:
@@ -25,6 +25,23 @@ def element(x: Any, index: Sequence[Expr]) -> Any:
         return x
     last = index[len(index) - x.ndim :] if x.ndim else ()
     return x[tuple(0 if size == 1 else i for size, i in zip(x.shape, last))]
+
+
+def all_of(x: Any, *first: Any) -> Any:
+    """All of a tensor, or of the part of it at the first indices, as an Opaque reads it."""
+    return x[(*first, *[slice(None)] * (x.ndim - len(first)))]
+
+
+def made_of_all(name: str, *tensors: Any) -> Any:
+    """An unknown function of all elements of the tensors; what is no tensor is left out."""
+    reads = [all_of(x) for x in tensors if isinstance(x, SymbolicTensor)]
+    return lambda *i: Opaque(name, *reads)
+
+
+def named(body: Any, names: Sequence[str]) -> Any:
+    """`body` of ``*indices`` as an output whose indices have these names."""
+    body.index_names = names
+    return body
 
 
 def dims_of(dims: Any, ndim: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smex.specs.common import specs
+from smex.specs.common import all_of, specs
 from smex.tdl import Opaque, Sum, and_, like, spec, where
 
 
@@ -15,7 +15,7 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
 def embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq):
     if scale_grad_by_freq:
         return lambda v, d: Opaque("scaled", grad[(*[slice(None)] * indices.ndim, d)],
-                                   indices[(slice(None),) * indices.ndim])  # fmt: skip
+                                   all_of(indices))  # fmt: skip
     extents = {f"k{dim}": size for dim, size in enumerate(indices.shape)}
 
     def body(v, d):
@@ -30,7 +30,7 @@ def embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad
 
 def _everything(*tensors):
     """Whole reads of the tensors that there are."""
-    return [t[(slice(None),) * t.ndim] for t in tensors if t is not None]
+    return [all_of(t) for t in tensors if t is not None]
 
 
 def _bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx):

@@ -5,7 +5,7 @@ Batch dimensions broadcast. Each right-hand side of a linear system has its own 
 
 from __future__ import annotations
 
-from smex.specs.common import element
+from smex.specs.common import all_of, element, named
 from smex.tdl import Opaque, spec
 
 
@@ -34,8 +34,7 @@ def _output(name, names, operands):
         return Opaque(name, *reads)
 
     rank = max(x.ndim - len(read) for x, read in used)
-    body.index_names = [*_batch(rank), *names]  # type: ignore[attr-defined]
-    return body
+    return named(body, [*_batch(rank), *names])
 
 
 def _batch(rank):
@@ -137,7 +136,7 @@ def _without_residuals(a, outputs):
         output.index_names = [default.get(name, name) for name in output.index_names]
 
     def maybe(*i):
-        return residuals(*i) if len(i) > rank else Opaque("lstsq", a[(slice(None),) * a.ndim])
+        return residuals(*i) if len(i) > rank else Opaque("lstsq", all_of(a))
 
     return solution, maybe, ranks, values
 
@@ -233,5 +232,4 @@ def triangular_solve(b, a, upper, transpose, unitriangular):
         return element(a, i)
 
     names = [*_batch(max(a.ndim, b.ndim) - 2), "p", "q"]
-    clone.index_names = names  # type: ignore[attr-defined]
-    return solution, clone
+    return solution, named(clone, names)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from smex import tdl
+from smex.specs.common import named
 from smex.tdl import REGISTRY, SpecDef, SymbolicTensor
 
 
@@ -73,14 +74,12 @@ def _into(body: Any, tensor: SymbolicTensor) -> Any:
     """`body` written into a tensor, of which only the shape matters."""
     if body is None:
         return None
-    names = [f"i{dim}" for dim in range(tensor.ndim)]
-    names = tdl.index_names(body, names)
+    names = tdl.index_names(body, [f"i{dim}" for dim in range(tensor.ndim)])
 
     def written(*i: Any) -> Any:
         return tdl.like(body(*i), tensor[i])
 
-    written.index_names = names  # type: ignore[attr-defined]
-    return written
+    return named(written, names)
 
 
 @functools.cache

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 
+from smex.specs.common import all_of, named
 from smex.tdl import Opaque, Sum, like, rsqrt, spec, whole
-
-
-def _all(x, *first):
-    return x[(*first, *[slice(None)] * (x.ndim - len(first)))]
 
 
 def _rows(x, normalized_shape):
@@ -91,19 +88,13 @@ def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bi
         output if used else None
         for output, used in zip(
             (
-                _named(grad_input, [*rows, *(f"e{d}" for d in range(len(normalized_shape)))]),
-                _named(grad_weight, [f"e{d}" for d in range(len(normalized_shape))]),
-                _named(grad_bias, [f"e{d}" for d in range(len(normalized_shape))]),
+                named(grad_input, [*rows, *(f"e{d}" for d in range(len(normalized_shape)))]),
+                named(grad_weight, [f"e{d}" for d in range(len(normalized_shape))]),
+                named(grad_bias, [f"e{d}" for d in range(len(normalized_shape))]),
             ),
             mask,
         )
     )
-
-
-def _named(body, names):
-    """`body` of ``*indices`` as an output with these index names."""
-    body.index_names = names
-    return body
 
 
 @spec("aten::native_group_norm", local={"N": "rows"})
@@ -143,8 +134,8 @@ def _group_sum(x, n, g, per_group, name, function):
 @spec("aten::native_group_norm_backward", local={"N": "rows"})
 def native_group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, groups, mask):
     def sample(n):
-        reads = [_all(tensor, n) for tensor in (grad, x, mean, rstd)]
-        reads += [] if weight is None else [_all(weight)]
+        reads = [all_of(tensor, n) for tensor in (grad, x, mean, rstd)]
+        reads += [] if weight is None else [all_of(weight)]
         return Opaque("group_norm_backward", *reads)
 
     def per_channel(c):

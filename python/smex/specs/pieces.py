@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from smex.specs.common import dims_of, replaced, specs
+from smex.specs.common import dims_of, named, replaced, specs
 from smex.specs.view import slice_bounds
 from smex.tdl import Opaque, Sum, and_, like, spec, where, whole
 
@@ -143,12 +140,6 @@ def slice_scatter(x, src, dim, start, end, step):
     return body
 
 
-def _named(body: Callable[..., Any], ndim: int, dim: int, name: str) -> Callable[..., Any]:
-    """An output's lambda whose index along `dim` has a name of its own."""
-    body.index_names = replaced([f"i{d}" for d in range(ndim)], [dim], [name])  # type: ignore[attr-defined]
-    return body
-
-
 def _part(x, dim, start, name):
     last = max(x.shape[dim] - 1, 0)
 
@@ -156,7 +147,7 @@ def _part(x, dim, start, name):
         value = x[replaced(i, [dim], [whole(i[dim]) + start])]
         return _with_ends(value, x, i, dim, last)
 
-    return _named(body, x.ndim, dim, name)
+    return named(body, replaced([f"i{d}" for d in range(x.ndim)], [dim], [name]))
 
 
 @specs("aten::split", "aten::split_copy", "aten::unsafe_split")

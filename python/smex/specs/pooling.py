@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
-from smex.specs.common import geometry, replaced
+from smex.specs.common import all_of, geometry, replaced
 from smex.tdl import Max, Opaque, Sum, and_, lands, like, spec, where, whole
 
 LOWEST = float("-inf")
@@ -61,7 +61,7 @@ def _for_each(*targets, **keywords):
 
 def _plane(x, i, spatial):
     """All places of `x` in the plane of index `i`."""
-    return x[(*i[: x.ndim - spatial], *[slice(None)] * spatial)]
+    return all_of(x, *i[: x.ndim - spatial])
 
 
 def _places(x, spatial, name):

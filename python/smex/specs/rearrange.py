@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from smex.specs.common import dims_of, replaced, specs
+from smex.specs.common import dims_of, made_of_all, replaced, specs
 from smex.tdl import Opaque, Sum, and_, lands, like, spec, where, whole
-
-
-def _all_of(x: Any) -> Any:
-    return x[(slice(None),) * x.ndim]
-
-
-def unknown(name: str, *tensors: Any) -> Callable[..., Any]:
-    """Any element may come from anywhere in the tensors."""
-
-    def body(*i):
-        for index in i:
-            whole(index)
-        return Opaque(name, *(_all_of(x) for x in tensors))
-
-    return body
 
 
 # The position in memory decides, and that depends on the operand's strides.
 @specs("aten::as_strided", "aten::as_strided_copy")
 def as_strided(x, size, stride, offset):
-    return unknown("as_strided", x)
+    return made_of_all("as_strided", x)
 
 
 @spec("aten::as_strided_scatter")
 def as_strided_scatter(x, src, size, stride, offset):
-    return unknown("as_strided_scatter", x, src)
+    return made_of_all("as_strided_scatter", x, src)
 
 
 @spec("aten::block_diag")
@@ -151,7 +136,7 @@ def resize_as_(x, template, memory_format=None):
 def _resized(x: Any, size: Sequence[int], *tensors: Any) -> Any:
     # Another shape reads the memory, whatever the strides; more of it is undefined.
     if tuple(size) != x.shape:
-        return unknown("resize", *tensors)
+        return made_of_all("resize", *tensors)
 
     def body(*i):
         value = x[i]

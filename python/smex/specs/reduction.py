@@ -13,7 +13,6 @@ from smex.tdl import (
     Opaque,
     Prod,
     Sum,
-    SymbolicTensor,
     abs_,
     exp,
     isnan,
@@ -59,12 +58,6 @@ def over(x, dims, keepdim, kind, value=lambda element: element):
 def is_nonzero(element):
     """Whether an element is not 0."""
     return element != 0
-
-
-def made_of_all(name, *tensors):
-    """An unknown function of all elements of the tensors; what is no tensor is left out."""
-    reads = [x[(slice(None),) * x.ndim] for x in tensors if isinstance(x, SymbolicTensor)]
-    return lambda *i: Opaque(name, *reads)
 
 
 def _all(x, dims, keepdim):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smex.specs.common import all_of, named
 from smex.tdl import Opaque, Sum, abs_, floor, like, maximum, minimum, spec, where, whole
 
 CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5
@@ -132,13 +133,9 @@ _register("upsample_linear1d", _linear, has_corners=True)
 _register("upsample_trilinear3d", _linear, has_corners=True)
 
 
-def _image(x, n, c):
-    return x[(n, c, *[slice(None)] * (x.ndim - 2))]
-
-
 def grid_sampler(x, grid, interpolation, padding, align_corners):
     """A point of the output looks where the grid points to, in all of a channel's image."""
-    return lambda n, c, *o: Opaque("sample", _image(x, n, c), grid[(n, *o, slice(None))])
+    return lambda n, c, *o: Opaque("sample", all_of(x, n, c), grid[(n, *o, slice(None))])
 
 
 def grid_sampler_backward(grad, x, grid, interpolation, padding, align_corners, mask):
@@ -149,19 +146,18 @@ def grid_sampler_backward(grad, x, grid, interpolation, padding, align_corners, 
         def value(*o):
             return Opaque("spread", grad[(n, c, *o)], grid[(n, *o, slice(None))])
 
-        shape = Opaque("shape", _image(x, n, c))
+        shape = Opaque("shape", all_of(x, n, c))
         return like(Sum(value, **places), shape)
 
     def grad_grid(*i):
         n, *o, _ = i
 
         def value(c):
-            return Opaque("slope", grad[(n, c, *o)], _image(x, n, c), grid[(n, *o, slice(None))])
+            return Opaque("slope", grad[(n, c, *o)], all_of(x, n, c), grid[(n, *o, slice(None))])
 
         return Sum(value, c=x.shape[1])
 
-    grad_grid.index_names = ["n", *places, "axis"]  # type: ignore[attr-defined]
-    return grad_x if mask[0] else None, grad_grid
+    return grad_x if mask[0] else None, named(grad_grid, ["n", *places, "axis"])
 
 
 for _target in ("aten::grid_sampler_2d", "aten::grid_sampler_3d"):

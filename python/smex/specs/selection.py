@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from smex.specs.common import element, specs
-from smex.specs.rearrange import unknown
+from smex.specs.common import all_of, element, made_of_all, specs
 from smex.specs.view import reindexed
 from smex.tdl import Opaque, Sum, like, maximum, minimum, spec, where, whole
 
@@ -45,10 +44,6 @@ def _masks(x: Any, layout: _Layout) -> list[tuple[int, Any]]:
     ]
 
 
-def _every(x: Any) -> Any:
-    return x[(slice(None),) * x.ndim]
-
-
 def _read(x: Any, layout: _Layout, i: Any, at: Any) -> Any:
     """The element of `x` at `at(dim, indices, place)`; other dimensions follow the result."""
     middle, rest = layout.split(i)
@@ -75,7 +70,7 @@ def index(x, indices):
         for place in layout.split(i)[0]:
             whole(place)
         value = _read(x, layout, i, lambda dim, t, at: slice(None))
-        return Opaque("index", value, *(_every(t) for _, t in layout.given))
+        return Opaque("index", value, *(all_of(t) for _, t in layout.given))
 
     def body(*i):
         if len(i) != x.ndim - len(layout.given) + layout.rank:
@@ -89,10 +84,10 @@ def _masked(x, given, i):
     """Elements that masks choose."""
     dim, t = given[0]
     if len(given) > 1 or len(i) != x.ndim - t.ndim + 1:
-        return unknown("index", x, *(t for _, t in given))(*i)
+        return made_of_all("index", x, *(t for _, t in given))(*i)
     whole(i[dim])
     covered = [slice(None)] * t.ndim
-    return Opaque("index", x[(*i[:dim], *covered, *i[dim + 1 :])], _every(t))
+    return Opaque("index", x[(*i[:dim], *covered, *i[dim + 1 :])], all_of(t))
 
 
 def _put(x, indices, accumulate, values, mask=None):
@@ -103,7 +98,7 @@ def _put(x, indices, accumulate, values, mask=None):
     masks = [t for _, t in _masks(x, layout)] if mask is None else []
     if any(t.ndim != 1 for t in masks):
         if len(layout.given) > 1:
-            return unknown("put", x, *(t for _, t in layout.given), values)
+            return made_of_all("put", x, *(t for _, t in layout.given), values)
         return _put_at_mask(x, layout.first, masks[0], values)
     if not accumulate or masks:
         return _overwritten(x, layout, [values] if mask is None else [mask, values])
@@ -153,7 +148,7 @@ def _overwritten(x, layout, values):
         rest: list[Any] = [k for dim, k in enumerate(i) if dim not in dims]
         at = [*rest[: layout.first], *[slice(None)] * layout.rank, *rest[layout.first :]]
         reads = [x[tuple(slice(None) if dim in dims else k for dim, k in enumerate(i))]]
-        reads += [_every(t) for _, t in layout.given]
+        reads += [all_of(t) for _, t in layout.given]
         return Opaque("put", *reads, *(element(value, at) for value in values))
 
     return body
@@ -172,7 +167,7 @@ def _put_at_mask(x, first, t, values):
         leading = i[:first] if leads else [slice(None)] * first
         covered = [slice(None)] * (last - first)
         chosen = x[(*leading, *covered, *i[last:])]
-        return Opaque("put", chosen, _every(t), element(values, at))
+        return Opaque("put", chosen, all_of(t), element(values, at))
 
     return body
 
@@ -201,7 +196,7 @@ def _put_where(x, first, mask, values, accumulate):
             whole(place)
         chosen = x[(*i[:first], *[slice(None)] * mask.ndim, *i[last:])]
         value = element(values, [*i[:first], slice(None), *i[last:]])  # type: ignore[list-item]
-        return Opaque("put", chosen, _every(mask), value)
+        return Opaque("put", chosen, all_of(mask), value)
 
     same = values.ndim <= trailing or values.shape[values.ndim - trailing - 1] == 1
     return one if same else several
@@ -213,39 +208,39 @@ def masked_scatter(x, mask, source):
     sizes = math.prod(source.shape), math.prod(x.shape)
     if mask.ndim <= x.ndim and math.prod(mask.shape) == 1 and sizes[0] == sizes[1]:
         return lambda *i: where(element(mask, i), reindexed(source, x.shape)(*i), x[i])
-    return unknown("masked_scatter", x, mask, source)
+    return made_of_all("masked_scatter", x, mask, source)
 
 
 @spec("aten::masked_scatter_backward")
 def masked_scatter_backward(grad, mask, sizes):
-    return unknown("masked_scatter_backward", grad, mask)
+    return made_of_all("masked_scatter_backward", grad, mask)
 
 
 @spec("aten::masked_select")
 def masked_select(x, mask):
-    return unknown("masked_select", x, mask)
+    return made_of_all("masked_select", x, mask)
 
 
 @spec("aten::nonzero")
 def nonzero(x):
-    return unknown("nonzero", x)
+    return made_of_all("nonzero", x)
 
 
 @spec("aten::nonzero_static")
 def nonzero_static(x, size, fill_value):
-    return unknown("nonzero", x)
+    return made_of_all("nonzero", x)
 
 
 @spec("aten::put")
 def put(x, index, source, accumulate):
     if 0 in index.shape:
         return lambda *i: x[i]
-    return unknown("put", x, index, source)
+    return made_of_all("put", x, index, source)
 
 
 @spec("aten::repeat_interleave.Tensor")
 def repeat_interleave(repeats, output_size):
-    return unknown("repeat_interleave", repeats)
+    return made_of_all("repeat_interleave", repeats)
 
 
 @spec("aten::take")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import math
 
-from smex.specs.common import element, specs
+from smex.specs.common import element, made_of_all, specs
 from smex.specs.reduction import (
     broadcast_extents,
     count,
     is_nonzero,
-    made_of_all,
     mean_over,
     over,
     reduced,
