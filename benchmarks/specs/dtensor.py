@@ -41,7 +41,7 @@ def whole(x: Any) -> torch.Tensor:
     return parts[0]
 
 
-def rules(op: Any, call: field.Call, mesh: Any, expected: list[torch.Tensor]) -> tuple[int, int]:
+def rules(op: Any, call: oracle.Call, mesh: Any, expected: list[torch.Tensor]) -> tuple[int, int]:
     """(right rules, wrong rules) of one call."""
     leaves, tree = pytree.tree_flatten((call.args, call.kwargs))
     places = [n for n, x in enumerate(leaves) if torch.is_tensor(x)]

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from smex.capture import CapturedGraph, OpRecord, capture
-from smex.specs import instantiate
+from smex.capture import CapturedGraph, capture
+from smex.semantic import find_spec
 from smex.text import aligned
 
 
@@ -60,7 +60,8 @@ class Coverage:
     def __init__(self, captured: CapturedGraph):
         rows: dict[str, Row] = {}
         for op in captured.ops:
-            rows.setdefault(op.target, Row(op.target)).add(_spec_of(op, captured), op.source)
+            spec, _ = find_spec(op, captured) or (None, [])
+            rows.setdefault(op.target, Row(op.target)).add(spec, op.source)
         self._rows = sorted(rows.values(), key=lambda row: (row.described, -row.calls, row.target))
         self._name = captured.name
 
@@ -118,14 +119,6 @@ class Coverage:
 
 
 _HEAD = ("operator", "calls", "described", "can be divided along", "whole dimensions")
-
-
-def _spec_of(op: OpRecord, captured: CapturedGraph) -> Any:
-    inputs = [captured.values[i].shape for i in op.inputs()]
-    outputs = [None if i is None else captured.values[i].shape for i in op.outputs]
-    dtypes = [str(captured.values[i].dtype).removeprefix("torch.") for i in op.inputs()]
-    found = instantiate(op.target, op.args, inputs, outputs, dtypes)
-    return None if found is None else found[0]
 
 
 def coverage(

@@ -71,6 +71,19 @@ def _native_arg(arg: Any, target: str) -> Any:
     return arg
 
 
+def find_spec(op: OpRecord, captured: CapturedGraph) -> tuple[Any, list[tuple[int, str]]] | None:
+    """The Spec of a captured call, see :func:`smex.specs.instantiate`."""
+    values = captured.values
+    inputs = [values[i] for i in op.inputs()]
+    return specs.instantiate(
+        op.target,
+        op.args,
+        [value.shape for value in inputs],
+        [None if i is None else values[i].shape for i in op.outputs],
+        [str(value.dtype).removeprefix("torch.") for value in inputs],
+    )
+
+
 class SemanticGraph:
     """A captured model in the native graph, every op with its Spec where one is known.
 
@@ -109,11 +122,7 @@ class SemanticGraph:
         self._warn_missing()
 
     def _call(self, op: OpRecord) -> dict[str, Any]:
-        values = self.captured.values
-        outputs = [None if i is None else values[i].shape for i in op.outputs]
-        inputs = [values[i].shape for i in op.inputs()]
-        dtypes = [str(values[i].dtype).removeprefix("torch.") for i in op.inputs()]
-        found = specs.instantiate(op.target, op.args, inputs, outputs, dtypes)
+        found = find_spec(op, self.captured)
         if found is None and op.id >= 0:  # a fused call may always run as its members
             self.missing.setdefault(op.target, op.source)
         spec, local = found if found is not None else (None, [])

@@ -14,6 +14,7 @@ import smex
 from smex import specs, tdl
 from smex.specs import oracle
 from smex.specs.proof import brute_force, field, harness, mutations
+from smex.specs.strategies import OperatorCall
 
 sys.path.insert(0, str(Path(__file__).parent))
 from undescribed import undescribed
@@ -75,7 +76,7 @@ def test_fake_tensors_will_do():
 def test_the_same_tensor_twice():
     x = torch.rand(4, 4, dtype=torch.float64)
     for strategy in specs.strategies(MM, (x, x), k=2):
-        oracle.check(MM, oracle.PlainCall((x, x), {}), strategy)
+        oracle.check(MM, oracle.Call((x, x), {}), strategy)
 
 
 def test_too_few_elements_for_the_workers():
@@ -93,7 +94,7 @@ def test_operators_that_write_mean_what_their_functional_forms_do():
     out = torch.empty(5, 3, dtype=torch.float64)
     found = specs.strategies(torch.ops.aten.mm.out, (a, b), {"out": out}, k=2)
     assert by_name(found).keys() == {"i", "j", "k"}
-    call = oracle.PlainCall((a, b), {"out": out})
+    call = oracle.Call((a, b), {"out": out})
     for strategy in found:
         oracle.check(torch.ops.aten.mm.out, call, strategy)
     added = specs.strategies(torch.ops.aten.add_.Tensor, (a, a.clone()), k=2)
@@ -132,7 +133,7 @@ def same(strategy):
 
 @pytest.mark.parametrize("mutation", [shifted, swapped, same])
 def test_wrong_strategies_are_rejected(mutation):
-    call = oracle.PlainCall(matrices(), {})
+    call = oracle.Call(matrices(), {})
     for strategy in specs.strategies(MM, call.args, k=2):
         oracle.check(MM, call, strategy)
         with pytest.raises((oracle.WrongError, RuntimeError)):
@@ -140,10 +141,10 @@ def test_wrong_strategies_are_rejected(mutation):
 
 
 def test_wrong_specs_and_strategies_are_rejected():
-    tried, surviving = mutations.survivors(MM, oracle.PlainCall(matrices(), {}))
+    tried, surviving = mutations.survivors(OperatorCall(MM, matrices()))
     assert tried > 5 and surviving == []
     with tdl.registered("aten::mm", lambda a, b: lambda i, j: tdl.Sum(lambda k: a[i, k] * 1)):
-        assert mutations.survivors(MM, oracle.PlainCall(matrices(), {}))[0] > 0
+        assert mutations.survivors(OperatorCall(MM, matrices()))[0] > 0
 
 
 def test_mutants_say_what_was_changed():
@@ -156,7 +157,7 @@ def test_mutants_say_what_was_changed():
 
 
 def test_brute_force_finds_what_a_product_allows():
-    call = field.Call(matrices(), {}, backward=False)
+    call = oracle.Call(matrices(), {})
     cuts = brute_force.valid_cuts(MM, call)
     assert cuts == {((0, None), (0,)), ((None, 1), (1,)), ((1, 0), ("sum",))}
     assert cuts == {brute_force.cuts_of(MM, call, s) for s in specs.strategies(MM, call.args, k=2)}

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 from smex.specs import definition, targets
-from smex.specs.strategies import spec_of_call
+from smex.specs.oracle import resolve
+from smex.specs.strategies import OperatorCall
 from smex.tdl import REGISTRY
 from smex.text import aligned
 
@@ -44,10 +45,7 @@ def _show(target: str, shapes: list[str]) -> int:
         print(f"in a tile, {argument} follows the rule {rule!r}")
     if shapes:
         tensors = [torch.empty(_shape(text), device="meta") for text in shapes]
-        namespace, _, rest = target.partition("::")
-        name, _, overload = rest.partition(".")
-        op = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
-        spec = spec_of_call(op, tensors)
+        spec = OperatorCall(resolve(target), tensors).spec
         if spec is None:
             print("does not describe this call")
             return 1

@@ -11,11 +11,12 @@ from torch.utils import _pytree as pytree
 TOLERANCE = 1e-9
 
 
-class PlainCall(NamedTuple):
+class Call(NamedTuple):
     """The arguments of a call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    backward: bool = False  # made by a backward pass
 
 
 class WrongError(Exception):

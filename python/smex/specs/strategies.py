@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from smex._C import Graph, Role, ValueRef, cut, tile_call
 from smex.specs.lookup import instantiate
+from smex.specs.oracle import flat
 
 __all__ = ["strategies"]
 
@@ -54,24 +55,7 @@ def strategies(
     """
     if k < 2:
         raise ValueError(f"strategies: expected at least 2 workers, found {k}")
-    call = _Call(op, args, kwargs or {})
-    return call.strategies(k)
-
-
-def spec_of_call(
-    op: torch._ops.OpOverload, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-) -> Any:
-    """The native Spec of one call, None where no registered one describes it."""
-    return described_call(op, args, kwargs)[0]
-
-
-def described_call(
-    op: torch._ops.OpOverload, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
-) -> tuple[Any, list[Tensor]]:
-    """The native Spec of one call or None, and the tensors that it reads, in its order."""
-    call = _Call(op, args, kwargs or {})
-    found = call.described()
-    return None if found is None else found[0], [call.tensors[n] for n in call.order]
+    return OperatorCall(op, args, kwargs).strategies(k)
 
 
 class _Operand:
@@ -81,102 +65,119 @@ class _Operand:
         self.id = id
 
 
-class _Call:
-    """One operator call, with its arguments in the order of the schema."""
+class OperatorCall:
+    """One operator call, and what its Spec says of it.
 
-    def __init__(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any]):
+    Attributes:
+        inputs: the distinct tensors, in the order of the schema.
+    """
+
+    def __init__(
+        self,
+        op: torch._ops.OpOverload,
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ):
         self.op = op
-        self.kwargs = kwargs
-        leaves = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
-        self.leaf_of: list[int] = []  # the first leaf of each distinct tensor
-        self.tensors: list[Tensor] = []
-        numbers: dict[int, int] = {}
-        for leaf, tensor in enumerate(leaves):
-            if id(tensor) not in numbers:
-                numbers[id(tensor)] = len(self.tensors)
-                self.tensors.append(tensor)
-                self.leaf_of.append(leaf)
-        self.given = [
-            args[n] if n < len(args) else kwargs.get(argument.name, argument.default_value)
-            for n, argument in enumerate(op._schema.arguments)
-        ]
-        self.records = _mapped(self.given, lambda x: _Operand(numbers[id(x)]))
-        self.order = _order(self.records)
-        self.outputs = _output_shapes(op, args, kwargs)
+        self.args = args
+        self.kwargs = kwargs or {}
+        self.inputs: list[Tensor] = []
+        self._leaves: list[int] = []  # of each input the first leaf
+        self._records = self._recorded()
+        self._outputs = _output_shapes(op, self.args, self.kwargs)
+        shapes = [tuple(x.shape) for x in self.inputs]
+        self._dtypes = [str(x.dtype).removeprefix("torch.") for x in self.inputs]
+        found = instantiate(op.name(), self._records, shapes, self._outputs, self._dtypes)
+        self.spec: Any = found[0] if found else None
+        self._local = found[1] if found else []
 
-    def described(self) -> tuple[Any, Any] | None:
-        """The native Spec and the arguments that change in a tile."""
-        shapes = [tuple(self.tensors[n].shape) for n in self.order]
-        dtypes = [str(self.tensors[n].dtype).removeprefix("torch.") for n in self.order]
-        return instantiate(self.op.name(), self.records, shapes, self.outputs, dtypes)
+    def _recorded(self) -> list[Any]:
+        """The arguments in the order of the schema, with operands in the tensors' places."""
+        leaves: dict[int, int] = {}
+        tensors = [x for x in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(x, Tensor)]
+        for leaf, tensor in enumerate(tensors):
+            leaves.setdefault(id(tensor), leaf)
+        numbers: dict[int, int] = {}
+
+        def operand(tensor: Tensor) -> _Operand:
+            if id(tensor) not in numbers:
+                numbers[id(tensor)] = len(self.inputs)
+                self.inputs.append(tensor)
+                self._leaves.append(leaves[id(tensor)])
+            return _Operand(numbers[id(tensor)])
+
+        given = [
+            self.args[n]
+            if n < len(self.args)
+            else self.kwargs.get(argument.name, argument.default_value)
+            for n, argument in enumerate(self.op._schema.arguments)
+        ]
+        return _mapped(given, operand)
+
+    def inputs_among(self, leaves: Sequence[Tensor]) -> list[Tensor]:
+        """The inputs of a like call with these tensors, in pytree order."""
+        return [leaves[leaf] for leaf in self._leaves]
 
     def strategies(self, k: int) -> list[dict[str, Any]]:
-        found = self.described()
-        if found is None:
+        """See :func:`strategies`."""
+        if self.spec is None:
             return []
-        spec, local = found
-        order = self.order
-        graph = self._graph(spec, local, order)
+        graph = self._graph()
         result = []
-        for split in spec.splits():
-            pieces = cut(spec.indices[split.index].extent, k, split.granule)
+        for split in self.spec.splits():
+            pieces = cut(self.spec.indices[split.index].extent, k, split.granule)
             if all(lo < hi for lo, hi in pieces):
-                result.append(self._strategy(graph, spec, local, order, split, pieces))
+                result.append(self._strategy(graph, split, pieces))
         return result
 
-    def _graph(self, spec: Any, local: Any, order: list[int]) -> Any:
+    def _graph(self) -> Any:
         """The call alone in a native graph; of its arguments only those that change."""
         graph = Graph()
-        for n in order:
-            x = self.tensors[n]
-            dtype = str(x.dtype).removeprefix("torch.")
-            graph.add_value(f"x{n}", list(x.shape), dtype, x.dtype.itemsize, Role.input)
+        for x, dtype in zip(self.inputs, self._dtypes):
+            graph.add_value("", list(x.shape), dtype, x.dtype.itemsize, Role.input)
         outputs = []
-        for shape in self.outputs:
+        for shape in self._outputs:
             outputs.append(-1)
             if shape is not None:
                 outputs[-1] = graph.add_value("", list(shape), "float64", 8, Role.intermediate)
-        changing = {position for position, _ in local}
-        number = {n: position for position, n in enumerate(order)}
+        changing = {position for position, _ in self._local}
 
         def native(position: int, record: Any) -> Any:
             if isinstance(record, _Operand):
-                return ValueRef(number[record.id])
+                return ValueRef(record.id)
             if isinstance(record, (list, tuple)) and any(isinstance(x, _Operand) for x in record):
                 return [native(position, x) for x in record]
             return record if position in changing else None
 
         graph.add_op(
             target=self.op.name(),
-            args=[native(n, record) for n, record in enumerate(self.records)],
-            outputs=outputs, spec=spec, local=local, module_path="", source="", backward=False,
+            args=[native(n, record) for n, record in enumerate(self._records)],
+            outputs=outputs, spec=self.spec, local=self._local, module_path="", source="",
+            backward=False,
         )  # fmt: skip
         return graph
 
-    def _strategy(
-        self, graph: Any, spec: Any, local: Any, order: list[int], split: Any, pieces: Any
-    ) -> dict[str, Any]:
+    def _strategy(self, graph: Any, split: Any, pieces: Any) -> dict[str, Any]:
         workers, regions, crops = [], [], []
         for piece in pieces:
-            ranges = spec.full_ranges()
+            ranges = self.spec.full_ranges()
             ranges[split.index] = piece
             operands, native, crop = tile_call(graph, 0, ranges)
-            boxes = dict(zip(order, operands))
-            workers.append(self._arguments(boxes, {at: native[at] for at, _ in local}))
-            regions.append([spec.output_region(o, ranges) for o in range(len(self.outputs))])
+            workers.append(self._arguments(operands, {at: native[at] for at, _ in self._local}))
+            regions.append([self.spec.output_region(o, ranges) for o in range(len(self._outputs))])
             crops.append(crop)
         outs = [
-            self._out(o, split, spec, regions, crops)
-            for o, shape in enumerate(self.outputs)
+            self._out(o, split, regions, crops)
+            for o, shape in enumerate(self._outputs)
             if shape is not None
         ]
-        name = spec.indices[split.index].name
+        name = self.spec.indices[split.index].name
         return {"name": name, "workers": workers, "outs": outs, "op": None}
 
-    def _out(self, o: int, split: Any, spec: Any, regions: Any, crops: Any) -> dict[str, Any]:
+    def _out(self, o: int, split: Any, regions: Any, crops: Any) -> dict[str, Any]:
         if split.reduces[o] is not None:
             return {"reduce": split.reduces[o].name, "weights": None}
-        if not spec.describes(o) or split.index not in spec.output_axes[o]:
+        if not self.spec.describes(o) or split.index not in self.spec.output_axes[o]:
             return {"same": True}
         place = [_box(region[o]) for region in regions]
         crop = None
@@ -186,16 +187,16 @@ class _Call:
             ]
         return {"place": place, "crop": crop}
 
-    def _arguments(self, boxes: dict[int, Any], changed: dict[int, Any]) -> dict[str, Any]:
+    def _arguments(self, operands: Any, changed: dict[int, Any]) -> dict[str, Any]:
         def placed(operand: _Operand) -> dict[str, Any]:
-            _, box, fill = boxes[operand.id]
-            whole = [(0, size) for size in self.tensors[operand.id].shape]
-            leaf = self.leaf_of[operand.id]
+            _, box, fill = operands[operand.id]
+            whole = [(0, size) for size in self.inputs[operand.id].shape]
+            leaf = self._leaves[operand.id]
             return {"leaf": leaf, "box": None if box == whole else _box(box), "fill": fill}
 
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
-        for n, (argument, record) in enumerate(zip(self.op._schema.arguments, self.records)):
+        for n, (argument, record) in enumerate(zip(self.op._schema.arguments, self._records)):
             value = changed[n] if n in changed else _mapped(record, placed, _Operand)
             if not argument.kwarg_only:
                 args.append(value)
@@ -211,13 +212,6 @@ def _mapped(x: Any, function: Any, kind: type = Tensor) -> Any:
     if isinstance(x, (list, tuple)):
         return [_mapped(item, function, kind) for item in x]
     return x
-
-
-def _order(records: Any) -> list[int]:
-    """The tensors in the order of the schema, each once."""
-    found: list[int] = []
-    _mapped(records, lambda x: found.append(x.id) if x.id not in found else None, _Operand)
-    return found
 
 
 def _box(bounds: Any) -> list[list[int]]:
@@ -239,12 +233,7 @@ def _output_shapes(op: Any, args: Any, kwargs: Any) -> list[tuple[int, ...] | No
     if out is None and not fakes:
         copies = pytree.tree_map_only(Tensor, torch.clone, (args, kwargs))
         out = op(*copies[0], **copies[1])
-    outs = out if isinstance(out, (list, tuple)) else [out]
-    return [tuple(x.shape) if isinstance(x, Tensor) else None for x in _flat(outs)]
-
-
-def _flat(outs: Any) -> list[Any]:
-    return [y for x in outs for y in (_flat(x) if isinstance(x, (list, tuple)) else [x])]
+    return [tuple(x.shape) if isinstance(x, Tensor) else None for x in flat(out)]
 
 
 def _faked(x: Any, mode: FakeTensorMode) -> Any:

@@ -11,7 +11,7 @@ import torch
 
 from smex.errors import SpecError
 from smex.specs import oracle
-from smex.specs.strategies import described_call, strategies
+from smex.specs.strategies import OperatorCall
 
 __all__ = ["check_meaning", "verify"]
 
@@ -46,16 +46,15 @@ def verify(
     overload = oracle.resolve(op) if isinstance(op, str) else op
     executed = 0
     for number, args in enumerate(samples):
-        args = tuple(args)
-        call = oracle.PlainCall(args, {})
-        if described_call(overload, args)[0] is None:
+        call = OperatorCall(overload, tuple(args))
+        if call.spec is None:
             raise SpecError(f"{overload.name()}: no Spec describes sample {number}; add one")
         try:
-            check_meaning(overload, args, {})
+            check_meaning(call)
             for k in workers:
-                for strategy in strategies(overload, args, k=k):
+                for strategy in call.strategies(k):
                     executed += 1
-                    _check_strategy(overload, call, strategy, k)
+                    _check_strategy(call, strategy, k)
         except oracle.WrongError as error:
             raise SpecError(f"spec of {overload.name()}: sample {number}: {error}") from None
     return executed
@@ -65,49 +64,50 @@ _ROUNDING = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 1e-1}
 """What the interpreter, which computes in float64, may differ by."""
 
 
-def _check_strategy(op: Any, call: Any, strategy: dict[str, Any], k: int) -> None:
+def _check_strategy(call: OperatorCall, strategy: dict[str, Any], k: int) -> None:
     try:
-        oracle.check(op, call, strategy)
+        oracle.check(call.op, call, strategy)
     except Exception as error:
         name = strategy["name"]
         raise oracle.WrongError(f"divided along {name} among {k} workers: {error}") from None
 
 
-def check_meaning(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+def check_meaning(call: OperatorCall) -> None:
     """Compares the interpreter's outputs with the operator's; opaque and complex ones cannot be.
 
     Raises:
         WrongError: they differ, or the Spec's text does not read back.
     """
-    spec, tensors = described_call(op, args, kwargs)
+    spec = call.spec
     if spec is None:
         return
     text = spec.text()
     if type(spec).parse(text).text() != text:
         raise oracle.WrongError(f"the Spec's text does not read back:\n{text}")
-    if spec.is_opaque() or any(t.dtype.is_complex for t in tensors):
+    if not can_interpret(spec) or any(t.dtype.is_complex for t in call.inputs):
         return
-    if work_of(spec) > MAX_WORK:
-        return
-    error = meaning_error(op, args, kwargs, spec, tensors)
+    error = meaning_error(call.op, call, spec, call.inputs)
     if error is not None:
         raise oracle.WrongError(error)
 
 
-def work_of(spec: Any) -> int:
-    """About how many element evaluations the interpreter needs."""
-    return math.prod(max(1, index.extent) for index in spec.indices)
+def can_interpret(spec: Any) -> bool:
+    """Whether the interpreter knows all functions, and needs few element evaluations."""
+    work = math.prod(max(1, index.extent) for index in spec.indices)
+    return not spec.is_opaque() and work <= MAX_WORK
 
 
-def meaning_error(
-    op: Any, args: Sequence[Any], kwargs: dict[str, Any], spec: Any, tensors: Sequence[torch.Tensor]
-) -> str | None:
+def as_lists(tensors: Sequence[torch.Tensor]) -> list[tuple[list[float], list[int]]]:
+    """Tensors as the interpreter takes them."""
+    return [(t.double().flatten().tolist(), list(t.shape)) for t in tensors]
+
+
+def meaning_error(op: Any, call: Any, spec: Any, inputs: Sequence[torch.Tensor]) -> str | None:
     """The first element of which a Spec says something else than the operator, or None."""
-    lists = [(t.double().flatten().tolist(), list(t.shape)) for t in tensors]
-    expected = oracle.run(op, args, kwargs)
+    expected = oracle.run(op, call.args, call.kwargs)
     results = [x for x in expected if torch.is_tensor(x)]
-    tolerance = max(_ROUNDING.get(t.dtype, oracle.TOLERANCE) for t in (*tensors, *results))
-    for position, (data, shape) in enumerate(spec.evaluate(lists)):
+    tolerance = max(_ROUNDING.get(t.dtype, oracle.TOLERANCE) for t in (*inputs, *results))
+    for position, (data, shape) in enumerate(spec.evaluate(as_lists(inputs))):
         wanted = expected[position]
         if not spec.describes(position) or wanted is None or wanted.dtype.is_complex:
             continue

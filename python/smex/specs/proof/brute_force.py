@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from smex.specs import oracle
-from smex.specs.proof.field import Call
+from smex.specs.oracle import Call
 
 WORKERS = 2
 """Among so many workers tensors are cut."""
@@ -35,9 +36,7 @@ def valid_cuts(op: Any, call: Call, k: int = WORKERS) -> set[tuple[Any, ...]]:
         [None, *(d for d, size in enumerate(leaves[n].shape) if size >= k and n not in ignored)]
         for n in places
     ]
-    combinations = 1
-    for choice in choices:
-        combinations *= len(choice)
+    combinations = math.prod(map(len, choices))
     if combinations > MAX_COMBINATIONS or combinations == 1:
         return set()
     outs = [x for x in oracle.run(op, call.args, call.kwargs) if torch.is_tensor(x)]
@@ -116,9 +115,8 @@ def read_tensors(op: Any, call: Call) -> set[int]:
 def written_to(op: Any, call: Call) -> set[int]:
     """The leaves that only take the result; how they are cut says nothing."""
     names = {a.name for a in op._schema.arguments if a.kwarg_only and a.alias_info is not None}
-    marked = {key: key in names for key in call.kwargs}
     first = len(pytree.tree_leaves(call.args))
-    return {first + n for n, name in enumerate(call.kwargs) if marked[name]}
+    return {first + n for n, name in enumerate(call.kwargs) if name in names}
 
 
 def _afresh(x: torch.Tensor, sign: int) -> torch.Tensor:
@@ -185,25 +183,24 @@ def _kinds_of(parts: list[Any], wanted: torch.Tensor) -> set[Any]:
 
 def cuts_of(op: Any, call: Call, strategy: dict[str, Any]) -> tuple[Any, ...]:
     """A strategy in the terms of brute force."""
-    tensors = 0
-    ignored = set()
-    for n, x in enumerate(pytree.tree_leaves((call.args, call.kwargs))):
-        if n in written_to(op, call):
-            ignored.add(tensors)
-        tensors += torch.is_tensor(x)
-    leaves = [x for x in pytree.tree_leaves((call.args, call.kwargs)) if torch.is_tensor(x)]
+    written = written_to(op, call)
+    places = [
+        (n in written, x)
+        for n, x in enumerate(pytree.tree_leaves((call.args, call.kwargs)))
+        if torch.is_tensor(x)
+    ]
     references: dict[int, list[Any]] = {}
     for worker in strategy["workers"]:
         for x in pytree.tree_leaves(worker, is_leaf=oracle.is_reference):
             if oracle.is_reference(x):
                 references.setdefault(x["leaf"], []).append(x["box"])
     dims = []
-    for n, leaf in enumerate(leaves):
+    for n, (is_written, leaf) in enumerate(places):
         boxes = references.get(n, [])
         whole = [(0, size) for size in leaf.shape]
         spans = [[tuple(bounds) for bounds in box] if box else whole for box in boxes]
         cut = [d for d in range(leaf.dim()) if len({span[d] for span in spans}) > 1]
-        dims.append(cut[0] if cut and n not in ignored else None)
+        dims.append(cut[0] if cut and not is_written else None)
     outs = []
     for out in strategy["outs"]:
         if "place" in out:

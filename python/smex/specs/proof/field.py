@@ -10,13 +10,14 @@ import collections
 import signal
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from smex.errors import SmexImportError
+from smex.specs.oracle import Call
 
 MAX_CALLS = 40
 """Calls kept of an overload: the first of each signature."""
@@ -33,14 +34,6 @@ PLAIN = (
 
 UNSTABLE = {"nn.functional.grid_sample_3d", "_segment_reduce", "segment_reduce", "chalf"}
 """Entries of which some samples crash or hang on the CPU by themselves."""
-
-
-class Call(NamedTuple):
-    """One recorded call; tensors are dense copies."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    backward: bool
 
 
 def _copied(x: Any) -> Any:

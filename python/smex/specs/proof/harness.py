@@ -16,9 +16,10 @@ import torch
 from tqdm.auto import tqdm
 
 from smex.specs import oracle
+from smex.specs.oracle import Call
 from smex.specs.proof import brute_force, mutations
-from smex.specs.proof.field import Call, load
-from smex.specs.strategies import spec_of_call, strategies
+from smex.specs.proof.field import load
+from smex.specs.strategies import OperatorCall
 from smex.specs.verification import check_meaning
 
 WORKERS = (2, 3, 4)
@@ -102,10 +103,11 @@ UNSET = ("aten::empty", "aten::new_empty", "aten::resize", "aten::_efficientzero
 def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list[Any]) -> None:
     has_no_values = torch.Tag.nondeterministic_seeded in op.tags or op.name().startswith(UNSET)
     try:
-        finding.described += spec_of_call(op, call.args, call.kwargs) is not None
+        described = OperatorCall(op, call.args, call.kwargs)
+        finding.described += described.spec is not None
         if has_no_values:
             return
-        check_meaning(op, call.args, call.kwargs)
+        check_meaning(described)
     except oracle.WrongError as error:
         finding.wrong.append(f"call {number}: {error}"[:400])
     except Exception as error:
@@ -113,7 +115,7 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
         return
     made = set()
     for k in WORKERS:
-        for strategy in strategies(op, call.args, call.kwargs, k):
+        for strategy in described.strategies(k):
             finding.strategies += 1
             try:
                 oracle.check(op, call, strategy, whole)
@@ -124,7 +126,7 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
                 if k == brute_force.WORKERS:
                     made.add(brute_force.cuts_of(op, call, strategy))
     if finding.has_brute_force and number < MUTATED_CALLS and not finding.wrong:
-        tried, surviving = mutations.survivors(op, call)
+        tried, surviving = mutations.survivors(described)
         finding.mutants += tried
         finding.survivors += [f"call {number}: {text}" for text in surviving]
     valid = brute_force.valid_cuts(op, call) if finding.has_brute_force else set()
@@ -214,21 +216,18 @@ def summary(findings: Sequence[Finding]) -> str:
     def total(name: str) -> int:
         return sum(getattr(f, name) for f in findings)
 
+    mutants = total("mutants")
+    rejected = mutants - sum(len(f.survivors) for f in findings)
     rows = [
         ("overloads with a Spec that no execution contradicts", len(described), len(findings)),
         ("overloads that can be divided: with a correct strategy", len(split), len(splittable)),
         ("calls that can be divided: with a correct strategy", total("split"), total("splittable")),
         ("cuts that brute force finds: made by a strategy", total("found"), total("valid")),
+        ("wrong Specs and strategies: rejected", rejected, mutants),
     ]
     lines = ["| | | of | |", "| --- | ---: | ---: | ---: |"]
     for text, part, whole in rows:
         lines.append(f"| {text} | {part} | {whole} | {part / max(1, whole):.2%} |")
     wrong = sum(len(f.wrong) for f in findings)
-    survivors = sum(len(f.survivors) for f in findings)
-    mutants = total("mutants")
-    rate = (mutants - survivors) / max(1, mutants)
-    lines.append(
-        f"| wrong Specs and strategies: rejected | {mutants - survivors} | {mutants} | {rate:.2%} |"
-    )
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
     return "\n".join(lines)

@@ -12,8 +12,8 @@ from torch.utils import _pytree as pytree
 
 from smex.specs import oracle
 from smex.specs.proof import brute_force
-from smex.specs.strategies import described_call, strategies
-from smex.specs.verification import MAX_WORK, meaning_error, work_of
+from smex.specs.strategies import OperatorCall
+from smex.specs.verification import as_lists, can_interpret, meaning_error
 
 # ---- Specs, as text ----
 
@@ -113,7 +113,7 @@ def _afresh(call: Any, is_sparse: bool) -> Any:
         return x.flatten()[torch.randperm(x.numel())].reshape(x.shape)
 
     args, kwargs = pytree.tree_map_only(torch.Tensor, drawn, (call.args, call.kwargs))
-    return oracle.PlainCall(args, kwargs)
+    return oracle.Call(args, kwargs)
 
 
 def _is_rejected(check: Callable[..., object], *arguments: Any) -> bool:
@@ -124,55 +124,57 @@ def _is_rejected(check: Callable[..., object], *arguments: Any) -> bool:
     return False
 
 
-def survivors(op: Any, call: Any) -> tuple[int, list[str]]:
-    """How many mutants of a call's Spec and strategies there are, and which pass every check.
-
-    Mutants of the Spec that the interpreter cannot tell from the Spec mean the same.
-    """
-    outs = [x for x in oracle.run(op, call.args, call.kwargs) if torch.is_tensor(x)]
+def survivors(call: OperatorCall) -> tuple[int, list[str]]:
+    """How many mutants of a call's Spec and strategies there are, and which pass every check."""
+    outs = [x for x in oracle.run(call.op, call.args, call.kwargs) if torch.is_tensor(x)]
     if not any(x.numel() for x in outs):
         return 0, []
-    tried, surviving = 0, []
-    draws = [call, *(_afresh(call, is_sparse=n % 2 == 1) for n in range(MAX_DRAWS))]
-    spec = described_call(op, call.args, call.kwargs)[0]
-    if spec is not None and not spec.is_opaque() and work_of(spec) <= MAX_WORK:
-        for what, text in spec_mutants(spec.text()):
-            if _means_the_same(op, draws[:3], text):
-                continue
-            tried += 1
-            if not any(_is_rejected(_check_text, op, draw, text) for draw in draws[:3]):
-                surviving.append(f"{what}: {text}")
-    leaves = brute_force.read_tensors(op, call)
+    own = oracle.Call(tuple(call.args), call.kwargs)
+    draws = [own, *(_afresh(own, is_sparse=n % 2 == 1) for n in range(MAX_DRAWS))]
+    tried, surviving = _spec_survivors(call, draws[:3])
+    leaves = brute_force.read_tensors(call.op, own)
     numbers = all(x.is_floating_point() for x in outs)
     if not leaves:
         return tried, surviving  # other integers could be no arguments
-    for strategy in strategies(op, call.args, call.kwargs, k=2):
+    for strategy in call.strategies(2):
         for what, wrong in strategy_mutants(strategy, leaves):
             if what == "another reduction" and not numbers:
                 continue  # the largest of truths is their sum
             tried += 1
-            if not any(_is_rejected(oracle.check, op, draw, wrong) for draw in draws):
+            if not any(_is_rejected(oracle.check, call.op, draw, wrong) for draw in draws):
                 surviving.append(f"{what}: {strategy['name']}")
     return tried, surviving
 
 
-def _means_the_same(op: Any, draws: Any, text: str) -> bool:
-    for draw in draws:
-        spec, tensors = described_call(op, draw.args, draw.kwargs)
-        lists = [(t.double().flatten().tolist(), list(t.shape)) for t in tensors]
+def _spec_survivors(call: OperatorCall, draws: list[oracle.Call]) -> tuple[int, list[str]]:
+    """Of the Spec. Mutants that the interpreter cannot tell from it mean the same."""
+    if call.spec is None or not can_interpret(call.spec):
+        return 0, []
+    inputs = [call.inputs_among(_tensors(draw)) for draw in draws]
+    meant = [call.spec.evaluate(as_lists(x)) for x in inputs]
+    tried, surviving = 0, []
+    for what, text in spec_mutants(call.spec.text()):
         try:
-            pairs = zip(type(spec).parse(text).evaluate(lists), spec.evaluate(lists))
+            mutant = type(call.spec).parse(text)
+            found = [mutant.evaluate(as_lists(x)) for x in inputs]
         except Exception:
-            return False
-        for (found, _), (expected, _) in pairs:
-            a, b = (torch.tensor(x, dtype=torch.float64) for x in (found, expected))
-            if not oracle.same(a, b):
-                return False
-    return True
+            tried += 1  # rejected: it reads out of range, or is no Spec
+            continue
+        if all(_is_same(a, b) for a, b in zip(found, meant)):
+            continue
+        tried += 1
+        if not any(meaning_error(call.op, d, mutant, x) for d, x in zip(draws, inputs)):
+            surviving.append(f"{what}: {text}")
+    return tried, surviving
 
 
-def _check_text(op: Any, call: Any, text: str) -> None:
-    spec, tensors = described_call(op, call.args, call.kwargs)
-    error = meaning_error(op, call.args, call.kwargs, type(spec).parse(text), tensors)
-    if error is not None:
-        raise oracle.WrongError(error)
+def _tensors(call: oracle.Call) -> list[torch.Tensor]:
+    return [x for x in pytree.tree_leaves((call.args, call.kwargs)) if torch.is_tensor(x)]
+
+
+def _is_same(found: Any, expected: Any) -> bool:
+    pairs = (
+        (torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
+        for (a, _), (b, _) in zip(found, expected)
+    )
+    return all(oracle.same(a, b) for a, b in pairs)
