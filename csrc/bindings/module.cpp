@@ -1,6 +1,7 @@
 #include <exception>
 
 #include "bindings/bindings.h"
+#include "bindings/build_id.h"
 #include "ir/error.h"
 
 namespace py = pybind11;
@@ -30,6 +31,8 @@ PYBIND11_MODULE(_C, m) {
   m.doc() = "The native library of SMEX; use it through the Python modules of smex.";
   py::register_local_exception_translator(smex::bindings::translate_exception);
   namespace bindings = smex::bindings;
+  m.def("build_id", &bindings::build_id,
+        "The linker's hash of this build of the library; empty where it writes none.");
   bindings::bind_ir(m);
   bindings::bind_tdl(m);
   bindings::bind_partition(m);

@@ -6,6 +6,7 @@ of ``smex._C`` and raises :class:`SmexImportError` with the reason as soon as an
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -13,6 +14,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
+from smex._version import __version__
 from smex.errors import SmexImportError
 
 _HOW_TO_BUILD = (
@@ -42,6 +44,21 @@ def _minor(version: str) -> list[str]:
     return version.split("+")[0].split(".")[:2]
 
 
+def _mark_compiled_code() -> None:
+    """Makes what ``torch.compile`` keeps on disk belong to this build of the library.
+
+    A stored graph calls SMEX's operators as they were when it was compiled, and torch's key of it
+    knows them by name alone: after an upgrade it would run the gradients of the version before.
+    """
+    import torch.compiler.config
+
+    build_id = importlib.import_module("smex._C").build_id()
+    mark = f"smex-{__version__}-{build_id}"
+    tags = [tag for tag in torch.compiler.config.cache_key_tag.split(",") if tag]
+    if mark not in tags:
+        torch.compiler.config.cache_key_tag = ",".join([*tags, mark])
+
+
 def _load(build_info: dict[str, str]) -> str | None:
     """Imports ``smex._C``; returns why that failed, or None."""
     try:
@@ -67,6 +84,7 @@ def _load(build_info: dict[str, str]) -> str | None:
             f"the native library does not load: {error} (built against torch {built}, running "
             f"torch {running}). {_HOW_TO_BUILD}"
         )
+    _mark_compiled_code()
     if build_info and built != running:
         warnings.warn(
             f"SMEX was built against torch {built} and runs with torch {running}; "

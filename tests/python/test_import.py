@@ -88,6 +88,25 @@ def test_other_torch_patch_version_warns(recwarn):
     assert any(f"built against torch {major_minor}.99" in str(w.message) for w in recwarn)
 
 
+@pytest.mark.parametrize("tag", ["", "mine"])
+def test_compiled_code_on_disk_belongs_to_one_build(tag):
+    """An entry that another build of the library has stored must never be found."""
+    code = "import smex, torch; print(torch.compiler.config.cache_key_tag, smex._C.build_id())"
+    done = run_python(code, TORCH_COMPILE_CACHE_KEY_TAG=tag)
+    found, build_id = done.stdout.split()
+    assert int(build_id, 16) > 0
+    mark = f"smex-{smex.__version__}-{build_id}"
+    assert found == (f"{tag},{mark}" if tag else mark)
+
+
+def test_the_mark_of_the_build_is_set_once():
+    import torch
+
+    before = torch.compiler.config.cache_key_tag
+    _native._mark_compiled_code()
+    assert torch.compiler.config.cache_key_tag == before
+
+
 @pytest.mark.parametrize(
     ("error", "builtin"),
     [
