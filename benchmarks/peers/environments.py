@@ -1,11 +1,12 @@
-"""Makes and finds the Python environments of the peers that smex.graph is measured against.
+"""Makes and finds the Python environments of what SMEX is measured against.
 
-    python benchmarks/peers/environments.py [dgl] [pyg]
+    python benchmarks/peers/environments.py [dgl] [pyg] [models]
 
-makes build/peers/NAME/ from requirements/NAME.txt unless it is there already: DGL with its own
-torch (5 GB on disk), PyG beside the torch of the environment that runs this script. Plain torch and
-smex.graph run in that environment itself. Environments made before are taken from $SMEX_PEERS, a
-folder with one environment per name, when it is set.
+makes build/peers/NAME/ from requirements/NAME.txt (and NAME.no-deps.txt) unless it is there
+already: DGL with its own torch (5 GB on disk), PyG and the models of others (torchvision, timm,
+transformers) beside the torch of the environment that runs this script. Plain torch and SMEX run in
+that environment itself. Environments made before are taken from $SMEX_PEERS, a folder with one
+environment per name, when it is set.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sysconfig
 ROOT = pathlib.Path(__file__).parents[2]
 REQUIREMENTS = pathlib.Path(__file__).parent / "requirements"
 OWN = ("torch", "smex")  # run in the project's own environment
-BESIDE_OWN_TORCH = ("pyg",)
+BESIDE_OWN_TORCH = ("pyg", "models")
 
 
 def folder(name: str) -> pathlib.Path:
@@ -49,6 +50,9 @@ def make(name: str) -> None:
         requirements = REQUIREMENTS / f"{name}.txt"
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--requirement", requirements], check=True)
+        alone = REQUIREMENTS / f"{name}.no-deps.txt"
+        if alone.exists():
+            subprocess.run([*pip, "--no-deps", "--requirement", alone], check=True)
         if name in BESIDE_OWN_TORCH:  # afterwards, so that pip installs what only lies there
             _see_own_packages(python)
     except BaseException:
@@ -65,7 +69,7 @@ def _see_own_packages(python: pathlib.Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    names = sorted(file.stem for file in REQUIREMENTS.glob("*.txt"))
+    names = sorted(x.stem for x in REQUIREMENTS.glob("*.txt") if not x.match("*.no-deps.txt"))
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; all")
     for name in parser.parse_args().names or names:
         if name not in names:

@@ -24,6 +24,7 @@ constexpr std::pair<const char*, LocalRule> kLocalRules[] = {
     {"window_rest", LocalRule::kWindowRest},
     {"rows", LocalRule::kRows},
     {"offset", LocalRule::kOffset},
+    {"diagonal", LocalRule::kDiagonal},
 };
 
 LocalRule local_rule(const std::string& target, const std::string& name) {

@@ -141,6 +141,12 @@ void bind_spec(py::module_& m) {
           py::arg("output"), py::arg("ranges"))
       .def("full_ranges", [](const Spec& spec) { return to_bounds(full_ranges(spec)); })
       .def("splits", &derive_splits)
+      .def("without_divisors",
+           [](const Spec& spec) {
+             auto sums = std::make_shared<Spec>(spec);
+             const auto divisors = take_divisors(*sums);
+             return std::pair(sums, divisors);
+           })
       .def("evaluate", &evaluate_lists, py::arg("inputs"))
       .def("__str__", &Spec::str)
       .def("__repr__", &Spec::str);

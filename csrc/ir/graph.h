@@ -55,6 +55,7 @@ enum class LocalRule {
   kWindowRest,   ///< list becomes how far the tile reaches beyond the landing region, where cropped
   kRows,         ///< int becomes the size of dimension 0 of the first operand's tile
   kOffset,       ///< list becomes the lower corner of the local output 0
+  kDiagonal,     ///< int counts from the diagonal of the local output 0: rows begin lower there
 };
 
 struct LocalArg {

@@ -129,6 +129,11 @@ void localise(const Op& op, const tdl::IndexRanges& ranges,
         arg = std::move(corner);
         break;
       }
+      case LocalRule::kDiagonal: {
+        const size_t columns = first.dims.size() - 1;
+        arg = std::get<int64_t>(arg) + first.dims[columns - 1].lo - first.dims[columns].lo;
+        break;
+      }
     }
   }
 }

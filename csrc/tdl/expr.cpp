@@ -82,6 +82,10 @@ class Checker {
             (expr.args.size() != 2 || expr.args[0]->kind != ExprKind::kIndex)) {
           fail("lands: expected an index and a position");
         }
+        if (expr.kind == ExprKind::kCall && expr.name == "told" &&
+            (expr.args.size() != 1 || expr.args[0]->kind != ExprKind::kIndex)) {
+          fail("told: expected an index");
+        }
         in_opaque = in_opaque || expr.kind == ExprKind::kOpaque;
         for (const ExprPtr& arg : expr.args) this->expr(*arg, in_opaque);
     }

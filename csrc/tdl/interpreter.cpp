@@ -162,6 +162,7 @@ class Interpreter {
     if (args.size() == 1) {
       const auto found = unary_functions().find(expr.name);
       if (found != unary_functions().end()) return found->second(eval(*args[0]));
+      if (expr.name == "told") return eval(*args[0]);
     }
     if (args.size() == 2) {
       if (expr.name == "like") return eval(*args[0]);

@@ -26,7 +26,8 @@ enum class ExprKind {
   kCall,   ///< name(args…): a scalar function, "add", "exp", "where", "floordiv", "mod", "lt" …
            ///< "like"(value, read) is value; the read's shape matters to the kernel, not its
   ///< content. "lands"(index, position) is equality; as the condition of a "where" it tells
-  ///< which windows reach a tile of the index
+  ///< which windows reach a tile of the index. "told"(index) is the index as a number that the
+  ///< kernel learns where its tile begins: by a LocalRule
   kReduce,  ///< reduce over `bound` of args[0]
   kOpaque,  ///< name(args…): reads whose kWhole dimensions are whole; unknown inside
   kWhole,   ///< ":" as an index of a Read inside kOpaque
@@ -107,5 +108,9 @@ struct Split {
 /// what they need; a reduction index of an outermost reduction. It may be the one for some outputs
 /// and the other for others; an output that has nothing of it is made whole by every worker.
 std::vector<Split> derive_splits(const Spec& spec);
+
+/// By output that is a sum divided by a number, a mean: the number, which is taken away. A kernel
+/// that is given a part of the tensors divides by a number of its own.
+std::vector<std::optional<double>> take_divisors(Spec& spec);
 
 }  // namespace smex::tdl

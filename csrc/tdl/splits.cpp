@@ -94,6 +94,7 @@ class SplitOf {
   bool values(const Expr& expr) {
     if (expr.kind == ExprKind::kIndex) return expr.index != index_;
     if (expr.kind == ExprKind::kRead) return read(expr);
+    if (expr.kind == ExprKind::kCall && expr.name == "told") return true;
     if (expr.kind == ExprKind::kCall && expr.name == "lands") {
       // A kernel is told where its tile lies; the places of its windows are not divided.
       const auto position = linear_form(*expr.args[1], spec_.indices);
@@ -199,8 +200,29 @@ bool Split::any_reduces() const {
                      [](const auto& kind) { return kind.has_value(); });
 }
 
+std::vector<std::optional<double>> take_divisors(Spec& spec) {
+  std::vector<std::optional<double>> divisors;
+  for (Statement& statement : spec.outputs) {
+    divisors.emplace_back();
+    const Expr* body = statement.body.get();
+    const bool is_mean = body && body->kind == ExprKind::kCall && body->name == "div" &&
+                         body->args[0]->kind == ExprKind::kReduce &&
+                         body->args[0]->reduce == ReduceKind::kSum &&
+                         body->args[1]->kind == ExprKind::kConst;
+    if (!is_mean) continue;
+    divisors.back() = body->args[1]->value;
+    statement.body = body->args[0];
+  }
+  return divisors;
+}
+
 std::vector<Split> derive_splits(const Spec& spec) {
   std::vector<Split> splits;
+  for (const Statement& statement : spec.outputs) {
+    for (int axis : statement.axes) {
+      if (spec.indices[axis].extent == 0) return splits;  // there is nothing to divide
+    }
+  }
   for (size_t index = 0; index < spec.indices.size(); ++index) {
     if (auto split = SplitOf(spec, static_cast<int>(index)).derive()) splits.push_back(*split);
   }

@@ -87,6 +87,7 @@ __all__ = [
     "tan",
     "tanh",
     "tgamma",
+    "told",
     "trace",
     "trunc",
     "where",
@@ -305,6 +306,9 @@ sqrt = _function("sqrt", 1, "Square root.")
 tan = _function("tan", 1, "Tangent.")
 tanh = _function("tanh", 1, "Hyperbolic tangent.")
 tgamma = _function("tgamma", 1, "Γ(x).")
+told = _function(
+    "told", 1, "The index as a number, of which a local rule tells the kernel where it begins."
+)
 trunc = _function("trunc", 1, "x without its fraction.")
 where = _function("where", 3, "The second operand where the first is non-zero, else the third.")
 xor_ = _function("xor", 2, "1 if exactly one is non-zero.")
@@ -506,7 +510,9 @@ def _statement(
     return trace_.positions(indices), body
 
 
-LOCAL_RULES = ("output_shape", "zero", "max_int", "window", "window_rest", "rows", "offset")
+LOCAL_RULES = (
+    *("output_shape", "zero", "max_int", "window", "window_rest", "rows", "offset", "diagonal"),
+)
 
 
 @dataclass(frozen=True)
@@ -530,7 +536,8 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
             (the tile's shape), "zero", "max_int", "window" (padding becomes 0; the input is
             padded instead, or the output cropped where windows land on it), "window_rest" (how far
             the tile reaches beyond where windows land), "rows" (size of dimension 0 of the first
-            operand's tile), "offset" (the tile's lower corner).
+            operand's tile), "offset" (the tile's lower corner), "diagonal" (as counted from the
+            tile's first row and column).
 
     Raises:
         SpecError: an unknown rule.

@@ -171,6 +171,8 @@ def run_tile(
             args[position] = tensors[0].shape[0]
         elif rule == "offset":
             args[position] = [lo for lo, _ in region]
+        elif rule == "diagonal":
+            args[position] += region[-2][0] - region[-1][0]
         elif rule in ("window", "window_rest") and cut_window:
             args[position] = [0 for _ in args[position]]
         if crop and rule in ("window", "window_rest"):

@@ -245,6 +245,11 @@ def samples():
     for mask in ([True, True, True], [True, False, False]):
         yield "aten::native_batch_norm_backward", [
             r(5, 3, 4, 2), x, c[0], c[2], c[3], r(3), pos(3), True, 1e-5, mask], mask  # fmt: skip
+    v, w = r(3, 4, 5), r(3, 4, 5)
+    for dim, g in ((0, r(3, 1, 1)), (2, r(1, 1, 5))):
+        norms = torch.ops.aten._weight_norm_interface(v, g, dim)[1]
+        yield "aten::_weight_norm_interface", [v, g, dim], None
+        yield "aten::_weight_norm_interface_backward", [w, v, g, norms, dim], None
     for shape, rows in [([5], (3, 2)), ([3, 2], (5,))]:
         x, w, b = r(*rows, *shape), r(*shape), r(*shape)
         yield "aten::native_layer_norm", [x, shape, w, b, 1e-5], None

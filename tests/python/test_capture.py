@@ -408,6 +408,17 @@ def test_error_names_the_line(family, scripted):
         capture(model, (torch.randn(4, 5),))
 
 
+def test_model_knows_that_it_is_captured():
+    class Asks(nn.Module):
+        def forward(self, x):
+            if not torch.compiler.is_compiling() and (x > 0).all():  # what capture cannot know
+                return x
+            return x * 2
+
+    assert "aten::mul" in str(capture(Asks(), (torch.randn(3),)))
+    assert not torch.compiler.is_compiling()
+
+
 def test_input_changed_in_place_is_refused():
     class Changes(nn.Module):
         def forward(self, x):

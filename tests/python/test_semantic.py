@@ -89,7 +89,7 @@ def test_no_op_comes_from_the_package_itself():
 def test_a_rule_that_the_library_does_not_know():
     graph = smex._C.Graph()
     value = graph.add_value("x", [2], "float32", 4, smex._C.Role.input)
-    text = "mylib::op: expected a rule among output_shape, zero, .*, offset, found 'half'"
+    text = "mylib::op: expected a rule among output_shape, zero, .*, diagonal, found 'half'"
     with pytest.raises(smex.SmexValueError, match=text):
         graph.add_op("mylib::op", [smex._C.ValueRef(value)], [], None, [(0, "half")], "", "", False)
 

@@ -14,6 +14,7 @@ import smex
 from smex import specs, tdl
 from smex.specs import oracle
 from smex.specs.proof import brute_force, field, harness, mutations
+from smex.specs.proof.extremes import extremes
 from smex.specs.strategies import OperatorCall
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -216,9 +217,48 @@ def test_a_crash_is_a_finding(tmp_path, monkeypatch):
     with recorder:
         torch.mm(*matrices())
     field.save(recorder, tmp_path)
-    monkeypatch.setattr(harness, "verify_overload", lambda *_: os._exit(3))
+    monkeypatch.setattr(harness, "verify_overload", lambda *_, **__: os._exit(3))
     (finding,) = harness.verify_all(tmp_path, ["aten::mm"])
     assert finding.error == "its process ended with status 3"
+
+
+def test_samples_are_made_of_other_sizes_too():
+    pytest.importorskip("expecttest", reason="OpInfo needs expecttest")
+    calls = field.record({"mm"}).calls["aten::mm"].values()
+    shapes = {
+        sizes: {c.args[0].shape[0] for c in calls if c.sizes == sizes} for sizes in field.SIZES
+    }
+    assert 5 in shapes["odd"] and 4 in shapes["even"] and 0 in shapes["none"]
+    from torch.testing._internal.opinfo import core
+
+    assert core.S == 5, "the sizes of the library are as they were"
+
+
+def test_drawn_calls_reach_operators_with_windows():
+    drawn = [function.__name__ for seed in range(3) for function, _, _ in extremes(seed)]
+    assert {"conv2d", "conv_transpose3d", "avg_pool1d", "unfold", "fold", "softmax"} <= set(drawn)
+    again = [function.__name__ for seed in range(3) for function, _, _ in extremes(seed)]
+    assert drawn == again
+
+
+def test_means_of_parts_are_weighed():
+    x, y = torch.rand(5, 3), torch.rand(5, 3)
+    for op, args in (
+        (torch.ops.aten.mean.default, (x,)),
+        (torch.ops.aten.mean.dim, (x, [0])),
+        (torch.ops.aten.mse_loss.default, (x, y)),
+    ):
+        outs = {s["name"]: s["outs"][0] for s in specs.strategies(op, args, k=2)}
+        assert outs["k0"] == {"reduce": "sum", "weights": [2 / 5, 3 / 5]}, op
+    summed = specs.strategies(torch.ops.aten.mse_loss.default, (x, y, 2), k=2)
+    assert [s["outs"][0]["weights"] for s in summed] == [None, None]
+
+
+@pytest.mark.parametrize("op", [torch.ops.aten.tril.default, torch.ops.aten.triu.default])
+def test_triangles_are_cut_in_rows_and_columns(op):
+    call = (torch.rand(7, 5, dtype=torch.float64), -1)
+    assert {s["name"] for s in specs.strategies(op, call, k=3)} == {"i0", "i1"}
+    assert specs.verify(op, [call, (call[0], 2)]) == 8
 
 
 # ---- coverage ----

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/host_device.h"
 #include "kernels/numbers.h"
@@ -258,23 +259,65 @@ void with_elements(int64_t n, const Function& f) {
   with_constant<1, 4, 8, 0>(n, f);
 }
 
-/// The lower and the upper half of the lanes, added.
-template <typename C, int W>
-SMEX_INLINE Vector<C, W / 2> add_halves(Vector<C, W> value) {
+/// The lower and the upper half of the lanes, combined.
+template <typename C, int W, typename Combine>
+SMEX_INLINE Vector<C, W / 2> combine_halves(Vector<C, W> value, const Combine& combine) {
   Vector<C, W / 2> low, high;
   std::memcpy(&low, &value, sizeof(low));
   std::memcpy(&high, reinterpret_cast<const char*>(&value) + sizeof(low), sizeof(high));
-  return low + high;
+  return combine(low, high);
+}
+
+/// All lanes combined, in pairs.
+template <typename C, int W, typename Combine>
+SMEX_INLINE C combine_lanes(Vector<C, W> value, const Combine& combine) {
+  if constexpr (W == 1) {
+    return value[0];
+  } else {
+    return combine_lanes<C, W / 2>(combine_halves<C, W>(value, combine), combine);
+  }
+}
+
+template <typename C, int W>
+SMEX_INLINE Vector<C, W / 2> add_halves(Vector<C, W> value) {
+  return combine_halves<C, W>(value, [](auto a, auto b) { return a + b; });
 }
 
 /// The sum of all lanes, in pairs.
 template <typename C, int W>
 SMEX_INLINE C sum_lanes(Vector<C, W> value) {
-  if constexpr (W == 1) {
-    return value[0];
+  return combine_lanes<C, W>(value, [](auto a, auto b) { return a + b; });
+}
+
+/// Lanes `kStep` apart exchanged. The places are a constant: computed in a loop they are put
+/// together lane by lane each time.
+template <typename C, int W, int kStep, int... kLane>
+SMEX_INLINE Vector<C, W> exchange_lanes(Vector<C, W> value, std::integer_sequence<int, kLane...>) {
+  constexpr Mask<C, W> kOther = {(kLane ^ kStep)...};
+  return __builtin_shuffle(value, kOther);
+}
+
+/// Lanes that lie a multiple of `apart` from each other combined, in each of them; `apart` is a
+/// power of two.
+template <typename C, int W, int kStep = W / 2, typename Combine>
+SMEX_INLINE Vector<C, W> meet_lanes(Vector<C, W> value, int64_t apart, const Combine& combine) {
+  if constexpr (kStep == 0) {
+    return value;
   } else {
-    return sum_lanes<C, W / 2>(add_halves<C, W>(value));
+    if (kStep < apart) return value;
+    constexpr std::make_integer_sequence<int, W> kLanesOfAll;
+    value = combine(value, exchange_lanes<C, W, kStep>(value, kLanesOfAll));
+    return meet_lanes<C, W, kStep / 2>(value, apart, combine);
   }
+}
+
+/// The first `count` lanes of `value`, and `rest` in those behind.
+template <typename C, int W>
+SMEX_INLINE Vector<C, W> first_lanes(Vector<C, W> value, int64_t count, C rest) {
+  using Lane = typename MaskOf<C>::type;
+  Mask<C, W> lane;
+  for (int i = 0; i < W; ++i) lane[i] = i;
+  return lane < static_cast<Lane>(count < W ? count : W) ? value : splat<C, W>(rest);
 }
 
 // Rows at random places wait for memory. They are asked for twice: far ahead into the second-level

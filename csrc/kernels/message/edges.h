@@ -51,7 +51,8 @@ SMEX_HOST_DEVICE EdgeCursor cursor_at(const EdgeRows<I>& rows, int64_t index, in
 inline int64_t num_pieces(int64_t rows, int64_t edges, int64_t row_elements) {
   constexpr int64_t kElementsPerPiece = 1 << 18;
   constexpr int64_t kMaxPieces = 1024;
-  const int64_t per_step = row_elements > 0 ? row_elements : 1;
+  constexpr int64_t kElementsOfStep = 32;  // what is spent on an edge whatever its size
+  const int64_t per_step = row_elements > kElementsOfStep ? row_elements : kElementsOfStep;
   const int64_t pieces = (rows + edges) / (kElementsPerPiece / per_step + 1) + 1;
   return pieces < kMaxPieces ? pieces : kMaxPieces;
 }

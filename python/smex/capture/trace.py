@@ -196,7 +196,14 @@ def _fake(tensor: torch.Tensor, training: bool) -> torch.Tensor:
 def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
     grad_mode = torch.enable_grad() if training else torch.no_grad()
     try:
-        with contextlib.ExitStack() as stack, _quiet(), library_lstm(), fake_mode, grad_mode:
+        with (
+            contextlib.ExitStack() as stack,
+            _quiet(),
+            _told_compiling(),
+            library_lstm(),
+            fake_mode,
+            grad_mode,
+        ):
             joint = aot_export_joint_with_descriptors(
                 stack, caller, tuple(fakes), decompositions=decomposition_table()
             )
@@ -205,6 +212,16 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
         raise
     except Exception as error:
         raise _explain(error, caller.origins.failed_module) from error
+
+
+@contextlib.contextmanager
+def _told_compiling() -> Iterator[None]:
+    """``torch.compiler.is_compiling()`` is true, so that models leave out what looks at values."""
+    before, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True
+    try:
+        yield
+    finally:
+        torch.compiler._is_compiling_flag = before
 
 
 @contextlib.contextmanager

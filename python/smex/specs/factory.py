@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smex.specs.common import element, specs
-from smex.tdl import Opaque, like, pow_, spec, where
+from smex.tdl import Opaque, like, pow_, spec, told, where
 
 
 @spec("aten::arange")
@@ -103,9 +103,9 @@ def scalar_tensor(value, *_):
     return lambda: float(value)
 
 
-@spec("aten::tril")
+@spec("aten::tril", local={"diagonal": "diagonal"})
 def tril(x, diagonal):
-    return lambda *i: where(i[-1] - i[-2] <= diagonal, x[i], 0)
+    return lambda *i: where(told(i[-1]) - told(i[-2]) <= diagonal, x[i], 0)
 
 
 @specs("aten::tril_indices", "aten::triu_indices")
@@ -113,6 +113,6 @@ def triangle_indices(rows, columns, offset, *_):
     return lambda i, j: Opaque("triangle_indices")
 
 
-@spec("aten::triu")
+@spec("aten::triu", local={"diagonal": "diagonal"})
 def triu(x, diagonal):
-    return lambda *i: where(i[-1] - i[-2] >= diagonal, x[i], 0)
+    return lambda *i: where(told(i[-1]) - told(i[-2]) >= diagonal, x[i], 0)

@@ -62,6 +62,8 @@ def gather(x, dim, index, sparse_grad):
     dim = _dim(x, dim)
     if x.ndim == 0:
         return lambda *i: like(x[()], index[i])
+    if 0 in index.shape and index.ndim != x.ndim:
+        return None  # without elements it may have any rank
     return lambda *i: _at(x, i or (0,), dim, index[i])
 
 

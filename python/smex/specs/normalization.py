@@ -1,11 +1,11 @@
-"""Layer and group normalization as fused calls."""
+"""Layer, group and weight normalization as fused calls."""
 
 from __future__ import annotations
 
 import math
 
 from smex.specs.common import all_of, named
-from smex.tdl import Opaque, Sum, like, rsqrt, spec, whole
+from smex.tdl import Opaque, Sum, like, rsqrt, spec, sqrt, whole
 
 
 def _rows(x, normalized_shape):
@@ -143,3 +143,43 @@ def native_group_norm_backward(grad, x, mean, rstd, weight, batch, channels, are
 
     outputs = (lambda n, *i: sample(n), per_channel, per_channel)
     return tuple(output if used else None for output, used in zip(outputs, mask))
+
+
+def _slices(v, dim):
+    """What sums over the elements of one slice of a weight, which has a norm of its own."""
+    dim %= v.ndim
+    extents = {f"k{d}": size for d, size in enumerate(v.shape) if d != dim}
+
+    def total(i, function):
+        return Sum(lambda *k: function((*k[:dim], i, *k[dim:])), **extents)
+
+    return dim, total, lambda tensor, i: tensor[tuple(i if d == dim else 0 for d in range(v.ndim))]
+
+
+@spec("aten::_weight_norm_interface")
+def _weight_norm_interface(v, g, dim):
+    dim, total, of_slice = _slices(v, dim)
+
+    def norm(i):
+        return sqrt(total(i, lambda at: v[at] * v[at]))
+
+    return lambda *i: v[i] * of_slice(g, i[dim]) / norm(i[dim]), lambda *i: norm(i[dim])
+
+
+@spec("aten::_weight_norm_interface_backward")
+def _weight_norm_interface_backward(grad, v, g, norms, dim):
+    dim, total, of_slice = _slices(v, dim)
+
+    def dot(i):
+        return total(i, lambda at: grad[at] * v[at])
+
+    def grad_v(*i):
+        norm = of_slice(norms, i[dim])
+        away = grad[i] - v[i] * dot(i[dim]) / (norm * norm)
+        return away * of_slice(g, i[dim]) / norm
+
+    def grad_g(*i):
+        # Of the scale only the shape is read.
+        return like(dot(i[dim]), of_slice(g, i[dim])) / of_slice(norms, i[dim])
+
+    return grad_v, grad_g

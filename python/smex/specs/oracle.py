@@ -17,6 +17,7 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     backward: bool = False  # made by a backward pass
+    sizes: str = "odd"  # of the field's samples
 
 
 class WrongError(Exception):

@@ -37,6 +37,8 @@ from smex.tdl import (
 def _variance(x, dims, correction, keepdim):
     dims = reduced(x, dims)
     degrees = max(0, count(x, dims) - (1 if correction is None else correction))
+    if count(x, dims) == 0:
+        degrees = 0  # a negative correction makes nothing into something
 
     def body(*i):
         def square(*k):

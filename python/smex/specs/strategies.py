@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from smex._C import Graph, Role, ValueRef, cut, tile_call
 from smex.specs.lookup import instantiate
-from smex.specs.oracle import flat
+from smex.specs.oracle import flat, is_reference
 
 __all__ = ["strategies"]
 
@@ -41,7 +41,8 @@ def strategies(
           of the tensor is ``fill``. Other arguments are as this worker must use them.
         * ``outs``: for each tensor that is returned ``{"place": [box] * k, "crop": [box] * k or
           None}``, where the workers' results, cropped, lie in the whole; or ``{"reduce": "sum",
-          "max", "min" or "prod", "weights": None}``; or ``{"same": True}``.
+          "max", "min" or "prod", "weights": [number] * k or None}``, the workers' results times
+          their weights, reduced (means of parts weigh as much as the parts); or ``{"same": True}``.
         * ``op``: another overload that the workers run instead, or None.
 
     Raises:
@@ -122,15 +123,45 @@ class OperatorCall:
         """See :func:`strategies`."""
         if self.spec is None:
             return []
-        graph = self._graph()
-        result = []
-        for split in self.spec.splits():
-            pieces = cut(self.spec.indices[split.index].extent, k, split.granule)
-            if all(lo < hi for lo, hi in pieces):
-                result.append(self._strategy(graph, split, pieces))
+        result = self._divided(self.spec, self.spec.splits(), k)
+        sums, divisors = self.spec.without_divisors()
+        if any(divisors):
+            known = {split.index for split in self.spec.splits()}
+            means = [split for split in sums.splits() if split.index not in known]
+            for strategy in self._divided(sums, means, k):
+                if self._weigh(strategy, divisors):
+                    result.append(strategy)
         return result
 
-    def _graph(self) -> Any:
+    def _divided(self, spec: Any, splits: Any, k: int) -> list[dict[str, Any]]:
+        graph = self._graph(spec)
+        result = []
+        for split in splits:
+            pieces = cut(spec.indices[split.index].extent, k, split.granule)
+            if all(lo < hi for lo, hi in pieces):
+                result.append(self._strategy(graph, spec, split, pieces))
+        return result
+
+    def _weigh(self, strategy: dict[str, Any], divisors: list[float | None]) -> bool:
+        """Gives the workers' means their weights; false where a worker's Spec is no mean."""
+        leaves = [x for x in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(x, Tensor)]
+        described = [d for d, shape in zip(divisors, self._outputs) if shape is not None]
+        weights: list[list[float]] = [[] for _ in described]
+        for worker in strategy["workers"]:
+            part = OperatorCall(self.op, *(_stand_ins(worker[x], leaves) for x in worker))
+            theirs = part.spec.without_divisors()[1] if part.spec is not None else []
+            for o, whole in enumerate(described):
+                if "reduce" in strategy["outs"][o] and whole:
+                    mine = theirs[o] if theirs else None
+                    if not mine:
+                        return False
+                    weights[o].append(mine / whole)
+        for out, numbers in zip(strategy["outs"], weights):
+            if numbers and any(number != 1 for number in numbers):
+                out["weights"] = numbers
+        return True
+
+    def _graph(self, spec: Any) -> Any:
         """The call alone in a native graph; of its arguments only those that change."""
         graph = Graph()
         for x, dtype in zip(self.inputs, self._dtypes):
@@ -152,19 +183,19 @@ class OperatorCall:
         graph.add_op(
             target=self.op.name(),
             args=[native(n, record) for n, record in enumerate(self._records)],
-            outputs=outputs, spec=self.spec, local=self._local, module_path="", source="",
+            outputs=outputs, spec=spec, local=self._local, module_path="", source="",
             backward=False,
         )  # fmt: skip
         return graph
 
-    def _strategy(self, graph: Any, split: Any, pieces: Any) -> dict[str, Any]:
+    def _strategy(self, graph: Any, spec: Any, split: Any, pieces: Any) -> dict[str, Any]:
         workers, regions, crops = [], [], []
         for piece in pieces:
-            ranges = self.spec.full_ranges()
+            ranges = spec.full_ranges()
             ranges[split.index] = piece
             operands, native, crop = tile_call(graph, 0, ranges)
             workers.append(self._arguments(operands, {at: native[at] for at, _ in self._local}))
-            regions.append([self.spec.output_region(o, ranges) for o in range(len(self._outputs))])
+            regions.append([spec.output_region(o, ranges) for o in range(len(self._outputs))])
             crops.append(crop)
         outs = [
             self._out(o, split, regions, crops)
@@ -212,6 +243,19 @@ def _mapped(x: Any, function: Any, kind: type = Tensor) -> Any:
     if isinstance(x, (list, tuple)):
         return [_mapped(item, function, kind) for item in x]
     return x
+
+
+def _stand_ins(arguments: Any, leaves: list[Tensor]) -> Any:
+    """A worker's arguments with tensors of the right shapes and no content."""
+
+    def stand_in(x: Any) -> Any:
+        if not is_reference(x):
+            return x
+        whole = leaves[x["leaf"]]
+        shape = whole.shape if x["box"] is None else [hi - lo for lo, hi in x["box"]]
+        return torch.empty(shape, dtype=whole.dtype, device="meta")
+
+    return pytree.tree_map(stand_in, arguments, is_leaf=is_reference)
 
 
 def _box(bounds: Any) -> list[list[int]]:

@@ -2,6 +2,7 @@
 #include "kernels/edge_softmax/edge_softmax.h"
 
 #include "kernels/edge_softmax/cpu/flat_softmax.h"
+#include "kernels/edge_softmax/cpu/narrow_rows.h"
 #include "kernels/message/instantiate.h"
 #include "kernels/message/piece.h"
 
@@ -31,7 +32,7 @@ class RowSoftmax {
   /// overwritten, since their turn is still to come.
   void whole_row(int64_t begin, int64_t end, int64_t limit) {
     if (begin == end) return;
-    if constexpr (kElements > 0 && W % kElements == 0) {
+    if constexpr (kElements > 1 && W % kElements == 0) {
       const int64_t count = (end - begin) * kElements;
       if (!task_.grad && count <= 4 * W) {
         if (count <= W) return short_row<1>(begin, end, limit);
@@ -140,19 +141,11 @@ class RowSoftmax {
   /// The last `count` numbers of a row and -inf, where the next edge is `end`.
   SMEX_INLINE Vector<C, W> last_vector(const T* from, int64_t count, int64_t end) const {
     const int64_t behind = (task_.rows.num_edges - end) * flat_.elements();
-    if (count + behind >= W) return first_lanes(load<C, W>(from), count);
-    auto rest = splat<C, W>(FlatSoftmax<C, kElements>::kLowest);
+    constexpr C kLowest = FlatSoftmax<C, kElements>::kLowest;
+    if (count + behind >= W) return first_lanes<C, W>(load<C, W>(from), count, kLowest);
+    auto rest = splat<C, W>(kLowest);
     for (int64_t i = 0; i < count; ++i) rest[i] = load_one(from + i);
     return rest;
-  }
-
-  /// The first `count` lanes, and -inf.
-  static SMEX_INLINE Vector<C, W> first_lanes(Vector<C, W> value, int64_t count) {
-    using Lane = typename MaskOf<C>::type;
-    Mask<C, W> lane;
-    for (int i = 0; i < W; ++i) lane[i] = i;
-    const Lane most = static_cast<Lane>(count < W ? count : W);
-    return lane < most ? value : splat<C, W>(FlatSoftmax<C, kElements>::kLowest);
   }
 
   void scatter(const C* from, int64_t begin, int64_t end) {
@@ -243,10 +236,29 @@ accumulate_t<T>* shared_of(const EdgeSoftmaxTask<T, I>& task, int64_t piece, Row
   return task.shared + (piece * 2 + static_cast<int>(part)) * 2 * task.elements;
 }
 
+/// Pieces of rows with one number per edge.
+template <typename T, typename I>
+void narrow_pieces(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64_t end) {
+  NarrowRows<T, I> rows(task);
+  RowSoftmax<1, T, I> one_row(task);
+  for (int64_t index = begin; index < end; ++index) {
+    const Piece<I> piece(task.rows, index, task.num_pieces);
+    piece.for_each_row([&](int64_t row, int64_t first, int64_t last, RowPart part) {
+      if (part != RowPart::kWhole) {
+        one_row.part_of_row(first, last, shared_of(task, index, part));
+      } else if (!rows.take(row, first, last)) {
+        one_row.whole_row(first, last, last);
+      }
+    });
+  }
+  rows.finish();
+}
+
 }  // namespace
 
 template <typename T, typename I>
 void edge_softmax_pieces(const EdgeSoftmaxTask<T, I>& task, int64_t begin, int64_t end) {
+  if (task.elements == 1) return narrow_pieces(task, begin, end);
   with_elements(task.elements, [&](auto elements) {
     RowSoftmax<elements.value, T, I> softmax(task);
     for (int64_t index = begin; index < end; ++index) {

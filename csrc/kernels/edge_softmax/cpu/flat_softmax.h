@@ -111,12 +111,7 @@ class FlatSoftmax {
   /// Lanes of the same element combined, in each of them: they lie `elements` apart.
   template <typename Combine>
   SMEX_INLINE Vector<C, W> met(Vector<C, W> value, const Combine& combine) const {
-    for (int64_t step = W / 2; step >= elements(); step /= 2) {
-      Mask<C, W> other;
-      for (int i = 0; i < W; ++i) other[i] = i ^ static_cast<int>(step);
-      value = combine(value, __builtin_shuffle(value, other));
-    }
-    return value;
+    return meet_lanes<C, W>(value, elements(), combine);
   }
 
   // Infinity minus infinity is no number; where all scores are -inf, so is the padding, and the

@@ -207,5 +207,6 @@ def cuts_of(op: Any, call: Call, strategy: dict[str, Any]) -> tuple[Any, ...]:
             first, second = out["place"][:2]
             outs.append(next((d for d, (a, b) in enumerate(zip(first, second)) if a != b), "same"))
         else:
-            outs.append("same" if out.get("same") else out["reduce"])
+            kind = "weighted" if out.get("weights") else out.get("reduce")
+            outs.append("same" if out.get("same") else kind)
     return tuple(dims), tuple(outs)

@@ -1,14 +1,17 @@
 """The field that specs have to cover: every ATen call that PyTorch's OpInfo samples reach.
 
 Each entry of the OpInfo database is run on its float64 samples, forward and backward, and what the
-dispatcher sees below autograd is recorded, by overload.
+dispatcher sees below autograd is recorded, by overload. The samples are made of a few sizes, which
+are odd for the most part; they are made of others too, and drawn calls (`extremes.py`) are added.
 """
 
 from __future__ import annotations
 
 import collections
-import signal
+import contextlib
+import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +21,30 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from smex.errors import SmexImportError
 from smex.specs.oracle import Call
+from smex.specs.proof.extremes import extremes
+from smex.specs.proof.processes import run_each
 
-MAX_CALLS = 40
+SIZES = {
+    "odd": {},  # as the entries have them: 3, 5, 10, 20
+    "even": {"XS": 2, "S": 4, "M": 12, "L": 24},
+    "one": {"XS": 1, "S": 1, "M": 2, "L": 3},
+    "none": {"XS": 0, "S": 0, "M": 0, "L": 1},
+}
+"""What the samples' sizes are called in torch's test library, and their values."""
+
+DRAWS = 24
+"""Of the calls of each kind that `extremes.py` draws."""
+
+MAX_CALLS = {"odd": 40, "even": 40, "one": 12, "none": 12, "extreme": 40}
 """Calls kept of an overload: the first of each signature."""
 
 MAX_ELEMENTS = 200_000
-MAX_SECONDS = 20
-"""For one entry; a few samples hang by themselves."""
 
 PLAIN = (
     *(torch.Tensor, bool, int, float, complex, str),
     *(torch.dtype, torch.layout, torch.device, torch.memory_format),
 )
 """Arguments that a file can hold."""
-
-UNSTABLE = {"nn.functional.grid_sample_3d", "_segment_reduce", "segment_reduce", "chalf"}
-"""Entries of which some samples crash or hang on the CPU by themselves."""
 
 
 def _copied(x: Any) -> Any:
@@ -48,6 +59,22 @@ def _signature(x: Any) -> Any:
     return repr(x)
 
 
+_FORMAT = "memory_format:"
+"""Stands before the name of a memory format, which cannot be pickled."""
+
+
+def _packed(x: Any) -> Any:
+    return _FORMAT + str(x).removeprefix("torch.") if isinstance(x, torch.memory_format) else x
+
+
+def _unpacked(x: Any) -> Any:
+    return getattr(torch, x.removeprefix(_FORMAT)) if _is_format(x) else x
+
+
+def _is_format(x: Any) -> bool:
+    return isinstance(x, str) and x.startswith(_FORMAT)
+
+
 class Recorder(TorchDispatchMode):
     """Keeps the calls that pass through."""
 
@@ -55,6 +82,7 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self.calls: dict[str, dict[Any, Call]] = collections.defaultdict(dict)
         self.backward = False
+        self.sizes = "odd"
         self.seeded: set[str] = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -77,20 +105,37 @@ class Recorder(TorchDispatchMode):
             for x in tensors
         )
         known = self.calls[name]
-        if not plain or sum(x.numel() for x in tensors) > MAX_ELEMENTS or len(known) >= MAX_CALLS:
+        same = sum(call.sizes == self.sizes for call in known.values())
+        is_large = sum(x.numel() for x in tensors) > MAX_ELEMENTS
+        if not plain or is_large or same >= MAX_CALLS[self.sizes]:
             return
         key = (self.backward, tuple(_signature(x) for x in leaves))
         if key not in known:
             args, kwargs = pytree.tree_map(_copied, (args, kwargs))
-            known[key] = Call(args, kwargs, self.backward)
+            known[key] = Call(args, kwargs, self.backward, self.sizes)
 
+    def content(self) -> bytes:
+        """All of it, for :meth:`add`."""
+        calls = {
+            name: {key: pytree.tree_map(_packed, tuple(call)) for key, call in known.items()}
+            for name, known in self.calls.items()
+        }
+        file = io.BytesIO()
+        torch.save((calls, self.seeded), file)
+        return file.getvalue()
 
-class _TimeoutError(Exception):
-    pass
-
-
-def _alarm(*_: Any) -> None:
-    raise _TimeoutError
+    def add(self, content: bytes) -> None:
+        """Adds what another one has kept."""
+        calls, seeded = torch.load(io.BytesIO(content), weights_only=False)
+        self.seeded |= seeded
+        for name, found in calls.items():
+            known = self.calls[name]
+            counts = collections.Counter(call.sizes for call in known.values())
+            for key, call in found.items():
+                call = Call(*pytree.tree_map(_unpacked, call))
+                if key not in known and counts[call.sizes] < MAX_CALLS[call.sizes]:
+                    known[key] = call
+                    counts[call.sizes] += 1
 
 
 def entries() -> list[Any]:
@@ -109,13 +154,31 @@ def entries() -> list[Any]:
     return [op for op in op_db if op.supports_dtype(torch.float64, "cpu")]
 
 
-def _run(op: Any, sample: Any, recorder: Recorder) -> None:
+@contextlib.contextmanager
+def _sized(sizes: dict[str, int]) -> Iterator[None]:
+    """Samples are made with these sizes."""
+    before = []
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.testing._internal") and isinstance(getattr(module, "XS", 0), int):
+            for size, value in sizes.items():
+                if isinstance(vars(module).get(size), int):
+                    before.append((module, size, getattr(module, size)))
+                    setattr(module, size, value)
+    try:
+        yield
+    finally:
+        for module, size, value in before:
+            setattr(module, size, value)
+
+
+def _run(recorder: Recorder, function: Any, args: Any, kwargs: Any) -> None:
+    """Calls a function, and what its gradients call."""
     recorder.backward = False
     with recorder:
-        out = op(sample.input, *sample.args, **sample.kwargs)
+        out = function(*args, **kwargs)
     leaves = [
         x
-        for x in pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
+        for x in pytree.tree_leaves((args, kwargs))
         if isinstance(x, torch.Tensor) and x.requires_grad and x.is_leaf
     ]
     outs = [
@@ -131,47 +194,50 @@ def _run(op: Any, sample: Any, recorder: Recorder) -> None:
         torch.autograd.grad(outs, leaves, grads, allow_unused=True)
 
 
-def record(names: set[str] | None = None) -> Recorder:
-    """Runs the entries, all or those with the given names."""
+def _record_entry(item: tuple[int, tuple[str, ...]]) -> bytes:
+    """Runs the samples of an entry; those that torch itself refuses are left out."""
+    number, sizes = item
+    op = entries()[number]
     recorder = Recorder()
-    signal.signal(signal.SIGALRM, _alarm)
-    for op in entries():
-        if op.name in UNSTABLE or (names is not None and op.name not in names):
-            continue
-        signal.alarm(MAX_SECONDS)
-        try:
+    for recorder.sizes in sizes:
+        with contextlib.suppress(Exception), _sized(SIZES[recorder.sizes]):
             torch.manual_seed(0)
             grad = op.supports_autograd
             for sample in op.sample_inputs("cpu", torch.float64, requires_grad=grad):
-                try:
-                    _run(op, sample, recorder)
-                except _TimeoutError:
-                    raise
-                except Exception:  # a sample that the entry itself marks as failing
-                    continue
-        except _TimeoutError:
-            print(f"{op.name}: stopped after {MAX_SECONDS} s", file=sys.stderr)
-        except Exception as error:
-            print(f"{op.name}: {type(error).__name__}: {error}"[:150], file=sys.stderr)
-        finally:
-            signal.alarm(0)
+                with contextlib.suppress(Exception):
+                    _run(recorder, op, (sample.input, *sample.args), sample.kwargs)
+    return recorder.content()
+
+
+def _record_draw(seed: int) -> bytes:
+    recorder = Recorder()
+    recorder.sizes = "extreme"
+    for function, args, kwargs in extremes(seed):
+        with contextlib.suppress(Exception):  # a draw that torch refuses
+            _run(recorder, function, args, kwargs)
+    return recorder.content()
+
+
+def record(names: set[str] | None = None) -> Recorder:
+    """Runs all entries and the drawn calls, or the entries with the given names."""
+    recorder = Recorder()
+    known = entries()
+    chosen = [n for n, op in enumerate(known) if names is None or op.name in names]
+    items = [(number, tuple(SIZES)) for number in chosen]
+    for attempt in ("recording", "each size alone"):  # a few samples end the process, or hang
+        failed = []
+        for outcome in run_each(_record_entry, items, attempt):
+            if outcome.error:
+                failed.append(outcome)
+            else:
+                recorder.add(outcome.value)
+        items = [(outcome.item[0], (size,)) for outcome in failed for size in SIZES]
+    for number, sizes, error in [(*outcome.item, outcome.error) for outcome in failed]:
+        print(f"{known[number].name} of {sizes[0]} sizes: {error}", file=sys.stderr)
+    for outcome in run_each(_record_draw, range(0 if names else DRAWS), "drawn calls"):
+        if not outcome.error:
+            recorder.add(outcome.value)
     return recorder
-
-
-_FORMAT = "memory_format:"
-"""Stands before the name of a memory format, which cannot be pickled."""
-
-
-def _packed(x: Any) -> Any:
-    return _FORMAT + str(x).removeprefix("torch.") if isinstance(x, torch.memory_format) else x
-
-
-def _unpacked(x: Any) -> Any:
-    return getattr(torch, x.removeprefix(_FORMAT)) if _is_format(x) else x
-
-
-def _is_format(x: Any) -> bool:
-    return isinstance(x, str) and x.startswith(_FORMAT)
 
 
 def file_of(folder: Path, overload: str) -> Path:
@@ -205,8 +271,10 @@ def summary(recorder: Recorder) -> str:
     """The denominators, which differ by version."""
     aten = {name: calls for name, calls in recorder.calls.items() if name.startswith("aten::")}
     forward = {name for name, calls in aten.items() if any(not c.backward for c in calls.values())}
+    by_sizes = collections.Counter(call.sizes for calls in aten.values() for call in calls.values())
     return (
         f"torch {torch.__version__}: {len(entries())} entries reach {len(aten)} overloads, "
         f"{len(forward)} forward and {len(aten) - len(forward)} in backward only; "
-        f"{sum(map(len, aten.values()))} calls of different signatures are kept"
+        f"{sum(map(len, aten.values()))} calls of different signatures are kept: "
+        + ", ".join(f"{count} {sizes}" for sizes, count in by_sizes.items())
     )

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import functools
+import inspect
 import time
-import traceback
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 
-from smex.specs import oracle
+from smex.specs import definition, oracle
 from smex.specs.oracle import Call
 from smex.specs.proof import brute_force, mutations
 from smex.specs.proof.field import load
+from smex.specs.proof.processes import describe, run_each
 from smex.specs.strategies import OperatorCall
 from smex.specs.verification import check_meaning
 
 WORKERS = (2, 3, 4)
 MUTATED_CALLS = 2
 """Of so many calls of an overload also wrong Specs and strategies are tried."""
-
-MAX_SECONDS = 60
-"""For one overload: wrong slices can make a kernel hang."""
 
 
 @dataclass
@@ -37,6 +32,9 @@ class Finding:
     Attributes:
         calls: how many were recorded.
         described: of these, how many have a Spec.
+        divisible: of these, how many can be divided along some dimension, as their Spec says.
+        is_core: it belongs to the core of ATen.
+        is_backward: only backward passes call it.
         splittable: how many can be divided, by brute force or by a strategy.
         split: how many of these have a correct strategy.
         valid: cuts that brute force found.
@@ -53,6 +51,9 @@ class Finding:
     overload: str
     calls: int = 0
     described: int = 0
+    divisible: int = 0
+    is_core: bool = False
+    is_backward: bool = True
     splittable: int = 0
     split: int = 0
     valid: int = 0
@@ -85,8 +86,10 @@ def verify_overload(folder: Path, overload: str, has_brute_force: bool = True) -
     op = oracle.resolve(overload)
     start = time.time()
     finding = Finding(overload, has_brute_force=has_brute_force)
+    finding.is_core = torch.Tag.core in op.tags
     for number, call in enumerate(load(folder, overload)):
         finding.calls += 1
+        finding.is_backward = finding.is_backward and call.backward
         try:
             whole = oracle.run(op, call.args, call.kwargs)
         except Exception:
@@ -104,14 +107,16 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
     has_no_values = torch.Tag.nondeterministic_seeded in op.tags or op.name().startswith(UNSET)
     try:
         described = OperatorCall(op, call.args, call.kwargs)
-        finding.described += described.spec is not None
+        if described.spec is not None:
+            finding.described += 1
+            finding.divisible += bool(described.spec.splits() or described.strategies(2))
         if has_no_values:
             return
         check_meaning(described)
     except oracle.WrongError as error:
         finding.wrong.append(f"call {number}: {error}"[:400])
     except Exception as error:
-        finding.wrong.append(f"call {number}: {_where(error)}"[:400])
+        finding.wrong.append(f"call {number}: {describe(error)}"[:400])
         return
     made = set()
     for k in WORKERS:
@@ -138,96 +143,70 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
     finding.missing += [f"call {number}: {cuts}" for cuts in sorted(missing, key=str)[:2]]
 
 
-def _where(error: Exception) -> str:
-    line = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(line.filename).name}:{line.lineno})"
-
-
-def _child(connection: Connection, folder: Path, overload: str, has_brute_force: bool) -> None:
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    try:
-        connection.send(verify_overload(folder, overload, has_brute_force))
-    except Exception as error:
-        connection.send(Finding(overload, error=_where(error)))
-
-
-class _Running:
-    """One overload's process."""
-
-    def __init__(self, folder: Path, overload: str, has_brute_force: bool = True):
-        context = multiprocessing.get_context("fork")
-        self.overload = overload
-        self.has_brute_force = has_brute_force
-        self.start = time.time()
-        self.receiver, sender = context.Pipe(duplex=False)
-        self.process = context.Process(
-            target=_child, args=(sender, folder, overload, has_brute_force)
-        )
-        self.process.start()
-        sender.close()
-
-    def finding(self) -> Finding | None:
-        """What came of it; None while it runs."""
-        result = None
-        if self.receiver.poll(0.01):
-            try:
-                result = self.receiver.recv()
-            except EOFError:
-                self.process.join()
-                status = self.process.exitcode
-                result = Finding(self.overload, error=f"its process ended with status {status}")
-        elif time.time() - self.start > MAX_SECONDS:
-            self.process.kill()
-            result = Finding(self.overload, error=f"stopped after {MAX_SECONDS} s")
-        if result is not None:
-            self.process.join()
-        return result
-
-
-def verify_all(folder: Path, overloads: Sequence[str], processes: int = 2) -> list[Finding]:
+def verify_all(folder: Path, overloads: Sequence[str]) -> list[Finding]:
     """Checks overloads side by side; a crash or a hang of one is a finding, too."""
-    waiting = list(reversed(overloads))
-    running: list[_Running] = []
-    findings: list[Finding] = []
-    with tqdm(total=len(overloads), unit="op", disable=None) as bar:
-        while waiting or running:
-            while waiting and len(running) < processes:
-                running.append(_Running(folder, waiting.pop()))
-            for one in list(running):
-                finding = one.finding()
-                if finding is None:
-                    continue
-                running.remove(one)
-                if finding.error and one.has_brute_force:  # is it the Spec, or a wrong slice?
-                    running.append(_Running(folder, one.overload, has_brute_force=False))
-                    continue
-                findings.append(finding)
-                bar.update()
+    findings, failed = [], []
+    check = functools.partial(verify_overload, folder)
+    for outcome in run_each(check, overloads, "verifying"):
+        if outcome.error:
+            failed.append(outcome.item)
+        else:
+            findings.append(outcome.value)
+    # Is it the Spec, or a wrong slice?
+    check = functools.partial(verify_overload, folder, has_brute_force=False)
+    for outcome in run_each(check, failed, "without brute force"):
+        findings.append(outcome.value or Finding(outcome.item, error=outcome.error))
     return sorted(findings, key=lambda finding: finding.overload)
 
 
+def why_whole(overload: str) -> str:
+    """Why an operator cannot be divided along any dimension."""
+    tags = oracle.resolve(overload).tags
+    if torch.Tag.nondeterministic_seeded in tags:
+        return "draws its numbers one after another"
+    if torch.Tag.dynamic_output_shape in tags:
+        return "how large its result is depends on the values"
+    found = definition(overload)
+    text = inspect.getdoc(found.function) if found else ""
+    return (text or "no reason is given").partition("\n")[0].rstrip(".")
+
+
 def summary(findings: Sequence[Finding]) -> str:
-    """The totals as a table in Markdown."""
-    described = [f for f in findings if f.described and not f.wrong and not f.error]
+    """The totals as a table in Markdown, and what cannot be divided."""
+    proven = [f for f in findings if f.described and not f.wrong and not f.error]
+    whole = [f for f in proven if not f.divisible]
     splittable = [f for f in findings if f.splittable]
-    split = [f for f in findings if f.split]
 
     def total(name: str) -> int:
         return sum(getattr(f, name) for f in findings)
 
+    def part(of: Sequence[Finding], which: Sequence[Finding]) -> tuple[int, int]:
+        return sum(f in which for f in of), len(of)
+
+    core = [f for f in findings if f.is_core]
+    backward = [f for f in splittable if f.is_backward]
+    split = [f for f in splittable if f.split]
     mutants = total("mutants")
     rejected = mutants - sum(len(f.survivors) for f in findings)
     rows = [
-        ("overloads with a Spec that no execution contradicts", len(described), len(findings)),
-        ("overloads that can be divided: with a correct strategy", len(split), len(splittable)),
+        ("overloads with a Spec that no execution contradicts", *part(findings, proven)),
+        ("- core overloads", *part(core, proven)),
+        ("- that cannot be divided along any dimension", len(whole), len(proven)),
+        ("overloads that can be divided: with a correct strategy", *part(splittable, split)),
+        ("- core overloads", *part([f for f in splittable if f.is_core], split)),
+        ("- only in backward passes", *part(backward, split)),
         ("calls that can be divided: with a correct strategy", total("split"), total("splittable")),
         ("cuts that brute force finds: made by a strategy", total("found"), total("valid")),
         ("wrong Specs and strategies: rejected", rejected, mutants),
     ]
     lines = ["| | | of | |", "| --- | ---: | ---: | ---: |"]
-    for text, part, whole in rows:
-        lines.append(f"| {text} | {part} | {whole} | {part / max(1, whole):.2%} |")
+    lines += [f"| {text} | {n} | {of} | {n / max(1, of):.2%} |" for text, n, of in rows]
     wrong = sum(len(f.wrong) for f in findings)
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
+    reasons: dict[str, list[str]] = {}
+    for finding in whole:
+        name = finding.overload.partition("::")[2]
+        reasons.setdefault(why_whole(finding.overload), []).append(f"`{name}`")
+    lines += ["", "Not divided along any dimension:", ""] if reasons else []
+    lines += [f"- {reason}: {', '.join(names)}" for reason, names in sorted(reasons.items())]
     return "\n".join(lines)

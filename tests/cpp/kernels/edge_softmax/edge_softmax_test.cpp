@@ -151,6 +151,20 @@ TYPED_TEST(EdgeSoftmaxKernel, LongRows) {
     if (!this->HasFatalFailure()) check_both<typename TypeParam::T>(wide, n, true, {1, 3});
 }
 
+// Rows of one number per edge are done many at a time: several times as many as fit, with long
+// rows, and one that just fits, between them.
+TYPED_TEST(EdgeSoftmaxKernel, ManyShortRows) {
+  using I = typename TypeParam::I;
+  std::vector<int64_t> degrees(2000);
+  for (size_t i = 0; i < degrees.size(); ++i) degrees[i] = static_cast<int64_t>(i * 7 % 6);
+  for (const auto& [row, degree] : {std::pair{500, 2048}, {501, 2049}, {700, 40}, {1999, 2047}})
+    degrees[row] = degree;
+  const SampleGraph<I> graph("many short rows", degrees);
+  for (const bool with_eids : {false, true})
+    if (!this->HasFatalFailure())
+      check_both<typename TypeParam::T>(graph, 1, with_eids, {1, 3, 40});
+}
+
 // The largest score is found in the first, the last or a middle block; most others vanish.
 TYPED_TEST(EdgeSoftmaxKernel, LargeScores) {
   using T = typename TypeParam::T;

@@ -40,6 +40,7 @@ TEST(NumPieces, GrowWithTheWorkUpToALimit) {
   EXPECT_EQ(num_pieces(0, 0, 0), 1);
   EXPECT_EQ(num_pieces(10, 100, 64), 1);
   EXPECT_GT(num_pieces(100'000, 2'000'000, 64), 100);
+  EXPECT_GT(num_pieces(20'000, 180'000, 1), 10) << "narrow features are work for several threads";
   EXPECT_EQ(num_pieces(int64_t{1} << 33, int64_t{1} << 40, 1024), 1024);
   EXPECT_EQ(num_pieces(10, 100, int64_t{1} << 40), 111);
 }
