@@ -1,7 +1,8 @@
 # make demo     run examples/demo.py
 # make test     C++ and Python tests; TORCH=2.11.0 tests with that torch in its own environment
 # make lint     ruff, mypy, clang-format
-# make verify-specs  executes every Spec on the samples that PyTorch tests its operators with
+# make verify-specs  executes every Spec on the samples that PyTorch tests its operators with, and
+#               writes docs/specs.md
 # make build    the environment and the native library only
 #
 # Each target makes what it needs: an environment (.venv), PyPI packages, the native build.
@@ -72,7 +73,7 @@ test-python: build
 	$(PY) -m pytest tests/python
 
 verify-specs: build
-	$(PY) -m smex.specs verify
+	$(PY) -m smex.specs verify --page docs/specs.md
 
 # The torch-free code and its tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 test-sanitize: $(DEPS)

@@ -11,10 +11,8 @@ results are the operator's.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
-import multiprocessing
-import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +25,9 @@ from torch.utils import _pytree as pytree
 
 from smex.specs import oracle, strategies
 from smex.specs.proof import field
+from smex.specs.proof.processes import run_each
 
 MAX_COMBINATIONS = 40
-MAX_SECONDS = 60
 
 
 def whole(x: Any) -> torch.Tensor:
@@ -100,13 +98,6 @@ def judge(folder: Path, overload: str) -> dict[str, int]:
     return counts
 
 
-def child(connection: Any, folder: Path, overload: str) -> None:
-    """One overload, in a process of its own."""
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")
-    connection.send(judge(folder, overload))
-
-
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -120,29 +111,11 @@ def main() -> None:
     ]
     results: dict[str, dict[str, int]] = {}
     failed = []
-    running: list[tuple[str, Any, Any, float]] = []
-    context = multiprocessing.get_context("fork")
-    while names or running:
-        while names and len(running) < 2:
-            receiver, sender = context.Pipe(duplex=False)
-            process = context.Process(target=child, args=(sender, arguments.folder, names[0]))
-            process.start()
-            sender.close()
-            running.append((names.pop(0), process, receiver, time.time()))
-        for one in list(running):
-            name, process, receiver, start = one
-            if receiver.poll(0.01):
-                try:
-                    results[name] = receiver.recv()
-                except EOFError:
-                    failed.append(name)
-            elif time.time() - start > MAX_SECONDS:
-                process.kill()
-                failed.append(name)
-            else:
-                continue
-            process.join()
-            running.remove(one)
+    for outcome in run_each(functools.partial(judge, arguments.folder), names, "comparing"):
+        if outcome.error:
+            failed.append(outcome.item)
+        else:
+            results[outcome.item] = outcome.value
     able = [counts for counts in results.values() if counts["calls"]]
     calls = sum(counts["calls"] for counts in able)
     wrong = sorted(name for name, counts in results.items() if counts["wrong"])

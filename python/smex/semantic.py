@@ -139,16 +139,22 @@ class SemanticGraph:
         }
 
     def _warn_missing(self) -> None:
-        for target, source in self.missing.items():
-            where = f" (first used at {source})" if source else ""
-            warnings.warn(
-                f"{target} has no Spec and runs unsplit{where}. Describe it with\n"
-                f'    @smex.spec("{target}")\n'
-                "    def op(x):\n"
-                "        return lambda i: ...  # its output element",
-                MissingSpecWarning,
-                stacklevel=user_stacklevel(),
-            )
+        if not self.missing:
+            return
+        used = [
+            f"{target} (first used at {source})" if source else target
+            for target, source in self.missing.items()
+        ]
+        runs = "which runs" if len(used) == 1 else "which run"
+        warnings.warn(
+            f"{self.captured.name}: no Spec describes {', '.join(used)}, {runs} unsplit. Describe "
+            "what takes long:\n"
+            f'    @smex.spec("{next(iter(self.missing))}")\n'
+            "    def op(x):\n"
+            "        return lambda i: ...  # its output element",
+            MissingSpecWarning,
+            stacklevel=user_stacklevel(),
+        )
 
     @functools.cached_property
     def value_by_name(self) -> dict[str, int]:

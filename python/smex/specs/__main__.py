@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import inspect
 import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from smex.errors import SmexValueError
 from smex.specs import definition, targets
 from smex.specs.oracle import resolve
 from smex.specs.strategies import OperatorCall
@@ -30,11 +33,36 @@ def _list(text: str) -> int:
     return 0 if found else 1
 
 
-def _shape(text: str) -> list[int]:
-    return [int(size) for size in text.split(",") if size]
+def _argument(kind: str, text: str) -> Any:
+    """For a tensor its shape, such as 4,6; a list of tensors has / between them."""
+    if kind.startswith("List[Tensor"):
+        return [_argument("Tensor", part) for part in text.split("/")]
+    if "Tensor" in kind:
+        shape = [int(size) for size in text.strip("[]").split(",") if size]
+        return torch.empty(shape, device="meta")
+    return ast.literal_eval(text)
 
 
-def _show(target: str, shapes: list[str]) -> int:
+def _call(target: str, texts: list[str]) -> OperatorCall:
+    """The call with these arguments, in the order of the schema.
+
+    Raises:
+        SmexValueError: they do not fit the operator.
+    """
+    op = resolve(target)
+    try:
+        args = [_argument(str(a.type), text) for a, text in zip(op._schema.arguments, texts)]
+        names = [a.name for a in op._schema.arguments if a.kwarg_only]
+        count = len(op._schema.arguments) - len(names)
+        return OperatorCall(op, args[:count], dict(zip(names, args[count:])))
+    except (RuntimeError, TypeError, ValueError, SyntaxError) as error:
+        raise SmexValueError(
+            f"{target}: {' '.join(texts)} does not fit {op._schema}: {error}; give a shape such as "
+            "4,6 for a tensor, and a Python value for anything else"
+        ) from None
+
+
+def _show(target: str, arguments: list[str]) -> int:
     found = definition(target)
     if found is None:
         near = [t for t in targets() if target.partition("::")[2].partition(".")[0] in t]
@@ -43,9 +71,8 @@ def _show(target: str, shapes: list[str]) -> int:
     print(inspect.getsource(found.function).rstrip())
     for argument, rule in found.local.items():
         print(f"in a tile, {argument} follows the rule {rule!r}")
-    if shapes:
-        tensors = [torch.empty(_shape(text), device="meta") for text in shapes]
-        spec = OperatorCall(resolve(target), tensors).spec
+    if arguments:
+        spec = _call(target, arguments).spec
         if spec is None:
             print("does not describe this call")
             return 1
@@ -58,8 +85,9 @@ def _show(target: str, shapes: list[str]) -> int:
     return 0
 
 
-def _verify(operators: list[str], folder: Path | None, out: Path | None) -> int:
+def _verify(operators: list[str], folder: Path | None, out: Path | None, to: Path | None) -> int:
     from smex.specs.proof import field, harness
+    from smex.specs.proof.page import page
 
     folder = folder or Path(tempfile.gettempdir()) / f"smex-specs-{torch.__version__}"
     if not field.overloads(folder):
@@ -82,6 +110,8 @@ def _verify(operators: list[str], folder: Path | None, out: Path | None) -> int:
     print(harness.summary(findings))
     if out is not None:
         out.write_text(json.dumps([dataclasses.asdict(x) for x in findings], indent=1))
+    if to is not None:
+        to.write_text(page(folder, findings))
     return int(any(x.wrong or x.error for x in findings))
 
 
@@ -93,17 +123,26 @@ def main(arguments: list[str] | None = None) -> int:
     listing.add_argument("text", nargs="?", default="", help="part of a name, or a family")
     show = commands.add_parser("show", help="one operator's Spec")
     show.add_argument("operator", help="such as aten::mm or aten::add.Tensor")
-    show.add_argument("shape", nargs="*", help="shapes of the tensor arguments, such as 4,6 6,5")
+    show.add_argument(
+        "argument",
+        nargs="*",
+        help="its arguments: of tensors the shapes, 4,6 6,5; after -- where one is negative",
+    )
     verify = commands.add_parser("verify", help="execute Specs on OpInfo's samples")
     verify.add_argument("operator", nargs="*", help="such as aten::mm; all by default")
     verify.add_argument("--calls", type=Path, help="folder of the recorded calls")
     verify.add_argument("--out", type=Path, help="write what was found as JSON")
+    verify.add_argument("--page", type=Path, help="write a page in Markdown with all Specs")
     parsed = parser.parse_args(arguments)
     if parsed.command == "list":
         return _list(parsed.text)
     if parsed.command == "verify":
-        return _verify(parsed.operator, parsed.calls, parsed.out)
-    return _show(parsed.operator, parsed.shape)
+        return _verify(parsed.operator, parsed.calls, parsed.out, parsed.page)
+    try:
+        return _show(parsed.operator, parsed.argument)
+    except SmexValueError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Finding:
         calls: how many were recorded.
         described: of these, how many have a Spec.
         divisible: of these, how many can be divided along some dimension, as their Spec says.
+        is_opaque: what it computes is left open.
         is_core: it belongs to the core of ATen.
         is_backward: only backward passes call it.
         splittable: how many can be divided, by brute force or by a strategy.
@@ -52,6 +53,7 @@ class Finding:
     calls: int = 0
     described: int = 0
     divisible: int = 0
+    is_opaque: bool = False
     is_core: bool = False
     is_backward: bool = True
     splittable: int = 0
@@ -109,6 +111,7 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
         described = OperatorCall(op, call.args, call.kwargs)
         if described.spec is not None:
             finding.described += 1
+            finding.is_opaque |= described.spec.is_opaque()
             finding.divisible += bool(described.spec.splits() or described.strategies(2))
         if has_no_values:
             return
@@ -175,6 +178,7 @@ def summary(findings: Sequence[Finding]) -> str:
     """The totals as a table in Markdown, and what cannot be divided."""
     proven = [f for f in findings if f.described and not f.wrong and not f.error]
     whole = [f for f in proven if not f.divisible]
+    opaque = [f for f in whole if f.is_opaque]
     splittable = [f for f in findings if f.splittable]
 
     def total(name: str) -> int:
@@ -191,7 +195,7 @@ def summary(findings: Sequence[Finding]) -> str:
     rows = [
         ("overloads with a Spec that no execution contradicts", *part(findings, proven)),
         ("- core overloads", *part(core, proven)),
-        ("- that cannot be divided along any dimension", len(whole), len(proven)),
+        ("- opaque in every dimension", len(opaque), len(proven)),
         ("overloads that can be divided: with a correct strategy", *part(splittable, split)),
         ("- core overloads", *part([f for f in splittable if f.is_core], split)),
         ("- only in backward passes", *part(backward, split)),
@@ -203,10 +207,15 @@ def summary(findings: Sequence[Finding]) -> str:
     lines += [f"| {text} | {n} | {of} | {n / max(1, of):.2%} |" for text, n, of in rows]
     wrong = sum(len(f.wrong) for f in findings)
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
+    lines += _listed("Opaque in every dimension", opaque)
+    lines += _listed("Described, but of no use to divide", [f for f in whole if not f.is_opaque])
+    return "\n".join(lines)
+
+
+def _listed(title: str, findings: Sequence[Finding]) -> list[str]:
     reasons: dict[str, list[str]] = {}
-    for finding in whole:
+    for finding in findings:
         name = finding.overload.partition("::")[2]
         reasons.setdefault(why_whole(finding.overload), []).append(f"`{name}`")
-    lines += ["", "Not divided along any dimension:", ""] if reasons else []
-    lines += [f"- {reason}: {', '.join(names)}" for reason, names in sorted(reasons.items())]
-    return "\n".join(lines)
+    lines = ["", f"{title}:", ""] if reasons else []
+    return lines + [f"- {reason}: {', '.join(n)}" for reason, n in sorted(reasons.items())]
