@@ -218,11 +218,13 @@ std::vector<std::optional<double>> take_divisors(Spec& spec) {
 
 std::vector<Split> derive_splits(const Spec& spec) {
   std::vector<Split> splits;
-  for (const Statement& statement : spec.outputs) {
-    for (int axis : statement.axes) {
-      if (spec.indices[axis].extent == 0) return splits;  // there is nothing to divide
-    }
-  }
+  const bool has_work =
+      std::any_of(spec.outputs.begin(), spec.outputs.end(), [&](const Statement& statement) {
+        return statement.body &&
+               std::none_of(statement.axes.begin(), statement.axes.end(),
+                            [&](int axis) { return spec.indices[axis].extent == 0; });
+      });
+  if (!has_work) return splits;
   for (size_t index = 0; index < spec.indices.size(); ++index) {
     if (auto split = SplitOf(spec, static_cast<int>(index)).derive()) splits.push_back(*split);
   }

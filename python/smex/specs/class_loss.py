@@ -210,6 +210,7 @@ def _ctc_loss(scores, targets, score_lengths, target_lengths, blank, zero_infini
 def _ctc_loss_backward(
     grad, scores, targets, score_lengths, target_lengths, losses, alpha, blank, zero_infinity
 ):
+    """Walks along the sequences of all of a batch with what the forward pass left."""
     return made_of_all("ctc", grad, scores, targets, losses, alpha)
 
 

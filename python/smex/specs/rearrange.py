@@ -13,16 +13,20 @@ from smex.tdl import Opaque, Sum, and_, lands, like, spec, where, whole
 # The position in memory decides, and that depends on the operand's strides.
 @specs("aten::as_strided", "aten::as_strided_copy")
 def as_strided(x, size, stride, offset):
+    """Looks at memory, not at dimensions."""
     return made_of_all("as_strided", x)
 
 
 @spec("aten::as_strided_scatter")
 def as_strided_scatter(x, src, size, stride, offset):
+    """Looks at memory, not at dimensions."""
     return made_of_all("as_strided_scatter", x, src)
 
 
 @spec("aten::block_diag")
 def block_diag(tensors):
+    """Where a tile begins cannot be told to the kernel."""
+
     def body(i, j):
         result: Any = 0
         row, column = 0, 0
@@ -125,6 +129,7 @@ def repeat(x, repeats):
 
 @spec("aten::resize_", local={"size": "output_shape"})
 def resize_(x, size, memory_format=None):
+    """Looks at memory, not at dimensions."""
     return _resized(x, size, x)
 
 

@@ -92,6 +92,8 @@ def _each(x):
 
 @spec("aten::allclose")
 def allclose(x, y, rtol, atol, equal_nan):
+    """A truth value of Python."""
+
     def near(*k):
         a, b = element(x, k), element(y, k)
         return or_(a == b, abs_(a - b) <= atol + rtol * abs_(b))
@@ -132,6 +134,7 @@ def any_dims(x, dims, keepdim):
 
 @spec("aten::equal")
 def equal(x, y):
+    """A truth value of Python."""
     if x.shape != y.shape:
         return lambda: 0
     return lambda: Min(lambda *k: x[k] == y[k], **sizes(x, range(x.ndim)))

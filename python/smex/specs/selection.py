@@ -213,6 +213,7 @@ def masked_scatter(x, mask, source):
 
 @spec("aten::masked_scatter_backward")
 def masked_scatter_backward(grad, mask, sizes):
+    """An element's place is the number of set elements before it."""
     return made_of_all("masked_scatter_backward", grad, mask)
 
 
@@ -228,6 +229,7 @@ def nonzero(x):
 
 @spec("aten::nonzero_static")
 def nonzero_static(x, size, fill_value):
+    """An element's place is the number of set elements before it."""
     return made_of_all("nonzero", x)
 
 
@@ -274,4 +276,5 @@ def _unsafe_masked_index(x, mask, indices, fill):
 
 @spec("aten::_unsafe_masked_index_put_accumulate")
 def _unsafe_masked_index_put_accumulate(x, mask, indices, values):
+    """Indices say where elements land, several in one place."""
     return _put(x, indices, True, values, mask)

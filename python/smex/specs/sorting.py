@@ -166,6 +166,7 @@ def kthvalue(x, k, dim, keepdim):
 
 @specs("aten::median", "aten::nanmedian")
 def median(x):
+    """The middle of all elements."""
     return made_of_all("median", x)
 
 

@@ -93,6 +93,7 @@ def _norm(p):
 
 @spec("aten::dist")
 def dist(x, y, p):
+    """A root follows the sum."""
     return lambda: _norm(p)(lambda *k: element(x, k) - element(y, k), **broadcast_extents(x, y))
 
 
@@ -201,6 +202,7 @@ def _between(value, edges, i):
 
 @spec("aten::histogram.bin_ct")
 def histogram(x, bins, limits, weight, density):
+    """The bins lie between the least and the greatest of all values."""
     return made_of_all("histogram", x, weight), made_of_all("edges", x)
 
 
@@ -222,11 +224,13 @@ def _rows(x):
 
 @spec("aten::_histogramdd_bin_edges")
 def _histogramdd_bin_edges(x, bins, limits, weight, density):
+    """The bins lie between the least and the greatest of all values."""
     return tuple(made_of_all("edges", x) for _ in bins)
 
 
 @spec("aten::_histogramdd_from_bin_cts")
 def _histogramdd_from_bin_cts(x, bins, limits, weight, density):
+    """The bins lie between the least and the greatest of all values."""
     if density or limits is None:
         return made_of_all("histogram", x, weight)
 
