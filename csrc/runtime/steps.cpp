@@ -53,7 +53,7 @@ ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
     throw InternalError("no operator '" + instr.target +
                         "' is registered; import the library that defines it");
   }
-  const bool seeded = instr.target.starts_with("smex::dropout_mask");
+  const bool seeded = instr.target.starts_with("smex::");  // which draw by place
   return {&instr, *op, prepare_arguments(op->schema(), instr.args, device, seeded),
           Region{instr.crop},
           /*dense=*/instr.target.starts_with("aten::native_group_norm")};

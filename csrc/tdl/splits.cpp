@@ -94,7 +94,10 @@ class SplitOf {
   bool values(const Expr& expr) {
     if (expr.kind == ExprKind::kIndex) return expr.index != index_;
     if (expr.kind == ExprKind::kRead) return read(expr);
-    if (expr.kind == ExprKind::kCall && expr.name == "told") return true;
+    if (expr.kind == ExprKind::kCall && expr.name == "told") {
+      mentioned_ = mentioned_ || expr.args[0]->index == index_;
+      return true;
+    }
     if (expr.kind == ExprKind::kCall && expr.name == "lands") {
       // A kernel is told where its tile lies; the places of its windows are not divided.
       const auto position = linear_form(*expr.args[1], spec_.indices);

@@ -9,12 +9,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from smex import specs, tdl
-from smex.capture.random_ops import ensure_dropout_mask
 from smex.tdl import Sum
 from spec_harness import Call, check_meaning, check_split
 from spec_samples import samples
 
-ensure_dropout_mask()
 SAMPLES = list(samples())
 IDS = [f"{target.partition('::')[2]}-{n}" for n, (target, _, _) in enumerate(SAMPLES)]
 

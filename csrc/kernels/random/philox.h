@@ -35,6 +35,14 @@ SMEX_HOST_DEVICE PhiloxBlock philox4x32_10(PhiloxBlock counter, uint32_t key0, u
   return counter;
 }
 
+/// One of the words. Chosen, not indexed: an index known only at run time would move the block from
+/// a GPU's registers to its local memory.
+SMEX_HOST_DEVICE uint32_t word_of(const PhiloxBlock& block, int lane) {
+  const uint32_t low = lane & 1 ? block.words[1] : block.words[0];
+  const uint32_t high = lane & 1 ? block.words[3] : block.words[2];
+  return lane & 2 ? high : low;
+}
+
 /// A tensor of independent random 32-bit words, addressed by global element index.
 ///
 /// Element `i` is word `i % 4` of the block with key = `seed` and counter = (`i / 4`, `stream`),

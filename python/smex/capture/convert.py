@@ -41,7 +41,6 @@ _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 # Their outputs are contiguous whatever the operands' strides are.
 _FRESH = {aten.bmm.default, aten.cat.default, aten.mm.default, aten.stack.default}
 _NO_OUTPUT = {aten._assert_async.msg, aten._assert_tensor_metadata.default}
-_DROPOUT_STREAM_ARG = 3
 
 
 @dataclasses.dataclass
@@ -460,6 +459,7 @@ def _number_random_ops(graph: CapturedGraph) -> None:
     """Gives each random op its own stream of random numbers."""
     streams = 0
     for op in graph.ops:
-        if op.target == "smex::dropout_mask":
-            op.args[_DROPOUT_STREAM_ARG] = streams
+        names = [argument.name for argument in op.dispatch._schema.arguments]
+        if op.target.startswith("smex::") and "stream" in names:
+            op.args[names.index("stream")] = streams
             streams += 1

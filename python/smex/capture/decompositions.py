@@ -10,16 +10,11 @@ from typing import Any
 import torch
 from torch._decomp import decompositions, get_decompositions
 
-from smex.capture.random_ops import ensure_dropout_mask
+from smex.capture.random_ops import random_table
 
 aten = torch.ops.aten
 
 _NONE, _MEAN = 0, 1  # at::Reduction
-
-
-def _mask(like: torch.Tensor, p: float) -> torch.Tensor:
-    """A scaled keep mask; seed and stream are filled in once the graph is complete."""
-    return ensure_dropout_mask()(like, p, 0, 0, [0] * like.dim(), list(like.shape))
 
 
 def decomposition_table() -> dict[Any, Callable]:
@@ -38,15 +33,13 @@ def decomposition_table() -> dict[Any, Callable]:
         )
     )
     table.update(_creation_table())
+    table.update(random_table())
     table.update(
         {
             aten._convolution.default: _convolution,
             aten._convolution.deprecated: _convolution,
-            aten.bernoulli.p: _bernoulli_p,
             aten.mean.default: _mean,
             aten.mean.dim: _mean_dim,
-            aten.native_dropout.default: _native_dropout,
-            aten.native_dropout_backward.default: _native_dropout_backward,
             aten.nll_loss2d_backward.default: _nll_loss_backward,
             aten.nll_loss2d_forward.default: _nll_loss_forward,
             aten.nll_loss_backward.default: _nll_loss_backward,
@@ -123,13 +116,6 @@ def _mean_dim(x, dim, keepdim=False, dtype=None):
     return aten.sum.dim_IntList(x, dims, keepdim, dtype=dtype) / count
 
 
-def _native_dropout(x, p, train):
-    if not train or p == 0:
-        return x.clone(), torch.ones_like(x)
-    mask = _mask(x, p)
-    return x * mask, mask
-
-
 def _convolution(x, weight, bias, *geometry, **_):
     # Traced modules call this form, with flags about backends after the nine arguments.
     return aten.convolution.default(x, weight, bias, *geometry[:6])
@@ -137,15 +123,6 @@ def _convolution(x, weight, bias, *geometry, **_):
 
 def _max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices):
     return torch.ops.smex.max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode)
-
-
-def _bernoulli_p(x, p=0.5, generator=None):
-    return (_mask(x, 1 - p) != 0).to(x.dtype)
-
-
-def _native_dropout_backward(grad, mask, scale):
-    # The mask of `_native_dropout` is scaled already.
-    return grad * mask
 
 
 def _one_hot(x, target, ignore_index):

@@ -1,50 +1,198 @@
-"""The random mask operator that captured graphs call, where the native one is not loaded."""
+"""Random operators as functions of numbers that are drawn by place.
+
+ATen's kernels draw one number after another, so that a part of a tensor cannot be drawn alone. In a
+captured graph numbers come from ``smex::uniform`` and ``smex::dropout_mask`` instead, of which an
+element depends on the seed, the operator and its place in the whole tensor alone: results do not
+depend on how the model is divided. Seeds and streams are filled in later: each iteration has a seed
+of its own, and each operator a stream.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+from torch import Tensor
 
-_SCHEMA = (
-    "dropout_mask(Tensor like, float p, int seed, int stream, int[] offset, int[] global_shape, "
-    "*, ScalarType? dtype=None) -> Tensor"
-)
+import smex._C  # type: ignore[import-not-found,unused-ignore]  # noqa: F401  (defines smex::uniform)
 
-_library: torch.library.Library | None = None
+aten = torch.ops.aten
 
+_BITS = {torch.float16: 11, torch.bfloat16: 8}
+"""What fits the mantissa of a half; its numbers are computed in float32."""
 
-def _fake(like, p, seed, stream, offset, global_shape, *, dtype=None):
-    return torch.empty_like(like, dtype=dtype, memory_format=torch.contiguous_format)
-
-
-def _draw(like, p, seed, stream, offset, global_shape, *, dtype=None):
-    generator = torch.Generator().manual_seed((seed * 1_000_003 + stream) % 2**63)
-    keep = torch.rand(global_shape, generator=generator, dtype=torch.float64) >= p
-    for dim, (start, size) in enumerate(zip(offset, like.shape, strict=True)):
-        keep = keep.narrow(dim, start, size)
-    scale = 0.0 if p >= 1 else 1 / (1 - p)
-    return keep.to(device=like.device, dtype=dtype or like.dtype) * scale
+_LEAST = {torch.float32: 2.0**-25, torch.float64: 2.0**-54}
+"""Half of the distance of neighbouring draws."""
 
 
-def ensure_dropout_mask() -> torch._ops.OpOverload:
-    """The operator `smex::dropout_mask`, defined here when the native library did not.
+def random_table() -> dict[Any, Callable]:
+    """By operator what it is replaced with; one that is given a generator stays."""
+    table: dict[Any, Callable] = {
+        aten.bernoulli.default: _bernoulli,
+        aten.bernoulli.p: _bernoulli_p,
+        aten.bernoulli.Tensor: _bernoulli_tensor,
+        aten.cauchy.default: _cauchy,
+        aten.exponential.default: _exponential,
+        aten.geometric.default: _geometric,
+        aten.log_normal.default: _log_normal,
+        aten.native_dropout.default: _native_dropout,
+        aten.native_dropout_backward.default: _native_dropout_backward,
+        aten.normal.Tensor_Tensor: _normal_of,
+        aten.normal.Tensor_float: _normal_of,
+        aten.normal.float_Tensor: _normal_of,
+        aten.normal.float_float: _normal_shaped,
+        aten.normal_functional.default: _normal_like,
+        aten.rand.default: _rand,
+        aten.rand_like.default: _rand_like,
+        aten.randint.default: lambda high, *rest, **options: _randint(0, high, *rest, **options),
+        aten.randint.low: _randint,
+        aten.randint_like.default: lambda x, high, **options: _randint_like(x, 0, high, **options),
+        aten.randint_like.low_dtype: _randint_like,
+        aten.randn.default: _randn,
+        aten.randn_like.default: _randn_like,
+        aten.uniform.default: _uniform_like,
+    }
+    return {op: _without_generator(function) for op, function in table.items()}
 
-    `dropout_mask(like, p, seed, stream, offset, global_shape)` has `like`'s shape; each element is
-    0 with probability `p` and otherwise `1 / (1 - p)`. It depends only on seed, stream and the
-    element's place in `global_shape`, where `like` begins at `offset`.
-    """
-    global _library
-    with contextlib.suppress(ImportError):
-        importlib.import_module("smex._C")  # defines the operator, where it is built
-    if _library is None:
-        library = torch.library.Library("smex", "FRAGMENT")
-        if not hasattr(torch.ops.smex, "dropout_mask"):
-            library.define(_SCHEMA)
-            library.impl("dropout_mask", _draw, "CPU")
-            library.impl("dropout_mask", _draw, "CUDA")
-        if not torch._C._dispatch_has_kernel_for_dispatch_key("smex::dropout_mask", "Meta"):
-            library.impl("dropout_mask", _fake, "Meta")
-        _library = library
-    return torch.ops.smex.dropout_mask.default
+
+def _without_generator(function: Callable) -> Callable:
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        kwargs = dict(kwargs)
+        if kwargs.pop("generator", None) is not None:
+            return NotImplemented  # its numbers are the user's
+        return function(*args, **kwargs)
+
+    return replacement
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in _BITS else dtype
+
+
+def _uniform(like: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of [0, 1) that `dtype` can hold, in the type that they are computed in."""
+    shape = list(like.shape)
+    drawn = torch.ops.smex.uniform(like, 0, 0, [0] * len(shape), shape, dtype=_wide(dtype))
+    if dtype not in _BITS:
+        return drawn
+    steps = 2.0 ** _BITS[dtype]
+    return torch.floor(drawn * steps) / steps
+
+
+def _inside(like: Tensor, dtype: torch.dtype) -> Tensor:
+    """Numbers of (0, 1)."""
+    wide = _wide(dtype)
+    return torch.clamp(_uniform(like, wide), min=_LEAST[wide])
+
+
+def _normal(like: Tensor, dtype: torch.dtype) -> Tensor:
+    """Standard normal numbers: the inverse of their distribution, in the middle between draws."""
+    wide = _wide(dtype)
+    middle = _uniform(like, wide) * 2 - 1 + 2 * _LEAST[wide]
+    return torch.erfinv(middle) * math.sqrt(2)
+
+
+def _blank(size: Sequence[int], dtype: torch.dtype | None, options: dict[str, Any]) -> Tensor:
+    """A tensor of that shape, of which nothing else matters."""
+    del options
+    return aten.full.default(list(size), 0, dtype=dtype or torch.get_default_dtype())
+
+
+def _rand(size, dtype=None, **options):
+    like = _blank(size, dtype, options)
+    return _uniform(like, like.dtype).to(like.dtype)
+
+
+def _randn(size, dtype=None, **options):
+    like = _blank(size, dtype, options)
+    return _normal(like, like.dtype).to(like.dtype)
+
+
+def _rand_like(x, dtype=None, **_):
+    dtype = dtype or x.dtype
+    return _uniform(x, dtype).to(dtype)
+
+
+def _randn_like(x, dtype=None, **_):
+    dtype = dtype or x.dtype
+    return _normal(x, dtype).to(dtype)
+
+
+def _randint(low, high, size, dtype=torch.int64, **options):
+    return _randint_like(_blank(size, torch.float64, options), low, high, dtype or torch.int64)
+
+
+def _randint_like(x, low, high, dtype=None, **_):
+    # 53 random bits: in wider ranges not every number is possible.
+    steps = torch.floor(_uniform(x, torch.float64) * (high - low))
+    return (torch.clamp(steps, max=high - low - 1) + low).to(dtype or x.dtype)
+
+
+def _uniform_like(x, low=0.0, high=1.0):
+    return (_uniform(x, x.dtype) * (high - low) + low).to(x.dtype)
+
+
+def _normal_like(x, mean=0.0, std=1.0):
+    return (_normal(x, x.dtype) * std + mean).to(x.dtype)
+
+
+def _normal_of(mean, std=1.0):
+    shaped = mean + std if isinstance(mean, Tensor) and isinstance(std, Tensor) else mean
+    shaped = shaped if isinstance(shaped, Tensor) else std
+    return (_normal(shaped, shaped.dtype) * std + mean).to(shaped.dtype)
+
+
+def _normal_shaped(mean, std, size, dtype=None, **options):
+    return _normal_like(_blank(size, dtype, options), mean, std)
+
+
+def _log_normal(x, mean=1.0, std=2.0):
+    return torch.exp(_normal(x, x.dtype) * std + mean).to(x.dtype)
+
+
+def _exponential(x, rate=1.0):
+    return (-torch.log1p(-_inside(x, x.dtype)) / rate).to(x.dtype)
+
+
+def _cauchy(x, median=0.0, sigma=1.0):
+    return (torch.tan((_uniform(x, x.dtype) - 0.5) * math.pi) * sigma + median).to(x.dtype)
+
+
+def _geometric(x, p):
+    dtype = x.dtype if x.dtype.is_floating_point else torch.float64
+    trials = torch.ceil(torch.log1p(-_inside(x, dtype)) / math.log1p(-p))
+    return trials.to(x.dtype)
+
+
+def _bernoulli(x):
+    return (_uniform(x, x.dtype) < x).to(x.dtype)
+
+
+def _bernoulli_tensor(x, p):
+    dtype = p.dtype if p.dtype.is_floating_point else torch.float32
+    return (_uniform(x, dtype) < p).to(x.dtype)
+
+
+def _mask(like: Tensor, p: float) -> Tensor:
+    """A keep mask, scaled by 1 / (1 - p)."""
+    return torch.ops.smex.dropout_mask(like, p, 0, 0, [0] * like.dim(), list(like.shape))
+
+
+def _bernoulli_p(x, p=0.5):
+    if not x.dtype.is_floating_point:
+        return (_uniform(x, torch.float32) < p).to(x.dtype)
+    return (_mask(x, 1 - p) != 0).to(x.dtype)
+
+
+def _native_dropout(x, p, train):
+    if not train or p == 0:
+        return x.clone(), torch.ones_like(x)
+    mask = _mask(x, p)
+    return x * mask, mask
+
+
+def _native_dropout_backward(grad, mask, scale):
+    # The mask of `_native_dropout` is scaled already.
+    return grad * mask

@@ -1,18 +1,28 @@
-"""Random draws: an operator's come in one sequence, which is whole; smex's own go by place."""
+"""Random draws.
+
+Each element is drawn by itself. ATen's kernels draw one after another, so a worker that is given a
+part of a tensor draws something else: captured graphs draw by place, see
+:mod:`smex.capture.random_ops`.
+"""
 
 from __future__ import annotations
 
 from smex.specs.common import element, specs
-from smex.tdl import Opaque, like, spec, whole
+from smex.tdl import Opaque, like, spec, told, whole
 
 
 def _drawn(i, *reads):
-    return Opaque("random", *(whole(index) for index in i), *reads)
+    return Opaque("random", *(told(index) for index in i), *reads)
 
 
-@specs("aten::bernoulli", "aten::_standard_gamma", "aten::poisson", "aten::_sample_dirichlet")
+@specs("aten::bernoulli", "aten::_standard_gamma", "aten::poisson")
 def bernoulli(x, *_):
     return lambda *i: _drawn(i, x[i])
+
+
+@spec("aten::_sample_dirichlet")
+def _sample_dirichlet(x, generator):
+    return lambda *i: _drawn(i[:-1], x[(*i[:-1], slice(None))], whole(i[-1]))
 
 
 @specs("aten::bernoulli.Tensor", "aten::bernoulli_.Tensor")
@@ -32,6 +42,13 @@ def dropout_mask(like, p, seed, stream, offset, global_shape, dtype):
     return lambda *i: Opaque("random", like[i])
 
 
+@spec("smex::uniform", local={"offset": "offset"})
+def uniform(like, seed, stream, offset, global_shape, dtype):
+    if any(offset):
+        return None
+    return lambda *i: Opaque("random", like[i])
+
+
 @specs(
     "aten::bernoulli.p", "aten::bernoulli_.float", "aten::cauchy", "aten::exponential",
     "aten::geometric", "aten::log_normal", "aten::normal_", "aten::rand_like", "aten::randint_like",
@@ -46,6 +63,11 @@ def normal(mean, std, *_):
     return lambda *i: _drawn(i, element(mean, i), element(std, i))
 
 
-@specs("aten::rand", "aten::randint", "aten::randn", "aten::randperm")
+@specs("aten::rand", "aten::randint", "aten::randn")
 def rand(*_):
     return lambda *i: _drawn(i)
+
+
+@spec("aten::randperm")
+def randperm(*_):
+    return lambda i: Opaque("random", whole(i))

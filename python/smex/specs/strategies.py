@@ -31,8 +31,8 @@ def strategies(
         k: the number of workers.
 
     Returns:
-        One dict for each strategy; none for an operator without a Spec, and none for running the
-        whole call everywhere:
+        One dict for each strategy; none for an operator without a Spec, none for one that draws
+        random numbers in turn, and none for running the whole call everywhere:
 
         * ``name``: the index that is split, as the Spec calls it.
         * ``workers``: for each worker the operator's ``args`` and ``kwargs``. In place of a tensor
@@ -121,7 +121,7 @@ class OperatorCall:
 
     def strategies(self, k: int) -> list[dict[str, Any]]:
         """See :func:`strategies`."""
-        if self.spec is None:
+        if self.spec is None or torch.Tag.nondeterministic_seeded in self.op.tags:
             return []
         result = self._divided(self.spec, self.spec.splits(), k)
         sums, divisors = self.spec.without_divisors()

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/random/draw.h"
+
 namespace smex::kernels {
 namespace {
 
@@ -53,6 +55,19 @@ TEST(Philox, SeedsStreamsAndBlocksDiffer) {
   }
   std::sort(firsts.begin(), firsts.end());
   EXPECT_EQ(std::adjacent_find(firsts.begin(), firsts.end()), firsts.end());
+}
+
+TEST(Uniform, TakesTheUpperBitsOfItsWords) {
+  const PhiloxBlock block{{0xffffffff, 0, 0x80000000, 0x000000ff}};
+  const UniformDraw<float> floats;
+  EXPECT_EQ(floats.value(block, 0), 1 - 0x1p-24f);
+  EXPECT_EQ(floats.value(block, 1), 0);
+  EXPECT_EQ(floats.value(block, 2), 0.5f);
+  EXPECT_EQ(floats.value(block, 3), 0) << "bits below the 24 do not count";
+  const UniformDraw<double> doubles;
+  const PhiloxBlock most{{0xffffffff, 0xffffffff, 0x40000000, 0x00000800}};
+  EXPECT_EQ(doubles.value(most, 0), 1 - 0x1p-53);
+  EXPECT_EQ(doubles.value(most, 1), 0.25 + 0x1p-53);
 }
 
 }  // namespace

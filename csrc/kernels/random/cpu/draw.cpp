@@ -1,4 +1,4 @@
-#include "kernels/random/dropout_mask.h"
+#include "kernels/random/draw.h"
 
 #include <algorithm>
 
@@ -31,15 +31,16 @@ GlobalBox GlobalBox::make(int rank, const int64_t* sizes, const int64_t* offset,
 
 namespace {
 
-// The mask of `count` elements that are consecutive in the global tensor too.
-template <typename Bits>
-void fill_run(const DropoutDraw<Bits>& draw, uint64_t global, int64_t count, Bits* out) {
+// `count` elements that are consecutive in the global tensor too.
+template <typename Draw>
+void fill_run(const Draw& draw, uint64_t global, int64_t count, typename Draw::Value* out) {
+  constexpr int n = Draw::kPerBlock;
   int64_t done = 0;
   while (done < count) {
-    const PhiloxBlock block = draw.random.block(global / 4);
-    const int lane = static_cast<int>(global % 4);
-    const int taken = static_cast<int>(std::min<int64_t>(4 - lane, count - done));
-    for (int i = 0; i < taken; ++i) out[done + i] = draw.value(block.words[lane + i]);
+    const PhiloxBlock block = draw.random.block(global / n);
+    const int lane = static_cast<int>(global % n);
+    const int taken = static_cast<int>(std::min<int64_t>(n - lane, count - done));
+    for (int i = 0; i < taken; ++i) out[done + i] = draw.value(block, lane + i);
     done += taken;
     global += taken;
   }
@@ -47,9 +48,9 @@ void fill_run(const DropoutDraw<Bits>& draw, uint64_t global, int64_t count, Bit
 
 }  // namespace
 
-template <typename Bits>
-void dropout_mask_cpu(const GlobalBox& box, const DropoutDraw<Bits>& draw, int64_t begin,
-                      int64_t end, Bits* out) {
+template <typename Draw>
+void draw_cpu(const GlobalBox& box, const Draw& draw, int64_t begin, int64_t end,
+              typename Draw::Value* out) {
   const int64_t row = box.sizes[box.rank - 1];
   for (int64_t i = begin; i < end;) {
     const int64_t count = std::min(row - i % row, end - i);
@@ -58,11 +59,9 @@ void dropout_mask_cpu(const GlobalBox& box, const DropoutDraw<Bits>& draw, int64
   }
 }
 
-template void dropout_mask_cpu(const GlobalBox&, const DropoutDraw<uint16_t>&, int64_t, int64_t,
-                               uint16_t*);
-template void dropout_mask_cpu(const GlobalBox&, const DropoutDraw<uint32_t>&, int64_t, int64_t,
-                               uint32_t*);
-template void dropout_mask_cpu(const GlobalBox&, const DropoutDraw<uint64_t>&, int64_t, int64_t,
-                               uint64_t*);
+#define SMEX_INSTANTIATE(Draw) \
+  template void draw_cpu(const GlobalBox&, const Draw&, int64_t, int64_t, Draw::Value*);
+SMEX_FOR_EACH_DRAW(SMEX_INSTANTIATE)
+#undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels
