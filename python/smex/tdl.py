@@ -523,6 +523,11 @@ class SpecDef:
     function: Callable[..., Any]
     local: dict[str, str]
 
+    @property
+    def source(self) -> Callable[..., Any]:
+        """The function as it is written: without what fills in arguments or adapts it."""
+        return inspect.unwrap(getattr(self.function, "func", self.function))
+
 
 REGISTRY: dict[str, SpecDef] = {}
 

@@ -295,5 +295,10 @@ def test_list_and_show():
     found = run("show", "aten::mm", "4,6", "6,5")
     assert "Sum(lambda k: a[i, k] * b[k, j])" in found.stdout
     assert "can be divided along k: reduces by sum" in found.stdout
+    pooling = run("show", "aten::avg_pool2d", "1,2,6,6", "[2,2]")
+    assert "def avg_pool(" in pooling.stdout and "along i3: concatenates" in pooling.stdout
+    assert "aten::avg_pool2d" in run("list", "pooling").stdout
+    wrong = run("show", "aten::_softmax", "3,4")
+    assert wrong.returncode == 2 and "aten::_softmax: 3,4 does not fit" in wrong.stderr
     found = run("show", "aten::mn")
     assert found.returncode == 1 and "aten::mn has no Spec" in found.stdout

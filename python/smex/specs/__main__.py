@@ -23,7 +23,7 @@ from smex.text import aligned
 
 
 def _family(target: str) -> str:
-    return REGISTRY[target].function.__module__.rpartition(".")[2]
+    return REGISTRY[target].source.__module__.rpartition(".")[2]
 
 
 def _list(text: str) -> int:
@@ -68,7 +68,7 @@ def _show(target: str, arguments: list[str]) -> int:
         near = [t for t in targets() if target.partition("::")[2].partition(".")[0] in t]
         print(f"{target} has no Spec; there are {', '.join(near) or 'none of that name'}")
         return 1
-    print(inspect.getsource(found.function).rstrip())
+    print(inspect.getsource(found.source).rstrip())
     for argument, rule in found.local.items():
         print(f"in a tile, {argument} follows the rule {rule!r}")
     if arguments:

@@ -55,6 +55,7 @@ def _mutating(target: str) -> SpecDef | None:
     if _makes_view(target):
         return SpecDef(target, found.function, found.local)
 
+    @functools.wraps(found.source)
     def function(*args: Any) -> Any:
         assert found is not None
         kept = [arg for name, arg in zip(names, args) if name not in written or name == "self"]

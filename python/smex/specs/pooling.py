@@ -116,6 +116,11 @@ def _adaptive_avg_pool(spatial, x, size):
     return body
 
 
+@spec("aten::adaptive_avg_pool1d")
+def adaptive_avg_pool1d(x, size):
+    return _adaptive_avg_pool(1, x, size)
+
+
 @_for_each("aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward")
 def _adaptive_avg_pool_backward(spatial, grad, x):
     sizes, places = x.shape[-spatial:], grad.shape[-spatial:]
@@ -192,6 +197,11 @@ def avg_pool(spatial, x, kernel, stride, padding, ceil_mode, count_include_pad, 
         return Sum(value, **windows.elements("k")) / windows.count(divisor)
 
     return body
+
+
+@spec("aten::avg_pool1d", local={"padding": "window"})
+def avg_pool1d(x, kernel, stride, padding, ceil_mode, count_include_pad):
+    return avg_pool(1, x, kernel, stride, padding, ceil_mode, count_include_pad, None)
 
 
 def _landing(y, at):

@@ -35,6 +35,11 @@ def binomial(count, p, generator):
     return lambda *i: _drawn(i, element(count, i), element(p, i))
 
 
+@spec("aten::native_dropout")
+def native_dropout(x, p, train):
+    return lambda *i: _drawn(i, x[i]), lambda *i: like(_drawn(i), x[i])
+
+
 @spec("smex::dropout_mask", local={"offset": "offset"})
 def dropout_mask(like, p, seed, stream, offset, global_shape, dtype):
     if any(offset):

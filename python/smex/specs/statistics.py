@@ -70,6 +70,11 @@ def var(x, dims, correction, keepdim):
     return _variance(x, dims, correction, keepdim)
 
 
+@spec("aten::var.dim")
+def var_dim(x, dims, unbiased, keepdim):
+    return _variance(x, dims, int(unbiased), keepdim)
+
+
 @spec("aten::var_mean.correction")
 def var_mean(x, dims, correction, keepdim):
     return _variance(x, dims, correction, keepdim), mean_over(x, dims, keepdim)

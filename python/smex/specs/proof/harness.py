@@ -170,7 +170,7 @@ def why_whole(overload: str) -> str:
     if torch.Tag.dynamic_output_shape in tags:
         return "how large its result is depends on the values"
     found = definition(overload)
-    text = inspect.getdoc(found.function) if found else ""
+    text = inspect.getdoc(found.source) if found else ""
     return (text or "no reason is given").partition("\n")[0].rstrip(".")
 
 
@@ -207,15 +207,16 @@ def summary(findings: Sequence[Finding]) -> str:
     lines += [f"| {text} | {n} | {of} | {n / max(1, of):.2%} |" for text, n, of in rows]
     wrong = sum(len(f.wrong) for f in findings)
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
-    lines += _listed("Opaque in every dimension", opaque)
-    lines += _listed("Described, but of no use to divide", [f for f in whole if not f.is_opaque])
+    reasons: dict[str, list[str]] = {}
+    for finding in opaque:
+        reasons.setdefault(why_whole(finding.overload), []).append(_name(finding))
+    lines += ["", "Opaque in every dimension:", ""] if reasons else []
+    lines += [f"- {reason}: {', '.join(names)}" for reason, names in sorted(reasons.items())]
+    others = [_name(finding) for finding in whole if not finding.is_opaque]
+    if others:
+        lines += ["", f"Described, but not divided in any of these calls: {', '.join(others)}."]
     return "\n".join(lines)
 
 
-def _listed(title: str, findings: Sequence[Finding]) -> list[str]:
-    reasons: dict[str, list[str]] = {}
-    for finding in findings:
-        name = finding.overload.partition("::")[2]
-        reasons.setdefault(why_whole(finding.overload), []).append(f"`{name}`")
-    lines = ["", f"{title}:", ""] if reasons else []
-    return lines + [f"- {reason}: {', '.join(n)}" for reason, n in sorted(reasons.items())]
+def _name(finding: Finding) -> str:
+    return f"`{finding.overload.partition('::')[2]}`"

@@ -36,7 +36,7 @@ def page(folder: Path, findings: Sequence[Finding]) -> str:
     for finding in findings:
         found = definition(finding.overload)
         if found is not None and finding.described:
-            families.setdefault(found.function.__module__, []).append(finding)
+            families.setdefault(found.source.__module__, []).append(finding)
     parts = [_HEAD.format(torch=torch.__version__.partition("+")[0], summary=summary(findings))]
     for module, members in sorted(families.items()):
         title = (inspect.getdoc(sys.modules[module]) or module).partition("\n")[0].rstrip(".")
