@@ -82,7 +82,7 @@ def judge(folder: Path, overload: str) -> dict[str, int]:
         return counts
     dist.init_process_group("fake", rank=0, world_size=2)
     for call in field.load(folder, overload):
-        if call.sizes not in ("odd", "even"):
+        if call.sizes != "odd":
             continue
         try:
             expected = [x for x in oracle.run(op, call.args, call.kwargs) if torch.is_tensor(x)]
