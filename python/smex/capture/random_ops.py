@@ -94,20 +94,17 @@ def _normal(like: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.erfinv(middle) * math.sqrt(2)
 
 
-def _blank(size: Sequence[int], dtype: torch.dtype | None, options: dict[str, Any]) -> Tensor:
+def _blank(size: Sequence[int], dtype: torch.dtype | None) -> Tensor:
     """A tensor of that shape, of which nothing else matters."""
-    del options
     return aten.full.default(list(size), 0, dtype=dtype or torch.get_default_dtype())
 
 
-def _rand(size, dtype=None, **options):
-    like = _blank(size, dtype, options)
-    return _uniform(like, like.dtype).to(like.dtype)
+def _rand(size, dtype=None, **_):
+    return _rand_like(_blank(size, dtype))
 
 
-def _randn(size, dtype=None, **options):
-    like = _blank(size, dtype, options)
-    return _normal(like, like.dtype).to(like.dtype)
+def _randn(size, dtype=None, **_):
+    return _randn_like(_blank(size, dtype))
 
 
 def _rand_like(x, dtype=None, **_):
@@ -120,8 +117,8 @@ def _randn_like(x, dtype=None, **_):
     return _normal(x, dtype).to(dtype)
 
 
-def _randint(low, high, size, dtype=torch.int64, **options):
-    return _randint_like(_blank(size, torch.float64, options), low, high, dtype or torch.int64)
+def _randint(low, high, size, dtype=torch.int64, **_):
+    return _randint_like(_blank(size, torch.float64), low, high, dtype or torch.int64)
 
 
 def _randint_like(x, low, high, dtype=None, **_):
@@ -144,8 +141,8 @@ def _normal_of(mean, std=1.0):
     return (_normal(shaped, shaped.dtype) * std + mean).to(shaped.dtype)
 
 
-def _normal_shaped(mean, std, size, dtype=None, **options):
-    return _normal_like(_blank(size, dtype, options), mean, std)
+def _normal_shaped(mean, std, size, dtype=None, **_):
+    return _normal_like(_blank(size, dtype), mean, std)
 
 
 def _log_normal(x, mean=1.0, std=2.0):

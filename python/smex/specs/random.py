@@ -40,18 +40,19 @@ def native_dropout(x, p, train):
     return lambda *i: _drawn(i, x[i]), lambda *i: like(_drawn(i), x[i])
 
 
+def _by_place(like, offset):
+    """Of a whole tensor; a part of one is what a worker calls."""
+    return None if any(offset) else lambda *i: Opaque("random", like[i])
+
+
 @spec("smex::dropout_mask", local={"offset": "offset"})
 def dropout_mask(like, p, seed, stream, offset, global_shape, dtype):
-    if any(offset):
-        return None
-    return lambda *i: Opaque("random", like[i])
+    return _by_place(like, offset)
 
 
 @spec("smex::uniform", local={"offset": "offset"})
 def uniform(like, seed, stream, offset, global_shape, dtype):
-    if any(offset):
-        return None
-    return lambda *i: Opaque("random", like[i])
+    return _by_place(like, offset)
 
 
 @specs(

@@ -123,42 +123,52 @@ class OperatorCall:
         """See :func:`strategies`."""
         if self.spec is None or torch.Tag.nondeterministic_seeded in self.op.tags:
             return []
-        result = self._divided(self.spec, self.spec.splits(), k)
         sums, divisors = self.spec.without_divisors()
-        if any(divisors):
-            known = {split.index for split in self.spec.splits()}
-            means = [split for split in sums.splits() if split.index not in known]
-            for strategy in self._divided(sums, means, k):
-                if self._weigh(strategy, divisors):
-                    result.append(strategy)
+        graphs = {False: self._graph(self.spec), True: self._graph(sums)}
+        result = []
+        for split, is_mean in self.splits():
+            spec = sums if is_mean else self.spec
+            pieces = cut(spec.indices[split.index].extent, k, split.granule)
+            if any(lo >= hi for lo, hi in pieces):
+                continue
+            strategy = self._strategy(graphs[is_mean], spec, split, pieces)
+            if not is_mean or self._weigh(strategy, divisors):
+                result.append(strategy)
         return result
 
-    def _divided(self, spec: Any, splits: Any, k: int) -> list[dict[str, Any]]:
-        graph = self._graph(spec)
-        result = []
-        for split in splits:
-            pieces = cut(spec.indices[split.index].extent, k, split.granule)
-            if all(lo < hi for lo, hi in pieces):
-                result.append(self._strategy(graph, spec, split, pieces))
-        return result
+    def splits(self) -> list[tuple[Any, bool]]:
+        """The ways to divide a described call, each with whether the workers make means of parts.
+
+        Those of the Spec come first; then those of the sums that its means divide by a number.
+        """
+        own = self.spec.splits()
+        sums, divisors = self.spec.without_divisors()
+        if not any(divisors):
+            return [(split, False) for split in own]
+        known = {split.index for split in own}
+        means = [split for split in sums.splits() if split.index not in known]
+        return [(split, False) for split in own] + [(split, True) for split in means]
 
     def _weigh(self, strategy: dict[str, Any], divisors: list[float | None]) -> bool:
         """Gives the workers' means their weights; false where a worker's Spec is no mean."""
         leaves = [x for x in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(x, Tensor)]
-        described = [d for d, shape in zip(divisors, self._outputs) if shape is not None]
-        weights: list[list[float]] = [[] for _ in described]
-        for worker in strategy["workers"]:
-            part = OperatorCall(self.op, *(_stand_ins(worker[x], leaves) for x in worker))
-            theirs = part.spec.without_divisors()[1] if part.spec is not None else []
-            for o, whole in enumerate(described):
-                if "reduce" in strategy["outs"][o] and whole:
-                    mine = theirs[o] if theirs else None
-                    if not mine:
-                        return False
-                    weights[o].append(mine / whole)
-        for out, numbers in zip(strategy["outs"], weights):
-            if numbers and any(number != 1 for number in numbers):
-                out["weights"] = numbers
+        tensors = [o for o, shape in enumerate(self._outputs) if shape is not None]
+        means = [
+            (out, o) for out, o in zip(strategy["outs"], tensors) if "reduce" in out and divisors[o]
+        ]
+        parts = [
+            OperatorCall(self.op, *(_stand_ins(worker[x], leaves) for x in worker)).spec
+            for worker in strategy["workers"]
+        ]
+        if any(spec is None for spec in parts):
+            return False
+        theirs = [spec.without_divisors()[1] for spec in parts]
+        if not all(mine[o] for mine in theirs for _, o in means):
+            return False
+        for out, o in means:
+            weights = [mine[o] / divisors[o] for mine in theirs]
+            if any(weight != 1 for weight in weights):
+                out["weights"] = weights
         return True
 
     def _graph(self, spec: Any) -> Any:

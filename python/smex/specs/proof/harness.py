@@ -112,7 +112,7 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
         if described.spec is not None:
             finding.described += 1
             finding.is_opaque |= described.spec.is_opaque()
-            finding.divisible += bool(described.spec.splits() or described.strategies(2))
+            finding.divisible += bool(described.splits())
         if has_no_values:
             return
         check_meaning(described)

@@ -72,17 +72,15 @@ def _example(folder: Path, overload: str) -> Any:
             continue
         if found.spec is None:
             continue
-        if best is None or len(found.spec.splits()) > len(best.spec.splits()):
+        if best is None or len(found.splits()) > len(best.splits()):
             best = found
     return best
 
 
 def _kinds(call: Any) -> Iterator[str]:
     """The indices, and how the outputs are reduced where they are."""
-    splits = {split.index: split for split in call.spec.splits()}
-    for split in call.spec.without_divisors()[0].splits():
-        known = splits.get(split.index, split)
-        kinds = sorted({kind.name for kind in known.reduces if kind is not None})
+    for split, is_mean in call.splits():
+        kinds = sorted({kind.name for kind in split.reduces if kind is not None})
         name = call.spec.indices[split.index].name
-        weighed = "" if split.index in splits else "weighted "
+        weighed = "weighted " if is_mean else ""
         yield f"{name} ({weighed}{', '.join(kinds)})" if kinds else name
