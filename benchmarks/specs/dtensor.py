@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tenso
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.utils import _pytree as pytree
 
+from smex.operators import operator_named
 from smex.specs import oracle, strategies
 from smex.specs.proof import field
 from smex.specs.proof.processes import run_each
@@ -74,15 +76,15 @@ def rules(op: Any, call: oracle.Call, mesh: Any, expected: list[torch.Tensor]) -
     return right, wrong
 
 
-def judge(folder: Path, overload: str) -> dict[str, int]:
-    """The counts of one overload."""
-    op = oracle.resolve(overload)
+def judge(folder: Path, sizes: list[str], overload: str) -> dict[str, int]:
+    """The counts of one overload, over the samples of some sizes."""
+    op = operator_named(overload, "specs")
     counts = {"calls": 0, "smex": 0, "dtensor": 0, "right": 0, "wrong": 0}
     if torch.Tag.nondeterministic_seeded in op.tags:
         return counts
     dist.init_process_group("fake", rank=0, world_size=2)
     for call in field.load(folder, overload):
-        if call.sizes != "odd":
+        if call.sizes not in sizes:
             continue
         try:
             expected = [x for x in oracle.run(op, call.args, call.kwargs) if torch.is_tensor(x)]
@@ -105,6 +107,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("overloads", nargs="*")
+    parser.add_argument("--out", type=Path, help="write the counts of each overload as JSON")
+    parser.add_argument("--sizes", nargs="+", default=["odd", "even"], choices=field.SIZES)
     arguments = parser.parse_args()
     names = [
         name
@@ -113,11 +117,14 @@ def main() -> None:
     ]
     results: dict[str, dict[str, int]] = {}
     failed = []
-    for outcome in run_each(functools.partial(judge, arguments.folder), names, "comparing"):
+    compare = functools.partial(judge, arguments.folder, arguments.sizes)
+    for outcome in run_each(compare, names, "comparing"):
         if outcome.error:
             failed.append(outcome.item)
         else:
             results[outcome.item] = outcome.value
+    if arguments.out:
+        arguments.out.write_text(json.dumps(results, indent=1))
     able = [counts for counts in results.values() if counts["calls"]]
     calls = sum(counts["calls"] for counts in able)
     wrong = sorted(name for name, counts in results.items() if counts["wrong"])

@@ -6,8 +6,10 @@ it the library leaves handlers and levels to the application.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 
 logger = logging.getLogger("smex")
 
@@ -32,6 +34,17 @@ def configure(level_name: str | None = None) -> None:
         logger.setLevel(level)
     else:
         logger.warning("SMEX_LOGS=%r is not a level; use debug, info, warning or error", name)
+
+
+@contextlib.contextmanager
+def quiet_fakes() -> Iterator[None]:
+    """Without the traceback that fake tensors log for every failing call; it is raised as well."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 logger.addHandler(logging.NullHandler())

@@ -125,7 +125,9 @@ def coverage(
     model: Callable,
     args: tuple | torch.Tensor = (),
     loss_fn: Callable | None = None,
-    **options: Any,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    training: bool | None = None,
 ) -> Coverage:
     """Tells which operators of a model are described, before it is partitioned.
 
@@ -133,13 +135,15 @@ def coverage(
         model: what :func:`smex.partition` takes; meta tensors will do.
         args: its arguments.
         loss_fn: a loss that belongs to the graph.
-        options: those of :func:`smex.capture`.
+        kwargs: its keyword arguments.
+        training: whether the backward graph belongs to it; see :func:`smex.capture`.
 
     Returns:
         A :class:`Coverage`.
 
     Raises:
         CaptureError: the model cannot be captured.
+        SmexTypeError: the model or the loss cannot be called.
 
     Example:
         >>> found = smex.coverage(torch.nn.Linear(3, 4), torch.ones(2, 3))
@@ -148,4 +152,4 @@ def coverage(
         >>> found.missing
         []
     """
-    return Coverage(capture(model, args, loss_fn=loss_fn, **options))
+    return Coverage(capture(model, args, loss_fn=loss_fn, kwargs=kwargs, training=training))

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from smex import _C
 from smex._logging import logger
-from smex.capture import CapturedGraph, ValueRef, capture
+from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
 from smex.capture.records import returns_view
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.plan import DEFAULT_REPLICATE_BYTES, Plan, read_plan_file, search
@@ -95,7 +95,7 @@ def partition(
         model, workers, loss_fn, places, objective, planner, replicate_bytes, content
     )
     if args is not None:
-        net.prepare(args if isinstance(args, tuple) else (args,))
+        net.prepare(as_arguments(args))
     return net
 
 

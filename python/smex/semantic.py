@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import keyword
 import warnings
 from typing import Any
 
 import torch
 
-from smex import _C, specs
+from smex import _C
 from smex.capture import CapturedGraph, OpRecord, ValueRef
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureError, MissingSpecWarning
+from smex.specs import argument_names, instantiate
 
 # c10::ScalarType's numbers, which the dispatcher takes for dtypes. Without the quantised ones and
 # those of less than a byte, which the tiles of a program cannot hold.
@@ -75,7 +77,7 @@ def find_spec(op: OpRecord, captured: CapturedGraph) -> tuple[Any, list[tuple[in
     """The Spec of a captured call, see :func:`smex.specs.instantiate`."""
     values = captured.values
     inputs = [values[i] for i in op.inputs()]
-    return specs.instantiate(
+    return instantiate(
         op.target,
         op.args,
         [value.shape for value in inputs],
@@ -146,15 +148,22 @@ class SemanticGraph:
             for target, source in self.missing.items()
         ]
         runs = "which runs" if len(used) == 1 else "which run"
+        first = next(iter(self.missing))
+        names = ", ".join(name + "_" * keyword.iskeyword(name) for name in argument_names(first))
         warnings.warn(
-            f"{self.captured.name}: no Spec describes {', '.join(used)}, {runs} unsplit. Describe "
-            "what takes long:\n"
-            f'    @smex.spec("{next(iter(self.missing))}")\n'
-            "    def op(x):\n"
+            f"{self.captured.name}: no Spec describes {', '.join(used)}, {runs} unsplit"
+            f"{', random numbers drawn by one worker' * self._draws(first)}. Describe what takes "
+            "long:\n"
+            f'    @smex.spec("{first}")\n'
+            f"    def op({names}):\n"
             "        return lambda i: ...  # its output element",
             MissingSpecWarning,
             stacklevel=user_stacklevel(),
         )
+
+    def _draws(self, target: str) -> bool:
+        op = next(op for op in self.captured.ops if op.target == target)
+        return torch.Tag.nondeterministic_seeded in op.dispatch.tags
 
     @functools.cached_property
     def value_by_name(self) -> dict[str, int]:

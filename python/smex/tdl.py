@@ -21,12 +21,15 @@ import contextlib
 import contextvars
 import inspect
 import math
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Union
 
+from smex import operators
 from smex._C import tdl as _native
-from smex.errors import SpecError
+from smex.errors import SmexValueError, SpecError
 
 __all__ = [
     "Expr",
@@ -144,6 +147,10 @@ class _Trace:
 
 
 _trace: contextvars.ContextVar[_Trace | None] = contextvars.ContextVar("smex_trace", default=None)
+
+
+_ANYWHERE = "smex.tdl: "
+"""How an error begins that does not know the operator."""
 
 
 def _current() -> _Trace:
@@ -462,6 +469,11 @@ def trace(
         if lambdas is None:
             return None
         lambdas = lambdas if isinstance(lambdas, (tuple, list)) else (lambdas,)
+        for output in lambdas:
+            if output is not None and not callable(output):
+                raise trace_.fail(
+                    f"expected for each output a function of its indices, found {output!r}"
+                )
         if len(lambdas) != len(output_shapes):
             raise trace_.fail(f"expected {len(output_shapes)} outputs, found {len(lambdas)}")
         statements = []
@@ -477,6 +489,15 @@ def trace(
         indices = [
             (index, trace_.extents[index], index in trace_.wholes) for index in trace_.indices
         ]
+    except SpecError as error:
+        text = str(error)
+        if text.startswith(_ANYWHERE):
+            raise trace_.fail(text.removeprefix(_ANYWHERE)) from error
+        raise
+    except Exception as error:
+        lines = [x for x in traceback.extract_tb(error.__traceback__) if x.filename != __file__]
+        at = f" at {Path(lines[-1].filename).name}:{lines[-1].lineno}" if lines else ""
+        raise trace_.fail(f"its function fails{at}: {type(error).__name__}: {error}") from error
     finally:
         _trace.reset(token)
     try:
@@ -532,11 +553,12 @@ class SpecDef:
 REGISTRY: dict[str, SpecDef] = {}
 
 
-def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any], Any]:
+def spec(target: Any, *, local: dict[str, str] | None = None) -> Callable[[Any], Any]:
     """Registers the decorated function as what ``target`` means.
 
     Args:
-        target: "namespace::op" for all functional overloads, or "namespace::op.overload" for one.
+        target: "namespace::op" for all functional overloads, or "namespace::op.overload" for one;
+            or that operator or overload of ``torch.ops``.
         local: argument name → rule for the argument when only a tile is computed: "output_shape"
             (the tile's shape), "zero", "max_int", "window" (padding becomes 0; the input is
             padded instead, or the output cropped where windows land on it), "window_rest" (how far
@@ -545,26 +567,53 @@ def spec(target: str, *, local: dict[str, str] | None = None) -> Callable[[Any],
             tile's first row and column).
 
     Raises:
-        SpecError: an unknown rule.
+        SpecError: there is no such operator, argument or rule.
 
     Example:
         >>> @smex.spec("mylib::scale")
         ... def scale(x, factor):
         ...     return lambda *i: x[i] * factor
     """
-    for argument, rule in (local or {}).items():
+    name = _checked_target(target, local or {})
+
+    def register(function: Any) -> Any:
+        if not callable(function):
+            raise SpecError(
+                f"spec of {name}: expected a function of the operator's arguments, found "
+                f"{function!r}"
+            )
+        REGISTRY[name] = SpecDef(name, function, dict(local or {}))
+        _registry_changed()
+        return function
+
+    return register
+
+
+def _checked_target(target: Any, local: dict[str, str]) -> str:
+    """The operator's name; a SpecError where it or what is said of its arguments is unknown."""
+    if isinstance(target, operators.Overload):
+        target = target.name()
+    elif isinstance(target, operators.Packet):
+        target = target._qualified_op_name
+    if not isinstance(target, str):
+        raise SpecError(f'spec: expected an operator such as "mylib::op", found {target!r}')
+    try:
+        name, overload = operators.checked_name(target, f"spec of {target}")
+    except SmexValueError as error:
+        raise SpecError(str(error)) from None
+    known = operators.argument_names_of(name)
+    for argument, rule in local.items():
+        if argument not in known:
+            raise SpecError(
+                f"spec of {target}: local rule for {argument}, expected an argument among "
+                f"{', '.join(sorted(known))}"
+            )
         if rule not in LOCAL_RULES:
             raise SpecError(
                 f"spec of {target}: argument {argument}: expected a rule among "
                 f"{', '.join(LOCAL_RULES)}, found {rule!r}"
             )
-
-    def register(function: Any) -> Any:
-        REGISTRY[target] = SpecDef(target, function, dict(local or {}))
-        _registry_changed()
-        return function
-
-    return register
+    return f"{name}.{overload}" if overload else name
 
 
 _listeners: list[Callable[[], None]] = []
@@ -578,13 +627,11 @@ def _registry_changed() -> None:
 @contextlib.contextmanager
 def registered(target: str, function: Callable[..., Any], **local: str) -> Iterator[None]:
     """A spec for the length of a ``with`` block; the one before it comes back afterwards."""
-    before = REGISTRY.get(target)
+    before = dict(REGISTRY)
     spec(target, local=local)(function)
     try:
         yield
     finally:
-        if before is None:
-            del REGISTRY[target]
-        else:
-            REGISTRY[target] = before
+        REGISTRY.clear()
+        REGISTRY.update(before)
         _registry_changed()

@@ -300,3 +300,5 @@ def samples():
     yield "aten::scatter.value", [r(3, 5), 1, ints(5, 3, 2), 2.5], None
     yield "aten::scatter_add", [r(3, 5), 1, ints(5, 3, 7), r(3, 7)], None
     yield "smex::dropout_mask", [r(5, 3), 0.4, 11, 2, [0, 0], [5, 3]], None
+    yield "smex::uniform", [r(5, 3), 11, 2, [0, 0], [5, 3]], None
+    yield "smex::bounded", [r(5, 3).abs(), 0.0, 100.0, "too large"], None

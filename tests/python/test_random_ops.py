@@ -112,3 +112,60 @@ def test_a_variational_autoencoder_trains_the_same_on_any_number_of_workers():
     for other in gradients[1:]:
         for name, gradient in gradients[0].items():
             torch.testing.assert_close(other[name], gradient)
+
+
+class Applied(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (torch.bernoulli, r"bernoulli: expected probabilities in \[0, 1\]"),
+        (lambda x: torch.zeros(N).bernoulli_(x), r"expected probabilities in \[0, 1\]"),
+        (lambda x: torch.normal(x, 1 - x), "normal: expected no std below 0"),
+    ],
+)
+@pytest.mark.parametrize("value", [1.5, math.nan])
+def test_parameters_that_no_distribution_has(function, text, value):
+    x = torch.full(N, 0.5, dtype=torch.float64)
+    net = smex.partition(Applied(function), workers=2, replicate_bytes=0)
+    x[-1, -1] = value  # of which one worker knows
+    with pytest.raises(RuntimeError, match=text):
+        net(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda x: x.clone().uniform_(3, 1), "uniform_: expected from <= to"),
+        (lambda x: torch.bernoulli(x, p=1.5), r"bernoulli: expected p in \[0, 1\], found 1.5"),
+    ],
+)
+def test_numbers_that_no_distribution_has(function, text):
+    with pytest.raises(smex.CaptureError, match=text):
+        smex.partition(Applied(function), workers=2, args=torch.rand(4, 4))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, g: torch.randn(4, 4, generator=g),
+        lambda x, g: torch.empty_like(x).normal_(generator=g),
+        lambda x, g: torch.randint(0, 3, (4, 4), generator=g),
+        lambda x, g: torch.randperm(4, generator=g),
+        lambda x, g: torch.bernoulli(x, generator=g),
+    ],
+)
+def test_a_generator_is_refused_with_what_helps(function):
+    generator = torch.Generator()
+    model = Applied(lambda x: function(x, generator) + x)
+    with pytest.raises(
+        smex.CaptureError, match=r"test_random_ops.py:\d+.*[gG]enerator.*torch.manual_seed"
+    ):
+        smex.partition(model, workers=2, args=torch.rand(4, 4))

@@ -48,7 +48,7 @@ def test_errors(function, text):
 
 def test_unknown_local_rule():
     with pytest.raises(SpecError, match="argument size: expected a rule among"):
-        tdl.spec("test::op", local={"size": "nonsense"})
+        tdl.spec("aten::view", local={"size": "nonsense"})
 
 
 def test_results_are_shared_between_equal_calls():

@@ -1,12 +1,15 @@
 // Random tensors of which each element depends on its place in a global tensor.
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_assert_async.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/util/safe_numerics.h>
 #include <torch/library.h>
 
 #include <bit>
 #include <cmath>
+#include <string_view>
 
 #include "kernels/random/draw.h"
 
@@ -155,6 +158,20 @@ at::Tensor uniform_autograd(const at::Tensor& like, int64_t seed, int64_t stream
   return op.call(like, seed, stream, offset, global_shape, dtype);
 }
 
+// ---- bounded ----
+
+// Parameters of a distribution as they are; ATen's kernels look at them before they draw.
+at::Tensor bounded(const at::Tensor& x, double low, double high, std::string_view otherwise) {
+  const at::Tensor is_inside = x.ge(low).logical_and_(x.le(high)).all();
+  at::_assert_async(is_inside, otherwise);
+  return x.clone();
+}
+
+at::Tensor bounded_meta(const at::Tensor& x, double /*low*/, double /*high*/,
+                        std::string_view /*otherwise*/) {
+  return at::empty_like(x);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(smex, m) {
@@ -164,9 +181,12 @@ TORCH_LIBRARY_FRAGMENT(smex, m) {
   m.def(
       "uniform(Tensor like, int seed, int stream, int[] offset, int[] global_shape, *, "
       "ScalarType? dtype=None) -> Tensor");
+  m.def("bounded(Tensor x, float low, float high, str otherwise) -> Tensor");
 }
 
+TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) { m.impl("bounded", bounded); }
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
+  m.impl("bounded", bounded_meta);
   m.impl("dropout_mask", dropout_mask_meta);
   m.impl("uniform", uniform_meta);
 }

@@ -21,6 +21,7 @@ from smex.capture.records import (
 )
 from smex.capture.replay import replay
 from smex.capture.trace import trace
+from smex.errors import SmexTypeError
 
 __all__ = [
     "CapturedGraph",
@@ -44,6 +45,16 @@ def _collector_paused() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+def as_arguments(args: Any) -> tuple[Any, ...]:
+    """A model's positional arguments; one that is no tuple stands for itself."""
+    if isinstance(args, list):
+        raise SmexTypeError(
+            "capture: expected the model's arguments in a tuple, found a list; write (x, y), or "
+            "([x, y],) for a model that takes a list"
+        )
+    return args if isinstance(args, tuple) else (args,)
 
 
 def capture(
@@ -72,6 +83,7 @@ def capture(
         The graph. Its gradients are those of the sum of outputs weighted by the tangents.
 
     Raises:
+        SmexTypeError: the model or the loss cannot be called, or `args` is a list.
         CaptureError: the model fails, or its shapes or control flow depend on a tensor's values.
             The message names the source line.
 
@@ -80,7 +92,12 @@ def capture(
         >>> [op.target for op in graph.ops if not op.backward]
         ['aten::t', 'aten::mm', 'aten::add.Tensor']
     """
-    args = args if isinstance(args, tuple) else (args,)
+    for what, function in (("model", model), ("loss_fn", loss_fn)):
+        if not callable(function) and (what == "model" or function is not None):
+            raise SmexTypeError(
+                f"capture: expected a module or a function as {what}, found {function!r}"
+            )
+    args = as_arguments(args)
     wants_grad = torch.is_grad_enabled() if training is None else training
     started = time.perf_counter()
     with _collector_paused():

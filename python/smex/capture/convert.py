@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from smex.capture.expansions import expand
+from smex.capture.random_ops import NO_GENERATOR
 from smex.capture.records import (
     CapturedGraph,
     FusionRecord,
@@ -121,6 +122,14 @@ class Converter:
 
     def _constant(self, node: torch.fx.Node) -> _Operand:
         tensor = getattr(self._trace.module, str(node.target))
+        if not isinstance(tensor, torch.Tensor):
+            user = next(iter(node.users))
+            self._locate(user)
+            hint = f"; {NO_GENERATOR}" if isinstance(tensor, torch.Generator) else ""
+            raise CaptureError(
+                f"capture: {user.target} at {self._origin[1]} is given a {type(tensor).__name__}, "
+                f"which is no tensor{hint}"
+            )
         value = self._value(node.name, tensor, "constant")
         value.tensor = tensor.detach()
         return _Operand(value.id)

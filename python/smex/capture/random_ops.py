@@ -20,6 +20,11 @@ import smex._C  # type: ignore[import-not-found,unused-ignore]  # noqa: F401  (d
 
 aten = torch.ops.aten
 
+NO_GENERATOR = (
+    "a generator draws one number after another, a divided model by place: leave it out and set "
+    "the seed with torch.manual_seed"
+)
+
 _BITS = {torch.float16: 11, torch.bfloat16: 8}
 """What fits the mantissa of a half; its numbers are computed in float32."""
 
@@ -28,7 +33,7 @@ _LEAST = {torch.float32: 2.0**-25, torch.float64: 2.0**-54}
 
 
 def random_table() -> dict[Any, Callable]:
-    """By operator what it is replaced with; one that is given a generator stays."""
+    """By operator what it is replaced with; one that is given a generator is refused."""
     table: dict[Any, Callable] = {
         aten.bernoulli.default: _bernoulli,
         aten.bernoulli.p: _bernoulli_p,
@@ -54,14 +59,13 @@ def random_table() -> dict[Any, Callable]:
         aten.randn_like.default: _randn_like,
         aten.uniform.default: _uniform_like,
     }
-    return {op: _without_generator(function) for op, function in table.items()}
+    return {op: _without_generator(op, function) for op, function in table.items()}
 
 
-def _without_generator(function: Callable) -> Callable:
+def _without_generator(op: Any, function: Callable) -> Callable:
     def replacement(*args: Any, **kwargs: Any) -> Any:
-        kwargs = dict(kwargs)
         if kwargs.pop("generator", None) is not None:
-            return NotImplemented  # its numbers are the user's
+            raise ValueError(f"{op.name()} is given a generator; {NO_GENERATOR}")
         return function(*args, **kwargs)
 
     return replacement
@@ -128,6 +132,8 @@ def _randint_like(x, low, high, dtype=None, **_):
 
 
 def _uniform_like(x, low=0.0, high=1.0):
+    if low > high:
+        raise ValueError(f"uniform_: expected from <= to, found from={low} and to={high}")
     return (_uniform(x, x.dtype) * (high - low) + low).to(x.dtype)
 
 
@@ -136,6 +142,8 @@ def _normal_like(x, mean=0.0, std=1.0):
 
 
 def _normal_of(mean, std=1.0):
+    if isinstance(std, Tensor):
+        std = torch.ops.smex.bounded(std, 0, math.inf, "normal: expected no std below 0")
     shaped = mean + std if isinstance(mean, Tensor) and isinstance(std, Tensor) else mean
     shaped = shaped if isinstance(shaped, Tensor) else std
     return (_normal(shaped, shaped.dtype) * std + mean).to(shaped.dtype)
@@ -163,13 +171,17 @@ def _geometric(x, p):
     return trials.to(x.dtype)
 
 
+def _probability(p: Tensor) -> Tensor:
+    return torch.ops.smex.bounded(p, 0, 1, "bernoulli: expected probabilities in [0, 1]")
+
+
 def _bernoulli(x):
-    return (_uniform(x, x.dtype) < x).to(x.dtype)
+    return (_uniform(x, x.dtype) < _probability(x)).to(x.dtype)
 
 
 def _bernoulli_tensor(x, p):
     dtype = p.dtype if p.dtype.is_floating_point else torch.float32
-    return (_uniform(x, dtype) < p).to(x.dtype)
+    return (_uniform(x, dtype) < _probability(p)).to(x.dtype)
 
 
 def _mask(like: Tensor, p: float) -> Tensor:
@@ -178,6 +190,8 @@ def _mask(like: Tensor, p: float) -> Tensor:
 
 
 def _bernoulli_p(x, p=0.5):
+    if not 0 <= p <= 1:
+        raise ValueError(f"bernoulli: expected p in [0, 1], found {p}")
     if not x.dtype.is_floating_point:
         return (_uniform(x, torch.float32) < p).to(x.dtype)
     return (_mask(x, 1 - p) != 0).to(x.dtype)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
+from smex._logging import quiet_fakes
 from smex.capture.decompositions import decomposition_table, library_lstm
 from smex.capture.origin import OriginMode, error_line, script_line
 from smex.capture.swap import StateSlot, state_slots, swapped
@@ -198,7 +198,7 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
     try:
         with (
             contextlib.ExitStack() as stack,
-            _quiet(),
+            quiet_fakes(),
             _told_compiling(),
             library_lstm(),
             fake_mode,
@@ -224,16 +224,12 @@ def _told_compiling() -> Iterator[None]:
         torch.compiler._is_compiling_flag = before
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Fake tensors log a traceback for every failing call; the error is raised as well."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = before
-
+_HINTS = {
+    "UnsupportedOperator": "tell the shapes of its results with torch.library.register_fake",
+    "no autograd formula": "register one with torch.library.register_autograd, or leave out the "
+    "backward pass with torch.no_grad()",
+}
+"""What helps, by a part of an error's kind or text."""
 
 _DATA_DEPENDENT = ("DataDependent", "DynamicOutputShape", "UnbackedSymInt")
 
@@ -254,7 +250,9 @@ def _explain(error: Exception, module: str) -> CaptureError:
             f"capture: the model's structure depends on a tensor's values{where} "
             f"({kind}: {text}); compute with torch.where or masks of a fixed shape instead"
         )
-    return CaptureError(f"capture: the model failed{where} ({kind}: {text})")
+    hints = [hint for sign, hint in _HINTS.items() if sign in f"{kind} {text}"]
+    hint = f"; {hints[0]}" if hints else ""
+    return CaptureError(f"capture: the model failed{where} ({kind}: {text}){hint}")
 
 
 def _argument_names(model, loss_fn, args, keyed) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from smex.errors import SmexValueError
+from smex.operators import checked_name, operator_named
 from smex.specs import definition, targets
-from smex.specs.oracle import resolve
 from smex.specs.strategies import OperatorCall
 from smex.tdl import REGISTRY
 from smex.text import aligned
@@ -28,7 +28,8 @@ def _family(target: str) -> str:
 
 def _list(text: str) -> int:
     found = [target for target in targets() if text in target or text == _family(target)]
-    print("\n".join(aligned([(target, _family(target)) for target in found], indent="")))
+    for line in aligned([(target, _family(target)) for target in found], indent=""):
+        print(line)
     print(f"{len(found)} of {len(targets())} registered", file=sys.stderr)
     return 0 if found else 1
 
@@ -49,11 +50,16 @@ def _call(target: str, texts: list[str]) -> OperatorCall:
     Raises:
         SmexValueError: they do not fit the operator.
     """
-    op = resolve(target)
+    op = operator_named(target, "show")
+    arguments = op._schema.arguments
+    if len(texts) > len(arguments):
+        raise SmexValueError(
+            f"{target} takes {len(arguments)} arguments, found {len(texts)}: {' '.join(texts)}"
+        )
     try:
-        args = [_argument(str(a.type), text) for a, text in zip(op._schema.arguments, texts)]
-        names = [a.name for a in op._schema.arguments if a.kwarg_only]
-        count = len(op._schema.arguments) - len(names)
+        args = [_argument(str(a.type), text) for a, text in zip(arguments, texts)]
+        names = [a.name for a in arguments if a.kwarg_only]
+        count = len(arguments) - len(names)
         return OperatorCall(op, args[:count], dict(zip(names, args[count:])))
     except (RuntimeError, TypeError, ValueError, SyntaxError) as error:
         raise SmexValueError(
@@ -63,10 +69,11 @@ def _call(target: str, texts: list[str]) -> OperatorCall:
 
 
 def _show(target: str, arguments: list[str]) -> int:
-    found = definition(target)
+    found = definition(target) if "::" in target else None
     if found is None:
-        near = [t for t in targets() if target.partition("::")[2].partition(".")[0] in t]
-        print(f"{target} has no Spec; there are {', '.join(near) or 'none of that name'}")
+        name, _ = checked_name(target, "show")
+        near = [t for t in targets() if t.partition(".")[0] == name]
+        print(f"{target} has no Spec{'; there are ' + ', '.join(near) if near else ''}")
         return 1
     print(inspect.getsource(found.source).rstrip())
     for argument, rule in found.local.items():
@@ -89,6 +96,8 @@ def _verify(operators: list[str], folder: Path | None, out: Path | None, to: Pat
     from smex.specs.proof import field, harness
     from smex.specs.proof.page import page
 
+    for operator in operators:
+        checked_name(operator, "verify")
     folder = folder or Path(tempfile.gettempdir()) / f"smex-specs-{torch.__version__}"
     if not field.overloads(folder):
         print(f"recording the calls of OpInfo's samples into {folder}", file=sys.stderr)
@@ -134,11 +143,11 @@ def main(arguments: list[str] | None = None) -> int:
     verify.add_argument("--out", type=Path, help="write what was found as JSON")
     verify.add_argument("--page", type=Path, help="write a page in Markdown with all Specs")
     parsed = parser.parse_args(arguments)
-    if parsed.command == "list":
-        return _list(parsed.text)
-    if parsed.command == "verify":
-        return _verify(parsed.operator, parsed.calls, parsed.out, parsed.page)
     try:
+        if parsed.command == "list":
+            return _list(parsed.text)
+        if parsed.command == "verify":
+            return _verify(parsed.operator, parsed.calls, parsed.out, parsed.page)
         return _show(parsed.operator, parsed.argument)
     except SmexValueError as error:
         print(error, file=sys.stderr)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from smex.operators import argument_names_of
 from smex.tdl import Expr, Opaque, SymbolicTensor, spec
 
 
-def specs(*targets: str, **keywords: Any) -> Callable[[Any], Any]:
-    """`smex.spec` for operators of equal signature and meaning."""
+def specs(*targets: str, local: dict[str, str] | None = None) -> Callable[[Any], Any]:
+    """`smex.spec` for operators of equal meaning; each has some of the arguments in `local`."""
 
     def register(function: Any) -> Any:
         for target in targets:
-            spec(target, **keywords)(function)
+            known = argument_names_of(target.partition(".")[0])
+            own = {name: rule for name, rule in (local or {}).items() if name in known}
+            spec(target, local=own)(function)
         return function
 
     return register

@@ -73,8 +73,8 @@ def _mutating(target: str) -> SpecDef | None:
 
 def _into(body: Any, tensor: SymbolicTensor) -> Any:
     """`body` written into a tensor, of which only the shape matters."""
-    if body is None:
-        return None
+    if body is None or 0 in tensor.shape:  # an empty one takes the shape of what is written
+        return body
     names = tdl.index_names(body, [f"i{dim}" for dim in range(tensor.ndim)])
 
     def written(*i: Any) -> Any:
@@ -210,11 +210,6 @@ def _local_rules(target: str, found: SpecDef) -> list[tuple[int, str]]:
     if not found.local:
         return []
     names = argument_names(target)
-    unknown = set(found.local) - set(names)
-    if unknown and len(unknown) == len(found.local):
-        raise tdl.SpecError(
-            f"spec of {target}: local rule for {sorted(unknown)[0]}, which is not among {names}"
-        )
     return [(names.index(name), rule) for name, rule in found.local.items() if name in names]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
@@ -22,13 +23,6 @@ class Call(NamedTuple):
 
 class WrongError(Exception):
     """A strategy does not give what the whole call gives."""
-
-
-def resolve(name: str) -> Any:
-    """The overload with a name such as ``aten::add.Tensor``."""
-    namespace, _, rest = name.partition("::")
-    packet, _, overload = rest.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), packet), overload or "default")
 
 
 def run(op: Any, args: Any, kwargs: Any) -> list[Any]:
@@ -87,6 +81,17 @@ def same(a: torch.Tensor, b: torch.Tensor, tolerance: float | None = None) -> bo
     return torch.equal(a, b)
 
 
+def difference(wanted: torch.Tensor, found: torch.Tensor, tolerance: float | None = None) -> str:
+    """The first element that differs, or how else the two do."""
+    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+        names = [f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}" for x in (wanted, found)]
+        return f": expected {names[0]}, found {names[1]}"
+    for at in itertools.product(*(range(size) for size in wanted.shape)):
+        if not same(found[at], wanted[at], tolerance):
+            return f" at {list(at)}: expected {wanted[at].item():g}, found {found[at].item():g}"
+    return ": no element differs"
+
+
 def check(op: Any, call: Any, strategy: dict[str, Any], whole: list[Any] | None = None) -> None:
     """Raises WrongError, or what the operator raises, where a strategy is wrong."""
     leaves = [x for x in pytree.tree_leaves((call.args, call.kwargs)) if torch.is_tensor(x)]
@@ -103,14 +108,14 @@ def check(op: Any, call: Any, strategy: dict[str, Any], whole: list[Any] | None 
     for position, (out, wanted) in enumerate(zip(strategy["outs"], expected)):
         found = _combined(out, [result[position] for result in results], wanted)
         if not same(found, wanted):
-            raise WrongError(f"output {position} differs")
+            raise WrongError(f"output {position}{difference(wanted, found)}")
 
 
 def _combined(out: dict[str, Any], parts: list[torch.Tensor], wanted: torch.Tensor) -> torch.Tensor:
     if out.get("same"):
         for other in parts:
             if not same(other, wanted):
-                raise WrongError("the results of workers differ")
+                raise WrongError(f"the results of workers differ{difference(wanted, other)}")
         return parts[0]
     if "reduce" in out:
         weights = out.get("weights") or [1] * len(parts)

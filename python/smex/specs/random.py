@@ -45,6 +45,11 @@ def _by_place(like, offset):
     return None if any(offset) else lambda *i: Opaque("random", like[i])
 
 
+@spec("smex::bounded")
+def bounded(x, low, high, otherwise):
+    return lambda *i: x[i]
+
+
 @spec("smex::dropout_mask", local={"offset": "offset"})
 def dropout_mask(like, p, seed, stream, offset, global_shape, dtype):
     return _by_place(like, offset)

@@ -12,6 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from smex._C import Graph, Role, ValueRef, cut, tile_call
+from smex._logging import quiet_fakes
+from smex.errors import SmexTypeError, SmexValueError
+from smex.operators import called, operator_named
 from smex.specs.lookup import instantiate
 from smex.specs.oracle import flat, is_reference
 
@@ -19,20 +22,21 @@ __all__ = ["strategies"]
 
 
 def strategies(
-    op: torch._ops.OpOverload, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None,
-    k: int = 2,
+    op: torch._ops.OpOverload | str, args: Sequence[Any] = (),
+    kwargs: dict[str, Any] | None = None, k: int = 2,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The ways that an operator's Spec gives to divide one call among workers (Tofu §4.2).
 
     Args:
-        op: the operator, such as ``torch.ops.aten.mm.default``.
+        op: the operator, such as ``torch.ops.aten.mm.default`` or ``"aten::mm"``.
         args: its arguments, with real or fake tensors.
         kwargs: its keyword arguments.
         k: the number of workers.
 
     Returns:
-        One dict for each strategy; none for an operator without a Spec, none for one that draws
-        random numbers in turn, and none for running the whole call everywhere:
+        One dict for each strategy. There are none for an operator without a Spec, for one that
+        draws random numbers in turn, for tensors that are not strided, along an index of fewer
+        steps than workers, and for running the whole call everywhere:
 
         * ``name``: the index that is split, as the Spec calls it.
         * ``workers``: for each worker the operator's ``args`` and ``kwargs``. In place of a tensor
@@ -47,16 +51,35 @@ def strategies(
 
     Raises:
         SpecError: the Spec contradicts the operator.
-        ValueError: fewer than 2 workers.
+        SmexTypeError: `op` is no operator, `args` no list of arguments, or `k` no int.
+        SmexValueError: there is no such operator, it refuses the arguments, or `k` is below 2.
 
     Example:
         >>> a, b = torch.ones(4, 6), torch.ones(6, 5)
         >>> [s["name"] for s in smex.specs.strategies(torch.ops.aten.mm.default, (a, b), k=2)]
         ['i', 'j', 'k']
     """
-    if k < 2:
-        raise ValueError(f"strategies: expected at least 2 workers, found {k}")
+    check_workers(k, "strategies")
+    op = operator_named(op, "strategies")
+    if not isinstance(args, (tuple, list)):
+        raise SmexTypeError(
+            f"strategies: expected the arguments of {op.name()} in a tuple, found "
+            f"{type(args).__name__}; write (x,)"
+        )
+    if kwargs is not None and not isinstance(kwargs, dict):
+        raise SmexTypeError(
+            f"strategies: expected the keyword arguments of {op.name()} in a dict, found "
+            f"{type(kwargs).__name__}"
+        )
     return OperatorCall(op, args, kwargs).strategies(k)
+
+
+def check_workers(k: Any, who: str) -> None:
+    """Raises an error unless `k` is a number of workers that something can be divided among."""
+    if not isinstance(k, int) or isinstance(k, bool):
+        raise SmexTypeError(f"{who}: expected an int as the number of workers, found {k!r}")
+    if k < 2:
+        raise SmexValueError(f"{who}: expected at least 2 workers, found {k}")
 
 
 class _Operand:
@@ -71,6 +94,11 @@ class OperatorCall:
 
     Attributes:
         inputs: the distinct tensors, in the order of the schema.
+        outputs: the shapes of what it returns, None for what is no tensor.
+        spec: the Spec of the call, or None.
+
+    Raises:
+        SmexValueError: the operator refuses the arguments.
     """
 
     def __init__(
@@ -85,10 +113,12 @@ class OperatorCall:
         self.inputs: list[Tensor] = []
         self._leaves: list[int] = []  # of each input the first leaf
         self._records = self._recorded()
-        self._outputs = _output_shapes(op, self.args, self.kwargs)
+        self.outputs = _output_shapes(op, self.args, self.kwargs)
         shapes = [tuple(x.shape) for x in self.inputs]
         self._dtypes = [str(x.dtype).removeprefix("torch.") for x in self.inputs]
-        found = instantiate(op.name(), self._records, shapes, self._outputs, self._dtypes)
+        found = None
+        if all(x.layout is torch.strided and not x.is_nested for x in self.inputs):
+            found = instantiate(op.name(), self._records, shapes, self.outputs, self._dtypes)
         self.spec: Any = found[0] if found else None
         self._local = found[1] if found else []
 
@@ -152,7 +182,7 @@ class OperatorCall:
     def _weigh(self, strategy: dict[str, Any], divisors: list[float | None]) -> bool:
         """Gives the workers' means their weights; false where a worker's Spec is no mean."""
         leaves = [x for x in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(x, Tensor)]
-        tensors = [o for o, shape in enumerate(self._outputs) if shape is not None]
+        tensors = [o for o, shape in enumerate(self.outputs) if shape is not None]
         means = [
             (out, o) for out, o in zip(strategy["outs"], tensors) if "reduce" in out and divisors[o]
         ]
@@ -177,7 +207,7 @@ class OperatorCall:
         for x, dtype in zip(self.inputs, self._dtypes):
             graph.add_value("", list(x.shape), dtype, x.dtype.itemsize, Role.input)
         outputs = []
-        for shape in self._outputs:
+        for shape in self.outputs:
             outputs.append(-1)
             if shape is not None:
                 outputs[-1] = graph.add_value("", list(shape), "float64", 8, Role.intermediate)
@@ -205,11 +235,11 @@ class OperatorCall:
             ranges[split.index] = piece
             operands, native, crop = tile_call(graph, 0, ranges)
             workers.append(self._arguments(operands, {at: native[at] for at, _ in self._local}))
-            regions.append([spec.output_region(o, ranges) for o in range(len(self._outputs))])
+            regions.append([spec.output_region(o, ranges) for o in range(len(self.outputs))])
             crops.append(crop)
         outs = [
             self._out(o, split, regions, crops)
-            for o, shape in enumerate(self._outputs)
+            for o, shape in enumerate(self.outputs)
             if shape is not None
         ]
         name = self.spec.indices[split.index].name
@@ -277,16 +307,18 @@ def _output_shapes(op: Any, args: Any, kwargs: Any) -> list[tuple[int, ...] | No
     tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
     fakes = [x for x in tensors if isinstance(x, FakeTensor)]
     mode = fakes[0].fake_mode if fakes else FakeTensorMode(allow_non_fake_inputs=True)
-    out: Any = None
-    with mode if fakes or tensors else contextlib.nullcontext(), torch.no_grad():
+    try:
         try:
-            out = op(*_faked(args, mode), **_faked(kwargs, mode))
+            with mode if tensors else contextlib.nullcontext(), torch.no_grad(), quiet_fakes():
+                out = op(*_faked(args, mode), **_faked(kwargs, mode))
         except Exception:
             if fakes:
                 raise
-    if out is None and not fakes:
-        copies = pytree.tree_map_only(Tensor, torch.clone, (args, kwargs))
-        out = op(*copies[0], **copies[1])
+            copies = pytree.tree_map_only(Tensor, torch.clone, (args, kwargs))
+            with torch.no_grad():
+                out = op(*copies[0], **copies[1])
+    except Exception as error:
+        raise SmexValueError(f"{called(op, args, kwargs)} fails: {error}") from error
     return [tuple(x.shape) if isinstance(x, Tensor) else None for x in flat(out)]
 
 

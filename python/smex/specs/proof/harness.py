@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from smex.operators import operator_named
 from smex.specs import definition, oracle
 from smex.specs.oracle import Call
 from smex.specs.proof import brute_force, mutations
@@ -85,7 +86,7 @@ class Finding:
 
 def verify_overload(folder: Path, overload: str, has_brute_force: bool = True) -> Finding:
     """Checks the recorded calls of one overload."""
-    op = oracle.resolve(overload)
+    op = operator_named(overload, "specs")
     start = time.time()
     finding = Finding(overload, has_brute_force=has_brute_force)
     finding.is_core = torch.Tag.core in op.tags
@@ -164,7 +165,7 @@ def verify_all(folder: Path, overloads: Sequence[str]) -> list[Finding]:
 
 def why_whole(overload: str) -> str:
     """Why an operator cannot be divided along any dimension."""
-    tags = oracle.resolve(overload).tags
+    tags = operator_named(overload, "specs").tags
     if torch.Tag.nondeterministic_seeded in tags:
         return "draws its numbers one after another"
     if torch.Tag.dynamic_output_shape in tags:

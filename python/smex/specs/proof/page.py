@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from smex.operators import operator_named
 from smex.specs import definition
-from smex.specs.oracle import resolve
 from smex.specs.proof.field import load
 from smex.specs.proof.harness import Finding, summary
 from smex.specs.strategies import OperatorCall
@@ -61,7 +61,7 @@ def _rows(folder: Path, findings: Sequence[Finding]) -> Iterator[str]:
 
 def _example(folder: Path, overload: str) -> Any:
     """The described call with the most ways to divide it."""
-    op = resolve(overload)
+    op = operator_named(overload, "specs")
     best = None
     for call in load(folder, overload):
         if call.sizes not in ("odd", "even"):
