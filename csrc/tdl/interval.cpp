@@ -1,5 +1,6 @@
 // Interval analysis: which part of every input a tile of the output reads (Tofu §4.2).
 #include <algorithm>
+#include <set>
 
 #include "ir/error.h"
 #include "tdl/linear.h"
@@ -73,6 +74,18 @@ void visit_landings(const Spec& spec, const Expr& expr, const IndexRanges& range
   for (const ExprPtr& arg : expr.args) visit_landings(spec, *arg, ranges, use);
 }
 
+/// A sum of a window's element and its place.
+std::optional<Linear> window_form(const Expr& index, const std::vector<Index>& indices) {
+  auto linear = linear_form(index, indices);
+  if (!linear || linear->terms.size() < 2) return std::nullopt;
+  bool element = false;
+  for (const Term& term : linear->terms) {
+    if (term.atom.kind != Atom::Kind::kIndex) return std::nullopt;
+    element = element || indices[term.atom.index].whole;
+  }
+  return element ? linear : std::nullopt;
+}
+
 class Needs {
  public:
   Needs(const Spec& spec, const IndexRanges& ranges)
@@ -113,23 +126,11 @@ class Needs {
     return linear ? range_of(*linear, ranges) : Interval{0, size};
   }
 
-  /// A sum of a window's element and its place.
-  std::optional<Linear> window(const Expr& index) const {
-    auto linear = linear_form(index, spec_.indices);
-    if (!linear || linear->terms.size() < 2) return std::nullopt;
-    bool element = false;
-    for (const Term& term : linear->terms) {
-      if (term.atom.kind != Atom::Kind::kIndex) return std::nullopt;
-      element = element || spec_.indices[term.atom.index].whole;
-    }
-    return element ? linear : std::nullopt;
-  }
-
   /// Whether the read has windows at all their places, in every dimension: the kernel takes the
   /// whole of these dimensions then, though the last elements may lie in no window.
   bool all_windows(const Expr& read, const IndexRanges& ranges) const {
     for (const ExprPtr& index : read.args) {
-      const auto linear = window(*index);
+      const auto linear = window_form(*index, spec_.indices);
       if (!linear) continue;
       for (const Term& term : linear->terms) {
         if (ranges[term.atom.index].size() != spec_.indices[term.atom.index].extent) return false;
@@ -149,7 +150,7 @@ class Needs {
     const bool whole_windows = all_windows(read, ranges);
     for (size_t dim = 0; dim < shape.size(); ++dim) {
       const Interval range = touched(*read.args[dim], shape[dim], ranges);
-      const bool entire = whole_windows && window(*read.args[dim]);
+      const bool entire = whole_windows && window_form(*read.args[dim], spec_.indices);
       region.dims.push_back(entire ? Interval{0, shape[dim]} : clamp(range, shape[dim]));
       unclamped.dims.push_back(read.pad ? range : region.dims.back());
     }
@@ -166,7 +167,112 @@ class Needs {
   std::vector<bool> seen_;
 };
 
+void collect_indices(const Linear& linear, std::set<int>& indices) {
+  for (const Term& term : linear.terms) {
+    if (term.atom.kind == Atom::Kind::kIndex) {
+      indices.insert(term.atom.index);
+    } else {
+      collect_indices(*term.atom.inner, indices);
+    }
+  }
+}
+
+/// What `Needs` reads the ranges of, found by the same walk.
+class Sources {
+ public:
+  explicit Sources(const Spec& spec) : spec_(spec) {
+    for (const Shape& shape : spec.input_shapes) {
+      indices_.emplace_back(shape.size());
+      lone_.emplace_back(shape.size(), kUnread);
+    }
+    for (const Statement& statement : spec.outputs) {
+      if (statement.body) visit(*statement.body, {});
+    }
+  }
+
+  std::vector<std::vector<NeedSource>> take() const {
+    std::vector<std::vector<NeedSource>> result;
+    for (size_t input = 0; input < indices_.size(); ++input) {
+      auto& sources = result.emplace_back();
+      for (size_t dim = 0; dim < indices_[input].size(); ++dim) {
+        const std::set<int>& found = indices_[input][dim];
+        sources.push_back({{found.begin(), found.end()}, lone_[input][dim] >= 0});
+      }
+    }
+    return result;
+  }
+
+ private:
+  static constexpr int kUnread = -2;
+  static constexpr int kNotLone = -1;
+
+  /// A "lands" around an expression: narrowing makes the ranges of all these depend on each other.
+  using Landing = std::set<int>;
+
+  void landings_of(const Expr& condition, std::vector<Landing>& landings) const {
+    if (is_call(condition, "and")) {
+      for (const ExprPtr& arg : condition.args) landings_of(*arg, landings);
+    }
+    if (!is_call(condition, "lands")) return;
+    Landing landing{condition.args[0]->index};
+    if (const auto form = linear_form(*condition.args[1], spec_.indices)) {
+      collect_indices(*form, landing);
+    }
+    landings.push_back(std::move(landing));
+  }
+
+  void visit(const Expr& expr, const std::vector<Landing>& landings) {
+    if (expr.kind == ExprKind::kRead) add_read(expr, landings);
+    if (is_call(expr, "where")) {
+      std::vector<Landing> inside = landings;
+      landings_of(*expr.args[0], inside);
+      visit(*expr.args[0], landings);
+      visit(*expr.args[1], inside);
+      visit(*expr.args[2], landings);
+      return;
+    }
+    for (const ExprPtr& arg : expr.args) visit(*arg, landings);
+  }
+
+  void add_read(const Expr& read, const std::vector<Landing>& landings) {
+    std::set<int> windows;
+    for (const ExprPtr& index : read.args) {
+      if (const auto form = window_form(*index, spec_.indices)) collect_indices(*form, windows);
+    }
+    for (size_t dim = 0; dim < read.args.size(); ++dim) {
+      const Expr& index = *read.args[dim];
+      std::set<int> found;
+      if (index.kind != ExprKind::kWhole) {
+        if (const auto form = linear_form(index, spec_.indices)) collect_indices(*form, found);
+      }
+      if (window_form(index, spec_.indices)) found.insert(windows.begin(), windows.end());
+      const size_t own = found.size();
+      for (bool changed = true; changed;) {
+        changed = false;
+        for (const Landing& landing : landings) {
+          const bool meets = std::any_of(landing.begin(), landing.end(),
+                                         [&](int other) { return found.contains(other); });
+          const size_t before = found.size();
+          if (meets) found.insert(landing.begin(), landing.end());
+          changed |= found.size() != before;
+        }
+      }
+      int& lone = lone_[read.input][dim];
+      const bool plain = index.kind == ExprKind::kIndex && own == 1 && found.size() == 1 &&
+                         spec_.indices[index.index].extent == spec_.input_shapes[read.input][dim];
+      lone = plain && (lone == kUnread || lone == index.index) ? index.index : kNotLone;
+      indices_[read.input][dim].insert(found.begin(), found.end());
+    }
+  }
+
+  const Spec& spec_;
+  std::vector<std::vector<std::set<int>>> indices_;  ///< by input and dimension
+  std::vector<std::vector<int>> lone_;               ///< the index that alone is the need there
+};
+
 }  // namespace
+
+std::vector<std::vector<NeedSource>> need_sources(const Spec& spec) { return Sources(spec).take(); }
 
 std::vector<InputNeed> input_needs(const Spec& spec, const IndexRanges& ranges) {
   if (ranges.size() != spec.indices.size()) {

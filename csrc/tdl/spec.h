@@ -78,6 +78,15 @@ struct InputNeed {
 /// Exact for affine indices and aligned div/mod, otherwise the whole dimension; never too small.
 std::vector<InputNeed> input_needs(const Spec& spec, const IndexRanges& ranges);
 
+/// What decides a dimension of an input's need.
+struct NeedSource {
+  std::vector<int> indices;  ///< those whose ranges input_needs reads for it, ascending
+  bool plain = false;        ///< the need is the range of the one index
+};
+
+/// By input and dimension of it.
+std::vector<std::vector<NeedSource>> need_sources(const Spec& spec);
+
 /// The region of output `output` that the ranges compute.
 Region output_region(const Spec& spec, int output, const IndexRanges& ranges);
 

@@ -14,9 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from tqdm.auto import tqdm
 
-MAX_SECONDS = 60
-"""For one task."""
-
 
 class Outcome(NamedTuple):
     """What came of a task: a value, or why there is none."""
@@ -42,10 +39,11 @@ def _child(connection: Connection, function: Callable[[Any], Any], item: Any) ->
 
 
 class _Running:
-    def __init__(self, function: Callable[[Any], Any], item: Any):
+    def __init__(self, function: Callable[[Any], Any], item: Any, max_seconds: float):
         context = multiprocessing.get_context("fork")
         self._item = item
         self._start = time.time()
+        self._max_seconds = max_seconds
         self._receiver, sender = context.Pipe(duplex=False)
         self._process = context.Process(target=_child, args=(sender, function, item))
         self._process.start()
@@ -61,9 +59,9 @@ class _Running:
                 self._process.join()
                 error = f"its process ended with status {self._process.exitcode}"
                 result = Outcome(self._item, None, error)
-        elif time.time() - self._start > MAX_SECONDS:
+        elif time.time() - self._start > self._max_seconds:
             self._process.kill()
-            result = Outcome(self._item, None, f"stopped after {MAX_SECONDS} s")
+            result = Outcome(self._item, None, f"stopped after {self._max_seconds:.0f} s")
         if result is not None:
             self._process.join()
             self._receiver.close()
@@ -71,7 +69,11 @@ class _Running:
 
 
 def run_each(
-    function: Callable[[Any], Any], items: Sequence[Any], title: str, processes: int = 2
+    function: Callable[[Any], Any],
+    items: Sequence[Any],
+    title: str,
+    processes: int = 2,
+    max_seconds: float = 60,
 ) -> Iterator[Outcome]:
     """Runs a function on items side by side, in forked processes, and yields as they end.
 
@@ -80,13 +82,14 @@ def run_each(
         items: its arguments.
         title: for the progress bar.
         processes: so many at a time.
+        max_seconds: for one of them.
     """
     waiting = list(reversed(items))
     running: list[_Running] = []
     with tqdm(total=len(items), desc=title, disable=None) as bar:
         while waiting or running:
             while waiting and len(running) < processes:
-                running.append(_Running(function, waiting.pop()))
+                running.append(_Running(function, waiting.pop(), max_seconds))
             for one in list(running):
                 outcome = one.outcome()
                 if outcome is not None:
