@@ -6,6 +6,7 @@
 #include "bindings/regions.h"
 #include "partition/coarsen.h"
 #include "partition/lower.h"
+#include "partition/price.h"
 #include "partition/search.h"
 #include "partition/window.h"
 
@@ -23,12 +24,16 @@ std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
 }
 
 Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner,
-                int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table) {
+                int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table,
+                std::optional<Machine> machine, uint64_t seed, bool refine) {
   SearchOptions options;
   options.planner = planner;
   options.replicate_bytes = replicate_bytes;
   options.pinned = std::move(pinned);
   options.max_table = max_table;
+  options.machine = std::move(machine);
+  options.seed = seed;
+  options.refine = refine;
   return search(graph, mesh, options);
 }
 
@@ -41,15 +46,38 @@ void bind_partition(py::module_& m) {
       .def_readwrite("values", &Plan::values)
       .def_readwrite("ops", &Plan::ops)
       .def_readwrite("step_bytes", &Plan::step_bytes)
+      .def_readwrite("step_seconds", &Plan::step_seconds)
+      .def_readwrite("compute_seconds", &Plan::compute_seconds)
       .def_readwrite("exact", &Plan::exact)
       .def_readwrite("gap", &Plan::gap)
       .def_readwrite("search_seconds", &Plan::search_seconds)
       .def_readwrite("planner", &Plan::planner);
+  py::class_<Machine>(m, "Machine")
+      .def(py::init([](std::map<int, double> flops, double memory_bandwidth, double launch,
+                       const std::vector<std::pair<double, double>>& links) {
+             Machine machine{std::move(flops), memory_bandwidth, launch, {}};
+             for (const auto& [latency, bandwidth] : links) {
+               machine.links.push_back({latency, bandwidth});
+             }
+             return machine;
+           }),
+           py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"), py::arg("links"));
+  m.def("planners", &planners);
+  m.def(
+      "price",
+      [](const Graph& graph, Plan plan, const std::optional<Machine>& machine) {
+        price(graph, machine ? &*machine : nullptr, plan);
+        return plan;
+      },
+      py::arg("graph"), py::arg("plan"), py::arg("machine") = std::nullopt,
+      py::call_guard<py::gil_scoped_release>(),
+      "A plan with what each step adds in bytes and, with a machine, in seconds.");
   m.def("factorise", &factorise, py::arg("workers"));
   m.def("search", &run_search, py::arg("graph"), py::arg("mesh"), py::arg("planner") = "tofu",
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
         py::arg("pinned") = std::map<ValueId, Choices>{},
-        py::arg("max_table") = SearchOptions{}.max_table, py::call_guard<py::gil_scoped_release>());
+        py::arg("max_table") = SearchOptions{}.max_table, py::arg("machine") = std::nullopt,
+        py::arg("seed") = 0, py::arg("refine") = true, py::call_guard<py::gil_scoped_release>());
   m.def(
       "tile_call",
       [](const Graph& graph, OpId op, const Bounds& ranges) {

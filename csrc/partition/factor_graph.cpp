@@ -15,6 +15,7 @@ class Elimination {
   Elimination(const FactorGraph& graph, int64_t max_table)
       : graph_(graph), max_table_(max_table), buckets_(graph.domain_sizes.size()) {
     neighbours_.resize(graph.domain_sizes.size());
+    factors_.reserve(graph.factors.size() + graph.domain_sizes.size());
     for (const Factor& factor : graph.factors) add(factor);
   }
 
@@ -39,19 +40,19 @@ class Elimination {
   }
 
  private:
-  void add(const Factor& factor) {
+  void add(Factor factor) {
     if (factor.variables.empty()) {
       constant_ += factor.table[0];
       return;
     }
     const int id = static_cast<int>(factors_.size());
-    factors_.push_back(factor);
     for (int variable : factor.variables) {
       buckets_[variable].insert(id);
       for (int other : factor.variables) {
         if (other != variable) neighbours_[variable].insert(other);
       }
     }
+    factors_.push_back(std::move(factor));
   }
 
   /// Entries of the table that eliminating `variable` makes.
@@ -65,8 +66,8 @@ class Elimination {
   std::set<int> eliminate(int variable, std::vector<Factor>& used) {
     std::vector<int> ids(buckets_[variable].begin(), buckets_[variable].end());
     for (int id : ids) {
-      used.push_back(factors_[id]);
       for (int other : factors_[id].variables) buckets_[other].erase(id);
+      used.push_back(std::move(factors_[id]));
     }
     const std::set<int> touched = std::move(neighbours_[variable]);
     neighbours_[variable].clear();
@@ -233,6 +234,59 @@ class Elimination {
 };
 
 }  // namespace
+
+namespace {
+
+/// The least entry of the factor among those that agree with the choices; -1 is undecided.
+double least_entry(const FactorGraph& graph, const Factor& factor, const std::vector<int>& choices,
+                   size_t depth = 0, int64_t position = 0) {
+  if (depth == factor.variables.size()) return factor.table[position];
+  const int variable = factor.variables[depth];
+  const int size = graph.domain_sizes[variable];
+  if (choices[variable] >= 0) {
+    return least_entry(graph, factor, choices, depth + 1, position * size + choices[variable]);
+  }
+  double least = kInfinity;
+  for (int choice = 0; choice < size; ++choice) {
+    least =
+        std::min(least, least_entry(graph, factor, choices, depth + 1, position * size + choice));
+  }
+  return least;
+}
+
+}  // namespace
+
+Assignment decide_in_order(const FactorGraph& graph, const std::vector<int>& order,
+                           const std::vector<int>& fixed) {
+  Assignment result;
+  result.exact = false;
+  result.choices = fixed;
+  std::vector<std::vector<const Factor*>> touching(graph.domain_sizes.size());
+  for (const Factor& factor : graph.factors) {
+    for (int variable : factor.variables) touching[variable].push_back(&factor);
+  }
+  for (int variable : order) {
+    if (fixed[variable] >= 0) continue;
+    double best = kInfinity;
+    int best_choice = 0;
+    for (int choice = 0; choice < graph.domain_sizes[variable]; ++choice) {
+      result.choices[variable] = choice;
+      double sum = 0;
+      for (const Factor* factor : touching[variable]) {
+        sum += least_entry(graph, *factor, result.choices);
+      }
+      if (sum < best) {
+        best = sum;
+        best_choice = choice;
+      }
+    }
+    result.choices[variable] = best_choice;
+  }
+  for (const Factor& factor : graph.factors) {
+    result.value += least_entry(graph, factor, result.choices);
+  }
+  return result;
+}
 
 Assignment minimise(const FactorGraph& graph, int64_t max_table) {
   return Elimination(graph, max_table).run();

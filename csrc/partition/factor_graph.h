@@ -30,4 +30,9 @@ struct Assignment {
 /// bound, the decoded assignment is improved by coordinate descent, and the result carries the gap.
 Assignment minimise(const FactorGraph& graph, int64_t max_table = int64_t{1} << 22);
 
+/// Decides variable by variable in `order`, each by its cheapest choice when the later ones do what
+/// is best for each factor alone. Variables with a choice in `fixed` (others are -1) keep it.
+Assignment decide_in_order(const FactorGraph& graph, const std::vector<int>& order,
+                           const std::vector<int>& fixed);
+
 }  // namespace smex

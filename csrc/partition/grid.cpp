@@ -271,7 +271,6 @@ Pieces OpGrids::need(const tdl::Spec& spec, Known& known, size_t input, size_t d
     key.push_back(static_cast<int64_t>(pieces.parts.size()));
     for (const Interval& part : pieces.parts) key.push_back(part.hi);
   }
-  if (source.indices.empty()) return result;
   auto [it, fresh] = known.needs.try_emplace(std::move(key));
   if (fresh) {
     tdl::IndexRanges ranges = tdl::full_ranges(spec);

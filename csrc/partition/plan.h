@@ -29,11 +29,13 @@ using Choices = std::vector<int>;
 /// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
 struct Plan {
   Mesh mesh;
-  std::vector<Choices> values;      ///< by ValueId; Layout::tiles follow from shape and granules
-  std::vector<Choices> ops;         ///< by OpId
-  std::vector<int64_t> step_bytes;  ///< communication that each step adds
-  bool exact = true;                ///< the search proved this the cheapest plan of each step
-  double gap = 0;                   ///< otherwise (cost - lower bound) / cost, of the worst step
+  std::vector<Choices> values;       ///< by ValueId; Layout::tiles follow from shape and granules
+  std::vector<Choices> ops;          ///< by OpId
+  std::vector<int64_t> step_bytes;   ///< communication that each step adds
+  std::vector<double> step_seconds;  ///< and its time, where a machine is given
+  double compute_seconds = 0;        ///< of all ops, where a machine is given
+  bool exact = true;                 ///< the search proved this the cheapest plan of each step
+  double gap = 0;                    ///< otherwise (cost - lower bound) / cost, of the worst step
   double search_seconds = 0;
   std::string planner;
 };

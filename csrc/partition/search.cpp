@@ -3,57 +3,76 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <random>
 #include <unordered_map>
 
 #include "ir/error.h"
 #include "partition/coarsen.h"
 #include "partition/factor_graph.h"
 #include "partition/grid.h"
+#include "partition/interner.h"
+#include "partition/price.h"
 
 namespace smex {
 
 namespace {
 
-/// Numbers for keys, equal for equal keys.
-class Interner {
- public:
-  int number(std::vector<int64_t> key) {
-    const auto next = static_cast<int>(numbers_.size());
-    return numbers_.try_emplace(std::move(key), next).first->second;
-  }
-
- private:
-  struct Hash {
-    size_t operator()(const std::vector<int64_t>& key) const {
-      size_t hash = key.size();
-      for (int64_t part : key) {
-        hash ^= static_cast<size_t>(part) * 0x9E3779B97F4A7C15ULL + (hash << 6) + (hash >> 2);
-      }
-      return hash;
-    }
-  };
-  std::unordered_map<std::vector<int64_t>, int, Hash> numbers_;
-};
-
 using Domain = std::vector<int>;
 
-/// What the ops of one kind cost: equal specs and strategies so far, on tensors that are equal and
-/// cut alike so far. Layers that repeat are of one kind, whatever they are called.
+/// What the ops of one kind cost, in bytes or seconds: equal specs and strategies so far, on
+/// tensors that are equal and cut alike so far. Layers that repeat are of one kind, whatever their
+/// names.
 struct OpCosts {
   Domain strategies;
-  /// By choices of the op's groups, the last fastest: bytes under the cheapest strategy, and which
-  /// that is. Empty when there are too many choices.
-  std::vector<double> bytes;
+  /// By choices of the op's groups, the last fastest: the cost under the cheapest strategy, and
+  /// which that is. Empty when there are too many choices.
+  std::vector<double> cost;
   std::vector<int> best;
-  /// Otherwise by operand: bytes by (choice of its group, strategy).
+  /// Otherwise by operand: the cost by (choice of its group, strategy).
   std::vector<std::vector<double>> by_operand;
+  std::vector<double> compute;  ///< by strategy
 };
+
+/// What a planner allows.
+struct Rules {
+  enum class Order { kExact, kLargestFirst, kRandom };
+  bool rows_only = false;             ///< tensors are cut along dimension 0
+  bool replicate_parameters = false;  ///< and cuts are those of what is given from outside
+  bool reductions = true;             ///< workers may make partial results
+  Order order = Order::kExact;
+};
+
+const std::map<std::string, Rules>& all_rules() {
+  static const std::map<std::string, Rules> rules = {
+      {"all_row", {.rows_only = true}},
+      {"data_parallel", {.rows_only = true, .replicate_parameters = true}},
+      {"equal_chop", {}},
+      {"fsdp", {.rows_only = true, .replicate_parameters = true}},
+      {"icml18", {.reductions = false}},
+      {"random", {.order = Rules::Order::kRandom}},
+      {"spartan", {.order = Rules::Order::kLargestFirst}},
+      {"tofu", {}},
+  };
+  return rules;
+}
+
+const Rules& rules_of(const std::string& planner) {
+  const auto found = all_rules().find(planner);
+  if (found != all_rules().end()) return found->second;
+  std::string known;
+  for (const std::string& name : planners()) known += (known.empty() ? "" : ", ") + name;
+  throw UserError("search: unknown planner \"" + planner + "\"; known are " + known);
+}
 
 class Search {
  public:
-  Search(const Graph& graph, const SearchOptions& options)
+  /// For `workers` in all, when all steps are added.
+  Search(const Graph& graph, int workers, const SearchOptions& options)
       : graph_(graph),
+        workers_(workers),
         options_(options),
+        rules_(rules_of(options.planner)),
+        random_(options.seed),
         classes_(graph),
         coarse_(coarsen(graph)),
         grids_(graph, classes_) {
@@ -65,19 +84,37 @@ class Search {
   }
 
   /// One step of the recursion: given the cuts so far, chooses the next cut of all values and ops.
-  void step(int parts) {
+  void add_step(int parts) {
     step_ = plan_.mesh.size();
     plan_.mesh.push_back(parts);
-    domains_.clear();
-    domain_numbers_.clear();
-    problem_ = {};
-    op_variables_.clear();
-    for (size_t g = 0; g < coarse_.groups.size(); ++g) add_domain(group_domain(g));
-    std::vector<const OpCosts*> costs;
-    costs_.clear();
-    for (size_t c = 0; c < coarse_.classes.size(); ++c) costs.push_back(&add_class(c));
-    const Assignment best = minimise(problem_, options_.max_table);
+    for (Choices& choices : plan_.values) choices.push_back(kReplicate);
+    for (Choices& choices : plan_.ops) choices.push_back(kReplicate);
+    const auto [best, costs] = solve();
     apply(best, costs);
+    total_ = best.value;
+    plan_.exact = plan_.exact && best.exact;
+    if (best.value > 0) {
+      plan_.gap = std::max(plan_.gap, (best.value - best.lower_bound) / best.value);
+    }
+  }
+
+  /// Chooses each step anew given all others, until none gains; whether any did.
+  bool refine() {
+    constexpr int kMaxSweeps = 10;
+    bool refined = false;
+    size_t idle = 0;
+    const size_t steps = plan_.mesh.size();
+    for (size_t n = 0; idle < steps && n < kMaxSweeps * steps; ++n) {
+      step_ = n % steps;
+      const auto [best, costs] = solve();
+      ++idle;
+      if (best.value >= total_ * (1 - 1e-12)) continue;
+      apply(best, costs);
+      total_ = best.value;
+      refined = true;
+      idle = 1;
+    }
+    return refined;
   }
 
   Plan take() { return std::move(plan_); }
@@ -94,14 +131,29 @@ class Search {
     OpId op;
     std::vector<Operand> operands;
     std::vector<int> groups;  ///< distinct
-    int kind = 0;             ///< spec, granules and strategies so far
+    int meaning = 0;          ///< spec and granules
   };
   struct Group {
     std::vector<int64_t> granules;  ///< by dimension, of all members
-    std::vector<Interval> tile;     ///< worker 0's
     bool parameter = false;         ///< some member outlives an iteration
     bool boundary = true;           ///< all members are given from outside
   };
+
+  using Costs = std::vector<const OpCosts*>;
+
+  /// The cheapest choices of step `step_`, the others as they are.
+  std::pair<Assignment, Costs> solve() {
+    domains_.clear();
+    domain_numbers_.clear();
+    op_variables_.clear();
+    factors_.clear();
+    problem_ = {};
+    for (size_t g = 0; g < coarse_.groups.size(); ++g) add_domain(group_domain(g));
+    describe_cuts();
+    Costs costs;
+    for (size_t c = 0; c < coarse_.classes.size(); ++c) costs.push_back(&add_class(c));
+    return {decide(), std::move(costs)};
+  }
 
   // ---- what does not change from step to step ----
 
@@ -119,7 +171,7 @@ class Search {
       key.insert(key.end(), value.shape.begin(), value.shape.end());
       granules_.push_back(granules_of(value.id));
       key.insert(key.end(), granules_.back().begin(), granules_.back().end());
-      value_kinds_.push_back(kinds_.number(std::move(key)));
+      shapes_.push_back(kinds_.number(std::move(key)));
     }
   }
 
@@ -128,7 +180,6 @@ class Search {
       Group& group = groups_.emplace_back();
       const Shape& shape = graph_.value(members.front()).shape;
       group.granules.assign(shape.size(), 1);
-      group.tile = Region::whole(shape).dims;
       for (ValueId id : members) {
         const Role role = graph_.value(id).role;
         group.parameter |=
@@ -163,13 +214,31 @@ class Search {
           key.push_back(classes_.granule(op, static_cast<int>(i)));
         }
       }
-      described.kind = kinds_.number(std::move(key));
+      described.meaning = kinds_.number(std::move(key));
     }
   }
 
   // ---- what may be chosen in this step ----
 
-  int parts() const { return plan_.mesh.back(); }
+  int parts() const { return plan_.mesh[step_]; }
+
+  /// What is chosen, or given, of all steps but this one.
+  std::vector<int> others(const std::vector<int>& all) const {
+    std::vector<int> rest = all;
+    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(step_));
+    return rest;
+  }
+
+  /// Values that are equal and cut alike in the other steps get equal numbers.
+  void describe_cuts() {
+    value_kinds_.clear();
+    for (const Value& value : graph_.values()) {
+      std::vector<int64_t> key{-5, shapes_[value.id]};
+      const Choices rest = others(plan_.values[value.id]);
+      key.insert(key.end(), rest.begin(), rest.end());
+      value_kinds_.push_back(kinds_.number(std::move(key)));
+    }
+  }
 
   void add_domain(Domain domain) {
     std::vector<int64_t> key{-3};
@@ -187,15 +256,19 @@ class Search {
       if (pin != options_.pinned.end()) return {pin->second.at(step_)};
     }
     const Group& group = groups_[number];
-    const size_t rank = group.tile.size();
-    const bool data_parallel = options_.planner == "data_parallel";
-    const bool rows_only = data_parallel || options_.planner == "all_row";
+    const Value& value = graph_.value(members.front());
+    const size_t rank = value.shape.size();
+    const Mesh mesh = others(plan_.mesh);
+    const Tile tile =
+        value_tile(value.shape, others(plan_.values[value.id]), mesh, 0, granules_[value.id]);
+    const bool data_parallel = rules_.replicate_parameters;
     Domain dims;
-    for (size_t d = 0; d < (rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
+    for (size_t d = 0; d < (rules_.rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
       if (data_parallel && group.parameter) break;
-      if (group.tile[d].size() / group.granules[d] >= parts()) dims.push_back(static_cast<int>(d));
+      if (tile.region.dims[d].size() / group.granules[d] >= parts())
+        dims.push_back(static_cast<int>(d));
     }
-    const bool small = graph_.value(members.front()).bytes() <= options_.replicate_bytes;
+    const bool small = value.bytes() <= options_.replicate_bytes;
     if (dims.empty() || small || (data_parallel && !group.boundary)) dims.push_back(kReplicate);
     return dims;
   }
@@ -211,9 +284,9 @@ class Search {
   Domain op_domain(const Op& op) {
     Domain indices;
     if (op.spec) {
-      const Mesh before(plan_.mesh.begin(), plan_.mesh.end() - 1);
-      const OpGrid grid = grids_.make(op, plan_.ops[op.id], before);
+      const OpGrid grid = grids_.make(op, others(plan_.ops[op.id]), others(plan_.mesh));
       for (const tdl::Split& split : grids_.splits(op)) {
+        if (!rules_.reductions && split.any_reduces()) continue;
         const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                                   : grid.indices[split.index].parts.front().size();
         const int64_t granule = std::max(split.granule, classes_.granule(op, split.index));
@@ -226,16 +299,18 @@ class Search {
     }
     const bool free_to_repeat = made <= options_.replicate_bytes ||
                                 (op.spec && is_data_movement(*op.spec)) ||
-                                (options_.planner == "data_parallel" && only_replicas(op));
+                                (rules_.replicate_parameters && only_replicas(op));
     if (indices.empty() || free_to_repeat) indices.push_back(kReplicate);
     return indices;
   }
 
   // ---- what it costs ----
 
-  static Choices with(Choices before, int choice) {
-    before.push_back(choice);
-    return before;
+  /// The choices of the first `steps` steps, with `choice` in this one.
+  Choices with(const Choices& all, int choice, size_t steps) const {
+    Choices changed(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(steps));
+    if (step_ < steps) changed[step_] = choice;
+    return changed;
   }
 
   /// Adds the factors of an op class, and where its groups have too many choices a variable.
@@ -243,26 +318,38 @@ class Search {
     const OpClass& members = ops_[number];
     const OpCosts& costs = costs_of(members);
     const auto repeats = static_cast<double>(coarse_.classes[number].size());
-    const auto add = [&](std::vector<int> variables, std::vector<double> table) {
-      for (double& bytes : table) bytes *= repeats;
-      problem_.factors.push_back({std::move(variables), std::move(table)});
+    const auto add = [&](const std::vector<int>& groups, int variable,
+                         const std::vector<double>& table) {
+      std::vector<int> scope;  // what has one choice decides nothing
+      for (int group : groups) {
+        if (domains_[group].size() > 1) scope.push_back(group);
+      }
+      if (variable >= 0) scope.push_back(variable);
+      const auto [it, fresh] = factors_.try_emplace(scope, problem_.factors.size());
+      if (fresh) problem_.factors.push_back({scope, std::vector<double>(table.size(), 0)});
+      std::vector<double>& sum = problem_.factors[it->second].table;
+      for (size_t entry = 0; entry < table.size(); ++entry) sum[entry] += repeats * table[entry];
     };
     op_variables_.push_back(-1);
     if (costs.by_operand.empty()) {
-      add(members.groups, costs.bytes);
+      add(members.groups, -1, costs.cost);
       return costs;
     }
     const auto variable = static_cast<int>(problem_.domain_sizes.size());
     op_variables_.back() = variable;
     problem_.domain_sizes.push_back(static_cast<int>(costs.strategies.size()));
     for (size_t i = 0; i < members.operands.size(); ++i) {
-      add({members.groups[members.operands[i].slot], variable}, costs.by_operand[i]);
+      add({members.groups[members.operands[i].slot]}, variable, costs.by_operand[i]);
     }
+    add({}, variable, costs.compute);
     return costs;
   }
 
   const OpCosts& costs_of(const OpClass& members) {
-    std::vector<int64_t> key{-4, members.kind};
+    std::vector<int64_t> key{-4, static_cast<int64_t>(step_),
+                             static_cast<int64_t>(plan_.mesh.size()), members.meaning};
+    const Choices rest = others(plan_.ops[members.op]);
+    key.insert(key.end(), rest.begin(), rest.end());
     for (const Operand& operand : members.operands) {
       const int group = members.groups[operand.slot];
       key.insert(key.end(), {value_kinds_[operand.value], domain_numbers_[group],
@@ -278,27 +365,58 @@ class Search {
     const Op& op = graph_.op(members.op);
     OpCosts costs;
     costs.strategies = op_domain(op);
-    std::vector<OpGrid> grids;
-    for (int strategy : costs.strategies) {
-      grids.push_back(grids_.make(op, with(plan_.ops[op.id], strategy), plan_.mesh));
+    // By number of steps and strategy; seconds are those of each step, bytes those of all.
+    const size_t steps = plan_.mesh.size();
+    std::vector<Mesh> meshes;
+    std::vector<std::vector<OpGrid>> grids;
+    for (size_t count = options_.machine ? 1 : steps; count <= steps; ++count) {
+      const Mesh& mesh = meshes.emplace_back(
+          plan_.mesh.begin(), plan_.mesh.begin() + static_cast<std::ptrdiff_t>(count));
+      auto& row = grids.emplace_back();
+      for (int strategy : costs.strategies) {
+        if (count <= step_ && !row.empty()) break;  // the same under all strategies of this step
+        row.push_back(grids_.make(op, with(plan_.ops[op.id], strategy, count), mesh));
+      }
+    }
+    // The steps that are still to come divide the work; in the mean as far as they can.
+    const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
+    for (const OpGrid& grid : grids.back()) {
+      costs.compute.push_back(options_.machine ? share * options_.machine->compute(graph_, op, grid)
+                                               : 0);
     }
     for (const Operand& operand : members.operands) {
       auto& table = costs.by_operand.emplace_back();
-      const Value& value = graph_.value(operand.value);
+      const Choices& cuts = plan_.values[operand.value];
       for (int dim : domains_[members.groups[operand.slot]]) {
-        const Grid home = home_grid(value.shape, granules_[value.id],
-                                    with(plan_.values[value.id], dim), plan_.mesh);
-        for (const OpGrid& grid : grids) {
-          const auto& own = (operand.output ? grid.outputs : grid.inputs)[operand.position];
-          const int64_t moved = !own             ? 0
-                                : operand.output ? stored_numel(*own, home, plan_.mesh)
-                                                 : moved_numel(home, *own, plan_.mesh);
-          table.push_back(static_cast<double>(moved * value.itemsize));
+        for (size_t strategy = 0; strategy < costs.strategies.size(); ++strategy) {
+          double cost = 0, before = 0;
+          for (size_t n = 0; n < meshes.size(); ++n) {
+            const size_t count = meshes[n].size();
+            const OpGrid& grid = grids[n][count <= step_ ? 0 : strategy];
+            const double bytes = moved(operand, grid, with(cuts, dim, count), meshes[n]);
+            cost += options_.machine
+                        ? options_.machine->transfer(count - 1, bytes - before, workers_)
+                        : bytes;
+            before = bytes;
+          }
+          table.push_back(cost);
         }
       }
     }
     join(members, costs);
     return costs;
+  }
+
+  /// Bytes that all workers move for an operand.
+  double moved(const Operand& operand, const OpGrid& grid, const Choices& choices,
+               const Mesh& mesh) const {
+    const auto& own = (operand.output ? grid.outputs : grid.inputs)[operand.position];
+    if (!own) return 0;
+    const Value& value = graph_.value(operand.value);
+    const Grid home = home_grid(value.shape, granules_[value.id], choices, mesh);
+    const int64_t numel =
+        operand.output ? stored_numel(*own, home, mesh) : moved_numel(home, *own, mesh);
+    return static_cast<double>(numel * value.itemsize);
   }
 
   /// The cheapest strategy for all choices of the groups, where they are not too many.
@@ -315,15 +433,15 @@ class Search {
       int best = 0;
       double least = 0;
       for (size_t strategy = 0; strategy < strategies; ++strategy) {
-        double bytes = 0;
+        double cost = costs.compute[strategy];
         for (size_t i = 0; i < members.operands.size(); ++i) {
-          bytes += costs.by_operand[i][digits[members.operands[i].slot] * strategies + strategy];
+          cost += costs.by_operand[i][digits[members.operands[i].slot] * strategies + strategy];
         }
-        if (strategy > 0 && bytes >= least) continue;
-        least = bytes;
+        if (strategy > 0 && cost >= least) continue;
+        least = cost;
         best = static_cast<int>(strategy);
       }
-      costs.bytes.push_back(least);
+      costs.cost.push_back(least);
       costs.best.push_back(best);
       for (size_t d = digits.size(); d-- > 0;) {
         if (++digits[d] < domains_[members.groups[d]].size()) break;
@@ -333,30 +451,36 @@ class Search {
     costs.by_operand.clear();
   }
 
+  Assignment decide() {
+    if (rules_.order == Rules::Order::kExact) return minimise(problem_, options_.max_table);
+    const size_t groups = coarse_.groups.size();
+    std::vector<int> order(problem_.domain_sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::vector<int> fixed(order.size(), -1);
+    if (rules_.order == Rules::Order::kRandom) {
+      for (size_t g = 0; g < groups; ++g) {
+        fixed[g] = static_cast<int>(random_() % domains_[g].size());
+      }
+    }
+    std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(groups),
+                     [&](int a, int b) { return group_bytes(a) > group_bytes(b); });
+    return decide_in_order(problem_, order, fixed);
+  }
+
+  int64_t group_bytes(int group) const {
+    return graph_.value(coarse_.groups[group].front()).bytes();
+  }
+
   // ---- what was chosen ----
 
-  void apply(const Assignment& best, const std::vector<const OpCosts*>& costs) {
+  void apply(const Assignment& best, const Costs& costs) {
     for (size_t g = 0; g < coarse_.groups.size(); ++g) {
       const int dim = domains_[g][best.choices[g]];
-      for (ValueId id : coarse_.groups[g]) {
-        plan_.values[id].push_back(dim);
-        value_kinds_[id] = kinds_.number({-5, value_kinds_[id], dim, parts()});
-      }
-      if (dim == kReplicate) continue;
-      Interval& range = groups_[g].tile[dim];
-      range = cut(range, parts(), 0, granules_[coarse_.groups[g].front()][dim]);
+      for (ValueId id : coarse_.groups[g]) plan_.values[id][step_] = dim;
     }
     for (size_t c = 0; c < ops_.size(); ++c) {
       const int strategy = strategy_of(c, best, *costs[c]);
-      for (OpId id : coarse_.classes[c]) plan_.ops[id].push_back(strategy);
-      ops_[c].kind = kinds_.number({-6, ops_[c].kind, strategy, parts()});
-    }
-    const int64_t before =
-        std::accumulate(plan_.step_bytes.begin(), plan_.step_bytes.end(), int64_t{0});
-    plan_.step_bytes.push_back(static_cast<int64_t>(best.value) - before);
-    plan_.exact = plan_.exact && best.exact;
-    if (best.value > 0) {
-      plan_.gap = std::max(plan_.gap, (best.value - best.lower_bound) / best.value);
+      for (OpId id : coarse_.classes[c]) plan_.ops[id][step_] = strategy;
     }
   }
 
@@ -370,7 +494,10 @@ class Search {
   }
 
   const Graph& graph_;
+  const int workers_;
   const SearchOptions& options_;
+  const Rules& rules_;
+  std::mt19937_64 random_;
   const DimClasses classes_;
   const CoarseGraph coarse_;
   OpGrids grids_;
@@ -378,16 +505,44 @@ class Search {
   size_t step_ = 0;
   Interner kinds_;
   std::vector<std::vector<int64_t>> granules_;  ///< by value and dimension
-  std::vector<int> value_kinds_;                ///< shape, item size, granules and cuts so far
+  std::vector<int> shapes_;                     ///< by value: shape, item size, granules
   std::vector<Group> groups_;
   std::vector<OpClass> ops_;
+  std::unordered_map<int, OpCosts> costs_;  ///< by kind of op, step and number of steps
+  double total_ = 0;
   // Of this step:
+  std::vector<int> value_kinds_;     ///< by value: what it is, and its cuts in the other steps
   std::vector<Domain> domains_;      ///< by group
   std::vector<int> domain_numbers_;  ///< equal for equal domains
   std::vector<int> op_variables_;    ///< by op class its variable, or -1
-  std::unordered_map<int, OpCosts> costs_;
+  std::map<std::vector<int>, size_t> factors_;  ///< by variables the position in `problem_`
   FactorGraph problem_;
 };
+
+/// Parameters and their gradients are cut, each along the first dimension that is long enough;
+/// what the ops do stays, so that they gather the ones and scatter the others.
+void shard_parameters(const Graph& graph, Plan& plan) {
+  const auto shard = [&](ValueId id) {
+    Shape shape = graph.value(id).shape;
+    for (size_t step = 0; step < plan.mesh.size(); ++step) {
+      const int parts = plan.mesh[step];
+      const auto dim =
+          std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size >= parts; });
+      if (dim == shape.end()) continue;
+      *dim /= parts;
+      plan.values[id][step] = static_cast<int>(dim - shape.begin());
+    }
+  };
+  for (const Value& value : graph.values()) {
+    if (value.role == Role::kParameter) shard(value.id);
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    if (output.target != kNoValue && graph.value(output.target).role == Role::kParameter) {
+      shard(output.value);
+    }
+  }
+}
 
 }  // namespace
 
@@ -406,17 +561,24 @@ Mesh factorise(int workers) {
   return mesh;
 }
 
+const std::vector<std::string>& planners() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, rules] : all_rules()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  if (options.planner != "tofu" && options.planner != "data_parallel" &&
-      options.planner != "all_row") {
-    throw UserError("search: unknown planner \"" + options.planner +
-                    "\"; known are \"tofu\", \"data_parallel\", \"all_row\"");
-  }
-  Search search(graph, options);
-  for (int parts : mesh) search.step(parts);
+  Search search(graph, mesh_size(mesh), options);
+  for (int parts : mesh) search.add_step(parts);
+  if (options.refine && options.planner == "tofu" && mesh.size() > 1) search.refine();
   Plan plan = search.take();
   plan.planner = options.planner;
+  if (options.planner == "fsdp") shard_parameters(graph, plan);
+  price(graph, options.machine ? &*options.machine : nullptr, plan);
   plan.search_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;

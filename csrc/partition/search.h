@@ -1,11 +1,12 @@
 #pragma once
 
-#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "partition/machine.h"
 #include "partition/plan.h"
 
 namespace smex {
@@ -13,9 +14,18 @@ namespace smex {
 struct SearchOptions {
   /// Values up to this size may be replicated: gathering them costs a latency, not bandwidth.
   int64_t replicate_bytes = 64 * 1024;
-  /// "tofu" cuts every tensor above `replicate_bytes`, so that memory falls with the workers;
-  /// "data_parallel" replicates parameters and cuts the batch; "all_row" cuts dimension 0 only.
+  /// "tofu" cuts every tensor above `replicate_bytes`, so that memory falls with the workers. The
+  /// others are for comparison: "data_parallel" replicates parameters and cuts the batch, "fsdp"
+  /// does and keeps parameters cut between their uses; "all_row" cuts dimension 0 only;
+  /// "spartan" decides tensor by tensor, the largest first; "icml18" never reduces outputs;
+  /// "random" draws the cuts from `seed`. "equal_chop" is "tofu" on a mesh of one step.
   std::string planner = "tofu";
+  uint64_t seed = 0;
+  /// Whether "tofu", when it has chosen all steps, chooses each anew given all others, until no
+  /// step gains.
+  bool refine = true;
+  /// With a machine the search minimises seconds, otherwise bytes.
+  std::optional<Machine> machine;
   /// Placements that are fixed beforehand, by value; one choice per step.
   std::map<ValueId, Choices> pinned;
   /// Bound on a table of the elimination.
@@ -25,9 +35,14 @@ struct SearchOptions {
 /// The factors of `workers` in descending order, the steps of the recursion: 12 → {3, 2, 2}.
 Mesh factorise(int workers);
 
+/// The planners' names.
+const std::vector<std::string>& planners();
+
 /// minimise  Σ_op  min_strategy ( Σ_inputs fetch_bytes + Σ_outputs store_bytes )
 /// over one cut per coarse tensor group, step by step of the mesh (Tofu §5). Each step counts
-/// exactly what it adds to the bytes of the steps before. Deterministic.
+/// exactly what it adds to the bytes of the steps before; then each is chosen again given the steps
+/// after it too, which never costs. With a machine the sum is of seconds, and
+/// has each op's roofline. Deterministic.
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options = {});
 
 }  // namespace smex

@@ -99,6 +99,10 @@ std::vector<std::optional<Interval>> landings(const Spec& spec, int output,
 /// Whether an output element is found by where windows land (a transposed convolution).
 bool has_landings(const Spec& spec);
 
+/// Scalar operations (a multiplication and an addition are two) that the outputs take when the
+/// indices have these extents. What an opaque function does inside is not known and not counted.
+double arithmetic(const Spec& spec, const std::vector<int64_t>& extents);
+
 /// All indices at full extent.
 IndexRanges full_ranges(const Spec& spec);
 

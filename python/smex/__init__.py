@@ -20,6 +20,7 @@ if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
     from smex.coverage import Coverage, coverage
+    from smex.machine import Level, Machine
     from smex.partition import PartitionedModule, capture_graph, partition
     from smex.plan import Plan, search
     from smex.semantic import SemanticGraph
@@ -37,6 +38,8 @@ __all__ = [
     "CaptureError",
     "Config",
     "Coverage",
+    "Level",
+    "Machine",
     "MissingSpecWarning",
     "PartitionedModule",
     "Plan",

@@ -18,7 +18,8 @@ from smex._logging import logger
 from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
 from smex.capture.records import returns_view
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.plan import DEFAULT_REPLICATE_BYTES, Plan, read_plan_file, search
+from smex.machine import Machine
+from smex.plan import Plan, read_plan_file, search
 from smex.semantic import SemanticGraph
 from smex.trace import trace_json
 
@@ -44,7 +45,9 @@ def partition(
     devices: Sequence[str | torch.device] | str | torch.device | None = None,
     objective: str = "communication",
     planner: str = "tofu",
-    replicate_bytes: int = DEFAULT_REPLICATE_BYTES,
+    machine: Machine | None = None,
+    replicate_bytes: int | None = None,
+    mesh: Sequence[int] | None = None,
     plan: Plan | str | pathlib.Path | None = None,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
@@ -57,9 +60,12 @@ def partition(
             that the model's outputs are never gathered.
         args: example inputs; with them the plan is there at once instead of at the first call.
         devices: one device per worker, or one for all of them; by default the CPU.
-        objective: what the search minimises, "communication".
-        planner: "tofu", "data_parallel" or "all_row".
+        objective: what the search minimises: "communication", the bytes, or "time", the seconds of
+            an iteration on `machine`.
+        planner: see `smex.search`, as for the next three.
+        machine: what "time" is counted by.
         replicate_bytes: tensors up to this size may be held by every worker.
+        mesh: the workers of the recursive steps.
         plan: what `smex.search` returned, or a file that `Plan.save` wrote; the named tensors are
             placed as it says.
 
@@ -91,9 +97,14 @@ def partition(
             f"partition: {workers} workers need as many devices, got {len(listed)}"
         )
     places = [_checked_device(device) for device in listed or [one] * workers]
-    net = PartitionedModule(
-        model, workers, loss_fn, places, objective, planner, replicate_bytes, content
-    )
+    options = {
+        "objective": objective,
+        "planner": planner,
+        "machine": machine,
+        "replicate_bytes": replicate_bytes,
+        "mesh": mesh,
+    }
+    net = PartitionedModule(model, workers, loss_fn, places, options, content)
     if args is not None:
         net.prepare(as_arguments(args))
     return net
@@ -152,9 +163,7 @@ class PartitionedModule(torch.nn.Module):
         workers: int,
         loss_fn: Callable | None,
         devices: list[torch.device],
-        objective: str,
-        planner: str,
-        replicate_bytes: int,
+        options: dict[str, Any],
         plan: dict[str, Any] | None,
     ):
         super().__init__()
@@ -162,9 +171,7 @@ class PartitionedModule(torch.nn.Module):
         self.devices = devices
         self.training = model.training
         self._loss_fn = loss_fn
-        self._objective = objective
-        self._planner = planner
-        self._replicate_bytes = replicate_bytes
+        self._options = options  # of the search
         self._given_plan = plan
         self._model = [model]  # in a list: its parameters are not this module's
         self._compiled: dict[Any, _Compiled] = {}
@@ -276,18 +283,13 @@ class PartitionedModule(torch.nn.Module):
                 )
             return plan
         pinned = {}
+        options = dict(self._options)
         if self._first is not None:
+            options["mesh"] = self._first.plan.mesh
             for value in self._first.captured.values:
                 if value.role in ("parameter", "buffer") and value.name in graph.value_by_name:
                     pinned[value.name] = self._first.plan.placement(value.name)
-        return search(
-            graph,
-            self.workers,
-            planner=self._planner,
-            objective=self._objective,
-            replicate_bytes=self._replicate_bytes,
-            pinned=pinned,
-        )
+        return search(graph, self.workers, pinned=pinned, **options)
 
     # ---- state ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import itertools
 import json
@@ -14,6 +15,7 @@ from smex import _C
 from smex.capture import CapturedGraph
 from smex.capture.records import returns_view
 from smex.errors import PlanError, SmexTypeError
+from smex.machine import Machine
 from smex.semantic import SemanticGraph
 from smex.text import aligned
 
@@ -36,26 +38,42 @@ def search(
     *,
     planner: str = "tofu",
     objective: str = "communication",
-    replicate_bytes: int = DEFAULT_REPLICATE_BYTES,
+    machine: Machine | None = None,
+    replicate_bytes: int | None = None,
     pinned: dict[str, list[int]] | None = None,
+    mesh: Sequence[int] | None = None,
+    refine: bool | None = None,
+    seed: int = 0,
 ) -> Plan:
-    """Finds the plan that moves the fewest bytes (Tofu §5).
+    """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
 
     Args:
         graph: what `smex.capture` or `smex.capture_graph` returns.
-        workers: number of workers; its prime factors are the recursive steps.
+        workers: number of workers.
         planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
-            falls with their number; "data_parallel" replicates parameters and cuts the batch;
-            "all_row" cuts dimension 0 of every tensor. With each, tensors up to `replicate_bytes`
-            may be replicated.
-        objective: "communication", the bytes moved in one iteration.
-        replicate_bytes: tensors up to this size may be held by every worker.
+            falls with their number. The others are what it is compared with (Tofu §7.3):
+            "data_parallel" replicates parameters and cuts the batch; "fsdp" does too, and keeps
+            parameters cut between their uses; "all_row" cuts dimension 0 of every tensor;
+            "spartan" decides tensor by tensor, the largest first; "equal_chop" cuts every tensor
+            along one dimension only; "icml18" never lets workers make partial results; "random"
+            draws the cuts. With each, tensors up to `replicate_bytes` may be replicated.
+        objective: "communication", the bytes moved in one iteration, or "time", the seconds of one
+            iteration on `machine`.
+        machine: what "time" is counted by; with "communication" the plan tells its time on it.
+        replicate_bytes: tensors up to this size may be held by every worker; by default 64 KiB for
+            "communication" and all for "time".
         pinned: placements that are given, by parameter, buffer or input name: per step the
             dimension that is cut, -1 to replicate.
+        mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
+            largest first.
+        refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
+            until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
+        seed: of "random".
 
     Raises:
-        PlanError: unknown objective or name, or a placement that does not fit.
-        SmexValueError: unknown planner.
+        PlanError: unknown objective or name, or a placement or mesh that does not fit.
+        SmexValueError: unknown planner, or more workers than the machine has.
+        SmexTypeError: no graph, or no machine.
     """
     if isinstance(graph, CapturedGraph):
         graph = SemanticGraph(graph)
@@ -63,20 +81,32 @@ def search(
         raise SmexTypeError(
             f"search: expected what smex.capture returns, got {type(graph).__name__}"
         )
-    if objective != "communication":
-        raise PlanError(f'search: unknown objective "{objective}"; known is "communication"')
-    if not isinstance(workers, int) or workers < 1:
+    if objective not in ("communication", "time"):
+        raise PlanError(
+            f'search: unknown objective "{objective}"; known are "communication" and "time"'
+        )
+    if machine is not None and not isinstance(machine, Machine):
+        raise SmexTypeError(f"search: expected a smex.Machine, found {machine!r}")
+    if objective == "time" and machine is None:
+        raise SmexTypeError(
+            'search: the objective "time" needs a machine, such as smex.Machine.h100_nvlink()'
+        )
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
+    if replicate_bytes is None:
+        replicate_bytes = DEFAULT_REPLICATE_BYTES if objective == "communication" else _ALL_BYTES
     if not isinstance(replicate_bytes, int) or replicate_bytes < 0:
         raise PlanError(
             f"search: replicate_bytes must be an int of at least 0, got {replicate_bytes!r}"
         )
-    mesh = _C.factorise(workers)
-    pins = {name: _checked(graph, name, pin, mesh) for name, pin in (pinned or {}).items()}
-    native, unmet = _search(graph, mesh, planner, replicate_bytes, pins)
+    steps = _steps(workers, mesh, planner)
+    refine = len(steps) <= 3 if refine is None else refine
+    pins = {name: _checked(graph, name, pin, steps) for name, pin in (pinned or {}).items()}
+    wanted = _Wanted(steps, planner, objective, machine, replicate_bytes, refine, seed)
+    native, unmet = _search(graph, wanted, pins)
     if unmet:
-        raise PlanError(_conflict(graph, mesh, planner, replicate_bytes, pins))
-    plan = Plan(graph, native, replicate_bytes, pins)
+        raise PlanError(_conflict(graph, wanted, pins))
+    plan = Plan(graph, native, wanted, pins)
     for name in pins:
         idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
         if idle:
@@ -87,35 +117,67 @@ def search(
     return plan
 
 
+_ALL_BYTES = 2**62
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """What a search was asked for, but for the pins."""
+
+    mesh: list[int]
+    planner: str
+    objective: str
+    machine: Machine | None
+    replicate_bytes: int
+    refine: bool
+    seed: int
+
+    @property
+    def native_machine(self) -> Any:
+        return self.machine and self.machine.native(self.mesh)
+
+
+def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
+    """The workers of the recursive steps."""
+    if mesh is None:
+        return [workers] if planner == "equal_chop" and workers > 1 else _C.factorise(workers)
+    steps = list(mesh)
+    fits = all(type(parts) is int and parts > 1 for parts in steps)
+    if not fits or math.prod(steps) != workers:
+        raise PlanError(
+            f"search: expected a mesh of numbers above 1 whose product is {workers}, found {mesh!r}"
+        )
+    return steps
+
+
 def _search(
-    graph: SemanticGraph,
-    mesh: list[int],
-    planner: str,
-    replicate_bytes: int,
-    pins: Mapping[str, list[int]],
+    graph: SemanticGraph, wanted: _Wanted, pins: Mapping[str, list[int]]
 ) -> tuple[Any, list[str]]:
     """The native plan, and the pins that it does not have."""
     ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
-    native = _C.search(graph.native, mesh, planner, replicate_bytes, ids)
+    machine = wanted.native_machine
+    native = _C.search(
+        graph.native, wanted.mesh, wanted.planner, wanted.replicate_bytes, ids,
+        machine=machine if wanted.objective == "time" else None, seed=wanted.seed,
+        refine=wanted.refine,
+    )  # fmt: skip
+    if machine is not None and wanted.objective != "time":
+        native = _C.price(graph.native, native, machine)
     placed = native.values
     # Tensors that element-wise operators tie together are cut alike: the first pin wins there.
     return native, [name for name, pin in pins.items() if placed[graph.value_by_name[name]] != pin]
 
 
-def _conflict(
-    graph: SemanticGraph,
-    mesh: list[int],
-    planner: str,
-    replicate_bytes: int,
-    pins: dict[str, list[int]],
-) -> str:
+def _conflict(graph: SemanticGraph, wanted: _Wanted, pins: dict[str, list[int]]) -> str:
     """Names pins that exclude each other and of which none can be left out."""
     kept = dict(pins)
     for name in pins:
         fewer = {other: pin for other, pin in kept.items() if other != name}
-        if _search(graph, mesh, planner, replicate_bytes, fewer)[1]:
+        if _search(graph, wanted, fewer)[1]:
             kept = fewer
-    words = ", ".join(f'"{name}" as {_placement_words(pin, mesh)}' for name, pin in kept.items())
+    words = ", ".join(
+        f'"{name}" as {_placement_words(pin, wanted.mesh)}' for name, pin in kept.items()
+    )
     return f"plan: no plan has all of {words}; they exclude each other, leave one out"
 
 
@@ -178,10 +240,9 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
     workers, mesh = content["workers"], content["mesh"]
     if workers < 1:
         raise PlanError(f'plan: "workers" in {path} must be at least 1, got {workers}')
-    steps = _C.factorise(workers)
-    if mesh != steps:
+    if any(type(parts) is not int or parts < 2 for parts in mesh) or math.prod(mesh) != workers:
         raise PlanError(
-            f'plan: "mesh" in {path} is {mesh}, but {workers} workers are cut in the steps {steps}'
+            f'plan: "mesh" in {path} is {mesh}, expected numbers above 1 whose product is {workers}'
         )
     return content
 
@@ -208,15 +269,30 @@ class Plan:
         self,
         graph: SemanticGraph,
         native: Any,
-        replicate_bytes: int,
+        wanted: _Wanted,
         pinned: Mapping[str, list[int]] | None = None,
     ):
         self.graph = graph
         self.native = native
-        self.replicate_bytes = replicate_bytes
         self.pinned = dict(pinned or {})
+        self._wanted = wanted
         self._program: Any = None
         self._peak_bytes: list[int] | None = None
+
+    @property
+    def replicate_bytes(self) -> int:
+        """Tensors up to this size might be held by every worker."""
+        return self._wanted.replicate_bytes
+
+    @property
+    def objective(self) -> str:
+        """What the search minimised: "communication" or "time"."""
+        return self._wanted.objective
+
+    @property
+    def machine(self) -> Machine | None:
+        """What times are predicted for."""
+        return self._wanted.machine
 
     @property
     def mesh(self) -> tuple[int, ...]:
@@ -237,6 +313,29 @@ class Plan:
     def total_bytes(self) -> int:
         """Bytes that one iteration communicates."""
         return sum(self.native.step_bytes)
+
+    @property
+    def step_seconds(self) -> tuple[float, ...]:
+        """Predicted seconds of the communication that each step adds; empty without a machine."""
+        return tuple(self.native.step_seconds)
+
+    @property
+    def compute_seconds(self) -> float:
+        """Predicted seconds of all ops in one iteration; nan without a machine."""
+        return self.native.compute_seconds if self.machine else math.nan
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds of one iteration; nan without a machine."""
+        return self.compute_seconds + sum(self.step_seconds)
+
+    def on(self, machine: Machine) -> Plan:
+        """The same plan with the times that it takes on a machine."""
+        if not isinstance(machine, Machine):
+            raise SmexTypeError(f"plan: expected a smex.Machine, found {machine!r}")
+        wanted = dataclasses.replace(self._wanted, machine=machine)
+        native = _C.price(self.graph.native, self.native, wanted.native_machine)
+        return Plan(self.graph, native, wanted, self.pinned)
 
     @property
     def search_seconds(self) -> float:
@@ -313,8 +412,9 @@ class Plan:
             alike[row] = alike.get(row, 0) + 1
         users: list[tuple[str, ...]] = [("", "op", "split", "each moves", "module")]
         users += [(f"{count} ×", *row) for row, count in alike.items()]
+        timed = self.machine is not None
         choices: list[tuple[str, ...]] = [
-            ("", "placement", "per worker", "moves", "against the plan")
+            ("", "placement", "per worker", "moves", *["takes"] * timed, "against the plan")
         ]
         choices.append(
             (
@@ -322,6 +422,7 @@ class Plan:
                 self.words(name),
                 _size(self.worker_bytes(name)),
                 _size(self.total_bytes),
+                *[_duration(self.seconds)] * timed,
                 "pinned" if name in self.pinned else "",
             )
         )
@@ -331,7 +432,7 @@ class Plan:
             [
                 f"{name}: {value.type_str()}, {value.role}",
                 *aligned(users, right=(0, 3)),
-                *aligned(choices, right=(2, 3)),
+                *aligned(choices, right=(2, 3, 4) if timed else (2, 3)),
             ]
         )
 
@@ -346,22 +447,34 @@ class Plan:
     def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
         """A row of `explain`: the plan that has this placement, against this plan."""
         words = _placement_words(pin, self.mesh)
+        impossible = ("impossible", words, "", "", *([""] if self.machine else []))
         try:
-            other = search(
-                self.graph,
-                self.workers,
-                planner=self.planner,
-                replicate_bytes=self.replicate_bytes,
-                pinned={**self.pinned, name: pin},
-            )
+            other = self._again({**self.pinned, name: pin})
         except PlanError as error:
-            return "impossible", words, "", "", str(error).rpartition(": ")[2]
+            return *impossible, str(error).rpartition(": ")[2]
         held = other.worker_bytes(name)
         delta = other.total_bytes - self.total_bytes
         reason = f"{'-' if delta < 0 else '+'}{_size(abs(delta))}"
         if -1 in pin and held > self.replicate_bytes and held > self.worker_bytes(name):
             reason += f", replicas above replicate_bytes={self.replicate_bytes}"
-        return "rejected", words, _size(held), _size(other.total_bytes), reason
+        seconds = [_duration(other.seconds)] if self.machine else []
+        return "rejected", words, _size(held), _size(other.total_bytes), *seconds, reason
+
+    def _again(self, pinned: dict[str, list[int]]) -> Plan:
+        """What the same search finds with other pins."""
+        wanted = self._wanted
+        return search(
+            self.graph,
+            self.workers,
+            planner=wanted.planner,
+            objective=wanted.objective,
+            machine=wanted.machine,
+            replicate_bytes=wanted.replicate_bytes,
+            pinned=pinned,
+            mesh=wanted.mesh,
+            refine=wanted.refine,
+            seed=wanted.seed,
+        )
 
     def _strategy_words(self, op_id: int) -> str:
         spec = self.graph.native.ops[op_id].spec
@@ -388,6 +501,11 @@ class Plan:
         totals = [
             ("workers", str(self.workers), str(other.workers)),
             ("moves", _size(self.total_bytes), _size(other.total_bytes)),
+            *(
+                [("takes", _duration(self.seconds), _duration(other.seconds))]
+                if self.machine and other.machine
+                else []
+            ),
             ("peak per worker", _size(max(self.peak_bytes())), _size(max(other.peak_bytes()))),
         ]
         lines = aligned(rows, right=(3, 4))
@@ -401,6 +519,8 @@ class Plan:
             "workers": self.workers,
             "mesh": list(self.mesh),
             "planner": self.planner,
+            "objective": self.objective,
+            "machine": self.machine and self.machine.contents(),
             "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
@@ -422,12 +542,16 @@ class Plan:
     @staticmethod
     def from_contents(content: dict[str, Any], graph: SemanticGraph | CapturedGraph) -> Plan:
         """The best plan of `graph` that has the placements which `contents` gave."""
+        machine = content.get("machine")
         return search(
             graph,
             content["workers"],
             planner=content["planner"],
+            objective=content.get("objective", "communication"),
+            machine=machine and Machine.from_contents(machine),
             replicate_bytes=content["replicate_bytes"],
             pinned=content["placements"],
+            mesh=content["mesh"],
         )
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
@@ -441,9 +565,15 @@ class Plan:
     def _summary(self) -> str:
         steps = " + ".join(_size(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
+        if self.planner in ("random", "spartan"):
+            proof = "a heuristic"
+        moves = f"moves {_size(self.total_bytes)} an iteration ({steps})"
+        if self.machine:
+            parts = [self.compute_seconds, *self.step_seconds]
+            moves += f" in {_duration(self.seconds)} ({' + '.join(map(_duration, parts))})"
         return (
             f"{self.workers} workers as {_mesh_words(self.mesh)}, "
-            f"{self.planner}, moves {_size(self.total_bytes)} an iteration ({steps}), "
+            f"{self.planner}, {moves}, "
             f"peak {_size(max(self.peak_bytes()))} per worker, "
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
@@ -555,6 +685,15 @@ def _placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
         )
         or "whole"
     )
+
+
+def _duration(seconds: float) -> str:
+    """Seconds for people: 1.5 ms."""
+    for unit in ("s", "ms"):
+        if seconds >= 1:
+            return f"{seconds:.3g} {unit}"
+        seconds *= 1000
+    return f"{seconds:.3g} µs"
 
 
 def _size(nbytes: float) -> str:

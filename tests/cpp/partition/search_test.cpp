@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <random>
 
 #include "graphs.h"
 #include "ir/error.h"
 #include "partition/coarsen.h"
+#include "partition/price.h"
 
 namespace smex {
 namespace {
@@ -85,9 +88,9 @@ std::vector<Graph> graphs() {
           test::mixed_graph(6, 5), test::deep_graph(7, 6, 5)};
 }
 
-class Search : public testing::TestWithParam<int> {};
+class SearchFor : public testing::TestWithParam<int> {};
 
-TEST_P(Search, CostEqualsBruteForce) {
+TEST_P(SearchFor, CostEqualsBruteForce) {
   for (const Graph& graph : graphs()) {
     const Plan plan = search(graph, {GetParam()}, all_cut());
     const int64_t bytes = plan_bytes(graph, plan);
@@ -98,7 +101,7 @@ TEST_P(Search, CostEqualsBruteForce) {
   }
 }
 
-TEST_P(Search, NeverWorseThanCuttingDimensionZero) {
+TEST_P(SearchFor, NeverWorseThanCuttingDimensionZero) {
   bool cheaper = false;
   for (const Graph& graph : graphs()) {
     // all_row holds whole what it cannot cut along dimension 0, which the search may not.
@@ -113,7 +116,7 @@ TEST_P(Search, NeverWorseThanCuttingDimensionZero) {
   EXPECT_TRUE(cheaper);
 }
 
-TEST_P(Search, IsDeterministic) {
+TEST_P(SearchFor, IsDeterministic) {
   for (const Graph& graph : graphs()) {
     const Plan a = search(graph, {GetParam(), 2}, all_cut());
     const Plan b = search(graph, {GetParam(), 2}, all_cut());
@@ -124,7 +127,185 @@ TEST_P(Search, IsDeterministic) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, Search, testing::Values(2, 3));
+// ---- time ----
+
+/// A machine on which neither arithmetic nor memory nor links are free.
+Machine machine(size_t steps) {
+  return {{{4, 50}, {8, 25}}, 200, 0.1, std::vector<Link>(steps, {0.25, 40})};
+}
+
+double seconds(const Plan& plan) {
+  double sum = plan.compute_seconds;
+  for (double step : plan.step_seconds) sum += step;
+  return sum;
+}
+
+/// The least seconds of any cuts of the coarse groups and any strategies, replicas included.
+double least_seconds(const Graph& graph, int workers) {
+  const CoarseGraph coarse = coarsen(graph);
+  const DimClasses classes(graph);
+  const Machine on = machine(1);
+  Plan plan;
+  plan.mesh = {workers};
+  plan.values.assign(graph.values().size(), {kReplicate});
+  plan.ops.assign(graph.ops().size(), {kReplicate});
+  std::vector<std::vector<int>> domains;
+  for (const auto& group : coarse.groups) {
+    domains.push_back(cuts_of(classes, graph.value(group.front()), workers));
+    if (domains.back().back() != kReplicate) domains.back().push_back(kReplicate);
+  }
+  std::vector<size_t> choice(domains.size(), 0);
+  double best = std::numeric_limits<double>::infinity();
+  while (true) {
+    for (const Value& value : graph.values()) {
+      const int group = coarse.group_of[value.id];
+      plan.values[value.id] = {domains[group][choice[group]]};
+    }
+    for (const Op& op : graph.ops()) {  // the costs of ops are added: each is chosen by itself
+      int strategy = kReplicate;
+      plan.ops[op.id] = {strategy};
+      price(graph, &on, plan);
+      double least = seconds(plan);
+      for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
+        if (op.spec->indices[split.index].extent < workers) continue;
+        plan.ops[op.id] = {split.index};
+        price(graph, &on, plan);
+        if (seconds(plan) >= least) continue;
+        least = seconds(plan);
+        strategy = split.index;
+      }
+      plan.ops[op.id] = {strategy};
+    }
+    price(graph, &on, plan);
+    best = std::min(best, seconds(plan));
+    size_t g = 0;
+    while (g < choice.size() && ++choice[g] == domains[g].size()) choice[g++] = 0;
+    if (g == choice.size()) return best;
+  }
+}
+
+TEST_P(SearchFor, TimeEqualsBruteForce) {
+  for (const Graph& graph : graphs()) {
+    SearchOptions options;
+    options.replicate_bytes = std::numeric_limits<int64_t>::max();
+    options.machine = machine(1);
+    const Plan plan = search(graph, {GetParam()}, options);
+    EXPECT_TRUE(plan.exact);
+    EXPECT_NEAR(seconds(plan), least_seconds(graph, GetParam()), 1e-9) << graph.str();
+  }
+}
+
+TEST(Price, IsThatOfAnyPlan) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    for (const Graph& graph : graphs()) {
+      Plan plan = test::random_plan(random, graph, {3, 2});
+      price(graph, nullptr, plan);
+      EXPECT_EQ(plan.step_bytes[0] + plan.step_bytes[1], plan_bytes(graph, plan));
+      EXPECT_TRUE(plan.step_seconds.empty());
+      Plan coarser = plan;
+      coarser.mesh = {3};
+      for (Choices& choices : coarser.values) choices.pop_back();
+      for (Choices& choices : coarser.ops) choices.pop_back();
+      EXPECT_EQ(plan.step_bytes[0], plan_bytes(graph, coarser));
+    }
+  }
+}
+
+TEST(Price, TakesTheLinkOfEachStep) {
+  std::mt19937 random(4);
+  const Graph graph = test::training_graph(8, 8, 8);
+  const Plan plan = test::random_plan(random, graph, {2, 2});
+  const auto timed = [&](double first, double second) {
+    Machine on = machine(2);
+    on.links = {{0, first}, {0, second}};
+    Plan copy = plan;
+    price(graph, &on, copy);
+    return copy;
+  };
+  const Plan one = timed(10, 10), slow = timed(5, 10);
+  ASSERT_GT(one.step_seconds[0], 0);
+  EXPECT_DOUBLE_EQ(slow.step_seconds[0], 2 * one.step_seconds[0]);
+  EXPECT_DOUBLE_EQ(slow.step_seconds[1], one.step_seconds[1]);
+  EXPECT_DOUBLE_EQ(one.step_seconds[0], static_cast<double>(one.step_bytes[0]) / 4 / 10);
+}
+
+TEST(Machine, TakesTheLongestOfKernelArithmeticAndBytes) {
+  const Graph graph = test::linear_graph(4, 6, 10);
+  const DimClasses classes(graph);
+  OpGrids grids(graph, classes);
+  const Op& product = graph.op(0);
+  const auto takes = [&](double flops, double bandwidth, double launch) {
+    const Machine on{{{4, flops}}, bandwidth, launch, {}};
+    return on.compute(graph, product, grids.make(product, {}, {}));
+  };
+  EXPECT_DOUBLE_EQ(takes(1, 1e9, 1e-9), 2 * 4 * 6 * 10);
+  EXPECT_DOUBLE_EQ(takes(1e9, 1, 1e-9), 4 * (40 + 60 + 24));
+  EXPECT_DOUBLE_EQ(takes(1e9, 1e9, 3), 3);
+  const Machine narrow{{{2, 1}}, 1, 1, {}};
+  EXPECT_THROW(narrow.compute(graph, product, grids.make(product, {}, {})), UserError);
+}
+
+// ---- steps and planners ----
+
+TEST(Search, ChoosingAgainNeverCosts) {
+  for (const Mesh& mesh : {Mesh{2, 2}, Mesh{3, 2}, Mesh{2, 2, 2}}) {
+    for (const Graph& graph : graphs()) {
+      SearchOptions options = all_cut();
+      const int64_t refined = plan_bytes(graph, search(graph, mesh, options));
+      options.refine = false;
+      EXPECT_LE(refined, plan_bytes(graph, search(graph, mesh, options))) << graph.str();
+    }
+  }
+}
+
+TEST(Search, PlannersKeepToTheirRules) {
+  bool differ = false;
+  for (const Graph& graph : graphs()) {
+    const DimClasses classes(graph);
+    const Plan rows = search(graph, {2, 2}, all_cut("all_row"));
+    for (const Choices& choices : rows.values) {
+      for (int dim : choices) EXPECT_LE(dim, 0);
+    }
+    const Plan whole = search(graph, {2}, all_cut("icml18"));
+    for (const Op& op : graph.ops()) {
+      const auto splits = tdl::derive_splits(*op.spec);
+      for (const Layout& made :
+           op_tiles(graph, classes, op, splits, whole.ops[op.id], {2}).outputs) {
+        EXPECT_EQ(made.num_partials, 1);
+      }
+    }
+    const Plan copies = search(graph, {2}, all_cut("data_parallel"));
+    const Plan sharded = search(graph, {2}, all_cut("fsdp"));
+    EXPECT_EQ(copies.ops, sharded.ops);
+    for (const Value& value : graph.values()) {
+      if (value.role != Role::kParameter) continue;
+      EXPECT_EQ(copies.values[value.id], Choices{kReplicate});
+      EXPECT_EQ(sharded.values[value.id], Choices{0});
+    }
+    SearchOptions first = all_cut("random"), second = first;
+    second.seed = 1;
+    EXPECT_EQ(search(graph, {2, 2}, first).values, search(graph, {2, 2}, first).values);
+    differ |= search(graph, {2, 2}, first).values != search(graph, {2, 2}, second).values;
+  }
+  EXPECT_TRUE(differ) << "other seeds draw other cuts";
+}
+
+TEST(Search, NoPlannerBeatsIt) {
+  for (const Mesh& mesh : {Mesh{2}, Mesh{3}, Mesh{2, 2}}) {
+    for (const Graph& graph : graphs()) {
+      const int64_t best = plan_bytes(graph, search(graph, mesh, all_cut()));
+      for (const char* planner : {"all_row", "spartan", "icml18", "random"}) {
+        const Plan other = search(graph, mesh, all_cut(planner));
+        EXPECT_LE(best, plan_bytes(graph, other)) << planner << "\n" << graph.str();
+        EXPECT_EQ(std::accumulate(other.step_bytes.begin(), other.step_bytes.end(), int64_t{0}),
+                  plan_bytes(graph, other));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, SearchFor, testing::Values(2, 3));
 
 TEST(SearchOptions, PinnedValuesKeepTheirCut) {
   SearchOptions options;

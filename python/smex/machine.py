@@ -1,0 +1,298 @@
+"""The few numbers that describe a machine to the objective "time"."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from smex._C import Machine as _NativeMachine
+from smex.errors import SmexTypeError, SmexValueError
+
+GB = 1e9
+_ITEM_SIZES = {"float16": 2, "float32": 4, "float64": 8}
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+    """Workers that are connected alike: the GPUs of a node, the nodes of a cluster.
+
+    Attributes:
+        size: how many of the level below it joins: of workers, at the lowest level.
+        latency: seconds that a message takes at least.
+        bandwidth: bytes a second that one worker receives while all do.
+    """
+
+    size: int
+    latency: float
+    bandwidth: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """Workers of one kind and how they are connected.
+
+    An op takes the longest of three times: the shortest time of a kernel, its arithmetic over the
+    worker's rate, its bytes over the memory's (the roofline of its largest tile). What a step of a
+    plan moves takes the latency and the bytes over the bandwidth of the slowest link between its
+    parts. Nothing overlaps, as in the runtime.
+
+    Attributes:
+        name: for people.
+        flops: by dtype operations a second of a worker, a multiplication and an addition being two:
+            "float16" (and bfloat16), "float32", "float64".
+        memory_bandwidth: bytes a second of a worker's own memory.
+        launch: seconds of the shortest kernel.
+        memory: bytes of a worker.
+        levels: from the fastest links to the slowest; the workers of a plan fill them in order.
+
+    Example:
+        >>> machine = smex.Machine.h100_nvlink(nodes=8)
+        >>> machine
+        Machine(8 nodes of 8 H100 SXM: 64 workers of 80 GB)
+        >>> [level.size for level in machine.levels]
+        [8, 8]
+    """
+
+    name: str
+    flops: dict[str, float]
+    memory_bandwidth: float
+    launch: float
+    memory: float
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.flops, dict) or set(self.flops) - set(_ITEM_SIZES):
+            raise SmexValueError(
+                f"Machine: expected flops by {', '.join(_ITEM_SIZES)}, found {self.flops!r}"
+            )
+        object.__setattr__(self, "levels", tuple(self.levels))
+        if not self.levels or not all(isinstance(level, Level) for level in self.levels):
+            raise SmexTypeError(f"Machine: expected levels of smex.Level, found {self.levels!r}")
+        numbers = {"memory_bandwidth": self.memory_bandwidth, "memory": self.memory}
+        numbers.update((f"flops of {dtype}", rate) for dtype, rate in self.flops.items())
+        for n, level in enumerate(self.levels):
+            numbers[f"size of level {n}"] = level.size
+            numbers[f"bandwidth of level {n}"] = level.bandwidth
+        for what, number in numbers.items():
+            if not isinstance(number, (int, float)) or not number > 0:
+                raise SmexValueError(f"Machine: {what}: expected more than 0, found {number!r}")
+        for what, number in [
+            ("launch", self.launch),
+            *((f"latency of level {n}", level.latency) for n, level in enumerate(self.levels)),
+        ]:
+            if not isinstance(number, (int, float)) or not number >= 0:
+                raise SmexValueError(f"Machine: {what}: expected at least 0, found {number!r}")
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are."""
+        return math.prod(level.size for level in self.levels)
+
+    def __repr__(self) -> str:
+        return f"Machine({self.name}: {self.workers} workers of {self.memory / GB:.0f} GB)"
+
+    def links(self, mesh: Sequence[int]) -> list[Level]:
+        """By step of a mesh the slowest level between the parts that the step makes.
+
+        Workers are numbered with the first step slowest, so that the first steps are between the
+        nodes, where a plan moves the least (Tofu §5.2, theorem 2).
+
+        Raises:
+            SmexValueError: the mesh has more workers than the machine.
+        """
+        if math.prod(mesh) > self.workers:
+            raise SmexValueError(
+                f"{self}: a plan for {math.prod(mesh)} workers does not fit; give more nodes"
+            )
+        links = []
+        for step in range(len(mesh)):
+            within = math.prod(mesh[step:])
+            joined = 1
+            for level in self.levels:
+                joined *= level.size
+                if within <= joined:
+                    break
+            links.append(level)
+        return links
+
+    def native(self, mesh: Sequence[int]) -> Any:
+        """The machine as the native search takes it."""
+        flops = {_ITEM_SIZES[dtype]: rate for dtype, rate in self.flops.items()}
+        flops.setdefault(1, flops[min(flops)])
+        flops.setdefault(16, flops[max(flops)])  # complex numbers
+        links = [(level.latency, level.bandwidth) for level in self.links(mesh)]
+        return _NativeMachine(flops, self.memory_bandwidth, self.launch, links)
+
+    def contents(self) -> dict[str, Any]:
+        """The numbers, for a plan's file."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def from_contents(content: dict[str, Any]) -> Machine:
+        """The machine whose numbers `contents` gave."""
+        levels = tuple(Level(**level) for level in content["levels"])
+        return Machine(**{**content, "levels": levels})
+
+    # ---- machines of data sheets ----
+
+    @staticmethod
+    def k80_pcie() -> Machine:
+        """Tofu's testbed (§7.1): 8 K80 of 12 GB on PCIe with 21 GB/s between two of them."""
+        return Machine(
+            "8 K80 on PCIe", {"float32": 4.4e12, "float64": 1.45e12}, 240 * GB, 10e-6, 12 * GB,
+            (Level(8, 20e-6, 21 * GB),),
+        )  # fmt: skip
+
+    @staticmethod
+    def v100_pcie() -> Machine:
+        """8 V100 of 16 GB on PCIe 3.0 with 21 GB/s between two of them, as in Tofu's testbed."""
+        return Machine(
+            "8 V100 on PCIe", {"float16": 112e12, "float32": 14e12, "float64": 7e12}, 900 * GB,
+            5e-6, 16 * GB, (Level(8, 15e-6, 21 * GB),),
+        )  # fmt: skip
+
+    @staticmethod
+    def h100_nvlink(nodes: int = 1) -> Machine:
+        """Nodes of 8 H100 SXM of 80 GB with NVLink, joined by InfiniBand NDR, one port per GPU."""
+        return _nodes("H100 SXM", {"float16": 989e12, "float32": 67e12, "float64": 67e12},
+                      3350 * GB, 80 * GB, nodes)  # fmt: skip
+
+    @staticmethod
+    def h200_nvlink(nodes: int = 1) -> Machine:
+        """Nodes of 8 H200 SXM of 141 GB with NVLink, joined by InfiniBand NDR, one port per GPU."""
+        return _nodes("H200 SXM", {"float16": 989e12, "float32": 67e12, "float64": 67e12},
+                      4800 * GB, 141 * GB, nodes)  # fmt: skip
+
+    @staticmethod
+    def calibrate(workers: int = 2) -> Machine:
+        """This computer, measured with as many threads at once as there are to be workers.
+
+        Takes some seconds; other programs that run meanwhile falsify it.
+        """
+        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+            raise SmexValueError(f"calibrate: expected at least 1 worker, found {workers!r}")
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            measured = _Measured(workers)
+            return Machine(
+                f"this computer, {workers} threads",
+                {dtype: measured.flops(getattr(torch, dtype)) for dtype in _ITEM_SIZES},
+                measured.memory_bandwidth(), measured.launch(), _main_memory() / workers,
+                (Level(workers, *measured.link()),),
+            )  # fmt: skip
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _nodes(
+    gpu: str, flops: dict[str, float], bandwidth: float, memory: float, nodes: int
+) -> Machine:
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or nodes < 1:
+        raise SmexValueError(f"Machine: expected at least 1 node, found {nodes!r}")
+    levels = [Level(8, 5e-6, 450 * GB)]
+    if nodes > 1:
+        levels.append(Level(nodes, 10e-6, 50 * GB))
+    name = f"{nodes} nodes of 8 {gpu}" if nodes > 1 else f"8 {gpu} on NVLink"
+    return Machine(name, flops, bandwidth, 4e-6, memory, tuple(levels))
+
+
+def _main_memory() -> int:
+    import os
+
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class _Measured:
+    """Rates of `workers` threads that do the same at once, each on tensors of its own."""
+
+    def __init__(self, workers: int):
+        self._workers = workers
+
+    def _seconds(self, prepare: Callable[[], Callable[[], Any]], repeats: int) -> float:
+        """The median over rounds of the time that one call takes while all threads call."""
+        runs = [prepare() for _ in range(self._workers)]
+
+        def loop(run: Callable[[], Any]) -> float:
+            torch.set_num_threads(1)
+            run()
+            start = time.perf_counter()
+            for _ in range(repeats):
+                run()
+            return (time.perf_counter() - start) / repeats
+
+        with concurrent.futures.ThreadPoolExecutor(self._workers) as pool:
+            rounds = sorted(max(pool.map(loop, runs)) for _ in range(5))
+        return rounds[2]
+
+    def flops(self, dtype: torch.dtype) -> float:
+        """Operations a second of a matrix product."""
+        n = 512
+        dtype = torch.bfloat16 if dtype is torch.float16 else dtype
+
+        def prepare() -> Callable[[], Any]:
+            a, b = torch.rand(n, n).to(dtype), torch.rand(n, n).to(dtype)
+            return lambda: torch.mm(a, b)
+
+        return 2 * n**3 / self._seconds(prepare, 8)
+
+    def memory_bandwidth(self) -> float:
+        """Bytes a second of an addition whose operands do not fit the caches."""
+        n = 8 << 20
+
+        def prepare() -> Callable[[], Any]:
+            a, b, out = torch.rand(n), torch.rand(n), torch.empty(n)
+            return lambda: torch.add(a, b, out=out)
+
+        return 3 * 4 * n / self._seconds(prepare, 3)
+
+    def launch(self) -> float:
+        """Seconds of an addition of few elements."""
+        measured = _Measured(1)
+
+        def prepare() -> Callable[[], Any]:
+            a = torch.rand(8)
+            return lambda: torch.add(a, a)
+
+        return measured._seconds(prepare, 2000)
+
+    def link(self) -> tuple[float, float]:
+        """Latency and bandwidth of a copy from another worker's memory."""
+
+        def prepare_copy(n: int) -> Callable[[], Callable[[], Any]]:
+            def prepare() -> Callable[[], Any]:
+                source, dest = torch.rand(n), torch.empty(n)
+                return lambda: dest.copy_(source)
+
+            return prepare
+
+        n = 4 << 20
+        return self._handover(), 4 * n / self._seconds(prepare_copy(n), 4)
+
+    def _handover(self) -> float:
+        """Seconds until a waiting thread goes on after another has called it."""
+        import threading
+
+        here, there = threading.Semaphore(0), threading.Semaphore(0)
+        count = 500
+
+        def other() -> None:
+            for _ in range(count):
+                there.acquire()
+                here.release()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        start = time.perf_counter()
+        for _ in range(count):
+            there.release()
+            here.acquire()
+        seconds = time.perf_counter() - start
+        thread.join()
+        return seconds / count / 2

@@ -1,0 +1,34 @@
+// How much arithmetic Specs ask for.
+#include <gtest/gtest.h>
+
+#include "tdl/expr.h"
+#include "tdl/spec.h"
+#include "tdl/text.h"
+
+namespace smex::tdl {
+namespace {
+
+double of(const std::string& text, const std::vector<int64_t>& extents) {
+  return arithmetic(parse_spec(text), extents);
+}
+
+TEST(Arithmetic, CountsAdditionsAndMultiplications) {
+  const char* product =
+      "index i=3, j=4, k=5 input [3,5], [5,4] [i,j] = sum{k}(mul(#0[i, k], #1[k, j]))";
+  EXPECT_EQ(of(product, {3, 4, 5}), 2 * 3 * 4 * 5);
+  EXPECT_EQ(of(product, {1, 4, 2}), 2 * 1 * 4 * 2);
+  EXPECT_EQ(of("index i=6 input [6] [i] = add(exp(#0[i]), 1)", {6}), 2 * 6);
+  EXPECT_EQ(of("index i=6 input [6] [i] = #0[i]", {6}), 0);
+  EXPECT_EQ(of("index i=6 input [6] [i] = sort<#0[:]>", {6}), 0);
+}
+
+TEST(Arithmetic, OfWindowsThatLandIsThatOfTheWindows) {
+  // Every place and element of a window lands on one i: 4 places of 3 elements.
+  const char* landing =
+      "index i=6, o=4, k=3 input [4], [3] "
+      "[i] = sum{o, k}(where(lands(i, add(o, k)), mul(#0[o], #1[k]), 0))";
+  EXPECT_EQ(of(landing, {6, 4, 3}), 2 * 4 * 3);
+}
+
+}  // namespace
+}  // namespace smex::tdl
