@@ -5,8 +5,8 @@
 RNN-4-8K at batch 512 and WResNet-152-10 at batch 8, 8 workers of `smex.Machine.k80_pcie()`, the
 paper's testbed; nothing is allocated. For each planner the bytes that an iteration moves, its
 seconds and the part of them that is communication, the peak memory of a worker (with one more
-tensor of the weights' size, the optimiser's) and the seconds of the search. The last rows are SMEX's
-search for the least time, and for the fewest bytes with one step after the other as in the paper.
+tensor of the weights' size, the optimiser's) and the seconds of the search. The last rows are the
+search of the paper, one step after the other, and those for the least time.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 #include "bindings/regions.h"
 #include "partition/coarsen.h"
 #include "partition/lower.h"
+#include "partition/memory.h"
 #include "partition/price.h"
 #include "partition/search.h"
 #include "partition/window.h"
@@ -25,7 +26,8 @@ std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
 
 Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner,
                 int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table,
-                std::optional<Machine> machine, uint64_t seed, bool refine) {
+                std::optional<Machine> machine, uint64_t seed, bool refine,
+                std::vector<double> memory_price) {
   SearchOptions options;
   options.planner = planner;
   options.replicate_bytes = replicate_bytes;
@@ -34,6 +36,7 @@ Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner
   options.machine = std::move(machine);
   options.seed = seed;
   options.refine = refine;
+  options.memory_price = std::move(memory_price);
   return search(graph, mesh, options);
 }
 
@@ -62,6 +65,14 @@ void bind_partition(py::module_& m) {
              return machine;
            }),
            py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"), py::arg("links"));
+  m.def(
+      "heaviest_point",
+      [](const Graph& graph, const Plan& plan) {
+        const MemoryPoint point = heaviest_point(graph, plan);
+        return std::make_tuple(point.op, point.bytes, point.live);
+      },
+      py::arg("graph"), py::arg("plan"), py::call_guard<py::gil_scoped_release>(),
+      "Where homes take the most memory: the op, a worker's bytes, the live values.");
   m.def("planners", &planners);
   m.def(
       "price",
@@ -77,7 +88,8 @@ void bind_partition(py::module_& m) {
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
         py::arg("pinned") = std::map<ValueId, Choices>{},
         py::arg("max_table") = SearchOptions{}.max_table, py::arg("machine") = std::nullopt,
-        py::arg("seed") = 0, py::arg("refine") = true, py::call_guard<py::gil_scoped_release>());
+        py::arg("seed") = 0, py::arg("refine") = true,
+        py::arg("memory_price") = std::vector<double>{}, py::call_guard<py::gil_scoped_release>());
   m.def(
       "tile_call",
       [](const Graph& graph, OpId op, const Bounds& ranges) {

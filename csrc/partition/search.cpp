@@ -152,6 +152,7 @@ class Search {
     describe_cuts();
     Costs costs;
     for (size_t c = 0; c < coarse_.classes.size(); ++c) costs.push_back(&add_class(c));
+    if (!options_.memory_price.empty()) add_memory();
     return {decide(), std::move(costs)};
   }
 
@@ -343,6 +344,29 @@ class Search {
     }
     add({}, variable, costs.compute);
     return costs;
+  }
+
+  /// Adds what the tiles of each group cost by `memory_price`.
+  void add_memory() {
+    // The steps that are still to come divide the tiles.
+    const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
+    for (size_t g = 0; g < domains_.size(); ++g) {
+      if (domains_[g].size() < 2) continue;
+      std::vector<double> table;
+      for (int dim : domains_[g]) {
+        double cost = 0;
+        for (ValueId id : coarse_.groups[g]) {
+          if (options_.memory_price[id] == 0) continue;
+          const Value& value = graph_.value(id);
+          const Grid home = home_grid(value.shape, granules_[id],
+                                      with(plan_.values[id], dim, plan_.mesh.size()), plan_.mesh);
+          cost += options_.memory_price[id] *
+                  static_cast<double>(largest_numel(home) * value.itemsize) * share;
+        }
+        table.push_back(cost);
+      }
+      problem_.factors.push_back({{static_cast<int>(g)}, std::move(table)});
+    }
   }
 
   const OpCosts& costs_of(const OpClass& members) {

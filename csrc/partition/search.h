@@ -26,6 +26,8 @@ struct SearchOptions {
   bool refine = true;
   /// With a machine the search minimises seconds, otherwise bytes.
   std::optional<Machine> machine;
+  /// What a byte of a value's largest tile costs beside, by value: the price of memory.
+  std::vector<double> memory_price;
   /// Placements that are fixed beforehand, by value; one choice per step.
   std::map<ValueId, Choices> pinned;
   /// Bound on a table of the elimination.

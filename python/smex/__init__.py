@@ -22,7 +22,8 @@ if _native.missing_reason is None:
     from smex.coverage import Coverage, coverage
     from smex.machine import Level, Machine
     from smex.partition import PartitionedModule, capture_graph, partition
-    from smex.plan import Plan, search
+    from smex.plan import Plan
+    from smex.search import search
     from smex.semantic import SemanticGraph
     from smex.tdl import spec
 else:

@@ -19,7 +19,8 @@ from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
 from smex.capture.records import returns_view
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.machine import Machine
-from smex.plan import Plan, read_plan_file, search
+from smex.plan import Plan, read_plan_file
+from smex.search import search
 from smex.semantic import SemanticGraph
 from smex.trace import trace_json
 

@@ -9,7 +9,7 @@ import json
 import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smex import _C
 from smex.capture import CapturedGraph
@@ -19,6 +19,9 @@ from smex.machine import Machine
 from smex.semantic import SemanticGraph
 from smex.text import aligned
 
+if TYPE_CHECKING:
+    from smex.search import Request
+
 _FORMAT = "smex-plan-1"
 _FILE_KEYS: dict[str, type] = {
     "workers": int,
@@ -27,193 +30,6 @@ _FILE_KEYS: dict[str, type] = {
     "replicate_bytes": int,
     "placements": dict,
 }
-
-DEFAULT_REPLICATE_BYTES = 64 * 1024
-"""Gathering less than this costs a latency rather than bandwidth."""
-
-
-def search(
-    graph: SemanticGraph | CapturedGraph,
-    workers: int,
-    *,
-    planner: str = "tofu",
-    objective: str = "communication",
-    machine: Machine | None = None,
-    replicate_bytes: int | None = None,
-    pinned: dict[str, list[int]] | None = None,
-    mesh: Sequence[int] | None = None,
-    refine: bool | None = None,
-    seed: int = 0,
-) -> Plan:
-    """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
-
-    Args:
-        graph: what `smex.capture` or `smex.capture_graph` returns.
-        workers: number of workers.
-        planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
-            falls with their number. The others are what it is compared with (Tofu §7.3):
-            "data_parallel" replicates parameters and cuts the batch; "fsdp" does too, and keeps
-            parameters cut between their uses; "all_row" cuts dimension 0 of every tensor;
-            "spartan" decides tensor by tensor, the largest first; "equal_chop" cuts every tensor
-            along one dimension only; "icml18" never lets workers make partial results; "random"
-            draws the cuts. With each, tensors up to `replicate_bytes` may be replicated.
-        objective: "communication", the bytes moved in one iteration, or "time", the seconds of one
-            iteration on `machine`.
-        machine: what "time" is counted by; with "communication" the plan tells its time on it.
-        replicate_bytes: tensors up to this size may be held by every worker; by default 64 KiB for
-            "communication" and all for "time".
-        pinned: placements that are given, by parameter, buffer or input name: per step the
-            dimension that is cut, -1 to replicate.
-        mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
-            largest first.
-        refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
-            until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
-        seed: of "random".
-
-    Raises:
-        PlanError: unknown objective or name, or a placement or mesh that does not fit.
-        SmexValueError: unknown planner, or more workers than the machine has.
-        SmexTypeError: no graph, or no machine.
-    """
-    if isinstance(graph, CapturedGraph):
-        graph = SemanticGraph(graph)
-    if not isinstance(graph, SemanticGraph):
-        raise SmexTypeError(
-            f"search: expected what smex.capture returns, got {type(graph).__name__}"
-        )
-    if objective not in ("communication", "time"):
-        raise PlanError(
-            f'search: unknown objective "{objective}"; known are "communication" and "time"'
-        )
-    if machine is not None and not isinstance(machine, Machine):
-        raise SmexTypeError(f"search: expected a smex.Machine, found {machine!r}")
-    if objective == "time" and machine is None:
-        raise SmexTypeError(
-            'search: the objective "time" needs a machine, such as smex.Machine.h100_nvlink()'
-        )
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
-        raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
-    if replicate_bytes is None:
-        replicate_bytes = DEFAULT_REPLICATE_BYTES if objective == "communication" else _ALL_BYTES
-    if not isinstance(replicate_bytes, int) or replicate_bytes < 0:
-        raise PlanError(
-            f"search: replicate_bytes must be an int of at least 0, got {replicate_bytes!r}"
-        )
-    steps = _steps(workers, mesh, planner)
-    refine = len(steps) <= 3 if refine is None else refine
-    pins = {name: _checked(graph, name, pin, steps) for name, pin in (pinned or {}).items()}
-    wanted = _Wanted(steps, planner, objective, machine, replicate_bytes, refine, seed)
-    native, unmet = _search(graph, wanted, pins)
-    if unmet:
-        raise PlanError(_conflict(graph, wanted, pins))
-    plan = Plan(graph, native, wanted, pins)
-    for name in pins:
-        idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
-        if idle:
-            raise PlanError(
-                f'plan: "{name}" pinned as {plan.words(name)} leaves worker {idle[0]} without a '
-                "tile: it is cut in larger units than elements, because a view joins dimensions"
-            )
-    return plan
-
-
-_ALL_BYTES = 2**62
-
-
-@dataclasses.dataclass(frozen=True)
-class _Wanted:
-    """What a search was asked for, but for the pins."""
-
-    mesh: list[int]
-    planner: str
-    objective: str
-    machine: Machine | None
-    replicate_bytes: int
-    refine: bool
-    seed: int
-
-    @property
-    def native_machine(self) -> Any:
-        return self.machine and self.machine.native(self.mesh)
-
-
-def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
-    """The workers of the recursive steps."""
-    if mesh is None:
-        return [workers] if planner == "equal_chop" and workers > 1 else _C.factorise(workers)
-    steps = list(mesh)
-    fits = all(type(parts) is int and parts > 1 for parts in steps)
-    if not fits or math.prod(steps) != workers:
-        raise PlanError(
-            f"search: expected a mesh of numbers above 1 whose product is {workers}, found {mesh!r}"
-        )
-    return steps
-
-
-def _search(
-    graph: SemanticGraph, wanted: _Wanted, pins: Mapping[str, list[int]]
-) -> tuple[Any, list[str]]:
-    """The native plan, and the pins that it does not have."""
-    ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
-    machine = wanted.native_machine
-    native = _C.search(
-        graph.native, wanted.mesh, wanted.planner, wanted.replicate_bytes, ids,
-        machine=machine if wanted.objective == "time" else None, seed=wanted.seed,
-        refine=wanted.refine,
-    )  # fmt: skip
-    if machine is not None and wanted.objective != "time":
-        native = _C.price(graph.native, native, machine)
-    placed = native.values
-    # Tensors that element-wise operators tie together are cut alike: the first pin wins there.
-    return native, [name for name, pin in pins.items() if placed[graph.value_by_name[name]] != pin]
-
-
-def _conflict(graph: SemanticGraph, wanted: _Wanted, pins: dict[str, list[int]]) -> str:
-    """Names pins that exclude each other and of which none can be left out."""
-    kept = dict(pins)
-    for name in pins:
-        fewer = {other: pin for other, pin in kept.items() if other != name}
-        if _search(graph, wanted, fewer)[1]:
-            kept = fewer
-    words = ", ".join(
-        f'"{name}" as {_placement_words(pin, wanted.mesh)}' for name, pin in kept.items()
-    )
-    return f"plan: no plan has all of {words}; they exclude each other, leave one out"
-
-
-def _checked(graph: SemanticGraph, name: str, pin: Any, mesh: list[int]) -> list[int]:
-    """A pin whose name, steps, dimensions and sizes fit the model."""
-    if name not in graph.value_by_name:
-        known = sorted(graph.value_by_name)
-        raise PlanError(
-            f'plan: the model has no parameter, buffer or input "{name}"; '
-            f"it has {', '.join(known[:8])}{'…' if len(known) > 8 else ''}"
-        )
-    if not isinstance(pin, (list, tuple)) or any(type(dim) is not int for dim in pin):
-        raise PlanError(
-            f'plan: the placement of "{name}" must be a list of dimensions, one for each step, '
-            f"-1 to replicate; got {pin!r}"
-        )
-    shape = graph.captured.values[graph.value_by_name[name]].shape
-    if len(pin) != len(mesh):
-        raise PlanError(
-            f'plan: "{name}" has {len(pin)} placements, expected {len(mesh)}, one for each step of '
-            f"{_mesh_words(mesh)}"
-        )
-    for dim in pin:
-        if not -1 <= dim < len(shape):
-            raise PlanError(
-                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim}; '
-                f"it has {len(shape)} dimensions, -1 replicates"
-            )
-    for dim, size in enumerate(shape):
-        parts = math.prod(k for k, cut in zip(mesh, pin, strict=True) if cut == dim)
-        if parts > size:
-            raise PlanError(
-                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim} by '
-                f"{parts} workers: it has only {size} elements there"
-            )
-    return list(pin)
 
 
 def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
@@ -269,30 +85,30 @@ class Plan:
         self,
         graph: SemanticGraph,
         native: Any,
-        wanted: _Wanted,
+        request: Request,
         pinned: Mapping[str, list[int]] | None = None,
     ):
         self.graph = graph
         self.native = native
         self.pinned = dict(pinned or {})
-        self._wanted = wanted
+        self._request = request
         self._program: Any = None
         self._peak_bytes: list[int] | None = None
 
     @property
     def replicate_bytes(self) -> int:
         """Tensors up to this size might be held by every worker."""
-        return self._wanted.replicate_bytes
+        return self._request.replicate_bytes
 
     @property
     def objective(self) -> str:
         """What the search minimised: "communication" or "time"."""
-        return self._wanted.objective
+        return self._request.objective
 
     @property
     def machine(self) -> Machine | None:
         """What times are predicted for."""
-        return self._wanted.machine
+        return self._request.machine
 
     @property
     def mesh(self) -> tuple[int, ...]:
@@ -333,9 +149,16 @@ class Plan:
         """The same plan with the times that it takes on a machine."""
         if not isinstance(machine, Machine):
             raise SmexTypeError(f"plan: expected a smex.Machine, found {machine!r}")
-        wanted = dataclasses.replace(self._wanted, machine=machine)
-        native = _C.price(self.graph.native, self.native, wanted.native_machine)
-        return Plan(self.graph, native, wanted, self.pinned)
+        request = dataclasses.replace(self._request, machine=machine)
+        native = _C.price(self.graph.native, self.native, request.native_machine)
+        return Plan(self.graph, native, request, self.pinned)
+
+    def bounded(self, cost: float) -> Plan:
+        """This plan, of which no more is proven than that no plan costs less than `cost`."""
+        own = self.seconds if self.objective == "time" else self.total_bytes
+        self.native.exact = False
+        self.native.gap = max(0.0, 1 - cost / own) if own else 0.0
+        return self
 
     @property
     def search_seconds(self) -> float:
@@ -367,6 +190,13 @@ class Plan:
             self._peak_bytes = _predicted_peak_bytes(self.graph, self.program())
         return list(self._peak_bytes)
 
+    def peak(self) -> float:
+        """Predicted peak bytes of the fullest worker, the optimiser's states included."""
+        states = self._request.optimizer_states
+        values = self.graph.captured.values if states else []
+        kept = sum(self.worker_bytes(v.name) for v in values if v.role == "parameter")
+        return max(self.peak_bytes()) + states * kept
+
     def _id(self, name: str) -> int:
         if name not in self.graph.value_by_name:
             raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
@@ -378,7 +208,7 @@ class Plan:
 
     def words(self, name: str) -> str:
         """The placement as text: `S0/2 R/2`."""
-        return _placement_words(self.placement(name), self.mesh)
+        return placement_words(self.placement(name), self.mesh)
 
     def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
         """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dim."""
@@ -408,7 +238,7 @@ class Plan:
         alike: dict[tuple[str, ...], int] = {}  # unrolled steps use a tensor in the same way
         for op_id in self.graph.native.values[value_id].users:
             op = self.graph.captured.ops[op_id]
-            row = (op.target, self._strategy_words(op_id), _size(costs[op_id]), op.module_path)
+            row = (op.target, self._strategy_words(op_id), size_words(costs[op_id]), op.module_path)
             alike[row] = alike.get(row, 0) + 1
         users: list[tuple[str, ...]] = [("", "op", "split", "each moves", "module")]
         users += [(f"{count} ×", *row) for row, count in alike.items()]
@@ -420,8 +250,8 @@ class Plan:
             (
                 "chosen",
                 self.words(name),
-                _size(self.worker_bytes(name)),
-                _size(self.total_bytes),
+                size_words(self.worker_bytes(name)),
+                size_words(self.total_bytes),
                 *[_duration(self.seconds)] * timed,
                 "pinned" if name in self.pinned else "",
             )
@@ -446,35 +276,19 @@ class Plan:
 
     def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
         """A row of `explain`: the plan that has this placement, against this plan."""
-        words = _placement_words(pin, self.mesh)
+        words = placement_words(pin, self.mesh)
         impossible = ("impossible", words, "", "", *([""] if self.machine else []))
         try:
-            other = self._again({**self.pinned, name: pin})
+            other = self._request.find(self.graph, {**self.pinned, name: pin})
         except PlanError as error:
             return *impossible, str(error).rpartition(": ")[2]
         held = other.worker_bytes(name)
         delta = other.total_bytes - self.total_bytes
-        reason = f"{'-' if delta < 0 else '+'}{_size(abs(delta))}"
+        reason = f"{'-' if delta < 0 else '+'}{size_words(abs(delta))}"
         if -1 in pin and held > self.replicate_bytes and held > self.worker_bytes(name):
             reason += f", replicas above replicate_bytes={self.replicate_bytes}"
         seconds = [_duration(other.seconds)] if self.machine else []
-        return "rejected", words, _size(held), _size(other.total_bytes), *seconds, reason
-
-    def _again(self, pinned: dict[str, list[int]]) -> Plan:
-        """What the same search finds with other pins."""
-        wanted = self._wanted
-        return search(
-            self.graph,
-            self.workers,
-            planner=wanted.planner,
-            objective=wanted.objective,
-            machine=wanted.machine,
-            replicate_bytes=wanted.replicate_bytes,
-            pinned=pinned,
-            mesh=wanted.mesh,
-            refine=wanted.refine,
-            seed=wanted.seed,
-        )
+        return "rejected", words, size_words(held), size_words(other.total_bytes), *seconds, reason
 
     def _strategy_words(self, op_id: int) -> str:
         spec = self.graph.native.ops[op_id].spec
@@ -489,7 +303,7 @@ class Plan:
         names = dict.fromkeys([*self.graph.value_by_name, *other.graph.value_by_name])
         for name in names:
             cells = [
-                (plan.words(name), _size(plan.worker_bytes(name)))
+                (plan.words(name), size_words(plan.worker_bytes(name)))
                 if name in plan.graph.value_by_name
                 else ("absent", "")
                 for plan in (self, other)
@@ -500,13 +314,17 @@ class Plan:
             rows = [("no tensor is placed differently", "", "", "", "")]
         totals = [
             ("workers", str(self.workers), str(other.workers)),
-            ("moves", _size(self.total_bytes), _size(other.total_bytes)),
+            ("moves", size_words(self.total_bytes), size_words(other.total_bytes)),
             *(
                 [("takes", _duration(self.seconds), _duration(other.seconds))]
                 if self.machine and other.machine
                 else []
             ),
-            ("peak per worker", _size(max(self.peak_bytes())), _size(max(other.peak_bytes()))),
+            (
+                "peak per worker",
+                size_words(max(self.peak_bytes())),
+                size_words(max(other.peak_bytes())),
+            ),
         ]
         lines = aligned(rows, right=(3, 4))
         lines += [f"{what}: {here} -> {there}" for what, here, there in totals]
@@ -521,6 +339,8 @@ class Plan:
             "planner": self.planner,
             "objective": self.objective,
             "machine": self.machine and self.machine.contents(),
+            "memory_limit": self._request.memory_limit,
+            "optimizer_states": self._request.optimizer_states,
             "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
@@ -542,6 +362,8 @@ class Plan:
     @staticmethod
     def from_contents(content: dict[str, Any], graph: SemanticGraph | CapturedGraph) -> Plan:
         """The best plan of `graph` that has the placements which `contents` gave."""
+        from smex.search import search
+
         machine = content.get("machine")
         return search(
             graph,
@@ -549,6 +371,8 @@ class Plan:
             planner=content["planner"],
             objective=content.get("objective", "communication"),
             machine=machine and Machine.from_contents(machine),
+            memory_limit=content.get("memory_limit"),
+            optimizer_states=content.get("optimizer_states", 0),
             replicate_bytes=content["replicate_bytes"],
             pinned=content["placements"],
             mesh=content["mesh"],
@@ -559,22 +383,22 @@ class Plan:
         for name, value_id in self.graph.value_by_name.items():
             value = self.graph.captured.values[value_id]
             shape = "×".join(map(str, value.shape)) or "scalar"
-            rows.append((name, shape, self.words(name), _size(self.worker_bytes(name))))
+            rows.append((name, shape, self.words(name), size_words(self.worker_bytes(name))))
         return rows
 
     def _summary(self) -> str:
-        steps = " + ".join(_size(b) for b in self.step_bytes) or "0 B"
+        steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
         if self.planner in ("random", "spartan"):
             proof = "a heuristic"
-        moves = f"moves {_size(self.total_bytes)} an iteration ({steps})"
+        moves = f"moves {size_words(self.total_bytes)} an iteration ({steps})"
         if self.machine:
             parts = [self.compute_seconds, *self.step_seconds]
             moves += f" in {_duration(self.seconds)} ({' + '.join(map(_duration, parts))})"
         return (
-            f"{self.workers} workers as {_mesh_words(self.mesh)}, "
+            f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
-            f"peak {_size(max(self.peak_bytes()))} per worker, "
+            f"peak {size_words(max(self.peak_bytes()))} per worker, "
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
 
@@ -673,11 +497,12 @@ def _span(box: list[tuple[int, int]], shape: Sequence[int], dim: int) -> tuple[f
     return lo / shape[dim], hi / shape[dim]
 
 
-def _mesh_words(mesh: Iterable[int]) -> str:
+def mesh_words(mesh: Iterable[int]) -> str:
+    """The steps as text: `2×2`."""
     return "×".join(map(str, mesh)) or "1"
 
 
-def _placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
+def placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
     """`S0/2 R/2`: cut along dimension 0 by 2, then replicated by 2."""
     return (
         " ".join(
@@ -696,7 +521,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.3g} µs"
 
 
-def _size(nbytes: float) -> str:
+def size_words(nbytes: float) -> str:
     """Bytes for people: 1.5 MiB."""
     if nbytes < 1024:
         return f"{nbytes:.0f} B"

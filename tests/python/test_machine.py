@@ -181,6 +181,62 @@ def test_a_net_by_time_computes_the_same():
     assert net.plan.objective == "time"
 
 
+# ---- memory ----
+
+
+def mlp():
+    """Parameters of 3 MiB, activations of 1.5 MiB."""
+    return linear(512, layers=3, batch=256)
+
+
+def test_a_plan_keeps_to_the_memory_limit():
+    graph = mlp()
+    machine = fabric(4, bandwidth=1 * GB)
+    free = smex.search(graph, 4, objective="time", machine=machine)
+    costs = [free.seconds]
+    for share in (0.9, 0.7, 0.5):
+        limit = share * free.peak()
+        plan = smex.search(graph, 4, objective="time", machine=machine, memory_limit=limit)
+        assert max(plan.peak_bytes()) <= limit
+        costs.append(plan.seconds)
+        assert not plan.exact and "gap" in repr(plan)
+        assert plan.seconds * (1 - plan.native.gap) == pytest.approx(free.seconds)
+    assert costs == sorted(costs), "less memory never takes less time"
+    roomy = smex.search(graph, 4, objective="time", machine=machine, memory_limit=free.peak())
+    assert roomy.placements() == free.placements() and roomy.exact
+
+
+def test_the_optimiser_counts():
+    graph = mlp()
+    plan = smex.search(graph, 2, replicate_bytes=0)
+    adam = smex.search(graph, 2, replicate_bytes=0, optimizer_states=2)
+    parameters = sum(plan.worker_bytes(f"{layer}.weight") for layer in range(3))
+    assert plan.peak() == max(plan.peak_bytes())
+    assert adam.peak() == plan.peak() + 2 * parameters
+
+
+def test_a_limit_that_nothing_keeps():
+    with pytest.raises(
+        smex.PlanError,
+        match=r"no plan for 2 workers fits 100.0 KiB each: the smallest found takes .* MiB, .* too "
+        r"many, at aten::\w+.*, of which .* are parameters .*; take \d+ workers",
+    ):
+        smex.search(mlp(), 2, memory_limit=100 * 1024)
+    for limit in (0, -1, "1 GiB", True):
+        with pytest.raises(smex.PlanError, match="memory_limit must be a number of bytes"):
+            smex.search(mlp(), 2, memory_limit=limit)
+    with pytest.raises(smex.PlanError, match="optimizer_states must be at least 0, got -1"):
+        smex.search(mlp(), 2, optimizer_states=-1)
+
+
+def test_a_limit_is_kept_in_the_plans_file(tmp_path):
+    graph = mlp()
+    limit = 0.7 * smex.search(graph, 2, replicate_bytes=2**40).peak()
+    plan = smex.search(graph, 2, memory_limit=limit, optimizer_states=0)
+    plan.save(tmp_path / "plan.json")
+    assert smex.Plan.load(tmp_path / "plan.json", graph).peak() <= limit
+
+
 # ---- meshes and planners ----
 
 

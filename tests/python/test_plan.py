@@ -116,8 +116,8 @@ def spoil(key, value):
         (spoil("workers", True), "must be int, got True"),
         (spoil("workers", 0), "must be at least 1, got 0"),
         (spoil("placements", []), "must be dict, got []"),
-        (spoil("mesh", [2, 3]), "is [2, 3], but 4 workers are cut in the steps [2, 2]"),
-        (spoil("mesh", [4]), "is [4], but 4 workers are cut in the steps [2, 2]"),
+        (spoil("mesh", [2, 3]), "is [2, 3], expected numbers above 1 whose product is 4"),
+        (spoil("mesh", [4, 1]), "is [4, 1], expected numbers above 1 whose product is 4"),
         (lambda c: c["placements"].update(lost=[0, 0]), 'no parameter, buffer or input "lost"'),
     ],
 )
@@ -186,7 +186,7 @@ def test_explain_prices_alternatives_by_a_search(graph, workers):
         if len(set(pin)) == 1 or changed <= 1:
             other = smex.search(graph, workers, replicate_bytes=0, pinned={"0.weight": list(pin)})
             expected[" ".join(words[dim] for dim in pin)] = other.total_bytes
-    assert rows == {pin: smex.plan._size(total) for pin, total in expected.items()}
+    assert rows == {pin: smex.plan.size_words(total) for pin, total in expected.items()}
 
 
 def test_explain_counts_unrolled_steps():

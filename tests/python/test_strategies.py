@@ -196,10 +196,18 @@ def test_verify_asks_for_a_spec():
 # ---- the field ----
 
 
-def test_recorded_calls_are_verified(tmp_path):
+def record(names, folder):
+    """In a process where no test has run a backward pass before."""
     pytest.importorskip("expecttest", reason="OpInfo needs expecttest")
-    recorder = field.record({"mm", "nn.functional.conv2d", "sum", "index_select"})
-    field.save(recorder, tmp_path)
+    code = (
+        "from pathlib import Path; from smex.specs.proof import field; "
+        f"field.save(field.record({names}), Path({str(folder)!r}))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_recorded_calls_are_verified(tmp_path):
+    record({"mm", "nn.functional.conv2d", "sum", "index_select"}, tmp_path)
     overloads = field.overloads(tmp_path)
     assert {"aten::mm", "aten::convolution", "aten::convolution_backward"} <= set(overloads)
     findings = harness.verify_all(tmp_path, overloads)
@@ -222,9 +230,9 @@ def test_a_crash_is_a_finding(tmp_path, monkeypatch):
     assert finding.error == "its process ended with status 3"
 
 
-def test_samples_are_made_of_other_sizes_too():
-    pytest.importorskip("expecttest", reason="OpInfo needs expecttest")
-    calls = field.record({"mm"}).calls["aten::mm"].values()
+def test_samples_are_made_of_other_sizes_too(tmp_path):
+    record({"mm"}, tmp_path)
+    calls = field.load(tmp_path, "aten::mm")
     shapes = {
         sizes: {c.args[0].shape[0] for c in calls if c.sizes == sizes} for sizes in field.SIZES
     }

@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smex.errors import SmexImportError
+from smex.errors import SmexImportError, SmexRuntimeError
 from smex.specs.oracle import Call
 from smex.specs.proof.extremes import extremes
 from smex.specs.proof.processes import run_each
@@ -218,8 +218,22 @@ def _record_draw(seed: int) -> bytes:
     return recorder.content()
 
 
+def _backward(_: int) -> None:
+    torch.ones(1, requires_grad=True).sum().backward()
+
+
 def record(names: set[str] | None = None) -> Recorder:
-    """Runs all entries and the drawn calls, or the entries with the given names."""
+    """Runs all entries and the drawn calls, or the entries with the given names.
+
+    Raises:
+        SmexRuntimeError: the process has run backward passes in such a way that the processes
+            forked from it cannot.
+    """
+    (probe,) = run_each(_backward, [0], "backward")
+    if probe.error:
+        raise SmexRuntimeError(
+            f"smex.specs: calls cannot be recorded in this process: {probe.error}; start a new one"
+        )
     recorder = Recorder()
     known = entries()
     chosen = [n for n, op in enumerate(known) if names is None or op.name in names]

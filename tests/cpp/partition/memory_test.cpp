@@ -1,0 +1,75 @@
+#include "partition/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "graphs.h"
+#include "partition/search.h"
+
+namespace smex {
+namespace {
+
+int64_t tile_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId id) {
+  int64_t largest = 0;
+  for (const Tile& tile : home_layout(graph, classes, plan.mesh, id, plan.values[id]).tiles) {
+    if (tile.held) largest = std::max(largest, tile.region.numel());
+  }
+  return largest * graph.value(id).itemsize;
+}
+
+bool is_live(const Graph& graph, const Value& value, OpId at) {
+  if (value.producer > at) return false;
+  if (value.role == Role::kParameter || value.producer == at) return true;
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == value.id) return true;
+  }
+  for (const Op& op : graph.ops()) {
+    const bool reads = std::find(op.inputs.begin(), op.inputs.end(), value.id) != op.inputs.end();
+    if (reads && op.id >= at) return true;
+  }
+  return value.producer < 0 && at == 0;  // nobody reads it
+}
+
+TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 30; ++round) {
+    for (const Graph& graph : {test::linear_graph(8, 9, 10), test::training_graph(9, 8, 12),
+                               test::deep_graph(8, 12, 9)}) {
+      const DimClasses classes(graph);
+      const Plan plan = test::random_plan(random, graph, {2, 2});
+      int64_t most = 0;
+      for (const Op& op : graph.ops()) {
+        int64_t bytes = 0;
+        for (const Value& value : graph.values()) {
+          if (is_live(graph, value, op.id)) bytes += tile_bytes(graph, classes, plan, value.id);
+        }
+        most = std::max(most, bytes);
+      }
+      const MemoryPoint point = heaviest_point(graph, plan);
+      EXPECT_EQ(point.bytes, most);
+      int64_t live = 0;
+      for (ValueId id : point.live) {
+        EXPECT_TRUE(is_live(graph, graph.value(id), point.op));
+        live += tile_bytes(graph, classes, plan, id);
+      }
+      EXPECT_EQ(live, most);
+    }
+  }
+}
+
+TEST(MemoryPrice, BuysSmallerTiles) {
+  const Graph graph = test::training_graph(64, 64, 64);
+  SearchOptions options;
+  options.replicate_bytes = int64_t{1} << 40;
+  const Plan free = search(graph, {2, 2}, options);
+  options.memory_price.assign(graph.values().size(), 1e6);
+  const Plan dear = search(graph, {2, 2}, options);
+  EXPECT_EQ(plan_bytes(graph, free), 0) << "replicas move nothing";
+  EXPECT_GT(plan_bytes(graph, dear), 0);
+  EXPECT_LT(heaviest_point(graph, dear).bytes, heaviest_point(graph, free).bytes);
+}
+
+}  // namespace
+}  // namespace smex
