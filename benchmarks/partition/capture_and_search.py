@@ -7,7 +7,8 @@ Neither model is allocated. For each it prints
 * capture beside plain AOT export of the same fake model: median CPU seconds of the process over the
   repeats, and the median of the ratios of neighbouring runs (the bar is 1.30);
 * where the time of a capture goes: torch's trace and the conversion to records, wall seconds;
-* specs, search (median, min and max) and the bytes that the plan moves in an iteration;
+* specs, search for these, 64 and 1,024 workers (median, min and max) and the bytes that the plans
+  move in an iteration;
 * the predicted peak bytes per worker at 1, 2, 4 … workers, and k · peak(k) / peak(1), which is 1
   when memory per worker falls with their number (the bar is 1.10).
 """
@@ -166,7 +167,8 @@ def main() -> None:
             f"convert {captured.timings['convert']:.2f} s, specs {specs:.2f} s",
             flush=True,
         )
-        report_search(name, graph, options.workers, options.repeats)
+        for workers in (options.workers, 64, 1024):
+            report_search(name, graph, workers, options.repeats)
         report_memory(name, graph, options.workers)
 
 

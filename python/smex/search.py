@@ -61,7 +61,7 @@ def search(
         pinned: placements that are given, by parameter, buffer or input name: per step the
             dimension that is cut, -1 to replicate.
         mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
-            largest first.
+            largest first, or for "time" all workers in one step where that is faster.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
         seed: of "random".
@@ -106,7 +106,12 @@ def search(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
         refine=len(steps) <= 3 if refine is None else refine, seed=seed,
     )  # fmt: skip
-    return request.find(graph, dict(pinned or {}))
+    plan = request.find(graph, dict(pinned or {}))
+    if objective == "time" and planner == "tofu" and mesh is None and len(steps) > 1 and not pinned:
+        # One step of all workers has fewer ways to cut, and pays the latency once.
+        at_once = dataclasses.replace(request, mesh=[workers]).find(graph, {})
+        plan = min(plan, at_once, key=_cost)
+    return plan
 
 
 def _is_number(x: Any, above: float) -> bool:
