@@ -98,10 +98,9 @@ class Search {
     }
   }
 
-  /// Chooses each step anew given all others, until none gains; whether any did.
-  bool refine() {
+  /// Chooses each step anew given all others, until none gains.
+  void refine() {
     constexpr int kMaxSweeps = 10;
-    bool refined = false;
     size_t idle = 0;
     const size_t steps = plan_.mesh.size();
     for (size_t n = 0; idle < steps && n < kMaxSweeps * steps; ++n) {
@@ -111,10 +110,8 @@ class Search {
       if (best.value >= total_ * (1 - 1e-12)) continue;
       apply(best, costs);
       total_ = best.value;
-      refined = true;
       idle = 1;
     }
-    return refined;
   }
 
   Plan take() { return std::move(plan_); }

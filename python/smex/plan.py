@@ -153,13 +153,6 @@ class Plan:
         native = _C.price(self.graph.native, self.native, request.native_machine)
         return Plan(self.graph, native, request, self.pinned)
 
-    def bounded(self, cost: float) -> Plan:
-        """This plan, of which no more is proven than that no plan costs less than `cost`."""
-        own = self.seconds if self.objective == "time" else self.total_bytes
-        self.native.exact = False
-        self.native.gap = max(0.0, 1 - cost / own) if own else 0.0
-        return self
-
     @property
     def search_seconds(self) -> float:
         """How long the search took."""

@@ -240,7 +240,9 @@ class Request:
                 best = min(plan, best, key=_cost)
             else:
                 low = middle
-        return best.bounded(cost)
+        best.native.exact = False  # no more is known than what the plan without a limit costs
+        best.native.gap = max(0.0, 1 - cost / _cost(best)) if _cost(best) else 0.0
+        return best
 
     def _weights(self, graph: SemanticGraph, plan: Plan) -> list[float]:
         """By value how often its tile counts at the point where the plan takes the most memory."""

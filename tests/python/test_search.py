@@ -9,17 +9,23 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.sparse
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+import models
 
 import smex
 from smex import _C
@@ -97,6 +103,15 @@ MODELS = {
         None,
     ),
 }
+SLOW = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(
+            "SMEX_SLOW" not in os.environ, reason="takes a minute; SMEX_SLOW=1 runs it"
+        ),
+    )
+    for name in ("UNet", "WResNet")
+]
 MESHES = {"2": [2], "3": [3], "2x2": [2, 2], "3x2": [3, 2]}
 
 
@@ -348,6 +363,50 @@ def minimum(sizes, tables, variable):
     return float(sum(table for _, table in factors))
 
 
+def minimum_of_program(sizes, tables, variable):
+    """The same by an integer program, which HiGHS solves."""
+    scopes = {}
+    for axes, table in tables:
+        names = [variable[axis] for axis in axes]
+        kept = sorted(set(names))
+        numbers = [kept.index(name) for name in names]
+        total = np.einsum(table, numbers, list(range(len(kept))))
+        scopes[tuple(kept)] = scopes.get(tuple(kept), 0) + total
+    constant = float(scopes.pop((), 0))
+    # A column for every choice of a variable, and one for every entry of a table, which is 1 where
+    # its choices are made: the entries of a table that have a choice add up to it.
+    start, cost = {}, []
+    for name in sorted({name for scope in scopes for name in scope}):
+        start[name] = len(cost)
+        cost += [0.0] * sizes[name]
+    choices = len(cost)
+    rows, columns, values, bounds = [], [], [], []
+    for name, first in start.items():
+        rows += [len(bounds)] * sizes[name]
+        columns += range(first, first + sizes[name])
+        values += [1.0] * sizes[name]
+        bounds.append(1.0)
+    for scope, table in scopes.items():
+        entries = np.arange(table.size).reshape(table.shape) + len(cost)
+        cost += table.ravel().tolist()
+        for axis, name in enumerate(scope):
+            for choice in range(sizes[name]):
+                own = entries.take(choice, axis).ravel().tolist()
+                rows += [len(bounds)] * (len(own) + 1)
+                columns += [*own, start[name] + choice]
+                values += [1.0] * len(own) + [-1.0]
+                bounds.append(0.0)
+    matrix = scipy.sparse.csr_array((values, (rows, columns)), (len(bounds), len(cost)))
+    found = scipy.optimize.milp(
+        cost,
+        integrality=[1] * choices + [0] * (len(cost) - choices),
+        bounds=scipy.optimize.Bounds(0, 1),
+        constraints=scipy.optimize.LinearConstraint(matrix, bounds, bounds),
+    )
+    assert found.success, found.message
+    return constant + found.fun
+
+
 def check_every_step(captured, mesh):
     """Compares each step of the search with the minimum, given the steps before.
 
@@ -358,7 +417,7 @@ def check_every_step(captured, mesh):
     group = coarse_groups(graph, captured.captured.outputs)
     single = coarse_groups(graph, captured.captured.outputs, only_gradients=True)
     assert len(set(group)) == _C.coarse_sizes(graph)[0]
-    plan = _C.search(graph, mesh, replicate_bytes=0)
+    plan = _C.search(graph, mesh, replicate_bytes=0, refine=False)
     assert plan.exact
     steps = []
     for step in range(len(mesh)):
@@ -393,6 +452,22 @@ def test_each_step_of_a_random_graph_is_the_cheapest(seed):
     check_every_step(random_graph(seed), list(MESHES.values())[seed % len(MESHES)])
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("name", ["GPT", "RNN", *SLOW])
+def test_a_step_of_a_network_is_the_minimum_of_an_integer_program(name, workers):
+    build_model = getattr(models, name)
+    *inputs, _ = build_model.small_inputs()
+    captured = smex.capture_graph(build_model.small().double(), tuple(inputs))
+    graph = captured.native
+    plan = _C.search(graph, [workers], replicate_bytes=0)
+    choices = Choices(graph, [workers], [[] for _ in graph.values], [[] for _ in graph.ops])
+    tables = factors(graph, [workers], choices)
+    sizes = [len(domain) for domain in choices.values]
+    group = coarse_groups(graph, captured.captured.outputs)
+    assert plan.exact
+    assert sum(plan.step_bytes) == pytest.approx(minimum_of_program(sizes, tables, group))
+
+
 def test_the_minimum_is_that_of_enumeration():
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -408,6 +483,7 @@ def test_the_minimum_is_that_of_enumeration():
             for at in itertools.product(*map(range, sizes))
         )
         assert minimum(sizes, tables, variable) == best
+        assert minimum_of_program(sizes, tables, variable) == pytest.approx(best)
 
 
 @pytest.mark.parametrize("model", MODELS)
