@@ -5,6 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import math
+import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -204,8 +206,6 @@ def _nodes(
 
 
 def _main_memory() -> int:
-    import os
-
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -277,8 +277,6 @@ class _Measured:
 
     def _handover(self) -> float:
         """Seconds until a waiting thread goes on after another has called it."""
-        import threading
-
         here, there = threading.Semaphore(0), threading.Semaphore(0)
         count = 500
 
