@@ -120,14 +120,23 @@ class RNN(nn.Module):
 
     Args:
         vocab: over tokens `[N, steps] -> [N, steps, vocab]`; with None over features
-            `[N, steps, hidden] -> [N, steps, hidden]`.
+            `[N, steps, inputs] -> [N, steps, hidden]`.
+        inputs: width of the features or of the embedding; by default `hidden`.
     """
 
-    def __init__(self, layers: int = 10, hidden: int = 1024, vocab: int | None = None) -> None:
+    def __init__(
+        self,
+        layers: int = 10,
+        hidden: int = 1024,
+        vocab: int | None = None,
+        inputs: int | None = None,
+    ) -> None:
         super().__init__()
         self.hidden = hidden
-        self.embedding = None if vocab is None else nn.Embedding(vocab, hidden)
-        self.cells = nn.ModuleList(LSTMCell(hidden, hidden) for _ in range(layers))
+        inputs = hidden if inputs is None else inputs
+        self.embedding = None if vocab is None else nn.Embedding(vocab, inputs)
+        widths = [inputs] + [hidden] * (layers - 1)
+        self.cells = nn.ModuleList(LSTMCell(width, hidden) for width in widths)
         self.decoder = None if vocab is None else nn.Linear(hidden, vocab)
 
     def forward(self, x: Tensor) -> Tensor:
