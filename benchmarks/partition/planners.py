@@ -42,15 +42,9 @@ def rnn() -> smex.SemanticGraph:
         return smex.capture_graph(models.RNN(4, 8192), args, loss_fn=F.mse_loss)
 
 
-def optimiser_bytes(plan: smex.Plan) -> int:
-    """Of the worker's tiles of all parameters, once more."""
-    values = plan.graph.captured.values
-    return sum(plan.worker_bytes(value.name) for value in values if value.role == "parameter")
-
-
 def row(name: str, plan: smex.Plan) -> str:
     """A line of the table."""
-    peak = max(plan.peak_bytes()) + optimiser_bytes(plan)
+    peak = plan.peak() + plan.parameter_bytes()
     fits = "" if peak <= MACHINE.memory else ", does not fit"
     return (
         f"| {name} | {plan.total_bytes / 2**30:.2f} GiB | {plan.seconds:.2f} s | "

@@ -186,9 +186,16 @@ class Plan:
     def peak(self) -> float:
         """Predicted peak bytes of the fullest worker, the optimiser's states included."""
         states = self._request.optimizer_states
-        values = self.graph.captured.values if states else []
-        kept = sum(self.worker_bytes(v.name) for v in values if v.role == "parameter")
-        return max(self.peak_bytes()) + states * kept
+        return max(self.peak_bytes()) + (states * self.parameter_bytes() if states else 0)
+
+    def parameter_bytes(self) -> int:
+        """Bytes of the largest tiles of all parameters."""
+        values = [v for v in self.graph.captured.values if v.role == "parameter"]
+        tiles = _C.home_tiles(self.graph.native, self.native, [value.id for value in values])
+        return sum(
+            _largest_numel(held) * value.dtype.itemsize
+            for value, held in zip(values, tiles, strict=True)
+        )
 
     def _id(self, name: str) -> int:
         if name not in self.graph.value_by_name:
@@ -210,10 +217,7 @@ class Plan:
     def worker_bytes(self, name: str) -> int:
         """Bytes of the largest tile of a named tensor."""
         value = self.graph.captured.values[self._id(name)]
-        sizes = [
-            math.prod(hi - lo for lo, hi in box) if held else 0 for held, box in self.tiles(name)
-        ]
-        return max(sizes) * value.dtype.itemsize
+        return _largest_numel(self.tiles(name)) * value.dtype.itemsize
 
     def placements(self) -> dict[str, list[int]]:
         """Placements of all parameters, buffers and inputs by name."""
@@ -470,6 +474,11 @@ class Plan:
 
 _WIDTH, _HEIGHT = 90, 36  # of a picture, in pixels
 _RIGHT = ' style="text-align:right"'
+
+
+def _largest_numel(tiles: Iterable[tuple[bool, list[tuple[int, int]]]]) -> int:
+    """Elements of the largest of the workers' tiles."""
+    return max(math.prod(hi - lo for lo, hi in box) if held else 0 for held, box in tiles)
 
 
 def _axes(ndim: int, placement: list[int]) -> tuple[int, int]:

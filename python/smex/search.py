@@ -261,11 +261,7 @@ class Request:
         op_id, _, _ = heaviest_point(graph.native, least.native)
         op = graph.captured.ops[op_id]
         where = f"{op.target}{f' at {op.source}' if op.source else ''}"
-        kept = sum(
-            least.worker_bytes(value.name) * (1 + self.optimizer_states)
-            for value in graph.captured.values
-            if value.role == "parameter"
-        )
+        kept = least.parameter_bytes() * (1 + self.optimizer_states)
         needed = math.ceil(least.peak() / self.memory_limit) * least.workers
         return (
             f"search: no plan for {least.workers} workers fits {size_words(self.memory_limit)} "

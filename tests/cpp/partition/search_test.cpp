@@ -55,8 +55,9 @@ int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan,
   return best;
 }
 
-/// The cheapest plan among all cuts of every coarse group and all strategies of every op.
-int64_t brute_force(const Graph& graph, int workers) {
+/// Calls `visit(plan)` for all cuts of every coarse group, with replicas too where asked for.
+template <typename Visit>
+void for_each_cut(const Graph& graph, int workers, bool replicas, const Visit& visit) {
   const CoarseGraph coarse = coarsen(graph);
   const DimClasses classes(graph);
   Plan plan;
@@ -66,21 +67,31 @@ int64_t brute_force(const Graph& graph, int workers) {
   std::vector<std::vector<int>> domains;
   for (const auto& group : coarse.groups) {
     domains.push_back(cuts_of(classes, graph.value(group.front()), workers));
+    if (replicas && domains.back().back() != kReplicate) domains.back().push_back(kReplicate);
   }
   std::vector<size_t> choice(domains.size(), 0);
-  int64_t best = std::numeric_limits<int64_t>::max();
   while (true) {
     for (const Value& value : graph.values()) {
       const int group = coarse.group_of[value.id];
       plan.values[value.id] = {domains[group][choice[group]]};
     }
+    visit(plan);
+    size_t g = 0;
+    while (g < choice.size() && ++choice[g] == domains[g].size()) choice[g++] = 0;
+    if (g == choice.size()) return;
+  }
+}
+
+/// The cheapest plan among all cuts of every coarse group and all strategies of every op.
+int64_t brute_force(const Graph& graph, int workers) {
+  const DimClasses classes(graph);
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for_each_cut(graph, workers, /*replicas=*/false, [&](Plan& plan) {
     int64_t bytes = 0;
     for (const Op& op : graph.ops()) bytes += best_strategy(graph, classes, plan, op.id);
     best = std::min(best, bytes);
-    size_t g = 0;
-    while (g < choice.size() && ++choice[g] == domains[g].size()) choice[g++] = 0;
-    if (g == choice.size()) return best;
-  }
+  });
+  return best;
 }
 
 std::vector<Graph> graphs() {
@@ -142,25 +153,9 @@ double seconds(const Plan& plan) {
 
 /// The least seconds of any cuts of the coarse groups and any strategies, replicas included.
 double least_seconds(const Graph& graph, int workers) {
-  const CoarseGraph coarse = coarsen(graph);
-  const DimClasses classes(graph);
   const Machine on = machine(1);
-  Plan plan;
-  plan.mesh = {workers};
-  plan.values.assign(graph.values().size(), {kReplicate});
-  plan.ops.assign(graph.ops().size(), {kReplicate});
-  std::vector<std::vector<int>> domains;
-  for (const auto& group : coarse.groups) {
-    domains.push_back(cuts_of(classes, graph.value(group.front()), workers));
-    if (domains.back().back() != kReplicate) domains.back().push_back(kReplicate);
-  }
-  std::vector<size_t> choice(domains.size(), 0);
   double best = std::numeric_limits<double>::infinity();
-  while (true) {
-    for (const Value& value : graph.values()) {
-      const int group = coarse.group_of[value.id];
-      plan.values[value.id] = {domains[group][choice[group]]};
-    }
+  for_each_cut(graph, workers, /*replicas=*/true, [&](Plan& plan) {
     for (const Op& op : graph.ops()) {  // the costs of ops are added: each is chosen by itself
       int strategy = kReplicate;
       plan.ops[op.id] = {strategy};
@@ -178,10 +173,8 @@ double least_seconds(const Graph& graph, int workers) {
     }
     price(graph, &on, plan);
     best = std::min(best, seconds(plan));
-    size_t g = 0;
-    while (g < choice.size() && ++choice[g] == domains[g].size()) choice[g++] = 0;
-    if (g == choice.size()) return best;
-  }
+  });
+  return best;
 }
 
 TEST_P(SearchFor, TimeEqualsBruteForce) {
