@@ -94,6 +94,12 @@ int64_t DimClasses::granule(ValueId value, size_t dim) const {
   return granule_[offset_[value] + dim];
 }
 
+std::vector<int64_t> DimClasses::granules(ValueId value) const {
+  const bool is_last = static_cast<size_t>(value) + 1 == offset_.size();
+  const auto end = is_last ? granule_.end() : granule_.begin() + offset_[value + 1];
+  return {granule_.begin() + offset_[value], end};
+}
+
 int64_t DimClasses::granule(const Op& op, int index) const {
   if (op.id >= 0) {
     const int node = op_nodes_[op.id][index];

@@ -13,6 +13,8 @@ class DimClasses {
  public:
   explicit DimClasses(const Graph& graph);
   int64_t granule(ValueId value, size_t dim) const;
+  /// By dimension of the value.
+  std::vector<int64_t> granules(ValueId value) const;
   /// Granule of an op's index: that of the class its axes and reads belong to.
   int64_t granule(const Op& op, int index) const;
 

@@ -233,10 +233,6 @@ class Elimination {
   int width_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 /// The least entry of the factor among those that agree with the choices; -1 is undecided.
 double least_entry(const FactorGraph& graph, const Factor& factor, const std::vector<int>& choices,
                    size_t depth = 0, int64_t position = 0) {

@@ -25,11 +25,8 @@ MemoryPoint heaviest_point(const Graph& graph, const Plan& plan) {
   }
   std::vector<int64_t> change(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
-    std::vector<int64_t> granules;
-    for (size_t d = 0; d < value.shape.size(); ++d) {
-      granules.push_back(classes.granule(value.id, d));
-    }
-    const Grid home = home_grid(value.shape, granules, plan.values[value.id], plan.mesh);
+    const Grid home =
+        home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
     const int64_t bytes = largest_numel(home) * value.itemsize;
     change[first[value.id]] += bytes;
     change[last[value.id] + 1] -= bytes;

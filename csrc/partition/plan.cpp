@@ -31,8 +31,7 @@ Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, in
 Layout home_layout(const Graph& graph, const DimClasses& classes, const Mesh& mesh, ValueId id,
                    const Choices& choices) {
   const Shape& shape = graph.value(id).shape;
-  std::vector<int64_t> granules;
-  for (size_t d = 0; d < shape.size(); ++d) granules.push_back(classes.granule(id, d));
+  const std::vector<int64_t> granules = classes.granules(id);
   Layout layout;
   for (int w = 0; w < mesh_size(mesh); ++w) {
     layout.tiles.push_back(value_tile(shape, choices, mesh, w, granules));

@@ -15,10 +15,7 @@ class Pricing {
   Pricing(const Graph& graph, const Machine* machine, const Plan& plan)
       : graph_(graph), machine_(machine), plan_(plan), classes_(graph), grids_(graph, classes_) {
     for (const Value& value : graph.values()) {
-      std::vector<int64_t>& granules = granules_.emplace_back();
-      for (size_t d = 0; d < value.shape.size(); ++d) {
-        granules.push_back(classes_.granule(value.id, d));
-      }
+      const std::vector<int64_t>& granules = granules_.emplace_back(classes_.granules(value.id));
       std::vector<int64_t> key{-1, value.itemsize};
       key.insert(key.end(), value.shape.begin(), value.shape.end());
       key.insert(key.end(), granules.begin(), granules.end());

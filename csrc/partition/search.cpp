@@ -155,19 +155,11 @@ class Search {
 
   // ---- what does not change from step to step ----
 
-  std::vector<int64_t> granules_of(ValueId id) const {
-    std::vector<int64_t> granules;
-    for (size_t d = 0; d < graph_.value(id).shape.size(); ++d) {
-      granules.push_back(classes_.granule(id, d));
-    }
-    return granules;
-  }
-
   void describe_values() {
     for (const Value& value : graph_.values()) {
       std::vector<int64_t> key{-1, value.itemsize};
       key.insert(key.end(), value.shape.begin(), value.shape.end());
-      granules_.push_back(granules_of(value.id));
+      granules_.push_back(classes_.granules(value.id));
       key.insert(key.end(), granules_.back().begin(), granules_.back().end());
       shapes_.push_back(kinds_.number(std::move(key)));
     }

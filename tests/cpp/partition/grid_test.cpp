@@ -18,11 +18,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
     const OpTiles tiles = op_tiles(graph, classes, op, splits, plan.ops[op.id], plan.mesh);
     const OpGrid grid = grids.make(op, plan.ops[op.id], plan.mesh);
     const auto home_of = [&](ValueId id) {
-      std::vector<int64_t> granules;
-      for (size_t d = 0; d < graph.value(id).shape.size(); ++d) {
-        granules.push_back(classes.granule(id, d));
-      }
-      return home_grid(graph.value(id).shape, granules, plan.values[id], plan.mesh);
+      return home_grid(graph.value(id).shape, classes.granules(id), plan.values[id], plan.mesh);
     };
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const ValueId input = op.inputs[i];
