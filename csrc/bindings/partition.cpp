@@ -83,6 +83,19 @@ void bind_partition(py::module_& m) {
       py::arg("graph"), py::arg("plan"), py::arg("machine") = std::nullopt,
       py::call_guard<py::gil_scoped_release>(),
       "A plan with what each step adds in bytes and, with a machine, in seconds.");
+  m.def(
+      "op_seconds",
+      [](const Graph& graph, const Plan& plan, const Machine& machine) {
+        std::vector<std::pair<double, double>> seconds;
+        for (const OpPrice& price : op_prices(graph, &machine, plan)) {
+          double moving = 0;
+          for (double step : price.step_seconds) moving += step;
+          seconds.emplace_back(price.compute_seconds, moving);
+        }
+        return seconds;
+      },
+      py::arg("graph"), py::arg("plan"), py::arg("machine"),
+      py::call_guard<py::gil_scoped_release>(), "Seconds of every op: (compute, communication).");
   m.def("factorise", &factorise, py::arg("workers"));
   m.def("search", &run_search, py::arg("graph"), py::arg("mesh"), py::arg("planner") = "tofu",
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,

@@ -13,7 +13,8 @@ namespace {
 
 class UnionFind {
  public:
-  explicit UnionFind(size_t count) : parent_(count) {
+  /// Of `count` values; those of `apart` are united with each other only.
+  UnionFind(size_t count, const std::vector<bool>& apart) : parent_(count), apart_(apart) {
     std::iota(parent_.begin(), parent_.end(), 0);
   }
   int find(int node) {
@@ -23,13 +24,14 @@ class UnionFind {
   bool unite(int a, int b) {
     a = find(a);
     b = find(b);
-    if (a == b) return false;
+    if (a == b || (!apart_.empty() && apart_[a] != apart_[b])) return false;
     parent_[std::max(a, b)] = std::min(a, b);
     return true;
   }
 
  private:
   std::vector<int> parent_;
+  const std::vector<bool>& apart_;
 };
 
 bool reads_pointwise(const ExprPtr& expr, const tdl::Spec& spec, const std::vector<int>& axes) {
@@ -138,8 +140,8 @@ bool merge_congruent(const Graph& graph, UnionFind& groups) {
 
 }  // namespace
 
-CoarseGraph coarsen(const Graph& graph) {
-  UnionFind groups(graph.values().size());
+CoarseGraph coarsen(const Graph& graph, const std::vector<bool>& apart) {
+  UnionFind groups(graph.values().size(), apart);
   merge_gradients(graph, groups);
   merge_pointwise(graph, groups);
   for (bool changed = true; changed;) {

@@ -17,7 +17,9 @@ struct CoarseGraph {
   std::vector<std::vector<OpId>> classes;
 };
 
-CoarseGraph coarsen(const Graph& graph);
+/// `apart` are values that are merged with each other only, those that may stay pending; none when
+/// empty.
+CoarseGraph coarsen(const Graph& graph, const std::vector<bool>& apart = {});
 
 /// Every operand of the spec is read at exactly the output's indices, or broadcast.
 bool is_pointwise(const tdl::Spec& spec);

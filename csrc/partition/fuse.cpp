@@ -29,7 +29,7 @@ class Selection {
       const auto& members = fusion->members;
       if (std::any_of(members.begin(), members.end(), [&](OpId id) { return chosen[id]; }))
         continue;
-      if (!nobody_looks_inside(*fusion)) continue;
+      if (!nobody_looks_inside(*fusion) || any_pending(*fusion)) continue;
       const std::optional<Choices> found = fused_choices(*fusion);
       if (!found) continue;
       choices[fusion] = *found;
@@ -62,6 +62,14 @@ class Selection {
       }
     }
     return true;
+  }
+
+  /// Whether a member computes with addends; the fused call may not be linear.
+  bool any_pending(const Fusion& fusion) const {
+    return std::any_of(fusion.members.begin(), fusion.members.end(), [&](OpId member) {
+      const Choices& choices = plan_.ops[member];
+      return std::find(choices.begin(), choices.end(), kPending) != choices.end();
+    });
   }
 
   /// The choices under which the fused op makes exactly its members' output tiles, if there are

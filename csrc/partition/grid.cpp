@@ -143,13 +143,18 @@ void add_presence(const Grid& grid, std::vector<Factor>& factors) {
   for (const Pieces& index : grid.present) factors.push_back({&index, nullptr, true});
 }
 
+/// Into how many addends a step divides the sum.
+int addends_of(const Grid& grid, size_t step) {
+  return grid.addends.empty() ? 1 : grid.addends[step];
+}
+
 /// The workers that have equal tiles, as factors of the mesh; 1 where all tiles differ.
 int replicas(const Grid& grid, const Mesh& mesh, std::vector<size_t>& steps) {
   int count = 1;
   for (size_t s = 0; s < mesh.size(); ++s) {
     const bool cuts = std::any_of(grid.dims.begin(), grid.dims.end(),
                                   [&](const Pieces& dim) { return dim.strides[s] != 0; });
-    if (cuts || mesh[s] == 1) continue;
+    if (cuts || mesh[s] == 1 || addends_of(grid, s) > 1) continue;
     steps.push_back(s);
     count *= mesh[s];
   }
@@ -186,7 +191,6 @@ std::optional<size_t> longest_everywhere(const Grid& grid) {
 
 Layout Grid::layout(const Mesh& mesh) const {
   Layout layout;
-  layout.num_partials = num_partials;
   for (int w = 0; w < mesh_size(mesh); ++w) {
     const auto part = [&](const Pieces& pieces) {
       int number = 0;
@@ -201,6 +205,10 @@ Layout Grid::layout(const Mesh& mesh) const {
       tile.held = tile.held && !tile.region.dims.back().empty();
     }
     for (const Pieces& index : present) tile.held = tile.held && !part(index).empty();
+    for (size_t s = 0; s < addends.size(); ++s) {
+      if (addends[s] == 1) continue;
+      tile.addend = tile.addend * addends[s] + mesh_coordinate(mesh, w, static_cast<int>(s));
+    }
     layout.tiles.push_back(std::move(tile));
   }
   return layout;
@@ -211,7 +219,12 @@ Grid home_grid(const Shape& shape, const std::vector<int64_t>& granules, const C
   Grid grid;
   for (int64_t size : shape) grid.dims.push_back(Pieces::whole({0, size}, mesh.size()));
   for (size_t s = 0; s < choices.size(); ++s) {
-    if (choices[s] != kReplicate) grid.dims[choices[s]].cut(s, mesh[s], granules[choices[s]]);
+    if (choices[s] == kPending) {
+      grid.addends.resize(mesh.size(), 1);
+      grid.addends[s] = mesh[s];
+    } else if (choices[s] != kReplicate) {
+      grid.dims[choices[s]].cut(s, mesh[s], granules[choices[s]]);
+    }
   }
   return grid;
 }
@@ -230,6 +243,12 @@ OpGrids::Known& OpGrids::known(const Op& op) {
 }
 
 const std::vector<tdl::Split>& OpGrids::splits(const Op& op) { return known(op).splits; }
+
+const std::vector<uint64_t>& OpGrids::linear_sets(const Op& op) {
+  auto& sets = known(op).linear_sets;
+  if (!sets) sets = op.spec ? tdl::linear_sets(*op.spec) : std::vector<uint64_t>{};
+  return *sets;
+}
 
 int64_t OpGrids::granule(const Op& op, const tdl::Split& split) const {
   return std::lcm(classes_.granule(op, split.index), split.granule);
@@ -287,6 +306,33 @@ Pieces OpGrids::need(const tdl::Spec& spec, Known& known, size_t input, size_t d
   return result;
 }
 
+namespace {
+
+/// By step the addends that output `o` is made in; an index of which some parts are empty is
+/// counted at the first step that splits it.
+std::vector<int> addends(const Choices& choices, const std::vector<const tdl::Split*>& chosen,
+                         const std::vector<Pieces>& indices, size_t o, const Mesh& mesh) {
+  std::vector<int> counts(mesh.size(), 1);
+  std::vector<bool> counted(indices.size(), false);
+  for (size_t s = 0; s < choices.size(); ++s) {
+    const int choice = choices[s];
+    if (choice == kPending) counts[s] = mesh[s];
+    if (choice < 0 || !chosen[choice] || !chosen[choice]->reduces[o]) continue;
+    const Pieces& index = indices[choice];
+    if (!index.any_empty()) {
+      counts[s] = mesh[s];
+    } else if (!counted[choice]) {
+      const auto parts = std::count_if(index.parts.begin(), index.parts.end(),
+                                       [](const Interval& part) { return !part.empty(); });
+      counts[s] = std::max(static_cast<int>(parts), 1);
+      counted[choice] = true;
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
 OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
   const bool runs_whole =
       std::all_of(choices.begin(), choices.end(), [](int choice) { return choice == kReplicate; });
@@ -299,7 +345,7 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
   }
   std::vector<const tdl::Split*> chosen(spec.indices.size(), nullptr);
   for (size_t s = 0; s < choices.size(); ++s) {
-    if (choices[s] == kReplicate) continue;
+    if (choices[s] < 0) continue;
     const auto split =
         std::find_if(known.splits.begin(), known.splits.end(),
                      [&](const tdl::Split& split) { return split.index == choices[s]; });
@@ -327,18 +373,15 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
     output.emplace();
     for (int axis : spec.outputs[o].axes) output->dims.push_back(result.indices[axis]);
     output->present = present;
-    for (size_t i = 0; i < chosen.size(); ++i) {
-      if (!chosen[i] || !chosen[i]->reduces[o]) continue;
-      const auto& parts = result.indices[i].parts;
-      output->num_partials *= static_cast<int>(std::count_if(
-          parts.begin(), parts.end(), [](const Interval& part) { return !part.empty(); }));
-    }
-    output->num_partials = std::max(output->num_partials, 1);
+    output->addends = addends(choices, chosen, result.indices, o, mesh);
   }
   return result;
 }
 
-int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh) {
+namespace {
+
+/// Elements that move when each of `partials` addends of `have` is needed.
+int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh, int partials) {
   std::vector<Factor> wanted, both;
   for (size_t d = 0; d < need.dims.size(); ++d) {
     wanted.push_back({&need.dims[d], nullptr, false});
@@ -348,20 +391,34 @@ int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh) {
   both.insert(both.end(), wanted.begin() + static_cast<std::ptrdiff_t>(need.dims.size()),
               wanted.end());
   add_presence(have, both);
-  return sum_over_workers(mesh, wanted) * have.num_partials - sum_over_workers(mesh, both);
+  return sum_over_workers(mesh, wanted) * partials - sum_over_workers(mesh, both);
 }
 
-int64_t stored_numel(const Grid& made, const Grid& home, const Mesh& mesh) {
+}  // namespace
+
+int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh) {
+  return moved_numel(have, need, mesh, /*partials=*/1);
+}
+
+std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh) {
+  int partials = 1;
+  for (size_t s = 0; s < mesh.size(); ++s) {
+    const int here = addends_of(made, s), stay = addends_of(home, s);
+    if (stay > 1 && here != stay) return std::nullopt;
+    partials *= here / stay;
+  }
   std::vector<size_t> steps;
-  const int copies = made.num_partials > 1 ? replicas(home, mesh, steps) : 1;
-  if (copies == 1 || home.dims.empty()) return moved_numel(made, home, mesh);
+  const int copies = partials > 1 ? replicas(home, mesh, steps) : 1;
+  if (copies == 1 || home.dims.empty()) return moved_numel(made, home, mesh, partials);
   const auto longest = longest_everywhere(home);
   if (!longest) {
-    const Layout from = made.layout(mesh), to = home.layout(mesh);
+    Layout from = made.layout(mesh);
+    const Layout to = home.layout(mesh);
+    from.num_partials = partials;
     const std::vector<Tile> stage = scatter_stage(from, to.tiles);
     return relayout_numel(from, stage) + relayout_numel({stage, 1}, to.tiles);
   }
-  if (sizes(home.dims[*longest]).first < copies) return moved_numel(made, home, mesh);
+  if (sizes(home.dims[*longest]).first < copies) return moved_numel(made, home, mesh, partials);
   Grid stage = home;
   Pieces& dim = stage.dims[*longest];
   std::vector<Interval> finer;
@@ -375,7 +432,7 @@ int64_t stored_numel(const Grid& made, const Grid& home, const Mesh& mesh) {
     dim.strides[*step] = stride;
     stride *= mesh[*step];
   }
-  return moved_numel(made, stage, mesh) + moved_numel(stage, home, mesh);
+  return moved_numel(made, stage, mesh, partials) + moved_numel(stage, home, mesh);
 }
 
 int64_t largest_numel(const Grid& grid) {

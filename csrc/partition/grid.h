@@ -32,7 +32,9 @@ struct Grid {
   std::vector<Pieces> dims;
   /// Of indices that are no dimension: a worker whose part of one is empty holds nothing.
   std::vector<Pieces> present;
-  int num_partials = 1;
+  /// Of a sum of which workers hold addends: by step how many, 1 where they hold the same. Empty
+  /// where no step does.
+  std::vector<int> addends;
 
   Layout layout(const Mesh& mesh) const;
 };
@@ -54,6 +56,8 @@ class OpGrids {
   OpGrids(const Graph& graph, const DimClasses& classes) : graph_(graph), classes_(classes) {}
 
   const std::vector<tdl::Split>& splits(const Op& op);
+  /// Where the op may compute with addends, see tdl::linear_sets.
+  const std::vector<uint64_t>& linear_sets(const Op& op);
   OpGrid make(const Op& op, const Choices& choices, const Mesh& mesh);
   /// The least multiple that cuts of an index keep to.
   int64_t granule(const Op& op, const tdl::Split& split) const;
@@ -63,6 +67,7 @@ class OpGrids {
     std::vector<tdl::Split> splits;
     std::vector<std::vector<tdl::NeedSource>> sources;
     std::vector<bool> used;
+    std::optional<std::vector<uint64_t>> linear_sets;  ///< once asked for
     /// By input, dimension and the cuts of what decides it.
     std::map<std::vector<int64_t>, std::vector<Interval>> needs;
   };
@@ -79,7 +84,8 @@ class OpGrids {
 /// Elements that relayout moves between workers: relayout_numel of the layouts.
 int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh);
 /// The same of an op's output on the way to its home, the reduction included: see store_bytes.
-int64_t stored_numel(const Grid& made, const Grid& home, const Mesh& mesh);
+/// Nothing where the home has addends that the op does not make.
+std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh);
 /// Elements of the largest tile.
 int64_t largest_numel(const Grid& grid);
 

@@ -14,15 +14,15 @@ Interval cut(const Interval& range, int parts, int index, int64_t granule) {
 
 namespace {
 
-/// Covers `need` from the tiles of one partial; appends the copies.
-void cover(const Layout& have, int partial, int dest, const Region& need,
+/// Covers `need` from the tiles of one partial of one addend; appends the copies.
+void cover(const Layout& have, int partial, int addend, int dest, const Region& need,
            std::vector<Copy>& copies) {
   const int workers = static_cast<int>(have.tiles.size());
   std::vector<Region> missing{need};
   for (int offset = 0; offset < workers && !missing.empty(); ++offset) {
     const int source = (dest + offset) % workers;
     const Tile& tile = have.tiles[source];
-    if (!tile.held || tile.partial != partial) continue;
+    if (!tile.held || tile.partial != partial || tile.addend != addend) continue;
     std::vector<Region> still_missing;
     for (const Region& box : missing) {
       const Region found = intersect(box, tile.region);
@@ -41,10 +41,14 @@ void cover(const Layout& have, int partial, int dest, const Region& need,
   }
 }
 
+bool are_replicas(const Tile& a, const Tile& b) {
+  return a.held && b.held && a.addend == b.addend && a.region == b.region;
+}
+
 bool all_held_once(const std::vector<Tile>& tiles) {
   for (size_t a = 0; a < tiles.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
-      if (tiles[a].held && tiles[b].held && tiles[a].region == tiles[b].region) return false;
+      if (are_replicas(tiles[a], tiles[b])) return false;
     }
   }
   return true;
@@ -57,7 +61,7 @@ std::vector<Copy> relayout(const Layout& have, const std::vector<Tile>& need) {
   for (int dest = 0; dest < static_cast<int>(need.size()); ++dest) {
     if (!need[dest].held || need[dest].region.empty()) continue;
     for (int partial = 0; partial < have.num_partials; ++partial) {
-      cover(have, partial, dest, need[dest].region, copies);
+      cover(have, partial, need[dest].addend, dest, need[dest].region, copies);
     }
   }
   return copies;
@@ -82,7 +86,7 @@ std::vector<Tile> scatter_stage(const Layout& have, const std::vector<Tile>& nee
     int replicas = 0;
     int rank = 0;
     for (size_t peer = 0; peer < need.size(); ++peer) {
-      if (!need[peer].held || !(need[peer].region == need[w].region)) continue;
+      if (!are_replicas(need[peer], need[w])) continue;
       if (peer < w) ++rank;
       ++replicas;
     }

@@ -13,6 +13,8 @@ struct Tile {
   bool held = false;
   Region region;
   int partial = 0;
+  /// Of a sum that stays pending the addend that this is a tile of: nothing moves between addends.
+  int addend = 0;
 };
 
 /// Who holds what of a value: one tile per worker, uneven, possibly overlapping (replicas, halos).

@@ -192,7 +192,7 @@ class Lowering {
   void lower_call(const Call& call) {
     const Op& op = *call.op;
     const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-    const OpTiles tiles = op_tiles(graph_, classes_, op, splits, call.choices, plan_.mesh);
+    const OpTiles tiles = op_tiles(graph_, classes_, plan_, op, splits, call.choices);
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
     std::vector<Window> windows(workers_);
@@ -219,7 +219,7 @@ class Lowering {
                    std::vector<std::vector<Slot>>& temporary) {
     const Value& value = graph_.value(op.inputs[i]);
     const Layout& have = home(value.id);
-    const std::vector<Tile> need = needed_tiles(tiles, i);
+    const std::vector<Tile> need = needed_tiles(tiles, i, have);
     const std::vector<Copy> copies = relayout(have, need);
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/error.h"
+
 namespace smex {
 
 int mesh_size(const Mesh& mesh) {
@@ -20,9 +22,13 @@ Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, in
   for (size_t step = 0; step < choices.size(); ++step) {
     const int dim = choices[step];
     if (dim == kReplicate) continue;
+    const int coordinate = mesh_coordinate(mesh, worker, static_cast<int>(step));
+    if (dim == kPending) {
+      tile.addend = tile.addend * mesh[step] + coordinate;
+      continue;
+    }
     Interval& range = tile.region.dims.at(dim);
-    range = cut(range, mesh[step], mesh_coordinate(mesh, worker, static_cast<int>(step)),
-                granules[dim]);
+    range = cut(range, mesh[step], coordinate, granules[dim]);
     if (range.empty()) tile.held = false;
   }
   return tile;
@@ -41,28 +47,43 @@ Layout home_layout(const Graph& graph, const DimClasses& classes, const Mesh& me
 
 namespace {
 
-/// The op's share of one worker under the choices; false when it is empty.
-bool worker_ranges(const DimClasses& classes, const Op& op, const std::vector<tdl::Split>& splits,
-                   const Choices& choices, const Mesh& mesh, int worker, tdl::IndexRanges& ranges,
-                   std::vector<int>& partials) {
+/// What one worker does of an op.
+struct Share {
+  bool active = true;  ///< false: it is empty
+  tdl::IndexRanges ranges;
+  std::vector<int> partials, addends;  ///< by output: the numbers of its tile
+};
+
+Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
+                   const std::vector<tdl::Split>& splits, const Choices& choices, int worker) {
+  Share share{true, tdl::full_ranges(*op.spec), std::vector<int>(op.outputs.size(), 0), {}};
+  share.addends = share.partials;
   for (size_t step = 0; step < choices.size(); ++step) {
-    const int index = choices[step];
-    if (index == kReplicate) continue;
-    int64_t granule = classes.granule(op, index);
-    const tdl::Split* chosen = nullptr;
-    for (const tdl::Split& split : splits) {
-      if (split.index != index) continue;
-      granule = std::lcm(granule, split.granule);
-      chosen = &split;
+    const int choice = choices[step];
+    const int parts = plan.mesh[step];
+    const int coordinate = mesh_coordinate(plan.mesh, worker, static_cast<int>(step));
+    const auto split = std::find_if(splits.begin(), splits.end(),
+                                    [&](const auto& split) { return split.index == choice; });
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      if (op.outputs[o] == kNoValue) continue;
+      const bool adds =
+          choice == kPending || (split != splits.end() && split->reduces[o].has_value());
+      const bool stays = plan.values[op.outputs[o]][step] == kPending;
+      if (stays && !adds) {
+        throw InternalError("plan: " + op.target + " does not make the addends of its output " +
+                            std::to_string(o) + " in step " + std::to_string(step));
+      }
+      int& number = stays ? share.addends[o] : share.partials[o];
+      if (adds) number = number * parts + coordinate;
     }
-    const int coordinate = mesh_coordinate(mesh, worker, static_cast<int>(step));
-    ranges[index] = cut(ranges[index], mesh[step], coordinate, granule);
-    for (size_t o = 0; chosen && o < partials.size(); ++o) {
-      if (chosen->reduces[o]) partials[o] = partials[o] * mesh[step] + coordinate;
-    }
-    if (ranges[index].empty()) return false;
+    if (choice < 0) continue;
+    int64_t granule = classes.granule(op, choice);
+    if (split != splits.end()) granule = std::lcm(granule, split->granule);
+    Interval& range = share.ranges[choice];
+    range = cut(range, parts, coordinate, granule);
+    share.active = share.active && !range.empty();
   }
-  return true;
+  return share;
 }
 
 /// Renumbers the partials that occur to 0, 1, 2 … in their order.
@@ -106,9 +127,9 @@ void whole_tiles(const Graph& graph, const Op& op, int workers, OpTiles& tiles) 
 
 }  // namespace
 
-OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
-                 const std::vector<tdl::Split>& splits, const Choices& choices, const Mesh& mesh) {
-  const int workers = mesh_size(mesh);
+OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const std::vector<tdl::Split>& splits, const Choices& choices) {
+  const int workers = mesh_size(plan.mesh);
   OpTiles tiles;
   for (int choice : choices) tiles.whole = tiles.whole && choice == kReplicate;
   if (tiles.whole || !op.spec) {
@@ -128,18 +149,17 @@ OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
     if (op.outputs[o] != kNoValue) tiles.outputs[o].tiles.resize(workers);
   }
   for (int w = 0; w < workers; ++w) {
-    tdl::IndexRanges ranges = tdl::full_ranges(*op.spec);
-    std::vector<int> partials(op.outputs.size(), 0);
-    const bool active = worker_ranges(classes, op, splits, choices, mesh, w, ranges, partials);
-    tiles.active.push_back(active);
-    tiles.needs.push_back(active ? tdl::input_needs(*op.spec, ranges)
-                                 : std::vector<tdl::InputNeed>(op.inputs.size()));
-    for (size_t o = 0; active && o < op.outputs.size(); ++o) {
+    Share share = worker_share(classes, plan, op, splits, choices, w);
+    tiles.active.push_back(share.active);
+    tiles.needs.push_back(share.active ? tdl::input_needs(*op.spec, share.ranges)
+                                       : std::vector<tdl::InputNeed>(op.inputs.size()));
+    for (size_t o = 0; share.active && o < op.outputs.size(); ++o) {
       if (op.outputs[o] == kNoValue) continue;
-      tiles.outputs[o].tiles[w] = {true, tdl::output_region(*op.spec, static_cast<int>(o), ranges),
-                                   partials[o]};
+      tiles.outputs[o].tiles[w] = {true,
+                                   tdl::output_region(*op.spec, static_cast<int>(o), share.ranges),
+                                   share.partials[o], share.addends[o]};
     }
-    tiles.ranges.push_back(std::move(ranges));
+    tiles.ranges.push_back(std::move(share.ranges));
   }
   for (size_t o = 0; o < op.outputs.size(); ++o) {
     if (op.outputs[o] != kNoValue) compact_partials(tiles.outputs[o]);
@@ -147,11 +167,11 @@ OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
   return tiles;
 }
 
-std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input) {
+std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input, const Layout& home) {
   std::vector<Tile> need(tiles.needs.size());
   for (size_t w = 0; w < need.size(); ++w) {
     if (!tiles.active[w] || !tiles.needs[w][input].used) continue;
-    need[w] = {true, tiles.needs[w][input].region, 0};
+    need[w] = {true, tiles.needs[w][input].region, /*partial=*/0, home.tiles[w].addend};
   }
   return need;
 }
@@ -174,12 +194,12 @@ int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan
 int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
                  const Choices& choices) {
   const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-  const OpTiles tiles = op_tiles(graph, classes, op, splits, choices, plan.mesh);
+  const OpTiles tiles = op_tiles(graph, classes, plan, op, splits, choices);
   int64_t bytes = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const ValueId input = op.inputs[i];
     const Layout home = home_layout(graph, classes, plan.mesh, input, plan.values[input]);
-    bytes += fetch_bytes(home, needed_tiles(tiles, i), graph.value(input).itemsize);
+    bytes += fetch_bytes(home, needed_tiles(tiles, i, home), graph.value(input).itemsize);
   }
   for (size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];

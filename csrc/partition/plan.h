@@ -22,8 +22,13 @@ int mesh_size(const Mesh& mesh);
 int mesh_coordinate(const Mesh& mesh, int worker, int step);
 
 inline constexpr int kReplicate = -1;
+/// A sum that stays pending: every worker holds an addend of a value, or computes an op, which is
+/// linear in them, on its addends. What makes such a value splits a sum, or is such an op; what
+/// uses it is such an op.
+inline constexpr int kPending = -2;
 
-/// Per step the dimension that is cut (values) or the index that is split (ops), or kReplicate.
+/// Per step the dimension that is cut (values) or the index that is split (ops), or one of the
+/// above.
 using Choices = std::vector<int>;
 
 /// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
@@ -58,12 +63,14 @@ struct OpTiles {
   bool whole = true;                               ///< every worker computes all of it
 };
 
-/// Tiles of an op under `choices`; `splits` is derive_splits of its spec.
-OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Op& op,
-                 const std::vector<tdl::Split>& splits, const Choices& choices, const Mesh& mesh);
+/// Tiles of an op under `choices`, which are not necessarily the plan's; `splits` is derive_splits
+/// of its spec. Outputs have an addend where their homes do. Throws InternalError where the op does
+/// not make the addends that a home has.
+OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const std::vector<tdl::Split>& splits, const Choices& choices);
 
-/// The tiles that an op's workers need of input number `input`.
-std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input);
+/// The tiles that an op's workers need of input number `input`, whose home is `home`.
+std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input, const Layout& home);
 
 /// Bytes moved to bring a value from its home to what an op needs.
 int64_t fetch_bytes(const Layout& home, const std::vector<Tile>& need, int itemsize);

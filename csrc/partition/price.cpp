@@ -25,13 +25,7 @@ class Pricing {
     }
   }
 
-  struct Price {
-    std::vector<int64_t> bytes;   ///< by step, what it adds
-    std::vector<double> seconds;  ///< by step, what it adds
-    double compute = 0;
-  };
-
-  const Price& of(const Op& op) {
+  const OpPrice& of(const Op& op) {
     const auto [it, fresh] = prices_.try_emplace(kind(op));
     if (fresh) it->second = compute(op);
     return it->second;
@@ -51,8 +45,8 @@ class Pricing {
     return kinds_.number(std::move(key));
   }
 
-  Price compute(const Op& op) {
-    Price price;
+  OpPrice compute(const Op& op) {
+    OpPrice price;
     const size_t operands = op.inputs.size() + op.outputs.size();
     const int workers = mesh_size(plan_.mesh);
     std::vector<int64_t> before(operands, 0);
@@ -72,21 +66,21 @@ class Pricing {
         if (id == kNoValue || !own) continue;
         const Value& value = graph_.value(id);
         const Grid home = home_grid(value.shape, granules_[id], until(plan_.values[id]), mesh);
-        const int64_t all = value.itemsize * (output ? stored_numel(*own, home, mesh)
+        const int64_t all = value.itemsize * (output ? stored_numel(*own, home, mesh).value()
                                                      : moved_numel(home, *own, mesh));
         const int64_t added = all - before[n];
         bytes += added;
         before[n] = all;
         if (machine_) seconds += machine_->transfer(step, static_cast<double>(added), workers);
       }
-      price.bytes.push_back(bytes);
-      price.seconds.push_back(seconds);
+      price.step_bytes.push_back(bytes);
+      price.step_seconds.push_back(seconds);
       if (machine_ && step + 1 == plan_.mesh.size()) {
-        price.compute = machine_->compute(graph_, op, grid);
+        price.compute_seconds = machine_->compute(graph_, op, grid);
       }
     }
     if (machine_ && plan_.mesh.empty()) {
-      price.compute = machine_->compute(graph_, op, grids_.make(op, {}, {}));
+      price.compute_seconds = machine_->compute(graph_, op, grids_.make(op, {}, {}));
     }
     return price;
   }
@@ -99,10 +93,17 @@ class Pricing {
   Interner kinds_;
   std::vector<std::vector<int64_t>> granules_;
   std::vector<int> value_kinds_;
-  std::unordered_map<int, Price> prices_;
+  std::unordered_map<int, OpPrice> prices_;
 };
 
 }  // namespace
+
+std::vector<OpPrice> op_prices(const Graph& graph, const Machine* machine, const Plan& plan) {
+  Pricing pricing(graph, machine, plan);
+  std::vector<OpPrice> prices;
+  for (const Op& op : graph.ops()) prices.push_back(pricing.of(op));
+  return prices;
+}
 
 void price(const Graph& graph, const Machine* machine, Plan& plan) {
   Pricing pricing(graph, machine, plan);
@@ -112,10 +113,10 @@ void price(const Graph& graph, const Machine* machine, Plan& plan) {
   for (const Op& op : graph.ops()) {
     const auto& price = pricing.of(op);
     for (size_t step = 0; step < plan.mesh.size(); ++step) {
-      plan.step_bytes[step] += price.bytes[step];
-      if (machine) plan.step_seconds[step] += price.seconds[step];
+      plan.step_bytes[step] += price.step_bytes[step];
+      if (machine) plan.step_seconds[step] += price.step_seconds[step];
     }
-    plan.compute_seconds += price.compute;
+    plan.compute_seconds += price.compute_seconds;
   }
 }
 

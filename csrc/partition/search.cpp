@@ -11,6 +11,7 @@
 #include "partition/factor_graph.h"
 #include "partition/grid.h"
 #include "partition/interner.h"
+#include "partition/pending.h"
 #include "partition/price.h"
 
 namespace smex {
@@ -19,11 +20,20 @@ namespace {
 
 using Domain = std::vector<int>;
 
+/// More than any plan costs.
+constexpr double kImpossible = 1e30;
+
+/// A way to run an op in one step.
+struct Strategy {
+  int choice = kReplicate;
+  uint64_t pending = 0;  ///< of kPending: the inputs, as bits, that are addends; the others are not
+};
+
 /// What the ops of one kind cost, in bytes or seconds: equal specs and strategies so far, on
 /// tensors that are equal and cut alike so far. Layers that repeat are of one kind, whatever their
 /// names.
 struct OpCosts {
-  Domain strategies;
+  std::vector<Strategy> strategies;
   /// By choices of the op's groups, the last fastest: the cost under the cheapest strategy, and
   /// which that is. Empty when there are too many choices.
   std::vector<double> cost;
@@ -37,21 +47,22 @@ struct OpCosts {
 struct Rules {
   enum class Order { kExact, kLargestFirst, kRandom };
   bool rows_only = false;             ///< tensors are cut along dimension 0
-  bool replicate_parameters = false;  ///< and cuts are those of what is given from outside
+  bool replicate_parameters = false;  ///< and what else is given is cut along dimension 0
   bool reductions = true;             ///< workers may make partial results
+  bool pending = false;               ///< and leave them so between ops
   Order order = Order::kExact;
 };
 
 const std::map<std::string, Rules>& all_rules() {
   static const std::map<std::string, Rules> rules = {
       {"all_row", {.rows_only = true}},
-      {"data_parallel", {.rows_only = true, .replicate_parameters = true}},
+      {"data_parallel", {.replicate_parameters = true, .pending = true}},
       {"equal_chop", {}},
-      {"fsdp", {.rows_only = true, .replicate_parameters = true}},
+      {"fsdp", {.replicate_parameters = true, .pending = true}},
       {"icml18", {.reductions = false}},
       {"random", {.order = Rules::Order::kRandom}},
       {"spartan", {.order = Rules::Order::kLargestFirst}},
-      {"tofu", {}},
+      {"tofu", {.pending = true}},
   };
   return rules;
 }
@@ -74,7 +85,8 @@ class Search {
         rules_(rules_of(options.planner)),
         random_(options.seed),
         classes_(graph),
-        coarse_(coarsen(graph)),
+        may_pend_(pending_values()),
+        coarse_(coarsen(graph, may_pend_)),
         grids_(graph, classes_) {
     plan_.values.resize(graph.values().size());
     plan_.ops.resize(graph.ops().size());
@@ -154,6 +166,18 @@ class Search {
   }
 
   // ---- what does not change from step to step ----
+
+  /// Values of which workers may hold addends: as much as if they were replicated.
+  std::vector<bool> pending_values() const {
+    if (!rules_.pending) return {};
+    std::vector<bool> all = may_stay_pending(graph_);
+    for (const Value& value : graph_.values()) {
+      if (!rules_.replicate_parameters && !is_small(value)) all[value.id] = false;
+    }
+    return all;
+  }
+
+  bool is_small(const Value& value) const { return value.bytes() <= options_.replicate_bytes; }
 
   void describe_values() {
     for (const Value& value : graph_.values()) {
@@ -253,13 +277,15 @@ class Search {
         value_tile(value.shape, others(plan_.values[value.id]), mesh, 0, granules_[value.id]);
     const bool data_parallel = rules_.replicate_parameters;
     Domain dims;
-    for (size_t d = 0; d < (rules_.rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
+    const bool rows_only = rules_.rows_only || (data_parallel && group.boundary);
+    for (size_t d = 0; d < (rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
       if (data_parallel && group.parameter) break;
       if (tile.region.dims[d].size() / group.granules[d] >= parts())
         dims.push_back(static_cast<int>(d));
     }
-    const bool small = value.bytes() <= options_.replicate_bytes;
-    if (dims.empty() || small || (data_parallel && !group.boundary)) dims.push_back(kReplicate);
+    const bool free = is_small(value) || (data_parallel && !group.boundary);
+    if (dims.empty() || free) dims.push_back(kReplicate);
+    if (!may_pend_.empty() && may_pend_[value.id]) dims.push_back(kPending);
     return dims;
   }
 
@@ -271,8 +297,8 @@ class Search {
   }
 
   /// The strategies that an op may use.
-  Domain op_domain(const Op& op) {
-    Domain indices;
+  std::vector<Strategy> op_domain(const Op& op) {
+    std::vector<Strategy> found;
     if (op.spec) {
       const OpGrid grid = grids_.make(op, others(plan_.ops[op.id]), others(plan_.mesh));
       for (const tdl::Split& split : grids_.splits(op)) {
@@ -280,7 +306,7 @@ class Search {
         const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                                   : grid.indices[split.index].parts.front().size();
         const int64_t granule = std::max(split.granule, classes_.granule(op, split.index));
-        if (size / granule >= parts()) indices.push_back(split.index);
+        if (size / granule >= parts()) found.push_back({split.index});
       }
     }
     int64_t made = 0;
@@ -290,8 +316,22 @@ class Search {
     const bool free_to_repeat = made <= options_.replicate_bytes ||
                                 (op.spec && is_data_movement(*op.spec)) ||
                                 (rules_.replicate_parameters && only_replicas(op));
-    if (indices.empty() || free_to_repeat) indices.push_back(kReplicate);
-    return indices;
+    if (found.empty() || free_to_repeat) found.push_back({kReplicate});
+    if (rules_.pending && op.spec && !op.random) {
+      for (const uint64_t set : grids_.linear_sets(op)) {
+        if (all_may_pend(op, set)) found.push_back({kPending, set});
+      }
+    }
+    return found;
+  }
+
+  bool all_may_pend(const Op& op, uint64_t set) const {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!(set >> i & 1)) continue;
+      const Domain& domain = domains_[coarse_.group_of[op.inputs[i]]];
+      if (std::find(domain.begin(), domain.end(), kPending) == domain.end()) return false;
+    }
+    return true;
   }
 
   // ---- what it costs ----
@@ -386,9 +426,9 @@ class Search {
       const Mesh& mesh = meshes.emplace_back(
           plan_.mesh.begin(), plan_.mesh.begin() + static_cast<std::ptrdiff_t>(count));
       auto& row = grids.emplace_back();
-      for (int strategy : costs.strategies) {
+      for (const Strategy& strategy : costs.strategies) {
         if (count <= step_ && !row.empty()) break;  // the same under all strategies of this step
-        row.push_back(grids_.make(op, with(plan_.ops[op.id], strategy, count), mesh));
+        row.push_back(grids_.make(op, with(plan_.ops[op.id], strategy.choice, count), mesh));
       }
     }
     // The steps that are still to come divide the work; in the mean as far as they can.
@@ -403,10 +443,14 @@ class Search {
       for (int dim : domains_[members.groups[operand.slot]]) {
         for (size_t strategy = 0; strategy < costs.strategies.size(); ++strategy) {
           double cost = 0, before = 0;
+          const bool wants_addends = costs.strategies[strategy].pending >> operand.position & 1;
+          if (!operand.output && wants_addends != (dim == kPending)) cost = kImpossible;
           for (size_t n = 0; n < meshes.size(); ++n) {
             const size_t count = meshes[n].size();
             const OpGrid& grid = grids[n][count <= step_ ? 0 : strategy];
-            const double bytes = moved(operand, grid, with(cuts, dim, count), meshes[n]);
+            const auto moved = this->moved(operand, grid, with(cuts, dim, count), meshes[n]);
+            const double bytes = moved.value_or(0);
+            if (!moved) cost = kImpossible;
             cost += options_.machine
                         ? options_.machine->transfer(count - 1, bytes - before, workers_)
                         : bytes;
@@ -420,16 +464,18 @@ class Search {
     return costs;
   }
 
-  /// Bytes that all workers move for an operand.
-  double moved(const Operand& operand, const OpGrid& grid, const Choices& choices,
-               const Mesh& mesh) const {
+  /// Bytes that all workers move for an operand; nothing where its home has addends that the op
+  /// does not make.
+  std::optional<double> moved(const Operand& operand, const OpGrid& grid, const Choices& choices,
+                              const Mesh& mesh) const {
     const auto& own = (operand.output ? grid.outputs : grid.inputs)[operand.position];
     if (!own) return 0;
     const Value& value = graph_.value(operand.value);
     const Grid home = home_grid(value.shape, granules_[value.id], choices, mesh);
-    const int64_t numel =
+    const std::optional<int64_t> numel =
         operand.output ? stored_numel(*own, home, mesh) : moved_numel(home, *own, mesh);
-    return static_cast<double>(numel * value.itemsize);
+    if (!numel) return std::nullopt;
+    return static_cast<double>(*numel * value.itemsize);
   }
 
   /// The cheapest strategy for all choices of the groups, where they are not too many.
@@ -498,12 +544,14 @@ class Search {
   }
 
   int strategy_of(size_t number, const Assignment& best, const OpCosts& costs) const {
-    if (op_variables_[number] >= 0) return costs.strategies[best.choices[op_variables_[number]]];
+    if (op_variables_[number] >= 0) {
+      return costs.strategies[best.choices[op_variables_[number]]].choice;
+    }
     size_t entry = 0;
     for (int group : ops_[number].groups) {
       entry = entry * domains_[group].size() + static_cast<size_t>(best.choices[group]);
     }
-    return costs.strategies[costs.best[entry]];
+    return costs.strategies[costs.best[entry]].choice;
   }
 
   const Graph& graph_;
@@ -512,6 +560,7 @@ class Search {
   const Rules& rules_;
   std::mt19937_64 random_;
   const DimClasses classes_;
+  const std::vector<bool> may_pend_;  ///< by value; empty: none
   const CoarseGraph coarse_;
   OpGrids grids_;
   Plan plan_;

@@ -291,7 +291,7 @@ class Plan:
         spec = self.graph.native.ops[op_id].spec
         names = []
         for choice in self.native.ops[op_id]:
-            names.append("repeat" if choice < 0 else spec.indices[choice].name)
+            names.append(_WITHOUT_SPLIT.get(choice) or spec.indices[choice].name)
         return "·".join(names) if names else "unsplit"
 
     def diff(self, other: Plan) -> str:
@@ -472,6 +472,7 @@ class Plan:
         )
 
 
+_WITHOUT_SPLIT = {-1: "repeat", -2: "addends"}  # what an op does that is not split in a step
 _WIDTH, _HEIGHT = 90, 36  # of a picture, in pixels
 _RIGHT = ' style="text-align:right"'
 

@@ -135,6 +135,33 @@ inline Graph training_graph(int64_t n, int64_t m, int64_t k) {
   return std::move(b.graph);
 }
 
+/// A weight that is used in `steps` products, and the sum of its gradients.
+struct Unrolled {
+  Graph graph;
+  ValueId weight = kNoValue;
+  std::vector<ValueId> gradients, sums;  ///< the last sum is the weight's gradient
+};
+
+inline Unrolled unrolled(int steps, int64_t n, int64_t m, int64_t k) {
+  Builder b;
+  Unrolled made;
+  made.weight = b.input({k, m}, Role::kParameter);
+  std::vector<ValueId> inputs, tangents;
+  for (int s = 0; s < steps; ++s) {
+    inputs.push_back(b.input({n, k}));
+    b.output(b.mm(inputs.back(), made.weight));
+  }
+  for (int s = 0; s < steps; ++s) tangents.push_back(b.input({n, m}, Role::kTangent));
+  for (int s = 0; s < steps; ++s) {
+    made.gradients.push_back(b.mm(b.transpose(inputs[s]), tangents[s]));
+    made.sums.push_back(s == 0 ? made.gradients.back()
+                               : b.add(made.sums.back(), made.gradients.back()));
+  }
+  b.graph.add_output({made.sums.back(), OutputKind::kGradient, "w", made.weight});
+  made.graph = std::move(b.graph);
+  return made;
+}
+
 /// The same additions at two item sizes, on operands that are cut alike.
 inline Graph mixed_graph(int64_t n, int64_t m) {
   Builder b;

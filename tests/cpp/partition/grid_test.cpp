@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "graphs.h"
 
 namespace smex {
 namespace {
+
+int product(const std::vector<int>& numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 1, std::multiplies<>());
+}
 
 class Grids : public testing::TestWithParam<Mesh> {};
 
@@ -15,7 +21,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
   OpGrids grids(graph, classes);
   for (const Op& op : graph.ops()) {
     const auto splits = tdl::derive_splits(*op.spec);
-    const OpTiles tiles = op_tiles(graph, classes, op, splits, plan.ops[op.id], plan.mesh);
+    const OpTiles tiles = op_tiles(graph, classes, plan, op, splits, plan.ops[op.id]);
     const OpGrid grid = grids.make(op, plan.ops[op.id], plan.mesh);
     const auto home_of = [&](ValueId id) {
       return home_grid(graph.value(id).shape, classes.granules(id), plan.values[id], plan.mesh);
@@ -25,13 +31,13 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
       const Layout home = home_layout(graph, classes, plan.mesh, input, plan.values[input]);
       ASSERT_TRUE(grid.inputs[i]);
       EXPECT_EQ(moved_numel(home_of(input), *grid.inputs[i], plan.mesh),
-                relayout_numel(home, needed_tiles(tiles, i)))
+                relayout_numel(home, needed_tiles(tiles, i, home)))
           << graph.str() << "input " << i << " of op " << op.id;
     }
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       const ValueId output = op.outputs[o];
       const Layout home = home_layout(graph, classes, plan.mesh, output, plan.values[output]);
-      EXPECT_EQ(grid.outputs[o]->num_partials, tiles.outputs[o].num_partials);
+      EXPECT_EQ(product(grid.outputs[o]->addends), tiles.outputs[o].num_partials);
       EXPECT_EQ(stored_numel(*grid.outputs[o], home_of(output), plan.mesh),
                 store_bytes(tiles.outputs[o], home, /*itemsize=*/1))
           << graph.str() << "output " << o << " of op " << op.id;

@@ -10,6 +10,7 @@
 #include "graphs.h"
 #include "ir/error.h"
 #include "partition/coarsen.h"
+#include "partition/pending.h"
 #include "partition/price.h"
 
 namespace smex {
@@ -55,10 +56,13 @@ int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan,
   return best;
 }
 
-/// Calls `visit(plan)` for all cuts of every coarse group, with replicas too where asked for.
+/// Calls `visit(plan)` for all cuts of every coarse group, with replicas and pending sums too where
+/// asked for.
 template <typename Visit>
 void for_each_cut(const Graph& graph, int workers, bool replicas, const Visit& visit) {
-  const CoarseGraph coarse = coarsen(graph);
+  const std::vector<bool> may_pend =
+      replicas ? may_stay_pending(graph) : std::vector<bool>(graph.values().size(), false);
+  const CoarseGraph coarse = coarsen(graph, may_pend);
   const DimClasses classes(graph);
   Plan plan;
   plan.mesh = {workers};
@@ -68,6 +72,7 @@ void for_each_cut(const Graph& graph, int workers, bool replicas, const Visit& v
   for (const auto& group : coarse.groups) {
     domains.push_back(cuts_of(classes, graph.value(group.front()), workers));
     if (replicas && domains.back().back() != kReplicate) domains.back().push_back(kReplicate);
+    if (may_pend[group.front()]) domains.back().push_back(kPending);
   }
   std::vector<size_t> choice(domains.size(), 0);
   while (true) {
@@ -151,25 +156,48 @@ double seconds(const Plan& plan) {
   return sum;
 }
 
-/// The least seconds of any cuts of the coarse groups and any strategies, replicas included.
+/// The strategies of an op that have the plan's pending sums.
+std::vector<int> possible_strategies(const Plan& plan, const Op& op) {
+  const auto is_pending = [&](ValueId id) { return plan.values[id][0] == kPending; };
+  uint64_t pending = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) pending |= uint64_t{is_pending(op.inputs[i])} << i;
+  const bool made = is_pending(op.outputs[0]);
+  const auto sets = tdl::linear_sets(*op.spec);
+  std::vector<int> possible;
+  if (std::count(sets.begin(), sets.end(), pending)) possible.push_back(kPending);
+  if (pending == 0) {
+    if (!made) possible.push_back(kReplicate);
+    for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
+      if (op.spec->indices[split.index].extent < plan.mesh[0]) continue;
+      if (!made || split.reduces[0] == tdl::ReduceKind::kSum) possible.push_back(split.index);
+    }
+  }
+  return possible;
+}
+
+/// The least seconds of any cuts of the coarse groups and any strategies, replicas and pending sums
+/// included.
 double least_seconds(const Graph& graph, int workers) {
   const Machine on = machine(1);
   double best = std::numeric_limits<double>::infinity();
   for_each_cut(graph, workers, /*replicas=*/true, [&](Plan& plan) {
+    std::vector<std::vector<int>> strategies;
+    for (const Op& op : graph.ops()) {
+      strategies.push_back(possible_strategies(plan, op));
+      if (strategies.back().empty()) return;
+      plan.ops[op.id] = {strategies.back().front()};
+    }
     for (const Op& op : graph.ops()) {  // the costs of ops are added: each is chosen by itself
-      int strategy = kReplicate;
-      plan.ops[op.id] = {strategy};
-      price(graph, &on, plan);
-      double least = seconds(plan);
-      for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
-        if (op.spec->indices[split.index].extent < workers) continue;
-        plan.ops[op.id] = {split.index};
+      double least = std::numeric_limits<double>::infinity();
+      int cheapest = kReplicate;
+      for (int strategy : strategies[op.id]) {
+        plan.ops[op.id] = {strategy};
         price(graph, &on, plan);
         if (seconds(plan) >= least) continue;
         least = seconds(plan);
-        strategy = split.index;
+        cheapest = strategy;
       }
-      plan.ops[op.id] = {strategy};
+      plan.ops[op.id] = {cheapest};
     }
     price(graph, &on, plan);
     best = std::min(best, seconds(plan));
@@ -178,7 +206,9 @@ double least_seconds(const Graph& graph, int workers) {
 }
 
 TEST_P(SearchFor, TimeEqualsBruteForce) {
-  for (const Graph& graph : graphs()) {
+  std::vector<Graph> all = graphs();
+  all.push_back(test::unrolled(2, 6, 6, 7).graph);
+  for (const Graph& graph : all) {
     SearchOptions options;
     options.replicate_bytes = std::numeric_limits<int64_t>::max();
     options.machine = machine(1);
@@ -264,7 +294,7 @@ TEST(Search, PlannersKeepToTheirRules) {
     for (const Op& op : graph.ops()) {
       const auto splits = tdl::derive_splits(*op.spec);
       for (const Layout& made :
-           op_tiles(graph, classes, op, splits, whole.ops[op.id], {2}).outputs) {
+           op_tiles(graph, classes, whole, op, splits, whole.ops[op.id]).outputs) {
         EXPECT_EQ(made.num_partials, 1);
       }
     }
