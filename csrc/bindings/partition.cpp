@@ -27,7 +27,8 @@ std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
 Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner,
                 int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table,
                 std::optional<Machine> machine, uint64_t seed, bool refine,
-                std::vector<double> memory_price) {
+                std::optional<double> memory_limit, double optimizer_states,
+                std::set<std::string> views, int joint, std::optional<int> merge) {
   SearchOptions options;
   options.planner = planner;
   options.replicate_bytes = replicate_bytes;
@@ -36,7 +37,11 @@ Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner
   options.machine = std::move(machine);
   options.seed = seed;
   options.refine = refine;
-  options.memory_price = std::move(memory_price);
+  options.memory_limit = memory_limit;
+  options.optimizer_states = optimizer_states;
+  options.views = std::move(views);
+  options.joint = joint;
+  if (merge) options.merge = static_cast<Merge>(*merge);
   return search(graph, mesh, options);
 }
 
@@ -67,11 +72,12 @@ void bind_partition(py::module_& m) {
            py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"), py::arg("links"));
   m.def(
       "heaviest_point",
-      [](const Graph& graph, const Plan& plan) {
-        const MemoryPoint point = heaviest_point(graph, plan);
+      [](const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
+        const MemoryPoint point = heaviest_point(graph, plan, views);
         return std::make_tuple(point.op, point.bytes, point.live);
       },
-      py::arg("graph"), py::arg("plan"), py::call_guard<py::gil_scoped_release>(),
+      py::arg("graph"), py::arg("plan"), py::arg("views") = std::set<std::string>{},
+      py::call_guard<py::gil_scoped_release>(),
       "Where homes take the most memory: the op, a worker's bytes, the live values.");
   m.def("planners", &planners);
   m.def(
@@ -101,8 +107,10 @@ void bind_partition(py::module_& m) {
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
         py::arg("pinned") = std::map<ValueId, Choices>{},
         py::arg("max_table") = SearchOptions{}.max_table, py::arg("machine") = std::nullopt,
-        py::arg("seed") = 0, py::arg("refine") = true,
-        py::arg("memory_price") = std::vector<double>{}, py::call_guard<py::gil_scoped_release>());
+        py::arg("seed") = 0, py::arg("refine") = true, py::arg("memory_limit") = std::nullopt,
+        py::arg("optimizer_states") = 0.0, py::arg("views") = std::set<std::string>{},
+        py::arg("joint") = 1, py::arg("merge") = std::nullopt,
+        py::call_guard<py::gil_scoped_release>());
   m.def(
       "tile_call",
       [](const Graph& graph, OpId op, const Bounds& ranges) {

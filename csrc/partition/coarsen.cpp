@@ -140,11 +140,11 @@ bool merge_congruent(const Graph& graph, UnionFind& groups) {
 
 }  // namespace
 
-CoarseGraph coarsen(const Graph& graph, const std::vector<bool>& apart) {
+CoarseGraph coarsen(const Graph& graph, const std::vector<bool>& apart, Merge merge) {
   UnionFind groups(graph.values().size(), apart);
   merge_gradients(graph, groups);
-  merge_pointwise(graph, groups);
-  for (bool changed = true; changed;) {
+  if (merge >= Merge::kPointwise) merge_pointwise(graph, groups);
+  for (bool changed = merge >= Merge::kSteps; changed;) {
     changed = merge_steps(graph, groups);
     changed |= merge_congruent(graph, groups);
   }

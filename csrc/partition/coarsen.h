@@ -7,9 +7,14 @@
 
 namespace smex {
 
-/// The semantic graph with everything merged that is cut alike (Tofu §5.1): a parameter and its
-/// gradient, the equal-shaped operands of a point-wise op, and unrolled steps that apply the same
-/// parameter (congruence: equal ops on merged operands have merged outputs).
+/// How much of the graph is taken to be cut alike: each has what is before it.
+enum class Merge {
+  kGradients,  ///< a parameter and its gradient, which always are
+  kSteps,      ///< unrolled steps that apply the same parameter, and equal ops on merged operands
+  kPointwise,  ///< the equal-shaped operands of point-wise ops
+};
+
+/// The semantic graph with what is cut alike merged (Tofu §5.1).
 struct CoarseGraph {
   std::vector<int> group_of;  ///< per value; groups are numbered in order of first member
   std::vector<std::vector<ValueId>> groups;
@@ -19,7 +24,8 @@ struct CoarseGraph {
 
 /// `apart` are values that are merged with each other only, those that may stay pending; none when
 /// empty.
-CoarseGraph coarsen(const Graph& graph, const std::vector<bool>& apart = {});
+CoarseGraph coarsen(const Graph& graph, const std::vector<bool>& apart = {},
+                    Merge merge = Merge::kPointwise);
 
 /// Every operand of the spec is read at exactly the output's indices, or broadcast.
 bool is_pointwise(const tdl::Spec& spec);

@@ -7,43 +7,117 @@
 
 namespace smex {
 
-MemoryPoint heaviest_point(const Graph& graph, const Plan& plan) {
-  const DimClasses classes(graph);
+namespace {
+
+bool outlives_an_iteration(const Value& value) {
+  return value.role == Role::kParameter || value.role == Role::kBuffer ||
+         value.role == Role::kConstant;
+}
+
+}  // namespace
+
+std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>& views) {
   const auto count = static_cast<OpId>(graph.ops().size());
-  std::vector<OpId> first(graph.values().size(), 0), last(first);
+  std::vector<Lifetime> lifetimes(graph.values().size());
   for (const Value& value : graph.values()) {
-    const bool stays = value.role == Role::kParameter || value.role == Role::kBuffer ||
-                       value.role == Role::kConstant;
-    if (value.producer >= 0) first[value.id] = value.producer;
-    last[value.id] = stays ? count - 1 : first[value.id];
+    Lifetime& lifetime = lifetimes[value.id];
+    lifetime.first = std::max(value.producer, 0);
+    lifetime.last = outlives_an_iteration(value) ? count - 1 : lifetime.first;
+    lifetime.is_view = value.producer >= 0 && views.count(graph.op(value.producer).target) &&
+                       !graph.op(value.producer).inputs.empty();
   }
   for (const Op& op : graph.ops()) {
-    for (ValueId input : op.inputs) last[input] = std::max(last[input], op.id);
+    for (ValueId input : op.inputs) {
+      lifetimes[input].last = std::max(lifetimes[input].last, op.id);
+    }
   }
   for (const GraphOutput& output : graph.outputs()) {
-    if (output.value != kNoValue) last[output.value] = count - 1;
+    if (output.value != kNoValue) lifetimes[output.value].last = count - 1;
   }
+  for (auto op = graph.ops().rbegin(); op != graph.ops().rend(); ++op) {
+    for (ValueId output : op->outputs) {
+      if (output == kNoValue || !lifetimes[output].is_view) continue;
+      OpId& last = lifetimes[op->inputs.front()].last;
+      last = std::max(last, lifetimes[output].last);
+    }
+  }
+  return lifetimes;
+}
+
+MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
+                           const std::set<std::string>& views) {
+  const DimClasses classes(graph);
+  const std::vector<Lifetime> lives = lifetimes(graph, views);
   std::vector<int64_t> change(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
+    if (lives[value.id].is_view) continue;
     const Grid home =
         home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
     const int64_t bytes = largest_numel(home) * value.itemsize;
-    change[first[value.id]] += bytes;
-    change[last[value.id] + 1] -= bytes;
+    change[lives[value.id].first] += bytes;
+    change[lives[value.id].last + 1] -= bytes;
   }
   MemoryPoint point;
   int64_t live = 0;
-  for (OpId op = 0; op < count; ++op) {
-    live += change[op];
-    if (live > point.bytes) {
-      point.bytes = live;
-      point.op = op;
-    }
+  for (const Op& op : graph.ops()) {
+    live += change[op.id];
+    if (live <= point.bytes) continue;
+    point.bytes = live;
+    point.op = op.id;
   }
   for (const Value& value : graph.values()) {
-    if (first[value.id] <= point.op && point.op <= last[value.id]) point.live.push_back(value.id);
+    const Lifetime& life = lives[value.id];
+    if (!life.is_view && life.first <= point.op && point.op <= life.last) {
+      point.live.push_back(value.id);
+    }
   }
   return point;
+}
+
+HomeMemory::HomeMemory(const Graph& graph, const std::set<std::string>& views,
+                       double optimizer_states, double limit)
+    : graph_(graph),
+      lifetimes_(lifetimes(graph, views)),
+      optimizer_states_(optimizer_states),
+      limit_(limit),
+      groups_(graph.values().size(), -1),
+      bytes_(graph.values().size()) {}
+
+void HomeMemory::add(ValueId id, int group, std::vector<double> bytes) {
+  if (graph_.value(id).role == Role::kParameter) {
+    for (double& all : bytes) all *= 1 + optimizer_states_;
+  }
+  groups_[id] = group;
+  bytes_[id] = std::move(bytes);
+}
+
+std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices) const {
+  std::vector<double> change(graph_.ops().size() + 1, 0);
+  for (const Value& value : graph_.values()) {
+    if (bytes_[value.id].empty()) continue;
+    const double bytes = bytes_[value.id][choices[groups_[value.id]]];
+    change[lifetimes_[value.id].first] += bytes;
+    change[lifetimes_[value.id].last + 1] -= bytes;
+  }
+  double live = 0, most = limit_;
+  OpId point = -1;
+  for (const Op& op : graph_.ops()) {
+    live += change[op.id];
+    if (live <= most) continue;
+    most = live;
+    point = op.id;
+  }
+  if (point < 0) return std::nullopt;
+  Limit limit{{}, limit_};
+  for (const Value& value : graph_.values()) {
+    const Lifetime& life = lifetimes_[value.id];
+    const std::vector<double>& bytes = bytes_[value.id];
+    if (bytes.empty() || life.first > point || life.last < point) continue;
+    std::vector<double>& weights = limit.weights[groups_[value.id]];
+    weights.resize(bytes.size(), 0);
+    for (size_t choice = 0; choice < bytes.size(); ++choice) weights[choice] += bytes[choice];
+  }
+  return limit;
 }
 
 }  // namespace smex

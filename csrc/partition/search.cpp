@@ -11,22 +11,34 @@
 #include "partition/factor_graph.h"
 #include "partition/grid.h"
 #include "partition/interner.h"
+#include "partition/memory.h"
 #include "partition/pending.h"
 #include "partition/price.h"
+#include "partition/within_limits.h"
 
 namespace smex {
 
 namespace {
 
-using Domain = std::vector<int>;
+/// What may be chosen of a tensor: for the steps that are chosen together, the dimension to cut in
+/// each.
+using Domain = std::vector<Choices>;
 
 /// More than any plan costs.
 constexpr double kImpossible = 1e30;
 
-/// A way to run an op in one step.
+/// A way to run an op in the steps that are chosen together.
 struct Strategy {
-  int choice = kReplicate;
-  uint64_t pending = 0;  ///< of kPending: the inputs, as bits, that are addends; the others are not
+  Choices choices;
+  /// By step: of kPending the inputs, as bits, that are addends; the others are not.
+  std::vector<uint64_t> pending;
+
+  Strategy longer(int choice, uint64_t set = 0) const {
+    Strategy more = *this;
+    more.choices.push_back(choice);
+    more.pending.push_back(set);
+    return more;
+  }
 };
 
 /// What the ops of one kind cost, in bytes or seconds: equal specs and strategies so far, on
@@ -86,7 +98,7 @@ class Search {
         random_(options.seed),
         classes_(graph),
         may_pend_(pending_values()),
-        coarse_(coarsen(graph, may_pend_)),
+        coarse_(coarsen(graph, may_pend_, options.merge.value_or(Merge::kPointwise))),
         grids_(graph, classes_) {
     plan_.values.resize(graph.values().size());
     plan_.ops.resize(graph.ops().size());
@@ -95,15 +107,17 @@ class Search {
     describe_ops();
   }
 
-  /// One step of the recursion: given the cuts so far, chooses the next cut of all values and ops.
-  void add_step(int parts) {
-    step_ = plan_.mesh.size();
-    plan_.mesh.push_back(parts);
-    for (Choices& choices : plan_.values) choices.push_back(kReplicate);
-    for (Choices& choices : plan_.ops) choices.push_back(kReplicate);
-    const auto [best, costs] = solve();
-    apply(best, costs);
-    total_ = best.value;
+  /// Adds steps to the recursion: given the cuts so far, chooses the next cuts of all values and
+  /// ops.
+  void add_steps(const Mesh& parts) {
+    first_ = plan_.mesh.size();
+    count_ = parts.size();
+    plan_.mesh.insert(plan_.mesh.end(), parts.begin(), parts.end());
+    for (Choices& choices : plan_.values) choices.resize(plan_.mesh.size(), kReplicate);
+    for (Choices& choices : plan_.ops) choices.resize(plan_.mesh.size(), kReplicate);
+    const Solution solution = solve();
+    const Assignment& best = solution.best;
+    apply(solution);
     plan_.exact = plan_.exact && best.exact;
     if (best.value > 0) {
       plan_.gap = std::max(plan_.gap, (best.value - best.lower_bound) / best.value);
@@ -115,13 +129,14 @@ class Search {
     constexpr int kMaxSweeps = 10;
     size_t idle = 0;
     const size_t steps = plan_.mesh.size();
+    count_ = 1;
     for (size_t n = 0; idle < steps && n < kMaxSweeps * steps; ++n) {
-      step_ = n % steps;
-      const auto [best, costs] = solve();
+      first_ = n % steps;
+      const Solution solution = solve();
       ++idle;
-      if (best.value >= total_ * (1 - 1e-12)) continue;
-      apply(best, costs);
-      total_ = best.value;
+      const bool gains = solution.best.value < total_ * (1 - 1e-12);
+      if (!solution.fits || (fits_ && !gains)) continue;
+      apply(solution);
       idle = 1;
     }
   }
@@ -148,10 +163,14 @@ class Search {
     bool boundary = true;           ///< all members are given from outside
   };
 
-  using Costs = std::vector<const OpCosts*>;
+  struct Solution {
+    Assignment best;
+    std::vector<const OpCosts*> costs;  ///< by op class
+    bool fits = true;                   ///< the memory limit
+  };
 
-  /// The cheapest choices of step `step_`, the others as they are.
-  std::pair<Assignment, Costs> solve() {
+  /// The cheapest choices of the steps that are chosen together, the others as they are.
+  Solution solve() {
     domains_.clear();
     domain_numbers_.clear();
     op_variables_.clear();
@@ -159,10 +178,10 @@ class Search {
     problem_ = {};
     for (size_t g = 0; g < coarse_.groups.size(); ++g) add_domain(group_domain(g));
     describe_cuts();
-    Costs costs;
-    for (size_t c = 0; c < coarse_.classes.size(); ++c) costs.push_back(&add_class(c));
-    if (!options_.memory_price.empty()) add_memory();
-    return {decide(), std::move(costs)};
+    Solution solution;
+    for (size_t c = 0; c < coarse_.classes.size(); ++c) solution.costs.push_back(&add_class(c));
+    decide(solution);
+    return solution;
   }
 
   // ---- what does not change from step to step ----
@@ -234,13 +253,19 @@ class Search {
 
   // ---- what may be chosen in this step ----
 
-  int parts() const { return plan_.mesh[step_]; }
-
-  /// What is chosen, or given, of all steps but this one.
-  std::vector<int> others(const std::vector<int>& all) const {
+  /// What is chosen, or given, of all steps but those that are chosen together; then `more`.
+  std::vector<int> others(const std::vector<int>& all, const std::vector<int>& more = {}) const {
     std::vector<int> rest = all;
-    rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(step_));
+    const auto first = rest.begin() + static_cast<std::ptrdiff_t>(first_);
+    rest.erase(first, first + static_cast<std::ptrdiff_t>(count_));
+    rest.insert(rest.end(), more.begin(), more.end());
     return rest;
+  }
+
+  /// The mesh of all other steps, and of the first `count` that are chosen together.
+  Mesh others_and(size_t count) const {
+    const auto first = plan_.mesh.begin() + static_cast<std::ptrdiff_t>(first_);
+    return others(plan_.mesh, {first, first + static_cast<std::ptrdiff_t>(count)});
   }
 
   /// Values that are equal and cut alike in the other steps get equal numbers.
@@ -255,8 +280,8 @@ class Search {
   }
 
   void add_domain(Domain domain) {
-    std::vector<int64_t> key{-3};
-    key.insert(key.end(), domain.begin(), domain.end());
+    std::vector<int64_t> key{-3, static_cast<int64_t>(count_)};
+    for (const Choices& cut : domain) key.insert(key.end(), cut.begin(), cut.end());
     domain_numbers_.push_back(kinds_.number(std::move(key)));
     problem_.domain_sizes.push_back(static_cast<int>(domain.size()));
     domains_.push_back(std::move(domain));
@@ -264,23 +289,40 @@ class Search {
 
   /// The cuts that a group may take.
   Domain group_domain(size_t number) const {
-    const std::vector<ValueId>& members = coarse_.groups[number];
-    for (ValueId id : members) {
+    for (ValueId id : coarse_.groups[number]) {
       const auto pin = options_.pinned.find(id);
-      if (pin != options_.pinned.end()) return {pin->second.at(step_)};
+      if (pin == options_.pinned.end()) continue;
+      const auto first = pin->second.begin() + static_cast<std::ptrdiff_t>(first_);
+      return {Choices(first, first + static_cast<std::ptrdiff_t>(count_))};
     }
+    Domain domain{{}};
+    for (size_t chosen = 0; chosen < count_; ++chosen) {
+      Domain longer;
+      for (const Choices& cut : domain) {
+        for (int dim : next_cuts(number, cut)) {
+          longer.push_back(cut);
+          longer.back().push_back(dim);
+        }
+      }
+      domain = std::move(longer);
+    }
+    return domain;
+  }
+
+  /// What a group may do in the step after those of `cut`.
+  std::vector<int> next_cuts(size_t number, const Choices& cut) const {
     const Group& group = groups_[number];
-    const Value& value = graph_.value(members.front());
+    const Value& value = graph_.value(coarse_.groups[number].front());
     const size_t rank = value.shape.size();
-    const Mesh mesh = others(plan_.mesh);
-    const Tile tile =
-        value_tile(value.shape, others(plan_.values[value.id]), mesh, 0, granules_[value.id]);
+    const int parts = plan_.mesh[first_ + cut.size()];
+    const Tile tile = value_tile(value.shape, others(plan_.values[value.id], cut),
+                                 others_and(cut.size()), 0, granules_[value.id]);
     const bool data_parallel = rules_.replicate_parameters;
-    Domain dims;
+    std::vector<int> dims;
     const bool rows_only = rules_.rows_only || (data_parallel && group.boundary);
     for (size_t d = 0; d < (rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
       if (data_parallel && group.parameter) break;
-      if (tile.region.dims[d].size() / group.granules[d] >= parts())
+      if (tile.region.dims[d].size() / group.granules[d] >= parts)
         dims.push_back(static_cast<int>(d));
     }
     const bool free = is_small(value) || (data_parallel && !group.boundary);
@@ -292,21 +334,34 @@ class Search {
   /// Every operand is held whole by everybody: a computation on parameters alone.
   bool only_replicas(const Op& op) const {
     return std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
-      return domains_[coarse_.group_of[input]] == Domain{kReplicate};
+      return domains_[coarse_.group_of[input]] == Domain{Choices(count_, kReplicate)};
     });
   }
 
   /// The strategies that an op may use.
   std::vector<Strategy> op_domain(const Op& op) {
-    std::vector<Strategy> found;
+    std::vector<Strategy> domain{{}};
+    for (size_t chosen = 0; chosen < count_; ++chosen) {
+      std::vector<Strategy> longer;
+      for (const Strategy& strategy : domain) add_longer(op, strategy, longer);
+      domain = std::move(longer);
+    }
+    return domain;
+  }
+
+  /// Adds the strategies that do the same as this one, and then something in the next step.
+  void add_longer(const Op& op, const Strategy& strategy, std::vector<Strategy>& found) {
+    const size_t chosen = strategy.choices.size(), before = found.size();
+    const int parts = plan_.mesh[first_ + chosen];
     if (op.spec) {
-      const OpGrid grid = grids_.make(op, others(plan_.ops[op.id]), others(plan_.mesh));
+      const OpGrid grid =
+          grids_.make(op, others(plan_.ops[op.id], strategy.choices), others_and(chosen));
       for (const tdl::Split& split : grids_.splits(op)) {
         if (!rules_.reductions && split.any_reduces()) continue;
         const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                                   : grid.indices[split.index].parts.front().size();
         const int64_t granule = std::max(split.granule, classes_.granule(op, split.index));
-        if (size / granule >= parts()) found.push_back({split.index});
+        if (size / granule >= parts) found.push_back(strategy.longer(split.index));
       }
     }
     int64_t made = 0;
@@ -316,30 +371,31 @@ class Search {
     const bool free_to_repeat = made <= options_.replicate_bytes ||
                                 (op.spec && is_data_movement(*op.spec)) ||
                                 (rules_.replicate_parameters && only_replicas(op));
-    if (found.empty() || free_to_repeat) found.push_back({kReplicate});
-    if (rules_.pending && op.spec && !op.random) {
-      for (const uint64_t set : grids_.linear_sets(op)) {
-        if (all_may_pend(op, set)) found.push_back({kPending, set});
-      }
+    if (found.size() == before || free_to_repeat) found.push_back(strategy.longer(kReplicate));
+    if (!rules_.pending || !op.spec || op.random) return;
+    for (const uint64_t set : grids_.linear_sets(op)) {
+      if (all_may_pend(op, set, chosen)) found.push_back(strategy.longer(kPending, set));
     }
-    return found;
   }
 
-  bool all_may_pend(const Op& op, uint64_t set) const {
+  bool all_may_pend(const Op& op, uint64_t set, size_t chosen) const {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       if (!(set >> i & 1)) continue;
       const Domain& domain = domains_[coarse_.group_of[op.inputs[i]]];
-      if (std::find(domain.begin(), domain.end(), kPending) == domain.end()) return false;
+      if (std::none_of(domain.begin(), domain.end(),
+                       [&](const Choices& cut) { return cut[chosen] == kPending; })) {
+        return false;
+      }
     }
     return true;
   }
 
   // ---- what it costs ----
 
-  /// The choices of the first `steps` steps, with `choice` in this one.
-  Choices with(const Choices& all, int choice, size_t steps) const {
+  /// The choices of the first `steps` steps, with `chosen` in those that are chosen together.
+  Choices with(const Choices& all, const Choices& chosen, size_t steps) const {
     Choices changed(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(steps));
-    if (step_ < steps) changed[step_] = choice;
+    for (size_t i = 0; i < count_ && first_ + i < steps; ++i) changed[first_ + i] = chosen[i];
     return changed;
   }
 
@@ -375,31 +431,8 @@ class Search {
     return costs;
   }
 
-  /// Adds what the tiles of each group cost by `memory_price`.
-  void add_memory() {
-    // The steps that are still to come divide the tiles.
-    const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
-    for (size_t g = 0; g < domains_.size(); ++g) {
-      if (domains_[g].size() < 2) continue;
-      std::vector<double> table;
-      for (int dim : domains_[g]) {
-        double cost = 0;
-        for (ValueId id : coarse_.groups[g]) {
-          if (options_.memory_price[id] == 0) continue;
-          const Value& value = graph_.value(id);
-          const Grid home = home_grid(value.shape, granules_[id],
-                                      with(plan_.values[id], dim, plan_.mesh.size()), plan_.mesh);
-          cost += options_.memory_price[id] *
-                  static_cast<double>(largest_numel(home) * value.itemsize) * share;
-        }
-        table.push_back(cost);
-      }
-      problem_.factors.push_back({{static_cast<int>(g)}, std::move(table)});
-    }
-  }
-
   const OpCosts& costs_of(const OpClass& members) {
-    std::vector<int64_t> key{-4, static_cast<int64_t>(step_),
+    std::vector<int64_t> key{-4, static_cast<int64_t>(first_), static_cast<int64_t>(count_),
                              static_cast<int64_t>(plan_.mesh.size()), members.meaning};
     const Choices rest = others(plan_.ops[members.op]);
     key.insert(key.end(), rest.begin(), rest.end());
@@ -427,8 +460,8 @@ class Search {
           plan_.mesh.begin(), plan_.mesh.begin() + static_cast<std::ptrdiff_t>(count));
       auto& row = grids.emplace_back();
       for (const Strategy& strategy : costs.strategies) {
-        if (count <= step_ && !row.empty()) break;  // the same under all strategies of this step
-        row.push_back(grids_.make(op, with(plan_.ops[op.id], strategy.choice, count), mesh));
+        if (count <= first_ && !row.empty()) break;  // the same under all strategies
+        row.push_back(grids_.make(op, with(plan_.ops[op.id], strategy.choices, count), mesh));
       }
     }
     // The steps that are still to come divide the work; in the mean as far as they can.
@@ -440,15 +473,14 @@ class Search {
     for (const Operand& operand : members.operands) {
       auto& table = costs.by_operand.emplace_back();
       const Choices& cuts = plan_.values[operand.value];
-      for (int dim : domains_[members.groups[operand.slot]]) {
+      for (const Choices& cut : domains_[members.groups[operand.slot]]) {
         for (size_t strategy = 0; strategy < costs.strategies.size(); ++strategy) {
           double cost = 0, before = 0;
-          const bool wants_addends = costs.strategies[strategy].pending >> operand.position & 1;
-          if (!operand.output && wants_addends != (dim == kPending)) cost = kImpossible;
+          if (!takes_addends(operand, costs.strategies[strategy], cut)) cost = kImpossible;
           for (size_t n = 0; n < meshes.size(); ++n) {
             const size_t count = meshes[n].size();
-            const OpGrid& grid = grids[n][count <= step_ ? 0 : strategy];
-            const auto moved = this->moved(operand, grid, with(cuts, dim, count), meshes[n]);
+            const OpGrid& grid = grids[n][count <= first_ ? 0 : strategy];
+            const auto moved = this->moved(operand, grid, with(cuts, cut, count), meshes[n]);
             const double bytes = moved.value_or(0);
             if (!moved) cost = kImpossible;
             cost += options_.machine
@@ -462,6 +494,16 @@ class Search {
     }
     join(members, costs);
     return costs;
+  }
+
+  /// Whether an input that is pending is one of the addends that the op computes with, and only
+  /// then.
+  static bool takes_addends(const Operand& operand, const Strategy& strategy, const Choices& cut) {
+    for (size_t i = 0; i < cut.size() && !operand.output; ++i) {
+      const bool wanted = strategy.pending[i] >> operand.position & 1;
+      if (wanted != (cut[i] == kPending)) return false;
+    }
+    return true;
   }
 
   /// Bytes that all workers move for an operand; nothing where its home has addends that the op
@@ -510,8 +552,17 @@ class Search {
     costs.by_operand.clear();
   }
 
-  Assignment decide() {
-    if (rules_.order == Rules::Order::kExact) return minimise(problem_, options_.max_table);
+  void decide(Solution& solution) {
+    if (rules_.order != Rules::Order::kExact) {
+      solution.best = decide_greedily();
+    } else if (options_.memory_limit) {
+      decide_within_memory(solution);
+    } else {
+      solution.best = minimise(problem_, options_.max_table);
+    }
+  }
+
+  Assignment decide_greedily() {
     const size_t groups = coarse_.groups.size();
     std::vector<int> order(problem_.domain_sizes.size());
     std::iota(order.begin(), order.end(), 0);
@@ -526,32 +577,67 @@ class Search {
     return decide_in_order(problem_, order, fixed);
   }
 
+  /// The cheapest choices whose homes keep to the memory limit.
+  void decide_within_memory(Solution& solution) const {
+    // The steps that are still to come divide the tiles.
+    const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
+    HomeMemory memory(graph_, options_.views, options_.optimizer_states, *options_.memory_limit);
+    for (const Value& value : graph_.values()) {
+      const int group = coarse_.group_of[value.id];
+      std::vector<double> bytes;
+      if (memory.counts(value.id)) {
+        for (const Choices& cut : domains_[group]) {
+          const Grid home =
+              home_grid(value.shape, granules_[value.id],
+                        with(plan_.values[value.id], cut, plan_.mesh.size()), plan_.mesh);
+          bytes.push_back(static_cast<double>(largest_numel(home) * value.itemsize) * share);
+        }
+      }
+      memory.add(value.id, group, std::move(bytes));
+    }
+    // As many attempts as take about as long as a search of a hundred steps.
+    constexpr int kMaxWork = 200'000;
+    const int solves = std::max(60, kMaxWork / static_cast<int>(domains_.size() + 1));
+    WithinLimits found = minimise_within(
+        problem_, [&](const std::vector<int>& choices) { return memory.worst(choices); },
+        options_.max_table, solves);
+    solution.fits = found.fits;
+    solution.best = std::move(found.best);
+  }
+
   int64_t group_bytes(int group) const {
     return graph_.value(coarse_.groups[group].front()).bytes();
   }
 
   // ---- what was chosen ----
 
-  void apply(const Assignment& best, const Costs& costs) {
+  void apply(const Solution& solution) {
+    const Assignment& best = solution.best;
+    total_ = best.value;
+    fits_ = solution.fits;
     for (size_t g = 0; g < coarse_.groups.size(); ++g) {
-      const int dim = domains_[g][best.choices[g]];
-      for (ValueId id : coarse_.groups[g]) plan_.values[id][step_] = dim;
+      const Choices& cut = domains_[g][best.choices[g]];
+      for (ValueId id : coarse_.groups[g]) {
+        std::copy(cut.begin(), cut.end(), plan_.values[id].begin() + first_);
+      }
     }
     for (size_t c = 0; c < ops_.size(); ++c) {
-      const int strategy = strategy_of(c, best, *costs[c]);
-      for (OpId id : coarse_.classes[c]) plan_.ops[id][step_] = strategy;
+      const Choices& choices = strategy_of(c, best, *solution.costs[c]).choices;
+      for (OpId id : coarse_.classes[c]) {
+        std::copy(choices.begin(), choices.end(), plan_.ops[id].begin() + first_);
+      }
     }
   }
 
-  int strategy_of(size_t number, const Assignment& best, const OpCosts& costs) const {
+  const Strategy& strategy_of(size_t number, const Assignment& best, const OpCosts& costs) const {
     if (op_variables_[number] >= 0) {
-      return costs.strategies[best.choices[op_variables_[number]]].choice;
+      return costs.strategies[best.choices[op_variables_[number]]];
     }
     size_t entry = 0;
     for (int group : ops_[number].groups) {
       entry = entry * domains_[group].size() + static_cast<size_t>(best.choices[group]);
     }
-    return costs.strategies[costs.best[entry]].choice;
+    return costs.strategies[costs.best[entry]];
   }
 
   const Graph& graph_;
@@ -564,7 +650,7 @@ class Search {
   const CoarseGraph coarse_;
   OpGrids grids_;
   Plan plan_;
-  size_t step_ = 0;
+  size_t first_ = 0, count_ = 1;  ///< the steps that are chosen together
   Interner kinds_;
   std::vector<std::vector<int64_t>> granules_;  ///< by value and dimension
   std::vector<int> shapes_;                     ///< by value: shape, item size, granules
@@ -572,6 +658,7 @@ class Search {
   std::vector<OpClass> ops_;
   std::unordered_map<int, OpCosts> costs_;  ///< by kind of op, step and number of steps
   double total_ = 0;
+  bool fits_ = true;  ///< the memory limit
   // Of this step:
   std::vector<int> value_kinds_;     ///< by value: what it is, and its cuts in the other steps
   std::vector<Domain> domains_;      ///< by group
@@ -635,7 +722,11 @@ const std::vector<std::string>& planners() {
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Search search(graph, mesh_size(mesh), options);
-  for (int parts : mesh) search.add_step(parts);
+  for (size_t step = 0; step < mesh.size(); step += options.joint) {
+    const auto first = mesh.begin() + static_cast<std::ptrdiff_t>(step);
+    search.add_steps(
+        {first, mesh.end() - first > options.joint ? first + options.joint : mesh.end()});
+  }
   if (options.refine && options.planner == "tofu" && mesh.size() > 1) search.refine();
   Plan plan = search.take();
   plan.planner = options.planner;

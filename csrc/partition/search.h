@@ -2,10 +2,12 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
+#include "partition/coarsen.h"
 #include "partition/machine.h"
 #include "partition/plan.h"
 
@@ -26,8 +28,17 @@ struct SearchOptions {
   bool refine = true;
   /// With a machine the search minimises seconds, otherwise bytes.
   std::optional<Machine> machine;
-  /// What a byte of a value's largest tile costs beside, by value: the price of memory.
-  std::vector<double> memory_price;
+  /// Bytes of a worker that the homes of what lives at any point of the program keep to, each by
+  /// its largest tile; with so many tensors of each parameter's size beside.
+  std::optional<double> memory_limit;
+  double optimizer_states = 0;
+  /// Operators whose outputs are views of their first input and take no memory.
+  std::set<std::string> views;
+  /// What is taken to be cut alike; by default least where that is no more work than
+  /// `max_exact_work` entries of tables, and otherwise most.
+  std::optional<Merge> merge;
+  /// So many steps are chosen together, instead of one after the other.
+  int joint = 1;
   /// Placements that are fixed beforehand, by value; one choice per step.
   std::map<ValueId, Choices> pinned;
   /// Bound on a table of the elimination.

@@ -66,12 +66,15 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
 def _predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
     """Peak bytes of live tensors per worker in one iteration, from the program alone.
 
-    Operators whose schema says that they return a view share their operand's memory. Kernels'
-    workspaces are not counted.
+    Kernels' workspaces are not counted.
     """
+    return _C.peak_bytes(program, view_targets(graph))
+
+
+def view_targets(graph: SemanticGraph) -> set[str]:
+    """The operators whose schema says that they return a view: they share an operand's memory."""
     records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
-    views = {op.target for op in records if returns_view(op)}
-    return _C.peak_bytes(program, views)
+    return {op.target for op in records if returns_view(op)}
 
 
 class Plan:

@@ -12,13 +12,14 @@ from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
 from smex.machine import Machine
-from smex.plan import Plan, mesh_words, placement_words, size_words
+from smex.plan import Plan, mesh_words, placement_words, size_words, view_targets
 from smex.semantic import SemanticGraph
 
 REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
 
 _ALL_BYTES = 2**62
+_ATTEMPTS = 12  # to keep to a memory limit
 
 
 def search(
@@ -34,6 +35,7 @@ def search(
     pinned: dict[str, list[int]] | None = None,
     mesh: Sequence[int] | None = None,
     refine: bool | None = None,
+    joint: int = 1,
     seed: int = 0,
 ) -> Plan:
     """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
@@ -52,8 +54,7 @@ def search(
             iteration on `machine`.
         machine: what "time" is counted by; with "communication" the plan tells its time on it.
         memory_limit: bytes of a worker that the plan's predicted peak keeps to, as
-            `Plan.peak_bytes` counts it, with the optimiser's states. Memory is given a price, the
-            lowest at which the plan fits.
+            `Plan.peak_bytes` counts it, with the optimiser's states.
         optimizer_states: so many tensors of each parameter's size the optimiser keeps: 1 for SGD
             with momentum, 2 for Adam.
         replicate_bytes: tensors up to this size may be held by every worker; by default 64 KiB for
@@ -64,6 +65,8 @@ def search(
             largest first, or for "time" all workers in one step where that is faster.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
+        joint: so many steps are chosen together instead of one after the other: 2 finds what the
+            recursion of two steps may miss, for tables that are squared.
         seed: of "random".
 
     Raises:
@@ -101,10 +104,12 @@ def search(
         raise PlanError(
             f"search: replicate_bytes must be an int of at least 0, got {replicate_bytes!r}"
         )
+    if type(joint) is not int or joint not in (1, 2):
+        raise PlanError(f"search: expected 1 or 2 steps to choose together (joint), got {joint!r}")
     steps = _steps(workers, mesh, planner)
     request = Request(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
-        refine=len(steps) <= 3 if refine is None else refine, seed=seed,
+        refine=len(steps) <= 3 if refine is None else refine, joint=joint, seed=seed,
     )  # fmt: skip
     plan = request.find(graph, dict(pinned or {}))
     if objective == "time" and planner == "tofu" and mesh is None and len(steps) > 1 and not pinned:
@@ -143,6 +148,7 @@ class Request:
     optimizer_states: float
     replicate_bytes: int
     refine: bool
+    joint: int
     seed: int
 
     def find(self, graph: SemanticGraph, pinned: dict[str, list[int]]) -> Plan:
@@ -172,15 +178,16 @@ class Request:
         self,
         graph: SemanticGraph,
         pins: Mapping[str, list[int]],
-        memory_price: Sequence[float] = (),
+        memory_limit: float | None = None,
     ) -> tuple[Plan, list[str]]:
-        """A plan, and the pins that it does not have."""
+        """A plan, and the pins that it does not have; of tensors' homes within the limit."""
         ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
         machine = self.native_machine
         found = native_search(
             graph.native, self.mesh, self.planner, self.replicate_bytes, ids,
             machine=machine if self.objective == "time" else None, seed=self.seed,
-            refine=self.refine, memory_price=list(memory_price),
+            refine=self.refine, memory_limit=memory_limit, joint=self.joint,
+            optimizer_states=self.optimizer_states, views=view_targets(graph),
         )  # fmt: skip
         if machine is not None and self.objective != "time":
             found = price(graph.native, found, machine)
@@ -206,59 +213,34 @@ class Request:
     def _within_memory(
         self, graph: SemanticGraph, pins: Mapping[str, list[int]], free: Plan
     ) -> Plan:
-        """The cheapest plan found within the limit, by giving memory a price.
+        """The cheapest plan whose predicted peak keeps to the limit.
 
-        The price is for what lives where the plan without a limit takes the most; it is raised
-        until the plan fits, and then lowered again as far as it still does.
+        The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
+        limit, it is searched again with so much less.
         """
         assert self.memory_limit is not None
-        weights = self._weights(graph, free)
-        cost = _cost(free)
-        unit = cost / free.peak() or 1e-3  # the whole peak costs what the plan does
-        best: Plan | None = None
-        least = free
-
-        def priced(each: float) -> Plan:
-            plan, _ = self._search(graph, pins, [each * weight for weight in weights])
-            return plan
-
-        low, high = 0.0, unit / 64
-        for _ in range(20):
-            plan = priced(high)
+        limit = self.memory_limit
+        least, bound = free, 0.0
+        for attempt in range(_ATTEMPTS):
+            plan, _ = self._search(graph, pins, limit)
+            if attempt == 0:
+                bound = _cost(plan) * (1 - plan.native.gap)
+            excess = plan.peak() - self.memory_limit
+            if excess <= 0:
+                if attempt > 0:  # what fetches take is no part of the proof
+                    plan.native.exact = False
+                    plan.native.gap = max(0.0, 1 - bound / _cost(plan)) if _cost(plan) else 0.0
+                return plan
             least = min(plan, least, key=Plan.peak)
-            if plan.peak() <= self.memory_limit:
-                best = plan
+            limit -= max(excess, self.memory_limit / 256)
+            if limit <= 0:
                 break
-            low, high = high, high * 4
-        if best is None:
-            raise PlanError(self._too_large(graph, least))
-        for _ in range(8):
-            middle = math.sqrt(max(low, high / 1024) * high)
-            plan = priced(middle)
-            if plan.peak() <= self.memory_limit:
-                high = middle
-                best = min(plan, best, key=_cost)
-            else:
-                low = middle
-        best.native.exact = False  # no more is known than what the plan without a limit costs
-        best.native.gap = max(0.0, 1 - cost / _cost(best)) if _cost(best) else 0.0
-        return best
-
-    def _weights(self, graph: SemanticGraph, plan: Plan) -> list[float]:
-        """By value how often its tile counts at the point where the plan takes the most memory."""
-        _, _, live = heaviest_point(graph.native, plan.native)
-        weights = [0.0] * len(graph.native.values)
-        for value in live:
-            weights[value] = 1.0
-        for value in graph.captured.values:
-            if value.role == "parameter":
-                weights[value.id] += self.optimizer_states
-        return weights
+        raise PlanError(self._too_large(graph, least))
 
     def _too_large(self, graph: SemanticGraph, least: Plan) -> str:
         """Says how much is missing, where, and what would help."""
         assert self.memory_limit is not None
-        op_id, _, _ = heaviest_point(graph.native, least.native)
+        op_id, _, _ = heaviest_point(graph.native, least.native, view_targets(graph))
         op = graph.captured.ops[op_id]
         where = f"{op.target}{f' at {op.source}' if op.source else ''}"
         kept = least.parameter_bytes() * (1 + self.optimizer_states)

@@ -7,6 +7,7 @@
 
 #include "graphs.h"
 #include "partition/search.h"
+#include "plans.h"
 
 namespace smex {
 namespace {
@@ -59,16 +60,55 @@ TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
   }
 }
 
-TEST(MemoryPrice, BuysSmallerTiles) {
-  const Graph graph = test::training_graph(64, 64, 64);
+TEST(MemoryLimit, IsKeptAtTheLeastCost) {
+  for (const Graph& graph : {test::linear_graph(8, 12, 16), test::training_graph(16, 8, 12),
+                             test::deep_graph(8, 12, 16)}) {
+    SearchOptions options;
+    options.replicate_bytes = int64_t{1} << 40;
+    options.refine = false;
+    const int64_t most = heaviest_point(graph, search(graph, {4}, options)).bytes;
+    int64_t cheaper = 0;
+    for (const double part : {1.0, 0.8, 0.6, 0.45, 0.35, 0.3}) {
+      options.memory_limit = part * static_cast<double>(most);
+      const Plan plan = search(graph, {4}, options);
+      const bool fits = heaviest_point(graph, plan).bytes <= *options.memory_limit;
+      EXPECT_TRUE(plan.exact);
+      int64_t best = -1;
+      test::for_each_plan(graph, 4, [&](const Plan& other, int64_t bytes) {
+        if (heaviest_point(graph, other).bytes > *options.memory_limit) return;
+        if (best < 0 || bytes < best) best = bytes;
+      });
+      EXPECT_EQ(fits, best >= 0);
+      if (!fits) continue;
+      EXPECT_EQ(plan.step_bytes[0], best) << graph.str() << part;
+      EXPECT_GE(best, cheaper);
+      cheaper = best;
+    }
+    EXPECT_GT(cheaper, 0);
+  }
+}
+
+TEST(MemoryLimit, HasTheOptimiser) {
+  const Graph graph = test::training_graph(8, 64, 64);
   SearchOptions options;
   options.replicate_bytes = int64_t{1} << 40;
-  const Plan free = search(graph, {2, 2}, options);
-  options.memory_price.assign(graph.values().size(), 1e6);
-  const Plan dear = search(graph, {2, 2}, options);
-  EXPECT_EQ(plan_bytes(graph, free), 0) << "replicas move nothing";
-  EXPECT_GT(plan_bytes(graph, dear), 0);
-  EXPECT_LT(heaviest_point(graph, dear).bytes, heaviest_point(graph, free).bytes);
+  options.memory_limit = heaviest_point(graph, search(graph, {4}, options)).bytes;
+  EXPECT_EQ(plan_bytes(graph, search(graph, {4}, options)), 0) << "replicas move nothing";
+  options.optimizer_states = 2;
+  EXPECT_GT(plan_bytes(graph, search(graph, {4}, options)), 0);
+}
+
+TEST(Lifetimes, OfViewsAreThoseOfWhatTheyView) {
+  test::Builder b;
+  const ValueId x = b.input({4, 6}), w = b.input({6, 5});
+  const ValueId made = b.mm(x, w), turned = b.transpose(made);
+  b.output(b.sum_rows(b.mm(x, w)));
+  b.output(turned);
+  const auto own = lifetimes(b.graph, {}), shared = lifetimes(b.graph, {"t"});
+  EXPECT_FALSE(own[turned].is_view);
+  EXPECT_EQ(own[made].last, 1);
+  EXPECT_TRUE(shared[turned].is_view);
+  EXPECT_EQ(shared[made].last, own[turned].last);
 }
 
 }  // namespace

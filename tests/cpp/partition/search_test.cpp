@@ -12,6 +12,7 @@
 #include "partition/coarsen.h"
 #include "partition/pending.h"
 #include "partition/price.h"
+#include "plans.h"
 
 namespace smex {
 namespace {
@@ -22,18 +23,6 @@ SearchOptions all_cut(const std::string& planner = "tofu") {
   options.replicate_bytes = 0;
   options.planner = planner;
   return options;
-}
-
-/// Cuts that leave no part empty; replication where there is none.
-std::vector<int> cuts_of(const DimClasses& classes, const Value& value, int workers) {
-  std::vector<int> cuts;
-  for (size_t d = 0; d < value.shape.size(); ++d) {
-    if (value.shape[d] / classes.granule(value.id, d) >= workers) {
-      cuts.push_back(static_cast<int>(d));
-    }
-  }
-  if (cuts.empty()) cuts.push_back(kReplicate);
-  return cuts;
 }
 
 /// The op's cheapest strategy under the plan's cuts. Repeating it on every worker is one only for
@@ -56,42 +45,11 @@ int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan,
   return best;
 }
 
-/// Calls `visit(plan)` for all cuts of every coarse group, with replicas and pending sums too where
-/// asked for.
-template <typename Visit>
-void for_each_cut(const Graph& graph, int workers, bool replicas, const Visit& visit) {
-  const std::vector<bool> may_pend =
-      replicas ? may_stay_pending(graph) : std::vector<bool>(graph.values().size(), false);
-  const CoarseGraph coarse = coarsen(graph, may_pend);
-  const DimClasses classes(graph);
-  Plan plan;
-  plan.mesh = {workers};
-  plan.values.assign(graph.values().size(), {kReplicate});
-  plan.ops.assign(graph.ops().size(), {kReplicate});
-  std::vector<std::vector<int>> domains;
-  for (const auto& group : coarse.groups) {
-    domains.push_back(cuts_of(classes, graph.value(group.front()), workers));
-    if (replicas && domains.back().back() != kReplicate) domains.back().push_back(kReplicate);
-    if (may_pend[group.front()]) domains.back().push_back(kPending);
-  }
-  std::vector<size_t> choice(domains.size(), 0);
-  while (true) {
-    for (const Value& value : graph.values()) {
-      const int group = coarse.group_of[value.id];
-      plan.values[value.id] = {domains[group][choice[group]]};
-    }
-    visit(plan);
-    size_t g = 0;
-    while (g < choice.size() && ++choice[g] == domains[g].size()) choice[g++] = 0;
-    if (g == choice.size()) return;
-  }
-}
-
 /// The cheapest plan among all cuts of every coarse group and all strategies of every op.
 int64_t brute_force(const Graph& graph, int workers) {
   const DimClasses classes(graph);
   int64_t best = std::numeric_limits<int64_t>::max();
-  for_each_cut(graph, workers, /*replicas=*/false, [&](Plan& plan) {
+  test::for_each_cut(graph, workers, /*replicas=*/false, [&](Plan& plan) {
     int64_t bytes = 0;
     for (const Op& op : graph.ops()) bytes += best_strategy(graph, classes, plan, op.id);
     best = std::min(best, bytes);
@@ -156,34 +114,15 @@ double seconds(const Plan& plan) {
   return sum;
 }
 
-/// The strategies of an op that have the plan's pending sums.
-std::vector<int> possible_strategies(const Plan& plan, const Op& op) {
-  const auto is_pending = [&](ValueId id) { return plan.values[id][0] == kPending; };
-  uint64_t pending = 0;
-  for (size_t i = 0; i < op.inputs.size(); ++i) pending |= uint64_t{is_pending(op.inputs[i])} << i;
-  const bool made = is_pending(op.outputs[0]);
-  const auto sets = tdl::linear_sets(*op.spec);
-  std::vector<int> possible;
-  if (std::count(sets.begin(), sets.end(), pending)) possible.push_back(kPending);
-  if (pending == 0) {
-    if (!made) possible.push_back(kReplicate);
-    for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
-      if (op.spec->indices[split.index].extent < plan.mesh[0]) continue;
-      if (!made || split.reduces[0] == tdl::ReduceKind::kSum) possible.push_back(split.index);
-    }
-  }
-  return possible;
-}
-
 /// The least seconds of any cuts of the coarse groups and any strategies, replicas and pending sums
 /// included.
 double least_seconds(const Graph& graph, int workers) {
   const Machine on = machine(1);
   double best = std::numeric_limits<double>::infinity();
-  for_each_cut(graph, workers, /*replicas=*/true, [&](Plan& plan) {
+  test::for_each_cut(graph, workers, /*replicas=*/true, [&](Plan& plan) {
     std::vector<std::vector<int>> strategies;
     for (const Op& op : graph.ops()) {
-      strategies.push_back(possible_strategies(plan, op));
+      strategies.push_back(test::possible_strategies(plan, op));
       if (strategies.back().empty()) return;
       plan.ops[op.id] = {strategies.back().front()};
     }

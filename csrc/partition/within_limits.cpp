@@ -1,0 +1,274 @@
+#include "partition/within_limits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <queue>
+
+namespace smex {
+
+double Limit::sum(const std::vector<int>& choices) const {
+  double sum = 0;
+  for (const auto& [variable, weight] : weights) sum += weight[choices[variable]];
+  return sum;
+}
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kForbidden = 1e30;  // more than any assignment costs
+constexpr double kTolerance = 1e-9;  // relative
+constexpr double kRounding = 1e-13;  // of a sum, relative
+
+class BranchAndBound {
+ public:
+  BranchAndBound(const FactorGraph& graph, const WorstLimit& worst, int64_t max_table,
+                 int max_solves)
+      : graph_(graph), worst_(worst), max_table_(max_table), max_solves_(max_solves) {}
+
+  WithinLimits run() {
+    const auto later = [](const NodePtr& a, const NodePtr& b) {
+      return std::tie(a->bound, a->number) > std::tie(b->bound, b->number);
+    };
+    std::priority_queue<NodePtr, std::vector<NodePtr>, decltype(later)> open(later);
+    auto root = std::make_shared<Node>();
+    root->allowed.resize(graph_.domain_sizes.size());
+    for (size_t v = 0; v < root->allowed.size(); ++v) {
+      root->allowed[v].assign(graph_.domain_sizes[v], true);
+    }
+    double proven = kInfinity;  // of what is left undone
+    bound_of(*root);
+    open.push(root);
+    while (!open.empty() && !done(open.top()->bound)) {
+      const NodePtr node = open.top();
+      open.pop();
+      const int variable = node->branch;
+      if (variable < 0 || solves_ >= max_solves_) {
+        proven = std::min(proven, node->bound);
+        continue;
+      }
+      for (int choice = 0; choice < graph_.domain_sizes[variable]; ++choice) {
+        if (!node->allowed[variable][choice]) continue;
+        auto child = std::make_shared<Node>();
+        child->allowed = node->allowed;
+        child->allowed[variable].assign(graph_.domain_sizes[variable], false);
+        child->allowed[variable][choice] = true;
+        child->prices = node->prices;
+        child->bound = node->bound;
+        child->number = ++nodes_;
+        bound_of(*child);
+        if (!done(child->bound)) open.push(child);
+      }
+    }
+    if (!open.empty()) proven = std::min(proven, open.top()->bound);
+    WithinLimits result{std::move(best_), fits_};
+    result.best.value = fits_ ? value_ : cost(result.best.choices);
+    result.best.lower_bound = fits_ ? std::min(proven, value_) : proven;
+    const bool done_with_all = proven == kInfinity || done(proven);
+    result.best.exact = done_with_all && all_exact_;
+    if (result.best.exact && fits_) result.best.lower_bound = value_;
+    result.best.largest_table = width_;
+    return result;
+  }
+
+ private:
+  struct Node {
+    std::vector<std::vector<bool>> allowed;  ///< by variable and choice
+    std::vector<double> prices;              ///< by limit
+    double bound = -kInfinity;
+    int branch = -1;  ///< the variable to decide next; -1: nothing is left to decide
+    int number = 0;   ///< equal bounds go in order
+  };
+  using NodePtr = std::shared_ptr<Node>;
+
+  bool done(double bound) const {
+    return fits_ && bound >= value_ - kTolerance * std::max(1.0, std::fabs(value_));
+  }
+
+  double cost(const std::vector<int>& choices) const {
+    double sum = 0;
+    for (const Factor& factor : graph_.factors) {
+      int64_t position = 0;
+      for (int variable : factor.variables) {
+        position = position * graph_.domain_sizes[variable] + choices[variable];
+      }
+      sum += factor.table[position];
+    }
+    return sum;
+  }
+
+  /// Whether even the least weights that a node allows exceed a limit.
+  bool hopeless(const Node& node) const {
+    return std::any_of(limits_.begin(), limits_.end(), [&](const Limit& limit) {
+      double least = 0;
+      for (const auto& [variable, weights] : limit.weights) {
+        double smallest = kInfinity;
+        for (size_t choice = 0; choice < weights.size(); ++choice) {
+          if (node.allowed[variable][choice]) smallest = std::min(smallest, weights[choice]);
+        }
+        least += smallest;
+      }
+      return least > limit.bound * (1 + kTolerance);
+    });
+  }
+
+  /// The minimum under the prices, without limits.
+  Assignment priced(const Node& node) {
+    ++solves_;
+    FactorGraph priced = graph_;
+    for (size_t v = 0; v < graph_.domain_sizes.size(); ++v) {
+      std::vector<double> table(graph_.domain_sizes[v], 0);
+      bool any = false;
+      for (size_t c = 0; c < node.prices.size(); ++c) {
+        const auto weights = limits_[c].weights.find(static_cast<int>(v));
+        if (node.prices[c] == 0 || weights == limits_[c].weights.end()) continue;
+        any = true;
+        for (size_t n = 0; n < table.size(); ++n) table[n] += node.prices[c] * weights->second[n];
+      }
+      for (size_t n = 0; n < table.size(); ++n) {
+        if (node.allowed[v][n]) continue;
+        any = true;
+        table[n] += kForbidden;
+      }
+      if (any) priced.factors.push_back({{static_cast<int>(v)}, std::move(table)});
+    }
+    Assignment found = minimise(priced, max_table_);
+    all_exact_ = all_exact_ && found.exact;
+    width_ = std::max(width_, found.largest_table);
+    return found;
+  }
+
+  /// Keeps a solution that is better than the best so far.
+  void consider(const Assignment& found, const std::optional<Limit>& exceeded) {
+    const double excess = exceeded ? exceeded->sum(found.choices) - exceeded->bound : 0;
+    const double value = cost(found.choices);
+    if (!exceeded && (!fits_ || value < value_)) {
+      fits_ = true;
+      value_ = value;
+      best_ = found;
+    } else if (exceeded && !fits_ && excess < excess_) {
+      excess_ = excess;
+      best_ = found;
+    }
+  }
+
+  /// Raises the node's bound by moving the prices along the subgradient (Polyak's step), and finds
+  /// what to branch on.
+  void bound_of(Node& node) {
+    const bool is_root = node.number == 0;
+    const int rounds = is_root ? 60 : 5;
+    constexpr double kMaxReach = 64;
+    double reach = 1;  // how far beyond the bound the step aims, while no solution is known
+    double relaxation = 1, best_dual = -kInfinity;
+    std::vector<double> best_prices = node.prices;
+    for (int round = 0; round < rounds; ++round) {
+      if (hopeless(node)) {
+        node.bound = kInfinity;
+        node.branch = -1;
+        return;
+      }
+      if (solves_ >= max_solves_ && round > 0) break;
+      node.prices.resize(limits_.size(), 0);
+      const Assignment found = priced(node);
+      double dual = found.lower_bound;
+      for (size_t c = 0; c < limits_.size(); ++c) dual -= node.prices[c] * limits_[c].bound;
+      dual -= kRounding * std::fabs(found.lower_bound);
+      node.bound = std::max(node.bound, dual);
+      if (dual > best_dual) {
+        best_dual = dual;
+        best_prices = node.prices;
+      } else {
+        relaxation /= 2;
+      }
+      const auto exceeded = worst_(found.choices);
+      consider(found, exceeded);
+      if (done(node.bound)) return;
+      if (exceeded) remember(*exceeded);
+      node.prices.resize(limits_.size(), 0);
+      std::vector<double> slope;
+      double squares = 0;
+      bool tight = !exceeded;
+      for (size_t c = 0; c < limits_.size(); ++c) {
+        // In units of the bound, so that all limits count alike.
+        double excess = limits_[c].sum(found.choices) / limits_[c].bound - 1;
+        if (excess < 0 && node.prices[c] == 0) excess = 0;
+        tight = tight && (node.prices[c] == 0 || std::fabs(excess) < kTolerance);
+        slope.push_back(excess);
+        squares += excess * excess;
+      }
+      if (tight) {  // it keeps to the limits, and their prices cost nothing: no better one is here
+        node.bound = std::max(node.bound, found.exact ? cost(found.choices) : dual);
+        node.branch = branch_on(node, found.choices);
+        return;
+      }
+      node.branch = branch_on(node, found.choices);
+      const double scale = std::max(std::fabs(dual), 1e-12);
+      const double goal = fits_ ? value_ : dual + reach * scale;
+      if (!fits_ && exceeded) reach = std::min(2 * reach, kMaxReach);
+      const double step =
+          relaxation * std::max(goal - dual, kTolerance * scale) / std::max(squares, 1e-300);
+      for (size_t c = 0; c < limits_.size(); ++c) {
+        const double price = node.prices[c] * limits_[c].bound + step * slope[c];
+        node.prices[c] = std::max(0.0, price) / limits_[c].bound;
+      }
+    }
+    node.prices = std::move(best_prices);
+  }
+
+  void remember(const Limit& limit) {
+    for (const Limit& known : limits_) {
+      if (known.bound == limit.bound && known.weights == limit.weights) return;
+    }
+    limits_.push_back(limit);
+  }
+
+  /// The undecided variable that weighs most on the limits with a price: where its choice matters
+  /// most.
+  int branch_on(const Node& node, const std::vector<int>& choices) const {
+    int best = -1;
+    double most = -1;
+    for (size_t v = 0; v < node.allowed.size(); ++v) {
+      if (std::count(node.allowed[v].begin(), node.allowed[v].end(), true) < 2) continue;
+      double spread = 0;
+      for (const Limit& limit : limits_) {
+        const auto weights = limit.weights.find(static_cast<int>(v));
+        if (weights == limit.weights.end()) continue;
+        double least = kInfinity, greatest = 0;
+        for (size_t n = 0; n < weights->second.size(); ++n) {
+          if (!node.allowed[v][n]) continue;
+          least = std::min(least, weights->second[n]);
+          greatest = std::max(greatest, weights->second[n]);
+        }
+        const bool binding = limit.sum(choices) > limit.bound * 0.5;
+        spread += (greatest - least) / limit.bound * (binding ? 1 : 0.01);
+      }
+      if (spread > most) {
+        most = spread;
+        best = static_cast<int>(v);
+      }
+    }
+    return best;
+  }
+
+  const FactorGraph& graph_;
+  const WorstLimit& worst_;
+  const int64_t max_table_;
+  const int max_solves_;
+  std::vector<Limit> limits_;
+  Assignment best_;
+  bool fits_ = false;
+  double value_ = kInfinity;   ///< of best_, when it fits
+  double excess_ = kInfinity;  ///< of best_, when it does not
+  bool all_exact_ = true;
+  int solves_ = 0, nodes_ = 0, width_ = 0;
+};
+
+}  // namespace
+
+WithinLimits minimise_within(const FactorGraph& graph, const WorstLimit& worst, int64_t max_table,
+                             int max_solves) {
+  return BranchAndBound(graph, worst, max_table, max_solves).run();
+}
+
+}  // namespace smex
