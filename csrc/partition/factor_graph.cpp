@@ -1,8 +1,11 @@
 #include "partition/factor_graph.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
+#include <iterator>
 #include <limits>
-#include <set>
+#include <queue>
 
 namespace smex {
 
@@ -12,100 +15,120 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Elimination {
  public:
-  Elimination(const FactorGraph& graph, int64_t max_table)
-      : graph_(graph), max_table_(max_table), buckets_(graph.domain_sizes.size()) {
-    neighbours_.resize(graph.domain_sizes.size());
-    factors_.reserve(graph.factors.size() + graph.domain_sizes.size());
-    for (const Factor& factor : graph.factors) add(factor);
+  Elimination(const FactorGraph& graph, int64_t max_table, double max_work)
+      : graph_(graph), max_table_(max_table), max_work_(max_work) {
+    const size_t count = graph.domain_sizes.size();
+    buckets_.resize(count);
+    neighbours_.resize(count);
+    used_.resize(count);
+    for (const Factor& factor : graph.factors) add(&factor);
   }
 
-  Assignment run() {
+  /// Nothing where it is more work than allowed.
+  std::optional<Assignment> run() {
     const int count = static_cast<int>(graph_.domain_sizes.size());
-    std::set<std::pair<double, int>> queue;
+    // The least weight first; entries that have become wrong are passed over.
+    using Entry = std::pair<double, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     std::vector<double> weights(count);
-    for (int v = 0; v < count; ++v) queue.insert({weights[v] = weight(v), v});
+    for (int v = 0; v < count; ++v) queue.push({weights[v] = weight(v), v});
     std::vector<int> order;
-    std::vector<std::vector<Factor>> eliminated(count);
     while (!queue.empty()) {
-      const int variable = queue.begin()->second;
-      queue.erase(queue.begin());
+      const auto [entries, variable] = queue.top();
+      queue.pop();
+      if (entries != weights[variable]) continue;
+      work_ += entries;
+      if (work_ > max_work_) return std::nullopt;
+      weights[variable] = -1;
       order.push_back(variable);
-      const std::set<int> touched = eliminate(variable, eliminated[variable]);
-      for (int other : touched) {
-        queue.erase({weights[other], other});
-        queue.insert({weights[other] = weight(other), other});
+      for (int other : eliminate(variable)) {
+        const double changed = weight(other);
+        if (changed == weights[other]) continue;
+        queue.push({weights[other] = changed, other});
       }
     }
-    return decode(order, eliminated);
+    return decode(order);
   }
 
  private:
-  void add(Factor factor) {
-    if (factor.variables.empty()) {
-      constant_ += factor.table[0];
+  using Scope = std::vector<int>;  ///< ascending
+
+  static Scope joined(const Scope& a, const Scope& b) {
+    Scope both;
+    both.reserve(a.size() + b.size());
+    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+    return both;
+  }
+
+  static Scope sorted(Scope scope) {
+    std::sort(scope.begin(), scope.end());
+    return scope;
+  }
+
+  void add(const Factor* factor) {
+    if (factor->variables.empty()) {
+      constant_ += factor->table[0];
       return;
     }
-    const int id = static_cast<int>(factors_.size());
-    for (int variable : factor.variables) {
-      buckets_[variable].insert(id);
-      for (int other : factor.variables) {
-        if (other != variable) neighbours_[variable].insert(other);
-      }
+    const Scope scope = sorted(factor->variables);
+    for (int variable : scope) {
+      buckets_[variable].push_back(factor);
+      neighbours_[variable] = joined(neighbours_[variable], scope);
     }
-    factors_.push_back(std::move(factor));
   }
 
   /// Entries of the table that eliminating `variable` makes.
   double weight(int variable) const {
-    double entries = graph_.domain_sizes[variable];
+    double entries = neighbours_[variable].empty() ? graph_.domain_sizes[variable] : 1;
     for (int other : neighbours_[variable]) entries *= graph_.domain_sizes[other];
     return entries;
   }
 
-  /// Removes the variable; returns its former neighbours. `used` keeps its factors for decoding.
-  std::set<int> eliminate(int variable, std::vector<Factor>& used) {
-    std::vector<int> ids(buckets_[variable].begin(), buckets_[variable].end());
-    for (int id : ids) {
-      for (int other : factors_[id].variables) buckets_[other].erase(id);
-      used.push_back(std::move(factors_[id]));
+  /// Removes the variable; returns its former neighbours. `used_` keeps its factors for decoding.
+  Scope eliminate(int variable) {
+    auto& used = used_[variable] = std::move(buckets_[variable]);
+    for (const Factor* factor : used) {
+      for (int other : factor->variables) {
+        if (other != variable) std::erase(buckets_[other], factor);
+      }
     }
-    const std::set<int> touched = std::move(neighbours_[variable]);
-    neighbours_[variable].clear();
-    for (int other : touched) neighbours_[other].erase(variable);
+    Scope touched = std::move(neighbours_[variable]);
+    std::erase(touched, variable);
+    for (int other : touched) std::erase(neighbours_[other], variable);
     // Mini-buckets: join factors while the joint table fits.
     std::vector<std::vector<const Factor*>> groups;
-    std::vector<std::set<int>> scopes;
-    for (const Factor& factor : used) {
+    std::vector<Scope> scopes;
+    for (const Factor* factor : used) {
+      Scope scope = sorted(factor->variables);
       bool placed = false;
       for (size_t g = 0; g < groups.size() && !placed; ++g) {
-        std::set<int> joint = scopes[g];
-        joint.insert(factor.variables.begin(), factor.variables.end());
+        Scope joint = joined(scopes[g], scope);
         if (entries(joint) > static_cast<double>(max_table_)) continue;
-        groups[g].push_back(&factor);
+        groups[g].push_back(factor);
         scopes[g] = std::move(joint);
         placed = true;
       }
       if (placed) continue;
-      groups.push_back({&factor});
-      scopes.emplace_back(factor.variables.begin(), factor.variables.end());
+      groups.push_back({factor});
+      scopes.push_back(std::move(scope));
     }
     if (groups.size() > 1) exact_ = false;
     for (size_t g = 0; g < groups.size(); ++g) {
       width_ = std::max(width_, static_cast<int>(scopes[g].size()));
-      scopes[g].erase(variable);
-      add(minimum_over(variable, groups[g], {scopes[g].begin(), scopes[g].end()}));
+      std::erase(scopes[g], variable);
+      made_.push_back(minimum_over(variable, groups[g], std::move(scopes[g])));
+      add(&made_.back());
     }
     return touched;
   }
 
-  double entries(const std::set<int>& scope) const {
+  double entries(const Scope& scope) const {
     double count = 1;
     for (int variable : scope) count *= graph_.domain_sizes[variable];
     return count;
   }
 
-  Factor minimum_over(int variable, const std::vector<const Factor*>& factors,
-                      std::vector<int> scope) const {
+  Factor minimum_over(int variable, const std::vector<const Factor*>& factors, Scope scope) const {
     const int size = graph_.domain_sizes[variable];
     int64_t total = 1;
     for (int other : scope) total *= graph_.domain_sizes[other];
@@ -163,12 +186,11 @@ class Elimination {
     return sum;
   }
 
-  Assignment decode(const std::vector<int>& order,
-                    const std::vector<std::vector<Factor>>& eliminated) const {
+  Assignment decode(const std::vector<int>& order) const {
     Assignment result;
     result.choices.assign(order.size(), 0);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      choose(*it, eliminated[*it], result.choices);
+      choose(*it, used_[*it], result.choices);
     }
     if (!exact_) descend(result.choices);
     result.value = total(result.choices);
@@ -179,14 +201,15 @@ class Elimination {
   }
 
   /// Gives `variable` its cheapest choice under `factors`, the first of equals; true if it changed.
-  bool choose(int variable, const std::vector<Factor>& factors, std::vector<int>& choices) const {
+  bool choose(int variable, const std::vector<const Factor*>& factors,
+              std::vector<int>& choices) const {
     const int before = choices[variable];
     double best = kInfinity;
     int best_choice = before;
     for (int choice = 0; choice < graph_.domain_sizes[variable]; ++choice) {
       choices[variable] = choice;
       double sum = 0;
-      for (const Factor& factor : factors) sum += lookup(factor, choices);
+      for (const Factor* factor : factors) sum += lookup(*factor, choices);
       if (sum < best) {
         best = sum;
         best_choice = choice;
@@ -199,9 +222,9 @@ class Elimination {
   /// Coordinate descent on the original factors until nothing changes.
   void descend(std::vector<int>& choices) const {
     constexpr int kMaxRounds = 50;
-    std::vector<std::vector<Factor>> touching(choices.size());
+    std::vector<std::vector<const Factor*>> touching(choices.size());
     for (const Factor& factor : graph_.factors) {
-      for (int variable : factor.variables) touching[variable].push_back(factor);
+      for (int variable : factor.variables) touching[variable].push_back(&factor);
     }
     bool changed = true;
     for (int round = 0; round < kMaxRounds && changed; ++round) {
@@ -217,17 +240,20 @@ class Elimination {
     }
   }
 
-  double cost(const std::vector<Factor>& factors, const std::vector<int>& choices) const {
+  double cost(const std::vector<const Factor*>& factors, const std::vector<int>& choices) const {
     double sum = 0;
-    for (const Factor& factor : factors) sum += lookup(factor, choices);
+    for (const Factor* factor : factors) sum += lookup(*factor, choices);
     return sum;
   }
 
   const FactorGraph& graph_;
   const int64_t max_table_;
-  std::vector<Factor> factors_;
-  std::vector<std::set<int>> buckets_;
-  std::vector<std::set<int>> neighbours_;
+  const double max_work_;
+  std::deque<Factor> made_;
+  std::vector<std::vector<const Factor*>> buckets_;  ///< by variable
+  std::vector<Scope> neighbours_;                 ///< by variable, itself too where it has factors
+  std::vector<std::vector<const Factor*>> used_;  ///< by variable: what it was eliminated from
+  double work_ = 0;
   double constant_ = 0;
   bool exact_ = true;
   int width_ = 0;
@@ -285,7 +311,11 @@ Assignment decide_in_order(const FactorGraph& graph, const std::vector<int>& ord
 }
 
 Assignment minimise(const FactorGraph& graph, int64_t max_table) {
-  return Elimination(graph, max_table).run();
+  return *Elimination(graph, max_table, kInfinity).run();
+}
+
+std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work) {
+  return Elimination(graph, std::numeric_limits<int64_t>::max(), max_work).run();
 }
 
 }  // namespace smex

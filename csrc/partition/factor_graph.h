@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace smex {
@@ -29,6 +30,10 @@ struct Assignment {
 /// table would exceed `max_table` entries is divided (mini-buckets): its minimum becomes a lower
 /// bound, the decoded assignment is improved by coordinate descent, and the result carries the gap.
 Assignment minimise(const FactorGraph& graph, int64_t max_table = int64_t{1} << 22);
+
+/// The same without mini-buckets; nothing where the tables have more than `max_work` entries in
+/// all.
+std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work);
 
 /// Decides variable by variable in `order`, each by its cheapest choice when the later ones do what
 /// is best for each factor alone. Variables with a choice in `fixed` (others are -1) keep it.

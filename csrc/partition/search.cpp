@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <unordered_map>
@@ -26,6 +27,7 @@ using Domain = std::vector<Choices>;
 
 /// More than any plan costs.
 constexpr double kImpossible = 1e30;
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// A way to run an op in the steps that are chosen together.
 struct Strategy {
@@ -89,8 +91,8 @@ const Rules& rules_of(const std::string& planner) {
 
 class Search {
  public:
-  /// For `workers` in all, when all steps are added.
-  Search(const Graph& graph, int workers, const SearchOptions& options)
+  /// For `workers` in all, when all steps are added; `merge` is what is cut alike.
+  Search(const Graph& graph, int workers, const SearchOptions& options, Merge merge)
       : graph_(graph),
         workers_(workers),
         options_(options),
@@ -98,7 +100,7 @@ class Search {
         random_(options.seed),
         classes_(graph),
         may_pend_(pending_values()),
-        coarse_(coarsen(graph, may_pend_, options.merge.value_or(Merge::kPointwise))),
+        coarse_(coarsen(graph, may_pend_, merge)),
         grids_(graph, classes_) {
     plan_.values.resize(graph.values().size());
     plan_.ops.resize(graph.ops().size());
@@ -109,19 +111,23 @@ class Search {
 
   /// Adds steps to the recursion: given the cuts so far, chooses the next cuts of all values and
   /// ops.
-  void add_steps(const Mesh& parts) {
+  /// False, and this is of no further use, where the elimination's tables would have more than
+  /// `max_work` entries.
+  bool try_steps(const Mesh& parts, double max_work) {
     first_ = plan_.mesh.size();
     count_ = parts.size();
     plan_.mesh.insert(plan_.mesh.end(), parts.begin(), parts.end());
     for (Choices& choices : plan_.values) choices.resize(plan_.mesh.size(), kReplicate);
     for (Choices& choices : plan_.ops) choices.resize(plan_.mesh.size(), kReplicate);
-    const Solution solution = solve();
+    const Solution solution = solve(max_work);
+    if (solution.gave_up) return false;
     const Assignment& best = solution.best;
     apply(solution);
     plan_.exact = plan_.exact && best.exact;
     if (best.value > 0) {
       plan_.gap = std::max(plan_.gap, (best.value - best.lower_bound) / best.value);
     }
+    return true;
   }
 
   /// Chooses each step anew given all others, until none gains.
@@ -167,10 +173,11 @@ class Search {
     Assignment best;
     std::vector<const OpCosts*> costs;  ///< by op class
     bool fits = true;                   ///< the memory limit
+    bool gave_up = false;               ///< more work than allowed; nothing else is known
   };
 
   /// The cheapest choices of the steps that are chosen together, the others as they are.
-  Solution solve() {
+  Solution solve(double max_work = kNoLimit) {
     domains_.clear();
     domain_numbers_.clear();
     op_variables_.clear();
@@ -180,7 +187,7 @@ class Search {
     describe_cuts();
     Solution solution;
     for (size_t c = 0; c < coarse_.classes.size(); ++c) solution.costs.push_back(&add_class(c));
-    decide(solution);
+    decide(solution, max_work);
     return solution;
   }
 
@@ -552,10 +559,19 @@ class Search {
     costs.by_operand.clear();
   }
 
-  void decide(Solution& solution) {
+  void decide(Solution& solution, double max_work) {
     if (rules_.order != Rules::Order::kExact) {
       solution.best = decide_greedily();
-    } else if (options_.memory_limit) {
+      return;
+    }
+    if (max_work < kNoLimit) {
+      auto found = minimise_exactly(problem_, max_work);
+      solution.gave_up = !found;
+      if (!found) return;
+      solution.best = std::move(*found);
+      if (!options_.memory_limit) return;
+    }
+    if (options_.memory_limit) {
       decide_within_memory(solution);
     } else {
       solution.best = minimise(problem_, options_.max_table);
@@ -719,16 +735,37 @@ const std::vector<std::string>& planners() {
   return names;
 }
 
-Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  Search search(graph, mesh_size(mesh), options);
-  for (size_t step = 0; step < mesh.size(); step += options.joint) {
-    const auto first = mesh.begin() + static_cast<std::ptrdiff_t>(step);
-    search.add_steps(
-        {first, mesh.end() - first > options.joint ? first + options.joint : mesh.end()});
+namespace {
+
+/// Nothing where the first step takes more work than allowed.
+std::optional<Plan> search_merged(const Graph& graph, const Mesh& mesh,
+                                  const SearchOptions& options, Merge merge, double max_work) {
+  Search search(graph, mesh_size(mesh), options, merge);
+  for (auto first = mesh.begin(); first != mesh.end();) {
+    const auto next = first + std::min<std::ptrdiff_t>(options.joint, mesh.end() - first);
+    if (!search.try_steps({first, next}, first == mesh.begin() ? max_work : kNoLimit)) {
+      return std::nullopt;
+    }
+    first = next;
   }
   if (options.refine && options.planner == "tofu" && mesh.size() > 1) search.refine();
-  Plan plan = search.take();
+  return search.take();
+}
+
+}  // namespace
+
+Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Merge most = options.merge.value_or(Merge::kPointwise);
+  const Merge least = options.merge.value_or(
+      rules_of(options.planner).order == Rules::Order::kExact ? Merge::kGradients : most);
+  std::optional<Plan> found;
+  for (int merge = static_cast<int>(least); !found; ++merge) {
+    const bool last = merge == static_cast<int>(most);
+    found = search_merged(graph, mesh, options, static_cast<Merge>(merge),
+                          last ? kNoLimit : options.max_work);
+  }
+  Plan plan = std::move(*found);
   plan.planner = options.planner;
   if (options.planner == "fsdp") shard_parameters(graph, plan);
   price(graph, options.machine ? &*options.machine : nullptr, plan);
