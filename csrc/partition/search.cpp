@@ -110,8 +110,7 @@ class Search {
   }
 
   /// Adds steps to the recursion: given the cuts so far, chooses the next cuts of all values and
-  /// ops.
-  /// False, and this is of no further use, where the elimination's tables would have more than
+  /// ops. False, and this is of no further use, where the elimination's tables would have more than
   /// `max_work` entries.
   bool try_steps(const Mesh& parts, double max_work) {
     first_ = plan_.mesh.size();
@@ -757,8 +756,9 @@ std::optional<Plan> search_merged(const Graph& graph, const Mesh& mesh,
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const Merge most = options.merge.value_or(Merge::kPointwise);
-  const Merge least = options.merge.value_or(
-      rules_of(options.planner).order == Rules::Order::kExact ? Merge::kGradients : most);
+  const bool exact = rules_of(options.planner).order == Rules::Order::kExact;
+  const bool small = graph.ops().size() <= options.max_unmerged;
+  const Merge least = options.merge.value_or(exact && small ? Merge::kGradients : most);
   std::optional<Plan> found;
   for (int merge = static_cast<int>(least); !found; ++merge) {
     const bool last = merge == static_cast<int>(most);

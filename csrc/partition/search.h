@@ -34,9 +34,10 @@ struct SearchOptions {
   double optimizer_states = 0;
   /// Operators whose outputs are views of their first input and take no memory.
   std::set<std::string> views;
-  /// What is taken to be cut alike; by default as little as `max_work` entries of the elimination's
-  /// tables allow in the first step.
+  /// What is taken to be cut alike; by default, of graphs up to `max_unmerged` ops, as little as
+  /// `max_work` entries of the elimination's tables allow in the first step.
   std::optional<Merge> merge;
+  size_t max_unmerged = 2000;
   double max_work = 2e6;
   /// So many steps are chosen together, instead of one after the other.
   int joint = 1;

@@ -27,10 +27,10 @@ inline std::vector<int> cuts_of(const DimClasses& classes, const Value& value, i
 /// Calls `visit(plan)` for all cuts of every coarse group, with replicas and pending sums too where
 /// asked for.
 template <typename Visit>
-void for_each_cut(const Graph& graph, int workers, bool replicas, const Visit& visit) {
+void for_each_cut(const Graph& graph, int workers, bool replicas, Merge merge, const Visit& visit) {
   const std::vector<bool> may_pend =
       replicas ? may_stay_pending(graph) : std::vector<bool>(graph.values().size(), false);
-  const CoarseGraph coarse = coarsen(graph, may_pend);
+  const CoarseGraph coarse = coarsen(graph, may_pend, merge);
   const DimClasses classes(graph);
   Plan plan;
   plan.mesh = {workers};
@@ -77,9 +77,9 @@ inline std::vector<int> possible_strategies(const Plan& plan, const Op& op) {
 /// Calls `visit(plan, bytes)` for the cheapest strategies under all cuts, replicas and pending sums
 /// of every coarse group.
 template <typename Visit>
-void for_each_plan(const Graph& graph, int workers, const Visit& visit) {
+void for_each_plan(const Graph& graph, int workers, Merge merge, const Visit& visit) {
   const DimClasses classes(graph);
-  for_each_cut(graph, workers, /*replicas=*/true, [&](Plan& plan) {
+  for_each_cut(graph, workers, /*replicas=*/true, merge, [&](Plan& plan) {
     int64_t bytes = 0;
     for (const Op& op : graph.ops()) {
       int64_t least = std::numeric_limits<int64_t>::max();

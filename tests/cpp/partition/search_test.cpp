@@ -46,10 +46,10 @@ int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan,
 }
 
 /// The cheapest plan among all cuts of every coarse group and all strategies of every op.
-int64_t brute_force(const Graph& graph, int workers) {
+int64_t brute_force(const Graph& graph, int workers, Merge merge) {
   const DimClasses classes(graph);
   int64_t best = std::numeric_limits<int64_t>::max();
-  test::for_each_cut(graph, workers, /*replicas=*/false, [&](Plan& plan) {
+  test::for_each_cut(graph, workers, /*replicas=*/false, merge, [&](Plan& plan) {
     int64_t bytes = 0;
     for (const Op& op : graph.ops()) bytes += best_strategy(graph, classes, plan, op.id);
     best = std::min(best, bytes);
@@ -66,12 +66,16 @@ class SearchFor : public testing::TestWithParam<int> {};
 
 TEST_P(SearchFor, CostEqualsBruteForce) {
   for (const Graph& graph : graphs()) {
-    const Plan plan = search(graph, {GetParam()}, all_cut());
-    const int64_t bytes = plan_bytes(graph, plan);
-    EXPECT_TRUE(plan.exact);
-    EXPECT_GT(bytes, 0) << graph.str();
-    EXPECT_EQ(bytes, brute_force(graph, GetParam())) << graph.str();
-    EXPECT_EQ(plan.step_bytes, std::vector<int64_t>{bytes}) << graph.str();
+    for (const Merge merge : {Merge::kGradients, Merge::kPointwise}) {
+      SearchOptions options = all_cut();
+      options.merge = merge;
+      const Plan plan = search(graph, {GetParam()}, options);
+      const int64_t bytes = plan_bytes(graph, plan);
+      EXPECT_TRUE(plan.exact);
+      EXPECT_GT(bytes, 0) << graph.str();
+      EXPECT_EQ(bytes, brute_force(graph, GetParam(), merge)) << graph.str();
+      EXPECT_EQ(plan.step_bytes, std::vector<int64_t>{bytes}) << graph.str();
+    }
   }
 }
 
@@ -116,30 +120,30 @@ double seconds(const Plan& plan) {
 
 /// The least seconds of any cuts of the coarse groups and any strategies, replicas and pending sums
 /// included.
-double least_seconds(const Graph& graph, int workers) {
+double least_seconds(const Graph& graph, int workers, Merge merge) {
   const Machine on = machine(1);
   double best = std::numeric_limits<double>::infinity();
-  test::for_each_cut(graph, workers, /*replicas=*/true, [&](Plan& plan) {
+  test::for_each_cut(graph, workers, /*replicas=*/true, merge, [&](Plan& plan) {
     std::vector<std::vector<int>> strategies;
+    size_t most = 0;
     for (const Op& op : graph.ops()) {
       strategies.push_back(test::possible_strategies(plan, op));
       if (strategies.back().empty()) return;
-      plan.ops[op.id] = {strategies.back().front()};
+      most = std::max(most, strategies.back().size());
     }
-    for (const Op& op : graph.ops()) {  // the costs of ops are added: each is chosen by itself
-      double least = std::numeric_limits<double>::infinity();
-      int cheapest = kReplicate;
-      for (int strategy : strategies[op.id]) {
-        plan.ops[op.id] = {strategy};
-        price(graph, &on, plan);
-        if (seconds(plan) >= least) continue;
-        least = seconds(plan);
-        cheapest = strategy;
+    // The costs of ops are added: each takes its cheapest strategy.
+    std::vector<double> least(graph.ops().size(), std::numeric_limits<double>::infinity());
+    for (size_t n = 0; n < most; ++n) {
+      for (const Op& op : graph.ops()) {
+        plan.ops[op.id] = {strategies[op.id][n % strategies[op.id].size()]};
       }
-      plan.ops[op.id] = {cheapest};
+      const std::vector<OpPrice> prices = op_prices(graph, &on, plan);
+      for (const Op& op : graph.ops()) {
+        const OpPrice& price = prices[op.id];
+        least[op.id] = std::min(least[op.id], price.compute_seconds + price.step_seconds[0]);
+      }
     }
-    price(graph, &on, plan);
-    best = std::min(best, seconds(plan));
+    best = std::min(best, std::accumulate(least.begin(), least.end(), 0.0));
   });
   return best;
 }
@@ -151,9 +155,41 @@ TEST_P(SearchFor, TimeEqualsBruteForce) {
     SearchOptions options;
     options.replicate_bytes = std::numeric_limits<int64_t>::max();
     options.machine = machine(1);
-    const Plan plan = search(graph, {GetParam()}, options);
-    EXPECT_TRUE(plan.exact);
-    EXPECT_NEAR(seconds(plan), least_seconds(graph, GetParam()), 1e-9) << graph.str();
+    for (const Merge merge : {Merge::kGradients, Merge::kPointwise}) {
+      if (merge == Merge::kGradients && graph.values().size() > 8) continue;  // too many to try
+      options.merge = merge;
+      const Plan plan = search(graph, {GetParam()}, options);
+      EXPECT_TRUE(plan.exact);
+      EXPECT_NEAR(seconds(plan), least_seconds(graph, GetParam(), merge), 1e-9) << graph.str();
+    }
+  }
+}
+
+TEST_P(SearchFor, WhatIsMergedOnlyCosts) {
+  for (const Graph& graph : graphs()) {
+    SearchOptions options = all_cut();
+    std::vector<int64_t> bytes;
+    for (const Merge merge : {Merge::kGradients, Merge::kSteps, Merge::kPointwise}) {
+      options.merge = merge;
+      bytes.push_back(search(graph, {GetParam()}, options).step_bytes[0]);
+    }
+    EXPECT_LE(bytes[0], bytes[1]);
+    EXPECT_LE(bytes[1], bytes[2]);
+    options.merge = std::nullopt;
+    EXPECT_EQ(search(graph, {GetParam()}, options).step_bytes[0], bytes[0]);
+    options.max_work = 1;  // too little for anything but the most merged
+    EXPECT_EQ(search(graph, {GetParam()}, options).step_bytes[0], bytes[2]);
+  }
+}
+
+TEST_P(SearchFor, StepsChosenTogetherAreTheCheapest) {
+  for (const Graph& graph : {test::linear_graph(12, 6, 9), test::training_graph(6, 9, 4)}) {
+    SearchOptions options = all_cut();
+    const int64_t apart = plan_bytes(graph, search(graph, {GetParam(), 2}, options));
+    options.joint = 2;
+    const Plan together = search(graph, {GetParam(), 2}, options);
+    EXPECT_TRUE(together.exact);
+    EXPECT_LE(plan_bytes(graph, together), apart);
   }
 }
 
