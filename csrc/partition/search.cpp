@@ -751,24 +751,51 @@ std::optional<Plan> search_merged(const Graph& graph, const Mesh& mesh,
   return search.take();
 }
 
+/// Of a plan with prices: seconds, or bytes without a machine.
+double cost_of(const Plan& plan) {
+  double cost = plan.compute_seconds;
+  for (double seconds : plan.step_seconds) cost += seconds;
+  if (!plan.step_seconds.empty() || plan.compute_seconds > 0) return cost;
+  for (int64_t bytes : plan.step_bytes) cost += static_cast<double>(bytes);
+  return cost;
+}
+
+bool has_pins(const Plan& plan, const std::map<ValueId, Choices>& pins) {
+  return std::all_of(pins.begin(), pins.end(),
+                     [&](const auto& pin) { return plan.values[pin.first] == pin.second; });
+}
+
 }  // namespace
 
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const Merge most = options.merge.value_or(Merge::kPointwise);
-  const bool exact = rules_of(options.planner).order == Rules::Order::kExact;
-  const bool small = graph.ops().size() <= options.max_unmerged;
-  const Merge least = options.merge.value_or(exact && small ? Merge::kGradients : most);
+  const auto priced = [&](std::optional<Plan> plan) {
+    if (!plan) return plan;
+    plan->planner = options.planner;
+    if (options.planner == "fsdp") shard_parameters(graph, *plan);
+    price(graph, options.machine ? &*options.machine : nullptr, *plan);
+    return plan;
+  };
+  const Rules& rules = rules_of(options.planner);
   std::optional<Plan> found;
-  for (int merge = static_cast<int>(least); !found; ++merge) {
-    const bool last = merge == static_cast<int>(most);
-    found = search_merged(graph, mesh, options, static_cast<Merge>(merge),
-                          last ? kNoLimit : options.max_work);
+  const bool unmerged = rules.order == Rules::Order::kExact && !options.merge &&
+                        graph.ops().size() <= options.max_unmerged;
+  for (const Merge merge : {Merge::kGradients, Merge::kSteps}) {
+    if (!unmerged || found) break;
+    found = priced(search_merged(graph, mesh, options, merge, options.max_work));
+  }
+  // A finer first step does not make the recursion cheaper as a whole.
+  if (!found || (mesh.size() > 1 && !options.memory_limit)) {
+    for (const Merge merge : {Merge::kPointwise, Merge::kSteps, Merge::kGradients}) {
+      if (merge != options.merge.value_or(merge)) continue;
+      auto merged = priced(search_merged(graph, mesh, options, merge, kNoLimit));
+      const bool usable = has_pins(*merged, options.pinned);
+      if (!found || (usable && cost_of(*merged) < cost_of(*found))) found = std::move(merged);
+      if (has_pins(*found, options.pinned)) break;  // what is merged cannot be pinned apart
+      if (merge != Merge::kGradients) found.reset();
+    }
   }
   Plan plan = std::move(*found);
-  plan.planner = options.planner;
-  if (options.planner == "fsdp") shard_parameters(graph, plan);
-  price(graph, options.machine ? &*options.machine : nullptr, plan);
   plan.search_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;

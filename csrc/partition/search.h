@@ -34,8 +34,9 @@ struct SearchOptions {
   double optimizer_states = 0;
   /// Operators whose outputs are views of their first input and take no memory.
   std::set<std::string> views;
-  /// What is taken to be cut alike; by default, of graphs up to `max_unmerged` ops, as little as
-  /// `max_work` entries of the elimination's tables allow in the first step.
+  /// What is taken to be cut alike; by default most of it. Graphs up to `max_unmerged` ops are also
+  /// searched with as little merged as `max_work` entries of the elimination's tables allow in the
+  /// first step; the cheaper plan of the two counts.
   std::optional<Merge> merge;
   size_t max_unmerged = 2000;
   double max_work = 2e6;

@@ -62,7 +62,7 @@ def search(
         pinned: placements that are given, by parameter, buffer or input name: per step the
             dimension that is cut, -1 to replicate.
         mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
-            largest first, or for "time" all workers in one step where that is faster.
+            largest first, or all workers in one step where that is cheaper.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
         joint: so many steps are chosen together instead of one after the other: 2 finds what the
@@ -112,8 +112,8 @@ def search(
         refine=len(steps) <= 3 if refine is None else refine, joint=joint, seed=seed,
     )  # fmt: skip
     plan = request.find(graph, dict(pinned or {}))
-    if objective == "time" and planner == "tofu" and mesh is None and len(steps) > 1 and not pinned:
-        # One step of all workers has fewer ways to cut, and pays the latency once.
+    if planner == "tofu" and mesh is None and len(steps) > 1 and not pinned:
+        # One step of all workers has fewer ways to cut, and pays a latency once.
         at_once = dataclasses.replace(request, mesh=[workers]).find(graph, {})
         plan = min(plan, at_once, key=_cost)
     return plan
@@ -154,9 +154,7 @@ class Request:
     def find(self, graph: SemanticGraph, pinned: dict[str, list[int]]) -> Plan:
         """The plan with these placements."""
         pins = {name: _checked(graph, name, pin, self.mesh) for name, pin in pinned.items()}
-        plan, unmet = self._search(graph, pins)
-        if unmet:
-            raise PlanError(self._conflict(graph, pins))
+        plan = self._search(graph, pins)
         for name in pins:
             idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
             if idle:
@@ -166,7 +164,9 @@ class Request:
                     "dimensions"
                 )
         if self.memory_limit is not None and plan.peak() > self.memory_limit:
-            return self._within_memory(graph, pins, plan)
+            plan, fits = self._within_memory(graph, pins, plan)
+            if not fits:
+                raise PlanError(self._too_large(graph, pins, plan))
         return plan
 
     @property
@@ -179,8 +179,8 @@ class Request:
         graph: SemanticGraph,
         pins: Mapping[str, list[int]],
         memory_limit: float | None = None,
-    ) -> tuple[Plan, list[str]]:
-        """A plan, and the pins that it does not have; of tensors' homes within the limit."""
+    ) -> Plan:
+        """A plan with the pins; of tensors' homes within the limit."""
         ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
         machine = self.native_machine
         found = native_search(
@@ -191,29 +191,14 @@ class Request:
         )  # fmt: skip
         if machine is not None and self.objective != "time":
             found = price(graph.native, found, machine)
-        placed = found.values
-        # What element-wise operators tie together is cut alike: the first pin wins there.
-        unmet = [name for name, pin in pins.items() if placed[graph.value_by_name[name]] != pin]
-        return Plan(graph, found, self, pins), unmet
-
-    def _conflict(self, graph: SemanticGraph, pins: dict[str, list[int]]) -> str:
-        """Names pins that exclude each other and of which none can be left out."""
-        kept = dict(pins)
-        for name in pins:
-            fewer = {other: pin for other, pin in kept.items() if other != name}
-            if self._search(graph, fewer)[1]:
-                kept = fewer
-        words = ", ".join(
-            f'"{name}" as {placement_words(pin, self.mesh)}' for name, pin in kept.items()
-        )
-        return f"plan: no plan has all of {words}; they exclude each other, leave one out"
+        return Plan(graph, found, self, pins)
 
     # ---- memory ----
 
     def _within_memory(
         self, graph: SemanticGraph, pins: Mapping[str, list[int]], free: Plan
-    ) -> Plan:
-        """The cheapest plan whose predicted peak keeps to the limit.
+    ) -> tuple[Plan, bool]:
+        """The cheapest plan whose predicted peak keeps to the limit; else the smallest, and False.
 
         The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
         limit, it is searched again with so much less.
@@ -222,7 +207,7 @@ class Request:
         limit = self.memory_limit
         least, bound = free, 0.0
         for attempt in range(_ATTEMPTS):
-            plan, _ = self._search(graph, pins, limit)
+            plan = self._search(graph, pins, limit)
             if attempt == 0:
                 bound = _cost(plan) * (1 - plan.native.gap)
             excess = plan.peak() - self.memory_limit
@@ -230,16 +215,24 @@ class Request:
                 if attempt > 0:  # what fetches take is no part of the proof
                     plan.native.exact = False
                     plan.native.gap = max(0.0, 1 - bound / _cost(plan)) if _cost(plan) else 0.0
-                return plan
+                return plan, True
             least = min(plan, least, key=Plan.peak)
             limit -= max(excess, self.memory_limit / 256)
             if limit <= 0:
                 break
-        raise PlanError(self._too_large(graph, least))
+        return least, False
 
-    def _too_large(self, graph: SemanticGraph, least: Plan) -> str:
+    def _too_large(self, graph: SemanticGraph, pins: Mapping[str, list[int]], least: Plan) -> str:
         """Says how much is missing, where, and what would help."""
         assert self.memory_limit is not None
+        named = self._to_leave_out(graph, pins, least)
+        if named:
+            words = ", ".join(f'"{name}" as {placement_words(pins[name], self.mesh)}' for name in named)
+            return (
+                f"search: no plan for {least.workers} workers with {words} fits "
+                f"{size_words(self.memory_limit)} each: the smallest found takes "
+                f"{size_words(least.peak())}; without one of these pins there is one"
+            )
         op_id, _, _ = heaviest_point(graph.native, least.native, view_targets(graph))
         op = graph.captured.ops[op_id]
         where = f"{op.target}{f' at {op.source}' if op.source else ''}"
@@ -252,6 +245,24 @@ class Request:
             f"{size_words(kept)} are parameters and the optimiser's states; take {needed} workers, "
             "a smaller batch, or let larger tensors be cut (replicate_bytes)"
         )
+
+    def _to_leave_out(
+        self, graph: SemanticGraph, pins: Mapping[str, list[int]], least: Plan
+    ) -> list[str]:
+        """Pins with which nothing fits, while without any one of them something does."""
+
+        def fits(some: Mapping[str, list[int]]) -> bool:
+            plan = self._search(graph, some)
+            return plan.peak() <= self.memory_limit or self._within_memory(graph, some, plan)[1]
+
+        if not pins or not fits({}):
+            return []
+        kept = dict(pins)
+        for name in pins:
+            fewer = {other: pin for other, pin in kept.items() if other != name}
+            if not fits(fewer):
+                kept = fewer
+        return list(kept)
 
 
 def _cost(plan: Plan) -> float:
