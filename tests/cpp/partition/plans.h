@@ -1,7 +1,7 @@
 #pragma once
 
 #include <algorithm>
-#include <limits>
+#include <map>
 #include <vector>
 
 #include "ir/graph.h"
@@ -74,22 +74,45 @@ inline std::vector<int> possible_strategies(const Plan& plan, const Op& op) {
   return possible;
 }
 
+/// What the cheapest strategy of an op moves, by the cuts of its operands; -1 where none is
+/// possible.
+class CheapestStrategies {
+ public:
+  explicit CheapestStrategies(const Graph& graph)
+      : graph_(graph), classes_(graph), known_(graph.ops().size()) {}
+
+  int64_t bytes(const Plan& plan, const Op& op) {
+    std::vector<int> cuts;
+    for (ValueId id : op.inputs) cuts.push_back(plan.values[id][0]);
+    for (ValueId id : op.outputs) cuts.push_back(plan.values[id][0]);
+    const auto [it, fresh] = known_[op.id].try_emplace(std::move(cuts), -1);
+    if (!fresh) return it->second;
+    for (int strategy : possible_strategies(plan, op)) {
+      const int64_t bytes = op_bytes(graph_, classes_, plan, op, {strategy});
+      if (it->second < 0 || bytes < it->second) it->second = bytes;
+    }
+    return it->second;
+  }
+
+ private:
+  const Graph& graph_;
+  const DimClasses classes_;
+  std::vector<std::map<std::vector<int>, int64_t>> known_;
+};
+
 /// Calls `visit(plan, bytes)` for the cheapest strategies under all cuts, replicas and pending sums
 /// of every coarse group.
 template <typename Visit>
 void for_each_plan(const Graph& graph, int workers, Merge merge, const Visit& visit) {
-  const DimClasses classes(graph);
+  CheapestStrategies cheapest(graph);
   for_each_cut(graph, workers, /*replicas=*/true, merge, [&](Plan& plan) {
-    int64_t bytes = 0;
+    int64_t sum = 0;
     for (const Op& op : graph.ops()) {
-      int64_t least = std::numeric_limits<int64_t>::max();
-      for (int strategy : possible_strategies(plan, op)) {
-        least = std::min(least, op_bytes(graph, classes, plan, op, {strategy}));
-      }
-      if (least == std::numeric_limits<int64_t>::max()) return;
-      bytes += least;
+      const int64_t bytes = cheapest.bytes(plan, op);
+      if (bytes < 0) return;
+      sum += bytes;
     }
-    visit(plan, bytes);
+    visit(plan, sum);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "graphs.h"
 #include "ir/error.h"
 #include "partition/coarsen.h"
+#include "partition/memory.h"
 #include "partition/pending.h"
 #include "partition/price.h"
 #include "plans.h"
@@ -103,6 +104,82 @@ TEST_P(SearchFor, IsDeterministic) {
     EXPECT_EQ(a.ops, b.ops);
     EXPECT_EQ(a.step_bytes, b.step_bytes);
   }
+}
+
+/// A graph of a few products, sums, transposes and reductions of what is there.
+Graph random_graph(std::mt19937& random) {
+  test::Builder b;
+  const int64_t n = 4 + random() % 5;
+  std::vector<ValueId> known{b.input({n, n}), b.input({n, n}, Role::kParameter)};
+  const auto pick = [&] { return known[random() % known.size()]; };
+  const int ops = 2 + static_cast<int>(random() % 3);
+  for (int op = 0; op < ops; ++op) {
+    const ValueId first = pick(), second = pick();
+    switch (random() % 4) {
+      case 0:
+        known.push_back(b.transpose(first));
+        break;
+      case 1:
+        known.push_back(b.add(first, second));
+        break;
+      default:
+        known.push_back(b.mm(first, second));
+    }
+  }
+  b.output(b.sum_rows(known.back()));
+  return std::move(b.graph);
+}
+
+TEST(Search, IsTheCheapestOfAllPlansOfRandomGraphs) {
+  constexpr int kGraphs = 500;
+  int limited = 0, impossible = 0;
+  for (int seed = 0; seed < kGraphs; ++seed) {
+    std::mt19937 random(seed);
+    const Graph graph = random_graph(random);
+    const int workers = 2 + seed % 2;
+    // All cuts with replicas and pending sums: with any memory, and with too little for the
+    // cheapest.
+    struct Candidate {
+      int64_t bytes, memory;
+    };
+    std::vector<Candidate> all;
+    test::for_each_plan(graph, workers, Merge::kGradients, [&](const Plan& plan, int64_t bytes) {
+      all.push_back({bytes, heaviest_point(graph, plan).bytes});
+    });
+    SearchOptions options;
+    options.replicate_bytes = std::numeric_limits<int64_t>::max();
+    int64_t cheapest = std::numeric_limits<int64_t>::max(), roomiest = 0;
+    int64_t smallest = std::numeric_limits<int64_t>::max();
+    for (const Candidate& plan : all) {
+      cheapest = std::min(cheapest, plan.bytes);
+      roomiest = std::max(roomiest, plan.memory);
+      smallest = std::min(smallest, plan.memory);
+    }
+    const Plan free = search(graph, {workers}, options);
+    ASSERT_TRUE(free.exact);
+    ASSERT_EQ(free.step_bytes[0], cheapest) << "seed " << seed << "\n" << graph.str();
+    for (const double room : {0.0, 0.2, 0.5}) {
+      const auto span = static_cast<double>(roomiest - smallest);
+      options.memory_limit = static_cast<double>(smallest) + room * span;
+      cheapest = std::numeric_limits<int64_t>::max();
+      for (const Candidate& plan : all) {
+        if (static_cast<double>(plan.memory) <= *options.memory_limit) {
+          cheapest = std::min(cheapest, plan.bytes);
+        }
+      }
+      const Plan plan = search(graph, {workers}, options);
+      ASSERT_TRUE(plan.exact);
+      ASSERT_EQ(plan.step_bytes[0], cheapest) << "seed " << seed << ", room " << room << "\n"
+                                              << graph.str();
+      ASSERT_LE(heaviest_point(graph, plan).bytes, *options.memory_limit);
+      limited += plan.step_bytes[0] > free.step_bytes[0];
+    }
+    options.memory_limit = static_cast<double>(smallest) - 1;
+    const Plan squeezed = search(graph, {workers}, options);
+    impossible += heaviest_point(graph, squeezed).bytes > *options.memory_limit;
+  }
+  EXPECT_GT(limited, kGraphs / 2);
+  EXPECT_EQ(impossible, kGraphs);
 }
 
 // ---- time ----
