@@ -199,8 +199,8 @@ def test_a_plan_keeps_to_the_memory_limit():
         plan = smex.search(graph, 4, objective="time", machine=machine, memory_limit=limit)
         assert max(plan.peak_bytes()) <= limit
         costs.append(plan.seconds)
-        assert not plan.exact and "gap" in repr(plan)
-        assert plan.seconds * (1 - plan.native.gap) == pytest.approx(free.seconds)
+        assert plan.exact != ("gap" in repr(plan))
+        assert plan.seconds * (1 - plan.native.gap) >= free.seconds * (1 - 1e-9)
     assert costs == sorted(costs), "less memory never takes less time"
     roomy = smex.search(graph, 4, objective="time", machine=machine, memory_limit=free.peak())
     assert roomy.placements() == free.placements() and roomy.exact
