@@ -1,4 +1,4 @@
-"""Five models that the examples, tests and benchmarks share.
+"""Six models that the examples, tests and benchmarks share.
 
 Each is a plain `nn.Module`; `small()` gives an instance for tests and `small_inputs()` arguments
 for it. All work in float64 and on the meta device.
@@ -249,6 +249,104 @@ class GPT(nn.Module):
         """`[3, 5]` tokens and the tokens that follow them."""
         tokens = torch.randint(13, (3, 6))
         return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+class LlamaBlock(nn.Module):
+    """Grouped-query attention with rotary positions, and SwiGLU: `[N, T, E] -> [N, T, E]`."""
+
+    def __init__(self, embed: int, heads: int, kv_heads: int, hidden: int) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.size = heads, kv_heads, embed // heads
+        self.norm1, self.norm2 = nn.RMSNorm(embed, eps=1e-5), nn.RMSNorm(embed, eps=1e-5)
+        self.query = nn.Linear(embed, embed, bias=False)
+        self.key = nn.Linear(embed, kv_heads * self.size, bias=False)
+        self.value = nn.Linear(embed, kv_heads * self.size, bias=False)
+        self.proj = nn.Linear(embed, embed, bias=False)
+        self.gate = nn.Linear(embed, hidden, bias=False)
+        self.up = nn.Linear(embed, hidden, bias=False)
+        self.down = nn.Linear(hidden, embed, bias=False)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.proj(self.attend(self.norm1(x), cos, sin))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+    def attend(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        n, t, e = x.shape
+        q = self.query(x).view(n, t, self.heads, self.size).transpose(1, 2)
+        k = self.key(x).view(n, t, self.kv_heads, self.size).transpose(1, 2)
+        v = self.value(x).view(n, t, self.kv_heads, self.size).transpose(1, 2)
+        q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
+        y = F.scaled_dot_product_attention(
+            q, k, v, is_causal=True, enable_gqa=self.kv_heads != self.heads
+        )
+        return y.transpose(1, 2).reshape(n, t, e)
+
+    @staticmethod
+    def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        """Halves of a head are the two coordinates that turn: `[N, H, T, D]`."""
+        a, b = x.chunk(2, dim=-1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+class Llama(nn.Module):
+    """Llama 3 (Grattafiori et al., 2024): `[N, T] tokens -> [N, T, vocab]`.
+
+    Args:
+        kv_heads: how many heads of keys and values the `heads` of queries share.
+        hidden: width of the gated network.
+        theta: base of the rotary positions' wavelengths.
+    """
+
+    SIZES: ClassVar = {
+        "8B": {"layers": 32, "embed": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336},
+        "70B": {"layers": 80, "embed": 8192, "heads": 64, "kv_heads": 8, "hidden": 28672},
+    }
+
+    def __init__(
+        self,
+        layers: int = 32,
+        embed: int = 4096,
+        heads: int = 32,
+        kv_heads: int = 8,
+        hidden: int = 14336,
+        vocab: int = 128256,
+        theta: float = 500000.0,
+    ) -> None:
+        super().__init__()
+        self.size, self.theta = embed // heads, theta
+        self.tokens = nn.Embedding(vocab, embed)
+        self.blocks = nn.ModuleList(
+            LlamaBlock(embed, heads, kv_heads, hidden) for _ in range(layers)
+        )
+        self.norm = nn.RMSNorm(embed, eps=1e-5)
+        self.head = nn.Linear(embed, vocab, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens)
+        kind = {"device": x.device, "dtype": x.dtype}
+        waves = self.theta ** (-torch.arange(0, self.size, 2, **kind) / self.size)
+        angles = torch.arange(tokens.shape[1], **kind)[:, None] * waves
+        cos, sin = angles.cos(), angles.sin()
+        for block in self.blocks:
+            x = block(x, cos, sin)
+        return self.head(self.norm(x))
+
+    @classmethod
+    def of_size(cls, size: str, layers: int | None = None) -> Llama:
+        """Llama 3 "8B" or "70B", with all or some of its layers."""
+        sizes = cls.SIZES[size]
+        return cls(**{**sizes, "layers": layers or sizes["layers"]})
+
+    @classmethod
+    def small(cls) -> Llama:
+        """Two layers over a vocabulary of 13; two heads of queries share one of keys."""
+        return cls(layers=2, embed=16, heads=4, kv_heads=2, hidden=24, vocab=13)
+
+    @staticmethod
+    def small_inputs(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+        """`[3, 5]` tokens and the tokens that follow them."""
+        return GPT.small_inputs(dtype)
 
 
 class DoubleConv(nn.Sequential):

@@ -17,7 +17,7 @@ from smex.errors import (
 )
 
 if _native.missing_reason is None:
-    from smex import specs
+    from smex import baselines, specs
     from smex.capture import capture
     from smex.coverage import Coverage, coverage
     from smex.machine import Level, Machine
@@ -53,6 +53,7 @@ __all__ = [
     "SmexValueError",
     "SpecError",
     "__version__",
+    "baselines",
     "capture",
     "capture_graph",
     "coverage",
