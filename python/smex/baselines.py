@@ -15,11 +15,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from smex._C import Graph as _NativeGraph
 from smex._C import Plan as _NativePlan
-from smex._C import Role as _Role
-from smex._C import ValueRef as _NativeRef
-from smex._C import price
+from smex._C import op_seconds as _native_op_seconds
 from smex.capture.records import OpRecord, returns_view
 from smex.errors import SmexTypeError, SmexValueError
 from smex.machine import GB, Machine
@@ -364,47 +361,12 @@ class _Step:
 
 
 def op_seconds(graph: SemanticGraph, machine: Machine) -> list[float]:
-    """Seconds of every op of the graph on one worker.
-
-    Each kind of op is priced in a graph of its own, of which it is the only op.
-    """
-    values, alone = graph.captured.values, machine.native([])
-    known: dict[Any, float] = {}
-    seconds = []
-    specs = []  # kept, so that no two have the same id
-    for op, native in zip(graph.captured.ops, graph.native.ops, strict=True):
-        specs.append(native.spec)
-        outputs = [values[i] for i in op.outputs if i is not None]
-        operands = [*(values[i] for i in op.inputs()), *outputs]
-        key = (
-            id(specs[-1]), op.target,
-            tuple((v.shape, v.dtype) for v in operands), tuple(i is None for i in op.outputs),
-        )  # fmt: skip
-        if key not in known:
-            known[key] = _seconds_alone(graph, op, specs[-1], alone)
-        seconds.append(known[key])
-    return seconds
-
-
-def _seconds_alone(graph: SemanticGraph, op: OpRecord, spec: Any, machine: Any) -> float:
-    """Seconds of an op's graph."""
-    single = _NativeGraph()
-
-    def add(value_id: int, role: Any) -> int:
-        value = graph.captured.values[value_id]
-        dtype = str(value.dtype).removeprefix("torch.")
-        return single.add_value(value.name, list(value.shape), dtype, value.dtype.itemsize, role)
-
-    inputs = [add(i, _Role.input) for i in op.inputs()]
-    outputs = [-1 if i is None else add(i, _Role.intermediate) for i in op.outputs]
-    single.add_op(
-        target=op.target, args=[_NativeRef(i) for i in inputs], outputs=outputs, spec=spec,
-        local=[], module_path="", source="", backward=False,
-    )  # fmt: skip
+    """Seconds of every op of the graph on one worker."""
     plan = _NativePlan()
-    plan.values = [[] for _ in (*inputs, *outputs)]
-    plan.ops = [[]]
-    return price(single, plan, machine).compute_seconds
+    plan.values = [[] for _ in graph.native.values]
+    plan.ops = [[] for _ in graph.native.ops]
+    seconds = _native_op_seconds(graph.native, plan, machine.native([]))
+    return [compute for compute, _ in seconds]
 
 
 class _Iteration:
