@@ -28,7 +28,8 @@ Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner
                 int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table,
                 std::optional<Machine> machine, uint64_t seed, bool refine,
                 std::optional<double> memory_limit, double optimizer_states,
-                std::set<std::string> views, int joint, std::optional<int> merge) {
+                std::set<std::string> views, int joint, std::optional<int> merge,
+                size_t max_unmerged) {
   SearchOptions options;
   options.planner = planner;
   options.replicate_bytes = replicate_bytes;
@@ -41,6 +42,7 @@ Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner
   options.optimizer_states = optimizer_states;
   options.views = std::move(views);
   options.joint = joint;
+  options.max_unmerged = max_unmerged;
   if (merge) options.merge = static_cast<Merge>(*merge);
   return search(graph, mesh, options);
 }
@@ -110,6 +112,7 @@ void bind_partition(py::module_& m) {
         py::arg("seed") = 0, py::arg("refine") = true, py::arg("memory_limit") = std::nullopt,
         py::arg("optimizer_states") = 0.0, py::arg("views") = std::set<std::string>{},
         py::arg("joint") = 1, py::arg("merge") = std::nullopt,
+        py::arg("max_unmerged") = SearchOptions{}.max_unmerged,
         py::call_guard<py::gil_scoped_release>());
   m.def(
       "tile_call",

@@ -792,7 +792,7 @@ Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) 
       const bool usable = has_pins(*merged, options.pinned);
       if (!found || (usable && cost_of(*merged) < cost_of(*found))) found = std::move(merged);
       if (has_pins(*found, options.pinned)) break;  // what is merged cannot be pinned apart
-      if (merge != Merge::kGradients) found.reset();
+      if (merge != Merge::kGradients && !options.merge) found.reset();
     }
   }
   Plan plan = std::move(*found);

@@ -20,6 +20,7 @@ REPLICATE_BYTES = 64 * 1024
 
 _ALL_BYTES = 2**62
 _ATTEMPTS = 12  # to keep to a memory limit
+_SHARES = (0.85, 0.7, 0.55, 0.4)  # of a limit that may be better for the first steps
 
 
 def search(
@@ -201,33 +202,42 @@ class Request:
         """The cheapest plan whose predicted peak keeps to the limit; else the smallest, and False.
 
         The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
-        limit, it is searched again with so much less.
+        limit, it is searched again with so much less. The recursion spends memory step by step,
+        and may do better with less in the first ones.
         """
         assert self.memory_limit is not None
-        limit = self.memory_limit
-        least, bound = free, 0.0
+        limit, least = self.memory_limit, free
+        proven = False
         for attempt in range(_ATTEMPTS):
             plan = self._search(graph, pins, limit)
-            if attempt == 0:
-                bound = _cost(plan) * (1 - plan.native.gap)
             excess = plan.peak() - self.memory_limit
-            if excess <= 0:
-                if attempt > 0:  # what fetches take is no part of the proof
-                    plan.native.exact = False
-                    plan.native.gap = max(0.0, 1 - bound / _cost(plan)) if _cost(plan) else 0.0
-                return plan, True
             least = min(plan, least, key=Plan.peak)
+            if excess <= 0:
+                proven = attempt == 0 and plan.exact
+                break
             limit -= max(excess, self.memory_limit / 256)
             if limit <= 0:
                 break
-        return least, False
+        if least.peak() > self.memory_limit:
+            return least, False
+        best = plan
+        for share in _SHARES if len(self.mesh) > 1 else ():
+            other = self._search(graph, pins, limit * share)
+            if other.peak() <= self.memory_limit and _cost(other) < _cost(best):
+                best, proven = other, False
+        if not proven:
+            best.native.exact = False
+            best.native.gap = max(0.0, 1 - _cost(free) / _cost(best)) if _cost(best) else 0.0
+        return best, True
 
     def _too_large(self, graph: SemanticGraph, pins: Mapping[str, list[int]], least: Plan) -> str:
         """Says how much is missing, where, and what would help."""
         assert self.memory_limit is not None
-        named = self._to_leave_out(graph, pins, least)
+        named = self._to_leave_out(graph, pins)
         if named:
-            words = ", ".join(f'"{name}" as {placement_words(pins[name], self.mesh)}' for name in named)
+            words = ", ".join(
+                f'"{name}" as {placement_words(pins[name], self.mesh)}' for name in named
+            )
             return (
                 f"search: no plan for {least.workers} workers with {words} fits "
                 f"{size_words(self.memory_limit)} each: the smallest found takes "
@@ -246,14 +256,14 @@ class Request:
             "a smaller batch, or let larger tensors be cut (replicate_bytes)"
         )
 
-    def _to_leave_out(
-        self, graph: SemanticGraph, pins: Mapping[str, list[int]], least: Plan
-    ) -> list[str]:
+    def _to_leave_out(self, graph: SemanticGraph, pins: Mapping[str, list[int]]) -> list[str]:
         """Pins with which nothing fits, while without any one of them something does."""
+        limit = self.memory_limit
+        assert limit is not None
 
         def fits(some: Mapping[str, list[int]]) -> bool:
             plan = self._search(graph, some)
-            return plan.peak() <= self.memory_limit or self._within_memory(graph, some, plan)[1]
+            return plan.peak() <= limit or self._within_memory(graph, some, plan)[1]
 
         if not pins or not fits({}):
             return []

@@ -344,30 +344,38 @@ def token_loss(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def all_reduces(graph, plan, prefix, backward, numel):
-    """How many all-reduces of `numel` numbers what a module moves is equal to."""
-    moved = _C.op_bytes(graph.native, plan.native)
-    nbytes = sum(
-        n
-        for n, op in zip(moved, graph.captured.ops, strict=True)
-        if op.module_path.startswith(prefix) and op.backward == backward
-    )
-    return nbytes / (2 * (plan.workers - 1) * 4 * numel)
+def all_reduces(capture, workers, backward, numel):
+    """How many all-reduces of `numel` numbers what a layer moves is equal to.
+
+    `capture` gives a model of so many layers; one more moves so much more.
+    """
+    moved = []
+    for layers in (3, 4):
+        graph = capture(layers)
+        pins = baselines.megatron(graph, [workers])
+        plan = smex.search(graph, workers, mesh=[workers], pinned=pins, replicate_bytes=2**62)
+        nbytes = _C.op_bytes(graph.native, plan.native)
+        moved.append(
+            sum(n for n, op in zip(nbytes, graph.captured.ops, strict=True)
+                if op.backward == backward)
+        )  # fmt: skip
+    return (moved[1] - moved[0]) / (2 * (workers - 1) * 4 * numel)
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8])
 def test_a_network_of_megatron_takes_an_all_reduce_each_way(workers):
-    with torch.device("meta"):
-        model = nn.Sequential(*(Network(512) for _ in range(3)))
-        args = (torch.empty(4, 64, 512), torch.empty(4, 64, 512))
-        graph = smex.capture_graph(model, args, loss_fn=F.mse_loss)
-    pins = baselines.megatron(graph, [workers])
+    def capture(layers):
+        with torch.device("meta"):
+            model = nn.Sequential(*(Network(512) for _ in range(layers)))
+            args = (torch.empty(4, 64, 512), torch.empty(4, 64, 512))
+            return smex.capture_graph(model, args, loss_fn=F.mse_loss)
+
+    pins = baselines.megatron(capture(2), [workers])
     assert pins["1.up.weight"] == pins["1.up.bias"] == [0] and pins["1.down.weight"] == [1]
     assert pins["1.down.bias"] == pins["1.norm.weight"] == pins["input"] == [-1]
-    plan = smex.search(graph, workers, mesh=[workers], pinned=pins, replicate_bytes=2**62)
-    numel = 4 * 64 * 512
-    for backward in (False, True):  # of a layer between others
-        assert all_reduces(graph, plan, "1.", backward, numel) == pytest.approx(1, abs=0.01)
+    for backward in (False, True):
+        found = all_reduces(capture, workers, backward, 4 * 64 * 512)
+        assert found == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("workers", [2, 4])
@@ -375,26 +383,23 @@ def test_a_network_of_megatron_takes_an_all_reduce_each_way(workers):
     ("batch", "fused", "forward", "backward"),
     [
         (1, True, 2, 2),  # Megatron's
-        (1, False, 2, 3),  # the gradients of queries, keys and values are summed one by one
+        (1, False, 2, 2),  # the gradients of queries, keys and values are summed before
         (8, False, 1.5, 1.5),  # attention by samples in place of heads
     ],
 )
 def test_all_reduces_of_a_layer_of_megatron(workers, batch, fused, forward, backward):
-    with torch.device("meta"):
-        if fused:
-            model, loss_fn = nn.Sequential(*(Layer(512, 8) for _ in range(3))), F.mse_loss
-            args = (torch.empty(batch, 256, 512), torch.empty(batch, 256, 512))
-            middle = "1."
-        else:
-            model, loss_fn = models.GPT(3, 512, 8, 1000, 256), token_loss
-            args = tuple(torch.empty(batch, 256, dtype=torch.int64) for _ in range(2))
-            middle = "blocks.1."
-        graph = smex.capture_graph(model, args, loss_fn=loss_fn)
-    pins = baselines.megatron(graph, [workers])
-    plan = smex.search(graph, workers, mesh=[workers], pinned=pins, replicate_bytes=2**62)
-    numel = batch * 256 * 512
+    def capture(layers):
+        with torch.device("meta"):
+            if fused:
+                model, loss_fn = nn.Sequential(*(Layer(512, 8) for _ in range(layers))), F.mse_loss
+                args = (torch.empty(batch, 256, 512), torch.empty(batch, 256, 512))
+            else:
+                model, loss_fn = models.GPT(layers, 512, 8, 1000, 256), token_loss
+                args = tuple(torch.empty(batch, 256, dtype=torch.int64) for _ in range(2))
+            return smex.capture_graph(model, args, loss_fn=loss_fn)
+
     for expected, backwards in ((forward, False), (backward, True)):
-        found = all_reduces(graph, plan, middle, backwards, numel)
+        found = all_reduces(capture, workers, backwards, batch * 256 * 512)
         assert found == pytest.approx(expected, abs=0.02)
 
 

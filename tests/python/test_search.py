@@ -438,9 +438,7 @@ MERGE_GRADIENTS, MERGE_POINTWISE = 0, 2
 def check_every_step(captured, mesh, merge):
     """Compares each step of the search with the minimum, given the steps before."""
     graph = captured.native
-    group = coarse_groups(
-        graph, captured.captured.outputs, only_gradients=merge == MERGE_GRADIENTS
-    )
+    group = coarse_groups(graph, captured.captured.outputs, only_gradients=merge == MERGE_GRADIENTS)
     plan = _C.search(graph, mesh, replicate_bytes=0, refine=False, merge=merge)
     assert plan.exact
     for step in range(len(mesh)):
@@ -564,7 +562,11 @@ def home_bytes(graph, workers, choices):
         for dim in choices.values[value.id]:
             plan = _C.Plan()
             plan.mesh, plan.values = [workers], [[dim] for _ in graph.values]
-            row.append(tile_numel(_C.home_tiles(graph, plan, [value.id])[0]) * value_bytes(value) // max(math.prod(value.shape), 1))
+            row.append(
+                tile_numel(_C.home_tiles(graph, plan, [value.id])[0])
+                * value_bytes(value)
+                // max(math.prod(value.shape), 1)
+            )
         table.append(row)
     return table
 
@@ -642,9 +644,7 @@ def test_a_step_of_a_network_is_the_minimum_of_an_integer_program(name, workers,
     choices = Choices(graph, [workers], [[] for _ in graph.values], [[] for _ in graph.ops])
     tables = factors(graph, [workers], choices)
     sizes = [len(domain) for domain in choices.values]
-    group = coarse_groups(
-        graph, captured.captured.outputs, only_gradients=merge == MERGE_GRADIENTS
-    )
+    group = coarse_groups(graph, captured.captured.outputs, only_gradients=merge == MERGE_GRADIENTS)
     assert plan.exact
     assert sum(plan.step_bytes) == pytest.approx(minimum_of_program(sizes, tables, group))
 
