@@ -12,8 +12,9 @@ from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
 from smex.machine import Machine
-from smex.plan import Plan, mesh_words, placement_words, size_words
+from smex.plan import Plan
 from smex.semantic import SemanticGraph
+from smex.text import mesh_words, placement_words, size_words
 
 REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""

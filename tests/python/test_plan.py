@@ -1,14 +1,14 @@
-"""Talking about plans: pins and files that do not fit, explain, diff, pictures, memory."""
+"""Talking about plans: pins and files that do not fit, explain, diff, memory."""
 
 import itertools
 import json
 import re
-from xml.etree import ElementTree
 
 import pytest
 import torch
 
 import smex
+from smex.text import size_words
 
 
 def capture(module, *shape):
@@ -186,7 +186,7 @@ def test_explain_prices_alternatives_by_a_search(graph, workers):
         if len(set(pin)) == 1 or changed <= 1:
             other = smex.search(graph, workers, replicate_bytes=0, pinned={"0.weight": list(pin)})
             expected[" ".join(words[dim] for dim in pin)] = other.total_bytes
-    assert rows == {pin: smex.plan.size_words(total) for pin, total in expected.items()}
+    assert rows == {pin: size_words(total) for pin, total in expected.items()}
 
 
 def test_explain_counts_unrolled_steps():
@@ -245,7 +245,7 @@ def test_diff_of_other_workers_and_models(graph):
     assert re.search(r"  weight +absent +S\d/3", text)
 
 
-# ---- the table, pictures and memory ----
+# ---- the table and memory ----
 
 
 def test_numbers_end_in_one_column(graph):
@@ -276,84 +276,6 @@ def test_peak_is_what_the_run_counts():
     slack = 64 * 64 * 4
     for counted, bound in zip(stats["peak_bytes"], predicted, strict=True):
         assert 0.99 * bound <= counted <= 1.05 * bound + slack
-
-
-class Shapes(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.line = torch.nn.Parameter(torch.randn(8))
-        self.plane = torch.nn.Parameter(torch.randn(8, 8))
-        self.filter = torch.nn.Parameter(torch.randn(8, 8, 3, 3))
-
-    def forward(self, x):
-        y = torch.nn.functional.conv2d(x, self.filter, padding=1)
-        return (y.sum((2, 3)) @ self.plane) * self.line
-
-
-def boxes(plan, name):
-    """Of the tensor's picture: (x, y, width, height) of each worker's box."""
-    svg = ElementTree.fromstring(re.search("<svg.*</svg>", plan._picture(name)).group())
-    found = {}
-    for rect in svg:
-        box = tuple(float(rect.get(key)) for key in ("x", "y", "width", "height"))
-        if rect.get("fill") == "none":
-            continue
-        worker = int(re.match(r"worker (\d+):", rect[0].text).group(1))
-        assert rect.get("fill") == plan._colour(worker)
-        found[worker] = box
-    return [found[worker] for worker in sorted(found)]
-
-
-LEFT, RIGHT = (0, 0, 45, 36), (45, 0, 45, 36)
-TOP, BOTTOM = (0, 0, 90, 18), (0, 18, 90, 18)
-
-
-@pytest.mark.parametrize(
-    ("name", "pin", "expected"),
-    [
-        ("line", [0], [LEFT, RIGHT]),
-        ("line", [-1], [LEFT, RIGHT]),  # two replicas share the box
-        ("plane", [0], [TOP, BOTTOM]),
-        ("plane", [1], [LEFT, RIGHT]),
-        ("plane", [0, 1], [(0, 0, 45, 18), (45, 0, 45, 18), (0, 18, 45, 18), (45, 18, 45, 18)]),
-        ("plane", [0, -1], [(0, 0, 45, 18), (45, 0, 45, 18), (0, 18, 45, 18), (45, 18, 45, 18)]),
-        ("filter", [0], [TOP, BOTTOM]),
-        ("filter", [1], [LEFT, RIGHT]),
-        ("x", [2], [LEFT, RIGHT]),
-        ("x", [2, 3], [(0, 0, 45, 18), (45, 0, 45, 18), (0, 18, 45, 18), (45, 18, 45, 18)]),
-    ],
-)
-def test_pictures(name, pin, expected):
-    plan = smex.search(capture(Shapes(), 4, 8, 6, 6), 2 ** len(pin), pinned={name: pin})
-    assert boxes(plan, name) == expected
-
-
-def test_a_picture_tells_replicas_from_tiles():
-    graph = capture(Shapes(), 4, 8, 6, 6)
-    frames = [
-        smex.search(graph, 2, pinned={"line": [dim]})._picture("line").count('fill="none"')
-        for dim in (0, -1)
-    ]
-    assert frames == [2, 1]
-    picture = smex.search(graph, 2, pinned={"x": [2]})._picture("x")
-    assert "↓ dim 0 → dim 2" in picture
-
-
-def test_the_page_has_legend_and_right_aligned_numbers(graph, tmp_path):
-    plan = smex.search(graph, 4, replicate_bytes=0)
-    plan.save_html(tmp_path / "plan.html")
-    page = (tmp_path / "plan.html").read_text()
-    for worker in range(4):
-        assert f'background:{plan._colour(worker)};padding:1px 6px">{worker}</span>' in page
-    assert len({plan._colour(worker) for worker in range(4)}) == 4
-    assert page.count("<svg") == len(graph.value_by_name)
-    assert '<td style="text-align:right">6×4</td>' in page
-
-
-def test_names_are_escaped():
-    graph = smex.capture_graph(lambda xs: xs["<b>"] * 2, ({"<b>": torch.zeros(4)},))
-    page = smex.search(graph, 2)._repr_html_()
-    assert "<b>" not in page and "&lt;b&gt;" in page
 
 
 @pytest.mark.parametrize("bad", [-1, "1K", 0.5])
