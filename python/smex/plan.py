@@ -233,6 +233,10 @@ class Plan:
         """The placement as text: `S0/2 R/2`."""
         return placement_words(self.placement(name), self.mesh)
 
+    def split_words(self, op_id: int) -> str:
+        """The index along which each step splits an op, as text: `i·k`."""
+        return strategy_words(self.graph.native.ops[op_id].spec, self.op_choices[op_id])
+
     def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
         """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dim."""
         self._id(name)
@@ -261,15 +265,17 @@ class Plan:
         """What a tensor's placement costs, op by op, and why the others were rejected.
 
         The alternatives are one cut in all steps, and the chosen placement with another cut in one
-        step. Each is priced exactly: the rest of the plan is searched again with it pinned.
+        step. Each is priced exactly: the rest of the plan is searched again with it pinned. Of a
+        rejected one it says which calls move the most more than in this plan, with their module and
+        line; other calls may move less.
         """
         chosen, value_id = self.placement(name), self._id(name)
         value = self.graph.captured.values[value_id]
-        costs = _C.op_bytes(self.graph.native, self.native)
+        costs = self._op_bytes
         alike: dict[tuple[str, ...], int] = {}  # unrolled steps use a tensor in the same way
         for op_id in self.graph.native.values[value_id].users:
             op = self.graph.captured.ops[op_id]
-            split = strategy_words(self.graph.native.ops[op_id].spec, self.op_choices[op_id])
+            split = self.split_words(op_id)
             row = (op.target, split, size_words(costs[op_id]), op.module_path)
             alike[row] = alike.get(row, 0) + 1
         users: list[tuple[str, ...]] = [("", "op", "split", "each moves", "module")]
@@ -319,8 +325,37 @@ class Plan:
         reason = f"{'-' if delta < 0 else '+'}{size_words(abs(delta))}"
         if -1 in pin and held > self.replicate_bytes and held > self.worker_bytes(name):
             reason += f", replicas above replicate_bytes={self.replicate_bytes}"
+        reason += self._dearest(other)
         seconds = [duration_words(other.seconds)] if self.machine else []
         return "rejected", words, size_words(held), size_words(other.total_bytes), *seconds, reason
+
+    @functools.cached_property
+    def _op_bytes(self) -> list[int]:
+        """By op the bytes that it moves."""
+        return list(_C.op_bytes(self.graph.native, self.native))
+
+    def _dearest(self, other: Plan) -> str:
+        """The calls of one operator and line that move the most more in another plan; "" if none.
+
+        Backward calls are told from forward ones, unrolled steps are one.
+        """
+        more: dict[tuple[str, str, str, bool], list[int]] = {}
+        for op, here, there in zip(
+            self.graph.captured.ops, self._op_bytes, other._op_bytes, strict=True
+        ):
+            key = (op.target, op.module_path, op.source, op.backward)
+            sums = more.setdefault(key, [0, 0])
+            sums[0] += here
+            sums[1] += there
+        if not more:
+            return ""
+        key, (here, there) = max(more.items(), key=lambda item: item[1][1] - item[1][0])
+        if there <= here:
+            return ""
+        target, module, source, backward = key
+        at = ", ".join(filter(None, (module and f"module {module}", source, "backward" * backward)))
+        where = f"{target} ({at})" if at else target
+        return f", most by {where}: {size_words(here)} -> {size_words(there)}"
 
     def diff(self, other: Plan) -> str:
         """The named tensors that two plans place differently, and what both plans move."""
