@@ -400,6 +400,18 @@ def test_live_bytes_by_hand(graph):
     assert live[-1] >= named
 
 
+def test_what_is_not_known_is_left_out(captured, tmp_path, monkeypatch):
+    plan = smex.search(captured["gpt"], 6, replicate_bytes=0, machine=MACHINE)
+    assert not any(price.seconds for price in op_prices(plan))
+    text, _ = page_of(plan, tmp_path)
+    assert "because a view joins a dimension that is cut: the bytes that" in text
+    assert "live bytes" in text
+    monkeypatch.setattr(smex.prices, "_MOST_TILES", 0)
+    assert live_bytes(plan) == []
+    text, tree = page_of(plan, tmp_path)
+    assert "live bytes" not in text and "Timeline" in [h.text for h in tree.iter("h2")]
+
+
 def test_shares_of_the_costliest_ops(captured, tmp_path):
     plan = smex.search(captured["wresnet"], 4, replicate_bytes=0)
     _, tree = page_of(plan, tmp_path)

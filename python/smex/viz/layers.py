@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from smex.plan import Plan
     from smex.semantic import SemanticGraph
 
-_SMALLEST, _LARGEST = 26.0, 100.0  # sides of a picture, in pixels
+_SMALLEST, _LARGEST = 24.0, 80.0  # sides of a picture, in pixels
 _WORDS = (
     "The forward calls that use a weight, in the order of the program: above, the weight (↓ "
     "dimension 0, for convolutions the output channels; → dimension 1, the input channels); below, "

@@ -24,7 +24,7 @@ STYLE = """
 .smex-plan .block > b { display: block; margin-bottom: 4px; }
 .smex-plan .layers { display: flex; gap: 14px; }
 .smex-plan .layer { display: flex; flex-direction: column; gap: 4px; font-size: 11px; }
-.smex-plan .cell { height: 104px; display: flex; align-items: flex-end; }
+.smex-plan .cell { height: 84px; display: flex; align-items: flex-end; }
 .smex-plan .acts { display: flex; gap: 8px; }
 .smex-plan svg { vertical-align: middle; }
 .smex-plan svg text { font: 11px system-ui, sans-serif; fill: #333; }

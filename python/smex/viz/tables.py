@@ -40,19 +40,15 @@ def tensors_section(plan: Plan) -> str:
 
 def _tensor_table(plan: Plan, role: str) -> str:
     """Rows of one role; tensors that are alike but for numbers in their names share a row."""
-    values, tiles = plan.graph.captured.values, plan.named_tiles()
     rows = []
     for name, value_id in plan.graph.value_by_name.items():
-        value = values[value_id]
+        value = plan.graph.captured.values[value_id]
         if value.role == role:
             dtype = value.type_str().partition("[")[0]
-            rows.append((name, (tuple(value.shape), dtype, plan.words(name), tiles[name])))
-    keyed = {(shape, dtype, words, str(held)): held for _, (shape, dtype, words, held) in rows}
-    alike = [(name, (shape, dtype, words, str(held))) for name, (shape, dtype, words, held) in rows]
+            words, each = plan.words(name), plan.worker_bytes(name)
+            rows.append((name, (tuple(value.shape), dtype, words, each)))
     lines = []
-    for pattern, key, names in collapse(alike):
-        shape, dtype, words, _ = key
-        each = plan.worker_bytes(names[0])
+    for pattern, (shape, dtype, words, each), names in collapse(rows):
         lines.append(
             (
                 code(pattern),
@@ -62,7 +58,7 @@ def _tensor_table(plan: Plan, role: str) -> str:
                 escape(words),
                 size_words(each),
                 size_words(each * len(names)),
-                tensor_picture(shape, plan.placement(names[0]), keyed[key]),
+                tensor_picture(shape, plan.placement(names[0]), plan.tiles(names[0])),
             )
         )
     head = ("tensor", "", "dtype", "shape", "placement", "per worker", "together", "tiles")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from smex.viz.markup import escape
 
 WIDTH, HEIGHT = 90, 36  # of a picture in a table, in pixels
-_MOST_COLOURED = 64  # workers; with more only the cuts are drawn
+_MOST_COLOURED = 32  # workers; with more only the cuts are drawn
 
 Tile = tuple[bool, list[tuple[int, int]]]
 """Whether a worker holds a tile, and the tile's (lo, hi) by dimension."""
