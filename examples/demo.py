@@ -2,9 +2,9 @@
 
 Digits images (scikit-learn) go to a WResNet and a U-Net, Python's own help texts to an LSTM stack
 and a transformer. Each model is trained beside its unpartitioned twin; the losses, the bytes moved
-and the peak memory per worker are printed, and the plans are written to `demo_plans.html`.
+and the peak memory per worker are printed, and each plan is drawn on a page in `demo_plans`.
 
-    python examples/demo.py [--workers 4] [--steps 15] [--out demo_plans.html]
+    python examples/demo.py [--workers 4] [--steps 15] [--out demo_plans]
 """
 
 from __future__ import annotations
@@ -119,21 +119,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo_plans.html"))
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo_plans"))
     options = parser.parse_args()
     # In float32 a ReLU whose input is 1e-8 may go either way, and the two losses drift apart.
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
-    pages = []
+    options.out.mkdir(exist_ok=True)
     for task in [*digits_tasks(batch_size=32), *text_tasks(batch_size=16, steps=20)]:
         net = train(task, options.workers, options.steps)
-        pages.append(f"<h2>{task.name}</h2>{net.plan._repr_html_()}")
-    options.out.write_text(
-        '<!doctype html><meta charset="utf-8"><title>SMEX plans</title>'
-        "<style>body{font:14px sans-serif}td,th{padding:2px 8px;text-align:left}</style>"
-        + "".join(pages)
-    )
-    print(f"\nThe plans are drawn in {options.out}")
+        page = options.out / f"{task.name.replace(' ', '_')}.html"
+        net.plan.show(page)
+        print(f"the plan is drawn in {page}")
 
 
 if __name__ == "__main__":

@@ -92,18 +92,20 @@ void bind_partition(py::module_& m) {
       py::call_guard<py::gil_scoped_release>(),
       "A plan with what each step adds in bytes and, with a machine, in seconds.");
   m.def(
-      "op_seconds",
-      [](const Graph& graph, const Plan& plan, const Machine& machine) {
-        std::vector<std::pair<double, double>> seconds;
-        for (const OpPrice& price : op_prices(graph, &machine, plan)) {
-          double moving = 0;
-          for (double step : price.step_seconds) moving += step;
-          seconds.emplace_back(price.compute_seconds, moving);
+      "op_prices",
+      [](const Graph& graph, const Plan& plan, const std::optional<Machine>& machine) {
+        std::vector<std::tuple<std::vector<int64_t>, std::vector<double>, double>> prices;
+        for (const OpPrice& price : op_prices(graph, machine ? &*machine : nullptr, plan)) {
+          prices.emplace_back(price.step_bytes, price.step_seconds, price.compute_seconds);
         }
-        return seconds;
+        return prices;
       },
-      py::arg("graph"), py::arg("plan"), py::arg("machine"),
-      py::call_guard<py::gil_scoped_release>(), "Seconds of every op: (compute, communication).");
+      py::arg("graph"), py::arg("plan"), py::arg("machine") = std::nullopt,
+      py::call_guard<py::gil_scoped_release>(),
+      "By op the bytes of each step, their seconds, and the seconds of its arithmetic.");
+  m.def("live_bytes", &live_bytes, py::arg("graph"), py::arg("plan"),
+        py::arg("views") = std::set<std::string>{}, py::call_guard<py::gil_scoped_release>(),
+        "By op the bytes of a worker's largest tiles of all values that are live while it runs.");
   m.def("factorise", &factorise, py::arg("workers"));
   m.def("search", &run_search, py::arg("graph"), py::arg("mesh"), py::arg("planner") = "tofu",
         py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,

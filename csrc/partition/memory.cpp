@@ -1,6 +1,7 @@
 #include "partition/memory.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "partition/dim_classes.h"
 #include "partition/grid.h"
@@ -44,27 +45,33 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>&
   return lifetimes;
 }
 
-MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
-                           const std::set<std::string>& views) {
+std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
+                                const std::set<std::string>& views) {
   const DimClasses classes(graph);
   const std::vector<Lifetime> lives = lifetimes(graph, views);
-  std::vector<int64_t> change(graph.ops().size() + 1, 0);
+  std::vector<int64_t> bytes(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
     if (lives[value.id].is_view) continue;
     const Grid home =
         home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
-    const int64_t bytes = largest_numel(home) * value.itemsize;
-    change[lives[value.id].first] += bytes;
-    change[lives[value.id].last + 1] -= bytes;
+    const int64_t tile = largest_numel(home) * value.itemsize;
+    bytes[lives[value.id].first] += tile;
+    bytes[lives[value.id].last + 1] -= tile;
   }
+  std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
+  bytes.pop_back();
+  return bytes;
+}
+
+MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
+                           const std::set<std::string>& views) {
+  const std::vector<int64_t> live = live_bytes(graph, plan, views);
+  const std::vector<Lifetime> lives = lifetimes(graph, views);
+  const auto most = std::max_element(live.begin(), live.end());
   MemoryPoint point;
-  int64_t live = 0;
-  for (const Op& op : graph.ops()) {
-    live += change[op.id];
-    if (live <= point.bytes) continue;
-    point.bytes = live;
-    point.op = op.id;
-  }
+  if (most == live.end()) return point;
+  point.op = static_cast<OpId>(most - live.begin());
+  point.bytes = *most;
   for (const Value& value : graph.values()) {
     const Lifetime& life = lives[value.id];
     if (!life.is_view && life.first <= point.op && point.op <= life.last) {

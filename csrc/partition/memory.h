@@ -18,8 +18,12 @@ struct MemoryPoint {
   std::vector<ValueId> live;  ///< ascending
 };
 
-/// The point at which the homes of values take the most memory. Outputs of the operators in `views`
-/// take none, and keep their first input.
+/// By op the bytes of the largest tiles of all values that are live, without fetches. Outputs of
+/// the operators in `views` take none, and keep their first input.
+std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
+                                const std::set<std::string>& views = {});
+
+/// The point at which the homes of values take the most memory.
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
                            const std::set<std::string>& views = {});
 

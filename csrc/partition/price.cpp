@@ -63,11 +63,14 @@ class Pricing {
         const size_t position = output ? n - op.inputs.size() : n;
         const ValueId id = output ? op.outputs[position] : op.inputs[position];
         const auto& own = (output ? grid.outputs : grid.inputs)[position];
-        if (id == kNoValue || !own) continue;
+        if (id == kNoValue) continue;
         const Value& value = graph_.value(id);
         const Grid home = home_grid(value.shape, granules_[id], until(plan_.values[id]), mesh);
-        const int64_t all = value.itemsize * (output ? stored_numel(*own, home, mesh).value()
-                                                     : moved_numel(home, *own, mesh));
+        // An op that no step has split yet needs whole what later it may need the shape of only.
+        const int64_t numel = !own     ? 0
+                              : output ? stored_numel(*own, home, mesh).value()
+                                       : moved_numel(home, *own, mesh);
+        const int64_t all = numel * value.itemsize;
         const int64_t added = all - before[n];
         bytes += added;
         before[n] = all;

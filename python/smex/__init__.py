@@ -22,6 +22,7 @@ if _native.missing_reason is None:
     from smex.coverage import Coverage, coverage
     from smex.machine import Level, Machine
     from smex.partition import PartitionedModule, capture_graph, partition
+    from smex.pins import Pin, pin
     from smex.plan import Plan
     from smex.search import search
     from smex.semantic import SemanticGraph
@@ -43,6 +44,7 @@ __all__ = [
     "Machine",
     "MissingSpecWarning",
     "PartitionedModule",
+    "Pin",
     "Plan",
     "PlanError",
     "SemanticGraph",
@@ -59,6 +61,7 @@ __all__ = [
     "coverage",
     "errors",
     "partition",
+    "pin",
     "search",
     "show_config",
     "spec",

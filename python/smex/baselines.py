@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from smex._C import Plan as _NativePlan
-from smex._C import op_seconds as _native_op_seconds
+from smex._C import op_prices as _op_prices
 from smex.capture.records import OpRecord, returns_view
 from smex.errors import SmexTypeError, SmexValueError
 from smex.machine import GB, Machine
@@ -365,8 +365,7 @@ def op_seconds(graph: SemanticGraph, machine: Machine) -> list[float]:
     plan = _NativePlan()
     plan.values = [[] for _ in graph.native.values]
     plan.ops = [[] for _ in graph.native.ops]
-    seconds = _native_op_seconds(graph.native, plan, machine.native([]))
-    return [compute for compute, _ in seconds]
+    return [compute for _, _, compute in _op_prices(graph.native, plan, machine.native([]))]
 
 
 class _Iteration:

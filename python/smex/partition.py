@@ -19,6 +19,7 @@ from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
 from smex.capture.records import returns_view
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.machine import Machine
+from smex.pins import Pins
 from smex.plan import Plan, read_plan_file
 from smex.search import search
 from smex.semantic import SemanticGraph
@@ -49,6 +50,7 @@ def partition(
     machine: Machine | None = None,
     replicate_bytes: int | None = None,
     mesh: Sequence[int] | None = None,
+    pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
@@ -67,6 +69,7 @@ def partition(
         machine: what "time" is counted by.
         replicate_bytes: tensors up to this size may be held by every worker.
         mesh: the workers of the recursive steps.
+        pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
         plan: what `smex.search` returned, or a file that `Plan.save` wrote; the named tensors are
             placed as it says.
 
@@ -75,13 +78,19 @@ def partition(
 
     Raises:
         CaptureError: the model cannot be captured.
-        PlanError: the plan does not fit the model.
+        PlanError: the plan or a pin does not fit the model.
+        SmexValueError: impossible workers or devices, or pins beside a plan.
     """
     if not isinstance(model, torch.nn.Module):
         raise SmexTypeError(
             f"partition: model must be a torch.nn.Module, got {type(model).__name__}"
         )
     content = None
+    if plan is not None and pins:
+        raise SmexValueError(
+            "partition: a plan places all tensors, pins= would change it; give one of them, or "
+            "pins to smex.search and its plan to smex.partition"
+        )
     if plan is not None:
         content = plan.contents() if isinstance(plan, Plan) else read_plan_file(plan)
         workers = content["workers"] if workers is None else workers
@@ -104,6 +113,7 @@ def partition(
         "machine": machine,
         "replicate_bytes": replicate_bytes,
         "mesh": mesh,
+        "pinned": pins,
     }
     net = PartitionedModule(model, workers, loss_fn, places, options, content)
     if args is not None:
@@ -283,14 +293,17 @@ class PartitionedModule(torch.nn.Module):
                     f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"
                 )
             return plan
-        pinned = {}
-        options = dict(self._options)
-        if self._first is not None:
-            options["mesh"] = self._first.plan.mesh
-            for value in self._first.captured.values:
-                if value.role in ("parameter", "buffer") and value.name in graph.value_by_name:
-                    pinned[value.name] = self._first.plan.placement(value.name)
-        return search(graph, self.workers, pinned=pinned, **options)
+        if self._first is None:
+            return search(graph, self.workers, **self._options)
+        first = self._first.plan
+        # What the user pinned stays so, as far as it is here; of a given plan only what has shards.
+        pinned = {} if self._given_plan is not None else first.pinned
+        pinned = {name: pin for name, pin in pinned.items() if name in graph.value_by_name}
+        for value in self._first.captured.values:
+            if value.role in ("parameter", "buffer") and value.name in graph.value_by_name:
+                pinned[value.name] = first.placement(value.name)
+        options = {**self._options, "mesh": first.mesh, "pinned": pinned}
+        return search(graph, self.workers, **options)
 
     # ---- state ----
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import html
+import functools
 import itertools
 import json
 import math
+import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+import tempfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from smex import _C
@@ -16,8 +19,18 @@ from smex.capture import CapturedGraph
 from smex.capture.records import returns_view
 from smex.errors import PlanError, SmexTypeError
 from smex.machine import Machine
+from smex.prices import largest_numel
 from smex.semantic import SemanticGraph
-from smex.text import aligned
+from smex.text import (
+    aligned,
+    duration_words,
+    mesh_words,
+    placement_words,
+    shape_words,
+    size_words,
+    strategy_words,
+)
+from smex.viz.plan_page import plan_fragment, plan_overview, plan_page
 
 if TYPE_CHECKING:
     from smex.search import Request
@@ -196,7 +209,7 @@ class Plan:
         values = [v for v in self.graph.captured.values if v.role == "parameter"]
         tiles = _C.home_tiles(self.graph.native, self.native, [value.id for value in values])
         return sum(
-            _largest_numel(held) * value.dtype.itemsize
+            largest_numel(held) * value.dtype.itemsize
             for value, held in zip(values, tiles, strict=True)
         )
 
@@ -205,22 +218,47 @@ class Plan:
             raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
         return self.graph.value_by_name[name]
 
+    @functools.cached_property
+    def value_choices(self) -> list[list[int]]:
+        """By value id the dimension that each step cuts, -1 where it replicates."""
+        return list(self.native.values)
+
+    @functools.cached_property
+    def op_choices(self) -> list[list[int]]:
+        """By op id the index of its Spec along which each step splits it, -1 where it repeats."""
+        return list(self.native.ops)
+
     def placement(self, name: str) -> list[int]:
         """Per step the dimension along which a named tensor is cut, -1 where it is replicated."""
-        return list(self.native.values[self._id(name)])
+        return list(self.value_choices[self._id(name)])
 
     def words(self, name: str) -> str:
         """The placement as text: `S0/2 R/2`."""
         return placement_words(self.placement(name), self.mesh)
 
+    def split_words(self, op_id: int) -> str:
+        """The index along which each step splits an op, as text: `i·k`."""
+        return strategy_words(self.graph.native.ops[op_id].spec, self.op_choices[op_id])
+
     def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
         """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dim."""
-        return _C.home_tiles(self.graph.native, self.native, [self._id(name)])[0]
+        self._id(name)
+        return self.named_tiles()[name]
+
+    def named_tiles(self) -> dict[str, list[tuple[bool, list[tuple[int, int]]]]]:
+        """The tiles of all parameters, buffers and inputs by name."""
+        return self._named_tiles
+
+    @functools.cached_property
+    def _named_tiles(self) -> dict[str, list[tuple[bool, list[tuple[int, int]]]]]:
+        ids = self.graph.value_by_name
+        tiles = _C.home_tiles(self.graph.native, self.native, list(ids.values()))
+        return dict(zip(ids, tiles, strict=True))
 
     def worker_bytes(self, name: str) -> int:
         """Bytes of the largest tile of a named tensor."""
         value = self.graph.captured.values[self._id(name)]
-        return _largest_numel(self.tiles(name)) * value.dtype.itemsize
+        return largest_numel(self.tiles(name)) * value.dtype.itemsize
 
     def placements(self) -> dict[str, list[int]]:
         """Placements of all parameters, buffers and inputs by name."""
@@ -230,15 +268,18 @@ class Plan:
         """What a tensor's placement costs, op by op, and why the others were rejected.
 
         The alternatives are one cut in all steps, and the chosen placement with another cut in one
-        step. Each is priced exactly: the rest of the plan is searched again with it pinned.
+        step. Each is priced exactly: the rest of the plan is searched again with it pinned. Of a
+        rejected one it says which calls move the most more than in this plan, with their module and
+        line; other calls may move less.
         """
         chosen, value_id = self.placement(name), self._id(name)
         value = self.graph.captured.values[value_id]
-        costs = _C.op_bytes(self.graph.native, self.native)
+        costs = self._op_bytes
         alike: dict[tuple[str, ...], int] = {}  # unrolled steps use a tensor in the same way
         for op_id in self.graph.native.values[value_id].users:
             op = self.graph.captured.ops[op_id]
-            row = (op.target, self._strategy_words(op_id), size_words(costs[op_id]), op.module_path)
+            split = self.split_words(op_id)
+            row = (op.target, split, size_words(costs[op_id]), op.module_path)
             alike[row] = alike.get(row, 0) + 1
         users: list[tuple[str, ...]] = [("", "op", "split", "each moves", "module")]
         users += [(f"{count} ×", *row) for row, count in alike.items()]
@@ -252,7 +293,7 @@ class Plan:
                 self.words(name),
                 size_words(self.worker_bytes(name)),
                 size_words(self.total_bytes),
-                *[_duration(self.seconds)] * timed,
+                *[duration_words(self.seconds)] * timed,
                 "pinned" if name in self.pinned else "",
             )
         )
@@ -287,15 +328,37 @@ class Plan:
         reason = f"{'-' if delta < 0 else '+'}{size_words(abs(delta))}"
         if -1 in pin and held > self.replicate_bytes and held > self.worker_bytes(name):
             reason += f", replicas above replicate_bytes={self.replicate_bytes}"
-        seconds = [_duration(other.seconds)] if self.machine else []
+        reason += self._dearest(other)
+        seconds = [duration_words(other.seconds)] if self.machine else []
         return "rejected", words, size_words(held), size_words(other.total_bytes), *seconds, reason
 
-    def _strategy_words(self, op_id: int) -> str:
-        spec = self.graph.native.ops[op_id].spec
-        names = []
-        for choice in self.native.ops[op_id]:
-            names.append(_WITHOUT_SPLIT.get(choice) or spec.indices[choice].name)
-        return "·".join(names) if names else "unsplit"
+    @functools.cached_property
+    def _op_bytes(self) -> list[int]:
+        """By op the bytes that it moves."""
+        return list(_C.op_bytes(self.graph.native, self.native))
+
+    def _dearest(self, other: Plan) -> str:
+        """The calls of one operator and line that move the most more in another plan; "" if none.
+
+        Backward calls are told from forward ones, unrolled steps are one.
+        """
+        more: dict[tuple[str, str, str, bool], list[int]] = {}
+        for op, here, there in zip(
+            self.graph.captured.ops, self._op_bytes, other._op_bytes, strict=True
+        ):
+            key = (op.target, op.module_path, op.source, op.backward)
+            sums = more.setdefault(key, [0, 0])
+            sums[0] += here
+            sums[1] += there
+        if not more:
+            return ""
+        key, (here, there) = max(more.items(), key=lambda item: item[1][1] - item[1][0])
+        if there <= here:
+            return ""
+        target, module, source, backward = key
+        at = ", ".join(filter(None, (module and f"module {module}", source, "backward" * backward)))
+        where = f"{target} ({at})" if at else target
+        return f", most by {where}: {size_words(here)} -> {size_words(there)}"
 
     def diff(self, other: Plan) -> str:
         """The named tensors that two plans place differently, and what both plans move."""
@@ -316,7 +379,7 @@ class Plan:
             ("workers", str(self.workers), str(other.workers)),
             ("moves", size_words(self.total_bytes), size_words(other.total_bytes)),
             *(
-                [("takes", _duration(self.seconds), _duration(other.seconds))]
+                [("takes", duration_words(self.seconds), duration_words(other.seconds))]
                 if self.machine and other.machine
                 else []
             ),
@@ -382,11 +445,12 @@ class Plan:
         rows = []
         for name, value_id in self.graph.value_by_name.items():
             value = self.graph.captured.values[value_id]
-            shape = "×".join(map(str, value.shape)) or "scalar"
-            rows.append((name, shape, self.words(name), size_words(self.worker_bytes(name))))
+            each = size_words(self.worker_bytes(name))
+            rows.append((name, shape_words(value.shape), self.words(name), each))
         return rows
 
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """One line: workers, what an iteration moves and takes, the predicted peak, the proof."""
         steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
         if self.planner in ("random", "spartan"):
@@ -394,7 +458,9 @@ class Plan:
         moves = f"moves {size_words(self.total_bytes)} an iteration ({steps})"
         if self.machine:
             parts = [self.compute_seconds, *self.step_seconds]
-            moves += f" in {_duration(self.seconds)} ({' + '.join(map(_duration, parts))})"
+            moves += (
+                f" in {duration_words(self.seconds)} ({' + '.join(map(duration_words, parts))})"
+            )
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
@@ -403,136 +469,41 @@ class Plan:
         )
 
     def __repr__(self) -> str:
-        return f"Plan({self._summary()})"
+        return f"Plan({self.summary()})"
 
     def __str__(self) -> str:
         rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
-        return "\n".join([self._summary(), *aligned(rows, right=(1, 3), indent="")])
+        return "\n".join([self.summary(), *aligned(rows, right=(1, 3), indent="")])
 
     def _repr_html_(self) -> str:
-        rows = []
-        for name, shape, words, size in self._rows():
-            cells = "".join(
-                f"<td{_RIGHT if right else ''}>{html.escape(text)}</td>"
-                for text, right in ((name, 0), (shape, 1), (words, 0), (size, 1))
-            )
-            rows.append(f"<tr>{cells}<td>{self._picture(name)}</td></tr>")
-        head = "".join(
-            f"<th>{t}</th>" for t in ("tensor", "shape", "placement", "per worker", "tiles")
-        )
-        legend = " ".join(
-            f'<span style="background:{self._colour(worker)};padding:1px 6px">{worker}</span>'
-            for worker in range(self.workers)
-        )
-        return (
-            f"<p>{html.escape(self._summary())}</p><p>workers: {legend}</p>"
-            f"<table><tr>{head}</tr>{''.join(rows)}</table>"
-        )
+        return plan_overview(self)
 
-    def _colour(self, worker: int) -> str:
-        return f"hsl({worker * 360 // self.workers} 60% 70%)"
+    def show(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
+        """Draws the plan: tensors, steps, the costliest ops, layers and a predicted timeline.
 
-    def _picture(self, name: str) -> str:
-        """An SVG of the tensor: its two dimensions that are cut first, down and to the right.
+        Args:
+            path: of the page to write, a single file that needs no network. Without one a notebook
+                shows the plan, and elsewhere a temporary file is written and its path printed.
 
-        A box that several workers hold, because they are replicas or differ in a third dimension,
-        is striped in their colours.
+        Returns:
+            The path that was written, None in a notebook.
         """
-        shape = self.graph.captured.values[self._id(name)].shape
-        down, right = _axes(len(shape), self.placement(name))
-        holders: dict[tuple[float, ...], list[tuple[int, str]]] = {}
-        for worker, (held, box) in enumerate(self.tiles(name)):
-            if held:
-                drawn = (*_span(box, shape, right), *_span(box, shape, down))
-                label = ", ".join(f"{lo}:{hi}" for lo, hi in box)
-                holders.setdefault(drawn, []).append((worker, f"worker {worker}: {label}"))
-        boxes = []
-        for (x0, x1, y0, y1), workers in holders.items():
-            stripe = (x1 - x0) / len(workers)
-            for position, (worker, label) in enumerate(workers):
-                boxes.append(
-                    f'<rect x="{(x0 + position * stripe) * _WIDTH:.1f}" y="{y0 * _HEIGHT:.1f}" '
-                    f'width="{stripe * _WIDTH:.1f}" height="{(y1 - y0) * _HEIGHT:.1f}" '
-                    f'fill="{self._colour(worker)}"><title>{label}</title></rect>'
-                )
-            boxes.append(
-                f'<rect x="{x0 * _WIDTH:.1f}" y="{y0 * _HEIGHT:.1f}" '
-                f'width="{(x1 - x0) * _WIDTH:.1f}" height="{(y1 - y0) * _HEIGHT:.1f}" '
-                'fill="none" stroke="#333" pointer-events="none"/>'
-            )
-        axes = [f"{arrow} dim {dim}" for arrow, dim in (("↓", down), ("→", right)) if dim >= 0]
-        return (
-            f'<svg width="{_WIDTH}" height="{_HEIGHT}">{"".join(boxes)}</svg> '
-            f"<small>{' '.join(axes)}</small>"
-        )
+        if path is None and _in_notebook():
+            from IPython.display import HTML, display
 
-    def save_html(self, path: str | pathlib.Path) -> None:
-        """Writes the notebook view as one self-contained page."""
-        style = "body{font:14px sans-serif}td,th{padding:2px 8px;text-align:left}"
-        pathlib.Path(path).write_text(
-            f'<!doctype html><meta charset="utf-8"><title>SMEX plan</title>'
-            f"<style>{style}</style>{self._repr_html_()}\n"
-        )
+            display(HTML(plan_fragment(self)))
+            return None
+        if path is None:
+            handle, name = tempfile.mkstemp(prefix="smex-plan-", suffix=".html")
+            os.close(handle)
+            print(name)
+        written = pathlib.Path(name if path is None else path)
+        written.write_text(plan_page(self), encoding="utf-8")
+        return written
 
 
-_WITHOUT_SPLIT = {-1: "repeat", -2: "addends"}  # what an op does that is not split in a step
-_WIDTH, _HEIGHT = 90, 36  # of a picture, in pixels
-_RIGHT = ' style="text-align:right"'
-
-
-def _largest_numel(tiles: Iterable[tuple[bool, list[tuple[int, int]]]]) -> int:
-    """Elements of the largest of the workers' tiles."""
-    return max(math.prod(hi - lo for lo, hi in box) if held else 0 for held, box in tiles)
-
-
-def _axes(ndim: int, placement: list[int]) -> tuple[int, int]:
-    """The dimensions that a picture shows downwards and to the right; -1 for none."""
-    if ndim < 2:
-        return -1, ndim - 1
-    cut = sorted({dim for dim in placement if dim >= 0})[:2]
-    if len(cut) == 2:
-        return cut[0], cut[1]
-    return 0, max(1, *cut, 1)
-
-
-def _span(box: list[tuple[int, int]], shape: Sequence[int], dim: int) -> tuple[float, float]:
-    """A box's extent along a dimension as fractions of the tensor's."""
-    if dim < 0 or shape[dim] == 0:
-        return 0.0, 1.0
-    lo, hi = box[dim]
-    return lo / shape[dim], hi / shape[dim]
-
-
-def mesh_words(mesh: Iterable[int]) -> str:
-    """The steps as text: `2×2`."""
-    return "×".join(map(str, mesh)) or "1"
-
-
-def placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
-    """`S0/2 R/2`: cut along dimension 0 by 2, then replicated by 2."""
-    return (
-        " ".join(
-            f"R/{k}" if dim < 0 else f"S{dim}/{k}" for dim, k in zip(placement, mesh, strict=True)
-        )
-        or "whole"
-    )
-
-
-def _duration(seconds: float) -> str:
-    """Seconds for people: 1.5 ms."""
-    for unit in ("s", "ms"):
-        if seconds >= 1:
-            return f"{seconds:.3g} {unit}"
-        seconds *= 1000
-    return f"{seconds:.3g} µs"
-
-
-def size_words(nbytes: float) -> str:
-    """Bytes for people: 1.5 MiB."""
-    if nbytes < 1024:
-        return f"{nbytes:.0f} B"
-    for unit in ("KiB", "MiB"):
-        nbytes /= 1024
-        if nbytes < 1024:
-            return f"{nbytes:.1f} {unit}"
-    return f"{nbytes / 1024:.1f} GiB"
+def _in_notebook() -> bool:
+    """Whether IPython runs with a front end that shows HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    return hasattr(shell, "kernel")

@@ -12,8 +12,10 @@ from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
 from smex.machine import Machine
-from smex.plan import Plan, mesh_words, placement_words, size_words, view_targets
+from smex.pins import Pins, resolve
+from smex.plan import Plan, view_targets
 from smex.semantic import SemanticGraph
+from smex.text import placement_words, size_words
 
 REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
@@ -33,7 +35,7 @@ def search(
     memory_limit: float | None = None,
     optimizer_states: float = 0,
     replicate_bytes: int | None = None,
-    pinned: dict[str, list[int]] | None = None,
+    pinned: Pins | None = None,
     mesh: Sequence[int] | None = None,
     refine: bool | None = None,
     joint: int = 1,
@@ -60,8 +62,8 @@ def search(
             with momentum, 2 for Adam.
         replicate_bytes: tensors up to this size may be held by every worker; by default 64 KiB for
             "communication", and all for "time" and with a `memory_limit`.
-        pinned: placements that are given, by parameter, buffer or input name: per step the
-            dimension that is cut, -1 to replicate.
+        pinned: placements that are given: a list of `smex.pin(name, placement)`, or a dictionary of
+            placements by parameter, buffer or input name.
         mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
             largest first, or all workers in one step where that is cheaper.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
@@ -112,8 +114,9 @@ def search(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
         refine=len(steps) <= 3 if refine is None else refine, joint=joint, seed=seed,
     )  # fmt: skip
-    plan = request.find(graph, dict(pinned or {}))
-    if planner == "tofu" and mesh is None and len(steps) > 1 and not pinned:
+    pins = resolve(pinned or {}, graph, steps)
+    plan = request.find(graph, pins)
+    if planner == "tofu" and mesh is None and len(steps) > 1 and not pins:
         # One step of all workers has fewer ways to cut, and pays a latency once.
         at_once = dataclasses.replace(request, mesh=[workers]).find(graph, {})
         plan = min(plan, at_once, key=_cost)
@@ -152,9 +155,9 @@ class Request:
     joint: int
     seed: int
 
-    def find(self, graph: SemanticGraph, pinned: dict[str, list[int]]) -> Plan:
+    def find(self, graph: SemanticGraph, pinned: Pins) -> Plan:
         """The plan with these placements."""
-        pins = {name: _checked(graph, name, pin, self.mesh) for name, pin in pinned.items()}
+        pins = resolve(pinned, graph, self.mesh)
         plan = self._search(graph, pins)
         for name in pins:
             idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
@@ -278,38 +281,3 @@ class Request:
 def _cost(plan: Plan) -> float:
     """What the search minimised."""
     return plan.seconds if plan.objective == "time" else float(plan.total_bytes)
-
-
-def _checked(graph: SemanticGraph, name: str, pin: Any, mesh: list[int]) -> list[int]:
-    """A pin whose name, steps, dimensions and sizes fit the model."""
-    if name not in graph.value_by_name:
-        known = sorted(graph.value_by_name)
-        raise PlanError(
-            f'plan: the model has no parameter, buffer or input "{name}"; '
-            f"it has {', '.join(known[:8])}{'…' if len(known) > 8 else ''}"
-        )
-    if not isinstance(pin, (list, tuple)) or any(type(dim) is not int for dim in pin):
-        raise PlanError(
-            f'plan: the placement of "{name}" must be a list of dimensions, one for each step, '
-            f"-1 to replicate; got {pin!r}"
-        )
-    shape = graph.captured.values[graph.value_by_name[name]].shape
-    if len(pin) != len(mesh):
-        raise PlanError(
-            f'plan: "{name}" has {len(pin)} placements, expected {len(mesh)}, one for each step of '
-            f"{mesh_words(mesh)}"
-        )
-    for dim in pin:
-        if not -1 <= dim < len(shape):
-            raise PlanError(
-                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim}; '
-                f"it has {len(shape)} dimensions, -1 replicates"
-            )
-    for dim, size in enumerate(shape):
-        parts = math.prod(k for k, cut in zip(mesh, pin, strict=True) if cut == dim)
-        if parts > size:
-            raise PlanError(
-                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim} by '
-                f"{parts} workers: it has only {size} elements there"
-            )
-    return list(pin)

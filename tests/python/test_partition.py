@@ -287,7 +287,7 @@ def test_images_cut_along_height_or_width_exchange_halos(workers, dim, tmp_path)
     steps = len(smex.search(graph, workers).mesh)
     plan = smex.search(graph, workers, replicate_bytes=0, pinned={"x": [dim] * steps})
     windows = [
-        plan._strategy_words(op.id)
+        plan.split_words(op.id)
         for op in plan.graph.captured.ops
         if "conv" in op.target or "pool" in op.target
     ]

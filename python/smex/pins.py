@@ -1,0 +1,177 @@
+"""Placements that a user gives: what `smex.pin` makes, and what search reads of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from smex.errors import PlanError, SmexTypeError
+from smex.semantic import SemanticGraph
+from smex.text import mesh_words, placement_words
+
+Placement = str | int | Sequence[int]
+"""Words such as "S0", "R" or "S0/2 R/2", one dimension for all steps, or one for each step."""
+
+_WORD = re.compile(r"(?:S(?P<dim>\d+)|R)(?:/(?P<parts>\d+))?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pin:
+    """Tensors and the placement that the search is to give them; see `smex.pin`.
+
+    Attributes:
+        name: of a parameter, buffer or input, or a pattern of names.
+        placement: as it was given.
+    """
+
+    name: str
+    placement: Placement
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise SmexTypeError(f'pin: a name must be text, such as "fc.weight", got {self.name!r}')
+        _read(self.name, self.placement)
+
+
+def pin(name: str, placement: Placement) -> Pin:
+    """Constrains a search: tensors of this name are placed like this.
+
+    Args:
+        name: a parameter, buffer or input, or a pattern in which `*` stands for any text, `?` for
+            a letter and `[ab]` for one of some: "blocks.*.fc1.weight".
+        placement: "S0" to cut along dimension 0 in all steps, "R" to replicate, "S0/2 R/2" with a
+            word for each step of the mesh, as plans print it (the parts may be left out). Or a
+            dimension for all steps, or a list with one for each step, -1 to replicate.
+
+    Raises:
+        PlanError: the placement is none of these.
+        SmexTypeError: the name is not text.
+
+    Example:
+        >>> smex.pin("blocks.*.fc1.weight", "S1")
+        Pin(name='blocks.*.fc1.weight', placement='S1')
+    """
+    return Pin(name, placement)
+
+
+Pins = Mapping[str, Placement] | Iterable[Pin]
+
+
+def resolve(pins: Pins, graph: SemanticGraph, mesh: Sequence[int]) -> dict[str, list[int]]:
+    """By tensor name the dimension that each step cuts, -1 to replicate.
+
+    Raises:
+        PlanError: a name that the model does not have, a pattern that matches nothing, two
+            placements of one tensor, or a placement that does not fit its tensor or the mesh.
+        SmexTypeError: neither pins nor placements by name.
+    """
+    if isinstance(pins, Mapping):
+        found = {}
+        for name, placement in pins.items():
+            _require(name, graph)
+            found[name] = _fitting(graph, name, placement, mesh)
+        return found
+    if isinstance(pins, (str, Pin)) or not isinstance(pins, Iterable):
+        raise SmexTypeError(f"pin: expected a list of pins or placements by name, found {pins!r}")
+    givers: dict[str, Pin] = {}
+    found = {}
+    for each in pins:
+        if not isinstance(each, Pin):
+            raise SmexTypeError(f"pin: expected smex.pin(name, placement), found {each!r}")
+        for name in _matching(each.name, graph):
+            placement = _fitting(graph, name, each.placement, mesh)
+            if found.setdefault(name, placement) != placement:
+                here, there = placement_words(found[name], mesh), placement_words(placement, mesh)
+                raise PlanError(
+                    f'pin: "{name}" is pinned as {here} by "{givers[name].name}" and as {there} by '
+                    f'"{each.name}"; leave one out'
+                )
+            givers.setdefault(name, each)
+    return found
+
+
+def _matching(pattern: str, graph: SemanticGraph) -> list[str]:
+    """The tensors of a name or pattern; a tied tensor counts under its first name."""
+    known = graph.value_by_name
+    if pattern in known:
+        return [pattern]
+    if not re.search(r"[*?\[]", pattern):
+        _require(pattern, graph)
+    names = {known[name]: name for name in reversed(known) if fnmatch.fnmatchcase(name, pattern)}
+    if not names:
+        raise PlanError(
+            f'pin: "{pattern}" matches no parameter, buffer or input of the model; '
+            f"it has {_some(graph)}"
+        )
+    return list(reversed(names.values()))
+
+
+def _require(name: str, graph: SemanticGraph) -> None:
+    if name not in graph.value_by_name:
+        raise PlanError(
+            f'plan: the model has no parameter, buffer or input "{name}"; it has {_some(graph)}'
+        )
+
+
+def _some(graph: SemanticGraph) -> str:
+    known = sorted(graph.value_by_name)
+    return f"{', '.join(known[:8])}{'…' if len(known) > 8 else ''}"
+
+
+# ---- placements ----
+
+
+def _read(name: str, placement: Placement) -> tuple[list[int], list[int | None]]:
+    """Dimensions, and the parts that the words name; one dimension alone is for all steps."""
+    if isinstance(placement, str):
+        words = [] if placement == "whole" else placement.split()
+        matches = [_WORD.fullmatch(word) for word in words]
+        if all(matches) and (words or placement == "whole"):
+            dims = [-1 if m["dim"] is None else int(m["dim"]) for m in matches if m]
+            return dims, [None if m["parts"] is None else int(m["parts"]) for m in matches if m]
+    elif type(placement) is int:
+        return [placement], [None]
+    elif isinstance(placement, (list, tuple)) and all(type(dim) is int for dim in placement):
+        return list(placement), [None] * len(placement)
+    raise PlanError(
+        f'plan: the placement of "{name}" must be words such as "S0", "R" or "S0/2 R/2", a '
+        f"dimension, or a list of dimensions, one for each step, -1 to replicate; got {placement!r}"
+    )
+
+
+def _fitting(
+    graph: SemanticGraph, name: str, placement: Placement, mesh: Sequence[int]
+) -> list[int]:
+    """A placement whose steps, dimensions and sizes fit the tensor."""
+    dims, parts = _read(name, placement)
+    if isinstance(placement, int) or (isinstance(placement, str) and parts == [None]):
+        dims, parts = dims * len(mesh), parts * len(mesh)
+    if len(dims) != len(mesh):
+        raise PlanError(
+            f'plan: "{name}" has {len(dims)} placements, expected {len(mesh)}, one for each step '
+            f"of {mesh_words(mesh)}"
+        )
+    for step, (given, expected) in enumerate(zip(parts, mesh, strict=True)):
+        if given not in (None, expected):
+            raise PlanError(
+                f'plan: "{name}" is cut by {given} in step {step} of "{placement}", expected '
+                f"{expected}: the steps are {mesh_words(mesh)}; give mesh= for others"
+            )
+    shape = graph.captured.values[graph.value_by_name[name]].shape
+    for dim in dims:
+        if not -1 <= dim < len(shape):
+            raise PlanError(
+                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim}; '
+                f"it has {len(shape)} dimensions, -1 replicates"
+            )
+    for dim, size in enumerate(shape):
+        cut = math.prod(k for k, chosen in zip(mesh, dims, strict=True) if chosen == dim)
+        if cut > size:
+            raise PlanError(
+                f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim} by '
+                f"{cut} workers: it has only {size} elements there"
+            )
+    return dims

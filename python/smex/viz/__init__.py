@@ -1,0 +1,1 @@
+"""Plans drawn as HTML and SVG that need no network and no script."""

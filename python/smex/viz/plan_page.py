@@ -1,0 +1,46 @@
+"""A plan as a page: what it costs, how everything is cut, and its predicted course."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smex._C import live_bytes
+from smex.prices import op_prices
+from smex.viz import markup
+from smex.viz.layers import layers_section
+from smex.viz.tables import ops_section, steps_section, tensors_section
+from smex.viz.timeline import timeline_section
+
+if TYPE_CHECKING:
+    from smex.plan import Plan
+
+
+def plan_overview(plan: Plan) -> str:
+    """The summary and the tensors, as a notebook shows a plan."""
+    return markup.fragment(_summary(plan), tensors_section(plan))
+
+
+def plan_fragment(plan: Plan) -> str:
+    """All sections, to be shown inside of another page."""
+    return markup.fragment(*_sections(plan))
+
+
+def plan_page(plan: Plan) -> str:
+    """All sections as a page of its own, which refers to nothing outside of it."""
+    return markup.page(f"{plan.graph.captured.name} on {plan.workers} workers", *_sections(plan))
+
+
+def _summary(plan: Plan) -> str:
+    return f"<p>{markup.escape(plan.summary())}</p>"
+
+
+def _sections(plan: Plan) -> list[str]:
+    prices = op_prices(plan)
+    return [
+        _summary(plan),
+        timeline_section(plan, prices, live_bytes(plan.graph.native, plan.native)),
+        steps_section(plan),
+        ops_section(plan, prices),
+        layers_section(plan),
+        tensors_section(plan),
+    ]
