@@ -20,9 +20,10 @@ from smex._C import op_prices as _op_prices
 from smex.capture.records import OpRecord, returns_view
 from smex.errors import SmexTypeError, SmexValueError
 from smex.machine import GB, Machine
-from smex.plan import Plan, size_words
+from smex.plan import Plan
 from smex.search import search
 from smex.semantic import SemanticGraph
+from smex.text import size_words
 
 HOST_BANDWIDTH = 10 * GB
 """Bytes a second between the host's memory and all GPUs of Tofu's testbed together (§7.1)."""

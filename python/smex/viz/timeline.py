@@ -52,9 +52,9 @@ def timeline_section(plan: Plan, prices: Sequence[OpPrice], live: Sequence[int])
         drawing.draw_bytes()
     drawing.draw_memory(live, max(plan.peak_bytes()))
     words = (
-        f"{_words(plan)} Memory is that of the largest tiles of all tensors that are live, each view "
-        "on its own and without copies of what others hold; the dashed line is the predicted peak, "
-        "which knows both."
+        f"{_words(plan)} Memory is that of the largest tiles of all tensors that are live, each "
+        "view on its own and without copies of what others hold; the dashed line is the predicted "
+        "peak, which knows both."
     )
     return section("Timeline", f"<p>{words}</p>", drawing.svg())
 
