@@ -6,12 +6,63 @@
 #include <iterator>
 #include <limits>
 #include <queue>
+#include <unordered_map>
+
+#include "partition/interner.h"
 
 namespace smex {
 
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A factor in the course of an elimination. Tables that are equal have equal numbers.
+struct Term {
+  std::vector<int> variables;
+  const std::vector<double>* table = nullptr;
+  int number = 0;
+};
+
+/// Tables and their numbers.
+class Tables {
+ public:
+  /// A table of the problem, which outlives this.
+  int of_problem(const std::vector<double>& table) {
+    size_t hash = table.size();
+    for (double entry : table) {
+      hash ^= std::hash<double>()(entry) + 0x9E3779B97F4A7C15ULL + (hash << 6) + (hash >> 2);
+    }
+    const auto [first, last] = by_content_.equal_range(hash);
+    for (auto it = first; it != last; ++it) {
+      if (*tables_[it->second] == table) return it->second;
+    }
+    const int number = static_cast<int>(tables_.size());
+    by_content_.emplace(hash, number);
+    tables_.push_back(&table);
+    return number;
+  }
+
+  /// The table that a computation makes, which `key` says all of: done once for equal keys, as in
+  /// layers that repeat.
+  template <typename Compute>
+  int made(std::vector<int64_t> key, const Compute& compute) {
+    const auto [it, fresh] = by_key_.try_emplace(keys_.number(std::move(key)), 0);
+    if (fresh) {
+      it->second = static_cast<int>(tables_.size());
+      tables_.push_back(&made_.emplace_back(compute()));
+    }
+    return it->second;
+  }
+
+  const std::vector<double>* operator[](int number) const { return tables_[number]; }
+
+ private:
+  std::vector<const std::vector<double>*> tables_;
+  std::deque<std::vector<double>> made_;
+  std::unordered_multimap<size_t, int> by_content_;
+  Interner keys_;
+  std::unordered_map<int, int> by_key_;
+};
 
 class Elimination {
  public:
@@ -21,7 +72,14 @@ class Elimination {
     buckets_.resize(count);
     neighbours_.resize(count);
     used_.resize(count);
-    for (const Factor& factor : graph.factors) add(&factor);
+    for (const Factor& factor : graph.factors) {
+      if (factor.variables.empty()) {
+        constant_ += factor.table[0];
+      } else {
+        add({factor.variables, &factor.table, tables_.of_problem(factor.table)});
+      }
+    }
+    problem_terms_ = terms_.size();
   }
 
   /// Nothing where it is more work than allowed.
@@ -65,14 +123,11 @@ class Elimination {
     return scope;
   }
 
-  void add(const Factor* factor) {
-    if (factor->variables.empty()) {
-      constant_ += factor->table[0];
-      return;
-    }
-    const Scope scope = sorted(factor->variables);
+  void add(Term term) {
+    const Scope scope = sorted(term.variables);
+    const Term* added = &terms_.emplace_back(std::move(term));
     for (int variable : scope) {
-      buckets_[variable].push_back(factor);
+      buckets_[variable].push_back(added);
       neighbours_[variable] = joined(neighbours_[variable], scope);
     }
   }
@@ -87,37 +142,41 @@ class Elimination {
   /// Removes the variable; returns its former neighbours. `used_` keeps its factors for decoding.
   Scope eliminate(int variable) {
     auto& used = used_[variable] = std::move(buckets_[variable]);
-    for (const Factor* factor : used) {
-      for (int other : factor->variables) {
-        if (other != variable) std::erase(buckets_[other], factor);
+    for (const Term* term : used) {
+      for (int other : term->variables) {
+        if (other != variable) std::erase(buckets_[other], term);
       }
     }
     Scope touched = std::move(neighbours_[variable]);
     std::erase(touched, variable);
     for (int other : touched) std::erase(neighbours_[other], variable);
     // Mini-buckets: join factors while the joint table fits.
-    std::vector<std::vector<const Factor*>> groups;
+    std::vector<std::vector<const Term*>> groups;
     std::vector<Scope> scopes;
-    for (const Factor* factor : used) {
-      Scope scope = sorted(factor->variables);
+    for (const Term* term : used) {
+      Scope scope = sorted(term->variables);
       bool placed = false;
       for (size_t g = 0; g < groups.size() && !placed; ++g) {
         Scope joint = joined(scopes[g], scope);
         if (entries(joint) > static_cast<double>(max_table_)) continue;
-        groups[g].push_back(factor);
+        groups[g].push_back(term);
         scopes[g] = std::move(joint);
         placed = true;
       }
       if (placed) continue;
-      groups.push_back({factor});
+      groups.push_back({term});
       scopes.push_back(std::move(scope));
     }
     if (groups.size() > 1) exact_ = false;
     for (size_t g = 0; g < groups.size(); ++g) {
       width_ = std::max(width_, static_cast<int>(scopes[g].size()));
       std::erase(scopes[g], variable);
-      made_.push_back(minimum_over(variable, groups[g], std::move(scopes[g])));
-      add(&made_.back());
+      const int number = minimum_over(variable, groups[g], scopes[g]);
+      if (scopes[g].empty()) {
+        constant_ += tables_[number]->front();
+      } else {
+        add({std::move(scopes[g]), tables_[number], number});
+      }
     }
     return touched;
   }
@@ -128,61 +187,76 @@ class Elimination {
     return count;
   }
 
-  Factor minimum_over(int variable, const std::vector<const Factor*>& factors, Scope scope) const {
-    const int size = graph_.domain_sizes[variable];
-    int64_t total = 1;
-    for (int other : scope) total *= graph_.domain_sizes[other];
-    // strides[f][i]: how factor f's position moves with scope[i]; the last entry is the variable's.
-    std::vector<std::vector<int64_t>> strides;
-    for (const Factor* factor : factors) {
-      std::vector<int64_t> stride(scope.size() + 1, 0);
-      int64_t step = 1;
-      for (int d = static_cast<int>(factor->variables.size()) - 1; d >= 0; --d) {
-        const int other = factor->variables[d];
-        const size_t position =
-            other == variable ? scope.size()
-                              : std::lower_bound(scope.begin(), scope.end(), other) - scope.begin();
-        stride[position] = step;
-        step *= graph_.domain_sizes[other];
-      }
-      strides.push_back(std::move(stride));
+  /// The number of the table over `scope` that is left of the terms.
+  int minimum_over(int variable, const std::vector<const Term*>& terms, const Scope& scope) {
+    const auto position = [&](int other) {
+      return other == variable
+                 ? scope.size()
+                 : static_cast<size_t>(std::lower_bound(scope.begin(), scope.end(), other) -
+                                       scope.begin());
+    };
+    std::vector<int64_t> key{static_cast<int64_t>(scope.size()), graph_.domain_sizes[variable]};
+    for (int other : scope) key.push_back(graph_.domain_sizes[other]);
+    for (const Term* term : terms) {
+      key.insert(key.end(), {term->number, static_cast<int64_t>(term->variables.size())});
+      for (int other : term->variables) key.push_back(static_cast<int64_t>(position(other)));
     }
-    Factor result{std::move(scope), std::vector<double>(total, kInfinity)};
-    std::vector<int> digits(result.variables.size(), 0);
-    std::vector<int64_t> base(factors.size(), 0);
-    for (int64_t entry = 0; entry < total; ++entry) {
-      double best = kInfinity;
+    return tables_.made(std::move(key), [&] {
+      // strides[t][i]: how term t's place moves with scope[i]; the last entry is the variable's.
+      std::vector<std::vector<int64_t>> strides;
+      for (const Term* term : terms) {
+        std::vector<int64_t>& stride = strides.emplace_back(scope.size() + 1, 0);
+        int64_t step = 1;
+        for (size_t d = term->variables.size(); d-- > 0;) {
+          stride[position(term->variables[d])] = step;
+          step *= graph_.domain_sizes[term->variables[d]];
+        }
+      }
+      return minimum(graph_.domain_sizes[variable], terms, scope, strides);
+    });
+  }
+
+  std::vector<double> minimum(int size, const std::vector<const Term*>& terms, const Scope& scope,
+                              const std::vector<std::vector<int64_t>>& strides) const {
+    std::vector<double> table(static_cast<size_t>(entries(scope)), kInfinity);
+    std::vector<int> digits(scope.size(), 0);
+    std::vector<int64_t> base(terms.size(), 0);
+    for (double& least : table) {
       for (int choice = 0; choice < size; ++choice) {
         double sum = 0;
-        for (size_t f = 0; f < factors.size(); ++f) {
-          sum += factors[f]->table[base[f] + choice * strides[f].back()];
+        for (size_t t = 0; t < terms.size(); ++t) {
+          sum += (*terms[t]->table)[base[t] + choice * strides[t].back()];
         }
-        best = std::min(best, sum);
+        least = std::min(least, sum);
       }
-      result.table[entry] = best;
-      for (int d = static_cast<int>(digits.size()) - 1; d >= 0; --d) {
-        const int extent = graph_.domain_sizes[result.variables[d]];
+      for (size_t d = scope.size(); d-- > 0;) {
+        const int extent = graph_.domain_sizes[scope[d]];
         const bool wraps = digits[d] + 1 == extent;
         const int64_t move = wraps ? 1 - extent : 1;
         digits[d] = wraps ? 0 : digits[d] + 1;
-        for (size_t f = 0; f < factors.size(); ++f) base[f] += move * strides[f][d];
+        for (size_t t = 0; t < terms.size(); ++t) base[t] += move * strides[t][d];
         if (!wraps) break;
       }
     }
-    return result;
+    return table;
   }
 
-  double lookup(const Factor& factor, const std::vector<int>& choices) const {
-    int64_t position = 0;
-    for (int variable : factor.variables) {
-      position = position * graph_.domain_sizes[variable] + choices[variable];
-    }
-    return factor.table[position];
+  double lookup(const Term& term, const std::vector<int>& choices) const {
+    return (*term.table)[place(term.variables, choices)];
+  }
+
+  int64_t place(const std::vector<int>& variables, const std::vector<int>& choices) const {
+    int64_t place = 0;
+    for (int variable : variables)
+      place = place * graph_.domain_sizes[variable] + choices[variable];
+    return place;
   }
 
   double total(const std::vector<int>& choices) const {
     double sum = 0;
-    for (const Factor& factor : graph_.factors) sum += lookup(factor, choices);
+    for (const Factor& factor : graph_.factors) {
+      sum += factor.table[place(factor.variables, choices)];
+    }
     return sum;
   }
 
@@ -201,7 +275,7 @@ class Elimination {
   }
 
   /// Gives `variable` its cheapest choice under `factors`, the first of equals; true if it changed.
-  bool choose(int variable, const std::vector<const Factor*>& factors,
+  bool choose(int variable, const std::vector<const Term*>& terms,
               std::vector<int>& choices) const {
     const int before = choices[variable];
     double best = kInfinity;
@@ -209,7 +283,7 @@ class Elimination {
     for (int choice = 0; choice < graph_.domain_sizes[variable]; ++choice) {
       choices[variable] = choice;
       double sum = 0;
-      for (const Factor* factor : factors) sum += lookup(*factor, choices);
+      for (const Term* term : terms) sum += lookup(*term, choices);
       if (sum < best) {
         best = sum;
         best_choice = choice;
@@ -222,9 +296,9 @@ class Elimination {
   /// Coordinate descent on the original factors until nothing changes.
   void descend(std::vector<int>& choices) const {
     constexpr int kMaxRounds = 50;
-    std::vector<std::vector<const Factor*>> touching(choices.size());
-    for (const Factor& factor : graph_.factors) {
-      for (int variable : factor.variables) touching[variable].push_back(&factor);
+    std::vector<std::vector<const Term*>> touching(choices.size());
+    for (size_t t = 0; t < problem_terms_; ++t) {
+      for (int variable : terms_[t].variables) touching[variable].push_back(&terms_[t]);
     }
     bool changed = true;
     for (int round = 0; round < kMaxRounds && changed; ++round) {
@@ -240,19 +314,21 @@ class Elimination {
     }
   }
 
-  double cost(const std::vector<const Factor*>& factors, const std::vector<int>& choices) const {
+  double cost(const std::vector<const Term*>& terms, const std::vector<int>& choices) const {
     double sum = 0;
-    for (const Factor* factor : factors) sum += lookup(*factor, choices);
+    for (const Term* term : terms) sum += lookup(*term, choices);
     return sum;
   }
 
   const FactorGraph& graph_;
   const int64_t max_table_;
   const double max_work_;
-  std::deque<Factor> made_;
-  std::vector<std::vector<const Factor*>> buckets_;  ///< by variable
-  std::vector<Scope> neighbours_;                 ///< by variable, itself too where it has factors
-  std::vector<std::vector<const Factor*>> used_;  ///< by variable: what it was eliminated from
+  Tables tables_;
+  std::deque<Term> terms_;                         ///< those of the problem first
+  size_t problem_terms_ = 0;                       ///< how many those are
+  std::vector<std::vector<const Term*>> buckets_;  ///< by variable
+  std::vector<Scope> neighbours_;                  ///< by variable, itself too where it has factors
+  std::vector<std::vector<const Term*>> used_;     ///< by variable: what it was eliminated from
   double work_ = 0;
   double constant_ = 0;
   bool exact_ = true;

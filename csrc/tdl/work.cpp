@@ -1,61 +1,97 @@
 // How much arithmetic a tile of an output asks for.
+#include <bitset>
+
 #include "tdl/spec.h"
 
 namespace smex::tdl {
 namespace {
 
-/// The index that a "where" lands on: of all places of the windows around it, one has an element.
-int landing(const Expr& condition) {
-  if (condition.kind != ExprKind::kCall) return -1;
-  if (condition.name == "lands") return condition.args[0]->index;
-  return -1;
-}
+/// The indices that a value depends on.
+using Indices = std::bitset<256>;
 
-/// Divides `points` by the extents of the indices on which the condition's windows land.
-double landed(const Expr& condition, const std::vector<int64_t>& extents, double points) {
-  if (condition.kind == ExprKind::kCall && condition.name == "and") {
-    for (const ExprPtr& arg : condition.args) points = landed(*arg, extents, points);
+/// An expression is evaluated once for all values of the indices that it depends on, as kernels do:
+/// the sum of a softmax once a row, not once an element.
+class Operations {
+ public:
+  explicit Operations(const std::vector<int64_t>& extents) : extents_(extents) {}
+
+  /// Adds the operations of the expression; positions of reads are free.
+  Indices add(const Expr& expr) {
+    switch (expr.kind) {
+      case ExprKind::kIndex:
+        return Indices().set(expr.index);
+      case ExprKind::kRead:
+      case ExprKind::kOpaque: {
+        Indices all;
+        for (const ExprPtr& arg : expr.args) all |= free_of(*arg);
+        return all;
+      }
+      case ExprKind::kReduce:
+        return reduce(expr);
+      case ExprKind::kCall: {
+        if (expr.name == "like") return add(*expr.args[0]);
+        Indices all;
+        for (const ExprPtr& arg : expr.args) all |= add(*arg);
+        count += points(all);
+        return all;
+      }
+      default:
+        return {};
+    }
+  }
+
+  double count = 0;
+
+ private:
+  Indices reduce(const Expr& expr) {
+    const Expr& body = *expr.args[0];
+    Indices all;
+    if (body.kind == ExprKind::kCall && body.name == "where") {
+      // Of all places of the windows that land around an element, one has it.
+      all = free_of(body);
+      count += landed(*body.args[0], points(all));
+      add(*body.args[1]);
+    } else {
+      all = add(body);
+      count += points(all);
+    }
+    for (int index : expr.bound) all.reset(index);
+    return all;
+  }
+
+  /// Divides `points` by the extents of the indices on which the condition's windows land.
+  double landed(const Expr& condition, double points) const {
+    if (condition.kind != ExprKind::kCall) return points;
+    if (condition.name == "and") {
+      for (const ExprPtr& arg : condition.args) points = landed(*arg, points);
+      return points;
+    }
+    if (condition.name != "lands") return points;
+    const int64_t extent = extents_[condition.args[0]->index];
+    return extent == 0 ? points : points / static_cast<double>(extent);
+  }
+
+  Indices free_of(const Expr& expr) const { return Operations(extents_).add(expr); }
+
+  double points(const Indices& indices) const {
+    double points = 1;
+    for (size_t index = 0; index < extents_.size(); ++index) {
+      if (indices[index]) points *= static_cast<double>(extents_[index]);
+    }
     return points;
   }
-  const int index = landing(condition);
-  return index < 0 || extents[index] == 0 ? points : points / static_cast<double>(extents[index]);
-}
 
-/// Operations to evaluate `expr` at `points` points. Positions of reads are free.
-double operations(const Expr& expr, const std::vector<int64_t>& extents, double points) {
-  switch (expr.kind) {
-    case ExprKind::kReduce: {
-      double inner = points;
-      for (int index : expr.bound) inner *= static_cast<double>(extents[index]);
-      const Expr& body = *expr.args[0];
-      if (body.kind == ExprKind::kCall && body.name == "where") {
-        inner = landed(*body.args[0], extents, inner);
-        return inner + operations(*body.args[1], extents, inner);
-      }
-      return inner + operations(body, extents, inner);
-    }
-    case ExprKind::kCall: {
-      if (expr.name == "like") return operations(*expr.args[0], extents, points);
-      double sum = points;
-      for (const ExprPtr& arg : expr.args) sum += operations(*arg, extents, points);
-      return sum;
-    }
-    default:
-      return 0;
-  }
-}
+  const std::vector<int64_t>& extents_;
+};
 
 }  // namespace
 
 double arithmetic(const Spec& spec, const std::vector<int64_t>& extents) {
-  double sum = 0;
+  Operations operations(extents);
   for (const Statement& statement : spec.outputs) {
-    if (!statement.body) continue;
-    double points = 1;
-    for (int axis : statement.axes) points *= static_cast<double>(extents[axis]);
-    sum += operations(*statement.body, extents, points);
+    if (statement.body) operations.add(*statement.body);
   }
-  return sum;
+  return operations.count;
 }
 
 }  // namespace smex::tdl

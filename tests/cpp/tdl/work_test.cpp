@@ -22,6 +22,16 @@ TEST(Arithmetic, CountsAdditionsAndMultiplications) {
   EXPECT_EQ(of("index i=6 input [6] [i] = sort<#0[:]>", {6}), 0);
 }
 
+TEST(Arithmetic, OfWhatRowsShareIsThatOfARow) {
+  // max, exp, sub, sum and div, once an element each, and the subtraction in both places.
+  const char* softmax =
+      "index i=5, j=7, m=7, k=7 input [5,7] "
+      "[i,j] = div(exp(sub(#0[i, j], max{m}(#0[i, m]))), "
+      "sum{k}(exp(sub(#0[i, k], max{m}(#0[i, m])))))";
+  EXPECT_EQ(of(softmax, {5, 7, 7, 7}), 5 * 7 * (3 + 1 + 1 + 2 + 1));
+  EXPECT_EQ(of("index i=5, j=7 input [5] [i,j] = exp(#0[i])", {5, 7}), 5);
+}
+
 TEST(Arithmetic, OfWindowsThatLandIsThatOfTheWindows) {
   // Every place and element of a window lands on one i: 4 places of 3 elements.
   const char* landing =
