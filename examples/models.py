@@ -324,10 +324,10 @@ class Llama(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.tokens(tokens)
-        kind = {"device": x.device, "dtype": x.dtype}
+        kind = {"device": x.device, "dtype": torch.promote_types(x.dtype, torch.float32)}
         waves = self.theta ** (-torch.arange(0, self.size, 2, **kind) / self.size)
         angles = torch.arange(tokens.shape[1], **kind)[:, None] * waves
-        cos, sin = angles.cos(), angles.sin()
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for block in self.blocks:
             x = block(x, cos, sin)
         return self.head(self.norm(x))
