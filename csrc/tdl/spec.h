@@ -122,9 +122,9 @@ struct Split {
 /// and the other for others; an output that has nothing of it is made whole by every worker.
 std::vector<Split> derive_splits(const Spec& spec);
 
-/// The sets of inputs, as bits, in which every output is linear: there the sum of the inputs, element
-/// by element, gives the sum of the outputs. Addition is so in both inputs together, a product in
-/// either.
+/// The sets of inputs, as bits, in which every output is linear: there the sum of the inputs,
+/// element by element, gives the sum of the outputs. Addition is so in both inputs together, a
+/// product in either.
 std::vector<uint64_t> linear_sets(const Spec& spec);
 
 /// By output that is a sum divided by a number, a mean: the number, which is taken away. A kernel
