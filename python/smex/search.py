@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smex._C import factorise, heaviest_point, price
+from smex._C import factorise, heaviest_point, home_tiles, price
 from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
@@ -151,8 +151,10 @@ class Request:
         plan, unmet = self._search(graph, pins)
         if unmet:
             raise PlanError(self._conflict(graph, pins))
-        for name in pins:
-            idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
+        ids = [graph.value_by_name[name] for name in pins]
+        tiles = home_tiles(graph.native, plan.native, ids)
+        for name, held_by in zip(pins, tiles, strict=True):
+            idle = [worker for worker, (held, _) in enumerate(held_by) if not held]
             if idle:
                 raise PlanError(
                     f'plan: "{name}" pinned as {plan.words(name)} leaves worker {idle[0]} without '
