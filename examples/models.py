@@ -1,4 +1,4 @@
-"""Five models that the examples, tests and benchmarks share.
+"""Six models that the examples, tests and benchmarks share.
 
 Each is a plain `nn.Module`; `small()` gives an instance for tests and `small_inputs()` arguments
 for it. All work in float64 and on the meta device.
@@ -249,6 +249,101 @@ class GPT(nn.Module):
         """`[3, 5]` tokens and the tokens that follow them."""
         tokens = torch.randint(13, (3, 6))
         return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def rotary(x: Tensor, base: float) -> Tensor:
+    """Rotary position embedding (Su et al., 2021) of `[N, heads, T, D]`, halves as the pairs."""
+    t, half = x.shape[-2], x.shape[-1] // 2
+    exact = torch.promote_types(x.dtype, torch.float32)
+    frequency = base ** (-torch.arange(half, device=x.device, dtype=exact) / half)
+    angle = torch.arange(t, device=x.device, dtype=exact)[:, None] * frequency
+    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+class LlamaBlock(nn.Module):
+    """Grouped-query attention and a SwiGLU network, each normalised first and added to its input.
+
+    `kv_heads` heads of keys and values are shared by `heads` heads of queries (Ainslie et al.,
+    2023).
+    """
+
+    def __init__(
+        self, embed: int, heads: int, kv_heads: int, hidden: int, base: float, eps: float
+    ) -> None:
+        super().__init__()
+        self.heads, self.kv_heads, self.base = heads, kv_heads, base
+        width = embed // heads
+        self.attention_norm, self.mlp_norm = nn.RMSNorm(embed, eps), nn.RMSNorm(embed, eps)
+        self.query = nn.Linear(embed, heads * width, bias=False)
+        self.key = nn.Linear(embed, kv_heads * width, bias=False)
+        self.value = nn.Linear(embed, kv_heads * width, bias=False)
+        self.out = nn.Linear(heads * width, embed, bias=False)
+        self.gate = nn.Linear(embed, hidden, bias=False)
+        self.up = nn.Linear(embed, hidden, bias=False)
+        self.down = nn.Linear(hidden, embed, bias=False)
+
+    def attend(self, x: Tensor) -> Tensor:
+        n, t, e = x.shape
+
+        def split(y: Tensor, heads: int) -> Tensor:
+            return y.view(n, t, heads, e // self.heads).transpose(1, 2)
+
+        q = rotary(split(self.query(x), self.heads), self.base)
+        k = rotary(split(self.key(x), self.kv_heads), self.base)
+        v = split(self.value(x), self.kv_heads)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return self.out(y.transpose(1, 2).reshape(n, t, e))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attend(self.attention_norm(x))
+        y = self.mlp_norm(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Llama(nn.Module):
+    """Llama 3 (Grattafiori et al., 2024): `[N, T] tokens -> [N, T, vocab]`."""
+
+    def __init__(
+        self,
+        layers: int = 32,
+        embed: int = 4096,
+        heads: int = 32,
+        kv_heads: int = 8,
+        hidden: int = 14336,
+        vocab: int = 128256,
+        base: float = 500000.0,
+        eps: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab, embed)
+        self.blocks = nn.ModuleList(
+            LlamaBlock(embed, heads, kv_heads, hidden, base, eps) for _ in range(layers)
+        )
+        self.norm = nn.RMSNorm(embed, eps)
+        self.head = nn.Linear(embed, vocab, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+
+    @classmethod
+    def llama3_8b(cls, layers: int = 32) -> Llama:
+        """The model of 8 billion parameters."""
+        return cls(layers)
+
+    @classmethod
+    def small(cls) -> Llama:
+        """Two layers of four heads, which share two of keys and values, over a vocabulary of 13."""
+        return cls(2, 16, 4, 2, 24, 13)
+
+    @staticmethod
+    def small_inputs(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+        """`[3, 5]` tokens and the tokens that follow them."""
+        return GPT.small_inputs(dtype)
 
 
 class DoubleConv(nn.Sequential):
