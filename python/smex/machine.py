@@ -123,6 +123,20 @@ class Machine:
             links.append(level)
         return links
 
+    def mesh(self, workers: int) -> list[int] | None:
+        """A step for each level that so many workers fill, the slowest first: nodes, then GPUs.
+
+        None where they leave a level half full, such as 12 workers on nodes of 8.
+        """
+        steps = []
+        for level in self.levels:
+            parts = math.gcd(workers, level.size)
+            if parts < level.size and parts != workers:
+                return None
+            workers //= parts
+            steps.append(parts)
+        return [parts for parts in reversed(steps) if parts > 1] if workers == 1 else None
+
     def native(self, mesh: Sequence[int]) -> Any:
         """The machine as the native search takes it."""
         flops = {_ITEM_SIZES[dtype]: rate for dtype, rate in self.flops.items()}

@@ -61,7 +61,8 @@ def search(
         pinned: placements that are given, by parameter, buffer or input name: per step the
             dimension that is cut, -1 to replicate.
         mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
-            largest first, or for "time" all workers in one step where that is faster.
+            largest first, or for "time" all workers in one step, or a step for each of the
+            machine's levels, where that is faster.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
         seed: of "random".
@@ -107,11 +108,17 @@ def search(
         refine=len(steps) <= 3 if refine is None else refine, seed=seed,
     )  # fmt: skip
     plan = request.find(graph, dict(pinned or {}))
-    if objective == "time" and planner == "tofu" and mesh is None and len(steps) > 1 and not pinned:
-        # One step of all workers has fewer ways to cut, and pays the latency once.
-        at_once = dataclasses.replace(request, mesh=[workers]).find(graph, {})
-        plan = min(plan, at_once, key=_cost)
+    if machine and objective == "time" and planner == "tofu" and mesh is None and not pinned:
+        for other in _longer_steps(machine, workers, steps):
+            found = dataclasses.replace(request, mesh=other).find(graph, {})
+            plan = min(plan, found, key=_cost)
     return plan
+
+
+def _longer_steps(machine: Machine, workers: int, steps: list[int]) -> list[list[int]]:
+    """Meshes of fewer steps, which have fewer ways to cut but pay the latency less often."""
+    meshes = [[workers], machine.mesh(workers) or steps] if len(steps) > 1 else []
+    return [mesh for n, mesh in enumerate(meshes) if mesh != steps and mesh not in meshes[:n]]
 
 
 def _is_number(x: Any, above: float) -> bool:
