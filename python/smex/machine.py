@@ -123,6 +123,20 @@ class Machine:
             links.append(level)
         return links
 
+    def mesh(self, workers: int) -> list[int] | None:
+        """A step for each level that so many workers fill, the slowest first: nodes, then GPUs.
+
+        None where they leave a level half full, such as 12 workers on nodes of 8.
+        """
+        steps = []
+        for level in self.levels:
+            parts = math.gcd(workers, level.size)
+            if parts < level.size and parts != workers:
+                return None
+            workers //= parts
+            steps.append(parts)
+        return [parts for parts in reversed(steps) if parts > 1] if workers == 1 else None
+
     def native(self, mesh: Sequence[int]) -> Any:
         """The machine as the native search takes it."""
         flops = {_ITEM_SIZES[dtype]: rate for dtype, rate in self.flops.items()}
@@ -209,6 +223,10 @@ def _main_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+_LARGE = 4 << 20
+"""Elements of a tensor that does not fit the caches."""
+
+
 class _Measured:
     """Rates of `workers` threads that do the same at once, each on tensors of its own."""
 
@@ -243,14 +261,17 @@ class _Measured:
         return 2 * n**3 / self._seconds(prepare, 8)
 
     def memory_bandwidth(self) -> float:
-        """Bytes a second of an addition whose operands do not fit the caches."""
-        n = 8 << 20
+        """Bytes a second of an addition whose operands do not fit the caches.
+
+        Its result is a new tensor, as those of a program are: the pages that it takes are part of
+        what memory costs.
+        """
 
         def prepare() -> Callable[[], Any]:
-            a, b, out = torch.rand(n), torch.rand(n), torch.empty(n)
-            return lambda: torch.add(a, b, out=out)
+            a, b = torch.rand(_LARGE), torch.rand(_LARGE)
+            return lambda: torch.add(a, b)
 
-        return 3 * 4 * n / self._seconds(prepare, 3)
+        return 3 * 4 * _LARGE / self._seconds(prepare, 4)
 
     def launch(self) -> float:
         """Seconds of an addition of few elements."""
@@ -263,17 +284,26 @@ class _Measured:
         return measured._seconds(prepare, 2000)
 
     def link(self) -> tuple[float, float]:
-        """Latency and bandwidth of a copy from another worker's memory."""
+        """Latency, and the bytes a second that a worker receives from the others.
 
-        def prepare_copy(n: int) -> Callable[[], Callable[[], Any]]:
-            def prepare() -> Callable[[], Any]:
-                source, dest = torch.rand(n), torch.empty(n)
-                return lambda: dest.copy_(source)
+        As a program's fetches do it: into a new tensor, which the worker's own part is copied to as
+        well. Half of the bytes are gathered, half are summed.
+        """
+        parts = [torch.rand(_LARGE // 2) for _ in range(self._workers)]
+        received = 2 * 4 * sum(part.numel() for part in parts[1:] or parts)
 
-            return prepare
+        def gather() -> None:
+            whole = torch.empty(len(parts), parts[0].numel())
+            for row, part in zip(whole, parts, strict=True):
+                row.copy_(part)
 
-        n = 4 << 20
-        return self._handover(), 4 * n / self._seconds(prepare_copy(n), 4)
+        def reduce() -> None:
+            whole = torch.empty_like(parts[0]).copy_(parts[0])
+            for part in parts[1:]:
+                whole.add_(part)
+
+        seconds = self._seconds(lambda: gather, 4) + self._seconds(lambda: reduce, 4)
+        return self._handover(), received / seconds
 
     def _handover(self) -> float:
         """Seconds until a waiting thread goes on after another has called it."""

@@ -70,8 +70,9 @@ def partition(
         replicate_bytes: tensors up to this size may be held by every worker.
         mesh: the workers of the recursive steps.
         pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
-        plan: what `smex.search` returned, or a file that `Plan.save` wrote; the named tensors are
-            placed as it says.
+        plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
+            same, or a file that `Plan.save` wrote; otherwise the named tensors are placed as it
+            says, and the rest follows from them.
 
     Returns:
         A module that takes and returns whole tensors like `model`. `parameters()` are shards.
@@ -85,15 +86,15 @@ def partition(
         raise SmexTypeError(
             f"partition: model must be a torch.nn.Module, got {type(model).__name__}"
         )
-    content = None
     if plan is not None and pins:
         raise SmexValueError(
             "partition: a plan places all tensors, pins= would change it; give one of them, or "
             "pins to smex.search and its plan to smex.partition"
         )
+    given = None
     if plan is not None:
-        content = plan.contents() if isinstance(plan, Plan) else read_plan_file(plan)
-        workers = content["workers"] if workers is None else workers
+        given = _GivenPlan.of(plan)
+        workers = given.content["workers"] if workers is None else workers
     if isinstance(devices, (str, torch.device)):
         one, listed = devices, None
     else:
@@ -115,7 +116,7 @@ def partition(
         "mesh": mesh,
         "pinned": pins,
     }
-    net = PartitionedModule(model, workers, loss_fn, places, options, content)
+    net = PartitionedModule(model, workers, loss_fn, places, options, given)
     if args is not None:
         net.prepare(as_arguments(args))
     return net
@@ -136,6 +137,32 @@ def _checked_device(device: str | torch.device) -> torch.device:
             f'partition: there is no device "{found}"; torch sees {available} CUDA devices'
         )
     return found
+
+
+@dataclasses.dataclass(frozen=True)
+class _GivenPlan:
+    """The plan that the user has given: what its file says, and itself where it is at hand."""
+
+    content: dict[str, Any]
+    plan: Plan | None
+
+    @staticmethod
+    def of(plan: Plan | str | pathlib.Path) -> _GivenPlan:
+        """From what `smex.partition` takes."""
+        if isinstance(plan, Plan):
+            return _GivenPlan(plan.contents(), plan)
+        return _GivenPlan(read_plan_file(plan), None)
+
+    def on(self, graph: SemanticGraph) -> Plan:
+        """The plan of a newly captured graph."""
+        same = None if self.plan is None else self.plan.of_same(graph)
+        return Plan.from_contents(self.content, graph) if same is None else same
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _GivenPlan:
+        return self  # nothing here changes
+
+    def __reduce__(self) -> Any:
+        return _GivenPlan, (self.content, None)
 
 
 @dataclasses.dataclass
@@ -175,7 +202,7 @@ class PartitionedModule(torch.nn.Module):
         loss_fn: Callable | None,
         devices: list[torch.device],
         options: dict[str, Any],
-        plan: dict[str, Any] | None,
+        plan: _GivenPlan | None,
     ):
         super().__init__()
         self.workers = workers
@@ -287,7 +314,7 @@ class PartitionedModule(torch.nn.Module):
     def _find_plan(self, graph: SemanticGraph) -> Plan:
         """The first call's plan is the user's or the best; later ones keep its parameters."""
         if self._first is None and self._given_plan is not None:
-            plan = Plan.from_contents(self._given_plan, graph)
+            plan = self._given_plan.on(graph)
             if plan.workers != self.workers:
                 raise SmexValueError(
                     f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"
@@ -351,10 +378,14 @@ class PartitionedModule(torch.nn.Module):
         if isinstance(self._loss_fn, torch.nn.Module):
             for name, tensor in _named_tensors(self._loss_fn):
                 tensors[f"loss_fn.{name}"] = tensor
-        for value in compiled.captured.values:
-            if value.role not in ("parameter", "buffer") or value.name in self._tiles:
-                continue
-            boxes = _C.home_tiles(compiled.graph.native, compiled.plan.native, [value.id])[0]
+        new = [
+            value
+            for value in compiled.captured.values
+            if value.role in ("parameter", "buffer") and value.name not in self._tiles
+        ]
+        ids = [value.id for value in new]
+        tiles = _C.home_tiles(compiled.graph.native, compiled.plan.native, ids)
+        for value, boxes in zip(new, tiles, strict=True):
             source = tensors.get(value.name)
             if source is None:
                 raise SmexRuntimeError(f'partition: the model lost its tensor "{value.name}"')

@@ -169,6 +169,12 @@ class Plan:
         native = _C.price(self.graph.native, self.native, request.native_machine)
         return Plan(self.graph, native, request, self.pinned)
 
+    def of_same(self, graph: SemanticGraph) -> Plan | None:
+        """The same plan for another capture of the same calls; None where the calls differ."""
+        if graph is not self.graph and _described(graph) != _described(self.graph):
+            return None
+        return Plan(graph, self.native, self._request, self.pinned)
+
     @property
     def search_seconds(self) -> float:
         """How long the search took."""
@@ -500,6 +506,13 @@ class Plan:
         written = pathlib.Path(name if path is None else path)
         written.write_text(plan_page(self), encoding="utf-8")
         return written
+
+
+def _described(graph: SemanticGraph) -> tuple[Any, ...]:
+    """All that a plan depends on: the values, the calls and what becomes of them."""
+    values = [(v.name, v.role, tuple(v.shape), v.dtype) for v in graph.captured.values]
+    outputs = [(out.kind, out.value, out.target) for out in graph.captured.outputs]
+    return values, outputs, str(graph)
 
 
 def _in_notebook() -> bool:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smex._C import factorise, heaviest_point, price
+from smex._C import factorise, heaviest_point, home_tiles, price
 from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
@@ -65,7 +65,8 @@ def search(
         pinned: placements that are given: a list of `smex.pin(name, placement)`, or a dictionary of
             placements by parameter, buffer or input name.
         mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
-            largest first, or all workers in one step where that is cheaper.
+            largest first, or fewer steps where that is cheaper: one of all workers, and for "time"
+            one for each of the machine's levels.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
         joint: so many steps are chosen together instead of one after the other: 2 finds what the
@@ -116,11 +117,20 @@ def search(
     )  # fmt: skip
     pins = resolve(pinned or {}, graph, steps)
     plan = request.find(graph, pins)
-    if planner == "tofu" and mesh is None and len(steps) > 1 and not pins:
-        # One step of all workers has fewer ways to cut, and pays a latency once.
-        at_once = dataclasses.replace(request, mesh=[workers]).find(graph, {})
-        plan = min(plan, at_once, key=_cost)
+    if planner == "tofu" and mesh is None and not pins:
+        for other in _longer_steps(request):
+            found = dataclasses.replace(request, mesh=other).find(graph, {})
+            plan = min(plan, found, key=_cost)
     return plan
+
+
+def _longer_steps(request: Request) -> list[list[int]]:
+    """Meshes of fewer steps, which have fewer ways to cut but pay a latency less often."""
+    steps, machine = request.mesh, request.machine
+    meshes = [[math.prod(steps)]] if len(steps) > 1 else []
+    if meshes and machine and request.objective == "time":
+        meshes.append(machine.mesh(math.prod(steps)) or steps)
+    return [mesh for n, mesh in enumerate(meshes) if mesh not in [steps, *meshes[:n]]]
 
 
 def _is_number(x: Any, above: float) -> bool:
@@ -159,8 +169,10 @@ class Request:
         """The plan with these placements."""
         pins = resolve(pinned, graph, self.mesh)
         plan = self._search(graph, pins)
-        for name in pins:
-            idle = [worker for worker, (held, _) in enumerate(plan.tiles(name)) if not held]
+        ids = [graph.value_by_name[name] for name in pins]
+        tiles = home_tiles(graph.native, plan.native, ids)
+        for name, held_by in zip(pins, tiles, strict=True):
+            idle = [worker for worker, (held, _) in enumerate(held_by) if not held]
             if idle:
                 raise PlanError(
                     f'plan: "{name}" pinned as {plan.words(name)} leaves worker {idle[0]} without '

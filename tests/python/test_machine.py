@@ -55,6 +55,13 @@ def test_the_first_steps_are_between_the_nodes():
         machine.links([64])
 
 
+def test_a_step_for_each_level():
+    machine = smex.Machine.h100_nvlink(nodes=4)
+    expected = {1: [], 2: [2], 3: None, 4: [4], 8: [8], 12: None, 16: [2, 8], 32: [4, 8]}
+    assert {workers: machine.mesh(workers) for workers in expected} == expected
+    assert machine.mesh(64) is None
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "text"),
     [
@@ -118,6 +125,17 @@ def test_time_is_never_more_than_that_of_fewest_bytes():
         for planner in _C.planners():
             other = smex.search(graph, 4, planner=planner, machine=machine)
             assert quick.seconds <= other.seconds * (1 + 1e-9), planner
+
+
+def test_one_step_for_a_node_pays_its_latency_once():
+    """Where latency is all, a step of the nodes and one within them take less than four of two."""
+    machine = fabric(16, levels=(smex.Level(4, 1e-3, 1e15), smex.Level(4, 1e-2, 1e15)))
+    graph = linear(256, layers=2, batch=256)
+    options = {"objective": "time", "machine": machine, "replicate_bytes": 0}
+    quick = smex.search(graph, 16, **options)
+    every = [smex.search(graph, 16, mesh=mesh, **options) for mesh in ([2] * 4, [16], [4, 4])]
+    assert quick.seconds == min(plan.seconds for plan in every)
+    assert len(quick.mesh) < 4
 
 
 def test_few_rows_keep_the_weights_cut_and_many_the_batch():

@@ -200,6 +200,32 @@ def test_the_steps_by_hand():
         smex.partition(model, workers=2, plan=plan, loss_fn=loss_fn)(*inputs, target)
 
 
+@pytest.mark.parametrize("planner", ["random", "all_row", "icml18"])
+def test_a_plan_at_hand_runs_as_it_is(planner):
+    """What its file says of the named tensors might be met otherwise, or by no plan of its own."""
+    model, inputs, target, loss_fn = build("wresnet")
+    graph = smex.capture_graph(model, (*inputs, target), loss_fn=loss_fn)
+    plan = smex.search(graph, 4, planner=planner, seed=5)
+    net = smex.partition(copy.deepcopy(model), plan=plan, loss_fn=loss_fn)
+    for twin in (net, copy.deepcopy(net)):
+        close(twin(*inputs, target), loss_fn(model(*inputs), target), "loss")
+        assert twin.plan.native.values == plan.native.values
+        assert twin.plan.native.ops == plan.native.ops
+
+
+def test_a_plan_for_other_inputs_places_the_named_tensors():
+    model, inputs, target, loss_fn = build("gpt")
+    graph = smex.capture_graph(model, (*inputs, target), loss_fn=loss_fn)
+    plan = smex.search(graph, 2, replicate_bytes=0)
+    assert plan.of_same(graph).native is plan.native
+    fewer = (inputs[0][:2], target[:2])
+    net = pickle.loads(pickle.dumps(smex.partition(model, plan=plan, loss_fn=loss_fn)))
+    close(net(*fewer), loss_fn(model(fewer[0]), fewer[1]), "loss")
+    other = smex.capture_graph(model, fewer, loss_fn=loss_fn)
+    assert plan.of_same(other) is None
+    assert net.plan.words("blocks.0.up.weight") == plan.words("blocks.0.up.weight")
+
+
 @pytest.mark.parametrize(
     ("kwargs", "error", "text"),
     [
