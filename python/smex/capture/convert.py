@@ -454,14 +454,20 @@ def _renumber_arg(arg: Any, values: dict[int, int]) -> Any:
 
 
 def _mark_backward(graph: CapturedGraph) -> None:
-    """Sets `backward` on every op that depends on a tangent."""
-    tainted = {i for i in graph.tangents if i is not None}
-    for op in graph.ops:
-        op.backward = not tainted.isdisjoint(operand_ids(op.args))
-        if op.backward:
-            tainted.update(i for i in op.outputs if i is not None)
+    """Sets `backward` on every op that no result of the forward needs.
+
+    What only gradients need is computed among them, even if no tangent goes into it, so that what
+    the forward leaves behind is not larger than what it computes anyway.
+    """
+    if all(tangent is None for tangent in graph.tangents):
+        return
+    needed = {out.value for out in graph.outputs if out.kind != "gradient"} - {None}
+    for op in reversed(graph.ops):
+        op.backward = needed.isdisjoint(op.outputs)
+        if not op.backward:
+            needed.update(op.inputs())
     for fusion in graph.fusions:
-        fusion.fused.backward = any(graph.ops[k].backward for k in fusion.members)
+        fusion.fused.backward = all(graph.ops[k].backward for k in fusion.members)
 
 
 def _number_random_ops(graph: CapturedGraph) -> None:
