@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "tdl/spec.h"
 
@@ -72,9 +73,12 @@ DimClasses::DimClasses(const Graph& graph) {
     }
   }
   std::vector<int64_t> own(nodes, 1);
+  std::unordered_map<const tdl::Spec*, std::vector<tdl::Split>> splits;
   for (const Op& op : graph.ops()) {
     if (!op.spec) continue;
-    for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
+    const auto [known, fresh] = splits.try_emplace(op.spec.get());
+    if (fresh) known->second = tdl::derive_splits(*op.spec);
+    for (const tdl::Split& split : known->second) {
       const int node = op_nodes_[op.id][split.index];
       if (node >= 0) {
         int64_t& granule = own[find(node)];

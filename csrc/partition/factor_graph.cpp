@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <queue>
 #include <unordered_map>
 
@@ -202,43 +203,61 @@ class Elimination {
       for (int other : term->variables) key.push_back(static_cast<int64_t>(position(other)));
     }
     return tables_.made(std::move(key), [&] {
-      // strides[t][i]: how term t's place moves with scope[i]; the last entry is the variable's.
-      std::vector<std::vector<int64_t>> strides;
+      // Many layers may leave tables over the same variables; those are added up first.
+      std::map<std::vector<int64_t>, std::vector<double>> aligned;
       for (const Term* term : terms) {
-        std::vector<int64_t>& stride = strides.emplace_back(scope.size() + 1, 0);
+        std::vector<int64_t> strides(scope.size() + 1, 0);
         int64_t step = 1;
         for (size_t d = term->variables.size(); d-- > 0;) {
-          stride[position(term->variables[d])] = step;
+          strides[position(term->variables[d])] = step;
           step *= graph_.domain_sizes[term->variables[d]];
         }
+        std::vector<double>& sum = aligned[std::move(strides)];
+        sum.resize(term->table->size(), 0);
+        for (size_t entry = 0; entry < sum.size(); ++entry) sum[entry] += (*term->table)[entry];
       }
-      return minimum(graph_.domain_sizes[variable], terms, scope, strides);
+      std::vector<int> extents;
+      for (int other : scope) extents.push_back(graph_.domain_sizes[other]);
+      extents.push_back(graph_.domain_sizes[variable]);
+      return minimum(aligned, extents);
     });
   }
 
-  std::vector<double> minimum(int size, const std::vector<const Term*>& terms, const Scope& scope,
-                              const std::vector<std::vector<int64_t>>& strides) const {
-    std::vector<double> table(static_cast<size_t>(entries(scope)), kInfinity);
-    std::vector<int> digits(scope.size(), 0);
-    std::vector<int64_t> base(terms.size(), 0);
-    for (double& least : table) {
-      for (int choice = 0; choice < size; ++choice) {
-        double sum = 0;
-        for (size_t t = 0; t < terms.size(); ++t) {
-          sum += (*terms[t]->table)[base[t] + choice * strides[t].back()];
-        }
-        least = std::min(least, sum);
+  /// Of the tables' sum the minima over the last variable; each table has with it how the place
+  /// in it moves with each of the variables.
+  static std::vector<double> minimum(
+      const std::map<std::vector<int64_t>, std::vector<double>>& tables,
+      const std::vector<int>& extents) {
+    const size_t outer = extents.size() - 1;
+    const int choices = extents.back();
+    size_t count = 1;
+    for (size_t d = 0; d < outer; ++d) count *= extents[d];
+    std::vector<double> minima(count);
+    std::vector<double> sums(choices);
+    std::vector<int> digits(outer, 0);
+    std::vector<const double*> places;
+    std::vector<const int64_t*> strides;
+    for (const auto& [moves, table] : tables) {
+      places.push_back(table.data());
+      strides.push_back(moves.data());
+    }
+    for (double& least : minima) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (size_t t = 0; t < places.size(); ++t) {
+        const double* place = places[t];
+        const int64_t stride = strides[t][outer];
+        for (int choice = 0; choice < choices; ++choice) sums[choice] += place[choice * stride];
       }
-      for (size_t d = scope.size(); d-- > 0;) {
-        const int extent = graph_.domain_sizes[scope[d]];
-        const bool wraps = digits[d] + 1 == extent;
-        const int64_t move = wraps ? 1 - extent : 1;
+      least = *std::min_element(sums.begin(), sums.end());
+      for (size_t d = outer; d-- > 0;) {
+        const bool wraps = digits[d] + 1 == extents[d];
+        const int64_t move = wraps ? 1 - extents[d] : 1;
         digits[d] = wraps ? 0 : digits[d] + 1;
-        for (size_t t = 0; t < terms.size(); ++t) base[t] += move * strides[t][d];
+        for (size_t t = 0; t < places.size(); ++t) places[t] += move * strides[t][d];
         if (!wraps) break;
       }
     }
-    return table;
+    return minima;
   }
 
   double lookup(const Term& term, const std::vector<int>& choices) const {

@@ -59,15 +59,27 @@ class Operations {
     return all;
   }
 
-  /// Divides `points` by the extents of the indices on which the condition's windows land.
+  /// Divides `points` by the extents of the indices that the condition determines: those on which
+  /// windows land, and one that equals a number that is read, as rows of an embedding do.
   double landed(const Expr& condition, double points) const {
     if (condition.kind != ExprKind::kCall) return points;
     if (condition.name == "and") {
       for (const ExprPtr& arg : condition.args) points = landed(*arg, points);
-      return points;
+    } else if (condition.name == "lands") {
+      points = once(*condition.args[0], points);
+    } else if (condition.name == "eq") {
+      for (int side : {0, 1}) {
+        const Expr& index = *condition.args[side];
+        const Expr& other = *condition.args[1 - side];
+        if (index.kind != ExprKind::kIndex || free_of(other)[index.index]) continue;
+        return once(index, points);
+      }
     }
-    if (condition.name != "lands") return points;
-    const int64_t extent = extents_[condition.args[0]->index];
+    return points;
+  }
+
+  double once(const Expr& index, double points) const {
+    const int64_t extent = extents_[index.index];
     return extent == 0 ? points : points / static_cast<double>(extent);
   }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smex._C import factorise, heaviest_point, home_tiles, price
+from smex._C import factorise, heaviest_point, home_tiles, planners, price
 from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
@@ -21,6 +23,8 @@ REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
 
 _ALL_BYTES = 2**62
+_REFINED = 3  # so many steps are refined by default
+_COMPARED = 1000  # calls of a graph for which other planners are tried too
 _ATTEMPTS = 12  # to keep to a memory limit
 _SHARES = (0.85, 0.7, 0.55, 0.4)  # of a limit that may be better for the first steps
 
@@ -113,15 +117,38 @@ def search(
     steps = _steps(workers, mesh, planner)
     request = Request(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
-        refine=len(steps) <= 3 if refine is None else refine, joint=joint, seed=seed,
+        refine=refine, joint=joint, seed=seed,
     )  # fmt: skip
     pins = resolve(pinned or {}, graph, steps)
-    plan = request.find(graph, pins)
+    requests = [request]
     if planner == "tofu" and mesh is None and not pins:
-        for other in _longer_steps(request):
-            found = dataclasses.replace(request, mesh=other).find(graph, {})
-            plan = min(plan, found, key=_cost)
-    return plan
+        requests += [dataclasses.replace(request, mesh=other) for other in _longer_steps(request)]
+    if planner == "tofu" and memory_limit is None and not pins:
+        requests += [rival for own in list(requests) for rival in _rivals(graph, own)]
+    return _cheapest(graph, requests, pins)
+
+
+def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan:
+    """The first of the cheapest plans; the searches run at the same time."""
+    if len(requests) == 1:
+        return requests[0].find(graph, pins)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        plan = min(pool.map(lambda request: request.find(graph, pins), requests), key=_cost)
+    # What explains the plan, or searches it again with pins, compares all that is allowed.
+    return Plan(graph, plan.native, dataclasses.replace(plan._request, planner="tofu"), plan.pinned)
+
+
+def _rivals(graph: SemanticGraph, request: Request) -> list[Request]:
+    """The other planners, of which a recursion of several steps might be the worse one.
+
+    A single step is never worse, and large graphs take too long to be searched so often.
+    """
+    if len(request.mesh) < 2 or len(graph.captured.ops) > _COMPARED:
+        return []
+    # These replicate tensors that a recursion for the fewest bytes has to cut.
+    replicating = ["data_parallel", "fsdp"] if request.replicate_bytes < _ALL_BYTES else []
+    names = [name for name in planners() if name not in ["random", "tofu", *replicating]]
+    return [dataclasses.replace(request, planner=name) for name in names]
 
 
 def _longer_steps(request: Request) -> list[list[int]]:
@@ -161,7 +188,7 @@ class Request:
     memory_limit: float | None
     optimizer_states: float
     replicate_bytes: int
-    refine: bool
+    refine: bool | None
     joint: int
     seed: int
 
@@ -202,7 +229,8 @@ class Request:
         found = native_search(
             graph.native, self.mesh, self.planner, self.replicate_bytes, ids,
             machine=machine if self.objective == "time" else None, seed=self.seed,
-            refine=self.refine, memory_limit=memory_limit, joint=self.joint,
+            refine=len(self.mesh) <= _REFINED if self.refine is None else self.refine,
+            memory_limit=memory_limit, joint=self.joint,
             optimizer_states=self.optimizer_states, views=view_targets(graph),
         )  # fmt: skip
         if machine is not None and self.objective != "time":

@@ -40,5 +40,13 @@ TEST(Arithmetic, OfWindowsThatLandIsThatOfTheWindows) {
   EXPECT_EQ(of(landing, {6, 4, 3}), 2 * 4 * 3);
 }
 
+TEST(Arithmetic, OfRowsThatAreFoundIsThatOfTheRows) {
+  // Each of the 5 tokens is of one of the 100 rows; a sum of 5 rows of 8.
+  const char* rows =
+      "index v=100, e=8, t=5 input [5,8], [5] "
+      "[v,e] = sum{t}(where(eq(v, #1[t]), #0[t, e], 0))";
+  EXPECT_EQ(of(rows, {100, 8, 5}), 5 * 8);
+}
+
 }  // namespace
 }  // namespace smex::tdl
