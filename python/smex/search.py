@@ -121,6 +121,8 @@ def search(
     )  # fmt: skip
     pins = resolve(pinned or {}, graph, steps)
     requests = [request]
+    if joint > 1:  # which may need tensors to be merged that single steps keep apart
+        requests.append(dataclasses.replace(request, joint=1))
     if planner == "tofu" and mesh is None and not pins:
         requests += [dataclasses.replace(request, mesh=other) for other in _longer_steps(request)]
     if planner == "tofu" and memory_limit is None and not pins:

@@ -1,5 +1,6 @@
 """Machines, plans by time, and the planners that they are compared with."""
 
+import itertools
 import math
 import re
 import sys
@@ -298,6 +299,46 @@ def test_no_planner_moves_less(graphs, name, workers):
         other = smex.search(graphs[name], workers, planner=planner, replicate_bytes=0)
         assert best.total_bytes <= other.total_bytes, planner
         assert other.total_bytes == _C.plan_bytes(graphs[name].native, other.native)
+
+
+@pytest.mark.parametrize("name", ["WResNet", "RNN", "GPT", "UNet"])
+@pytest.mark.parametrize("workers", [4, 8])
+def test_no_planner_is_faster(graphs, name, workers):
+    machine = smex.Machine.h100_nvlink()
+    best = smex.search(graphs[name], workers, objective="time", machine=machine)
+    for planner in _C.planners():
+        other = smex.search(
+            graphs[name], workers, objective="time", machine=machine, planner=planner
+        )
+        assert best.seconds <= other.seconds, planner
+
+
+@pytest.mark.parametrize("name", ["WResNet", "RNN", "GPT", "UNet"])
+def test_two_steps_together_are_not_worse_than_one_after_the_other(graphs, name):
+    for refine in (False, True):
+        options = {"mesh": [2, 2], "replicate_bytes": 0, "refine": refine}
+        together = smex.search(graphs[name], 4, joint=2, **options)
+        apart = smex.search(graphs[name], 4, **options)
+        assert together.total_bytes <= apart.total_bytes
+        assert together.total_bytes == _C.plan_bytes(graphs[name].native, together.native)
+
+
+MODELS = {
+    "WResNet": (lambda: models.WResNet(26, 1), (16, 3, 64, 64)),
+    "RNN": (lambda: models.RNN(2, 64), (32, 4, 64)),
+    "MLP": (lambda: models.mlp([64, 256, 256, 64]), (128, 64)),
+    "UNet": (lambda: models.UNet(4, 4, 16, 2, 4), (16, 4, 32, 32)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_of_a_recursion_cost_more_and_more(name):
+    """Theorem 2 of Tofu, whose proof takes every tensor to be halved in every step."""
+    build, shape = MODELS[name]
+    with torch.device("meta"):
+        graph = smex.capture_graph(build(), (torch.empty(shape),))
+    plan = smex.search(graph, 8, mesh=[2, 2, 2], refine=False, replicate_bytes=0)
+    assert all(a <= b for a, b in itertools.pairwise(plan.step_bytes)), plan.step_bytes
 
 
 @pytest.mark.parametrize("planner", _C.planners())
