@@ -7,8 +7,8 @@ Neither model is allocated. For each it prints
 * capture beside plain AOT export of the same fake model: median CPU seconds of the process over the
   repeats, and the median of the ratios of neighbouring runs (the bar is 1.30);
 * where the time of a capture goes: torch's trace and the conversion to records, wall seconds;
-* specs, search for these, 64 and 1,024 workers (median, min and max) and the bytes that the plans
-  move in an iteration;
+* specs, search for these, 64 and 1,024 workers (wall seconds of all meshes that it tries: median,
+  min and max), by how much the process grows, and the bytes that the plans move in an iteration;
 * the predicted peak bytes per worker at 1, 2, 4 … workers, and k · peak(k) / peak(1), which is 1
   when memory per worker falls with their number (the bar is 1.10).
 """
@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from measure import added_memory, words
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses import FakeTensorMode
 from torch.nn import functional as F
@@ -114,13 +115,17 @@ def report_capture(
 
 
 def report_search(name: str, graph: smex.SemanticGraph, workers: int, repeats: int) -> None:
-    """Prints the search's seconds and what its plan moves."""
-    plans = [smex.search(graph, workers) for _ in range(repeats)]
-    seconds = sorted(plan.search_seconds for plan in plans)
+    """Prints wall seconds of the search over all its meshes, and the memory that it adds."""
+    grown = added_memory(lambda: smex.search(graph, workers))
+    seconds = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        plan = smex.search(graph, workers)
+        seconds.append(time.perf_counter() - started)
     print(
-        f"{name}: search for {workers} workers {statistics.median(seconds):.3f} s "
-        f"[{seconds[0]:.3f}, {seconds[-1]:.3f}], {'exact' if plans[0].exact else 'bounded'}, "
-        f"moves {plans[0].total_bytes / 2**30:.2f} GiB",
+        f"{name}: search for {workers} workers {words(sorted(seconds))}, "
+        f"{grown / 2**20:.0f} MiB more memory, {'exact' if plan.exact else 'bounded'}, "
+        f"moves {plan.total_bytes / 2**30:.2f} GiB",
         flush=True,
     )
 

@@ -23,7 +23,6 @@ minute to capture.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
 import pathlib
 import re
@@ -33,6 +32,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from measure import added_memory, words
 from torch.nn import functional as F
 
 import smex
@@ -137,21 +137,6 @@ def of_planner(graph: smex.SemanticGraph, workers: int, planner: str) -> smex.Pl
     return min(found, key=lambda plan: plan.seconds)
 
 
-def status(key: str) -> int:
-    """Bytes that /proc/self/status tells: VmRSS, VmHWM."""
-    text = pathlib.Path("/proc/self/status").read_text()
-    return int(re.search(rf"{key}:\s+(\d+) kB", text)[1]) * 1024
-
-
-def added_memory(run: Callable[[], object]) -> int:
-    """Bytes by which the process grows at most while `run` runs."""
-    ctypes.CDLL(None).malloc_trim(0)  # what capture has freed goes back
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew (proc(5))
-    before = status("VmRSS")
-    run()
-    return status("VmHWM") - before
-
-
 def search_seconds(
     graph: smex.SemanticGraph, workers: int, repeats: int
 ) -> tuple[list[float], float]:
@@ -169,11 +154,6 @@ def _searched(graph: smex.SemanticGraph, workers: int) -> list[float]:
     """Native seconds of the searches of which the fastest plan is returned."""
     plans = [by_time(graph, workers, mesh=mesh) for mesh in meshes(workers)]
     return [plan.search_seconds for plan in plans]
-
-
-def words(seconds: list[float]) -> str:
-    """Median [min, max]."""
-    return f"{statistics.median(seconds):.3f} s [{seconds[0]:.3f}, {seconds[-1]:.3f}]"
 
 
 def row(name: str, plan: smex.Plan, took: float) -> str:

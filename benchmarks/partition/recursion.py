@@ -4,8 +4,9 @@
 
 The fewest bytes for 4 workers in two steps of 2: of the paper's recursion, of steps that are chosen
 anew given the others (`refine`), of both steps chosen together (`joint=2`), which is the minimum of
-all plans on this mesh where "exact" and tensors need not be merged for it, and of one step of 4. Then for 16 workers the bytes that each
-step of the recursion adds; the paper's Theorem 2 says that they never fall.
+all plans on this mesh where "exact" and tensors need not be merged for it, and of one step of 4.
+Then for 16 workers the bytes that each step of the recursion adds; the paper's Theorem 2 says that
+they never fall.
 """
 
 from __future__ import annotations

@@ -121,23 +121,36 @@ def search(
     )  # fmt: skip
     pins = resolve(pinned or {}, graph, steps)
     requests = [request]
-    if joint > 1:  # which may need tensors to be merged that single steps keep apart
-        requests.append(dataclasses.replace(request, joint=1))
     if planner == "tofu" and mesh is None and not pins:
         requests += [dataclasses.replace(request, mesh=other) for other in _longer_steps(request)]
     if planner == "tofu" and memory_limit is None and not pins:
         requests += [rival for own in list(requests) for rival in _rivals(graph, own)]
+    if joint > 1:  # which may need tensors to be merged that single steps keep apart
+        requests.append(dataclasses.replace(request, joint=1))
     return _cheapest(graph, requests, pins)
 
 
 def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan:
-    """The first of the cheapest plans; the searches run at the same time."""
+    """The first of the cheapest plans; the searches run at the same time.
+
+    Where no request has a plan the error is that of the first.
+    """
     if len(requests) == 1:
         return requests[0].find(graph, pins)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        plan = min(pool.map(lambda request: request.find(graph, pins), requests), key=_cost)
+        searches = [pool.submit(request.find, graph, pins) for request in requests]
+    plans, errors = [], []
+    for search in searches:
+        try:
+            plans.append(search.result())
+        except PlanError as error:
+            errors.append(error)
+    if not plans:
+        raise errors[0]
+    plan = min(plans, key=_cost)
     # What explains the plan, or searches it again with pins, compares all that is allowed.
-    return Plan(graph, plan.native, dataclasses.replace(plan._request, planner="tofu"), plan.pinned)
+    asked = dataclasses.replace(plan._request, planner=requests[0].planner)
+    return Plan(graph, plan.native, asked, plan.pinned)
 
 
 def _rivals(graph: SemanticGraph, request: Request) -> list[Request]:

@@ -256,6 +256,19 @@ def test_a_limit_is_kept_in_the_plans_file(tmp_path):
     assert smex.Plan.load(tmp_path / "plan.json", graph).peak() <= limit
 
 
+def test_one_mesh_that_fits_is_enough():
+    """A weight of 6 rows and 6 columns is cut in two steps, 3 and 2, but not in one of 6 x 6."""
+    with torch.device("meta"):
+        graph = smex.capture_graph(torch.nn.Linear(9, 4, bias=False), (torch.empty(1, 9),))
+    fits = smex.search(graph, 6, mesh=[3, 2], replicate_bytes=0)
+    at_once = smex.search(graph, 6, mesh=[6], replicate_bytes=0)
+    limit = max(fits.peak_bytes())
+    assert limit < max(at_once.peak_bytes())
+    with pytest.raises(smex.PlanError, match="no plan for 6 workers fits"):
+        smex.search(graph, 6, mesh=[6], memory_limit=limit)
+    assert smex.search(graph, 6, memory_limit=limit).mesh == (3, 2)
+
+
 # ---- meshes and planners ----
 
 
