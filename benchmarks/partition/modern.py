@@ -236,7 +236,7 @@ def scaling(repeats: int, deep: bool) -> None:
     print("\n| model, 64 workers | calls | capture | search by time | times the search |")
     print("| --- | ---: | ---: | ---: | ---: |")
     cases = list(CASES.values())
-    report_depth("GPT", cases[0], gpt, 4, repeats)
+    report_depth("GPT", cases[0], gpt, 16, repeats)
     if deep:
         report_depth("Llama", cases[1], llama, 8, repeats)
 

@@ -105,7 +105,7 @@ class Recursion {
       const Solution solution = solve();
       ++idle;
       const bool gains = solution.best.value < total_ * (1 - 1e-12);
-      if (!solution.fits || (fits_ && !gains)) continue;
+      if (!solution.fits || (plan_.fits && !gains)) continue;
       apply(solution);
       idle = 1;
     }
@@ -594,7 +594,7 @@ class Recursion {
   void apply(const Solution& solution) {
     const Assignment& best = solution.best;
     total_ = best.value;
-    fits_ = solution.fits;
+    plan_.fits = solution.fits;
     for (size_t g = 0; g < coarse_.groups.size(); ++g) {
       const Choices& cut = domains_[g][best.choices[g]];
       for (ValueId id : coarse_.groups[g]) {
@@ -638,7 +638,6 @@ class Recursion {
   std::vector<OpClass> ops_;
   std::unordered_map<int, OpCosts> costs_;  ///< by kind of op, step and number of steps
   double total_ = 0;
-  bool fits_ = true;  ///< the memory limit
   // Of this step:
   std::vector<int> value_kinds_;     ///< by value: what it is, and its cuts in the other steps
   std::vector<Domain> domains_;      ///< by group

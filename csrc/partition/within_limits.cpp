@@ -62,6 +62,7 @@ class BranchAndBound {
       }
     }
     if (!open.empty()) proven = std::min(proven, open.top()->bound);
+    if (!fits_) press(*root);
     WithinLimits result{std::move(best_), fits_};
     result.best.value = fits_ ? value_ : cost(result.best.choices);
     result.best.lower_bound = fits_ ? std::min(proven, value_) : proven;
@@ -216,11 +217,30 @@ class BranchAndBound {
     node.prices = std::move(best_prices);
   }
 
-  void remember(const Limit& limit) {
-    for (const Limit& known : limits_) {
-      if (known.bound == limit.bound && known.weights == limit.weights) return;
+  /// Looks for what exceeds the limits least, by prices beside which costs hardly count.
+  void press(Node node) {
+    constexpr int kRounds = 8;
+    constexpr double kDear = 1e4;  // times the cost of an assignment
+    std::fill(node.prices.begin(), node.prices.end(), 0);
+    for (int round = 0; round < kRounds; ++round) {
+      const Assignment found = priced(node);
+      const auto exceeded = worst_(found.choices);
+      consider(found, exceeded);
+      if (!exceeded) return;
+      const size_t worst = remember(*exceeded);
+      node.prices.resize(limits_.size(), 0);
+      node.prices[worst] += kDear * std::max(cost(found.choices), 1.0) / exceeded->bound;
     }
+  }
+
+  /// The limit's position among those that are known.
+  size_t remember(const Limit& limit) {
+    const auto known = std::find_if(limits_.begin(), limits_.end(), [&](const Limit& other) {
+      return other.bound == limit.bound && other.weights == limit.weights;
+    });
+    if (known != limits_.end()) return known - limits_.begin();
     limits_.push_back(limit);
+    return limits_.size() - 1;
   }
 
   /// The undecided variable that weighs most on the limits with a price: where its choice matters

@@ -23,7 +23,7 @@ REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
 
 _ALL_BYTES = 2**62
-_REFINED = 3  # so many steps are refined by default
+_REFINED = 3  # so many steps are refined by default, and compared
 _COMPARED = 1000  # calls of a graph for which other planners are tried too
 _ATTEMPTS = 12  # to keep to a memory limit
 _SHARES = (0.85, 0.7, 0.55, 0.4)  # of a limit that may be better for the first steps
@@ -68,9 +68,10 @@ def search(
             "communication", and all for "time" and with a `memory_limit`.
         pinned: placements that are given: a list of `smex.pin(name, placement)`, or a dictionary of
             placements by parameter, buffer or input name.
-        mesh: the workers of the recursive steps; by default the prime factors of `workers`, the
-            largest first, or fewer steps where that is cheaper: one of all workers, and for "time"
-            one for each of the machine's levels.
+        mesh: the workers of the recursive steps; by default one step for "data_parallel", "fsdp"
+            and "equal_chop", otherwise the prime factors of `workers`, the largest first, or fewer
+            steps where that is cheaper: one of all workers, and for "time" one for each of the
+            machine's levels.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
         joint: so many steps are chosen together instead of one after the other: 2 finds what the
@@ -156,9 +157,9 @@ def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan
 def _rivals(graph: SemanticGraph, request: Request) -> list[Request]:
     """The other planners, of which a recursion of several steps might be the worse one.
 
-    A single step is never worse, and large graphs take too long to be searched so often.
+    A single step is never worse; many steps and large graphs take too long to be searched so often.
     """
-    if len(request.mesh) < 2 or len(graph.captured.ops) > _COMPARED:
+    if not 2 <= len(request.mesh) <= _REFINED or len(graph.captured.ops) > _COMPARED:
         return []
     # These replicate tensors that a recursion for the fewest bytes has to cut.
     replicating = ["data_parallel", "fsdp"] if request.replicate_bytes < _ALL_BYTES else []
@@ -182,7 +183,8 @@ def _is_number(x: Any, above: float) -> bool:
 def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
     """The workers of the recursive steps."""
     if mesh is None:
-        return [workers] if planner == "equal_chop" and workers > 1 else factorise(workers)
+        one_step = planner in ("data_parallel", "equal_chop", "fsdp") and workers > 1
+        return [workers] if one_step else factorise(workers)
     steps = list(mesh)
     fits = all(type(parts) is int and parts > 1 for parts in steps)
     if not fits or math.prod(steps) != workers:
@@ -272,6 +274,8 @@ class Request:
             least = min(plan, least, key=Plan.peak)
             if excess <= 0:
                 proven = attempt == 0 and plan.exact
+                break
+            if not plan.native.fits:
                 break
             limit -= max(excess, self.memory_limit / 256)
             if limit <= 0:

@@ -100,6 +100,23 @@ TEST_P(Limited, EqualsBruteForce) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Limited, testing::Range(0, 40));
 
+TEST(Limited, ExceedsALimitThatNothingKeepsAsLittleAsCanBe) {
+  std::mt19937 random(2);
+  for (int count = 0; count < 20; ++count) {
+    Problem problem = random_problem(random, 9, 1, 0.5);
+    Limit& limit = problem.limits.front();
+    double least = 0;
+    for (const auto& [variable, weights] : limit.weights) {
+      least += *std::min_element(weights.begin(), weights.end());
+    }
+    limit.bound = 0.9 * least;
+    const auto found = minimise_within(
+        problem.graph, [&](const std::vector<int>& choices) { return problem.worst(choices); });
+    EXPECT_FALSE(found.fits);
+    EXPECT_DOUBLE_EQ(limit.sum(found.best.choices), least);
+  }
+}
+
 TEST(Limited, GivesABoundWhenItMayNotFinish) {
   std::mt19937 random(1);
   const Problem problem = random_problem(random, 11, 3, 0.6);
