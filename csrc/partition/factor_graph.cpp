@@ -22,6 +22,7 @@ struct Term {
   std::vector<int> variables;
   const std::vector<double>* table = nullptr;
   int number = 0;
+  bool used = false;  ///< by the elimination of one of its variables
 };
 
 /// Tables and their numbers.
@@ -126,31 +127,44 @@ class Elimination {
 
   void add(Term term) {
     const Scope scope = sorted(term.variables);
-    const Term* added = &terms_.emplace_back(std::move(term));
+    Term* added = &terms_.emplace_back(std::move(term));
     for (int variable : scope) {
       buckets_[variable].push_back(added);
-      neighbours_[variable] = joined(neighbours_[variable], scope);
+      const Scope& known = neighbours_[variable];
+      if (std::includes(known.begin(), known.end(), scope.begin(), scope.end())) continue;
+      neighbours_[variable] = joined(known, scope);
     }
   }
 
-  /// Entries of the table that eliminating `variable` makes.
+  static void remove(Scope& scope, int variable) {
+    const auto place = std::lower_bound(scope.begin(), scope.end(), variable);
+    if (place != scope.end() && *place == variable) scope.erase(place);
+  }
+
+  /// Entries of the table that eliminating `variable` makes, counted up to a number that no table
+  /// has: a tensor that all layers read has thousands of neighbours.
   double weight(int variable) const {
+    constexpr double kEnough = 1e15;
     double entries = neighbours_[variable].empty() ? graph_.domain_sizes[variable] : 1;
-    for (int other : neighbours_[variable]) entries *= graph_.domain_sizes[other];
+    for (int other : neighbours_[variable]) {
+      entries *= graph_.domain_sizes[other];
+      if (entries > kEnough) break;
+    }
     return entries;
   }
 
   /// Removes the variable; returns its former neighbours. `used_` keeps its factors for decoding.
   Scope eliminate(int variable) {
-    auto& used = used_[variable] = std::move(buckets_[variable]);
-    for (const Term* term : used) {
-      for (int other : term->variables) {
-        if (other != variable) std::erase(buckets_[other], term);
-      }
+    auto& used = used_[variable];
+    for (Term* term : buckets_[variable]) {
+      if (term->used) continue;
+      term->used = true;
+      used.push_back(term);
     }
+    buckets_[variable].clear();
     Scope touched = std::move(neighbours_[variable]);
-    std::erase(touched, variable);
-    for (int other : touched) std::erase(neighbours_[other], variable);
+    remove(touched, variable);
+    for (int other : touched) remove(neighbours_[other], variable);
     // Mini-buckets: join factors while the joint table fits.
     std::vector<std::vector<const Term*>> groups;
     std::vector<Scope> scopes;
@@ -343,11 +357,11 @@ class Elimination {
   const int64_t max_table_;
   const double max_work_;
   Tables tables_;
-  std::deque<Term> terms_;                         ///< those of the problem first
-  size_t problem_terms_ = 0;                       ///< how many those are
-  std::vector<std::vector<const Term*>> buckets_;  ///< by variable
-  std::vector<Scope> neighbours_;                  ///< by variable, itself too where it has factors
-  std::vector<std::vector<const Term*>> used_;     ///< by variable: what it was eliminated from
+  std::deque<Term> terms_;                      ///< those of the problem first
+  size_t problem_terms_ = 0;                    ///< how many those are
+  std::vector<std::vector<Term*>> buckets_;     ///< by variable, used ones too
+  std::vector<Scope> neighbours_;               ///< by variable, itself too where it has factors
+  std::vector<std::vector<const Term*>> used_;  ///< by variable: what it was eliminated from
   double work_ = 0;
   double constant_ = 0;
   bool exact_ = true;
