@@ -53,7 +53,8 @@ def find_exclude_eids(
     Example:
         >>> import smex.graph as sg
         >>> g = sg.graph(([0, 1], [1, 0]))
-        >>> sg.dataloading.find_exclude_eids(g, torch.tensor([0]), "reverse_id", torch.tensor([1, 0]))
+        >>> reverse = torch.tensor([1, 0])
+        >>> sg.dataloading.find_exclude_eids(g, torch.tensor([0]), "reverse_id", reverse)
         {('_N', '_E', '_N'): tensor([0, 1])}
     """
     op = "find_exclude_eids"

@@ -58,7 +58,7 @@ class GraphDataLoader(torch.utils.data.DataLoader):
         ddp_seed: int = 0,
         **kwargs: Any,
     ):
-        self._shared = None
+        self._shared: DistributedSampler | None = None
         if use_ddp:
             given = [name for name in ("sampler", "batch_sampler") if kwargs.get(name) is not None]
             if given:

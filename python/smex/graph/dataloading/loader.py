@@ -213,7 +213,7 @@ class _Batches(torch.utils.data.Sampler):
         self._seeds = seeds
         self._batch_size = batch_size
         self._ordering = ordering
-        self._shared = None
+        self._shared: DistributedSampler | None = None
         if use_ddp:
             places = range(len(seeds))
             options = {"shuffle": ordering.shuffle, "drop_last": ordering.drop_last}
@@ -258,7 +258,7 @@ class _Sampling(Dataset):
         return made if self._source is None else self._source.pack(made)
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """The caller wants no more batches."""
 
 
@@ -270,7 +270,7 @@ def _ahead(batches: Iterable[Any]) -> Iterator[Any]:
     def put(item: tuple[bool, Any]) -> None:
         while True:
             if stopped.is_set():
-                raise _Stopped
+                raise _StoppedError
             try:
                 return ready.put(item, timeout=0.1)
             except queue.Full:
@@ -281,10 +281,10 @@ def _ahead(batches: Iterable[Any]) -> Iterator[Any]:
             for batch in batches:
                 put((True, batch))
             put((False, None))
-        except _Stopped:
+        except _StoppedError:
             pass
         except BaseException as error:
-            with contextlib.suppress(_Stopped):
+            with contextlib.suppress(_StoppedError):
                 put((False, error))
 
     thread = threading.Thread(target=make, name="smex-prefetch", daemon=True)

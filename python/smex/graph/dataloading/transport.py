@@ -28,8 +28,8 @@ class Parcel(NamedTuple):
     columns: list[dict[str, _Column | None]]  # of each frame, in order; None: it is with the graph
 
 
-def map_graphs(kind: type, change: Any, batch: Any) -> Any:
-    """`change` applied to all graphs (or parcels) in tuples, lists and dicts."""
+def map_graphs(kind: type | tuple[type, ...], change: Any, batch: Any) -> Any:
+    """`change` applied to everything of a kind in tuples, lists and dicts."""
     return pytree.tree_map(
         lambda leaf: change(leaf) if isinstance(leaf, kind) else leaf,
         batch,

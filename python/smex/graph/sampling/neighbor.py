@@ -198,7 +198,9 @@ def sample_etype_neighbors(
             f"{len(fanouts)}"
         )
     (canonical,) = g.canonical_etypes
-    src, dst, eids = [], [], []
+    src: list[Tensor] = []
+    dst: list[Tensor] = []
+    eids: list[Tensor] = []
     for number, (begin, end) in zip(fanouts, itertools.pairwise(bounds)):
         draw = NeighborDraw(op, g, number, prob, replace)
         draw.weights[canonical] = _of_range(draw.weights[canonical], begin, end, g.num_edges())
