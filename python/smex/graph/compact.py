@@ -10,7 +10,6 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.constants import EID, NID
-from smex.graph.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation, unique_and_relabel
 from smex.graph.selection import graphs_of, nodes_by_type, reject_block
@@ -80,7 +79,7 @@ def compact_graphs(
 
 
 def _compacted(graph: Graph, relations, kept, copy_ndata: bool, copy_edata: bool) -> Graph:
-    node_frames = {t: _part(graph._src_frames[t], ids, NID) for t, ids in kept.items()}
+    node_frames = {t: graph._src_frames[t].part(ids, NID) for t, ids in kept.items()}
     edge_frames = {c: f.clone() for c, f in graph._edge_frames.items()}
     return Graph(
         relations,
@@ -169,8 +168,8 @@ def to_block(
         relations,
         {t: ids.shape[0] for t, ids in src_kept.items()},
         {t: ids.shape[0] for t, ids in dst_kept.items()},
-        src_frames={t: _part(g._src_frames[t], ids, NID) for t, ids in src_kept.items()},
-        dst_frames={t: _part(g._src_frames[t], ids, NID) for t, ids in dst_kept.items()},
+        src_frames={t: g._src_frames[t].part(ids, NID) for t, ids in src_kept.items()},
+        dst_frames={t: g._src_frames[t].part(ids, NID) for t, ids in dst_kept.items()},
         edge_frames=edge_frames,
         idtype=g.idtype,
         device=g.device,
@@ -232,9 +231,3 @@ def _of_all_types(g: Graph, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def _no_ids(g: Graph) -> Tensor:
     return torch.empty(0, dtype=g.idtype, device=g.device)
-
-
-def _part(frame: Frame, rows: Tensor, id_name: str) -> Frame:
-    part = frame.subframe(rows)
-    part[id_name] = rows
-    return part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -56,11 +56,16 @@ class Pending:
     """
 
     def __init__(
-        self, source: Tensor, rows: Tensor | None = None, device: torch.device | None = None
+        self,
+        source: Tensor,
+        rows: Tensor | None = None,
+        device: torch.device | None = None,
+        prefetch: bool = False,
     ) -> None:
         self.source = source
         self.rows = rows
         self.device = source.device if device is None else device
+        self.prefetch = prefetch
 
     @property
     def scheme(self) -> Scheme:
@@ -76,7 +81,7 @@ class Pending:
 
     def to(self, device: torch.device) -> Pending:
         """This column on another device, still pending."""
-        return Pending(self.source, self.rows, device)
+        return Pending(self.source, self.rows, device, self.prefetch)
 
     def read(self, **kwargs: Any) -> Tensor:
         """The rows of the source, on the column's device."""
@@ -300,6 +305,31 @@ class Frame:
         if kind is not None:
             result.owner = self.owner_as(kind)
         return result
+
+    def part(self, rows: Tensor, id_name: str) -> Frame:
+        """As :meth:`subframe`, with the rows' ids as a column."""
+        result = self.subframe(rows)
+        result[id_name] = rows
+        return result
+
+    def prefetch(self, names: Iterable[str]) -> None:
+        """Mark columns that :meth:`read_prefetched` gathers.
+
+        Raises:
+            MissingFeatureError: there is no such column.
+        """
+        for name in names:
+            if name not in self._columns:
+                raise self.missing(name, self.owner)
+            column = self._columns[name]
+            if isinstance(column, Pending):
+                self._columns[name] = Pending(column.source, column.rows, column.device, True)
+
+    def read_prefetched(self) -> None:
+        """Gather and copy the columns that are marked."""
+        for name, column in list(self._columns.items()):
+            if isinstance(column, Pending) and column.prefetch:
+                self[name]
 
     def owner_as(self, kind: str) -> Owner:
         """The owner of the rows under another name: a node is a source node to its edges."""

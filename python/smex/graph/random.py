@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor
 
@@ -15,6 +19,7 @@ from smex.graph.relation import Relation
 __all__ = ["rand_bipartite", "rand_graph", "seed"]
 
 _CPU = torch.device("cpu")
+_generator: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
 _DENSE = 4  # from a quarter of all pairs on, a permutation costs less than drawing again
 
 
@@ -26,6 +31,29 @@ def seed(val: int) -> None:
         >>> sg.seed(0)
     """
     torch.manual_seed(val)
+
+
+@contextmanager
+def drawing_from(seed: int) -> Iterator[None]:
+    """Within the context, samplers draw from a generator of their own with this seed.
+
+    Other threads, and torch's own functions, are not concerned.
+    """
+    token = _generator.set(torch.Generator().manual_seed(seed))
+    try:
+        yield
+    finally:
+        _generator.reset(token)
+
+
+def current_generator() -> torch.Generator | None:
+    """The generator that samplers draw from; None: torch's."""
+    return _generator.get()
+
+
+def draw_seed() -> int:
+    """An integer of [0, 2^62) from the generator that samplers draw from."""
+    return int(torch.randint(2**62, (), generator=current_generator()))
 
 
 def rand_graph(

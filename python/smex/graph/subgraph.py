@@ -77,12 +77,12 @@ def node_subgraph(
         for (s, e, d), relation in graph._relations.items()
     }
     if relabel_nodes:
-        result = _subgraph(graph, induced, kept, store_ids)
+        result = graph_of_parts(graph, induced, kept, store_ids)
     else:
         parts = {
             c: (graph._relations[c].edge_subgraph(ids), ids) for c, (_, ids) in induced.items()
         }
-        result = _subgraph(graph, parts, None, store_ids)
+        result = graph_of_parts(graph, parts, None, store_ids)
     return result.to(output_device)
 
 
@@ -292,7 +292,7 @@ def edge_type_subgraph(
 
 def _of_edges(graph: Graph, parts: Parts, relabel_nodes: bool, store_ids: bool) -> Graph:
     if not relabel_nodes:
-        return _subgraph(graph, parts, None, store_ids)
+        return graph_of_parts(graph, parts, None, store_ids)
     ends = [(side, c[2 * side]) for c in parts for side in (0, 1)]
     ids = [relation.coo()[side] for relation, _ in parts.values() for side in (0, 1)]
     kept: dict[str, Tensor] = {}
@@ -309,10 +309,10 @@ def _of_edges(graph: Graph, parts: Parts, relabel_nodes: bool, store_ids: bool) 
         sizes = (kept[canonical[0]].shape[0], kept[canonical[2]].shape[0])
         src, dst = renumbered[2 * n : 2 * n + 2]
         relabelled[canonical] = (Relation.from_coo(src, dst, *sizes, check=False), eids)
-    return _subgraph(graph, relabelled, kept, store_ids)
+    return graph_of_parts(graph, relabelled, kept, store_ids)
 
 
-def _subgraph(
+def graph_of_parts(
     graph: Graph, parts: Parts, kept: Mapping[str, Tensor] | None, store_ids: bool
 ) -> Graph:
     """The graph of `parts`; `kept`: the node ids that stay, None for all under their own ids."""
@@ -332,10 +332,7 @@ def _subgraph(
 
 
 def _part(frame: Frame, rows: Tensor, id_name: str, store_ids: bool) -> Frame:
-    part = frame.subframe(rows)
-    if store_ids:
-        part[id_name] = rows
-    return part
+    return frame.part(rows, id_name) if store_ids else frame.subframe(rows)
 
 
 # ---- neighbourhoods ----

@@ -1,0 +1,39 @@
+"""Mini-batches of graphs, with DGL's names."""
+
+from smex.graph.dataloading import base, negative_sampler
+from smex.graph.dataloading.base import BlockSampler, Sampler
+from smex.graph.dataloading.cluster_gcn import ClusterGCNSampler
+from smex.graph.dataloading.edge_prediction import (
+    EdgePredictionSampler,
+    as_edge_prediction_sampler,
+    find_exclude_eids,
+)
+from smex.graph.dataloading.graph_loader import GraphDataLoader
+from smex.graph.dataloading.labor_sampler import LaborSampler
+from smex.graph.dataloading.loader import DataLoader
+from smex.graph.dataloading.neighbor_sampler import (
+    MultiLayerFullNeighborSampler,
+    MultiLayerNeighborSampler,
+    NeighborSampler,
+)
+from smex.graph.dataloading.saint import SAINTSampler
+from smex.graph.dataloading.shadow import ShaDowKHopSampler
+
+__all__ = [
+    "BlockSampler",
+    "ClusterGCNSampler",
+    "DataLoader",
+    "EdgePredictionSampler",
+    "GraphDataLoader",
+    "LaborSampler",
+    "MultiLayerFullNeighborSampler",
+    "MultiLayerNeighborSampler",
+    "NeighborSampler",
+    "SAINTSampler",
+    "Sampler",
+    "ShaDowKHopSampler",
+    "as_edge_prediction_sampler",
+    "base",
+    "find_exclude_eids",
+    "negative_sampler",
+]

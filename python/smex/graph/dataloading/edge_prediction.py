@@ -1,0 +1,199 @@
+"""Mini-batches of edges: the edges, pairs that are none, and blocks that compute their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.compact import compact_graphs
+from smex.graph.constants import NID
+from smex.graph.core import EdgeType
+from smex.graph.dataloading.base import Sampler, prefetch_edge_features
+from smex.graph.dataloading.blocks import one_or_all
+from smex.graph.graph import Graph
+from smex.graph.relation import Relation
+from smex.graph.selection import edges_by_type
+from smex.graph.subgraph import edge_subgraph
+
+__all__ = ["EdgePredictionSampler", "as_edge_prediction_sampler", "find_exclude_eids"]
+
+_EXCLUDES = (None, "self", "reverse_id", "reverse_types")
+
+
+def find_exclude_eids(
+    g: Graph,
+    seed_edges: Any,
+    exclude: str | Callable[[Any], Any] | None,
+    reverse_eids: Any = None,
+    reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
+    output_device: torch.device | str | None = None,
+) -> Any:
+    """The edges that the blocks of some edges must not have.
+
+    Args:
+        g: the graph.
+        seed_edges: edge ids, or a dict from edge type to these.
+        exclude: None: none; ``"self"``: the edges; ``"reverse_id"``: and the reverse of each by
+            `reverse_eids`; ``"reverse_types"``: and the edges with the same ids of the reverse
+            type; or a function of `seed_edges`.
+        reverse_eids: the reverse of each edge, ``[num_edges]``, or a dict from edge type to these.
+        reverse_etypes: the reverse of each edge type; types that are not in it have none.
+        output_device: device of the result; that of the graph by default.
+
+    Returns:
+        None, or a dict from canonical edge type to ids; what the function returns, if it is one.
+
+    Raises:
+        SmexValueError: `exclude` is none of these, or what it needs is missing.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> g = sg.graph(([0, 1], [1, 0]))
+        >>> reverse = torch.tensor([1, 0])
+        >>> sg.dataloading.find_exclude_eids(g, torch.tensor([0]), "reverse_id", reverse)
+        {('_N', '_E', '_N'): tensor([0, 1])}
+    """
+    op = "find_exclude_eids"
+    if callable(exclude):
+        return exclude(seed_edges)
+    _check_exclude(op, exclude, reverse_eids, reverse_etypes)
+    if exclude is None:
+        return None
+    edges = edges_by_type(op, g, seed_edges)
+    lists = {canonical: [ids] for canonical, ids in edges.items()}
+    if exclude == "reverse_id":
+        reverse = reverse_eids
+        if not isinstance(reverse, Mapping):
+            reverse = {g.to_canonical_etype(None): reverse}
+        by_type = {g.to_canonical_etype(etype): ids for etype, ids in reverse.items()}
+        for canonical, ids in edges.items():
+            if canonical in by_type:
+                lists[canonical].append(by_type[canonical].to(ids.dtype)[ids.long()])
+    if exclude == "reverse_types":
+        assert reverse_etypes is not None
+        for etype, reverse_etype in reverse_etypes.items():
+            canonical, other = g.to_canonical_etype(etype), g.to_canonical_etype(reverse_etype)
+            if canonical in edges:
+                lists.setdefault(other, []).append(edges[canonical])
+    return {canonical: torch.cat(ids).to(output_device) for canonical, ids in lists.items()}
+
+
+def _check_exclude(op: str, exclude: Any, reverse_eids: Any, reverse_etypes: Any) -> None:
+    if exclude not in _EXCLUDES:
+        raise SmexValueError(
+            f"{op}: expected exclude 'self', 'reverse_id', 'reverse_types', a function or None, "
+            f"found {exclude!r}"
+        )
+    if exclude == "reverse_id" and reverse_eids is None:
+        raise SmexValueError(f"{op}: exclude='reverse_id' needs reverse_eids, found None")
+    if exclude == "reverse_types" and reverse_etypes is None:
+        raise SmexValueError(f"{op}: exclude='reverse_types' needs reverse_etypes, found None")
+
+
+class EdgePredictionSampler(Sampler):
+    """A sampler of nodes, for the ends of edges; see :func:`as_edge_prediction_sampler`."""
+
+    def __init__(
+        self,
+        sampler: Any,
+        exclude: str | Callable[[Any], Any] | None = None,
+        reverse_eids: Any = None,
+        reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
+        negative_sampler: Callable[[Graph, Any], Any] | None = None,
+        prefetch_labels: Any = None,
+    ):
+        op = "as_edge_prediction_sampler"
+        if not callable(exclude):
+            _check_exclude(op, exclude, reverse_eids, reverse_etypes)
+        if not hasattr(sampler, "sample"):
+            raise SmexTypeError(
+                f"{op}: expected a sampler with a method sample, found {type(sampler).__name__}"
+            )
+        self.sampler = sampler
+        self.exclude = exclude
+        self.reverse_eids = reverse_eids
+        self.reverse_etypes = reverse_etypes
+        self.negative_sampler = negative_sampler
+        self.prefetch_labels = prefetch_labels
+
+    @property
+    def output_device(self) -> Any:
+        """Device of the batch."""
+        return getattr(self.sampler, "output_device", None)
+
+    def sample(self, g: Graph, seed_edges: Any) -> Any:
+        """The batch of some edges: ids, or a dict of them by type."""
+        device = self.output_device
+        graphs = [edge_subgraph(g, seed_edges, relabel_nodes=False)]
+        if self.negative_sampler is not None:
+            graphs.append(_graph_of_pairs(g, self.negative_sampler(g, seed_edges)))
+        graphs = compact_graphs(graphs)
+        seeds = {ntype: frame[NID] for ntype, frame in graphs[0]._src_frames.items()}
+        excluded = find_exclude_eids(
+            g, seed_edges, self.exclude, self.reverse_eids, self.reverse_etypes
+        )
+        input_nodes, _, result = self.sampler.sample(g, one_or_all(seeds), excluded)
+        prefetch_edge_features(graphs[0], self.prefetch_labels)
+        return (input_nodes, *(graph.to(device) for graph in graphs), result)
+
+
+def _graph_of_pairs(g: Graph, pairs: Any) -> Graph:
+    """The graph with the nodes of `g` and these pairs as its edges."""
+    if not isinstance(pairs, Mapping):
+        pairs = {g.to_canonical_etype(None): pairs}
+    given = {g.to_canonical_etype(etype): ends for etype, ends in pairs.items()}
+    none: Tensor = torch.empty(0, dtype=g.idtype, device=g.device)
+    relations = {}
+    for canonical, relation in g._relations.items():
+        src, dst = (ids.to(none) for ids in given.get(canonical, (none, none)))
+        relations[canonical] = Relation.from_coo(src, dst, relation.num_src, relation.num_dst)
+    return Graph(relations, g._src_num_nodes)
+
+
+def as_edge_prediction_sampler(
+    sampler: Any,
+    exclude: str | Callable[[Any], Any] | None = None,
+    reverse_eids: Any = None,
+    reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
+    negative_sampler: Callable[[Graph, Any], Any] | None = None,
+    prefetch_labels: Any = None,
+) -> EdgePredictionSampler:
+    """A sampler of edges from a sampler of nodes: it samples for the ends of the edges.
+
+    Args:
+        sampler: a sampler of nodes, such as :class:`NeighborSampler`.
+        exclude: which edges the blocks leave out; see :func:`find_exclude_eids`.
+        reverse_eids: as for :func:`find_exclude_eids`.
+        reverse_etypes: as for :func:`find_exclude_eids`.
+        negative_sampler: makes pairs that are no edges, see
+            :mod:`smex.graph.dataloading.negative_sampler`; or any function of the graph and edge
+            ids that returns such pairs.
+        prefetch_labels: names of edge features of the pair graph that the loader gathers, or a dict
+            by edge type.
+
+    Returns:
+        A sampler whose batches are ``(input_nodes, pair_graph, blocks)``, and with
+        `negative_sampler` ``(input_nodes, pair_graph, negative_pair_graph, blocks)``: the graph of
+        the edges, with ``EID`` and without other nodes, the graph of the pairs with the same nodes,
+        and what `sampler` returns for these nodes.
+
+    Raises:
+        SmexTypeError: `sampler` is no sampler.
+        SmexValueError: `exclude` does not exist, or what it needs is missing.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> g = sg.graph(([0, 1, 2, 3], [1, 2, 3, 0]))
+        >>> sampler = sg.dataloading.as_edge_prediction_sampler(
+        ...     sg.dataloading.NeighborSampler([2]), exclude="self")
+        >>> input_nodes, pairs, blocks = sampler.sample(g, torch.tensor([1]))
+        >>> input_nodes, pairs.edges(), blocks[0].num_edges()
+        (tensor([1, 2, 0]), (tensor([0]), tensor([1])), 1)
+    """
+    return EdgePredictionSampler(
+        sampler, exclude, reverse_eids, reverse_etypes, negative_sampler, prefetch_labels
+    )

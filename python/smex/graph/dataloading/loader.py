@@ -1,0 +1,303 @@
+"""The loader of mini-batches that samplers make."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, DistributedSampler
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.dataloading.transport import FeatureSource, map_graphs
+from smex.graph.graph import Graph
+from smex.graph.random import drawing_from
+from smex.graph.sampling.arguments import check_count
+
+__all__ = ["DataLoader"]
+
+_LARGEST_SEED = 2**62
+# Batches that a thread gathers ahead: one is ready while the next is made.
+_AHEAD = 2
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """Hands out what a sampler makes of the seeds, batch by batch.
+
+    Every batch has its own seed, drawn from torch's generator (or `generator`) when the iteration
+    begins: batches are the same for any number of workers, threads and prefetching.
+
+    Args:
+        graph: the graph; on the CPU.
+        indices: ids of the seeds (nodes or edges, as the sampler takes them): a vector, or a dict
+            of vectors by type. Batches of a dict are dicts of the types that occur in them.
+        graph_sampler: has a method ``sample(graph, indices)``, such as :class:`NeighborSampler`.
+        device: device of the batches, all graphs and tensors in them; by default as the sampler
+            makes them.
+        use_ddp: whether each process of the distributed group gets its own part of the seeds; call
+            :meth:`set_epoch` before each epoch to shuffle anew.
+        ddp_seed: seed of that shuffling, the same in all processes.
+        batch_size: number of seeds in a batch.
+        drop_last: whether a last batch of fewer seeds is left out.
+        shuffle: whether the seeds come in a new random order in each epoch.
+        use_prefetch_thread: whether a thread gathers features and copies the batches to the device
+            while the caller works; by default where `device` is not the CPU.
+        use_alternate_streams: taken for compatibility.
+        pin_prefetcher: taken for compatibility.
+        use_uva: not supported.
+        gpu_cache: not supported.
+        kwargs: as for ``torch.utils.data.DataLoader``: ``num_workers``, ``generator``,
+            ``persistent_workers`` and others. Workers sample; the features are gathered by the
+            process that iterates.
+
+    Raises:
+        SmexTypeError: an argument is of the wrong kind.
+        SmexValueError: `batch_size` is less than 1, or something is asked for that is not
+            supported.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> g = sg.graph(([0, 1, 2, 3], [1, 2, 3, 0]))
+        >>> g.ndata["x"] = torch.arange(4.0)
+        >>> sampler = sg.dataloading.NeighborSampler([2, 2])
+        >>> loader = sg.dataloading.DataLoader(g, torch.arange(4), sampler, batch_size=2)
+        >>> for input_nodes, output_nodes, blocks in loader:
+        ...     print(output_nodes, blocks[0].srcdata["x"])
+        tensor([0, 1]) tensor([0., 1., 3., 2.])
+        tensor([2, 3]) tensor([2., 3., 1., 0.])
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        indices: Any,
+        graph_sampler: Any,
+        device: torch.device | str | None = None,
+        use_ddp: bool = False,
+        ddp_seed: int = 0,
+        batch_size: int = 1,
+        drop_last: bool = False,
+        shuffle: bool = False,
+        use_prefetch_thread: bool | None = None,
+        use_alternate_streams: bool | None = None,
+        pin_prefetcher: bool | None = None,
+        use_uva: bool = False,
+        gpu_cache: Any = None,
+        **kwargs: Any,
+    ):
+        _check(graph, graph_sampler, kwargs, {"use_uva": use_uva, "gpu_cache": gpu_cache})
+        self.graph = graph
+        self.indices = indices
+        self.graph_sampler = graph_sampler
+        self.device = None if device is None else torch.device(device)
+        if use_prefetch_thread is None:
+            use_prefetch_thread = self.device is not None and self.device.type != "cpu"
+        self.use_prefetch_thread = use_prefetch_thread
+        self._source = FeatureSource(graph)
+        ordering = _Ordering(shuffle, drop_last, kwargs.get("generator"))
+        batches = _Batches(_Seeds(indices), batch_size, ordering, use_ddp, ddp_seed)
+        in_workers = kwargs.get("num_workers", 0) > 0
+        if in_workers:
+            graph.create_formats_()  # once, before the processes part
+        sampling = _Sampling(graph, graph_sampler, self._source if in_workers else None)
+        super().__init__(sampling, sampler=batches, batch_size=None, collate_fn=_same, **kwargs)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order of an epoch, where `use_ddp`."""
+        self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+
+    def __iter__(self) -> Any:
+        finished = map(self._finish, super().__iter__())
+        return _ahead(finished) if self.use_prefetch_thread else finished
+
+    def _finish(self, batch: Any) -> Any:
+        """The batch with its features, on its device."""
+        batch = self._source.unpack(batch)
+        if self.device is not None:
+            batch = map_graphs((Graph, Tensor), lambda part: part.to(self.device), batch)
+        for graph in _graphs_in(batch):
+            for frame in graph._all_frames():
+                frame.read_prefetched()
+        return batch
+
+
+def _check(graph: Any, sampler: Any, kwargs: dict[str, Any], absent: dict[str, Any]) -> None:
+    if not isinstance(graph, Graph):
+        raise SmexTypeError(f"DataLoader: expected a graph, found {type(graph).__name__}")
+    if not hasattr(sampler, "sample"):
+        raise SmexTypeError(
+            f"DataLoader: expected a sampler with a method sample, found {type(sampler).__name__}"
+        )
+    own = [name for name in ("collate_fn", "sampler", "batch_sampler") if name in kwargs]
+    if own:
+        raise SmexValueError(
+            f"DataLoader: {own[0]} is the loader's own; write a Sampler whose sample(g, indices) "
+            "makes the batch"
+        )
+    for name, value in absent.items():
+        if value:
+            raise SmexValueError(
+                f"DataLoader: {name} is not supported; graphs are sampled on the CPU, and device= "
+                "moves the batches"
+            )
+
+
+def _graphs_in(batch: Any) -> list[Graph]:
+    found: list[Graph] = []
+    map_graphs(Graph, found.append, batch)
+    return found
+
+
+def _same(batch: Any) -> Any:
+    return batch
+
+
+class _Ordering:
+    """The order of places in an epoch."""
+
+    def __init__(self, shuffle: bool, drop_last: bool, generator: torch.Generator | None):
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.generator = generator
+
+
+class _Seeds:
+    """Ids of one type or several, one after another."""
+
+    def __init__(self, indices: Any):
+        self._keys = list(indices) if isinstance(indices, Mapping) else None
+        lists = list(indices.values()) if isinstance(indices, Mapping) else [indices]
+        self._lists = [_vector(ids) for ids in lists]
+        sizes = torch.tensor([0, *(ids.shape[0] for ids in self._lists)])
+        self._ends = torch.cumsum(sizes, 0)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def at(self, places: Tensor) -> Any:
+        """The ids at some places, in this order; by type where there are types."""
+        if self._keys is None:
+            return self._lists[0][places]
+        owner = torch.searchsorted(self._ends, places, right=True) - 1
+        batch = {}
+        for n, key in enumerate(self._keys):
+            mine = places[owner == n]
+            if mine.shape[0]:
+                batch[key] = self._lists[n][mine - self._ends[n]]
+        return batch
+
+
+def _vector(ids: Any) -> Tensor:
+    given = torch.as_tensor(ids)
+    if given.numel() == 0:
+        given = given.long()
+    if given.dim() != 1 or given.is_floating_point() or given.is_complex():
+        raise SmexTypeError(
+            "DataLoader: indices must be a vector of ids, or a dict of them by type, found "
+            f"{given.dtype} of shape {list(given.shape)}"
+        )
+    return given.nonzero().view(-1) if given.dtype == torch.bool else given
+
+
+class _Batches(torch.utils.data.Sampler):
+    """(seed, ids) of each batch of an epoch."""
+
+    def __init__(
+        self, seeds: _Seeds, batch_size: int, ordering: _Ordering, use_ddp: bool, ddp_seed: int
+    ):
+        check_count("DataLoader", "batch_size", batch_size, 1)
+        self._seeds = seeds
+        self._batch_size = batch_size
+        self._ordering = ordering
+        self._shared: DistributedSampler | None = None
+        if use_ddp:
+            places = range(len(seeds))
+            options = {"shuffle": ordering.shuffle, "drop_last": ordering.drop_last}
+            self._shared = DistributedSampler(places, seed=ddp_seed, **options)  # type: ignore
+
+    def set_epoch(self, epoch: int) -> None:
+        if self._shared is not None:
+            self._shared.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        number = len(self._seeds if self._shared is None else self._shared)
+        if not self._ordering.drop_last:
+            number += self._batch_size - 1
+        return number // self._batch_size
+
+    def _places(self) -> Tensor:
+        if self._shared is not None:
+            return torch.tensor(list(self._shared))
+        if self._ordering.shuffle:
+            return torch.randperm(len(self._seeds), generator=self._ordering.generator)
+        return torch.arange(len(self._seeds))
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        first = int(torch.randint(_LARGEST_SEED, (), generator=self._ordering.generator))
+        places = self._places().split(self._batch_size)
+        for n in range(len(self)):
+            yield first + n, self._seeds.at(places[n])
+
+
+class _Sampling(Dataset):
+    """The batches by seed and ids."""
+
+    def __init__(self, graph: Graph, sampler: Any, source: FeatureSource | None):
+        self._graph = graph
+        self._sampler = sampler
+        self._source = source  # of a worker: leaves the features behind
+
+    def __getitem__(self, batch: tuple[int, Any]) -> Any:
+        seed, ids = batch
+        with drawing_from(seed):
+            made = self._sampler.sample(self._graph, ids)
+        return made if self._source is None else self._source.pack(made)
+
+
+class _StoppedError(Exception):
+    """The caller wants no more batches."""
+
+
+def _ahead(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same batches, made by a thread ahead of the caller."""
+    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(_AHEAD)
+    stopped = threading.Event()
+
+    def put(item: tuple[bool, Any]) -> None:
+        while True:
+            if stopped.is_set():
+                raise _StoppedError
+            try:
+                return ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+
+    def make() -> None:
+        try:
+            for batch in batches:
+                put((True, batch))
+            put((False, None))
+        except _StoppedError:
+            pass
+        except BaseException as error:
+            with contextlib.suppress(_StoppedError):
+                put((False, error))
+
+    thread = threading.Thread(target=make, name="smex-prefetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            is_batch, item = ready.get()
+            if is_batch:
+                yield item
+            elif item is None:
+                return
+            else:
+                raise item
+    finally:
+        stopped.set()
+        thread.join()
