@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smex._C import factorise, heaviest_point, home_tiles, planners, price
+from smex._C import factorise, heaviest_point, home_tiles, live_bytes, planners, price
 from smex._C import search as native_search
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
@@ -139,15 +139,16 @@ def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan
     if len(requests) == 1:
         return requests[0].find(graph, pins)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        searches = [pool.submit(request.find, graph, pins) for request in requests]
-    plans, errors = [], []
-    for search in searches:
+        searches = [pool.submit(request.attempt, graph, pins) for request in requests]
+    plans, too_large = [], []
+    for request, search in zip(requests, searches, strict=True):
         try:
             plans.append(search.result())
-        except PlanError as error:
-            errors.append(error)
+        except NothingFitsError as error:
+            too_large.append((request, error.least))
     if not plans:
-        raise errors[0]
+        request, least = too_large[0]
+        raise request.explained(graph, pins, least)
     plan = min(plans, key=_cost)
     # What explains the plan, or searches it again with pins, compares all that is allowed.
     asked = dataclasses.replace(plan._request, planner=requests[0].planner)
@@ -194,6 +195,14 @@ def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
     return steps
 
 
+class NothingFitsError(Exception):
+    """No plan keeps to the memory limit; `least` is the one found that exceeds it least."""
+
+    def __init__(self, least: Plan):
+        super().__init__()
+        self.least = least
+
+
 @dataclasses.dataclass(frozen=True)
 class Request:
     """What a search is asked for, but for the graph and the pins; it can be asked again."""
@@ -211,6 +220,13 @@ class Request:
 
     def find(self, graph: SemanticGraph, pinned: Pins) -> Plan:
         """The plan with these placements."""
+        try:
+            return self.attempt(graph, pinned)
+        except NothingFitsError as error:
+            raise self.explained(graph, pinned, error.least) from None
+
+    def attempt(self, graph: SemanticGraph, pinned: Pins) -> Plan:
+        """The same; where nothing keeps to the memory limit, what is needed to explain it."""
         pins = resolve(pinned, graph, self.mesh)
         plan = self._search(graph, pins)
         ids = [graph.value_by_name[name] for name in pins]
@@ -223,11 +239,14 @@ class Request:
                     "a tile: it is cut in larger units than elements, because a view joins "
                     "dimensions"
                 )
-        if self.memory_limit is not None and plan.peak() > self.memory_limit:
-            plan, fits = self._within_memory(graph, pins, plan)
-            if not fits:
-                raise PlanError(self._too_large(graph, pins, plan))
-        return plan
+        limit = self.memory_limit
+        return (
+            plan if limit is None or self._keeps(plan) else self._within_memory(graph, pins, plan)
+        )
+
+    def explained(self, graph: SemanticGraph, pinned: Pins, least: Plan) -> PlanError:
+        """The error that tells a caller that nothing fits."""
+        return PlanError(self._too_large(graph, resolve(pinned, graph, self.mesh), least))
 
     @property
     def native_machine(self) -> Any:
@@ -256,41 +275,45 @@ class Request:
 
     # ---- memory ----
 
+    def _keeps(self, plan: Plan) -> bool:
+        """Whether the predicted peak keeps to the limit. Far above it the homes tell, sooner."""
+        assert self.memory_limit is not None
+        homes = live_bytes(plan.graph.native, plan.native, view_targets(plan.graph))
+        if max(homes, default=0) > 1.5 * self.memory_limit:  # by the largest tile of each tensor
+            return False
+        return plan.peak() <= self.memory_limit
+
     def _within_memory(
         self, graph: SemanticGraph, pins: Mapping[str, list[int]], free: Plan
-    ) -> tuple[Plan, bool]:
-        """The cheapest plan whose predicted peak keeps to the limit; else the smallest, and False.
+    ) -> Plan:
+        """The cheapest plan whose predicted peak keeps to the limit, which `free` does not.
 
         The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
         limit, it is searched again with so much less. The recursion spends memory step by step,
         and may do better with less in the first ones.
         """
         assert self.memory_limit is not None
-        limit, least = self.memory_limit, free
-        proven = False
-        for attempt in range(_ATTEMPTS):
-            plan = self._search(graph, pins, limit)
-            excess = plan.peak() - self.memory_limit
-            least = min(plan, least, key=Plan.peak)
+        limit, best, exact = self.memory_limit, None, True
+        plans: list[Plan] = []
+        while best is None and limit > 0 and len(plans) < _ATTEMPTS:
+            plans.append(self._search(graph, pins, limit))
+            if not plans[-1].native.fits:
+                break
+            excess = plans[-1].peak() - self.memory_limit
             if excess <= 0:
-                proven = attempt == 0 and plan.exact
-                break
-            if not plan.native.fits:
-                break
-            limit -= max(excess, self.memory_limit / 256)
-            if limit <= 0:
-                break
-        if least.peak() > self.memory_limit:
-            return least, False
-        best = plan
+                best, exact = plans[-1], len(plans) == 1 and plans[-1].exact
+            else:
+                limit -= max(excess, self.memory_limit / 256)
+        if best is None:
+            raise NothingFitsError(min(plans, key=Plan.peak) if len(plans) > 1 else plans[0])
         for share in _SHARES if len(self.mesh) > 1 else ():
             other = self._search(graph, pins, limit * share)
-            if other.peak() <= self.memory_limit and _cost(other) < _cost(best):
-                best, proven = other, False
-        if not proven:
+            if _cost(other) < _cost(best) and self._keeps(other):
+                best, exact = other, False
+        if not exact:
             best.native.exact = False
             best.native.gap = max(0.0, 1 - _cost(free) / _cost(best)) if _cost(best) else 0.0
-        return best, True
+        return best
 
     def _too_large(self, graph: SemanticGraph, pins: Mapping[str, list[int]], least: Plan) -> str:
         """Says how much is missing, where, and what would help."""
@@ -324,8 +347,11 @@ class Request:
         assert limit is not None
 
         def fits(some: Mapping[str, list[int]]) -> bool:
-            plan = self._search(graph, some)
-            return plan.peak() <= limit or self._within_memory(graph, some, plan)[1]
+            free = self._search(graph, some)
+            try:
+                return self._keeps(free) or bool(self._within_memory(graph, some, free))
+            except NothingFitsError:
+                return False
 
         if not pins or not fits({}):
             return []
