@@ -56,3 +56,12 @@ def test_errors():
         sg.sampling.global_uniform_negative_sampling(g, -1)
     with pytest.raises(smex.SmexValueError, match="redundancy of at least 0, found -1"):
         sg.sampling.global_uniform_negative_sampling(g, 1, redundancy=-1)
+
+
+def test_the_method_is_the_function():
+    g = sg.rand_graph(30, 100)
+    drawn = []
+    for draw in (g.global_uniform_negative_sampling, None):
+        sg.seed(0)
+        drawn.append(draw(5) if draw else sg.sampling.global_uniform_negative_sampling(g, 5))
+    assert torch.equal(torch.stack(drawn[0]), torch.stack(drawn[1]))

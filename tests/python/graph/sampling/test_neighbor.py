@@ -190,7 +190,7 @@ def test_topk(data):
     k, ascending = data.draw(st.integers(-1, 4)), data.draw(st.booleans())
     g.edata["x"] = torch.tensor([float(n * 7 % 5) for n in range(g.num_edges())])
     edge_dir = data.draw(st.sampled_from(["in", "out"]))
-    s = sg.sampling.select_topk(g, k, "x", edge_dir=edge_dir, ascending=ascending)
+    s = g.select_topk(k, "x", edge_dir=edge_dir, ascending=ascending)
     expected = []
     values, edges, side = g.edata["x"].tolist(), pairs(g), 1 if edge_dir == "in" else 0
     for node in range(g.num_nodes()):
