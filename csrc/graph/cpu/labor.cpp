@@ -152,21 +152,21 @@ void take_drawn(const Pool<Index>& pool, const Rows<Index>& rows, int64_t count,
                 const std::vector<double>& numbers, WeightedEdges<Index>& out) {
   out = {};
   out.offsets.push_back(0);
+  std::vector<double> importances;  // of a row
   for (int64_t i = 0; i < count; ++i) {
-    double sum = 0;
+    importances.clear();
     for (int64_t e = pool.offsets[i]; e < pool.offsets[i + 1]; ++e) {
       if (numbers[pool.columns[e]] >= pool.probabilities[e]) continue;
       out.columns.push_back(pool.column_ids[pool.columns[e]]);
       out.eids.push_back(rows.eid(pool.positions[e]));
-      const double importance = pool.weights[e] / pool.probabilities[e];
-      out.importances.push_back(static_cast<float>(importance));
-      sum += importance;
+      importances.push_back(pool.weights[e] / pool.probabilities[e]);
     }
-    const int64_t begin = out.offsets.back(), end = out.columns.size();
-    for (int64_t e = begin; e < end; ++e) {
-      out.importances[e] *= static_cast<float>((end - begin) / sum);
+    const double sum = std::accumulate(importances.begin(), importances.end(), 0.0);
+    const double scale = static_cast<double>(importances.size()) / sum;
+    for (const double importance : importances) {
+      out.importances.push_back(static_cast<float>(importance * scale));
     }
-    out.offsets.push_back(end);
+    out.offsets.push_back(out.columns.size());
   }
 }
 

@@ -18,6 +18,7 @@ from smex.graph.message_passing import MessagePassingMixin
 from smex.graph.mutation import MutationMixin
 from smex.graph.placement import PlacementMixin
 from smex.graph.queries import QueryMixin
+from smex.graph.sampling_mixin import SamplingMixin
 from smex.graph.slicing import SlicingMixin
 from smex.graph.transform_mixin import TransformMixin
 from smex.graph.view import (
@@ -40,6 +41,7 @@ class Graph(
     PlacementMixin,
     MessagePassingMixin,
     TransformMixin,
+    SamplingMixin,
 ):
     """A directed graph whose nodes and edges may have several types.
 

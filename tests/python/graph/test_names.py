@@ -87,6 +87,52 @@ FUNCTIONS = {
     "u_sub_v": "(g, x_node, y_node, etype=None)",
     "unbatch": "(g, node_split=None, edge_split=None)",
 }
+SAMPLING = {
+    "global_uniform_negative_sampling": "(g, num_samples, exclude_self_loops=True, replace=False, etype=None, redundancy=None)",
+    "node2vec_random_walk": "(g, nodes, p, q, walk_length, prob=None, return_eids=False)",
+    "pack_traces": "(traces, types)",
+    "random_walk": "(g, nodes, *, metapath=None, length=None, prob=None, restart_prob=None, return_eids=False)",
+    "sample_etype_neighbors": "(g, nodes, etype_offset, fanout, edge_dir='in', prob=None, replace=False, copy_ndata=True, copy_edata=True, etype_sorted=False, _dist_training=False, output_device=None)",
+    "sample_labors": "(g, nodes, fanout, edge_dir='in', prob=None, importance_sampling=0, random_seed=None, seed2_contribution=0, copy_ndata=True, copy_edata=True, exclude_edges=None, output_device=None)",
+    "sample_neighbors": "(g, nodes, fanout, edge_dir='in', prob=None, replace=False, copy_ndata=True, copy_edata=True, _dist_training=False, exclude_edges=None, output_device=None)",
+    "select_topk": "(g, k, weight, nodes=None, edge_dir='in', ascending=False, copy_ndata=True, copy_edata=True, output_device=None)",
+}
+SAMPLERS = {
+    "PinSAGESampler": "(G, ntype, other_type, num_traversals, termination_prob, num_random_walks, num_neighbors, weight_column='weights')",
+    "RandomWalkNeighborSampler": "(G, num_traversals, termination_prob, num_random_walks, num_neighbors, metapath=None, weight_column='weights')",
+}
+LOADING = {
+    "BlockSampler": "(prefetch_node_feats=None, prefetch_labels=None, prefetch_edge_feats=None, output_device=None)",
+    "ClusterGCNSampler": "(g, k, cache_path='cluster_gcn.pkl', balance_ntypes=None, balance_edges=False, mode='k-way', prefetch_ndata=None, prefetch_edata=None, output_device=None)",
+    "DataLoader": "(graph, indices, graph_sampler, device=None, use_ddp=False, ddp_seed=0, batch_size=1, drop_last=False, shuffle=False, use_prefetch_thread=None, use_alternate_streams=None, pin_prefetcher=None, use_uva=False, gpu_cache=None, **kwargs)",
+    "EdgePredictionSampler": "(sampler, exclude=None, reverse_eids=None, reverse_etypes=None, negative_sampler=None, prefetch_labels=None)",
+    "GraphDataLoader": "(dataset, collate_fn=None, use_ddp=False, ddp_seed=0, **kwargs)",
+    "LaborSampler": "(fanouts, edge_dir='in', prob=None, importance_sampling=0, layer_dependency=False, batch_dependency=1, prefetch_node_feats=None, prefetch_labels=None, prefetch_edge_feats=None, output_device=None)",
+    "MultiLayerFullNeighborSampler": "(num_layers, **kwargs)",
+    "MultiLayerNeighborSampler": "(fanouts, edge_dir='in', prob=None, mask=None, replace=False, prefetch_node_feats=None, prefetch_labels=None, prefetch_edge_feats=None, output_device=None, fused=True)",
+    "NeighborSampler": "(fanouts, edge_dir='in', prob=None, mask=None, replace=False, prefetch_node_feats=None, prefetch_labels=None, prefetch_edge_feats=None, output_device=None, fused=True)",
+    "SAINTSampler": "(mode, budget, cache=True, prefetch_ndata=None, prefetch_edata=None, output_device='cpu')",
+    "ShaDowKHopSampler": "(fanouts, replace=False, prob=None, prefetch_node_feats=None, prefetch_edge_feats=None, output_device=None)",
+    "as_edge_prediction_sampler": "(sampler, exclude=None, reverse_eids=None, reverse_etypes=None, negative_sampler=None, prefetch_labels=None)",
+    "find_exclude_eids": "(g, seed_edges, exclude, reverse_eids=None, reverse_etypes=None, output_device=None)",
+}
+NEGATIVE = {
+    "GlobalUniform": "(k, exclude_self_loops=True, replace=False)",
+    "PerSourceUniform": "(k)",
+    "Uniform": "(k)",
+}
+MODULES = {
+    sg.sampling: SAMPLING | SAMPLERS,
+    sg.dataloading: LOADING,
+    sg.dataloading.negative_sampler: NEGATIVE,
+}
+SAMPLING_METHODS = [
+    "global_uniform_negative_sampling",
+    "sample_etype_neighbors",
+    "sample_labors",
+    "sample_neighbors",
+    "select_topk",
+]
 METHODS = [
     "add_self_loop",
     "edge_subgraph",
@@ -116,6 +162,18 @@ def test_functions(name):
     assert parameters(getattr(sg, name))[1] == FUNCTIONS[name] and name in sg.__all__
 
 
+@pytest.mark.parametrize(("module", "name"), [(m, n) for m in MODULES for n in MODULES[m]])
+def test_modules(module, name):
+    assert parameters(getattr(module, name))[1] == MODULES[module][name] and name in module.__all__
+
+
+@pytest.mark.parametrize("name", SAMPLING_METHODS)
+def test_sampling_methods(name):
+    method = parameters(getattr(sg.DGLGraph, name))[0][1:]
+    function = parameters(getattr(sg.sampling, name))[0][1:]
+    assert [str(p) for p in method] == [str(p) for p in function]
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_are_functions_whose_first_argument_is_the_graph(name):
     method = parameters(getattr(sg.DGLGraph, name))[0][1:]
@@ -139,6 +197,12 @@ def test_methods_are_functions_whose_first_argument_is_the_graph(name):
         lambda g: [g.reverse(), sg.reverse(g)],
         lambda g: [g.subgraph([1, 2]), sg.node_subgraph(g, [1, 2])],
         lambda g: [g.to_simple(), sg.to_simple(g)],
+        lambda g: [g.sample_neighbors([2], -1), sg.sampling.sample_neighbors(g, [2], -1)],
+        lambda g: [g.sample_labors([2], -1)[0], sg.sampling.sample_labors(g, [2], -1)[0]],
+        lambda g: [
+            g.sample_etype_neighbors([2], [0, 4], -1),
+            sg.sampling.sample_etype_neighbors(g, [2], [0, 4], -1),
+        ],
     ],
 )
 def test_methods_call_the_functions(call):

@@ -83,7 +83,6 @@ class GlobalUniform(_NegativeSampler):
         k: number of pairs for each edge.
         exclude_self_loops: whether no pair is of a node with itself.
         replace: whether a pair may be drawn more than once.
-        redundancy: how many more pairs are drawn than needed.
 
     Example:
         >>> import smex.graph as sg
@@ -93,18 +92,11 @@ class GlobalUniform(_NegativeSampler):
         False
     """
 
-    def __init__(
-        self,
-        k: int,
-        exclude_self_loops: bool = True,
-        replace: bool = False,
-        redundancy: float | None = None,
-    ):
+    def __init__(self, k: int, exclude_self_loops: bool = True, replace: bool = False):
         check_count("GlobalUniform", "k", k, 1)
         self.k = k
         self.exclude_self_loops = exclude_self_loops
         self.replace = replace
-        self.redundancy = redundancy
 
     def _generate(self, g: Graph, eids: Tensor, canonical_etype: CanonicalType) -> Pairs:
         return global_uniform_negative_sampling(
@@ -113,5 +105,4 @@ class GlobalUniform(_NegativeSampler):
             self.exclude_self_loops,
             self.replace,
             canonical_etype,
-            self.redundancy,
         )

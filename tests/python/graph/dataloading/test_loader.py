@@ -1,0 +1,276 @@
+"""The loaders: every seed once, the same batches for any number of workers."""
+
+import pytest
+import torch
+
+import smex
+import smex.graph as sg
+from smex.graph.dataloading import loader as loader_module
+
+dl = sg.dataloading
+
+
+def graph():
+    torch.manual_seed(0)
+    g = sg.rand_graph(200, 2000)
+    g.ndata["x"], g.ndata["y"] = torch.rand(200, 3), torch.arange(200)
+    g.edata["w"] = torch.arange(2000.0)
+    return g
+
+
+def hetero():
+    torch.manual_seed(0)
+    ends = [torch.randint(30, (200,)) for _ in range(4)]
+    h = sg.heterograph({("u", "r", "v"): tuple(ends[:2]), ("v", "s", "u"): tuple(ends[2:])})
+    for ntype in h.ntypes:
+        h.nodes[ntype].data["x"] = torch.arange(float(h.num_nodes(ntype)))
+    return h
+
+
+def content(batches):
+    """Everything of some batches that a test can compare."""
+    return [
+        (
+            nodes.tolist(),
+            seeds.tolist(),
+            [block.edata[sg.EID].tolist() for block in blocks],
+            blocks[0].srcdata["x"].tolist(),
+            blocks[-1].dstdata["y"].tolist(),
+            blocks[0].edata["w"].tolist(),
+            [list(block.srcdata) for block in blocks],
+        )
+        for nodes, seeds, blocks in batches
+    ]
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_each_seed_once(shuffle, drop_last):
+    ids = torch.randperm(200)[:77]
+    loader = dl.DataLoader(
+        graph(), ids, dl.NeighborSampler([2]), batch_size=10, shuffle=shuffle, drop_last=drop_last
+    )
+    batches = [seeds for _, seeds, _ in loader]
+    assert len(batches) == len(loader) == (7 if drop_last else 8)
+    seen = torch.cat(batches).tolist()
+    assert len(set(seen)) == len(seen) == (70 if drop_last else 77) and set(seen) <= set(
+        ids.tolist()
+    )
+    assert (seen == ids.tolist()[: len(seen)]) != shuffle
+    again = torch.cat([seeds for _, seeds, _ in loader]).tolist()
+    assert (again == seen) != shuffle
+
+
+def test_any_number_of_workers_and_threads():
+    g = graph()
+    sampler = dl.NeighborSampler([3, 3], prefetch_node_feats=["x"], prefetch_labels=["y"])
+    results = []
+    for options in (
+        {},
+        {"use_prefetch_thread": True},
+        {"num_workers": 1},
+        {"num_workers": 2, "use_prefetch_thread": True},
+    ):
+        torch.manual_seed(5)
+        loader = dl.DataLoader(
+            g, torch.arange(200), sampler, batch_size=64, shuffle=True, **options
+        )
+        results.append(content(loader) + content(loader))
+    assert all(result == results[0] for result in results[1:])
+    assert results[0][:4] != results[0][4:]
+    torch.manual_seed(6)
+    loader = dl.DataLoader(g, torch.arange(200), sampler, batch_size=64)
+    assert content(loader) != results[0][:4]
+
+
+def test_a_generator_of_its_own():
+    g = graph()
+    results = []
+    for _ in range(2):
+        generator = torch.Generator().manual_seed(3)
+        loader = dl.DataLoader(
+            g,
+            torch.arange(50),
+            dl.NeighborSampler([2]),
+            batch_size=9,
+            shuffle=True,
+            generator=generator,
+        )
+        results.append(content(loader))
+    assert results[0] == results[1]
+
+
+def test_sampling_leaves_the_callers_generator_alone():
+    g = graph()
+    torch.manual_seed(0)
+    loader = iter(dl.DataLoader(g, torch.arange(50), dl.NeighborSampler([2]), batch_size=5))
+    next(loader)
+    before = torch.get_rng_state()
+    list(loader)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_several_types(num_workers):
+    h = hetero()
+    seeds = {"u": torch.arange(20), "v": torch.arange(7)}
+    loader = dl.DataLoader(
+        h, seeds, dl.NeighborSampler([2, 2]), batch_size=6, num_workers=num_workers
+    )
+    seen = {"u": [], "v": []}
+    for input_nodes, output_nodes, blocks in loader:
+        assert 0 < sum(ids.shape[0] for ids in output_nodes.values()) <= 6
+        for ntype, ids in output_nodes.items():
+            seen[ntype] += ids.tolist()
+            assert torch.equal(blocks[0].srcnodes[ntype].data["x"], input_nodes[ntype].float())
+    assert seen == {"u": list(range(20)), "v": list(range(7))}
+
+
+def test_prefetched_features_are_there():
+    g = graph()
+    sampler = dl.NeighborSampler([2], prefetch_node_feats=["x"], prefetch_edge_feats=["w"])
+    for num_workers in (0, 1):
+        loader = dl.DataLoader(g, torch.arange(4), sampler, batch_size=4, num_workers=num_workers)
+        ((_, _, (block,)),) = loader
+        columns = block._src_frames["_N"]._columns
+        assert isinstance(columns["x"], torch.Tensor) and not isinstance(columns["y"], torch.Tensor)
+        assert isinstance(block._edge_frames["_N", "_E", "_N"]._columns["w"], torch.Tensor)
+
+
+def test_gradients_reach_the_features():
+    g = graph()
+    g.ndata["x"] = torch.rand(200, 3, requires_grad=True)
+    for options in ({}, {"num_workers": 1}, {"use_prefetch_thread": True}):
+        g.ndata["x"].grad = None
+        sampler = dl.NeighborSampler([2], prefetch_node_feats=["x"])
+        for nodes, _, blocks in dl.DataLoader(g, torch.arange(5), sampler, batch_size=5, **options):
+            blocks[0].srcdata["x"].sum().backward()
+            assert g.ndata["x"].grad.sum() == 3 * nodes.shape[0]
+
+
+def test_subgraph_samplers_in_a_loader():
+    g = graph()
+    for sampler in (dl.ShaDowKHopSampler([3]), dl.SAINTSampler("node", 20)):
+        for num_workers in (0, 1):
+            loader = dl.DataLoader(
+                g, torch.arange(6), sampler, batch_size=2, num_workers=num_workers
+            )
+            for batch in loader:
+                part = batch if isinstance(batch, sg.Graph) else batch[2]
+                assert torch.equal(part.ndata["x"], g.ndata["x"][part.ndata[sg.NID]])
+
+
+def test_device_and_masks():
+    mask = torch.zeros(200, dtype=torch.bool)
+    mask[[3, 5]] = True
+    ((nodes, seeds, blocks),) = dl.DataLoader(
+        graph(), mask, dl.NeighborSampler([2]), device="meta", batch_size=4
+    )
+    assert {nodes.device.type, seeds.device.type, blocks[0].device.type} == {"meta"}
+    assert blocks[0].srcdata["x"].device.type == "meta" and seeds.shape == (2,)
+
+
+def test_nothing_to_load():
+    loader = dl.DataLoader(graph(), [], dl.NeighborSampler([2]))
+    assert len(loader) == 0 and list(loader) == []
+
+
+def test_a_sampler_that_fails():
+    class Failing(dl.Sampler):
+        def sample(self, g, indices):
+            if int(indices[0]) == 2:
+                raise RuntimeError("no such luck")
+            return indices
+
+    for options in ({}, {"use_prefetch_thread": True}, {"num_workers": 1}):
+        loader = dl.DataLoader(graph(), torch.arange(4), Failing(), **options)
+        seen = []
+        with pytest.raises(RuntimeError, match="no such luck"):
+            seen.extend(iter(loader))
+
+
+def test_a_loader_that_is_left_early():
+    for options in ({"use_prefetch_thread": True}, {"num_workers": 2}):
+        loader = dl.DataLoader(graph(), torch.arange(200), dl.NeighborSampler([2]), **options)
+        batches = iter(loader)
+        next(batches)
+        del batches
+
+
+def test_processes_of_a_group_share_the_seeds(tmp_path):
+    seeds = loader_module._Seeds(torch.arange(10))
+    ordering = loader_module._Ordering(True, False, None)
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
+    try:
+        loader = dl.DataLoader(
+            graph(),
+            torch.arange(10),
+            dl.NeighborSampler([1]),
+            batch_size=3,
+            shuffle=True,
+            use_ddp=True,
+        )
+        orders = []
+        for epoch in (0, 1, 0):
+            loader.set_epoch(epoch)
+            orders.append(torch.cat([s for _, s, _ in loader]).tolist())
+        assert orders[0] == orders[2] != orders[1] and sorted(orders[0]) == list(range(10))
+        parts = []
+        for rank in range(3):
+            batches = loader_module._Batches(seeds, 2, ordering, True, 0)
+            batches._shared = torch.utils.data.DistributedSampler(range(10), 3, rank)
+            assert len(batches) == 2
+            parts += [ids for _, batch in batches for ids in batch.tolist()]
+        assert set(parts) == set(range(10)) and len(parts) == 12
+        items = [sg.graph(([0], [1]))] * 4
+        shared = dl.GraphDataLoader(items, use_ddp=True, batch_size=2, shuffle=True)
+        shared.set_epoch(1)
+        assert [b.batch_size for b in shared] == [2, 2]
+        with pytest.raises(smex.SmexValueError, match="found sampler; leave one of them out"):
+            dl.GraphDataLoader(items, use_ddp=True, sampler=range(4))
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_batches_of_graphs(num_workers):
+    items = [
+        (sg.graph(([0] * n, [0] * n), num_nodes=n + 1), {"y": torch.tensor(n), "name": str(n)}, 0.5)
+        for n in range(5)
+    ]
+    for n, (g, _, _) in enumerate(items):
+        g.ndata["h"] = torch.full((n + 1,), float(n))
+    loader = dl.GraphDataLoader(items, batch_size=2, drop_last=True, num_workers=num_workers)
+    batches = list(loader)
+    assert len(batches) == len(loader) == 2
+    g, labels, halves = batches[1]
+    assert g.batch_num_nodes().tolist() == [3, 4] and g.ndata["h"].tolist() == [2.0] * 3 + [3.0] * 4
+    assert labels["y"].tolist() == [2, 3] and labels["name"] == ["2", "3"]
+    assert halves.tolist() == [0.5, 0.5]
+    own = dl.GraphDataLoader(items, collate_fn=len, batch_size=3)
+    assert list(own) == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"graph": 3}, smex.SmexTypeError, "DataLoader: expected a graph, found int"),
+        ({"graph_sampler": 3}, smex.SmexTypeError, "a sampler with a method sample, found int"),
+        ({"indices": torch.rand(3)}, smex.SmexTypeError, "indices must be a vector of ids"),
+        ({"batch_size": 0}, smex.SmexValueError, "batch_size of at least 1, found 0"),
+        ({"use_uva": True}, smex.SmexValueError, "use_uva is not supported"),
+        ({"collate_fn": len}, smex.SmexValueError, "collate_fn is the loader's own"),
+    ],
+)
+def test_errors(options, error, text):
+    arguments = {"graph": graph(), "indices": [0], "graph_sampler": dl.NeighborSampler([1])}
+    with pytest.raises(error, match=text):
+        dl.DataLoader(**{**arguments, **options})
+
+
+def test_seeds_that_do_not_exist():
+    loader = dl.DataLoader(graph(), [200], dl.NeighborSampler([1]))
+    with pytest.raises(smex.SmexValueError, match="expected ids from 0 to 199, found 200"):
+        list(loader)
