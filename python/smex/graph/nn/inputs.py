@@ -30,6 +30,59 @@ def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int) -> No
         )
 
 
+def check_edge_rows(layer: str, graph: Graph, rows: Any, width: int | None = None) -> None:
+    """Raise unless there is a row for each edge, ``width`` wide where the layer has one."""
+    num_edges = graph.num_edges()
+    fits = isinstance(rows, Tensor) and rows.dim() > 0 and rows.shape[0] == num_edges
+    if not fits or (width is not None and (rows.dim() < 2 or rows.shape[-1] != width)):
+        wide = "" if width is None else f", {width} wide"
+        raise SmexValueError(
+            f"{layer}: expected features of {counted(num_edges, 'edge')}{wide}, found "
+            f"{describe(rows)}; give one row for each edge, in the order of edge ids"
+        )
+
+
+def edge_factor(layer: str, graph: Graph, edge_weight: Tensor, x: Tensor) -> Tensor:
+    """A number for each edge, ``[num_edges]`` or ``[num_edges, 1]``, as a factor of rows of ``x``.
+
+    Raises:
+        SmexValueError: it is not that.
+    """
+    num_edges = graph.num_edges()
+    if not isinstance(edge_weight, Tensor) or edge_weight.numel() != num_edges:
+        raise SmexValueError(
+            f"{layer}: expected a weight for each of {counted(num_edges, 'edge')}, found "
+            f"{describe(edge_weight)}"
+        )
+    return edge_weight.reshape(-1, *[1] * (x.dim() - 1))
+
+
+def degree_power(degrees: Tensor, power: float, x: Tensor) -> Tensor:
+    """Degrees to a power as a factor of rows of ``x``; a degree of 0 counts as 1."""
+    # Large degrees are not among the numbers of 16 bits.
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return (degrees.clamp(min=1).to(wide) ** power).to(x.dtype).reshape(-1, *[1] * (x.dim() - 1))
+
+
+def size_pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Sizes of rows of sources and of destinations, given as a pair or as one."""
+    return size if isinstance(size, tuple) else (size, size)
+
+
+class RefusesZeroInDegree:
+    """A layer that refuses nodes without in-edges, unless it is told that they are fine."""
+
+    _allow_zero_in_degree = False
+
+    def set_allow_zero_in_degree(self, set_value: bool) -> None:
+        """Whether nodes without in-edges are fine."""
+        self._allow_zero_in_degree = set_value
+
+    def _check_in_degrees(self, graph: Graph) -> None:
+        if not self._allow_zero_in_degree:
+            check_in_degrees(type(self).__name__, graph)
+
+
 def check_in_degrees(layer: str, graph: Graph) -> None:
     """Nodes without in-edges get nothing from their neighbours, which is rarely meant."""
     if torch.compiler.is_compiling():
