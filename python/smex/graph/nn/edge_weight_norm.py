@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from smex.errors import SmexValueError
 from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
+from smex.graph.nn.inputs import check_choice
 from smex.graph.ops.kernels import aggregate, per_edge
 
 NORMS = ("none", "both", "right")
@@ -36,10 +37,7 @@ class EdgeWeightNorm(nn.Module):
 
     def __init__(self, norm: str = "both", eps: float = 0.0):
         super().__init__()
-        if norm not in NORMS:
-            raise SmexValueError(
-                f"EdgeWeightNorm: norm must be one of {', '.join(NORMS)}, found {norm!r}"
-            )
+        check_choice("EdgeWeightNorm", "norm", norm, NORMS)
         self._norm = norm
         self._eps = eps
 

@@ -15,8 +15,9 @@ from smex.graph.nn.inputs import (
     size_pair,
     source_and_destination,
 )
+from smex.graph.nn.propagation import attention_weights
 from smex.graph.ops.attention import gatv2_attention
-from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
+from smex.graph.ops.kernels import aggregate
 
 
 class GATv2Conv(RefusesZeroInDegree, nn.Module):
@@ -121,8 +122,8 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
         weight = None
         if get_attention or (self.attn_drop.p > 0 and self.training):
             text = f"dot(leaky_relu(u0 + v1, {float(self._negative_slope)!r}), c2)"
-            score = per_edge(relation, text, [left, right, self.attn])
-            weight = self.attn_drop(softmax_over_edges(relation, score))
+            scores = attention_weights(relation, text, [left, right, self.attn])
+            weight = self.attn_drop(scores)
             result = aggregate(relation, "u0 * e1", "sum", [left, weight])
         else:
             result = gatv2_attention(graph, left, right, self.attn, self._negative_slope)

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_edge_rows, source_and_destination
+from smex.graph.nn.inputs import check_choice, check_rows, source_and_destination
 from smex.graph.nn.propagation import weighted
 from smex.graph.ops.kernels import aggregate
 
@@ -66,11 +65,7 @@ class GINConv(_Isomorphism):
         activation: Callable[[Tensor], Tensor] | None = None,
     ):
         super().__init__(apply_func, init_eps, learn_eps)
-        if aggregator_type not in AGGREGATORS:
-            raise SmexValueError(
-                f"GINConv: aggregator_type must be one of {', '.join(AGGREGATORS)}, found "
-                f"{aggregator_type!r}"
-            )
+        check_choice("GINConv", "aggregator_type", aggregator_type, AGGREGATORS)
         self._aggregator_type = aggregator_type
         self.activation = activation
 
@@ -124,6 +119,6 @@ class GINEConv(_Isomorphism):
             edge_feat: ``[num_edges, in_feats]``.
         """
         source, own = source_and_destination(graph, feat)
-        check_edge_rows("GINEConv", graph, edge_feat)
+        check_rows("GINEConv", "edge", edge_feat, graph.num_edges())
         message = "relu(u0 + e1)"
         return self._combine(own, aggregate(graph.relation(), message, "sum", [source, edge_feat]))

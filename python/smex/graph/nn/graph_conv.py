@@ -12,6 +12,7 @@ from smex.errors import SmexValueError
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
+    check_choice,
     check_rows,
     degree_power,
     source_and_destination,
@@ -59,10 +60,7 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
         allow_zero_in_degree: bool = False,
     ):
         super().__init__()
-        if norm not in NORMS:
-            raise SmexValueError(
-                f"GraphConv: norm must be one of {', '.join(NORMS)}, found {norm!r}"
-            )
+        check_choice("GraphConv", "norm", norm, NORMS)
         self._in_feats = in_feats
         self._out_feats = out_feats
         self._norm = norm

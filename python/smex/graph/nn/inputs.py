@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,25 +21,14 @@ def source_and_destination(graph: Graph, feat: Any) -> tuple[Tensor, Tensor]:
     return expand_as_pair(feat, graph)
 
 
-def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int) -> None:
-    """Raise unless there are features of all nodes, as wide as the layer was made for."""
-    plain = isinstance(rows, Tensor) and rows.dim() > 1
-    if not plain or rows.shape[0] != num_rows or rows.shape[-1] != width:
-        raise SmexValueError(
-            f"{layer}: expected features of {counted(num_rows, end)}, {width} wide, found "
-            f"{describe(rows)}; the width is what the layer was made for"
-        )
-
-
-def check_edge_rows(layer: str, graph: Graph, rows: Any, width: int | None = None) -> None:
-    """Raise unless there is a row for each edge, ``width`` wide where the layer has one."""
-    num_edges = graph.num_edges()
-    fits = isinstance(rows, Tensor) and rows.dim() > 0 and rows.shape[0] == num_edges
-    if not fits or (width is not None and (rows.dim() < 2 or rows.shape[-1] != width)):
+def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int | None = None) -> None:
+    """Raise unless there is a row for each of them, ``width`` wide where the layer has one."""
+    plain = isinstance(rows, Tensor) and rows.dim() > (0 if width is None else 1)
+    if not plain or rows.shape[0] != num_rows or (width is not None and rows.shape[-1] != width):
         wide = "" if width is None else f", {width} wide"
         raise SmexValueError(
-            f"{layer}: expected features of {counted(num_edges, 'edge')}{wide}, found "
-            f"{describe(rows)}; give one row for each edge, in the order of edge ids"
+            f"{layer}: expected features of {counted(num_rows, end)}{wide}, found "
+            f"{describe(rows)}; the layer takes one row for each, of the width it was made for"
         )
 
 
@@ -62,6 +52,14 @@ def degree_power(degrees: Tensor, power: float, x: Tensor) -> Tensor:
     # Large degrees are not among the numbers of 16 bits.
     wide = torch.promote_types(x.dtype, torch.float32)
     return (degrees.clamp(min=1).to(wide) ** power).to(x.dtype).reshape(-1, *[1] * (x.dim() - 1))
+
+
+def check_choice(layer: str, argument: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise unless an argument is one of some values."""
+    if value not in choices:
+        raise SmexValueError(
+            f"{layer}: {argument} must be one of {', '.join(map(str, choices))}, found {value!r}"
+        )
 
 
 def size_pair(size: int | tuple[int, int]) -> tuple[int, int]:

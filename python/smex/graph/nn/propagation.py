@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from smex.graph.nn.inputs import degree_power, edge_factor
-from smex.graph.ops.kernels import aggregate
+from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
 from smex.graph.relation import Relation
 
 if TYPE_CHECKING:
@@ -53,6 +53,11 @@ def weighted(
         return aggregate(graph.relation(), "u0", reduce, [source])
     factor = edge_factor(layer, graph, edge_weight, source)
     return aggregate(graph.relation(), "u0 * e1", reduce, [source, factor])
+
+
+def attention_weights(relation: Relation, score: str, operands: Sequence[Tensor]) -> Tensor:
+    """The softmax of a formula over the edges into each node, ``[num_edges, heads, 1]``, stored."""
+    return softmax_over_edges(relation, per_edge(relation, score, operands))
 
 
 class Propagation:

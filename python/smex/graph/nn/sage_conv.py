@@ -8,10 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smex.errors import SmexValueError
 from smex.graph import function as fn
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows, edge_factor, size_pair, source_and_destination
+from smex.graph.nn.inputs import (
+    check_choice,
+    check_rows,
+    edge_factor,
+    size_pair,
+    source_and_destination,
+)
 from smex.graph.nn.propagation import weighted
 from smex.graph.utils import check_eq_shape
 
@@ -57,11 +62,7 @@ class SAGEConv(nn.Module):
         activation: Callable[[Tensor], Tensor] | None = None,
     ):
         super().__init__()
-        if aggregator_type not in AGGREGATORS:
-            raise SmexValueError(
-                f"SAGEConv: aggregator_type must be one of {', '.join(AGGREGATORS)}, found "
-                f"{aggregator_type!r}"
-            )
+        check_choice("SAGEConv", "aggregator_type", aggregator_type, AGGREGATORS)
         self._in_src_feats, self._in_dst_feats = size_pair(in_feats)
         self._out_feats = out_feats
         self._aggre_type = aggregator_type

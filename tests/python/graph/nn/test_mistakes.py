@@ -23,7 +23,7 @@ MISTAKES = [
     (call(lambda: nn.SAGEConv(4, 2, "mean"), torch.ones(2)), "SAGEConv: expected a weight for each of 3 edges, found torch.float32 [2]"),
     (call(lambda: nn.GATv2Conv(5, 2, 1)), "GATv2Conv: expected features of 3 source nodes, 5 wide"),
     (lambda: nn.GINConv(None, "median"), "GINConv: aggregator_type must be one of sum, max, mean, found 'median'"),
-    (call(lambda: nn.GINEConv(), torch.ones(2, 4)), "GINEConv: expected features of 3 edges, found torch.float32 [2, 4]; give one row for each edge"),
+    (call(lambda: nn.GINEConv(), torch.ones(2, 4)), "GINEConv: expected features of 3 edges, found torch.float32 [2, 4]; the layer takes one row for each"),
     (lambda: nn.EdgeWeightNorm("left"), "EdgeWeightNorm: norm must be one of none, both, right, found 'left'"),
     (lambda: nn.EdgeWeightNorm()(ring(), torch.ones(3, 2)), "EdgeWeightNorm: expected one weight for each of 3 edges, found torch.float32 [3, 2]"),
     (lambda: nn.EdgeWeightNorm()(ring(), torch.tensor([1.0, -2.0, 3.0])), "EdgeWeightNorm: norm='both' expects positive weights, found -2.0"),
