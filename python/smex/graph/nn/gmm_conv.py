@@ -16,7 +16,8 @@ from smex.graph.nn.inputs import (
     source_and_destination,
 )
 from smex.graph.nn.nn_conv import AGGREGATORS
-from smex.graph.ops.kernels import aggregate
+from smex.graph.ops.kernels import aggregate, per_edge
+from smex.graph.relation import Relation
 
 
 class GMMConv(RefusesZeroInDegree, nn.Module):
@@ -25,7 +26,7 @@ class GMMConv(RefusesZeroInDegree, nn.Module):
     .. math:: h_v' = b + \sum_k aggregate_{u \in N(v)} (w_k(p_{uv}) W_k h_u), \quad
               w_k(p) = \exp(-\tfrac{1}{2} \sum_d (p_d - \mu_{kd})^2 \sigma_{kd}^{-2})
 
-    The weights w are computed in the kernel, none is stored.
+    The weights w are computed in the kernel; those of ``max`` alone are stored.
 
     Args:
         in_feats: features of an input row, or a pair for sources and destinations.
@@ -103,14 +104,18 @@ class GMMConv(RefusesZeroInDegree, nn.Module):
         check_rows("GMMConv", "destination node", own, relation.num_dst, self._in_dst_feats)
         check_rows("GMMConv", "edge", pseudo, relation.num_edges, self._dim)
         value = self.fc(source).unflatten(-1, (self._n_kernels, self._out_feats))
-        text = "u0 * exp(-0.5 * sum_last(pow((e1 - c2) * c3, 2)))"
-        operands = [
-            value,
-            pseudo.unsqueeze(1),
-            self.mu.unsqueeze(0),
-            self.inv_sigma.unsqueeze(0),
-        ]
-        result = aggregate(relation, text, self._aggregator_type, operands).sum(1)
+        result = self._mixed(relation, value, pseudo.unsqueeze(1)).sum(1)
         if self.res_fc is not None:
             result = result + self.res_fc(own)
         return result if self.bias is None else result + self.bias
+
+    def _mixed(self, relation: Relation, value: Tensor, pseudo: Tensor) -> Tensor:
+        """What nodes get from each Gaussian, ``[num_dst, n_kernels, out_feats]``."""
+        mu, inv_sigma = self.mu.unsqueeze(0), self.inv_sigma.unsqueeze(0)
+        if self._aggregator_type == "max":  # whose kernel takes no sum within a message
+            text = "exp(-0.5 * sum_last(pow((e0 - c1) * c2, 2)))"
+            weight = per_edge(relation, text, [pseudo, mu, inv_sigma])
+            return aggregate(relation, "u0 * e1", "max", [value, weight])
+        text = "u0 * exp(-0.5 * sum_last(pow((e1 - c2) * c3, 2)))"
+        operands = [value, pseudo, mu, inv_sigma]
+        return aggregate(relation, text, self._aggregator_type, operands)

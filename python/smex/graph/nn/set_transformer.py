@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -92,7 +94,7 @@ def _feed_forward(d_model: int, d_ff: int, dropout: float) -> nn.Sequential:
 class _SetAttentionBlock(nn.Module):
     """Attention of a set to itself (Lee et al., ICML'19, eq. 8)."""
 
-    def __init__(self, *args: int, **dropout: float):
+    def __init__(self, *args: Any, **dropout: Any):
         super().__init__()
         self.mha = _Attention(*args, **dropout)
 
@@ -103,7 +105,7 @@ class _SetAttentionBlock(nn.Module):
 class _InducedSetAttentionBlock(nn.Module):
     """Attention through m rows that all sets share (Lee et al., ICML'19, eq. 9 and 10)."""
 
-    def __init__(self, m: int, d_model: int, *args: int, **dropout: float):
+    def __init__(self, m: int, d_model: int, *args: Any, **dropout: Any):
         super().__init__()
         self.inducing_points = nn.Parameter(torch.empty(m, d_model))
         self.mha = nn.ModuleList(_Attention(d_model, *args, **dropout) for _ in range(2))
@@ -118,7 +120,7 @@ class _InducedSetAttentionBlock(nn.Module):
 class _AttentionPooling(nn.Module):
     """k rows for each set, by attention of learnt rows to it (Lee et al., ICML'19, eq. 11)."""
 
-    def __init__(self, k: int, d_model: int, heads: int, d_head: int, d_ff: int, **dropout: float):
+    def __init__(self, k: int, d_model: int, heads: int, d_head: int, d_ff: int, **dropout: Any):
         super().__init__()
         self.seed_vectors = nn.Parameter(torch.empty(k, d_model))
         self.mha = _Attention(d_model, heads, d_head, d_ff, **dropout)
@@ -176,7 +178,7 @@ class SetTransformerEncoder(nn.Module):
         check_choice("SetTransformerEncoder", "block_type", block_type, BLOCK_TYPES)
         self.d_model, self.n_layers, self.block_type, self.m = d_model, n_layers, block_type, m
         sizes = (d_model, n_heads, d_head, d_ff)
-        dropout = {"dropouth": dropouth, "dropouta": dropouta}
+        dropout: dict[str, Any] = {"dropouth": dropouth, "dropouta": dropouta}
         blocks: list[nn.Module] = []
         for _ in range(n_layers):
             if block_type == "sab":
@@ -239,7 +241,7 @@ class SetTransformerDecoder(nn.Module):
     ):
         super().__init__()
         self.n_layers, self.k, self.d_model = n_layers, k, d_model
-        dropout = {"dropouth": dropouth, "dropouta": dropouta}
+        dropout: dict[str, Any] = {"dropouth": dropouth, "dropouta": dropouta}
         self.pma = _AttentionPooling(k, d_model, num_heads, d_head, d_ff, **dropout)
         self.layers = nn.ModuleList(
             _SetAttentionBlock(d_model, num_heads, d_head, d_ff, **dropout) for _ in range(n_layers)

@@ -31,9 +31,10 @@ class Case:
     lonely: str = "fine"
     """Nodes without in-edges are ``fine`` or ``refused``, which allow_zero_in_degree lifts."""
     dst_width: int = IN
-    half: bool = True
-    """Whether the layer is run under autocast."""
+    empty: bool = True
+    """Whether the layer runs on a graph without edges."""
     tolerance: float = 0.05
+    """Of results under autocast, times their largest number."""
 
     def layer(self, kind):
         return self.make(kind == "bipartite") if self.dst_width != IN else self.make()
