@@ -3,17 +3,24 @@
 from smex.graph.nn import functional as functional
 from smex.graph.nn.agnn_conv import AGNNConv
 from smex.graph.nn.appnp_conv import APPNPConv
+from smex.graph.nn.cf_conv import CFConv
 from smex.graph.nn.cheb_conv import ChebConv
+from smex.graph.nn.deep_walk import DeepWalk
+from smex.graph.nn.dense_conv import DenseChebConv, DenseGraphConv, DenseSAGEConv
 from smex.graph.nn.dot_gat_conv import DotGatConv
 from smex.graph.nn.edge_conv import EdgeConv
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
+from smex.graph.nn.egat_conv import EdgeGATConv, EGATConv
 from smex.graph.nn.gat_conv import GATConv
+from smex.graph.nn.gated_gcn_conv import GatedGCNConv
 from smex.graph.nn.gated_graph_conv import GatedGraphConv
 from smex.graph.nn.gatv2_conv import GATv2Conv
 from smex.graph.nn.gcn2_conv import GCN2Conv
 from smex.graph.nn.gin_conv import GINConv, GINEConv
 from smex.graph.nn.gmm_conv import GMMConv
+from smex.graph.nn.gnn_explainer import GNNExplainer
 from smex.graph.nn.graph_conv import GraphConv
+from smex.graph.nn.graphormer import BiasedMHA, GraphormerLayer
 from smex.graph.nn.hetero import HeteroEmbedding, HeteroGraphConv, HeteroLinear
 from smex.graph.nn.hgt_conv import HGTConv
 from smex.graph.nn.jumping_knowledge import JumpingKnowledge
@@ -35,15 +42,24 @@ from smex.graph.nn.sage_conv import SAGEConv
 from smex.graph.nn.set_transformer import SetTransformerDecoder, SetTransformerEncoder
 from smex.graph.nn.sg_conv import SGConv
 from smex.graph.nn.tag_conv import TAGConv
+from smex.graph.nn.twirls_conv import TWIRLSConv, TWIRLSUnfoldingAndAttention
 from smex.graph.nn.typed_linear import TypedLinear
 
 __all__ = [
     "AGNNConv",
     "APPNPConv",
     "AvgPooling",
+    "BiasedMHA",
+    "CFConv",
     "ChebConv",
+    "DeepWalk",
+    "DenseChebConv",
+    "DenseGraphConv",
+    "DenseSAGEConv",
     "DotGatConv",
+    "EGATConv",
     "EdgeConv",
+    "EdgeGATConv",
     "EdgePredictor",
     "EdgeWeightNorm",
     "GATConv",
@@ -52,9 +68,12 @@ __all__ = [
     "GINConv",
     "GINEConv",
     "GMMConv",
+    "GNNExplainer",
+    "GatedGCNConv",
     "GatedGraphConv",
     "GlobalAttentionPooling",
     "GraphConv",
+    "GraphormerLayer",
     "HGTConv",
     "HeteroEmbedding",
     "HeteroGraphConv",
@@ -73,6 +92,8 @@ __all__ = [
     "SortPooling",
     "SumPooling",
     "TAGConv",
+    "TWIRLSConv",
+    "TWIRLSUnfoldingAndAttention",
     "TransE",
     "TransR",
     "TypedLinear",
