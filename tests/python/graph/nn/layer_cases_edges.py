@@ -118,6 +118,77 @@ def gcn2(layer, d, x, y, first, w=None):
     return (1 - layer.alpha) * matrix @ x @ one + layer.alpha * first @ other + layer.bias
 
 
+def egat(layer, d, x, y, e, w=None):
+    heads = (layer._num_heads, -1)
+    edges = d.at_src(layer.fc_ni(x)) + d.at_dst(layer.fc_nj(y)) + layer.fc_fij(e) + layer.bias
+    edges = F.leaky_relu(edges).unflatten(-1, heads)
+    weight = d.softmax((edges * layer.attn).sum(-1, keepdim=True))
+    weight = weight if w is None else weight * w[:, None, None]
+    return d.sum(d.at_src(layer.fc_node_src(x)).unflatten(-1, heads) * weight), edges
+
+
+def edge_gat(layer, d, x, y, e):
+    heads = (layer._num_heads, -1)
+    left, right = (layer.fc_src, layer.fc_dst) if layer._pair else (layer.fc, layer.fc)
+    value, edges = d.at_src(left(x)).unflatten(-1, heads), layer.fc_edge(e).unflatten(-1, heads)
+    own = d.at_dst(right(y)).unflatten(-1, heads)
+    score = (value * layer.attn_l + own * layer.attn_r + edges * layer.attn_edge).sum(-1, True)
+    result = d.sum((value + edges) * d.softmax(F.leaky_relu(score, 0.2)))
+    result = result + layer.bias.unflatten(-1, heads)
+    return result if layer.res_fc is None else result + layer.res_fc(y).unflatten(-1, heads)
+
+
+def gated_gcn(layer, d, x, y, e):
+    edges = d.at_src(layer.D(x)) + d.at_dst(layer.E(x)) + layer.C(e)
+    gate = edges.sigmoid()
+    nodes = layer.A(x) + d.sum(gate * d.at_src(layer.B(x))) / (d.sum(gate) + 1e-6)
+    if layer.batch_norm:
+        nodes, edges = layer.bn_node(nodes), layer.bn_edge(edges)
+    nodes, edges = F.relu(nodes), F.relu(edges)
+    return (x + nodes, e + edges) if layer.residual else (nodes, edges)
+
+
+def cfconv(layer, d, x, y, e):
+    return layer.project_out(d.sum(d.at_src(layer.project_node(x)) * layer.project_edge(e)))
+
+
+def twirls(layer, d, x, y):
+    """On the graph with a self-loop at each node, as a dense matrix."""
+    steps = layer.unfolding
+    eye = torch.eye(d.num_dst, dtype=x.dtype)
+    there = d.adjacency * (1 - eye) + eye
+
+    def weights(rows):
+        rows = rows if steps.etas is None else rows * steps.etas
+        distance = (rows.unsqueeze(0) - rows.unsqueeze(1)).pow(2).sum(-1)
+        least = ((distance + 1e-7) ** (1 - 0.5 * reweighting.p)).clamp(min=reweighting.tau)
+        beyond = (least > reweighting.T) & (reweighting.T > 0)
+        return there * (torch.where(beyond, 0, 1 / least) + 1e-9)
+
+    hidden = x
+    for n, linear in enumerate(layer.mlp_bef.layers):
+        hidden = linear(F.relu(hidden) if n else hidden)
+    reweighting = steps.init_attn
+    a = there if reweighting is None else weights(hidden)
+    first = rows = hidden
+    for n in range(steps.prop_step):
+        degrees = a.sum(1)
+        diagonal = steps.lam * degrees + 1 - steps.lam if steps.precond else degrees
+        smooth = (a / (diagonal[:, None] * diagonal).sqrt()) @ rows
+        if steps.precond:
+            rows = (1 - steps.alp) * rows + steps.alp * (
+                steps.lam * smooth + first / diagonal[:, None]
+            )
+        else:
+            rows = rows + steps.alp * (steps.lam * (smooth - rows) + first - rows)
+        if steps.attn_layer is not None and n == steps.attn_aft - 1:
+            reweighting = steps.attn_layer
+            a = weights(rows)
+    for n, linear in enumerate(layer.mlp_aft.layers):
+        rows = linear(F.relu(rows) if n or layer.mlp_aft.init_activate else rows)
+    return rows
+
+
 def node_rows(g):
     return (torch.randn(g.num_src_nodes(), IN, dtype=torch.double),)
 
@@ -153,5 +224,16 @@ CASES = [
     Case("PNAConv-towers", lambda: nn.PNAConv(IN, IN, STATISTICS, SCALERS, 1.3, num_towers=5, edge_feat_size=2), pna, edge_rows(2), SQUARE, tolerance=0.5),
     Case("GCN2Conv", lambda: nn.GCN2Conv(IN, 3, 0.2, 0.7), gcn2, node_rows, SQUARE, lonely="refused"),
     Case("GCN2Conv-two", lambda: nn.GCN2Conv(IN, 2, project_initial_features=False), gcn2, lambda g: node_rows(g) + edge_weights(g), SQUARE, lonely="refused"),
+    Case("EGATConv", lambda pair=False: nn.EGATConv((IN, 4) if pair else IN, 2, OUT, 4, 3), egat, edge_rows(2), lonely="refused", dst_width=4),
+    Case("EGATConv-weighted", lambda: nn.EGATConv(IN, 2, OUT, 4, 3), egat, lambda g: edge_rows(2)(g) + edge_weights(g), lonely="refused"),
+    Case("EdgeGATConv", lambda pair=False: nn.EdgeGATConv((IN, 4) if pair else IN, 2, OUT, 3), edge_gat, edge_rows(2), lonely="refused", dst_width=4),
+    Case("EdgeGATConv-plain", lambda: nn.EdgeGATConv(IN, 2, OUT, 3, residual=False), edge_gat, edge_rows(2), lonely="refused"),
+    Case("GatedGCNConv", lambda: nn.GatedGCNConv(IN, 2, OUT), gated_gcn, edge_rows(2), SQUARE, empty=False, tolerance=0.2),
+    Case("GatedGCNConv-residual", lambda: nn.GatedGCNConv(IN, IN, IN, batch_norm=False), gated_gcn, edge_rows(IN), SQUARE),
+    Case("CFConv", lambda: nn.CFConv(IN, 2, 4, OUT), cfconv, edge_rows(2)),
+    Case("TWIRLSConv", lambda: nn.TWIRLSConv(IN, OUT, 4, 3), twirls, kinds=SQUARE),
+    Case("TWIRLSConv-plain", lambda: nn.TWIRLSConv(IN, OUT, 4, 3, 2, 2, precond=False, lam=0.5), twirls, kinds=SQUARE),
+    Case("TWIRLSConv-attention", lambda: nn.TWIRLSConv(IN, OUT, 4, 4, attention=True, attn_bef=True, use_eta=True, T=2.0, p=0.7, lam=0.6), twirls, kinds=SQUARE),
+    Case("TWIRLSConv-no-layers", lambda: nn.TWIRLSConv(IN, OUT, 4, 2, num_mlp_before=0), twirls, kinds=SQUARE),
 ]
 # fmt: on
