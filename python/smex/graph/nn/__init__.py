@@ -39,6 +39,7 @@ from smex.graph.nn.pooling import (
 )
 from smex.graph.nn.rel_graph_conv import RelGraphConv
 from smex.graph.nn.sage_conv import SAGEConv
+from smex.graph.nn.sequential import Sequential
 from smex.graph.nn.set_transformer import SetTransformerDecoder, SetTransformerEncoder
 from smex.graph.nn.sg_conv import SGConv
 from smex.graph.nn.tag_conv import TAGConv
@@ -86,6 +87,7 @@ __all__ = [
     "RelGraphConv",
     "SAGEConv",
     "SGConv",
+    "Sequential",
     "Set2Set",
     "SetTransformerDecoder",
     "SetTransformerEncoder",

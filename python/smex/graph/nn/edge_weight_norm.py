@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from smex.errors import SmexValueError
@@ -59,7 +60,8 @@ class EdgeWeightNorm(nn.Module):
         into = self._eps + aggregate(relation, "e0", "sum", [edge_weight])
         if self._norm == "right":
             return per_edge(relation, "e0 / v1", [edge_weight, into])
-        if bool((edge_weight <= 0).any()):
+        # Compiled code cannot branch on a value.
+        if not torch.compiler.is_compiling() and bool((edge_weight <= 0).any()):
             raise SmexValueError(
                 "EdgeWeightNorm: norm='both' expects positive weights, found "
                 f"{float(edge_weight.min())}; take norm='right', or drop such edges"

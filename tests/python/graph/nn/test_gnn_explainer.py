@@ -40,7 +40,7 @@ def test_a_node_is_explained():
     g, feat = star()
     model = Model()
     explainer = sg.nn.GNNExplainer(
-        model, num_hops=1, num_epochs=300, lr=0.05, alpha1=0.05, log=False
+        model, num_hops=1, num_epochs=300, lr=0.05, alpha1=0.05, alpha2=0.1, log=False
     )
     node, part, features, edges = explainer.explain_node(0, g, feat, offset=torch.zeros(6))
     assert part.ndata[sg.NID].tolist() == [0, 1, 2, 3, 4] and node.tolist() == [0]

@@ -155,3 +155,36 @@ def test_new_parameters_are_finite(case, kind):
     if hasattr(layer, "reset_parameters"):
         layer.reset_parameters()
         assert all(p.isfinite().all() for p in layer.parameters())
+
+
+COMPILED = "SAGEConv-mean SAGEConv-pool GATv2Conv GINConv-max GINEConv RelGraphConv-basis SGConv-wide ChebConv GMMConv-sum EdgeConv DotGatConv PNAConv GCN2Conv-two EGATConv EdgeGATConv CFConv"
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=c.name) for c in CASES if c.name in COMPILED.split()]
+)
+def test_layers_compile_without_a_graph_break(case):
+    kind = case.kinds[0]
+    g, layer = graph_of(kind), case.layer(kind).double()
+    feat, source, _ = features(g, kind)
+    extra = case.extra(g)
+    torch._dynamo.reset()
+    found = torch.compile(layer, fullgraph=True, backend="aot_eager")(g, feat, *extra)
+    expected = layer(g, feat, *extra)
+    assert_tree_close(found, expected)
+    assert_tree_close(gradients(found, [source]), gradients(expected, [source]))
+
+
+CHECKED = "SAGEConv-gcn GATv2Conv GINEConv RelGraphConv-None-norm GMMConv-mean DotGatConv EdgeGATConv HGTConv"
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, id=c.name) for c in CASES if c.name in CHECKED.split()]
+)
+def test_gradients_by_differences(case):
+    kind = case.kinds[0]
+    g, layer = graph_of(kind, lonely=True), allowed(case.layer(kind)).double()
+    _, source, _ = features(g, kind)
+    extra = case.extra(g)
+    assert torch.autograd.gradcheck(lambda x: layer(g, x, *extra), source, fast_mode=True)
+    assert torch.autograd.gradgradcheck(lambda x: layer(g, x, *extra).sin(), source, fast_mode=True)

@@ -59,6 +59,7 @@ MISTAKES = [
     (lambda: nn.DenseGraphConv(4, 2, "left"), "DenseGraphConv: norm must be one of none, both, right, found 'left'"),
     (lambda: nn.DenseSAGEConv(4, 2)(torch.ones(3), torch.ones(3, 4)), "DenseSAGEConv: expected an adjacency matrix [num_dst, num_src], found torch.float32 [3]"),
     (lambda: nn.DenseChebConv(4, 2, 2)(torch.ones(3, 3), torch.ones(2, 4)), "DenseChebConv: expected features of 3 source nodes, 4 wide"),
+    (lambda: nn.Sequential(nn.GINConv(), nn.GINConv())([ring()], torch.ones(3, 4)), "Sequential: expected a graph for each of 2 layers, found 1"),
     (lambda: nn.BiasedMHA(8, 3), "BiasedMHA: num_heads must divide feat_size, found 3 and 8"),
     (lambda: nn.BiasedMHA(8, 2, attn_bias_type="sub"), "BiasedMHA: attn_bias_type must be one of add, mul, found 'sub'"),
     (lambda: nn.TWIRLSConv(4, 2, 2, 1, norm="group"), "TWIRLSConv: norm must be one of batch, layer, none, found 'group'"),
