@@ -231,6 +231,19 @@ def test_two_layers_compile_without_a_graph_break(backend):
         torch.testing.assert_close(a, b)
 
 
+def test_layers_one_after_another():
+    g, x = random_graph(), torch.rand(30, 16)
+    one, two = sg.nn.GraphConv(16, 8), sg.nn.GINConv(nn.Linear(8, 4))
+    net = sg.nn.Sequential(one, two)
+    assert torch.equal(net(g, x), two(g, one(g, x)))
+    other = sg.reverse(g)
+    assert torch.equal(net([g, other], x), two(other, one(g, x)))
+    pair = sg.nn.GatedGCNConv(16, 16, 16, batch_norm=False)
+    e = torch.rand(g.num_edges(), 16)
+    for found, expected in zip(sg.nn.Sequential(pair, pair)(g, x, e), pair(g, *pair(g, x, e))):
+        assert torch.equal(found, expected)
+
+
 def test_layers_pickle(tmp_path):
     layer = sg.nn.GATConv(7, 4, 2)
     torch.save(layer.state_dict(), tmp_path / "layer.pt")
