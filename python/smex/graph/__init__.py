@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smex._version import __version__
-from smex.graph import base, function, init, nn, ops, udf, utils
+from smex.graph import base, data, function, init, nn, ops, udf, utils
 from smex.graph.batch import batch, slice_batch, unbatch
 from smex.graph.compact import compact_graphs, to_block
 from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
@@ -136,6 +136,7 @@ __all__ = [
     "copy_u",
     "copy_v",
     "create_block",
+    "data",
     "dfs_edges_generator",
     "dfs_labeled_edges_generator",
     "edge_subgraph",
