@@ -91,13 +91,13 @@ class DGLDataset(ABC):
         self._transform = transform
         self._load()
 
-    def download(self) -> None:
+    def download(self) -> None:  # noqa: B027
         """Puts the raw data into :attr:`raw_path`; by default there is nothing to do."""
 
-    def save(self) -> None:
+    def save(self) -> None:  # noqa: B027
         """Keeps the processed data; by default not."""
 
-    def load(self) -> None:
+    def load(self) -> None:  # noqa: B027
         """Reads what :meth:`save` wrote."""
 
     def has_cache(self) -> bool:

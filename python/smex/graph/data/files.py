@@ -227,6 +227,7 @@ def obtain(
         SmexRuntimeError: it cannot be had; the error says where to put the files by hand.
     """
     names = ", ".join(files) if files else "its files"
+    reason = "no address to download them from is known"
     try:
         for source in sources:
             path = download(
@@ -235,13 +236,11 @@ def obtain(
             if source.is_archive:
                 extract_archive(path, target)
                 os.unlink(path)
+        if sources:
+            return
     except SmexRuntimeError as error:
-        raise SmexRuntimeError(
-            f"{what}: expected {names} in {target} or in a folder of that name in $SMEX_DATA or "
-            f"raw_dir, found none, and {error}; then put the files there"
-        ) from error
-    if not sources:
-        raise SmexRuntimeError(
-            f"{what}: expected {names} in {target} or in a folder of that name in $SMEX_DATA or "
-            "raw_dir, found none, and no address to download from is known; put the files there"
-        )
+        reason = str(error)
+    raise SmexRuntimeError(
+        f"{what}: expected {names} in {target}, or in a folder of that name in raw_dir or "
+        f"$SMEX_DATA, found none; put them there ({reason})"
+    )
