@@ -254,8 +254,9 @@ class DGLBuiltinDataset(DGLDataset):
             self.download()
             self._found = self._find()
         if self._found is None:
+            files = ", ".join(self._files())
             raise SmexRuntimeError(
-                f"{type(self).__name__}: expected {', '.join(self._files())} in {self.raw_path} after "
+                f"{type(self).__name__}: expected {files} in {self.raw_path} after "
                 f"the download of {self.url}, found other files; put the right ones there"
             )
 
