@@ -492,5 +492,6 @@ class SBMMixtureDataset(_Drawn):
         graphs, line_graphs, degrees, line_degrees, sources = zip(*x)
         starts = np.cumsum([0, *(g.num_nodes() for g in graphs[:-1])]).tolist()
         shifted = [source + start for source, start in zip(sources, starts)]
-        joined = (torch.cat(parts) for parts in (degrees, line_degrees, shifted))
-        return batch(list(graphs)), batch(list(line_graphs)), *joined
+        joined, joined_line = torch.cat(degrees), torch.cat(line_degrees)
+        graph_batch, line_batch = batch(list(graphs)), batch(list(line_graphs))
+        return graph_batch, line_batch, joined, joined_line, torch.cat(shifted)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import os
 import pickle
-from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
@@ -69,14 +68,11 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-def _array_functions() -> dict[str, Callable[..., Any]]:
-    """Numpy's functions that make arrays and numbers of their bytes, by name."""
-    return {
-        function.__name__: function
-        for function in (np.zeros(0).__reduce__()[0], np.float64(0).__reduce__()[0])
-    }
-
-
+# numpy's functions that make an array, and a number, of their bytes.
+_ARRAY_FUNCTIONS: dict[str, Any] = {
+    "_reconstruct": np.zeros(0).__reduce__()[0],
+    "scalar": np.float64(0).__reduce__()[0],
+}
 _NAMES: dict[tuple[str, str], Any] = {
     ("_codecs", "encode"): _encode,
     ("collections", "OrderedDict"): collections.OrderedDict,
@@ -86,7 +82,7 @@ _NAMES: dict[tuple[str, str], Any] = {
     **{
         (f"numpy.{core}.multiarray", name): function
         for core in ("core", "_core")
-        for name, function in _array_functions().items()
+        for name, function in _ARRAY_FUNCTIONS.items()
     },
     **{
         (module, kind.__name__): kind
@@ -121,13 +117,14 @@ def load_pickle(path: str | os.PathLike[str] | IO[bytes]) -> Any:
         >>> sg.data.load_pickle(io.BytesIO(pickle.dumps({"a": [1, 2]})))
         {'a': [1, 2]}
     """
-    if not hasattr(path, "read"):
+    if isinstance(path, (str, os.PathLike)):
         with open(path, "rb") as file:
             return load_pickle(file)
     try:
         return _Unpickler(path, encoding="latin1").load()
     except Exception as error:  # damaged bytes fail in any way
+        name = getattr(path, "name", "the file")
         raise SmexValueError(
-            f"load_pickle: {getattr(path, 'name', 'the file')} is not read, expected arrays, "
+            f"load_pickle: {name} is not read, expected arrays, "
             f"matrices, lists and dicts: {error}; download it again from a source that you trust"
         ) from error

@@ -402,11 +402,11 @@ class AddEdge(BaseTransform):
             relation = g._relations[canonical]
             number = int(relation.num_edges * self.ratio)
             if number:
-                ends = (
+                src, dst = (
                     torch.randint(size, (number,), dtype=g.idtype, device=g.device)
                     for size in (relation.num_src, relation.num_dst)
                 )
-                g = add_edges(g, *ends, etype=canonical)
+                g = add_edges(g, src, dst, etype=canonical)
         return g
 
 

@@ -152,7 +152,7 @@ def double_radius_node_labeling(g: Graph, src: int, dst: int) -> Tensor:
     Example:
         >>> import smex.graph as sg
         >>> sg.double_radius_node_labeling(sg.graph(([0, 0, 1, 2], [1, 2, 2, 3])), 0, 1)
-        tensor([1, 1, 2, 4])
+        tensor([1, 1, 2, 5])
     """
     op = "double_radius_node_labeling"
     check_one_type(op, g)
