@@ -172,8 +172,9 @@ class _MotifDataset(OneGraphMixin, _Drawn):
         pairs = {tuple(sorted(edge)) for edge in edges}
         total = len(pairs) + int(len(pairs) * self._perturb_ratio)
         while len(pairs) < total:
-            u, v = rng.choice(labels.shape[0], 2, replace=False)
-            pairs.add((int(min(u, v)), int(max(u, v))))
+            u, v = sorted(rng.integers(labels.shape[0], size=2).tolist())
+            if u != v:
+                pairs.add((u, v))
         g = _both_ways(torch.tensor(sorted(pairs)), labels.shape[0])
         g.ndata["feat"] = torch.ones(labels.shape[0], 1)
         g.ndata["label"] = labels

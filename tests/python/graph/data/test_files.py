@@ -3,8 +3,10 @@
 import gzip
 import hashlib
 import io
+import itertools
 import tarfile
 import zipfile
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,10 +37,10 @@ def served(tmp_path):
 def test_download_verifies(served, tmp_path, kind):
     digest = hashlib.new(kind.removesuffix("_hash"), b"hello").hexdigest()
     path = utils.download(served, tmp_path / "sub" / "x.txt", verbose=False, **{kind: digest})
-    assert open(path, "rb").read() == b"hello"
+    assert Path(path).read_bytes() == b"hello"
     with pytest.raises(smex.SmexValueError, match="than expected, 00; the file has changed"):
         utils.download(served, path, verbose=False, **{kind: "00"})
-    assert open(path, "rb").read() == b"hello"  # what was there stays
+    assert Path(path).read_bytes() == b"hello"  # what was there stays
     assert not list((tmp_path / "sub").glob("*.part"))
     assert utils.check_sha1(path, hashlib.sha1(b"hello").hexdigest())
 
@@ -197,7 +199,7 @@ def test_splits():
     parts = utils.split_dataset(data, [0.5, 0.3, 0.2])
     assert [list(part) for part in parts] == [data[:5], data[5:8], data[8:]]
     drawn = [list(p) for p in utils.split_dataset(data, shuffle=True, random_state=3)]
-    assert [len(p) for p in drawn] == [8, 1, 1] and sorted(sum(drawn, [])) == data
+    assert [len(p) for p in drawn] == [8, 1, 1] and sorted(itertools.chain(*drawn)) == data
     assert (
         drawn == [list(p) for p in utils.split_dataset(data, None, True, 3)]
         and drawn[0] != data[:8]
