@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -182,17 +183,18 @@ def to_networkx(
     result = networkx.MultiDiGraph()
     offsets: dict[str, int] = {}
     node_rows = _rows_of("node", g._src_frames, node_attrs)
-    for ntype, number in g._src_num_nodes.items():
+    for ntype, size in g._src_num_nodes.items():
         offsets[ntype] = result.number_of_nodes()
-        for n in range(number):
+        for n in range(size):
             attrs: dict[str, Any] = {ntype_attr: ntype} if typed else {}
             attrs |= {name: column[n] for name, column in node_rows[ntype].items()}
             result.add_node(offsets[ntype] + n, **attrs)
     edge_rows = _rows_of("edge", g._edge_frames, edge_attrs)
+    number = itertools.count()  # networkx counts its edges anew each time it is asked
     for canonical, relation in g._relations.items():
         src, dst = (ids.tolist() for ids in relation.coo())
         for e, (u, v) in enumerate(zip(src, dst)):
-            attrs = {eid_attr: result.number_of_edges()}
+            attrs = {eid_attr: next(number)}
             if typed:
                 attrs[etype_attr] = canonical
             attrs |= {name: column[e] for name, column in edge_rows[canonical].items()}

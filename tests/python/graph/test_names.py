@@ -27,6 +27,7 @@ FUNCTIONS = {
     "copy_v": "(g, x_node, etype=None)",
     "create_block": "(data_dict, num_src_nodes=None, num_dst_nodes=None, idtype=None, device=None)",
     "dfs_edges_generator": "(graph, source, reverse=False)",
+    "double_radius_node_labeling": "(g, src, dst)",
     "edge_subgraph": "(graph, edges, *, relabel_nodes=True, store_ids=True, output_device=None, preserve_nodes=None)",
     "edge_type_subgraph": "(graph, etypes, output_device=None)",
     "from_networkx": "(nx_graph, node_attrs=None, edge_attrs=None, edge_id_attr_name=None, idtype=None, device=None)",
@@ -38,6 +39,9 @@ FUNCTIONS = {
     "khop_graph": "(g, k, copy_ndata=True)",
     "khop_in_subgraph": "(graph, nodes, k, *, relabel_nodes=True, store_ids=True, output_device=None)",
     "khop_out_subgraph": "(graph, nodes, k, *, relabel_nodes=True, store_ids=True, output_device=None)",
+    "knn_graph": "(x, k, algorithm='bruteforce-blas', dist='euclidean', exclude_self=False)",
+    "lap_pe": "(g, k, padding=False, return_eigval=False)",
+    "laplacian_pe": "(g, k, padding=False, return_eigval=False)",
     "line_graph": "(g, backtracking=True, shared=False)",
     "load_graphs": "(filename, idx_list=None)",
     "load_labels": "(filename)",
@@ -46,6 +50,7 @@ FUNCTIONS = {
     "mean_edges": "(graph, feat, weight=None, *, etype=None)",
     "mean_nodes": "(graph, feat, weight=None, *, ntype=None)",
     "merge": "(graphs)",
+    "metapath_reachable_graph": "(g, metapath)",
     "metis_partition": "(g, k, extra_cached_hops=0, reshuffle=False, balance_ntypes=None, balance_edges=False, mode='k-way')",
     "metis_partition_assignment": "(g, k, balance_ntypes=None, balance_edges=False, mode='k-way', objtype='cut')",
     "node_subgraph": "(graph, nodes, *, relabel_nodes=True, store_ids=True, output_device=None)",
@@ -53,8 +58,10 @@ FUNCTIONS = {
     "norm_by_dst": "(g, etype=None)",
     "out_subgraph": "(graph, nodes, *, relabel_nodes=False, store_ids=True, output_device=None)",
     "partition_graph_with_halo": "(g, node_part, extra_cached_hops, reshuffle=False)",
+    "radius_graph": "(x, r, p=2, self_loop=False, compute_mode='donot_use_mm_for_euclid_dist', get_distances=False)",
     "rand_bipartite": "(utype, etype, vtype, num_src_nodes, num_dst_nodes, num_edges, idtype=torch.int64, device=device(type='cpu'))",
     "rand_graph": "(num_nodes, num_edges, idtype=torch.int64, device=device(type='cpu'))",
+    "random_walk_pe": "(g, k, eweight_name=None)",
     "readout_edges": "(graph, feat, weight=None, *, op='sum', etype=None)",
     "readout_nodes": "(graph, feat, weight=None, *, op='sum', ntype=None)",
     "remove_edges": "(g, eids, etype=None, store_ids=False)",
@@ -63,11 +70,14 @@ FUNCTIONS = {
     "reverse": "(g, copy_ndata=True, copy_edata=False, *, share_ndata=None, share_edata=None)",
     "save_graphs": "(filename, g_list, labels=None, formats=None)",
     "seed": "(val)",
+    "segmented_knn_graph": "(x, k, segs, algorithm='bruteforce-blas', dist='euclidean', exclude_self=False)",
+    "shortest_dist": "(g, root=None, return_paths=False)",
     "slice_batch": "(g, gid, store_ids=False)",
     "softmax_edges": "(graph, feat, *, etype=None)",
     "softmax_nodes": "(graph, feat, *, ntype=None)",
     "sum_edges": "(graph, feat, weight=None, *, etype=None)",
     "sum_nodes": "(graph, feat, weight=None, *, ntype=None)",
+    "svd_pe": "(g, k, padding=False, random_flip=True)",
     "to_bfloat16": "(g)",
     "to_bidirected": "(g, copy_ndata=False, readonly=None)",
     "to_block": "(g, dst_nodes=None, include_dst_in_src=True, src_nodes=None)",
@@ -133,6 +143,32 @@ SAMPLING_METHODS = [
     "sample_neighbors",
     "select_topk",
 ]
+TRANSFORMS = {
+    "AddEdge": "(ratio=0.2)",
+    "AddMetaPaths": "(metapaths, keep_orig_edges=True)",
+    "AddReverse": "(copy_edata=False, sym_new_etype=False)",
+    "AddSelfLoop": "(allow_duplicate=False, new_etypes=False, edge_feat_names=None, fill_data=1.0)",
+    "Compose": "(transforms)",
+    "DropEdge": "(p=0.5)",
+    "DropNode": "(p=0.5)",
+    "FeatMask": "(p=0.5, node_feat_names=None, edge_feat_names=None)",
+    "GCNNorm": "(eweight_name='w')",
+    "GDC": "(coefs, eweight_name='w', eps=None, avg_degree=5)",
+    "HeatKernel": "(t=2.0, eweight_name='w', eps=None, avg_degree=5)",
+    "KHopGraph": "(k)",
+    "LapPE": "(k, feat_name='PE', eigval_name=None, padding=False)",
+    "LaplacianPE": "(k, feat_name='PE')",
+    "LineGraph": "(backtracking=True)",
+    "NodeShuffle": "()",
+    "PPR": "(alpha=0.15, eweight_name='w', eps=None, avg_degree=5)",
+    "RandomWalkPE": "(k, feat_name='PE', eweight_name=None)",
+    "RemoveSelfLoop": "()",
+    "RowFeatNormalizer": "(subtract_min=False, node_feat_names=None, edge_feat_names=None)",
+    "SIGNDiffusion": "(k, in_feat_name='feat', out_feat_name='out_feat', eweight_name=None, diffuse_op='raw', alpha=0.2)",
+    "SVDPE": "(k, feat_name='svd_pe', padding=False, random_flip=True)",
+    "ToLevi": "()",
+    "ToSimple": "(return_counts='count', aggregator='arbitrary')",
+}
 METHODS = [
     "add_self_loop",
     "edge_subgraph",
@@ -172,6 +208,12 @@ def test_sampling_methods(name):
     method = parameters(getattr(sg.DGLGraph, name))[0][1:]
     function = parameters(getattr(sg.sampling, name))[0][1:]
     assert [str(p) for p in method] == [str(p) for p in function]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_modules_of_transforms(name):
+    assert parameters(getattr(sg, name))[1] == TRANSFORMS[name]
+    assert getattr(sg.transforms, name) is getattr(sg, name)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,0 +1,147 @@
+"""Fields of papers from their words and citations: GCN and GAT on Cora or CiteSeer.
+
+    python examples/graph/train_planetoid.py --data cora --model gcn --runs 10
+
+The files of Planetoid are looked for in ``--folder`` and ``$SMEX_DATA`` (in a folder
+``planetoid``), and downloaded where they are not found. Settings are those of Kipf and Welling
+(ICLR'17, section 5.2) and of Veličković et al. (ICLR'18, section 3.3), who report 81.5 % and
+83.0 ± 0.7 % of the test nodes of Cora, 70.3 % and 72.5 ± 0.7 % of those of CiteSeer.
+"""
+
+import argparse
+import statistics
+import time
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import smex.graph as sg
+
+DATA = {
+    "citeseer": sg.data.CiteseerGraphDataset,
+    "cora": sg.data.CoraGraphDataset,
+    "pubmed": sg.data.PubmedGraphDataset,
+}
+
+
+def drop_words(words, p, training):
+    """Dropout that draws for the words that a paper has, 1 % of all, and so costs little."""
+    if not training:
+        return words
+    has = words.nonzero(as_tuple=True)
+    return torch.zeros_like(words).index_put(has, F.dropout(words[has], p))
+
+
+class GCN(nn.Module):
+    """Two graph convolutions with 16 features between them; the first one's weights decay."""
+
+    def __init__(self, in_feats, num_classes):
+        super().__init__()
+        self.first = sg.nn.GraphConv(in_feats, 16, activation=torch.relu)
+        self.second = sg.nn.GraphConv(16, num_classes)
+
+    def forward(self, g, h):
+        h = self.first(g, drop_words(h, 0.5, self.training))
+        return self.second(g, F.dropout(h, 0.5, self.training))
+
+    def parameter_groups(self, weight_decay):
+        yield {"params": self.first.parameters(), "weight_decay": weight_decay}
+        yield {"params": self.second.parameters(), "weight_decay": 0.0}
+
+
+class GAT(nn.Module):
+    """Two layers of attention: 8 heads of 8 features, then one head."""
+
+    def __init__(self, in_feats, num_classes):
+        super().__init__()
+        self.first = sg.nn.GATConv(in_feats, 8, 8, attn_drop=0.6, activation=F.elu)
+        self.second = sg.nn.GATConv(64, num_classes, 1, feat_drop=0.6, attn_drop=0.6)
+
+    def forward(self, g, h):
+        h = self.first(g, drop_words(h, 0.6, self.training))
+        return self.second(g, h.flatten(1)).mean(1)
+
+    def parameter_groups(self, weight_decay):
+        yield {"params": self.parameters(), "weight_decay": weight_decay}
+
+
+class Settings(NamedTuple):
+    """How a model is trained; it stops after `patience` epochs without a better validation loss."""
+
+    model: type
+    lr: float
+    epochs: int
+    patience: int
+    weight_decay: float = 5e-4
+
+
+SETTINGS = {
+    "gcn": Settings(GCN, lr=0.01, epochs=200, patience=10),
+    "gat": Settings(GAT, lr=0.005, epochs=1000, patience=100),
+}
+
+
+@torch.no_grad()
+def evaluate(net, g, mask):
+    """Loss and accuracy on some nodes."""
+    net.eval()
+    scores, labels = net(g, g.ndata["feat"])[mask], g.ndata["label"][mask]
+    accuracy = (scores.argmax(1) == labels).float().mean()
+    return float(F.cross_entropy(scores, labels)), float(accuracy)
+
+
+def train(g, num_classes, settings, epochs, seed):
+    """The test accuracy of the epoch with the best validation loss."""
+    torch.manual_seed(seed)
+    feat, label, mask = g.ndata["feat"], g.ndata["label"], g.ndata["train_mask"]
+    net = settings.model(feat.shape[1], num_classes).to(g.device)
+    optimizer = torch.optim.Adam(net.parameter_groups(settings.weight_decay), lr=settings.lr)
+    best, accuracy, waited = float("inf"), 0.0, 0
+    for _ in range(epochs):
+        net.train()
+        loss = F.cross_entropy(net(g, feat)[mask], label[mask])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        validation = evaluate(net, g, g.ndata["val_mask"])[0]
+        waited += 1
+        if validation < best:
+            best, waited = validation, 0
+            accuracy = evaluate(net, g, g.ndata["test_mask"])[1]
+        if waited == settings.patience:
+            break
+    return accuracy
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", choices=DATA, default="cora")
+    parser.add_argument("--model", choices=SETTINGS, default="gcn")
+    parser.add_argument("--runs", type=int, default=10, help="how often, each with its own seed")
+    parser.add_argument("--epochs", type=int, help="at most so many; by default as published")
+    parser.add_argument("--folder", help="the folder in which the folder planetoid is")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(arguments)
+
+    data = DATA[options.data](raw_dir=options.folder, verbose=False)
+    g = sg.add_self_loop(sg.remove_self_loop(data[0])).to(options.device)
+    settings = SETTINGS[options.model]
+    start = time.perf_counter()
+    results = []
+    for seed in range(options.runs):
+        epochs = options.epochs or settings.epochs
+        results.append(100 * train(g, data.num_classes, settings, epochs, seed))
+        print(f"run {seed}: {results[-1]:.1f} %", flush=True)
+    spread = statistics.stdev(results) if len(results) > 1 else 0.0
+    seconds = (time.perf_counter() - start) / options.runs
+    print(
+        f"{options.model} on {options.data}: {statistics.mean(results):.1f} ± {spread:.1f} % of "
+        f"the test nodes in {options.runs} runs, {seconds:.1f} s each"
+    )
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Pickles from elsewhere, read without running what they name.
+
+A pickle names functions and calls them, so one from the net can run anything. This reader resolves
+a fixed list of names and refuses all others. Matrices of SciPy become :class:`CompressedRows`:
+their attributes are read as plain data, whatever SciPy is installed.
+"""
+
+from __future__ import annotations
+
+import collections
+import os
+import pickle
+from typing import IO, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+
+__all__ = ["CompressedRows", "load_pickle"]
+
+
+class CompressedRows:
+    """A sparse matrix by rows, as ``scipy.sparse.csr_matrix`` writes itself."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        rows, columns = self.__dict__["_shape"]
+        return int(rows), int(columns)
+
+    def to_dense(self) -> Tensor:
+        """The matrix ``[rows, columns]`` in its own dtype; entries given twice add up.
+
+        Raises:
+            SmexValueError: the arrays are no matrix of that shape.
+        """
+        rows, columns = self.shape
+        bounds, where = (
+            torch.from_numpy(np.asarray(a)).long() for a in (self.indptr, self.indices)
+        )
+        values = torch.from_numpy(np.asarray(self.data))
+        lengths = bounds.diff()
+        fits = bounds.shape == (rows + 1,) and int(bounds[0]) == 0 and bool((lengths >= 0).all())
+        if not fits or int(bounds[-1]) != where.numel() or where.shape != values.shape:
+            raise SmexValueError(
+                f"CompressedRows: the arrays are no matrix of {rows} rows; the file is damaged, "
+                "download it again"
+            )
+        place = torch.arange(rows).repeat_interleave(lengths) * columns + where
+        if bool(((where < 0) | (where >= columns)).any()):
+            raise SmexValueError(
+                f"CompressedRows: a column is outside of {columns}; the file is damaged, download "
+                "it again"
+            )
+        return values.new_zeros(rows * columns).index_add_(0, place, values).view(rows, columns)
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    """The bytes of a string, as pickles of old protocols spell them."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"bytes encoded as {encoding!r}")
+    return text.encode("latin1")
+
+
+# numpy's functions that make an array, and a number, of their bytes.
+_ARRAY_FUNCTIONS: dict[str, Any] = {
+    "_reconstruct": np.zeros(0).__reduce__()[0],
+    "scalar": np.float64(0).__reduce__()[0],
+}
+_NAMES: dict[tuple[str, str], Any] = {
+    ("_codecs", "encode"): _encode,
+    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("collections", "defaultdict"): collections.defaultdict,
+    ("numpy", "dtype"): np.dtype,
+    ("numpy", "ndarray"): np.ndarray,
+    **{
+        (f"numpy.{core}.multiarray", name): function
+        for core in ("core", "_core")
+        for name, function in _ARRAY_FUNCTIONS.items()
+    },
+    **{
+        (module, kind.__name__): kind
+        for module in ("__builtin__", "builtins")
+        for kind in (dict, list, set)
+    },
+    **{(f"scipy.sparse.{m}", "csr_matrix"): CompressedRows for m in ("csr", "_csr")},
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _NAMES:
+            raise pickle.UnpicklingError(f"it names {module}.{name}")
+        return _NAMES[module, name]
+
+
+def load_pickle(path: str | os.PathLike[str] | IO[bytes]) -> Any:
+    """The arrays, matrices, numbers, strings, lists and dicts in a pickle, of Python 2 too.
+
+    Args:
+        path: a file's name, or an open file.
+
+    Returns:
+        What was pickled, with :class:`CompressedRows` in the place of SciPy's ``csr_matrix``.
+
+    Raises:
+        SmexValueError: the file names anything else, or is damaged. Nothing that it names is run.
+
+    Example:
+        >>> import io, pickle
+        >>> sg.data.load_pickle(io.BytesIO(pickle.dumps({"a": [1, 2]})))
+        {'a': [1, 2]}
+    """
+    if isinstance(path, (str, os.PathLike)):
+        with open(path, "rb") as file:
+            return load_pickle(file)
+    try:
+        return _Unpickler(path, encoding="latin1").load()
+    except Exception as error:  # damaged bytes fail in any way
+        name = getattr(path, "name", "the file")
+        raise SmexValueError(
+            f"load_pickle: {name} is not read, expected arrays, "
+            f"matrices, lists and dicts: {error}; download it again from a source that you trust"
+        ) from error

@@ -1,0 +1,191 @@
+"""Helpers of data sets: splits, subsets, masks, files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.data.files import check_sha1, download, extract_archive, get_download_dir
+from smex.graph.serialization import load_graphs, load_labels, save_graphs
+
+__all__ = [
+    "Subset",
+    "add_nodepred_split",
+    "check_sha1",
+    "download",
+    "extract_archive",
+    "generate_mask_tensor",
+    "get_download_dir",
+    "load_graphs",
+    "load_info",
+    "load_labels",
+    "makedirs",
+    "save_graphs",
+    "save_info",
+    "split_dataset",
+]
+
+_TOLERANCE = 1e-6
+
+
+class Subset:
+    """Some elements of a data set.
+
+    Args:
+        dataset: anything with ``[]``.
+        indices: positions in it.
+
+    Example:
+        >>> s = sg.data.utils.Subset("abcd", [3, 1])
+        >>> len(s), s[0]
+        (2, 'd')
+    """
+
+    def __init__(self, dataset: Any, indices: Sequence[int] | Tensor):
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, item: int) -> Any:
+        """The element at a position of the subset."""
+        return self.dataset[int(self.indices[item])]
+
+    def __len__(self) -> int:
+        """Number of elements."""
+        return len(self.indices)
+
+
+def split_sizes(what: str, size: int, fractions: Iterable[float]) -> list[int]:
+    """How many of `size` elements each part gets; the last one gets the rest.
+
+    Raises:
+        SmexValueError: the fractions are negative, or do not sum to 1.
+    """
+    shares = [float(share) for share in fractions]
+    if any(share < 0 for share in shares) or abs(sum(shares) - 1) > _TOLERANCE:
+        raise SmexValueError(f"{what}: expected fractions that sum to 1, found {shares}")
+    sizes = [int(size * share + _TOLERANCE) for share in shares]
+    sizes[-1] = size - sum(sizes[:-1])
+    return sizes
+
+
+def split_dataset(
+    dataset: Any,
+    frac_list: Sequence[float] | None = None,
+    shuffle: bool = False,
+    random_state: int | None = None,
+) -> list[Subset]:
+    """A data set in parts.
+
+    Args:
+        dataset: anything with ``[]`` and ``len``.
+        frac_list: each part's fraction; by default 0.8, 0.1 and 0.1.
+        shuffle: whether elements are drawn; otherwise the first ones are the first part.
+        random_state: seed of the draw; None: torch's generator.
+
+    Raises:
+        SmexValueError: the fractions are negative, or do not sum to 1.
+
+    Example:
+        >>> [list(part) for part in sg.data.utils.split_dataset("abcde", [0.6, 0.4])]
+        [['a', 'b', 'c'], ['d', 'e']]
+    """
+    number = len(dataset)
+    sizes = split_sizes("split_dataset", number, frac_list or (0.8, 0.1, 0.1))
+    order = permutation(number, random_state) if shuffle else torch.arange(number)
+    return [Subset(dataset, part) for part in order.split(sizes)]
+
+
+def permutation(size: int, seed: int | None) -> Tensor:
+    """The numbers below `size` in a drawn order; with a seed the same one each time."""
+    generator = None if seed is None else torch.Generator().manual_seed(seed)
+    return torch.randperm(size, generator=generator)
+
+
+def add_nodepred_split(
+    dataset: Any, ratio: Sequence[float], ntype: str | None = None, seed: int | None = None
+) -> None:
+    """Draws nodes for training, validation and test, as masks of these names, in each graph.
+
+    Args:
+        dataset: graphs; they get node features ``train_mask``, ``val_mask`` and ``test_mask``,
+            bool ``[num_nodes]``.
+        ratio: the three fractions.
+        ntype: the node type, of several.
+        seed: seed of the draw; None: torch's generator.
+
+    Raises:
+        SmexValueError: the fractions are negative, or do not sum to 1.
+
+    Example:
+        >>> graphs = [sg.graph(([], []), num_nodes=10)]
+        >>> sg.data.utils.add_nodepred_split(graphs, [0.8, 0.1, 0.1])
+        >>> graphs[0].ndata["train_mask"].sum()
+        tensor(8)
+    """
+    if len(ratio) != 3:
+        raise SmexValueError(f"add_nodepred_split: expected 3 fractions, found {len(ratio)}")
+    for index in range(len(dataset)):
+        set_masks(dataset[index], ratio, ntype, seed)
+
+
+def set_masks(g: Any, ratio: Sequence[float], ntype: str | None, seed: int | None) -> None:
+    """Node features ``train_mask``, ``val_mask`` and ``test_mask`` of drawn nodes."""
+    number = g.num_nodes(ntype)
+    sizes = split_sizes("add_nodepred_split", number, ratio)
+    parts = permutation(number, seed).split(sizes)
+    data = g.ndata if ntype is None else g.nodes[ntype].data
+    for name, part in zip(("train_mask", "val_mask", "test_mask"), parts):
+        mask = torch.zeros(number, dtype=torch.bool)
+        mask[part] = True
+        data[name] = mask.to(g.device)
+
+
+def generate_mask_tensor(mask: Any) -> Tensor:
+    """A mask as a bool tensor.
+
+    Example:
+        >>> sg.data.utils.generate_mask_tensor([1, 0])
+        tensor([ True, False])
+    """
+    return torch.as_tensor(mask).bool()
+
+
+def makedirs(path: str | os.PathLike[str]) -> None:
+    """Makes a folder and those above it, if they are not there."""
+    os.makedirs(os.path.expanduser(path), exist_ok=True)
+
+
+def save_info(path: str | os.PathLike[str], info: dict[str, Any]) -> None:
+    """Writes a dict of numbers, strings, lists and dicts as JSON, for :func:`load_info`.
+
+    Raises:
+        SmexTypeError: it holds anything else.
+
+    Example:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "info.json")
+        ...     sg.data.utils.save_info(path, {"num_classes": 3})
+        ...     sg.data.utils.load_info(path)
+        {'num_classes': 3}
+    """
+    try:
+        text = json.dumps(info)
+    except TypeError as error:
+        raise SmexTypeError(
+            f"save_info: expected numbers, strings, lists and dicts, found more: {error}; save "
+            "tensors by save_graphs"
+        ) from error
+    Path(path).write_text(text)
+
+
+def load_info(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What :func:`save_info` wrote; keys that were numbers are strings."""
+    return json.loads(Path(path).read_text())

@@ -1,0 +1,272 @@
+"""What of DGL a program uses, and what of it is there: ``python -m smex.graph.migrate FILE ...``.
+
+Programs are parsed, not run. Names of DGL are followed through imports and their aliases. Methods
+are looked for on variables that hold graphs: those annotated so, assigned from functions of DGL
+that make graphs, or from methods of such a graph that return one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import smex.graph as sg
+from smex.errors import SmexValueError
+from smex.text import aligned
+
+__all__ = ["Use", "main", "uses"]
+
+GRAPH = "DGLGraph"
+
+# What takes the place of names that are not there: the longest that a name starts with counts.
+INSTEAD = {
+    "dgl": "see docs/from_dgl.md",
+    "dgl.DGLGraph": "see docs/from_dgl.md",
+    "dgl.DGLGraph.shared_memory": "save_graphs and load_graphs",
+    "dgl.adj_product_graph": "torch.sparse.mm of g.adj(), then from_torch_sparse",
+    "dgl.adj_sum_graph": "the sum of g.adj(), then from_torch_sparse",
+    "dgl.backend": "torch",
+    "dgl.cuda": "torch.cuda",
+    "dgl.data": "DGLDataset, with the files' own format",
+    "dgl.dataloading": "khop_in_subgraph and to_block, or torch_geometric.loader and from_pyg",
+    "dgl.distributed": "torch.distributed, partition_graph_with_halo",
+    "dgl.geometry": "torch_geometric.nn.fps, torch_geometric.nn.graclus",
+    "dgl.graphbolt": "khop_in_subgraph and to_block, or torch_geometric.loader and from_pyg",
+    "dgl.laplacian_lambda_max": "scipy.sparse.linalg.eigsh of networkx's Laplacian",
+    "dgl.multiprocessing": "torch.multiprocessing",
+    "dgl.nn": "message passing by update_all, or torch_geometric.nn and to_pyg",
+    "dgl.optim": "torch.optim.SparseAdam",
+    "dgl.sampling": "in_subgraph and khop_in_subgraph, or torch_geometric.loader and from_pyg",
+    "dgl.sparse": "torch.sparse, g.adj()",
+    "dgl.storages": "tensors of torch",
+    "dgl.use_libxsmm": "nothing: leave it out",
+}
+
+_DATA_SUFFIX = "Dataset"
+_MAKERS = (
+    *("add_edges", "add_nodes", "add_reverse_edges", "add_self_loop", "batch", "block_to_graph"),
+    *("create_block", "edge_subgraph", "edge_type_subgraph", "from_networkx", "from_scipy"),
+    *("graph", "heterograph", "in_subgraph", "khop_graph", "knn_graph", "line_graph", "merge"),
+    *("metapath_reachable_graph", "node_subgraph", "node_type_subgraph", "out_subgraph"),
+    *("rand_bipartite", "rand_graph", "radius_graph", "remove_edges", "remove_nodes"),
+    *("remove_self_loop", "reorder_graph", "reverse", "to_bidirected", "to_block"),
+    *("to_heterogeneous", "to_homogeneous", "to_simple"),
+)
+_GRAPH_METHODS = {  # methods of a graph that return one
+    *("add_self_loop", "astype", "clone", "cpu", "cuda", "edge_subgraph", "edge_type_subgraph"),
+    *("formats", "in_subgraph", "int", "line_graph", "local_var", "long", "node_type_subgraph"),
+    *("out_subgraph", "remove_self_loop", "reverse", "subgraph", "to", "to_simple"),
+}
+
+
+class Use(NamedTuple):
+    """A name of DGL in a program, and what to use: its counterpart, or what takes its place."""
+
+    file: str
+    line: int
+    name: str
+    found: bool
+    use: str
+
+
+def uses(source: str, file: str = "<string>") -> list[Use]:
+    """The names of DGL that a program uses, by line.
+
+    Args:
+        source: the program.
+        file: its name.
+
+    Raises:
+        SyntaxError: it is no Python.
+
+    Example:
+        >>> from smex.graph import migrate
+        >>> [tuple(use) for use in migrate.uses("from dgl import graph")]
+        [('<string>', 1, 'dgl.graph', True, 'smex.graph.graph')]
+    """
+    visitor = _Visitor()
+    tree = ast.parse(source, file)
+    visitor.visit(tree)
+    visitor.look_for_methods(tree)
+    found = sorted(set(visitor.names))
+    return [Use(file, line, name, *counterpart(name)) for line, name in found]
+
+
+def counterpart(name: str) -> tuple[bool, str]:
+    """Whether a name of DGL is there, and what to use for it.
+
+    Example:
+        >>> from smex.graph import migrate
+        >>> migrate.counterpart("dgl.sampling.random_walk")[0]
+        False
+    """
+    if name.endswith(".*"):
+        return True, "import smex.graph, and each name by itself"
+    if _resolved(name.split(".")[1:]) is not None:
+        return True, "smex.graph" + name[len("dgl") :].replace(f".{GRAPH}", ".Graph")
+    parts = name.split(".")
+    starts = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return False, INSTEAD[next(start for start in starts if start in INSTEAD)]
+
+
+def _resolved(path: Sequence[str]) -> Any:
+    """What an attribute of smex.graph is; None if it is not there."""
+    found: Any = sg
+    for part in path:
+        if part.startswith("_") and not part.startswith("__"):
+            return None
+        if hasattr(found, part):
+            found = getattr(found, part)
+            continue
+        if not isinstance(found, ModuleType):
+            return None
+        try:
+            found = importlib.import_module(f"{found.__name__}.{part}")
+        except ImportError:
+            return None
+    return found
+
+
+class _Visitor(ast.NodeVisitor):
+    """Names of DGL, by the names that they are imported as."""
+
+    def __init__(self) -> None:
+        self.aliases: dict[str, str] = {}
+        self.names: list[tuple[int, str]] = []
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            if alias.name.partition(".")[0] == "dgl":
+                self.aliases[alias.asname or "dgl"] = alias.name if alias.asname else "dgl"
+                if alias.name != "dgl":
+                    self.names.append((node.lineno, alias.name))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        module = node.module or ""
+        if node.level or module.partition(".")[0] != "dgl":
+            return
+        for alias in node.names:
+            self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
+            self.names.append((node.lineno, f"{module}.{alias.name}"))
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        name = self.full_name(node)
+        if name is None:
+            self.generic_visit(node)
+        else:
+            self.names.append((node.lineno, name))
+
+    def full_name(self, node: ast.AST) -> str | None:
+        """The name of DGL that an expression is."""
+        if isinstance(node, ast.Name):
+            return self.aliases.get(node.id)
+        if isinstance(node, ast.Attribute):
+            start = self.full_name(node.value)
+            return None if start is None else f"{start}.{node.attr}"
+        return None
+
+    # ---- methods ----
+
+    def look_for_methods(self, tree: ast.AST) -> None:
+        """Attributes of what is known to be a graph."""
+        kinds = self._kinds(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and self._kind(node.value, kinds) == GRAPH:
+                self.names.append((node.lineno, f"dgl.{GRAPH}.{node.attr}"))
+
+    def _kinds(self, tree: ast.AST) -> dict[str, str]:
+        """Which variables and attributes are graphs or data sets."""
+        kinds: dict[str, str] = {}
+        nodes = list(ast.walk(tree))
+        for _ in range(3):  # an assignment may stand before that of what it uses
+            for node in nodes:
+                for target, kind in self._told(node, kinds):
+                    if kind is not None:
+                        kinds[target] = kind
+        return kinds
+
+    def _told(self, node: ast.AST, kinds: dict[str, str]) -> Iterable[tuple[str, str | None]]:
+        if isinstance(node, ast.Assign):
+            kind = self._kind(node.value, kinds)
+            yield from ((ast.unparse(target), kind) for target in node.targets)
+        elif isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None:
+            target = node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)
+            name = self.full_name(node.annotation) or ""
+            is_graph = name.rpartition(".")[2] in (GRAPH, "DGLHeteroGraph")
+            yield target, GRAPH if is_graph else None
+
+    def _kind(self, node: ast.AST, kinds: dict[str, str]) -> str | None:
+        """``DGLGraph``, ``data`` for a data set, or None."""
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return kinds.get(ast.unparse(node))
+        if isinstance(node, ast.Subscript):
+            return GRAPH if self._kind(node.value, kinds) == "data" else None
+        if not isinstance(node, ast.Call):
+            return None
+        name = (self.full_name(node.func) or "").rpartition(".")[2]
+        if name in (*_MAKERS, GRAPH):
+            return GRAPH
+        if name.endswith(_DATA_SUFFIX):
+            found = _resolved(["data", name])
+            one = (found is not None and hasattr(found, "_g")) or "GraphDataset" in name
+            return "data" if one else None
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _GRAPH_METHODS:
+            return self._kind(node.func.value, kinds)
+        return None
+
+
+def _programs(paths: Iterable[str]) -> list[Path]:
+    """The files, and those in the folders."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return found
+
+
+def _read(path: Path) -> list[Use]:
+    try:
+        return uses(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise SmexValueError(
+            f"migrate: {path} cannot be read as Python: {error}; pass programs or folders of them"
+        ) from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Prints a table of the names. Returns 1 if one is not there, 2 if a file cannot be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m smex.graph.migrate",
+        description="Lists the names of DGL that programs use, and what of smex.graph to use.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a program, or a folder of them")
+    parser.add_argument("--json", action="store_true", help="print a list of objects")
+    parser.add_argument("--missing", action="store_true", help="only what is not there")
+    options = parser.parse_args(arguments)
+    try:
+        found = [use for path in _programs(options.files) for use in _read(path)]
+    except SmexValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    missing = [use for use in found if not use.found]
+    shown = missing if options.missing else found
+    if options.json:
+        print(json.dumps([use._asdict() for use in shown], indent=2))
+    else:
+        rows = [
+            (f"{u.file}:{u.line}", u.name, "there" if u.found else "MISSING", u.use) for u in shown
+        ]
+        for line in aligned(rows, indent=""):
+            print(line)
+        print(f"{len(found)} uses of DGL, {len(missing)} of names that are not there")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Where a node is in its graph, as features: walks, and eigenvectors or singular vectors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+from smex.graph.frame import MissingFeatureError
+from smex.graph.graph import Graph
+from smex.graph.packages import optional
+from smex.graph.selection import check_one_type
+
+__all__ = ["lap_pe", "laplacian_pe", "random_walk_pe", "svd_pe"]
+
+_DENSE = 1024  # nodes up to which all eigenvectors are computed, in about a second
+
+
+def random_walk_pe(g: Graph, k: int, eweight_name: str | None = None) -> Tensor:
+    """The chances to be back after 1 to `k` random steps (Dwivedi et al., ICLR'22, section 3).
+
+    ``encoding[v, i] = (P ** (i + 1))[v, v]``, where ``P[u, v]`` is the weight of the edges from
+    ``u`` to ``v`` over that of all edges out of ``u``.
+
+    Args:
+        g: a graph of one node type and one edge type.
+        k: number of steps.
+        eweight_name: edge feature ``[num_edges]`` or ``[num_edges, 1]`` with weights; None: 1.
+
+    Returns:
+        float32 ``[num_nodes, k]``. Memory is quadratic in the number of nodes.
+
+    Raises:
+        SmexTypeError: the graph has several types.
+        SmexValueError: there is no such feature.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.random_walk_pe(sg.graph(([0, 1, 1], [1, 0, 1])), 2)
+        tensor([[0.0000, 0.5000],
+                [0.5000, 0.7500]])
+    """
+    check_one_type("random_walk_pe", g)
+    walk = dense_adjacency("random_walk_pe", g, eweight_name)
+    sums = walk.sum(1, keepdim=True)
+    walk = torch.where(sums == 0, walk, walk / sums)
+    back, power = [], walk
+    for step in range(k):
+        back.append(power.diagonal())
+        power = power @ walk if step + 1 < k else power
+    return torch.stack(back, 1) if back else walk.new_empty(g.num_nodes(), 0)
+
+
+def dense_adjacency(op: str, g: Graph, eweight_name: str | None) -> Tensor:
+    """Summed weights of the edges from ``u`` to ``v`` in ``[u, v]``, float32."""
+    src, dst = (ids.long() for ids in g.edges())
+    weights = torch.ones(src.shape[0], device=g.device)
+    if eweight_name is not None:
+        weights = edge_weights(op, g, eweight_name)
+    number = g.num_nodes()
+    flat = torch.zeros(number * number, device=g.device)
+    return flat.index_add(0, src * number + dst, weights).view(number, number)
+
+
+def edge_weights(op: str, g: Graph, name: str, etype: Any = None) -> Tensor:
+    """An edge feature with one number for each edge, float32 ``[num_edges]``."""
+    data = g.edges[g.to_canonical_etype(etype)].data
+    if name not in data:
+        raise MissingFeatureError(f'{op}: there is no edge feature "{name}"; set it first')
+    weights = data[name]
+    if weights.numel() != weights.shape[0]:
+        raise SmexValueError(
+            f'{op}: edge feature "{name}" must have one number for each edge, found shape '
+            f"{list(weights.shape)}"
+        )
+    return weights.view(-1).float()
+
+
+def lap_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = False) -> Any:
+    """Eigenvectors of the Laplacian with the smallest eigenvalues (Dwivedi et al. 2020, section 3).
+
+    Of ``I - D**-0.5 A D**-0.5``, without the smallest eigenvalue's. Signs are drawn. Where
+    eigenvalues are equal, so in a graph of several components, any basis may come.
+
+    Args:
+        g: a graph of one type with an edge back for each edge.
+        k: number of eigenvectors.
+        padding: whether zeros (and NaN as eigenvalues) stand where there are no more; there are
+            one less than nodes.
+        return_eigval: whether to return the eigenvalues, float32 ``[k]``, too.
+
+    Returns:
+        float32 ``[num_nodes, k]``. Of more than 1,024 nodes by SciPy's Lanczos iteration.
+
+    Raises:
+        SmexImportError: a large graph, and SciPy is not installed.
+        SmexTypeError: the graph has several types.
+        SmexValueError: `k` is too large and there is no padding, or an edge has no reverse.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> path = sg.to_bidirected(sg.graph(([0, 1], [1, 2])))
+        >>> (sg.lap_pe(path, 1) ** 2).round(decimals=4)
+        tensor([[0.5000],
+                [0.0000],
+                [0.5000]])
+    """
+    check_one_type("lap_pe", g)
+    number = g.num_nodes()
+    kept = min(k, max(number - 1, 0))
+    if kept < k and not padding:
+        raise SmexValueError(
+            f"lap_pe: expected k below the number of nodes, {number}, found {k}; pass padding=True "
+            "to fill up with zeros"
+        )
+    values, vectors = _smallest(g, kept)
+    signs = torch.randint(2, (kept,), device=g.device) * 2.0 - 1
+    encoding = torch.zeros(number, k, device=g.device)
+    encoding[:, :kept] = vectors * signs
+    if not return_eigval:
+        return encoding
+    eigenvalues = torch.full((k,), torch.nan, device=g.device)
+    eigenvalues[:kept] = values
+    return encoding, eigenvalues
+
+
+def laplacian_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = False) -> Any:
+    """Former name of :func:`lap_pe`."""
+    warnings.warn("laplacian_pe is now lap_pe", DeprecationWarning, stacklevel=2)
+    return lap_pe(g, k, padding, return_eigval)
+
+
+def _smallest(g: Graph, k: int) -> tuple[Tensor, Tensor]:
+    """The eigenvalues and eigenvectors but the first, float32 ``[k]`` and ``[num_nodes, k]``."""
+    number = g.num_nodes()
+    src, dst = (ids.long() for ids in g.edges())
+    scale = g.in_degrees().clamp(min=1).double().rsqrt()
+    weights = scale[src] * scale[dst]
+    there, back = (
+        torch.unique(key, return_counts=True) for key in (src * number + dst, dst * number + src)
+    )
+    if not all(torch.equal(a, b) for a, b in zip(there, back)):
+        raise SmexValueError(
+            "lap_pe: expected an edge back for each edge, found some without; use to_bidirected "
+            "or add_reverse_edges first"
+        )
+    if k == 0:
+        return weights.new_empty(0).float(), weights.new_empty(number, 0).float()
+    if number <= _DENSE or k + 1 >= number // 2:
+        flat = torch.zeros(number * number, dtype=torch.float64, device=g.device)
+        normalized = flat.index_add(0, src * number + dst, weights).view(number, number)
+        eye = torch.eye(number, dtype=torch.float64, device=g.device)
+        values, vectors = torch.linalg.eigh(eye - normalized)
+    else:
+        values, vectors = _lanczos(src, dst, weights, number, k + 1)
+    return values[1 : k + 1].float(), vectors[:, 1 : k + 1].float()
+
+
+def _lanczos(
+    src: Tensor, dst: Tensor, weights: Tensor, number: int, k: int
+) -> tuple[Tensor, Tensor]:
+    """The `k` smallest eigenvalues of a large Laplacian, found as one less its largest others."""
+    sparse, linalg = (optional("lap_pe", f"scipy.sparse{part}") for part in ("", ".linalg"))
+    ends = (src.cpu().numpy(), dst.cpu().numpy())
+    matrix = sparse.csr_array((weights.cpu().numpy(), ends), shape=(number, number))
+    start = np.random.default_rng(0).standard_normal(number)  # the same vectors each time
+    values, vectors = linalg.eigsh(matrix, k, which="LA", v0=start)
+    order = np.argsort(-values)
+    found = (1 - values[order], vectors[:, order])
+    return tuple(torch.from_numpy(np.ascontiguousarray(a)).to(src.device) for a in found)  # type: ignore[return-value]
+
+
+def svd_pe(g: Graph, k: int, padding: bool = False, random_flip: bool = True) -> Tensor:
+    """Singular vectors of the adjacency, times the root of their values (Hussain et al., KDD'22).
+
+    Of ``A = U S V^T`` the columns are the first `k` of ``U sqrt(S)`` and the first `k` of
+    ``V sqrt(S)``.
+
+    Args:
+        g: a graph of one type.
+        k: number of singular values.
+        padding: whether zeros stand for those that a small graph does not have.
+        random_flip: whether the sign of each pair of vectors is drawn.
+
+    Returns:
+        float32 ``[num_nodes, 2 * k]``. Time is cubic in the number of nodes.
+
+    Raises:
+        SmexTypeError: the graph has several types.
+        SmexValueError: `k` is larger than the number of nodes, and there is no padding.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.svd_pe(sg.graph(([0, 1], [1, 0])), 2).shape
+        torch.Size([2, 4])
+    """
+    check_one_type("svd_pe", g)
+    number = g.num_nodes()
+    kept = min(k, number)
+    if kept < k and not padding:
+        raise SmexValueError(
+            f"svd_pe: expected k of at most the number of nodes, {number}, found {k}; pass "
+            "padding=True to fill up with zeros"
+        )
+    u, values, vt = torch.linalg.svd(dense_adjacency("svd_pe", g, None).double())
+    scale = values[:kept].sqrt()
+    if random_flip:
+        scale = scale * (torch.randint(2, (kept,), device=g.device) * 2 - 1)
+    result = torch.zeros(number, 2 * k, device=g.device)
+    result[:, :kept] = (u[:, :kept] * scale).float()
+    result[:, k : k + kept] = (vt.T[:, :kept] * scale).float()
+    return result

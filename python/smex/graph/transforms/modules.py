@@ -1,0 +1,460 @@
+"""Changes of graphs as objects, to be composed and given to data sets.
+
+A module is called with a graph and returns another; its argument stays as it is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+from smex.graph.core import CanonicalType, EdgeType
+from smex.graph.derived import khop_graph, line_graph
+from smex.graph.frame import Frame
+from smex.graph.graph import Graph
+from smex.graph.relation import Relation
+from smex.graph.selection import check_one_type, reject_block
+from smex.graph.transforms.edits import (
+    add_edges,
+    add_self_loop,
+    remove_edges,
+    remove_nodes,
+    remove_self_loop,
+    to_simple,
+)
+from smex.graph.transforms.paths import metapath_reachable_graph
+
+__all__ = [
+    "AddEdge",
+    "AddMetaPaths",
+    "AddReverse",
+    "AddSelfLoop",
+    "BaseTransform",
+    "Compose",
+    "DropEdge",
+    "DropNode",
+    "KHopGraph",
+    "LineGraph",
+    "NodeShuffle",
+    "RemoveSelfLoop",
+    "ToLevi",
+    "ToSimple",
+]
+
+
+class BaseTransform(ABC):
+    """A change of a graph; a subclass has ``__call__``."""
+
+    @abstractmethod
+    def __call__(self, g: Graph) -> Any:
+        """The changed graph."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+class Compose(BaseTransform):
+    """Several changes, one after another.
+
+    Args:
+        transforms: functions of a graph that return a graph.
+
+    Example:
+        >>> t = sg.Compose([sg.AddSelfLoop(), sg.AddReverse()])
+        >>> t(sg.graph(([0], [1]))).num_edges()
+        6
+    """
+
+    def __init__(self, transforms: Sequence[Callable[[Graph], Any]]):
+        self.transforms = transforms
+
+    def __call__(self, g: Graph) -> Any:
+        """The graph after all changes."""
+        for transform in self.transforms:
+            g = transform(g)
+        return g
+
+    def __repr__(self) -> str:
+        inside = "".join(f"  {transform!r},\n" for transform in self.transforms)
+        return f"Compose([\n{inside}])"
+
+
+# ---- edges that follow from others ----
+
+
+class AddSelfLoop(BaseTransform):
+    """Adds a self loop to each node, for each edge type whose two node types are the same.
+
+    Args:
+        allow_duplicate: whether self loops that exist stay beside the new ones.
+        new_etypes: of a graph of several edge types, give each node type an edge type ``self``
+            with its self loops as well.
+        edge_feat_names: see :func:`smex.graph.add_self_loop`; features that an edge type does not
+            have are left out there.
+        fill_data: likewise.
+
+    Example:
+        >>> sg.AddSelfLoop()(sg.graph(([0, 1], [1, 1]))).edges()
+        (tensor([0, 0, 1]), tensor([1, 0, 1]))
+    """
+
+    def __init__(
+        self,
+        allow_duplicate: bool = False,
+        new_etypes: bool = False,
+        edge_feat_names: Sequence[str] | None = None,
+        fill_data: float | str = 1.0,
+    ):
+        self.allow_duplicate = allow_duplicate
+        self.new_etypes = new_etypes
+        self.edge_feat_names = edge_feat_names
+        self.fill_data = fill_data
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph with self loops."""
+        for canonical in _types_within(g):
+            if not self.allow_duplicate:
+                g = remove_self_loop(g, canonical)
+            names = self.edge_feat_names
+            if names is not None:
+                names = [name for name in names if name in g.edges[canonical].data]
+            g = add_self_loop(g, names, self.fill_data, canonical)
+        if not self.new_etypes or g.is_homogeneous:
+            return g
+        loops = {(t, "self", t): _loops(g, t) for t in g.ntypes}
+        return with_relations(g, {t: r for t, r in loops.items() if t not in g._relations})
+
+
+class RemoveSelfLoop(BaseTransform):
+    """Removes self loops, for each edge type whose two node types are the same.
+
+    Example:
+        >>> sg.RemoveSelfLoop()(sg.graph(([0, 1], [1, 1]))).edges()
+        (tensor([0]), tensor([1]))
+    """
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph without self loops."""
+        for canonical in _types_within(g):
+            g = remove_self_loop(g, canonical)
+        return g
+
+
+class AddReverse(BaseTransform):
+    """Adds a reverse edge for each edge, self loops too.
+
+    Between nodes of one type it is of the same edge type; otherwise of the new type
+    ``(destination, "rev_...", source)``.
+
+    Args:
+        copy_edata: whether reverse edges have the features of those that they reverse; otherwise
+            zeros, or none if their type is new.
+        sym_new_etype: whether reverse edges between nodes of one type get a new edge type too.
+
+    Example:
+        >>> sg.AddReverse()(sg.graph(([0], [1]))).edges()
+        (tensor([0, 1]), tensor([1, 0]))
+    """
+
+    def __init__(self, copy_edata: bool = False, sym_new_etype: bool = False):
+        self.copy_edata = copy_edata
+        self.sym_new_etype = sym_new_etype
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph with reverse edges."""
+        reject_block("AddReverse", g)
+        relations: dict[CanonicalType, Relation] = {}
+        frames: dict[CanonicalType, Frame] = {}
+        for (source, etype, destination), relation in dict(g._relations).items():
+            frame = g._edge_frames[source, etype, destination]
+            if source == destination and not self.sym_new_etype:
+                src, dst = relation.coo()
+                data = dict(frame.items()) if self.copy_edata else None
+                g = add_edges(g, dst, src, data, (source, etype, destination))
+                continue
+            key = (destination, f"rev_{etype}", source)
+            relations[key] = relation.reverse()
+            if self.copy_edata:
+                frames[key] = frame.clone()
+        return with_relations(g, relations, frames) if relations else g
+
+
+class ToSimple(BaseTransform):
+    """Puts one edge in the place of parallel ones, see :func:`smex.graph.to_simple`.
+
+    Args:
+        return_counts: see there.
+        aggregator: see there.
+
+    Example:
+        >>> sg.ToSimple()(sg.graph(([0, 0], [1, 1]))).edata["count"]
+        tensor([2])
+    """
+
+    def __init__(self, return_counts: str = "count", aggregator: str = "arbitrary"):
+        self.return_counts = return_counts
+        self.aggregator = aggregator
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph without parallel edges."""
+        return to_simple(g, self.return_counts, copy_edata=True, aggregator=self.aggregator)
+
+
+class LineGraph(BaseTransform):
+    """The graph of the edges, with their features, see :func:`smex.graph.line_graph`.
+
+    Args:
+        backtracking: see there.
+
+    Example:
+        >>> sg.LineGraph()(sg.graph(([0, 1], [1, 2]))).edges()
+        (tensor([0]), tensor([1]))
+    """
+
+    def __init__(self, backtracking: bool = True):
+        self.backtracking = backtracking
+
+    def __call__(self, g: Graph) -> Graph:
+        """The line graph."""
+        return line_graph(g, self.backtracking, shared=True)
+
+
+class KHopGraph(BaseTransform):
+    """The graph with an edge for each walk of `k` edges, see :func:`smex.graph.khop_graph`.
+
+    Args:
+        k: length of the walks.
+
+    Example:
+        >>> sg.KHopGraph(2)(sg.graph(([0, 1], [1, 2]))).edges()
+        (tensor([0]), tensor([2]))
+    """
+
+    def __init__(self, k: int):
+        self.k = k
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph of the walks."""
+        return khop_graph(g, self.k)
+
+
+class AddMetaPaths(BaseTransform):
+    """Adds an edge type for each metapath, see :func:`smex.graph.metapath_reachable_graph`.
+
+    Args:
+        metapaths: {name of the new edge type: edge types, one after another}.
+        keep_orig_edges: whether the edges that were there stay.
+
+    Raises:
+        SmexValueError: when called, a metapath's types do not follow one another.
+
+    Example:
+        >>> g = sg.heterograph({("a", "x", "b"): ([0], [0]), ("b", "y", "c"): ([0], [1])})
+        >>> sg.AddMetaPaths({"xy": ["x", "y"]})(g).edges(etype="xy")
+        (tensor([0]), tensor([1]))
+    """
+
+    def __init__(self, metapaths: Mapping[str, Sequence[EdgeType]], keep_orig_edges: bool = True):
+        self.metapaths = metapaths
+        self.keep_orig_edges = keep_orig_edges
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph with the new types."""
+        relations = {}
+        for name, metapath in self.metapaths.items():
+            ((source, _, destination), relation), *_ = metapath_reachable_graph(
+                g, metapath
+            )._relations.items()
+            relations[source, name, destination] = relation
+        return with_relations(g, relations, keep=self.keep_orig_edges)
+
+
+class ToLevi(BaseTransform):
+    """The Levi graph: nodes and edges become nodes, ``u -> edge -> v`` for each edge.
+
+    Node types ``node`` and ``edge`` have the features of nodes and edges; edge types are ``n2e``
+    and ``e2n``.
+
+    Raises:
+        SmexTypeError: when called with a graph of several types.
+
+    Example:
+        >>> sg.ToLevi()(sg.graph(([0, 1], [1, 2]))).edges(etype="e2n")
+        (tensor([0, 1]), tensor([1, 2]))
+    """
+
+    def __call__(self, g: Graph) -> Graph:
+        """The Levi graph."""
+        check_one_type("ToLevi", g)
+        src, dst = g.edges()
+        number, edges = g.num_nodes(), g.num_edges()
+        ids = torch.arange(edges, dtype=g.idtype, device=g.device)
+        frames = {
+            "edge": next(iter(g._edge_frames.values())).clone(),
+            "node": next(iter(g._src_frames.values())).clone(),
+        }
+        return Graph(
+            {
+                ("edge", "e2n", "node"): Relation.from_coo(ids, dst, edges, number, check=False),
+                ("node", "n2e", "edge"): Relation.from_coo(src, ids, number, edges, check=False),
+            },
+            {"edge": edges, "node": number},
+            src_frames=frames,
+        )
+
+
+# ---- at random ----
+
+
+class NodeShuffle(BaseTransform):
+    """Gives the features of each node to another one, drawn; those of one node stay together.
+
+    Example:
+        >>> sg.NodeShuffle()(sg.graph(([0], [1]))).num_edges()
+        1
+    """
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph with other features."""
+        result = g.clone()
+        for ntype in g.ntypes:
+            order = torch.randperm(g.num_nodes(ntype), device=g.device)
+            for name, rows in g.nodes[ntype].data.items():
+                result.nodes[ntype].data[name] = rows[order]
+        return result
+
+
+class DropNode(BaseTransform):
+    """Removes each node with a probability, and its edges.
+
+    Args:
+        p: the probability.
+
+    Raises:
+        SmexValueError: it is not between 0 and 1.
+
+    Example:
+        >>> sg.DropNode(1.0)(sg.graph(([0], [1]))).num_nodes()
+        0
+    """
+
+    def __init__(self, p: float = 0.5):
+        self.p = probability("DropNode", p)
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph of the other nodes."""
+        for ntype in g.ntypes:
+            g = remove_nodes(g, _drawn(g, g.num_nodes(ntype), self.p), ntype)
+        return g
+
+
+class DropEdge(BaseTransform):
+    """Removes each edge with a probability.
+
+    Args:
+        p: the probability.
+
+    Raises:
+        SmexValueError: it is not between 0 and 1.
+
+    Example:
+        >>> sg.DropEdge(1.0)(sg.graph(([0], [1]))).num_edges()
+        0
+    """
+
+    def __init__(self, p: float = 0.5):
+        self.p = probability("DropEdge", p)
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph of the other edges."""
+        for canonical in g.canonical_etypes:
+            g = remove_edges(g, _drawn(g, g.num_edges(canonical), self.p), canonical)
+        return g
+
+
+class AddEdge(BaseTransform):
+    """Adds edges between drawn nodes, parallel ones and self loops among them.
+
+    Args:
+        ratio: number of new edges of a type, as a share of those that are there.
+
+    Raises:
+        SmexValueError: it is negative.
+
+    Example:
+        >>> sg.AddEdge(0.5)(sg.graph(([0, 1], [1, 2]))).num_edges()
+        3
+    """
+
+    def __init__(self, ratio: float = 0.2):
+        if ratio < 0:
+            raise SmexValueError(f"AddEdge: expected a ratio of at least 0, found {ratio}")
+        self.ratio = ratio
+
+    def __call__(self, g: Graph) -> Graph:
+        """The graph with more edges."""
+        for canonical in g.canonical_etypes:
+            relation = g._relations[canonical]
+            number = int(relation.num_edges * self.ratio)
+            if number:
+                src, dst = (
+                    torch.randint(size, (number,), dtype=g.idtype, device=g.device)
+                    for size in (relation.num_src, relation.num_dst)
+                )
+                g = add_edges(g, src, dst, etype=canonical)
+        return g
+
+
+# ---- building blocks ----
+
+
+def probability(what: str, p: float) -> float:
+    """The probability itself.
+
+    Raises:
+        SmexValueError: it is not between 0 and 1.
+    """
+    if not 0 <= p <= 1:
+        raise SmexValueError(f"{what}: expected a probability from 0 to 1, found {p}")
+    return p
+
+
+def with_relations(
+    g: Graph,
+    relations: Mapping[CanonicalType, Relation],
+    frames: Mapping[CanonicalType, Frame] | None = None,
+    keep: bool = True,
+) -> Graph:
+    """The graph with more edge types; without `keep` with these alone."""
+    edge_frames = {t: f.clone() for t, f in g._edge_frames.items()} if keep else {}
+    everything = {**(g._relations if keep else {}), **relations}
+    return Graph(
+        {canonical: everything[canonical] for canonical in sorted(everything)},
+        g._src_num_nodes,
+        src_frames={t: f.clone() for t, f in g._src_frames.items()},
+        edge_frames={**edge_frames, **(frames or {})},
+        idtype=g.idtype,
+        device=g.device,
+    )
+
+
+def _types_within(g: Graph) -> list[CanonicalType]:
+    """Edge types whose two node types are the same."""
+    reject_block("transform", g)
+    return [canonical for canonical in g.canonical_etypes if canonical[0] == canonical[2]]
+
+
+def _loops(g: Graph, ntype: str) -> Relation:
+    number = g.num_nodes(ntype)
+    ids = torch.arange(number, dtype=g.idtype, device=g.device)
+    return Relation.from_coo(ids, ids, number, number, check=False)
+
+
+def _drawn(g: Graph, number: int, p: float) -> Tensor:
+    """Ids below `number`, each with a probability."""
+    return (torch.rand(number, device=g.device) < p).nonzero().view(-1).to(g.idtype)

@@ -1,0 +1,50 @@
+"""The example programs run, in a short form."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DATA = Path(os.environ.get("SMEX_DATA") or ROOT.parent / "shared" / "data")
+
+
+@pytest.fixture(autouse=True)
+def examples(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "graph"))
+    yield
+    for name in ("train_digits_knn", "train_karate", "train_planetoid"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("model", ["gcn", "own"])
+def test_karate(model, capsys):
+    pytest.importorskip("networkx", reason="networkx is not installed")
+    import train_karate
+
+    right = train_karate.main(["--model", model, "--epochs", "60"])
+    assert right > 0.9
+    assert "epoch  59" in capsys.readouterr().out
+
+
+def test_digits(capsys):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    pytest.importorskip("scipy", reason="scipy is not installed")
+    import train_digits_knn
+
+    with_graph, alone = train_digits_knn.main(["--epochs", "30"])
+    assert with_graph > 0.93 and with_graph > alone
+    assert "1797 pictures" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("data", "model"), [("cora", "gcn"), ("citeseer", "gat")])
+def test_planetoid(data, model, capsys):
+    if not (DATA / "planetoid").is_dir():
+        pytest.skip(f"no folder planetoid in $SMEX_DATA or {DATA}")
+    import train_planetoid
+
+    options = ["--data", data, "--model", model, "--runs", "2", "--epochs", "8"]
+    results = train_planetoid.main([*options, "--folder", str(DATA), "--device", "cpu"])
+    assert len(results) == 2 and min(results) > 30  # guessing gets 14 and 17
+    assert f"{model} on {data}: " in capsys.readouterr().out
