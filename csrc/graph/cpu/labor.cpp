@@ -170,11 +170,53 @@ void take_drawn(const Pool<Index>& pool, const Rows<Index>& rows, int64_t count,
   }
 }
 
+/// The sample where an edge is drawn with probability fanout / degree: nothing to be looked for.
+template <typename Index>
+Mistake sample_unweighted(const Rows<Index>& rows, const Index* chosen, int64_t count,
+                          const LaborDraw& draw, WeightedEdges<Index>& out,
+                          const Workers& workers) {
+  const int64_t num_blocks = (count + kRowGrain - 1) / kRowGrain;
+  std::vector<std::vector<int64_t>> positions(num_blocks);
+  Least invalid;
+  out = {};
+  out.offsets.assign(count + 1, 0);
+  workers.for_each(num_blocks, [&](int64_t, int64_t block) {
+    std::vector<int64_t>& mine = positions[block];
+    for (int64_t i = block * kRowGrain; i < std::min(count, (block + 1) * kRowGrain); ++i) {
+      if (!rows.is_valid(chosen[i])) return invalid.report(i);
+      const int64_t begin = rows.begin(chosen[i]), end = rows.end(chosen[i]);
+      const size_t before = mine.size();
+      const bool takes_all = draw.fanout < 0 || end - begin <= draw.fanout;
+      const double probability = static_cast<double>(draw.fanout) / (end - begin);
+      for (int64_t p = begin; p < end; ++p) {
+        if (takes_all || number_of_column(draw, rows.indices[p]) < probability) mine.push_back(p);
+      }
+      out.offsets[i + 1] = mine.size() - before;
+    }
+  });
+  if (invalid.get() >= 0) return {invalid.get(), -1};
+  std::partial_sum(out.offsets.begin(), out.offsets.end(), out.offsets.begin());
+  out.columns.resize(out.offsets[count]);
+  out.eids.resize(out.offsets[count]);
+  out.importances.assign(out.offsets[count], 1.0F);
+  workers.for_each(num_blocks, [&](int64_t, int64_t block) {
+    int64_t to = out.offsets[block * kRowGrain];
+    for (const int64_t p : positions[block]) {
+      out.columns[to] = rows.indices[p];
+      out.eids[to++] = rows.eid(p);
+    }
+  });
+  return {};
+}
+
 }  // namespace
 
 template <typename Index>
 Mistake sample_labor(const Candidates<Index>& from, const Index* chosen, int64_t count,
                      const LaborDraw& draw, WeightedEdges<Index>& out, const Workers& workers) {
+  if (from.are_all() && draw.iterations == 0) {
+    return sample_unweighted(from.rows, chosen, count, draw, out, workers);
+  }
   Pool<Index> pool;
   if (const Mistake mistake = collect(from, chosen, count, pool)) return mistake;
   workers.for_ranges(count, kRowGrain, [&](int64_t, int64_t begin, int64_t end) {

@@ -152,6 +152,24 @@ TEST(Labor, IsTheSameForAnyWorkers) {
   }
 }
 
+TEST(Labor, EqualWeightsAreNone) {
+  const auto form = compress(random_edges<int64_t>(300, 90, 6000, 0.1).list());
+  const std::vector<float> ones(6000, 1.0F);
+  const Candidates<int64_t> plain{form.rows(), {}, nullptr};
+  const Candidates<int64_t> equal{form.rows(), {Weights::Kind::kFloat, ones.data()}, nullptr};
+  const std::vector<int64_t> chosen = {5, 1, 299, 5};
+  for (const int64_t fanout : {-1, 0, 1, 7, 100}) {
+    for (const double share : {0.0, 0.4}) {
+      const LaborDraw draw{fanout, 0, 3, 4, share};
+      const auto a = sample(plain, chosen, draw), b = sample(equal, chosen, draw);
+      EXPECT_EQ(a.offsets, b.offsets);
+      EXPECT_EQ(a.columns, b.columns);
+      EXPECT_EQ(a.eids, b.eids);
+      EXPECT_EQ(a.importances, b.importances);
+    }
+  }
+}
+
 TEST(Labor, NamesWhatIsNotValid) {
   const std::vector<int64_t> indptr = {0, 2}, indices = {0, 1};
   const std::vector<float> weights = {1, -1};
