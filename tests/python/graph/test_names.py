@@ -157,7 +157,7 @@ TRANSFORMS = {
     "HeatKernel": "(t=2.0, eweight_name='w', eps=None, avg_degree=5)",
     "KHopGraph": "(k)",
     "LapPE": "(k, feat_name='PE', eigval_name=None, padding=False)",
-    "LaplacianPE": "(k, feat_name='PE')",
+    "LaplacianPE": "(k, feat_name='PE', eigval_name=None, padding=False)",
     "LineGraph": "(backtracking=True)",
     "NodeShuffle": "()",
     "PPR": "(alpha=0.15, eweight_name='w', eps=None, avg_degree=5)",

@@ -110,15 +110,15 @@ class GINEConv(_Isomorphism):
     ):
         super().__init__(apply_func, init_eps, learn_eps)
 
-    def forward(self, graph: Graph, feat: Any, edge_feat: Tensor) -> Tensor:
+    def forward(self, graph: Graph, node_feat: Any, edge_feat: Tensor) -> Tensor:
         """The new features ``[num_dst, *]``, of the width that ``apply_func`` returns.
 
         Args:
             graph: a graph with one edge type.
-            feat: ``[num_src, in_feats]``, or a pair for sources and destinations, equally wide.
+            node_feat: ``[num_src, in_feats]``, or a pair for sources and destinations, equally wide.
             edge_feat: ``[num_edges, in_feats]``.
         """
-        source, own = source_and_destination(graph, feat)
+        source, own = source_and_destination(graph, node_feat)
         check_rows("GINEConv", "edge", edge_feat, graph.num_edges())
         message = "relu(u0 + e1)"
         return self._combine(own, aggregate(graph.relation(), message, "sum", [source, edge_feat]))

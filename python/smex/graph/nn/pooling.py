@@ -145,16 +145,16 @@ class WeightAndSum(nn.Module):
         self.in_feats = in_feats
         self.atom_weighting = nn.Sequential(nn.Linear(in_feats, 1), nn.Sigmoid())
 
-    def forward(self, bg: Graph, feats: Tensor) -> Tensor:
+    def forward(self, g: Graph, feats: Tensor) -> Tensor:
         """The pooled features ``[batch_size, in_feats]``.
 
         Args:
-            bg: a graph or a batch of graphs, with one node type.
+            g: a graph or a batch of graphs, with one node type.
             feats: ``[num_nodes, in_feats]``.
         """
-        check_rows("WeightAndSum", "node", feats, bg.num_nodes(), self.in_feats)
+        check_rows("WeightAndSum", "node", feats, g.num_nodes(), self.in_feats)
         weight = self.atom_weighting(feats).to(feats.dtype)
-        return aggregate(nodes_to_graphs(bg), "u0 * u1", "sum", [feats, weight])
+        return aggregate(nodes_to_graphs(g), "u0 * u1", "sum", [feats, weight])
 
 
 class GlobalAttentionPooling(nn.Module):

@@ -199,15 +199,7 @@ class LapPE(BaseTransform):
 
 
 class LaplacianPE(LapPE):
-    """Former name of :class:`LapPE`.
-
-    Args:
-        k: number of eigenvectors.
-        feat_name: the feature.
-    """
-
-    def __init__(self, k: int, feat_name: str = "PE"):
-        super().__init__(k, feat_name)
+    """Former name of :class:`LapPE`, with its arguments."""
 
 
 class SVDPE(BaseTransform):
