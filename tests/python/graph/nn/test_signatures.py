@@ -26,7 +26,7 @@ LAYERS = {
     "GATv2Conv": ("in_feats, out_feats, num_heads, feat_drop=0.0, attn_drop=0.0, negative_slope=0.2, residual=False, activation=None, allow_zero_in_degree=False, bias=True, share_weights=False", "graph, feat, get_attention=False"),
     "GCN2Conv": ("in_feats, layer, alpha=0.1, lambda_=1, project_initial_features=True, allow_zero_in_degree=False, bias=True, activation=None", "graph, feat, feat_0, edge_weight=None"),
     "GINConv": ("apply_func=None, aggregator_type='sum', init_eps=0, learn_eps=False, activation=None", "graph, feat, edge_weight=None"),
-    "GINEConv": ("apply_func=None, init_eps=0, learn_eps=False", "graph, feat, edge_feat"),
+    "GINEConv": ("apply_func=None, init_eps=0, learn_eps=False", "graph, node_feat, edge_feat"),
     "GMMConv": ("in_feats, out_feats, dim, n_kernels, aggregator_type='sum', residual=False, bias=True, allow_zero_in_degree=False", "graph, feat, pseudo"),
     "GNNExplainer": ("model, num_hops, lr=0.01, num_epochs=100, *, alpha1=0.005, alpha2=1.0, beta1=1.0, beta2=0.1, log=True", None),
     "GatedGCNConv": ("input_feats, edge_feats, output_feats, dropout=0, batch_norm=True, residual=True, activation=relu", "graph, feat, edge_feat"),
@@ -55,7 +55,7 @@ LAYERS = {
     "TransE": ("num_rels, feats, p=1", "h_head, h_tail, rels"),
     "TransR": ("num_rels, rfeats, nfeats, p=1", "h_head, h_tail, rels"),
     "TypedLinear": ("in_size, out_size, num_types, regularizer=None, num_bases=None", "x, x_type, sorted_by_type=False"),
-    "WeightAndSum": ("in_feats", "bg, feats"),
+    "WeightAndSum": ("in_feats", "g, feats"),
 }  # fmt: skip
 
 
