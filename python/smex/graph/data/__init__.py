@@ -2,7 +2,7 @@
 
 from smex.graph.data import utils as utils
 from smex.graph.data.adapters import AsGraphPredDataset, AsLinkPredDataset, AsNodePredDataset
-from smex.graph.data.dataset import DGLBuiltinDataset, DGLDataset
+from smex.graph.data.dataset import DGLBuiltinDataset, DGLDataset, GraphIndexError
 from smex.graph.data.gin import GINDataset
 from smex.graph.data.karate import KarateClub, KarateClubDataset
 from smex.graph.data.ogb import DglGraphPropPredDataset, DglNodePropPredDataset
@@ -43,6 +43,7 @@ __all__ = [
     "DglGraphPropPredDataset",
     "DglNodePropPredDataset",
     "GINDataset",
+    "GraphIndexError",
     "KarateClub",
     "KarateClubDataset",
     "MiniGCDataset",

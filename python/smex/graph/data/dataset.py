@@ -120,7 +120,8 @@ class DGLDataset(ABC):
         return (self[index] for index in range(len(self)))
 
     def _download(self) -> None:
-        if not os.path.exists(self.raw_path):
+        has_download = type(self).download is not DGLDataset.download
+        if has_download and not os.path.exists(self.raw_path):
             os.makedirs(self.raw_dir, exist_ok=True)
             self.download()
 

@@ -74,7 +74,6 @@ _ARRAY_FUNCTIONS: dict[str, Any] = {
     "scalar": np.float64(0).__reduce__()[0],
 }
 _NAMES: dict[tuple[str, str], Any] = {
-    ("_codecs", "encode"): _encode,
     ("collections", "OrderedDict"): collections.OrderedDict,
     ("collections", "defaultdict"): collections.defaultdict,
     ("numpy", "dtype"): np.dtype,
@@ -89,15 +88,26 @@ _NAMES: dict[tuple[str, str], Any] = {
         for module in ("__builtin__", "builtins")
         for kind in (dict, list, set)
     },
-    **{(f"scipy.sparse.{m}", "csr_matrix"): CompressedRows for m in ("csr", "_csr")},
 }
 
 
 class _Unpickler(pickle.Unpickler):
+    """Reads one pickle. What is written in Python is made anew: a pickle can set attributes."""
+
+    def __init__(self, file: IO[bytes]):
+        super().__init__(file, encoding="latin1")
+        matrix = type("CompressedRows", (CompressedRows,), {})
+        self._names = {
+            **_NAMES,
+            ("_codecs", "encode"): lambda text, encoding: _encode(text, encoding),
+            ("scipy.sparse.csr", "csr_matrix"): matrix,
+            ("scipy.sparse._csr", "csr_matrix"): matrix,
+        }
+
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _NAMES:
+        if (module, name) not in self._names:
             raise pickle.UnpicklingError(f"it names {module}.{name}")
-        return _NAMES[module, name]
+        return self._names[module, name]
 
 
 def load_pickle(path: str | os.PathLike[str] | IO[bytes]) -> Any:
@@ -121,7 +131,7 @@ def load_pickle(path: str | os.PathLike[str] | IO[bytes]) -> Any:
         with open(path, "rb") as file:
             return load_pickle(file)
     try:
-        return _Unpickler(path, encoding="latin1").load()
+        return _Unpickler(path).load()
     except Exception as error:  # damaged bytes fail in any way
         name = getattr(path, "name", "the file")
         raise SmexValueError(

@@ -1,6 +1,7 @@
 """Data sets that are drawn, and those whose files this machine has."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -232,3 +233,12 @@ def test_graphs_to_predict():
     assert parts.sort().values.tolist() == list(range(20)) and ready.node_feat_size is None
     with pytest.raises(smex.SmexValueError, match="has no split of its own"):
         sg.data.AsGraphPredDataset(shapes)
+
+
+def test_a_package_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(smex.SmexImportError, match="the package networkx is not installed; pip"):
+        sg.data.KarateClubDataset()
+    monkeypatch.setitem(sys.modules, "scipy.spatial", None)
+    with pytest.raises(ImportError, match="knn_graph: the package scipy is not installed"):
+        sg.knn_graph(torch.zeros(3, 2), 1, "kd-tree")

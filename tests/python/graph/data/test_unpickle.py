@@ -118,3 +118,13 @@ def test_codecs_are_latin1_alone():
     data = pickle.dumps(b"\x00\xff", 2).replace(b"latin1", b"zip_00")
     with pytest.raises(smex.SmexValueError, match="is not read"):
         sg.data.load_pickle(io.BytesIO(data))
+
+
+def test_attributes_that_a_pickle_sets_do_not_stay():
+    before = dict(vars(sg.data.CompressedRows))
+    on_class = b"cscipy.sparse.csr\ncsr_matrix\n(N(dVto_dense\nI1\nstb."
+    on_function = b"c_codecs\nencode\n(N(dV__doc__\nVchanged\nstb."
+    for data in (on_class, on_function):
+        sg.data.load_pickle(io.BytesIO(data))
+    assert dict(vars(sg.data.CompressedRows)) == before and read(b"\xff", 2) == b"\xff"
+    assert "changed" not in (smex.graph.data.unpickle._encode.__doc__ or "")
