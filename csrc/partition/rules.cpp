@@ -43,8 +43,9 @@ const std::vector<std::string>& planners() {
   return names;
 }
 
-void shard_parameters(const Graph& graph, Plan& plan) {
+void shard_parameters(const Graph& graph, const std::map<ValueId, Choices>& pinned, Plan& plan) {
   const auto shard = [&](ValueId id) {
+    if (pinned.count(id)) return;
     Shape shape = graph.value(id).shape;
     for (size_t step = 0; step < plan.mesh.size(); ++step) {
       const int parts = plan.mesh[step];
@@ -60,7 +61,8 @@ void shard_parameters(const Graph& graph, Plan& plan) {
   }
   for (const GraphOutput& output : graph.outputs()) {
     if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
-    if (output.target != kNoValue && graph.value(output.target).role == Role::kParameter) {
+    if (output.target != kNoValue && !pinned.count(output.target) &&
+        graph.value(output.target).role == Role::kParameter) {
       shard(output.value);
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct Rules {
 const Rules& rules_of(const std::string& planner);
 
 /// Parameters and their gradients are cut, each along the first dimension that is long enough;
-/// what the ops do stays, so that they gather the ones and scatter the others.
-void shard_parameters(const Graph& graph, Plan& plan);
+/// what the ops do stays, so that they gather the ones and scatter the others. What is pinned
+/// stays.
+void shard_parameters(const Graph& graph, const std::map<ValueId, Choices>& pinned, Plan& plan);
 
 }  // namespace smex

@@ -48,7 +48,7 @@ Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) 
   const auto priced = [&](std::optional<Plan> plan) {
     if (!plan) return plan;
     plan->planner = options.planner;
-    if (options.planner == "fsdp") shard_parameters(graph, *plan);
+    if (options.planner == "fsdp") shard_parameters(graph, options.pinned, *plan);
     price(graph, options.machine ? &*options.machine : nullptr, *plan);
     return plan;
   };

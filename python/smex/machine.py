@@ -124,15 +124,14 @@ class Machine:
         return links
 
     def mesh(self, workers: int) -> list[int] | None:
-        """A step for each level that so many workers fill, the slowest first: nodes, then GPUs.
+        """A step for each level, the slowest first: between nodes, then between the GPUs of one.
 
-        None where they leave a level half full, such as 12 workers on nodes of 8.
+        Each level is filled as far as the number divides: 12 workers on nodes of 8 are 2 of 6.
+        None where they are more than the machine has, or a prime number too large for a level.
         """
         steps = []
         for level in self.levels:
-            parts = math.gcd(workers, level.size)
-            if parts < level.size and parts != workers:
-                return None
+            parts = max(n for n in range(1, level.size + 1) if workers % n == 0)
             workers //= parts
             steps.append(parts)
         return [parts for parts in reversed(steps) if parts > 1] if workers == 1 else None

@@ -58,7 +58,7 @@ def test_the_first_steps_are_between_the_nodes():
 
 def test_a_step_for_each_level():
     machine = smex.Machine.h100_nvlink(nodes=4)
-    expected = {1: [], 2: [2], 3: None, 4: [4], 8: [8], 12: None, 16: [2, 8], 32: [4, 8]}
+    expected = {1: [], 2: [2], 3: [3], 4: [4], 8: [8], 11: None, 12: [2, 6], 16: [2, 8], 32: [4, 8]}
     assert {workers: machine.mesh(workers) for workers in expected} == expected
     assert machine.mesh(64) is None
 
@@ -352,6 +352,13 @@ def test_steps_of_a_recursion_cost_more_and_more(name):
         graph = smex.capture_graph(build(), (torch.empty(shape),))
     plan = smex.search(graph, 8, mesh=[2, 2, 2], refine=False, replicate_bytes=0)
     assert all(a <= b for a, b in itertools.pairwise(plan.step_bytes)), plan.step_bytes
+
+
+def test_sharded_parameters_stay_where_they_are_pinned():
+    graph = linear(64, layers=2)
+    pins = [smex.pin("0.weight", "R"), smex.pin("1.weight", "S1")]
+    plan = smex.search(graph, 4, planner="fsdp", pinned=pins)
+    assert [plan.words(name) for name in ("0.weight", "1.weight")] == ["R/4", "S1/4"]
 
 
 @pytest.mark.parametrize("planner", _C.planners())
