@@ -158,7 +158,8 @@ def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan
 def _rivals(graph: SemanticGraph, request: Request) -> list[Request]:
     """The other planners, of which a recursion of several steps might be the worse one.
 
-    A single step is never worse; many steps and large graphs take too long to be searched so often.
+    A single step is never worse; many steps and large graphs take too long to be searched so
+    often.
     """
     if not 2 <= len(request.mesh) <= _REFINED or len(graph.captured.ops) > _COMPARED:
         return []
