@@ -115,7 +115,8 @@ class GINEConv(_Isomorphism):
 
         Args:
             graph: a graph with one edge type.
-            node_feat: ``[num_src, in_feats]``, or a pair for sources and destinations, equally wide.
+            node_feat: ``[num_src, in_feats]``, or a pair for sources and destinations, equally
+                wide.
             edge_feat: ``[num_edges, in_feats]``.
         """
         source, own = source_and_destination(graph, node_feat)
