@@ -100,6 +100,7 @@ class Recursion {
     size_t idle = 0;
     const size_t steps = plan_.mesh.size();
     count_ = 1;
+    refining_ = true;
     for (size_t n = 0; idle < steps && n < kMaxSweeps * steps; ++n) {
       first_ = n % steps;
       const Solution solution = solve();
@@ -575,9 +576,11 @@ class Recursion {
       }
       memory.add(value.id, group, std::move(bytes));
     }
-    // As many attempts as take about as long as a search of a hundred steps.
-    constexpr int kMaxWork = 200'000;
-    const int solves = std::max(60, kMaxWork / static_cast<int>(domains_.size() + 1));
+    // As many attempts as take about as long as a search of a hundred steps; less for one step of
+    // several, whose proof says little of the whole, and for each that is chosen anew.
+    const bool whole = count_ == plan_.mesh.size() && mesh_size(plan_.mesh) == workers_;
+    const int work = whole ? 200'000 : refining_ ? 0 : 15'000;
+    const int solves = std::max(60, work / static_cast<int>(domains_.size() + 1));
     WithinLimits found = minimise_within(
         problem_, [&](const std::vector<int>& choices) { return memory.worst(choices); },
         options_.max_table, solves);
@@ -631,6 +634,7 @@ class Recursion {
   OpGrids grids_;
   Plan plan_;
   size_t first_ = 0, count_ = 1;  ///< the steps that are chosen together
+  bool refining_ = false;         ///< steps are chosen anew
   Interner kinds_;
   std::vector<std::vector<int64_t>> granules_;  ///< by value and dimension
   std::vector<int> shapes_;                     ///< by value: shape, item size, granules

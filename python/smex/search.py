@@ -291,26 +291,31 @@ class Request:
 
         The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
         limit, it is searched again with so much less. The recursion spends memory step by step,
-        and may do better with less in the first ones.
+        and may do better, or fit at all, with less in the first ones.
         """
         assert self.memory_limit is not None
-        limit, best, exact = self.memory_limit, None, True
-        plans: list[Plan] = []
-        while best is None and limit > 0 and len(plans) < _ATTEMPTS:
-            plans.append(self._search(graph, pins, limit))
-            if not plans[-1].native.fits:
+        several = len(self.mesh) > 1
+        limit, best, tried = self.memory_limit, None, list[Plan]()
+        while best is None and limit > 0 and len(tried) < _ATTEMPTS:
+            tried.append(self._search(graph, pins, limit))
+            if not tried[-1].native.fits:
                 break
-            excess = plans[-1].peak() - self.memory_limit
+            excess = tried[-1].peak() - self.memory_limit
             if excess <= 0:
-                best, exact = plans[-1], len(plans) == 1 and plans[-1].exact
+                best = tried[-1]
             else:
                 limit -= max(excess, self.memory_limit / 256)
+        exact = best is not None and len(tried) == 1 and best.exact and not several
+        for share in _SHARES if several else ():
+            tried.append(self._search(graph, pins, limit * share))
+            if (best is None or _cost(tried[-1]) < _cost(best)) and self._keeps(tried[-1]):
+                best = tried[-1]
+        if best is None and several:
+            everything_cut = dataclasses.replace(self, replicate_bytes=0)
+            tried.append(everything_cut._search(graph, pins))
+            best = tried[-1] if self._keeps(tried[-1]) else None
         if best is None:
-            raise NothingFitsError(min(plans, key=Plan.peak) if len(plans) > 1 else plans[0])
-        for share in _SHARES if len(self.mesh) > 1 else ():
-            other = self._search(graph, pins, limit * share)
-            if _cost(other) < _cost(best) and self._keeps(other):
-                best, exact = other, False
+            raise NothingFitsError(min(tried, key=Plan.peak) if len(tried) > 1 else tried[0])
         if not exact:
             best.native.exact = False
             best.native.gap = max(0.0, 1 - _cost(free) / _cost(best)) if _cost(best) else 0.0

@@ -256,6 +256,22 @@ def test_a_limit_is_kept_in_the_plans_file(tmp_path):
     assert smex.Plan.load(tmp_path / "plan.json", graph).peak() <= limit
 
 
+def test_what_fits_in_less_memory_fits_in_more():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 10))
+    args = (torch.empty(32, 64), torch.zeros(32, dtype=torch.int64))
+    graph = smex.capture_graph(model, args, loss_fn=F.cross_entropy)
+    fitting = []
+    for limit in range(15_400, 18_200, 200):
+        try:
+            plan = smex.search(graph, 4, memory_limit=limit)
+        except smex.PlanError:
+            assert not fitting, f"{fitting} fit, {limit} does not"
+            continue
+        fitting.append(limit)
+        assert plan.peak() <= limit and plan.exact == (len(plan.mesh) == 1)
+    assert 0 < len(fitting) < 14
+
+
 def test_one_mesh_that_fits_is_enough():
     """A weight of 6 rows and 6 columns is cut in two steps, 3 and 2, but not in one of 6 x 6."""
     with torch.device("meta"):
