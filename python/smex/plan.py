@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
 import itertools
 import json
 import math
@@ -11,7 +12,7 @@ import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from smex import _C
@@ -400,7 +401,18 @@ class Plan:
         return "\n".join(lines)
 
     def contents(self) -> dict[str, Any]:
-        """What `save` writes: the placements of the named tensors; the rest follows from them."""
+        """What `save` writes: the placements of the named tensors, and all that was chosen.
+
+        The choices hold for the same calls and the same placements only, which the digest tells;
+        otherwise they are searched anew from the placements.
+        """
+        choices = {
+            "values": _choices_text(self.native.values),
+            "ops": _choices_text(self.native.ops),
+            "exact": self.exact,
+            "gap": self.native.gap,
+        }
+        placements = self.placements()
         return {
             "format": _FORMAT,
             "workers": self.workers,
@@ -412,7 +424,9 @@ class Plan:
             "optimizer_states": self._request.optimizer_states,
             "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
-            "placements": self.placements(),
+            "placements": placements,
+            "choices": choices,
+            "digest": _digest(self.graph, list(self.mesh), placements, choices),
         }
 
     def save(self, path: str | pathlib.Path) -> None:
@@ -430,22 +444,26 @@ class Plan:
 
     @staticmethod
     def from_contents(content: dict[str, Any], graph: SemanticGraph | CapturedGraph) -> Plan:
-        """The best plan of `graph` that has the placements which `contents` gave."""
-        from smex.search import search
+        """The plan whose `contents` these are; of another graph the best with its placements."""
+        from smex.search import Request, search
 
+        if isinstance(graph, CapturedGraph):
+            graph = SemanticGraph(graph)
         machine = content.get("machine")
-        return search(
-            graph,
-            content["workers"],
-            planner=content["planner"],
-            objective=content.get("objective", "communication"),
-            machine=machine and Machine.from_contents(machine),
-            memory_limit=content.get("memory_limit"),
-            optimizer_states=content.get("optimizer_states", 0),
-            replicate_bytes=content["replicate_bytes"],
-            pinned=content["placements"],
-            mesh=content["mesh"],
-        )
+        asked = {
+            "mesh": content["mesh"],
+            "planner": content["planner"],
+            "objective": content.get("objective", "communication"),
+            "machine": machine and Machine.from_contents(machine),
+            "memory_limit": content.get("memory_limit"),
+            "optimizer_states": content.get("optimizer_states", 0),
+            "replicate_bytes": content["replicate_bytes"],
+        }
+        native = _native_of(content, graph)
+        if native is None:
+            return search(graph, content["workers"], pinned=content["placements"], **asked)
+        request = Request(**asked, refine=None, joint=1, seed=0)
+        return Plan(graph, _C.price(graph.native, native, request.native_machine), request)
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
         rows = []
@@ -513,6 +531,31 @@ def _described(graph: SemanticGraph) -> tuple[Any, ...]:
     values = [(v.name, v.role, tuple(v.shape), v.dtype) for v in graph.captured.values]
     outputs = [(out.kind, out.value, out.target) for out in graph.captured.outputs]
     return values, outputs, str(graph)
+
+
+def _choices_text(choices: Iterable[Sequence[int]]) -> list[str]:
+    """By value or op the choices of all steps, as text."""
+    return [" ".join(map(str, steps)) for steps in choices]
+
+
+def _digest(graph: SemanticGraph, *parts: Any) -> str:
+    """Of all that a plan's choices belong to; no signature."""
+    return hashlib.sha256(repr((_described(graph), parts)).encode()).hexdigest()
+
+
+def _native_of(content: dict[str, Any], graph: SemanticGraph) -> Any:
+    """The native plan that a file holds, None where it is of other calls or was edited."""
+    mesh, choices = content["mesh"], content.get("choices", {})
+    if content.get("digest") != _digest(graph, mesh, content["placements"], choices):
+        return None
+    native = _C.Plan()
+    native.mesh = mesh
+    native.values, native.ops = (
+        [list(map(int, steps.split())) for steps in choices[key]] for key in ("values", "ops")
+    )
+    native.planner = content["planner"]
+    native.exact, native.gap = choices["exact"], choices["gap"]
+    return native
 
 
 def _in_notebook() -> bool:

@@ -298,6 +298,26 @@ def test_a_file_for_a_larger_batch_names_the_input(graph, tmp_path):
         smex.Plan.load(tmp_path / "plan.json", capture(model, 3, 4))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"planner": "fsdp"}, {"planner": "random", "seed": 3}, {"joint": 2}, {"refine": False}, {}],
+)
+def test_a_file_has_the_plan_as_it_was_found(graph, tmp_path, options):
+    plan = smex.search(graph, 4, replicate_bytes=0, mesh=[2, 2], **options)
+    plan.save(tmp_path / "plan.json")
+    again = smex.Plan.load(tmp_path / "plan.json", graph)
+    assert again.native.values == plan.native.values and again.native.ops == plan.native.ops
+    assert again.summary().split(", searched")[0] == plan.summary().split(", searched")[0]
+    assert (again.exact, again.planner, again.step_bytes) == (
+        plan.exact, plan.planner, plan.step_bytes
+    )  # fmt: skip
+    edited = json.loads((tmp_path / "plan.json").read_text())
+    edited["placements"]["0.weight"] = [0, 0]
+    (tmp_path / "plan.json").write_text(json.dumps(edited))
+    if options.get("planner") != "fsdp":
+        assert smex.Plan.load(tmp_path / "plan.json", graph).words("0.weight") == "S0/2 S0/2"
+
+
 def test_what_is_loaded_is_what_was_saved(graph, tmp_path):
     plan = smex.search(graph, 4, pinned={"0.weight": [1, 0]}, replicate_bytes=0)
     plan.save(tmp_path / "plan.json")
