@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import re
 
 import pytest
@@ -451,10 +452,47 @@ def test_peak_is_what_the_run_counts():
         assert 0.99 * bound <= counted <= 1.05 * bound + slack
 
 
-@pytest.mark.parametrize("bad", [-1, "1K", 0.5])
+@pytest.mark.parametrize("bad", [-1, "1K", 0.5, True])
 def test_replicate_bytes_is_a_number_of_bytes(graph, bad):
     with pytest.raises(smex.PlanError, match="replicate_bytes must be an int of at least 0"):
         smex.search(graph, 2, replicate_bytes=bad)
+
+
+def test_replicate_bytes_may_be_more_than_any_tensor(graph):
+    every = smex.search(graph, 2, replicate_bytes=2**40).placements()
+    assert smex.search(graph, 2, replicate_bytes=2**100).placements() == every
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        *(
+            ({"optimizer_states": bad}, smex.PlanError, "optimizer_states must be a number from 0")
+            for bad in (-1, math.inf, math.nan, 10**400, 1e300, "2", True)
+        ),
+        *(
+            ({"memory_limit": bad}, smex.PlanError, "memory_limit must be a finite number")
+            for bad in (0, -1, math.inf, math.nan, 10**400, 1e-300, "1G", True)
+        ),
+        *(
+            ({"seed": bad}, smex.PlanError, "seed must be an int from 0 to 2**64 - 1, got")
+            for bad in (-1, 2**64, 0.5, None, True)
+        ),
+        *(
+            ({"refine": bad}, smex.SmexTypeError, "refine must be True, False or None, got")
+            for bad in (1, "yes")
+        ),
+        ({"planner": None}, smex.SmexTypeError, 'planner must be text, such as "tofu", got None'),
+        ({"planner": "best"}, smex.SmexValueError, 'unknown planner "best"'),
+        ({"workers": 2**31}, smex.PlanError, "workers must be at most 2147483647, got 2147483648"),
+        ({"mesh": 4}, smex.SmexTypeError, "mesh must list the workers of each step, got 4"),
+        ({"mesh": "4"}, smex.PlanError, "expected a mesh of numbers above 1"),
+        ({"pinned": 0}, smex.SmexTypeError, "expected a list of pins or placements by name"),
+    ],
+)
+def test_arguments_that_no_search_takes(graph, arguments, kind, text):
+    with pytest.raises(kind, match=re.escape(text)):
+        smex.search(graph, **{"workers": 4, **arguments})
 
 
 def test_search_wants_a_graph():
