@@ -324,9 +324,11 @@ class Plan:
     def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
         """A row of `explain`: the plan that has this placement, against this plan."""
         words = placement_words(pin, self.mesh)
+        ids = self.graph.value_by_name  # a tied tensor may be pinned under another name
+        others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
         impossible = ("impossible", words, "", "", *([""] if self.machine else []))
         try:
-            other = self._request.find(self.graph, {**self.pinned, name: pin})
+            other = self._request.find(self.graph, {**others, name: pin})
         except PlanError as error:
             return *impossible, str(error).rpartition(": ")[2]
         held = other.worker_bytes(name)

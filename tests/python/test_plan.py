@@ -206,6 +206,31 @@ def test_two_placements_of_one_tensor(graph):
         smex.search(graph, 2, pinned=pins)
 
 
+class Tied(torch.nn.Module):
+    """An embedding whose weight is also the head's: one tensor of two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.h = torch.nn.Embedding(12, 8), torch.nn.Linear(8, 12, bias=False)
+        self.h.weight = self.e.weight
+
+    def forward(self, x):
+        return self.h(self.e(x))
+
+
+def test_two_placements_of_a_tied_tensor():
+    graph = smex.capture_graph(Tied(), (torch.zeros(4, dtype=torch.long),))
+    pins = {"e.weight": "S0", "h.weight": "S1"}
+    text = '"h.weight" is pinned as S0/2 by "e.weight" and as S1/2 by "h.weight"; leave one out'
+    for given in (pins, [smex.pin(name, words) for name, words in pins.items()]):
+        with pytest.raises(smex.PlanError, match=re.escape(text)):
+            smex.search(graph, 2, pinned=given)
+    pins["h.weight"] = [0]
+    plan = smex.search(graph, 2, pinned=pins)
+    assert plan.placement("e.weight") == plan.placement("h.weight") == [0]
+    assert "impossible" not in plan.explain("h.weight")
+
+
 def test_partition_keeps_to_pins_for_all_shapes_of_inputs():
     model = torch.nn.Sequential(
         torch.nn.Linear(4, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)
