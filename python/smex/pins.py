@@ -155,17 +155,7 @@ def _fitting(
     dims, parts = _read(name, placement)
     if isinstance(placement, int) or (isinstance(placement, str) and parts == [None]):
         dims, parts = dims * len(mesh), parts * len(mesh)
-    if len(dims) != len(mesh):
-        raise PlanError(
-            f'plan: "{name}" has {len(dims)} placements, expected {len(mesh)}, one for each step '
-            f"of {mesh_words(mesh)}"
-        )
-    for step, (given, expected) in enumerate(zip(parts, mesh, strict=True)):
-        if given not in (None, expected):
-            raise PlanError(
-                f'plan: "{name}" is cut by {given} in step {step} of "{placement}", expected '
-                f"{expected}: the steps are {mesh_words(mesh)}; give mesh= for others"
-            )
+    _require_steps(name, placement, dims, parts, mesh)
     shape = graph.captured.values[graph.value_by_name[name]].shape
     for dim in dims:
         if not -1 <= dim < len(shape):
@@ -181,3 +171,44 @@ def _fitting(
                 f"{cut} workers: it has only {size} elements there"
             )
     return dims
+
+
+def _require_steps(
+    name: str,
+    placement: Placement,
+    dims: Sequence[int],
+    parts: Sequence[int | None],
+    mesh: Sequence[int],
+) -> None:
+    """As many placements as steps, each with the step's workers where the words name them."""
+    named = [part for part in parts if part is not None]
+    if len(dims) == len(mesh) and all(
+        given in (None, expected) for given, expected in zip(parts, mesh, strict=True)
+    ):
+        return
+    if placement == "whole":
+        raise PlanError(
+            f'plan: "{name}" is placed "whole", which is for one worker; the steps are '
+            f'{mesh_words(mesh)}: write "R" to replicate it'
+        )
+    if not mesh:
+        raise PlanError(
+            f'plan: "{name}" is placed {placement!r}, but one worker holds all tensors whole: '
+            'leave the pin out, or write "whole"'
+        )
+    if len(named) == len(parts) > 0 and math.prod(named) == math.prod(mesh) and min(named) > 1:
+        raise PlanError(
+            f'plan: "{name}" is placed {placement!r}, which fits mesh={named}; '
+            f"the steps are {mesh_words(mesh)}"
+        )
+    if len(dims) != len(mesh):
+        raise PlanError(
+            f'plan: "{name}" has {len(dims)} placements, expected {len(mesh)}, one for each step '
+            f"of {mesh_words(mesh)}"
+        )
+    for step, (given, expected) in enumerate(zip(parts, mesh, strict=True)):
+        if given not in (None, expected):
+            raise PlanError(
+                f'plan: "{name}" is cut by {given} in step {step} of "{placement}", expected '
+                f"{expected}: the steps are {mesh_words(mesh)}; give mesh= for others"
+            )

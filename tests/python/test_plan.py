@@ -172,11 +172,30 @@ def test_the_name_of_a_tensor_is_no_pattern():
             'is cut by 3 in step 1 of "S0/2 R/3", expected 2: the steps are 2×2',
         ),
         ("2.bias", "S0", "along dimension 0 by 4 workers: it has only 3 elements there"),
+        ("0.weight", "R/4", "is placed 'R/4', which fits mesh=[4]; the steps are 2×2"),
+        ("0.weight", "R/3", '"0.weight" has 1 placements, expected 2'),
+        ("0.weight", "whole", 'which is for one worker; the steps are 2×2: write "R" to'),
     ],
 )
 def test_a_pin_that_does_not_fit_the_model(graph, name, placement, text):
     with pytest.raises(smex.PlanError, match=re.escape(text)):
         smex.search(graph, 4, pinned=[smex.pin(name, placement)])
+
+
+def test_pins_name_the_mesh_that_they_fit(graph):
+    with pytest.raises(smex.PlanError, match=re.escape("fits mesh=[2, 4]; the steps are 2×2×2")):
+        smex.search(graph, 8, pinned={"0.weight": "S0/2 R/4"})
+    with pytest.raises(smex.PlanError, match=re.escape("fits mesh=[2, 3]; the steps are 3×2")):
+        smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"})
+    assert smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"}, mesh=[2, 3]).mesh == (2, 3)
+
+
+@pytest.mark.parametrize("placement", [[0], "S0/2", "R/4", [-1, -1]])
+def test_one_worker_holds_all(graph, placement):
+    with pytest.raises(smex.PlanError, match="but one worker holds all tensors whole: leave the"):
+        smex.search(graph, 1, pinned={"0.weight": placement})
+    for every in ("whole", "R", []):
+        smex.search(graph, 1, pinned={"0.weight": every})
 
 
 @pytest.mark.parametrize(
