@@ -162,6 +162,11 @@ class Machine:
     @staticmethod
     def from_contents(content: dict[str, Any]) -> Machine:
         """The machine whose numbers `contents` gave."""
+        _require_keys(Machine, content)
+        if not isinstance(content["levels"], (list, tuple)):
+            raise SmexTypeError(f"Machine: expected a list of levels, found {content['levels']!r}")
+        for level in content["levels"]:
+            _require_keys(Level, level)
         levels = tuple(Level(**level) for level in content["levels"])
         return Machine(**{**content, "levels": levels})
 
@@ -224,6 +229,16 @@ def _require_within(what: str, number: Any, least: float, most: float) -> None:
         raise SmexValueError(
             f"Machine: {what}: expected a number from {least:g} to {most:g}, found {number!r}"
         )
+
+
+def _require_keys(kind: type[Machine] | type[Level], content: Any) -> None:
+    """Refuses what is no object with the attributes of a machine or level."""
+    fields = dataclasses.fields(kind)
+    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    keys = set(content) if isinstance(content, dict) else set()
+    if needed - keys or keys - {field.name for field in fields}:
+        names = ", ".join(field.name for field in fields)
+        raise SmexTypeError(f"{kind.__name__}: expected {names}; found {content!r}")
 
 
 def _nodes(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from smex import _C
 from smex.capture import CapturedGraph
 from smex.capture.records import returns_view
-from smex.errors import PlanError, SmexTypeError
+from smex.errors import PlanError, SmexError, SmexTypeError
 from smex.machine import Machine
 from smex.prices import largest_numel
 from smex.semantic import SemanticGraph
@@ -50,7 +50,11 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
 
     Raises:
         PlanError: it is not such a file, or a key is missing or of the wrong type.
+        OSError: it cannot be read.
+        SmexTypeError: it is no path.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise SmexTypeError(f"plan: expected the path of a file, got {path!r}")
     try:
         content = json.loads(pathlib.Path(path).read_text())
     except ValueError as error:
@@ -73,6 +77,11 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
         raise PlanError(
             f'plan: "mesh" in {path} is {mesh}, expected numbers above 1 whose product is {workers}'
         )
+    if content.get("machine") is not None:
+        try:
+            Machine.from_contents(content["machine"])
+        except SmexError as error:
+            raise PlanError(f'plan: "machine" in {path} is none: {error}') from error
     return content
 
 
@@ -220,6 +229,8 @@ class Plan:
         )
 
     def _id(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise SmexTypeError(f'plan: a name must be text, such as "fc.weight", got {name!r}')
         if name not in self.graph.value_by_name:
             raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
         return self.graph.value_by_name[name]
@@ -370,6 +381,8 @@ class Plan:
 
     def diff(self, other: Plan) -> str:
         """The named tensors that two plans place differently, and what both plans move."""
+        if not isinstance(other, Plan):
+            raise SmexTypeError(f"plan: expected a plan to compare with, got {other!r}")
         rows = [("tensor", "here", "there", "per worker here", "there")]
         names = dict.fromkeys([*self.graph.value_by_name, *other.graph.value_by_name])
         for name in names:
@@ -441,7 +454,7 @@ class Plan:
             content["workers"],
             planner=content["planner"],
             objective=content.get("objective", "communication"),
-            machine=machine and Machine.from_contents(machine),
+            machine=None if machine is None else Machine.from_contents(machine),
             memory_limit=content.get("memory_limit"),
             optimizer_states=content.get("optimizer_states", 0),
             replicate_bytes=content["replicate_bytes"],

@@ -293,6 +293,10 @@ def spoil(key, value):
     return change
 
 
+def spoil_machine(**numbers):
+    return spoil("machine", {**smex.Machine.v100_pcie().contents(), **numbers})
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -306,6 +310,23 @@ def spoil(key, value):
         (spoil("placements", []), "must be dict, got []"),
         (spoil("mesh", [2, 3]), "is [2, 3], expected numbers above 1 whose product is 4"),
         (spoil("mesh", [4, 1]), "is [4, 1], expected numbers above 1 whose product is 4"),
+        (
+            spoil("machine", 5),
+            "expected name, flops, memory_bandwidth, launch, memory, levels; fou",
+        ),
+        (
+            spoil("machine", {}),
+            "expected name, flops, memory_bandwidth, launch, memory, levels; fo",
+        ),
+        (spoil("machine", {"a": 1}), "plan.json is none: Machine: expected name, flops, memory_b"),
+        (spoil_machine(levels=5), "is none: Machine: expected a list of levels, found 5"),
+        (spoil_machine(levels=[]), "is none: Machine: expected levels of smex.Level"),
+        (spoil_machine(levels=[5]), "is none: Level: expected size, latency, bandwidth; found 5"),
+        (spoil_machine(levels=[{"size": 8}]), "Level: expected size, latency, bandwidth; found {"),
+        (spoil_machine(flops=None), "is none: Machine: expected flops by"),
+        (spoil_machine(memory=math.inf), "is none: Machine: memory: expected a number from"),
+        (spoil("memory_limit", "1"), "memory_limit must be a finite number"),
+        (spoil("optimizer_states", None), "optimizer_states must be a number from 0"),
         (lambda c: c["placements"].update(lost=[0, 0]), 'no parameter, buffer or input "lost"'),
     ],
 )
@@ -327,6 +348,26 @@ def test_a_file_that_is_no_plan(graph, tmp_path, text, error):
         smex.Plan.load(path, graph)
     with pytest.raises(smex.PlanError, match=error):
         smex.partition(torch.nn.Linear(2, 2), plan=path)
+
+
+@pytest.mark.parametrize("name", ["", "missing/plan.json"])
+def test_a_path_that_cannot_be_read_or_written_is_named(graph, tmp_path, name):
+    plan, path = smex.search(graph, 2), tmp_path / name
+    for use in (lambda path: smex.Plan.load(path, graph), plan.save, plan.show):
+        with pytest.raises(OSError, match=re.escape(str(path))):
+            use(path)
+
+
+def test_things_that_are_no_plan_path_or_name(graph):
+    plan = smex.search(graph, 2)
+    for use, text in [
+        (lambda: smex.Plan.load(5, graph), "plan: expected the path of a file, got 5"),
+        (lambda: plan.diff(None), "plan: expected a plan to compare with, got None"),
+        (lambda: plan.explain([]), 'plan: a name must be text, such as "fc.weight", got []'),
+        (lambda: smex.partition(torch.nn.Linear(2, 2), plan=5), "partition: plan must be what sm"),
+    ]:
+        with pytest.raises(smex.SmexTypeError, match=re.escape(text)):
+            use()
 
 
 def test_a_file_for_other_workers(graph, tmp_path):
