@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from smex.search import Request
 
 _FORMAT = "smex-plan-1"
+_LOWERED_CALLS = 2**20  # of all workers, that a summary lowers to tell the peak
 _FILE_KEYS: dict[str, type] = {
     "workers": int,
     "mesh": list,
@@ -471,7 +472,11 @@ class Plan:
         return rows
 
     def summary(self) -> str:
-        """One line: workers, what an iteration moves and takes, the predicted peak, the proof."""
+        """One line: workers, what an iteration moves and takes, the predicted peak, the proof.
+
+        The peak is left out where lowering the plan would take long and it is not known yet: for
+        more than 2**20 calls of all workers. `peak_bytes` counts it.
+        """
         steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
         if self.planner in ("random", "spartan"):
@@ -485,9 +490,21 @@ class Plan:
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
-            f"peak {size_words(max(self.peak_bytes()))} per worker, "
+            f"{self._peak_words()}"
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
+
+    def _peak_words(self) -> str:
+        """The peak as the summary has it, and whether the machine's memory is too small for it."""
+        calls = self.workers * len(self.graph.captured.ops)
+        if self._peak_bytes is None and self._program is None and calls > _LOWERED_CALLS:
+            return ""
+        words = f"peak {size_words(max(self.peak_bytes()))} per worker"
+        if self.machine and self.peak() > self.machine.memory:
+            if self._request.optimizer_states:
+                words += f", {size_words(self.peak())} with the optimiser's states,"
+            words += f" does not fit {size_words(self.machine.memory)}"
+        return f"{words}, "
 
     def __repr__(self) -> str:
         return f"Plan({self.summary()})"

@@ -1,5 +1,6 @@
 """Talking about plans: pins and files that do not fit, explain, diff, memory."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -521,6 +522,29 @@ def test_peak_is_in_the_summary_before_anything_runs(graph):
     assert plan.program() is plan.program()
     plan.peak_bytes().clear()
     assert len(plan.peak_bytes()) == 2
+
+
+def test_a_summary_of_many_calls_leaves_out_a_peak_that_is_not_known(graph, monkeypatch):
+    monkeypatch.setattr("smex.plan._LOWERED_CALLS", 2 * len(graph.captured.ops) - 1)
+    plan = smex.search(graph, 2)
+    assert "peak" not in plan.summary() and "peak" not in str(plan)
+    assert plan._program is None
+    peak = max(plan.peak_bytes())
+    assert f"), peak {size_words(peak)} per worker, searched in" in plan.summary()
+
+
+def test_a_summary_tells_what_does_not_fit_the_machine(graph):
+    def on(memory, **options):
+        machine = dataclasses.replace(smex.Machine.v100_pcie(), memory=memory)
+        return smex.search(graph, 2, machine=machine, **options)
+
+    peak = max(on(1e9).peak_bytes())
+    states = 2 * on(1e9).parameter_bytes()
+    assert "does not fit" not in on(peak).summary()
+    assert f"per worker does not fit {size_words(peak - 1)}, searched" in on(peak - 1).summary()
+    assert "does not fit" not in on(peak + states, optimizer_states=2).summary()
+    with_states = f"per worker, {size_words(peak + states)} with the optimiser's states, does not"
+    assert with_states in on(peak + states - 1, optimizer_states=2).summary()
 
 
 def test_peak_is_what_the_run_counts():
