@@ -8,7 +8,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -18,6 +18,11 @@ from smex.errors import SmexTypeError, SmexValueError
 
 GB = 1e9
 _ITEM_SIZES = {"float16": 2, "float32": 4, "float64": 8}
+
+# Within these, sums of all times and their ratios are finite.
+_SLOWEST, _FASTEST = 1e-3, 1e30
+_LONGEST = 1e9
+_MOST_WORKERS = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,27 +74,32 @@ class Machine:
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.flops, dict) or set(self.flops) - set(_ITEM_SIZES):
+        flops = self.flops
+        if not isinstance(flops, dict) or not flops or flops.keys() - _ITEM_SIZES.keys():
             raise SmexValueError(
                 f"Machine: expected flops by {', '.join(_ITEM_SIZES)}, found {self.flops!r}"
             )
-        object.__setattr__(self, "levels", tuple(self.levels))
-        if not self.levels or not all(isinstance(level, Level) for level in self.levels):
-            raise SmexTypeError(f"Machine: expected levels of smex.Level, found {self.levels!r}")
-        numbers = {"memory_bandwidth": self.memory_bandwidth, "memory": self.memory}
-        numbers.update((f"flops of {dtype}", rate) for dtype, rate in self.flops.items())
+        levels = () if not isinstance(self.levels, Iterable) else tuple(self.levels)
+        if not levels or not all(isinstance(level, Level) for level in levels):
+            raise SmexTypeError(
+                f"Machine: expected levels of smex.Level in a tuple, found {self.levels!r}"
+            )
+        object.__setattr__(self, "levels", levels)
+        rates = {"memory_bandwidth": self.memory_bandwidth, "memory": self.memory}
+        rates.update((f"flops of {dtype}", rate) for dtype, rate in self.flops.items())
+        seconds = {"launch": self.launch}
         for n, level in enumerate(self.levels):
-            numbers[f"size of level {n}"] = level.size
-            numbers[f"bandwidth of level {n}"] = level.bandwidth
-        for what, number in numbers.items():
-            if not isinstance(number, (int, float)) or not number > 0:
-                raise SmexValueError(f"Machine: {what}: expected more than 0, found {number!r}")
-        for what, number in [
-            ("launch", self.launch),
-            *((f"latency of level {n}", level.latency) for n, level in enumerate(self.levels)),
-        ]:
-            if not isinstance(number, (int, float)) or not number >= 0:
-                raise SmexValueError(f"Machine: {what}: expected at least 0, found {number!r}")
+            rates[f"bandwidth of level {n}"] = level.bandwidth
+            seconds[f"latency of level {n}"] = level.latency
+            if type(level.size) is not int or not 1 <= level.size <= _MOST_WORKERS:
+                raise SmexValueError(
+                    f"Machine: size of level {n}: expected an int from 1 to {_MOST_WORKERS}, "
+                    f"found {level.size!r}"
+                )
+        for what, number in rates.items():
+            _require_within(what, number, _SLOWEST, _FASTEST)
+        for what, number in seconds.items():
+            _require_within(what, number, 0, _LONGEST)
 
     @property
     def workers(self) -> int:
@@ -151,6 +161,11 @@ class Machine:
     @staticmethod
     def from_contents(content: dict[str, Any]) -> Machine:
         """The machine whose numbers `contents` gave."""
+        _require_keys(Machine, content)
+        if not isinstance(content["levels"], (list, tuple)):
+            raise SmexTypeError(f"Machine: expected a list of levels, found {content['levels']!r}")
+        for level in content["levels"]:
+            _require_keys(Level, level)
         levels = tuple(Level(**level) for level in content["levels"])
         return Machine(**{**content, "levels": levels})
 
@@ -204,6 +219,25 @@ class Machine:
             )  # fmt: skip
         finally:
             torch.set_num_threads(threads)
+
+
+def _require_within(what: str, number: Any, least: float, most: float) -> None:
+    """Refuses what is no number, NaN too, and what exceeds the bounds."""
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if not is_number or not least <= number <= most:
+        raise SmexValueError(
+            f"Machine: {what}: expected a number from {least:g} to {most:g}, found {number!r}"
+        )
+
+
+def _require_keys(kind: type[Machine] | type[Level], content: Any) -> None:
+    """Refuses what is no object with the attributes of a machine or level."""
+    fields = dataclasses.fields(kind)
+    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    keys = set(content) if isinstance(content, dict) else set()
+    if needed - keys or keys - {field.name for field in fields}:
+        names = ", ".join(field.name for field in fields)
+        raise SmexTypeError(f"{kind.__name__}: expected {names}; found {content!r}")
 
 
 def _nodes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 import time
 from collections import OrderedDict
@@ -151,6 +152,11 @@ class _GivenPlan:
         """From what `smex.partition` takes."""
         if isinstance(plan, Plan):
             return _GivenPlan(plan.contents(), plan)
+        if not isinstance(plan, (str, os.PathLike)):
+            raise SmexTypeError(
+                "partition: plan must be what smex.search returns or the path of a plan's file, "
+                f"got {plan!r}"
+            )
         return _GivenPlan(read_plan_file(plan), None)
 
     def on(self, graph: SemanticGraph) -> Plan:

@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from smex.errors import PlanError, SmexTypeError
 from smex.semantic import SemanticGraph
@@ -68,29 +68,35 @@ def resolve(pins: Pins, graph: SemanticGraph, mesh: Sequence[int]) -> dict[str, 
             placements of one tensor, or a placement that does not fit its tensor or the mesh.
         SmexTypeError: neither pins nor placements by name.
     """
+    found: dict[str, list[int]] = {}
+    first: dict[int, tuple[str, list[int]]] = {}  # by tensor, as tied ones have several names
+    for giver, name, given in _named(pins, graph):
+        placement = _fitting(graph, name, given, mesh)
+        before, known = first.setdefault(graph.value_by_name[name], (giver, placement))
+        if known != placement:
+            here, there = placement_words(known, mesh), placement_words(placement, mesh)
+            raise PlanError(
+                f'pin: "{name}" is pinned as {here} by "{before}" and as {there} by "{giver}"; '
+                "leave one out"
+            )
+        found[name] = placement
+    return found
+
+
+def _named(pins: Pins, graph: SemanticGraph) -> Iterator[tuple[str, str, Placement]]:
+    """The pins with the name or pattern that gives them and the tensor's name."""
     if isinstance(pins, Mapping):
-        found = {}
         for name, placement in pins.items():
             _require(name, graph)
-            found[name] = _fitting(graph, name, placement, mesh)
-        return found
+            yield name, name, placement
+        return
     if isinstance(pins, (str, Pin)) or not isinstance(pins, Iterable):
         raise SmexTypeError(f"pin: expected a list of pins or placements by name, found {pins!r}")
-    givers: dict[str, Pin] = {}
-    found = {}
     for each in pins:
         if not isinstance(each, Pin):
             raise SmexTypeError(f"pin: expected smex.pin(name, placement), found {each!r}")
         for name in _matching(each.name, graph):
-            placement = _fitting(graph, name, each.placement, mesh)
-            if found.setdefault(name, placement) != placement:
-                here, there = placement_words(found[name], mesh), placement_words(placement, mesh)
-                raise PlanError(
-                    f'pin: "{name}" is pinned as {here} by "{givers[name].name}" and as {there} by '
-                    f'"{each.name}"; leave one out'
-                )
-            givers.setdefault(name, each)
-    return found
+            yield each.name, name, each.placement
 
 
 def _matching(pattern: str, graph: SemanticGraph) -> list[str]:
@@ -149,17 +155,7 @@ def _fitting(
     dims, parts = _read(name, placement)
     if isinstance(placement, int) or (isinstance(placement, str) and parts == [None]):
         dims, parts = dims * len(mesh), parts * len(mesh)
-    if len(dims) != len(mesh):
-        raise PlanError(
-            f'plan: "{name}" has {len(dims)} placements, expected {len(mesh)}, one for each step '
-            f"of {mesh_words(mesh)}"
-        )
-    for step, (given, expected) in enumerate(zip(parts, mesh, strict=True)):
-        if given not in (None, expected):
-            raise PlanError(
-                f'plan: "{name}" is cut by {given} in step {step} of "{placement}", expected '
-                f"{expected}: the steps are {mesh_words(mesh)}; give mesh= for others"
-            )
+    _require_steps(name, placement, dims, parts, mesh)
     shape = graph.captured.values[graph.value_by_name[name]].shape
     for dim in dims:
         if not -1 <= dim < len(shape):
@@ -175,3 +171,44 @@ def _fitting(
                 f"{cut} workers: it has only {size} elements there"
             )
     return dims
+
+
+def _require_steps(
+    name: str,
+    placement: Placement,
+    dims: Sequence[int],
+    parts: Sequence[int | None],
+    mesh: Sequence[int],
+) -> None:
+    """As many placements as steps, each with the step's workers where the words name them."""
+    named = [part for part in parts if part is not None]
+    if len(dims) == len(mesh) and all(
+        given in (None, expected) for given, expected in zip(parts, mesh, strict=True)
+    ):
+        return
+    if placement == "whole":
+        raise PlanError(
+            f'plan: "{name}" is placed "whole", which is for one worker; the steps are '
+            f'{mesh_words(mesh)}: write "R" to replicate it'
+        )
+    if not mesh:
+        raise PlanError(
+            f'plan: "{name}" is placed {placement!r}, but one worker holds all tensors whole: '
+            'leave the pin out, or write "whole"'
+        )
+    if len(named) == len(parts) > 0 and math.prod(named) == math.prod(mesh) and min(named) > 1:
+        raise PlanError(
+            f'plan: "{name}" is placed {placement!r}, which fits mesh={named}; '
+            f"the steps are {mesh_words(mesh)}"
+        )
+    if len(dims) != len(mesh):
+        raise PlanError(
+            f'plan: "{name}" has {len(dims)} placements, expected {len(mesh)}, one for each step '
+            f"of {mesh_words(mesh)}"
+        )
+    for step, (given, expected) in enumerate(zip(parts, mesh, strict=True)):
+        if given not in (None, expected):
+            raise PlanError(
+                f'plan: "{name}" is cut by {given} in step {step} of "{placement}", expected '
+                f"{expected}: the steps are {mesh_words(mesh)}; give mesh= for others"
+            )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from smex import _C
 from smex.capture import CapturedGraph
 from smex.capture.records import returns_view
-from smex.errors import PlanError, SmexTypeError
+from smex.errors import PlanError, SmexError, SmexTypeError
 from smex.machine import Machine
 from smex.prices import largest_numel
 from smex.semantic import SemanticGraph
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from smex.search import Request
 
 _FORMAT = "smex-plan-1"
+_LOWERED_CALLS = 2**20  # of all workers, that a summary lowers to tell the peak
 _FILE_KEYS: dict[str, type] = {
     "workers": int,
     "mesh": list,
@@ -51,7 +52,11 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
 
     Raises:
         PlanError: it is not such a file, or a key is missing or of the wrong type.
+        OSError: it cannot be read.
+        SmexTypeError: it is no path.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise SmexTypeError(f"plan: expected the path of a file, got {path!r}")
     try:
         content = json.loads(pathlib.Path(path).read_text())
     except ValueError as error:
@@ -74,6 +79,11 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
         raise PlanError(
             f'plan: "mesh" in {path} is {mesh}, expected numbers above 1 whose product is {workers}'
         )
+    if content.get("machine") is not None:
+        try:
+            Machine.from_contents(content["machine"])
+        except SmexError as error:
+            raise PlanError(f'plan: "machine" in {path} is none: {error}') from error
     return content
 
 
@@ -221,6 +231,8 @@ class Plan:
         )
 
     def _id(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise SmexTypeError(f'plan: a name must be text, such as "fc.weight", got {name!r}')
         if name not in self.graph.value_by_name:
             raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
         return self.graph.value_by_name[name]
@@ -325,9 +337,11 @@ class Plan:
     def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
         """A row of `explain`: the plan that has this placement, against this plan."""
         words = placement_words(pin, self.mesh)
+        ids = self.graph.value_by_name  # a tied tensor may be pinned under another name
+        others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
         impossible = ("impossible", words, "", "", *([""] if self.machine else []))
         try:
-            other = self._request.find(self.graph, {**self.pinned, name: pin})
+            other = self._request.find(self.graph, {**others, name: pin})
         except PlanError as error:
             return *impossible, str(error).rpartition(": ")[2]
         held = other.worker_bytes(name)
@@ -369,6 +383,8 @@ class Plan:
 
     def diff(self, other: Plan) -> str:
         """The named tensors that two plans place differently, and what both plans move."""
+        if not isinstance(other, Plan):
+            raise SmexTypeError(f"plan: expected a plan to compare with, got {other!r}")
         rows = [("tensor", "here", "there", "per worker here", "there")]
         names = dict.fromkeys([*self.graph.value_by_name, *other.graph.value_by_name])
         for name in names:
@@ -454,7 +470,7 @@ class Plan:
             "mesh": content["mesh"],
             "planner": content["planner"],
             "objective": content.get("objective", "communication"),
-            "machine": machine and Machine.from_contents(machine),
+            "machine": None if machine is None else Machine.from_contents(machine),
             "memory_limit": content.get("memory_limit"),
             "optimizer_states": content.get("optimizer_states", 0),
             "replicate_bytes": content["replicate_bytes"],
@@ -474,7 +490,11 @@ class Plan:
         return rows
 
     def summary(self) -> str:
-        """One line: workers, what an iteration moves and takes, the predicted peak, the proof."""
+        """One line: workers, what an iteration moves and takes, the predicted peak, the proof.
+
+        The peak is left out where lowering the plan would take long and it is not known yet: for
+        more than 2**20 calls of all workers. `peak_bytes` counts it.
+        """
         steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
         if self.planner in ("random", "spartan"):
@@ -488,9 +508,21 @@ class Plan:
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
-            f"peak {size_words(max(self.peak_bytes()))} per worker, "
+            f"{self._peak_words()}"
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
+
+    def _peak_words(self) -> str:
+        """The peak as the summary has it, and whether the machine's memory is too small for it."""
+        calls = self.workers * len(self.graph.captured.ops)
+        if self._peak_bytes is None and self._program is None and calls > _LOWERED_CALLS:
+            return ""
+        words = f"peak {size_words(max(self.peak_bytes()))} per worker"
+        if self.machine and self.peak() > self.machine.memory:
+            if self._request.optimizer_states:
+                words += f", {size_words(self.peak())} with the optimiser's states,"
+            words += f" does not fit {size_words(self.machine.memory)}"
+        return f"{words}, "
 
     def __repr__(self) -> str:
         return f"Plan({self.summary()})"

@@ -6,7 +6,8 @@ import concurrent.futures
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smex._C import factorise, heaviest_point, home_tiles, live_bytes, planners, price
@@ -23,6 +24,8 @@ REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
 
 _ALL_BYTES = 2**62
+_MOST_STATES = 1_000_000
+_MOST_WORKERS = 2**31 - 1  # the native library numbers workers by 32 bits
 _REFINED = 3  # so many steps are refined by default, and compared
 _COMPARED = 1000  # calls of a graph for which other planners are tried too
 _ATTEMPTS = 12  # to keep to a memory limit
@@ -79,10 +82,10 @@ def search(
         seed: of "random".
 
     Raises:
-        PlanError: unknown objective or name, a placement or mesh that does not fit, or no plan
-            within the limit.
+        PlanError: unknown objective or name, a number out of range, a placement or mesh that does
+            not fit, or no plan within the limit.
         SmexValueError: unknown planner, or more workers than the machine has.
-        SmexTypeError: no graph, or no machine.
+        SmexTypeError: no graph, no machine, or another argument of the wrong type.
     """
     if isinstance(graph, CapturedGraph):
         graph = SemanticGraph(graph)
@@ -100,19 +103,33 @@ def search(
         raise SmexTypeError(
             'search: the objective "time" needs a machine, such as smex.Machine.h100_nvlink()'
         )
+    if not isinstance(planner, str):
+        raise SmexTypeError(f'search: planner must be text, such as "tofu", got {planner!r}')
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
-    if memory_limit is not None and not _is_number(memory_limit, above=0):
-        raise PlanError(f"search: memory_limit must be a number of bytes, got {memory_limit!r}")
-    if not _is_number(optimizer_states, above=-1e-9):
-        raise PlanError(f"search: optimizer_states must be at least 0, got {optimizer_states!r}")
+    if workers > _MOST_WORKERS:
+        raise PlanError(f"search: workers must be at most {_MOST_WORKERS}, got {workers!r}")
+    if memory_limit is not None and not _is_number(memory_limit, least=1):
+        raise PlanError(
+            f"search: memory_limit must be a finite number of at least 1 byte, got {memory_limit!r}"
+        )
+    if not _is_number(optimizer_states, least=0, most=_MOST_STATES):
+        raise PlanError(
+            f"search: optimizer_states must be a number from 0 to {_MOST_STATES}, "
+            f"got {optimizer_states!r}"
+        )
     if replicate_bytes is None:
         cut_all = objective == "communication" and memory_limit is None
         replicate_bytes = REPLICATE_BYTES if cut_all else _ALL_BYTES
-    if not isinstance(replicate_bytes, int) or replicate_bytes < 0:
+    if type(replicate_bytes) is not int or replicate_bytes < 0:
         raise PlanError(
             f"search: replicate_bytes must be an int of at least 0, got {replicate_bytes!r}"
         )
+    replicate_bytes = min(replicate_bytes, _ALL_BYTES)
+    if refine is not None and not isinstance(refine, bool):
+        raise SmexTypeError(f"search: refine must be True, False or None, got {refine!r}")
+    if type(seed) is not int or not 0 <= seed < 2**64:
+        raise PlanError(f"search: seed must be an int from 0 to 2**64 - 1, got {seed!r}")
     if type(joint) is not int or joint not in (1, 2):
         raise PlanError(f"search: expected 1 or 2 steps to choose together (joint), got {joint!r}")
     steps = _steps(workers, mesh, planner)
@@ -120,7 +137,7 @@ def search(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
         refine=refine, joint=joint, seed=seed,
     )  # fmt: skip
-    pins = resolve(pinned or {}, graph, steps)
+    pins = resolve({} if pinned is None else pinned, graph, steps)
     requests = [request]
     if planner == "tofu" and mesh is None and not pins:
         requests += [dataclasses.replace(request, mesh=other) for other in _longer_steps(request)]
@@ -178,8 +195,8 @@ def _longer_steps(request: Request) -> list[list[int]]:
     return [mesh for n, mesh in enumerate(meshes) if mesh not in [steps, *meshes[:n]]]
 
 
-def _is_number(x: Any, above: float) -> bool:
-    return isinstance(x, (int, float)) and not isinstance(x, bool) and x > above
+def _is_number(x: Any, least: float, most: float = sys.float_info.max) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool) and least <= x <= most
 
 
 def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
@@ -187,6 +204,8 @@ def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
     if mesh is None:
         one_step = planner in ("data_parallel", "equal_chop", "fsdp") and workers > 1
         return [workers] if one_step else factorise(workers)
+    if not isinstance(mesh, Iterable):
+        raise SmexTypeError(f"search: mesh must list the workers of each step, got {mesh!r}")
     steps = list(mesh)
     fits = all(type(parts) is int and parts > 1 for parts in steps)
     if not fits or math.prod(steps) != workers:

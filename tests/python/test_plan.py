@@ -1,7 +1,9 @@
 """Talking about plans: pins and files that do not fit, explain, diff, memory."""
 
+import dataclasses
 import itertools
 import json
+import math
 import re
 
 import pytest
@@ -171,11 +173,30 @@ def test_the_name_of_a_tensor_is_no_pattern():
             'is cut by 3 in step 1 of "S0/2 R/3", expected 2: the steps are 2×2',
         ),
         ("2.bias", "S0", "along dimension 0 by 4 workers: it has only 3 elements there"),
+        ("0.weight", "R/4", "is placed 'R/4', which fits mesh=[4]; the steps are 2×2"),
+        ("0.weight", "R/3", '"0.weight" has 1 placements, expected 2'),
+        ("0.weight", "whole", 'which is for one worker; the steps are 2×2: write "R" to'),
     ],
 )
 def test_a_pin_that_does_not_fit_the_model(graph, name, placement, text):
     with pytest.raises(smex.PlanError, match=re.escape(text)):
         smex.search(graph, 4, pinned=[smex.pin(name, placement)])
+
+
+def test_pins_name_the_mesh_that_they_fit(graph):
+    with pytest.raises(smex.PlanError, match=re.escape("fits mesh=[2, 4]; the steps are 2×2×2")):
+        smex.search(graph, 8, pinned={"0.weight": "S0/2 R/4"})
+    with pytest.raises(smex.PlanError, match=re.escape("fits mesh=[2, 3]; the steps are 3×2")):
+        smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"})
+    assert smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"}, mesh=[2, 3]).mesh == (2, 3)
+
+
+@pytest.mark.parametrize("placement", [[0], "S0/2", "R/4", [-1, -1]])
+def test_one_worker_holds_all(graph, placement):
+    with pytest.raises(smex.PlanError, match="but one worker holds all tensors whole: leave the"):
+        smex.search(graph, 1, pinned={"0.weight": placement})
+    for every in ("whole", "R", []):
+        smex.search(graph, 1, pinned={"0.weight": every})
 
 
 @pytest.mark.parametrize(
@@ -203,6 +224,31 @@ def test_two_placements_of_one_tensor(graph):
     text = '"2.weight" is pinned as S0/2 by "*.weight" and as S1/2 by "2.weight"; leave one out'
     with pytest.raises(smex.PlanError, match=re.escape(text)):
         smex.search(graph, 2, pinned=pins)
+
+
+class Tied(torch.nn.Module):
+    """An embedding whose weight is also the head's: one tensor of two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.h = torch.nn.Embedding(12, 8), torch.nn.Linear(8, 12, bias=False)
+        self.h.weight = self.e.weight
+
+    def forward(self, x):
+        return self.h(self.e(x))
+
+
+def test_two_placements_of_a_tied_tensor():
+    graph = smex.capture_graph(Tied(), (torch.zeros(4, dtype=torch.long),))
+    pins = {"e.weight": "S0", "h.weight": "S1"}
+    text = '"h.weight" is pinned as S0/2 by "e.weight" and as S1/2 by "h.weight"; leave one out'
+    for given in (pins, [smex.pin(name, words) for name, words in pins.items()]):
+        with pytest.raises(smex.PlanError, match=re.escape(text)):
+            smex.search(graph, 2, pinned=given)
+    pins["h.weight"] = [0]
+    plan = smex.search(graph, 2, pinned=pins)
+    assert plan.placement("e.weight") == plan.placement("h.weight") == [0]
+    assert "impossible" not in plan.explain("h.weight")
 
 
 def test_partition_keeps_to_pins_for_all_shapes_of_inputs():
@@ -248,6 +294,10 @@ def spoil(key, value):
     return change
 
 
+def spoil_machine(**numbers):
+    return spoil("machine", {**smex.Machine.v100_pcie().contents(), **numbers})
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -261,6 +311,23 @@ def spoil(key, value):
         (spoil("placements", []), "must be dict, got []"),
         (spoil("mesh", [2, 3]), "is [2, 3], expected numbers above 1 whose product is 4"),
         (spoil("mesh", [4, 1]), "is [4, 1], expected numbers above 1 whose product is 4"),
+        (
+            spoil("machine", 5),
+            "expected name, flops, memory_bandwidth, launch, memory, levels; fou",
+        ),
+        (
+            spoil("machine", {}),
+            "expected name, flops, memory_bandwidth, launch, memory, levels; fo",
+        ),
+        (spoil("machine", {"a": 1}), "plan.json is none: Machine: expected name, flops, memory_b"),
+        (spoil_machine(levels=5), "is none: Machine: expected a list of levels, found 5"),
+        (spoil_machine(levels=[]), "is none: Machine: expected levels of smex.Level"),
+        (spoil_machine(levels=[5]), "is none: Level: expected size, latency, bandwidth; found 5"),
+        (spoil_machine(levels=[{"size": 8}]), "Level: expected size, latency, bandwidth; found {"),
+        (spoil_machine(flops=None), "is none: Machine: expected flops by"),
+        (spoil_machine(memory=math.inf), "is none: Machine: memory: expected a number from"),
+        (spoil("memory_limit", "1"), "memory_limit must be a finite number"),
+        (spoil("optimizer_states", None), "optimizer_states must be a number from 0"),
         (lambda c: c["placements"].update(lost=[0, 0]), 'no parameter, buffer or input "lost"'),
     ],
 )
@@ -282,6 +349,26 @@ def test_a_file_that_is_no_plan(graph, tmp_path, text, error):
         smex.Plan.load(path, graph)
     with pytest.raises(smex.PlanError, match=error):
         smex.partition(torch.nn.Linear(2, 2), plan=path)
+
+
+@pytest.mark.parametrize("name", ["", "missing/plan.json"])
+def test_a_path_that_cannot_be_read_or_written_is_named(graph, tmp_path, name):
+    plan, path = smex.search(graph, 2), tmp_path / name
+    for use in (lambda path: smex.Plan.load(path, graph), plan.save, plan.show):
+        with pytest.raises(OSError, match=re.escape(str(path))):
+            use(path)
+
+
+def test_things_that_are_no_plan_path_or_name(graph):
+    plan = smex.search(graph, 2)
+    for use, text in [
+        (lambda: smex.Plan.load(5, graph), "plan: expected the path of a file, got 5"),
+        (lambda: plan.diff(None), "plan: expected a plan to compare with, got None"),
+        (lambda: plan.explain([]), 'plan: a name must be text, such as "fc.weight", got []'),
+        (lambda: smex.partition(torch.nn.Linear(2, 2), plan=5), "partition: plan must be what sm"),
+    ]:
+        with pytest.raises(smex.SmexTypeError, match=re.escape(text)):
+            use()
 
 
 def test_a_file_for_other_workers(graph, tmp_path):
@@ -457,6 +544,29 @@ def test_peak_is_in_the_summary_before_anything_runs(graph):
     assert len(plan.peak_bytes()) == 2
 
 
+def test_a_summary_of_many_calls_leaves_out_a_peak_that_is_not_known(graph, monkeypatch):
+    monkeypatch.setattr("smex.plan._LOWERED_CALLS", 2 * len(graph.captured.ops) - 1)
+    plan = smex.search(graph, 2)
+    assert "peak" not in plan.summary() and "peak" not in str(plan)
+    assert plan._program is None
+    peak = max(plan.peak_bytes())
+    assert f"), peak {size_words(peak)} per worker, searched in" in plan.summary()
+
+
+def test_a_summary_tells_what_does_not_fit_the_machine(graph):
+    def on(memory, **options):
+        machine = dataclasses.replace(smex.Machine.v100_pcie(), memory=memory)
+        return smex.search(graph, 2, machine=machine, **options)
+
+    peak = max(on(1e9).peak_bytes())
+    states = 2 * on(1e9).parameter_bytes()
+    assert "does not fit" not in on(peak).summary()
+    assert f"per worker does not fit {size_words(peak - 1)}, searched" in on(peak - 1).summary()
+    assert "does not fit" not in on(peak + states, optimizer_states=2).summary()
+    with_states = f"per worker, {size_words(peak + states)} with the optimiser's states, does not"
+    assert with_states in on(peak + states - 1, optimizer_states=2).summary()
+
+
 def test_peak_is_what_the_run_counts():
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
     x = torch.randn(32, 64)
@@ -471,10 +581,47 @@ def test_peak_is_what_the_run_counts():
         assert 0.99 * bound <= counted <= 1.05 * bound + slack
 
 
-@pytest.mark.parametrize("bad", [-1, "1K", 0.5])
+@pytest.mark.parametrize("bad", [-1, "1K", 0.5, True])
 def test_replicate_bytes_is_a_number_of_bytes(graph, bad):
     with pytest.raises(smex.PlanError, match="replicate_bytes must be an int of at least 0"):
         smex.search(graph, 2, replicate_bytes=bad)
+
+
+def test_replicate_bytes_may_be_more_than_any_tensor(graph):
+    every = smex.search(graph, 2, replicate_bytes=2**40).placements()
+    assert smex.search(graph, 2, replicate_bytes=2**100).placements() == every
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        *(
+            ({"optimizer_states": bad}, smex.PlanError, "optimizer_states must be a number from 0")
+            for bad in (-1, math.inf, math.nan, 10**400, 1e300, "2", True)
+        ),
+        *(
+            ({"memory_limit": bad}, smex.PlanError, "memory_limit must be a finite number")
+            for bad in (0, -1, math.inf, math.nan, 10**400, 1e-300, "1G", True)
+        ),
+        *(
+            ({"seed": bad}, smex.PlanError, "seed must be an int from 0 to 2**64 - 1, got")
+            for bad in (-1, 2**64, 0.5, None, True)
+        ),
+        *(
+            ({"refine": bad}, smex.SmexTypeError, "refine must be True, False or None, got")
+            for bad in (1, "yes")
+        ),
+        ({"planner": None}, smex.SmexTypeError, 'planner must be text, such as "tofu", got None'),
+        ({"planner": "best"}, smex.SmexValueError, 'unknown planner "best"'),
+        ({"workers": 2**31}, smex.PlanError, "workers must be at most 2147483647, got 2147483648"),
+        ({"mesh": 4}, smex.SmexTypeError, "mesh must list the workers of each step, got 4"),
+        ({"mesh": "4"}, smex.PlanError, "expected a mesh of numbers above 1"),
+        ({"pinned": 0}, smex.SmexTypeError, "expected a list of pins or placements by name"),
+    ],
+)
+def test_arguments_that_no_search_takes(graph, arguments, kind, text):
+    with pytest.raises(kind, match=re.escape(text)):
+        smex.search(graph, **{"workers": 4, **arguments})
 
 
 def test_search_wants_a_graph():
