@@ -40,7 +40,7 @@ def shapes(case: Case, edges: EdgeList) -> dict[str, tuple[int, ...]]:
     if case.op == "gcn_layer":
         weight = {"weight": (case.width, case.width), "bias": (case.width,)}
         return {"x": (nodes, case.width), **weight, "out": (nodes, case.width)}
-    if case.op in ("to_csc", "memory_copy", "sample_blocks"):
+    if case.op in ("to_csc", "memory_copy"):
         return {}
     if case.op == "edge_softmax":
         return {"e": edge, "out": edge}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,11 +11,6 @@ from edge_list import Edges
 from torch import Tensor
 
 Move = Callable[[Tensor], Tensor]
-
-
-FANOUTS = (15, 10, 5)
-"""Neighbours of a node in each layer, the first computed first."""
-BATCH = 1024
 
 
 class Unsupported(Exception):  # noqa: N818
@@ -63,14 +58,6 @@ class System:
         if method is None:
             raise Unsupported(f"{self.name} has no {case.op}")
         return method(case, edges)
-
-
-def batches_of_seeds(edges: Edges) -> Iterator[Tensor]:
-    """Different nodes, a batch at each call, for ever."""
-    generator = torch.Generator().manual_seed(0)
-    while True:
-        order = torch.randperm(edges.num_nodes, generator=generator).to(edges.src.dtype)
-        yield from order.split(BATCH)[: max(1, edges.num_nodes // BATCH)]
 
 
 def in_csc_order(edges: Edges, *, edge_output: bool = False) -> dict[str, dict[str, Move]]:

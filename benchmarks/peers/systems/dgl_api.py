@@ -9,7 +9,7 @@ from types import ModuleType
 
 import torch
 from edge_list import Edges
-from systems.base import FANOUTS, Case, Operator, System, Unsupported, batches_of_seeds
+from systems.base import Case, Operator, System, Unsupported
 from torch import Tensor
 
 
@@ -113,14 +113,6 @@ class DglApi(System):
             return g.adj_tensors("csc")
 
         return Operator(function)
-
-    def op_sample_blocks(self, case: Case, edges: Edges) -> Operator:
-        g = self.graph(edges)
-        if not hasattr(self.module, "dataloading"):
-            raise Unsupported(f"{self.name} has no dataloading")
-        sampler = self.module.dataloading.NeighborSampler(list(FANOUTS))
-        seeds = batches_of_seeds(edges)
-        return Operator(lambda: sampler.sample(g, next(seeds)))
 
 
 def _layers(module: ModuleType) -> ModuleType:

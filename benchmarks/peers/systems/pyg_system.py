@@ -8,22 +8,12 @@ from __future__ import annotations
 import torch
 import torch_geometric
 from edge_list import Edges
-from systems.base import (
-    FANOUTS,
-    Case,
-    Operator,
-    System,
-    Unsupported,
-    batches_of_seeds,
-    in_csc_order,
-)
+from systems.base import Case, Operator, System, Unsupported, in_csc_order
 from systems.csr import matrix
 from systems.scatter import gcn_norm
 from torch import Tensor
-from torch_geometric.data import Data
 from torch_geometric.index import index2ptr
 from torch_geometric.nn import GATConv, GCNConv, MessagePassing
-from torch_geometric.sampler import NeighborSampler, NodeSamplerInput
 from torch_geometric.utils import softmax, sort_edge_index, spmm
 
 
@@ -141,18 +131,6 @@ class PygEdgeIndex(System):
             return index2ptr(dst, nodes), src, eids
 
         return Operator(function)
-
-    def op_sample_blocks(self, case: Case, edges: Edges) -> Operator:
-        data = Data(edge_index=_edge_index(edges).long(), num_nodes=edges.num_nodes)
-        try:
-            sampler = NeighborSampler(data, list(reversed(FANOUTS)), share_memory=False)
-            seeds = batches_of_seeds(edges)
-            sampler.sample_from_nodes(NodeSamplerInput(None, next(seeds).long()))
-        except ImportError as error:
-            raise Unsupported(f"pyg: {error}") from None
-        return Operator(
-            lambda: sampler.sample_from_nodes(NodeSamplerInput(None, next(seeds).long()))
-        )
 
 
 class PygAdjT(System):
