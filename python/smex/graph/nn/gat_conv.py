@@ -10,12 +10,17 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_in_degrees, check_rows, source_and_destination
+from smex.graph.nn.inputs import (
+    RefusesZeroInDegree,
+    check_rows,
+    size_pair,
+    source_and_destination,
+)
 from smex.graph.ops.attention import gat_attention
 from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
 
 
-class GATConv(nn.Module):
+class GATConv(RefusesZeroInDegree, nn.Module):
     r"""Graph attention (Veličković et al., ICLR'18, eq. 3 and 4).
 
     .. math:: h_v' = \sum_{u \in N(v)} a_{uv} W h_u, \quad
@@ -61,7 +66,7 @@ class GATConv(nn.Module):
     ):
         super().__init__()
         pair = isinstance(in_feats, tuple)
-        src_feats, dst_feats = in_feats if isinstance(in_feats, tuple) else (in_feats, in_feats)
+        src_feats, dst_feats = size_pair(in_feats)
         width = num_heads * out_feats
         self._num_heads = num_heads
         self._in_src_feats, self._in_dst_feats = src_feats, dst_feats
@@ -96,10 +101,6 @@ class GATConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def set_allow_zero_in_degree(self, set_value: bool) -> None:
-        """Whether nodes without in-edges are fine."""
-        self._allow_zero_in_degree = set_value
-
     def forward(
         self,
         graph: Graph,
@@ -115,8 +116,7 @@ class GATConv(nn.Module):
             edge_weight: ``[num_edges]``, a factor for the attention of each edge.
             get_attention: whether to return the weights ``[num_edges, heads, 1]`` too.
         """
-        if not self._allow_zero_in_degree:
-            check_in_degrees("GATConv", graph)
+        self._check_in_degrees(graph)
         if hasattr(self, "fc_src") and not isinstance(feat, tuple):
             raise SmexValueError(
                 "GATConv: made for a pair of sizes, expected a pair of features for sources and "

@@ -10,13 +10,19 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_in_degrees, check_rows, source_and_destination
-from smex.graph.ops.kernels import aggregate
+from smex.graph.nn.inputs import (
+    RefusesZeroInDegree,
+    check_choice,
+    check_rows,
+    degree_power,
+    source_and_destination,
+)
+from smex.graph.nn.propagation import sum_of_products
 
 NORMS = ("none", "both", "right", "left")
 
 
-class GraphConv(nn.Module):
+class GraphConv(RefusesZeroInDegree, nn.Module):
     r"""Graph convolution (Kipf and Welling, ICLR'17, eq. 2).
 
     .. math:: h_v' = b + \sum_{u \in N(v)} \frac{1}{c_{uv}} h_u W
@@ -54,10 +60,7 @@ class GraphConv(nn.Module):
         allow_zero_in_degree: bool = False,
     ):
         super().__init__()
-        if norm not in NORMS:
-            raise SmexValueError(
-                f"GraphConv: norm must be one of {', '.join(NORMS)}, found {norm!r}"
-            )
+        check_choice("GraphConv", "norm", norm, NORMS)
         self._in_feats = in_feats
         self._out_feats = out_feats
         self._norm = norm
@@ -74,10 +77,6 @@ class GraphConv(nn.Module):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def set_allow_zero_in_degree(self, set_value: bool) -> None:
-        """Whether nodes without in-edges are fine."""
-        self._allow_zero_in_degree = set_value
-
     def forward(
         self,
         graph: Graph,
@@ -93,8 +92,7 @@ class GraphConv(nn.Module):
             weight: W, where the layer has none.
             edge_weight: ``[num_edges]``, a factor for each message.
         """
-        if not self._allow_zero_in_degree:
-            check_in_degrees("GraphConv", graph)
+        self._check_in_degrees(graph)
         if weight is not None and self.weight is not None:
             raise SmexValueError(
                 "GraphConv: expected no weight beside the layer's own; create it with weight=False"
@@ -117,41 +115,16 @@ class GraphConv(nn.Module):
         return result if self._activation is None else self._activation(result)
 
     def _aggregate(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
-        """The normalised sum of the sources' rows.
-
-        The factors are part of the kernel, unless rows are so narrow that they have fewer numbers
-        than there are edges: then it is cheaper to multiply rows than to read factors edge by edge,
-        in the gradient too.
-        """
-        relation = graph.relation()
-        is_half = source.dtype.itemsize < 4  # sums of which do not fit
-        is_narrow = source.numel() <= relation.num_edges and not is_half
-        text, operands = "u0", [source]
+        """The normalised sum of the sources' rows."""
+        power = -0.5 if self._norm == "both" else -1.0
         factors: list[tuple[str, Tensor]] = []
         if self._norm in ("both", "left"):
-            factors.append(("u", self._factor(graph.out_degrees(), source)))
+            factors.append(("u", degree_power(graph.out_degrees(), power, source)))
         if edge_weight is not None:
             factors.append(("e", edge_weight.reshape(-1, *[1] * (source.dim() - 1))))
         if self._norm in ("both", "right"):
-            factors.append(("v", self._factor(graph.in_degrees(), source)))
-        after: Tensor | None = None
-        for target, factor in factors:
-            if is_narrow and target == "u":
-                operands[0] = source * factor
-            elif is_narrow and target == "v":
-                after = factor
-            else:
-                text = f"{text} * {target}{len(operands)}"
-                operands.append(factor)
-        result = aggregate(relation, text, "sum", operands)
-        return result if after is None else result * after
-
-    def _factor(self, degrees: Tensor, x: Tensor) -> Tensor:
-        power = -0.5 if self._norm == "both" else -1.0
-        # Large degrees are not among the numbers of 16 bits.
-        wide = torch.promote_types(x.dtype, torch.float32)
-        scale = (degrees.clamp(min=1).to(wide) ** power).to(x.dtype)
-        return scale.reshape(-1, *[1] * (x.dim() - 1))
+            factors.append(("v", degree_power(graph.in_degrees(), power, source)))
+        return sum_of_products(graph.relation(), source, factors)
 
     def extra_repr(self) -> str:
         """The sizes and the normalisation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,14 +21,64 @@ def source_and_destination(graph: Graph, feat: Any) -> tuple[Tensor, Tensor]:
     return expand_as_pair(feat, graph)
 
 
-def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int) -> None:
-    """Raise unless there are features of all nodes, as wide as the layer was made for."""
-    plain = isinstance(rows, Tensor) and rows.dim() > 1
-    if not plain or rows.shape[0] != num_rows or rows.shape[-1] != width:
+def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int | None = None) -> None:
+    """Raise unless there is a row for each of them, ``width`` wide where the layer has one."""
+    plain = isinstance(rows, Tensor) and rows.dim() > (0 if width is None else 1)
+    if not plain or rows.shape[0] != num_rows or (width is not None and rows.shape[-1] != width):
+        wide = "" if width is None else f", {width} wide"
         raise SmexValueError(
-            f"{layer}: expected features of {counted(num_rows, end)}, {width} wide, found "
-            f"{describe(rows)}; the width is what the layer was made for"
+            f"{layer}: expected features of {counted(num_rows, end)}{wide}, found "
+            f"{describe(rows)}; the layer takes one row for each, of the width it was made for"
         )
+
+
+def edge_factor(layer: str, graph: Graph, edge_weight: Tensor, x: Tensor) -> Tensor:
+    """A number for each edge, ``[num_edges]`` or ``[num_edges, 1]``, as a factor of rows of ``x``.
+
+    Raises:
+        SmexValueError: it is not that.
+    """
+    num_edges = graph.num_edges()
+    if not isinstance(edge_weight, Tensor) or edge_weight.numel() != num_edges:
+        raise SmexValueError(
+            f"{layer}: expected a weight for each of {counted(num_edges, 'edge')}, found "
+            f"{describe(edge_weight)}"
+        )
+    return edge_weight.reshape(-1, *[1] * (x.dim() - 1))
+
+
+def degree_power(degrees: Tensor, power: float, x: Tensor) -> Tensor:
+    """Degrees to a power as a factor of rows of ``x``; a degree of 0 counts as 1."""
+    # Large degrees are not among the numbers of 16 bits.
+    wide = torch.promote_types(x.dtype, torch.float32)
+    return (degrees.clamp(min=1).to(wide) ** power).to(x.dtype).reshape(-1, *[1] * (x.dim() - 1))
+
+
+def check_choice(layer: str, argument: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise unless an argument is one of some values."""
+    if value not in choices:
+        raise SmexValueError(
+            f"{layer}: {argument} must be one of {', '.join(map(str, choices))}, found {value!r}"
+        )
+
+
+def size_pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Sizes of rows of sources and of destinations, given as a pair or as one."""
+    return size if isinstance(size, tuple) else (size, size)
+
+
+class RefusesZeroInDegree:
+    """A layer that refuses nodes without in-edges, unless it is told that they are fine."""
+
+    _allow_zero_in_degree = False
+
+    def set_allow_zero_in_degree(self, set_value: bool) -> None:
+        """Whether nodes without in-edges are fine."""
+        self._allow_zero_in_degree = set_value
+
+    def _check_in_degrees(self, graph: Graph) -> None:
+        if not self._allow_zero_in_degree:
+            check_in_degrees(type(self).__name__, graph)
 
 
 def check_in_degrees(layer: str, graph: Graph) -> None:

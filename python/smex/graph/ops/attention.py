@@ -87,7 +87,7 @@ def gatv2_attention(
     shared = attention if attention.dim() == left.dim() else attention.unsqueeze(0)
     text = f"dot(leaky_relu(u0 + v1, {float(negative_slope)!r}), c2)"
     _check_values("gatv2_attention", relation, left)
-    return _attention(relation, text, [left, right, shared], left)
+    return attend(relation, text, [left, right, shared], left)
 
 
 def dot_attention(
@@ -119,7 +119,7 @@ def dot_attention(
     relation = graph.relation()
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     _check_values("dot_attention", relation, value)
-    return _attention(relation, "dot(u0, v1)", [key, query * factor], value)
+    return attend(relation, "dot(u0, v1)", [key, query * factor], value)
 
 
 def _check_values(op: str, relation: Relation, value: Tensor) -> None:
@@ -130,8 +130,18 @@ def _check_values(op: str, relation: Relation, value: Tensor) -> None:
         )
 
 
-def _attention(relation: Relation, score: str, operands: list[Tensor], value: Tensor) -> Tensor:
-    """Values weighted by the softmax of a message's values over in-edges."""
+def attend(relation: Relation, score: str, operands: list[Tensor], value: Tensor) -> Tensor:
+    """The sources' values, weighted by the softmax of a formula over the edges into each node.
+
+    Args:
+        relation: the edges.
+        score: a message with one value for each head, ``[heads, 1]``.
+        operands: features ``[num_src | num_dst | num_edges | 1, heads, ...]`` of the score.
+        value: ``[num_src, heads, values]``.
+
+    Returns:
+        ``[num_dst, heads, values]``; 0 for a node without in-edges.
+    """
     check_sources(relation, score, operands)
     out_edges = edges_of_gradient(relation, [*operands, value])
     return torch.ops.smex.attention.default(relation.in_edges(), out_edges, score, operands, value)

@@ -1,0 +1,58 @@
+"""Sources that send another row along each type of edges."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+from smex.graph.core import check_range
+from smex.graph.frame import counted, describe
+from smex.graph.graph import Graph
+from smex.graph.relation import Relation
+
+
+class TypedSources(NamedTuple):
+    """The pairs (source, edge type) that there are, and the edges out of pairs.
+
+    What a layer projects by the edge's type is projected once for each pair, of which there are at
+    most as many as edges, and travels along ``relation`` as any other row of a source.
+    """
+
+    nodes: Tensor  # [num_pairs], the sources
+    types: Tensor  # [num_pairs], ascending
+    relation: Relation  # from pairs to destinations, its edges in the graph's order
+
+
+def edge_types(layer: str, graph: Graph, etypes: Any, num_types: int) -> Tensor:
+    """The type of each edge as a tensor ``[num_edges]``.
+
+    Raises:
+        SmexValueError: there is not one type for each edge, or it is none of ``num_types``.
+    """
+    types = torch.as_tensor(etypes, device=graph.device)
+    if types.shape != (graph.num_edges(),) or types.is_floating_point():
+        raise SmexValueError(
+            f"{layer}: expected one integer for each of {counted(graph.num_edges(), 'edge')}, its "
+            f"type, found {describe(types)}"
+        )
+    check_range(types, num_types, f"{layer}: edge types")
+    return types.long()
+
+
+def typed_sources(graph: Graph, types: Tensor) -> TypedSources:
+    """The pairs of a graph whose edge ``i`` has the type ``types[i]``."""
+    relation = graph.relation()
+    source, destination = relation.coo()
+    pairs, position = torch.unique(types * relation.num_src + source, return_inverse=True)
+    num_src = max(relation.num_src, 1)
+    edges = Relation.from_coo(
+        position.to(relation.idtype),
+        destination,
+        pairs.shape[0],
+        relation.num_dst,
+        check=False,
+    )
+    return TypedSources(pairs % num_src, pairs // num_src, edges)

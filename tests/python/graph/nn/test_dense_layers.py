@@ -1,0 +1,126 @@
+"""Layers on matrices and padded batches, against layers on graphs and those of torch."""
+
+import pytest
+import torch
+
+import smex.graph as sg
+
+nn = sg.nn
+IN, OUT = 5, 3
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def graph_and_matrix(num_src=9, num_dst=7):
+    adjacency = (torch.rand(num_dst, num_src) < 0.4).double()
+    dst, src = adjacency.nonzero(as_tuple=True)
+    g = sg.heterograph({("a", "r", "b"): (src, dst)}, {"a": num_src, "b": num_dst})
+    return g, adjacency
+
+
+@pytest.mark.parametrize("norm", ["none", "both", "right"])
+@pytest.mark.parametrize("out_feats", [3, 8])
+def test_graph_conv(norm, out_feats):
+    g, adjacency = graph_and_matrix()
+    dense, sparse = (
+        kind(IN, out_feats, norm).double() for kind in (nn.DenseGraphConv, nn.GraphConv)
+    )
+    sparse.load_state_dict(dense.state_dict())
+    sparse.set_allow_zero_in_degree(True)
+    x = torch.randn(9, IN, dtype=torch.double)
+    torch.testing.assert_close(dense(adjacency, x), sparse(g, (x, x[:7])))
+
+
+def test_sage_conv():
+    g, adjacency = graph_and_matrix()
+    dense, sparse = nn.DenseSAGEConv(IN, OUT).double(), nn.SAGEConv(IN, OUT, "gcn").double()
+    with torch.no_grad():
+        sparse.fc_neigh.weight.copy_(dense.fc.weight)
+        sparse.bias.copy_(dense.fc.bias)
+    pair = (torch.randn(9, IN, dtype=torch.double), torch.randn(7, IN, dtype=torch.double))
+    torch.testing.assert_close(dense(adjacency, pair), sparse(g, pair))
+
+
+@pytest.mark.parametrize("largest", [None, 1.6])
+def test_cheb_conv(largest):
+    half = (torch.rand(8, 8) < 0.4).double().triu(1)
+    adjacency = half + half.T
+    g = sg.graph(adjacency.nonzero(as_tuple=True), num_nodes=8)
+    dense, sparse = nn.DenseChebConv(IN, OUT, 4).double(), nn.ChebConv(IN, OUT, 4, None).double()
+    with torch.no_grad():
+        dense.bias.uniform_()
+        sparse.linear.weight.copy_(dense.W.flatten(0, 1).T)
+        sparse.linear.bias.copy_(dense.bias)
+    scale = adjacency.sum(1).clamp(min=1) ** -0.5
+    laplacian = torch.eye(8, dtype=torch.double) - scale[:, None] * adjacency * scale
+    found = torch.linalg.eigvalsh(laplacian).max() if largest is None else largest
+    x = torch.randn(8, IN, dtype=torch.double)
+    torch.testing.assert_close(dense(adjacency, x, largest), sparse(g, x, [float(found)]))
+
+
+def copy_attention(ours, theirs):
+    projections = (ours.q_proj, ours.k_proj, ours.v_proj)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
+        theirs.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
+        theirs.out_proj.weight.copy_(ours.out_proj.weight)
+        theirs.out_proj.bias.copy_(ours.out_proj.bias)
+
+
+def padded():
+    x = torch.randn(4, 6, 8, dtype=torch.double)
+    bias = torch.randn(4, 6, 6, 2, dtype=torch.double)
+    mask = (torch.rand(4, 6, 6) < 0.3) & ~torch.eye(6, dtype=torch.bool)
+    together = bias.masked_fill(mask.unsqueeze(-1), -torch.inf).permute(0, 3, 1, 2).flatten(0, 1)
+    return x, bias, mask, together
+
+
+def test_attention_with_a_bias_equals_torch():
+    ours = nn.BiasedMHA(8, 2, attn_drop=0).double()
+    theirs = torch.nn.MultiheadAttention(8, 2, batch_first=True).double()
+    copy_attention(ours, theirs)
+    x, bias, mask, together = padded()
+    expected = theirs(x, x, x, attn_mask=together, need_weights=False)[0]
+    torch.testing.assert_close(ours(x, bias, mask), expected)
+    plain = theirs(x, x, x, need_weights=False)[0]
+    torch.testing.assert_close(ours(x), plain)
+    hidden = theirs(x, x, x, attn_mask=mask.repeat_interleave(2, 0), need_weights=False)[0]
+    torch.testing.assert_close(ours(x, attn_mask=mask), hidden)
+
+
+def test_attention_times_a_bias():
+    layer = nn.BiasedMHA(8, 2, attn_bias_type="mul", attn_drop=0).double()
+    x, bias, mask, _ = padded()
+    q, k, v = (p(x).view(4, 6, 2, 4) for p in (layer.q_proj, layer.k_proj, layer.v_proj))
+    score = torch.einsum("bxhd,byhd->bxyh", q, k) / 2 * bias
+    weight = score.masked_fill(mask.unsqueeze(-1), -torch.inf).softmax(2)
+    expected = layer.out_proj(torch.einsum("bxyh,byhd->bxhd", weight, v).flatten(2))
+    torch.testing.assert_close(layer(x, bias, mask), expected)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_graphormer_layer_equals_torch(norm_first):
+    ours = nn.GraphormerLayer(8, 16, 2, norm_first=norm_first, dropout=0, attn_dropout=0).double()
+    theirs = torch.nn.TransformerEncoderLayer(
+        8, 2, 16, 0.0, batch_first=True, norm_first=norm_first
+    ).double()
+    copy_attention(ours.attn, theirs.self_attn)
+    pairs = [(ours.ffn[0], theirs.linear1), (ours.ffn[3], theirs.linear2)]
+    pairs += [(ours.attn_layer_norm, theirs.norm1), (ours.ffn_layer_norm, theirs.norm2)]
+    for a, b in pairs:
+        b.load_state_dict(a.state_dict())
+    x, bias, mask, together = padded()
+    torch.testing.assert_close(ours(x, bias, mask), theirs(x, src_mask=together))
+
+
+@pytest.mark.parametrize("kind", ["add", "mul"])
+def test_graphormer_layer_under_autocast(kind):
+    layer = nn.GraphormerLayer(8, 16, 2, attn_bias_type=kind).eval()
+    x, bias, mask, _ = padded()
+    expected = layer(x.float(), bias.float(), mask)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = layer(x.float(), bias.float(), mask)
+    torch.testing.assert_close(found.float(), expected, rtol=0.1, atol=0.1)

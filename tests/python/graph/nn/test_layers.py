@@ -1,0 +1,157 @@
+"""Every layer against its formula in dense matrices, and what all layers promise."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import smex
+
+sys.path.insert(0, str(Path(__file__).parent))
+import layer_cases
+import layer_cases_edges
+from dense import Dense
+from layer_cases import KINDS, features, graph_of
+
+CASES = [*layer_cases.CASES, *layer_cases_edges.CASES]
+PAIRS = [pytest.param(c, k, id=f"{c.name}-{k}") for c in CASES for k in KINDS if k in c.kinds]
+FIRST = [pytest.param(c, c.kinds[0], id=c.name) for c in CASES]
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def allowed(layer):
+    """The layer, told that nodes without in-edges are fine."""
+    if hasattr(layer, "set_allow_zero_in_degree"):
+        layer.set_allow_zero_in_degree(True)
+    return layer
+
+
+def single(extra):
+    """Extra arguments in float32."""
+    return [
+        x.float() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in extra
+    ]
+
+
+def low(x):
+    """Detached features in float32."""
+    return tuple(low(part) for part in x) if isinstance(x, tuple) else x.detach().float()
+
+
+def assert_tree_close(found, expected, **kwargs):
+    if not isinstance(found, tuple):
+        found, expected = (found,), (expected,)
+    assert len(found) == len(expected)
+    for ours, theirs in zip(found, expected):
+        torch.testing.assert_close(ours, theirs, **kwargs)
+
+
+def requires_grad(x):
+    return isinstance(x, torch.Tensor) and x.is_leaf and x.requires_grad
+
+
+def gradients(result, inputs):
+    """Gradients, those of what is not used as zeros."""
+    found = torch.autograd.grad(total(result), inputs, allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g for g, x in zip(found, inputs))
+
+
+def total(result):
+    parts = result if isinstance(result, tuple) else (result,)
+    return sum((part.sin() * (n + 1)).sum() for n, part in enumerate(parts))
+
+
+@pytest.mark.parametrize("lonely", [False, True])
+@pytest.mark.parametrize(("case", "kind"), PAIRS)
+def test_forward_and_gradients_equal_the_formula(case, kind, lonely):
+    g = graph_of(kind, lonely)
+    layer = allowed(case.layer(kind)).double()
+    feat, source, own = features(g, kind, dst_width=case.width(kind))
+    extra = case.extra(g)
+    for x in extra:
+        if isinstance(x, torch.Tensor) and x.is_floating_point():
+            x.requires_grad_()
+    found, expected = layer(g, feat, *extra), case.formula(layer, Dense(g), source, own, *extra)
+    assert_tree_close(found, expected)
+    inputs = [x for x in (source, own, *extra, *layer.parameters()) if requires_grad(x)]
+    ours, theirs = (gradients(result, inputs) for result in (found, expected))
+    assert_tree_close(ours, theirs)
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_nodes_without_in_edges(case, kind):
+    if case.lonely == "fine":
+        return
+    g = graph_of(kind, lonely=True)
+    layer = case.layer(kind).double()
+    feat, _, _ = features(g, kind)
+    with pytest.raises(smex.SmexValueError, match=r"node without in-edges.*add_self_loop"):
+        layer(g, feat, *case.extra(g))
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_a_graph_without_edges(case, kind):
+    if not case.empty:
+        return
+    g = graph_of(kind)
+    g.remove_edges(torch.arange(g.num_edges()))
+    layer = allowed(case.layer(kind)).double()
+    feat, _, _ = features(g, kind)
+    result = layer(g, feat, *case.extra(g))
+    first = result[0] if isinstance(result, tuple) else result
+    assert first.shape[0] == g.num_dst_nodes() and first.isfinite().all()
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_layers_under_autocast(case, kind):
+    g = graph_of(kind)
+    layer = case.layer(kind)
+    feat, _, _ = features(g, kind)
+    extra = single(case.extra(g))
+    expected = layer(g, low(feat), *extra)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = layer(g, low(feat), *extra)
+    parts = found if isinstance(found, tuple) else (found,)
+    wide = tuple(part.float() for part in parts)
+    goal = expected if isinstance(expected, tuple) else (expected,)
+    for ours, theirs in zip(wide, goal):
+        scale = theirs.abs().max().item()
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=case.tolerance * max(scale, 1))
+    if any(p.requires_grad for p in layer.parameters()):
+        total(wide).backward()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_state_comes_back_from_a_file(case, kind, tmp_path):
+    g = graph_of(kind)
+    one, other = case.layer(kind).double(), case.layer(kind).double()
+    torch.save(one.state_dict(), tmp_path / "layer.pt")
+    other.load_state_dict(torch.load(tmp_path / "layer.pt", weights_only=True))
+    feat, _, _ = features(g, kind)
+    extra = case.extra(g)
+    for layer in (one, other):
+        layer.eval()
+    assert_tree_close(one(g, feat, *extra), other(g, feat, *extra), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_layers_leave_the_graph_as_it_was(case, kind):
+    g = graph_of(kind)
+    feat, _, _ = features(g, kind)
+    case.layer(kind).double()(g, feat, *case.extra(g))
+    assert not g.srcdata and not g.dstdata and not g.edata
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_new_parameters_are_finite(case, kind):
+    layer = case.layer(kind)
+    assert all(p.isfinite().all() for p in layer.parameters())
+    if hasattr(layer, "reset_parameters"):
+        layer.reset_parameters()
+        assert all(p.isfinite().all() for p in layer.parameters())

@@ -1,0 +1,76 @@
+"""What layers say about arguments that do not fit."""
+
+import pytest
+import torch
+
+import smex
+import smex.graph as sg
+
+nn = sg.nn
+
+
+def ring():
+    return sg.graph(([0, 1, 2], [1, 2, 0]))
+
+
+def call(layer, *extra):
+    return lambda: layer()(ring(), torch.ones(3, 4), *extra)
+
+
+MISTAKES = [
+    (lambda: nn.SAGEConv(4, 2, "median"), "SAGEConv: aggregator_type must be one of mean, gcn, pool, lstm, found 'median'"),
+    (call(lambda: nn.SAGEConv(5, 2, "mean")), "SAGEConv: expected features of 3 source nodes, 5 wide, found"),
+    (call(lambda: nn.SAGEConv(4, 2, "mean"), torch.ones(2)), "SAGEConv: expected a weight for each of 3 edges, found torch.float32 [2]"),
+    (call(lambda: nn.GATv2Conv(5, 2, 1)), "GATv2Conv: expected features of 3 source nodes, 5 wide"),
+    (lambda: nn.GINConv(None, "median"), "GINConv: aggregator_type must be one of sum, max, mean, found 'median'"),
+    (call(lambda: nn.GINEConv(), torch.ones(2, 4)), "GINEConv: expected features of 3 edges, found torch.float32 [2, 4]; the layer takes one row for each"),
+    (lambda: nn.EdgeWeightNorm("left"), "EdgeWeightNorm: norm must be one of none, both, right, found 'left'"),
+    (lambda: nn.EdgeWeightNorm()(ring(), torch.ones(3, 2)), "EdgeWeightNorm: expected one weight for each of 3 edges, found torch.float32 [3, 2]"),
+    (lambda: nn.EdgeWeightNorm()(ring(), torch.tensor([1.0, -2.0, 3.0])), "EdgeWeightNorm: norm='both' expects positive weights, found -2.0"),
+    (lambda: nn.TypedLinear(4, 2, 3, "l2"), "TypedLinear: regularizer must be None, 'basis' or 'bdd', found 'l2'"),
+    (lambda: nn.TypedLinear(4, 2, 3, "basis"), "TypedLinear: regularizer 'basis' needs num_bases, found None"),
+    (lambda: nn.TypedLinear(4, 3, 3, "bdd", 2), "TypedLinear: num_bases must divide both sizes, found sizes 4 and 3 and num_bases=2"),
+    (call(lambda: nn.RelGraphConv(4, 2, 2), torch.tensor([0, 1])), "RelGraphConv: expected one integer for each of 3 edges, its type, found torch.int64 [2]"),
+    (call(lambda: nn.RelGraphConv(4, 2, 2), torch.tensor([0, 1, 2])), "RelGraphConv: edge types"),
+    (call(lambda: nn.SGConv(5, 2)), "SGConv: expected features of 3 nodes, 5 wide"),
+    (call(lambda: nn.TAGConv(5, 2)), "TAGConv: expected features of 3 nodes, 5 wide"),
+    (call(lambda: nn.ChebConv(5, 2, 2)), "ChebConv: expected features of 3 nodes, 5 wide"),
+    (call(lambda: nn.HGTConv(5, 2, 2, 1, 1), torch.zeros(3).long(), torch.zeros(3).long()), "HGTConv: expected features of 3 source nodes, 5 wide"),
+    (call(lambda: nn.GMMConv(4, 2, 3, 2), torch.ones(3, 2)), "GMMConv: expected features of 3 edges, 3 wide, found torch.float32 [3, 2]; the layer takes one row for each"),
+    (call(lambda: nn.NNConv(4, 2, torch.nn.Linear(3, 7)), torch.ones(3, 3)), "NNConv: edge_func: expected features of 3 edges, 8 wide, found torch.float32 [3, 7]"),
+    (lambda: nn.NNConv(4, 2, None, "min"), "NNConv: aggregator_type must be one of sum, mean, max, found 'min'"),
+    (lambda: nn.GMMConv(4, 2, 3, 2, "min"), "GMMConv: aggregator_type must be one of sum, mean, max, found 'min'"),
+    (lambda: nn.GatedGraphConv(4, 3, 1, 1), "GatedGraphConv: expected out_feats of at least in_feats, 4, since rows are padded, found 3"),
+    (call(lambda: nn.GatedGraphConv(4, 5, 1, 2)), "GatedGraphConv: made for 2 edge types, expected etypes, found None"),
+    (lambda: nn.PNAConv(4, 4, ["median"], ["identity"], 1), "PNAConv: aggregators must be one of mean, sum, max, min, std, var, moment3"),
+    (lambda: nn.PNAConv(4, 4, ["mean"], ["none"], 1), "PNAConv: scalers must be one of identity, amplification, attenuation, found 'none'"),
+    (lambda: nn.PNAConv(4, 3, ["mean"], ["identity"], 1, num_towers=2), "PNAConv: num_towers must divide both sizes, found sizes 4 and 3 and num_towers=2"),
+    (call(lambda: nn.PNAConv(4, 3, ["mean"], ["identity"], 1, edge_feat_size=2)), "PNAConv: expected features of 3 edges, 2 wide, found NoneType"),
+    (call(lambda: nn.GCN2Conv(4, 1), torch.ones(2, 4)), "GCN2Conv: expected features of 3 nodes, 4 wide, found torch.float32 [2, 4]"),
+    (lambda: nn.MaxPooling()(ring(), torch.ones(2, 4)), "MaxPooling: expected features of 3 nodes, found torch.float32 [2, 4]"),
+    (call(lambda: nn.GlobalAttentionPooling(torch.nn.Linear(4, 2))), "GlobalAttentionPooling: expected gate_nn to give one number for each node, found torch.float32 [3, 2]"),
+    (call(lambda: nn.Set2Set(5, 1, 1)), "Set2Set: expected features of 3 nodes, 5 wide"),
+    (lambda: nn.SetTransformerEncoder(4, 1, 1, 1, block_type="pma"), "SetTransformerEncoder: block_type must be one of sab, isab, found 'pma'"),
+    (lambda: nn.SetTransformerEncoder(4, 1, 1, 1, block_type="isab"), "SetTransformerEncoder: block_type='isab' needs m, the number of points, found None"),
+    (lambda: nn.JumpingKnowledge("mean"), "JumpingKnowledge: mode must be one of cat, max, lstm, found 'mean'"),
+    (lambda: nn.JumpingKnowledge("lstm", 4), "JumpingKnowledge: mode='lstm' needs in_feats and num_layers, found 4 and None"),
+    (lambda: nn.LabelPropagation(1, 0.5, "col"), "LabelPropagation: norm_type must be one of sym, row, found 'col'"),
+    (lambda: nn.EdgePredictor("sub"), "EdgePredictor: op must be one of dot, cos, ele, cat, found 'sub'"),
+    (lambda: nn.DenseGraphConv(4, 2, "left"), "DenseGraphConv: norm must be one of none, both, right, found 'left'"),
+    (lambda: nn.DenseSAGEConv(4, 2)(torch.ones(3), torch.ones(3, 4)), "DenseSAGEConv: expected an adjacency matrix [num_dst, num_src], found torch.float32 [3]"),
+    (lambda: nn.DenseChebConv(4, 2, 2)(torch.ones(3, 3), torch.ones(2, 4)), "DenseChebConv: expected features of 3 source nodes, 4 wide"),
+    (lambda: nn.BiasedMHA(8, 3), "BiasedMHA: num_heads must divide feat_size, found 3 and 8"),
+    (lambda: nn.BiasedMHA(8, 2, attn_bias_type="sub"), "BiasedMHA: attn_bias_type must be one of add, mul, found 'sub'"),
+    (lambda: nn.TWIRLSConv(4, 2, 2, 1, norm="group"), "TWIRLSConv: norm must be one of batch, layer, none, found 'group'"),
+    (call(lambda: nn.CFConv(5, 1, 1, 1), torch.ones(3, 1)), "CFConv: expected features of 3 source nodes, 5 wide"),
+    (call(lambda: nn.GatedGCNConv(4, 2, 1), torch.ones(3, 1)), "GatedGCNConv: expected features of 3 edges, 2 wide"),
+    (call(lambda: nn.EGATConv(4, 2, 1, 1, 1), torch.ones(3, 1)), "EGATConv: expected features of 3 edges, 2 wide"),
+    (call(lambda: nn.EdgeGATConv(4, 2, 1, 1), torch.ones(3, 1)), "EdgeGATConv: expected features of 3 edges, 2 wide"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("action", "text"), MISTAKES, ids=[text[:60] for _, text in MISTAKES])
+def test_mistakes(action, text):
+    with pytest.raises(smex.SmexValueError) as error:
+        action()
+    assert text in str(error.value)
