@@ -30,6 +30,7 @@ COPY = "memory copy"
 NOT_PEERS = (OURS, SORTED, COPY)
 GIB = 2**30
 TOLERANCE = {"float32": 2e-4, "bfloat16": 5e-2, "float16": 1e-2}
+TRAINED = 5e-2  # of a model's gradients, where rounding may put a number on either side of a ReLU
 TIES = 1e-5  # share of the gradients of an extremum that may go to another of two equal edges
 
 HOPELESS = 2  # times --drop: a first call so much slower makes a peer too slow to be timed,
@@ -218,7 +219,8 @@ def _compare(peers: Peers, entries: list[Entry], result: Measured) -> list[Entry
                 found = worker.ask("save", key=key, folder=str(folder))
                 references[what] = folder
             else:
-                tolerance = TOLERANCE[entry.case.dtype]
+                is_model = entry.case.op.startswith("train_")
+                tolerance = TRAINED if is_model else TOLERANCE[entry.case.dtype]
                 folder = str(references[what])
                 found = worker.ask("compare", key=key, folder=folder, tolerance=tolerance)
                 if not _agrees(entry, found["results"], result) and entry.system not in (

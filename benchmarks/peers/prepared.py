@@ -98,3 +98,11 @@ class Training(Prepared):
         found = {role: parameter.grad for role, parameter in self.operator.parameters.items()}
         self.forget_gradients()
         return {"out": out.detach(), **found}
+
+    def in_common_layout(self, found: dict[str, Tensor]) -> dict[str, np.ndarray]:
+        """All gradients are one array: what is large in it tells how exact a small one is."""
+        arrays = super().in_common_layout(found)
+        return {
+            "out": arrays.pop("out"),
+            "gradients": np.concatenate([*map(np.ravel, arrays.values())]),
+        }
