@@ -29,7 +29,7 @@ CLOSE = 0.01  # share by which the edges of all layers may differ from DGL's, by
 
 
 def drawn(peers: Peers, entry: Entry) -> np.ndarray:
-    """How many edges a system draws in a step, layer by layer from the seeds."""
+    """How many edges a system draws in a step: into the seeds, and in all layers."""
     with tempfile.TemporaryDirectory(dir=peers.folder) as folder:
         peers.of_system[entry.worker].ask("save", key=entry.key, folder=folder)
         return np.load(pathlib.Path(folder) / "out.npy")
@@ -46,7 +46,7 @@ def compare(peers: Peers, entries: list[Entry], measured: Measured) -> dict[str,
     if OURS in counts:
         for system in set(counts) - {OURS}:
             ours, found = counts[OURS], counts[system]
-            is_far = system == "dgl" and abs(found.sum() / ours.sum() - 1) > CLOSE
+            is_far = system == "dgl" and abs(found[1] / ours[1] - 1) > CLOSE
             if found[0] != ours[0] or is_far:
                 measured.notes[system] = f"DIFFERS: {found} edges, ours {ours}"
                 del counts[system]
@@ -63,8 +63,8 @@ def tell(
         entry = Entry(system, graph, case, threads)
         if entry not in measured.seconds:
             continue
-        edges = found.sum()
-        ratio = measured.ratio(entry, ours) * counts[OURS].sum() / edges
+        edges = found[1]
+        ratio = measured.ratio(entry, ours) * counts[OURS][1] / edges
         rate = f"{edges / measured.median(entry) / 1e6:.1f}"
         cells = [graph, threads, system, measured.spread(entry), f"{edges:.0f}", rate]
         print(report.line([*cells, "" if system == OURS else f"**{ratio:.2f}**"]), flush=True)

@@ -142,7 +142,10 @@ class DglApi(System):
         def function(order: Tensor) -> Tensor:
             loader = loading.DataLoader(g, order, sampler, batch_size=BATCH_SIZE)
             blocks_of = (blocks for _, _, blocks in loader)
-            return counted([block.num_edges() for block in blocks[::-1]] for blocks in blocks_of)
+            return counted(
+                (blocks[-1].num_edges(), sum(block.num_edges() for block in blocks))
+                for blocks in blocks_of
+            )
 
         return Operator(function, enter={"order": lambda order: seeds(order).to(g.idtype)})
 

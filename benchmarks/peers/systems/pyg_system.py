@@ -19,6 +19,7 @@ from torch_geometric.data import Data
 from torch_geometric.index import index2ptr
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import GATConv, GCNConv, MessagePassing, SAGEConv
+from torch_geometric.sampler import NeighborSampler
 from torch_geometric.utils import softmax, sort_edge_index, spmm
 
 
@@ -115,16 +116,18 @@ class PygEdgeIndex(_Models, System):
 
     def op_sampled_edges(self, case: Case, edges: Edges) -> Operator:
         data = Data(edge_index=_edge_index(edges), num_nodes=edges.num_nodes)
-        options = {"num_neighbors": FANOUTS[::-1], "batch_size": BATCH_SIZE}
+        fanouts = FANOUTS[::-1]
+        sampler = NeighborSampler(data, fanouts)  # sorts the edges, once
 
         def function(order: Tensor) -> Tensor:
-            loader = NeighborLoader(data, input_nodes=order, **options)
-            return counted(batch.num_sampled_edges for batch in loader)
+            loader = NeighborLoader(
+                data, fanouts, input_nodes=order, batch_size=BATCH_SIZE, neighbor_sampler=sampler
+            )
+            return counted((into_seeds(batch), batch.num_edges) for batch in loader)
 
-        try:
-            NeighborLoader(data, input_nodes=edges.src[:1].long(), **options)
-        except ImportError as error:
-            raise Unsupported(str(error)) from None
+        def into_seeds(batch: Data) -> int:
+            return int((batch.edge_index[1] < batch.batch_size).sum())
+
         return Operator(function, enter={"order": seeds})
 
     def _copied(self, edges: Edges, reduce: str) -> Operator:

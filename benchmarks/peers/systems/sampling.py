@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -17,6 +17,6 @@ def seeds(order: Tensor) -> Tensor:
     return order.argsort()[: BATCHES * BATCH_SIZE]
 
 
-def counted(batches: Iterable[Sequence[int]]) -> Tensor:
-    """The edges drawn in all batches, layer by layer from the seeds."""
-    return torch.tensor([list(batch) for batch in batches], dtype=torch.float64).sum(0)
+def counted(batches: Iterable[tuple[int, int]]) -> Tensor:
+    """The sums over batches, given how many edges each has into its seeds and in all layers."""
+    return torch.tensor(list(batches), dtype=torch.float64).sum(0)
