@@ -52,6 +52,8 @@ def parser(doc: str, **defaults: object) -> argparse.ArgumentParser:
     add("--repeats", type=int, default=3, help="timed blocks per system and round; the median")
     add("--drop", type=float, default=3.0, help="a peer so many times slower than the fastest one "
         "in the first round is asked no more")  # fmt: skip
+    add("--cpu-time", action="store_true", help="processor seconds of 1 thread: what else runs "
+        "disturbs them less than elapsed ones")  # fmt: skip
     add("--idtype", choices=["int32", "int64"], default="int32")
     add("--seed", type=int, default=0)
     add("--memory-limit", type=int, default=12, help="GiB per worker; a system above it fails")
@@ -68,6 +70,8 @@ def prepared(options: argparse.Namespace) -> argparse.Namespace:
     """
     if options.quick:
         options.rounds = min(options.rounds, 2)
+    if options.cpu_time:
+        options.threads = [1]
     if options.cuda:
         if not torch.cuda.is_available():
             raise SystemExit("--cuda: torch finds no GPU here, so nothing was measured")
@@ -272,6 +276,7 @@ def _agrees(entry: Entry, found: dict[str, dict], result: Measured) -> bool:
 
 def _ask(peers: Peers, entry: Entry, options, result: Measured) -> float | None:
     worker, arguments = peers.of_system[entry.worker], {"repeats": options.repeats}
+    arguments["clock"] = "process_time" if options.cpu_time else "perf_counter"
     try:
         return worker.ask("measure", key=entry.key, threads=entry.threads, **arguments)["seconds"]
     except PeerError as error:

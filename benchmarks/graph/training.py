@@ -137,7 +137,7 @@ def weigh(options: argparse.Namespace, bars: report.Bars) -> None:
 
 def main() -> None:
     parser = harness.parser(
-        __doc__, rounds=7, threads=[2], drop=1e3, graphs=["cora", "ten", LARGE],
+        __doc__, rounds=7, drop=1e3, graphs=["cora", "ten", LARGE],
         peers=["smex", *PEERS],
     )  # fmt: skip
     parser.add_argument("--models", nargs="*", choices=list(MODELS), default=list(MODELS))

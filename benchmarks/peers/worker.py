@@ -37,6 +37,7 @@ class Worker:
         self.edges: dict[str, Edges] = {}
         self.prepared: dict[str, Prepared] = {}
         self.threads = 0
+        self.clock = time.perf_counter
 
     def hello(self) -> dict:
         versions = {"torch": torch.__version__, **self.module.VERSIONS}
@@ -66,9 +67,10 @@ class Worker:
         gc.collect()
         return {}
 
-    def measure(self, key: str, threads: int, repeats: int) -> dict:
+    def measure(self, key: str, threads: int, repeats: int, clock: str = "perf_counter") -> dict:
         """Seconds per call: the median of `repeats` blocks, after a call that warms up."""
         self._set_threads(threads)
+        self.clock = getattr(time, clock)
         self.prepared[key].move()
         step = self.prepared[key].step
         warm = self._seconds(step, 1)
@@ -140,11 +142,11 @@ class Worker:
 
     def _seconds(self, step, calls: int) -> float:
         self._synchronize()
-        started = time.perf_counter()
+        started = self.clock()
         for _ in range(calls):
             step()
         self._synchronize()
-        return (time.perf_counter() - started) / calls
+        return (self.clock() - started) / calls
 
     def _synchronize(self) -> None:
         if self.device.type == "cuda":
