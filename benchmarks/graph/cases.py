@@ -40,6 +40,10 @@ def shapes(case: Case, edges: EdgeList) -> dict[str, tuple[int, ...]]:
     if case.op == "gcn_layer":
         weight = {"weight": (case.width, case.width), "bias": (case.width,)}
         return {"x": (nodes, case.width), **weight, "out": (nodes, case.width)}
+    if case.op.startswith("train_"):
+        return _model_shapes(case, nodes)
+    if case.op == "sampled_edges":
+        return {"order": (nodes,)}
     if case.op in ("to_csc", "memory_copy"):
         return {}
     if case.op == "edge_softmax":
@@ -53,6 +57,23 @@ def shapes(case: Case, edges: EdgeList) -> dict[str, tuple[int, ...]]:
     if "u_mul_e" in case.op:
         return {"u": node, "e": edge, "out": node}
     return {"u": node, "v": node, "out": node} if "gated" in case.op else {"u": node, "out": node}
+
+
+def _model_shapes(case: Case, nodes: int) -> dict[str, tuple[int, ...]]:
+    """Features, labels and the parameters of two layers, matrices as `nn.Linear` has them."""
+    found: dict[str, tuple[int, ...]] = {
+        "x": (nodes, case.features),
+        "labels": (nodes, case.classes),
+    }
+    sizes = [(case.features, case.width, max(1, case.heads)), (case.width, case.classes, 1)]
+    for number, (wide, out, heads) in enumerate(sizes, 1):
+        found[f"weight{number}"] = (out, wide)
+        if case.op == "train_sage":
+            found[f"own{number}"] = (out, wide)
+        if case.op == "train_gat":
+            found[f"left{number}"] = found[f"right{number}"] = (1, heads, out // heads)
+        found[f"bias{number}"] = (out,)
+    return found
 
 
 def bounds(case: Case, edges: EdgeList, id_bytes: int) -> Bounds | None:

@@ -21,6 +21,8 @@ NUM_NODES, NUM_EDGES = 100_000, 2_000_000
 TOP_SHARE = 0.01  # of the edges, into the first node of the power law: 2 * 10^4
 HUB_SHARE = 0.125  # of the edges, into the hub: 2.5 * 10^5
 SYNTHETIC = ("uniform", "power-law", "hub")
+POWER_LAWS = {"power-law-1e6": (100_000, 1_000_000), "power-law-1e7": (1_000_000, 10_000_000)}
+QUICK = 50
 
 
 @dataclass(frozen=True)
@@ -87,23 +89,24 @@ def ten_nodes() -> tuple[np.ndarray, np.ndarray, int]:
 
 def names() -> list[str]:
     """All graphs; those from files only where the files are."""
-    found = [*SYNTHETIC]
+    found = [*SYNTHETIC, *POWER_LAWS]
     if (data_folder() / "planetoid" / "ind.cora.graph").exists():
         found.append("cora")
     return found + sorted(path.stem for path in (data_folder() / "mtx").glob("*.mtx"))
 
 
 def load(name: str, *, quick: bool = False, seed: int = 0) -> EdgeList:
-    """A graph by name; `quick` makes the synthetic ones 50 times smaller.
+    """A graph by name; `quick` makes the synthetic ones QUICK times smaller.
 
     Raises:
         FileNotFoundError: the file of a graph that is read is not in the data folder.
     """
     generator = np.random.default_rng(seed)
     synthetic: dict[str, Callable] = {"uniform": uniform, "power-law": power_law, "hub": hub}
-    if name in synthetic:
-        num_nodes = NUM_NODES // (50 if quick else 1)
-        src, dst = synthetic[name](generator, num_nodes, NUM_EDGES // (50 if quick else 1))
+    if name in synthetic or name in POWER_LAWS:
+        sizes = POWER_LAWS.get(name, (NUM_NODES, NUM_EDGES))
+        num_nodes, num_edges = (size // (QUICK if quick else 1) for size in sizes)
+        src, dst = synthetic.get(name, power_law)(generator, num_nodes, num_edges)
         return EdgeList(name, src, dst, num_nodes)
     if name == "ten":
         return EdgeList(name, *ten_nodes())

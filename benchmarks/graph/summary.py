@@ -29,7 +29,7 @@ def load(path: pathlib.Path) -> tuple[dict, dict[tuple[str, Case], Measured]]:
     fields = [field.name for field in dataclasses.fields(Case)]
     last: tuple[str, Case] | None = None
     for record in content["records"]:
-        case = Case(**{name: record[name] for name in fields})
+        case = Case(**{name: record[name] for name in fields if name in record})
         entry = Entry(record["system"], record["graph"], case, record["threads"])
         if entry.system != COPY:
             last = (entry.graph, dataclasses.replace(case, dtype="float32"))

@@ -15,7 +15,7 @@ import numpy as np
 from systems.base import Case
 
 WORKER = pathlib.Path(__file__).parent / "worker.py"
-PARAMETERS = ("weight", "bias", "left", "right")
+PARAMETERS = ("weight", "own", "bias", "left", "right")  # of each layer, which may be numbered
 
 
 class PeerError(RuntimeError):
@@ -135,7 +135,7 @@ class Peers:
             path = self.folder / f"{role}-{'x'.join(map(str, shape))}.npy"
             if not path.exists():
                 generator = np.random.default_rng([self.seed, index, *shape])
-                scale = shape[-1] ** -0.5 if role in PARAMETERS else 1.0
+                scale = shape[-1] ** -0.5 if role.rstrip("12") in PARAMETERS else 1.0
                 array = generator.standard_normal(shape, dtype=np.float32)
                 np.save(path, array * np.float32(scale))
             paths[role] = str(path)

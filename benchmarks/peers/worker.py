@@ -21,61 +21,12 @@ import warnings
 import numpy as np
 import torch
 from edge_list import Edges
-from systems.base import Case, Operator, Unsupported
+from prepared import Prepared, Training
+from systems.base import Case, Unsupported
 from torch import Tensor
 
 SPIN = 0.02  # seconds after which the threads of OpenMP have gone to sleep
 SHORT = 0.005  # seconds that a measured block of calls lasts at least
-
-
-class Prepared:
-    """An operation with its inputs: `step()` is what is timed."""
-
-    def __init__(self, operator: Operator, case: Case, edges: Edges, inputs: dict) -> None:
-        self.operator, self.case = operator, case
-        dtype = getattr(torch, case.dtype)
-        self.inputs, self.gradient = {}, None
-        for role, tensor in inputs.items():
-            if role == "out" and case.op.endswith(("_mean", "_max", "_min")):
-                tensor[edges.in_degrees() == 0] = 0  # some peers give it to another node
-            tensor = operator.enter.get(role, lambda t: t)(tensor.to(dtype))
-            if role == "out":
-                self.gradient = tensor
-            else:
-                self.inputs[role] = tensor.requires_grad_(case.backward)
-
-    def move(self) -> None:
-        """Copies the inputs: which memory they get decides about speed, by chance."""
-        for role, tensor in self.inputs.items():
-            self.inputs[role] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
-
-    def step(self):
-        if not self.case.backward:
-            with torch.no_grad():
-                return self.operator.function(**self.inputs)
-        for tensor in self.inputs.values():
-            tensor.grad = None
-        out = self.operator.function(**self.inputs)
-        out.backward(self.gradient)
-        return out
-
-    def run(self) -> dict[str, Tensor]:
-        """The output and the gradients of one step."""
-        out = self.step()
-        if not isinstance(out, Tensor):
-            return {}
-        found = {role: t.grad for role, t in self.inputs.items() if t.grad is not None}
-        for tensor in self.inputs.values():
-            tensor.grad = None
-        return {"out": out.detach(), **found}
-
-    def in_common_layout(self, found: dict[str, Tensor]) -> dict[str, np.ndarray]:
-        """Results as float32 arrays; what an extremum gives for a node without edges is 0."""
-        arrays = {}
-        for role, tensor in found.items():
-            tensor = self.operator.leave.get(role, lambda t: t)(tensor)
-            arrays[role] = torch.nan_to_num(tensor.float(), posinf=0, neginf=0).cpu().numpy()
-        return arrays
 
 
 class Worker:
@@ -86,6 +37,7 @@ class Worker:
         self.edges: dict[str, Edges] = {}
         self.prepared: dict[str, Prepared] = {}
         self.threads = 0
+        self.clock = time.perf_counter
 
     def hello(self) -> dict:
         versions = {"torch": torch.__version__, **self.module.VERSIONS}
@@ -104,7 +56,10 @@ class Worker:
         edges = self.edges[graph]
         operator = self.systems[system].operator(spec, edges)
         loaded = {role: self._load(path) for role, path in inputs.items()}
-        self.prepared[key] = Prepared(operator, spec, edges, loaded)
+        if operator.parameters:
+            self.prepared[key] = Training(operator, loaded)
+        else:
+            self.prepared[key] = Prepared(operator, spec, edges, loaded)
         return {}
 
     def release(self) -> dict:
@@ -112,9 +67,10 @@ class Worker:
         gc.collect()
         return {}
 
-    def measure(self, key: str, threads: int, repeats: int) -> dict:
+    def measure(self, key: str, threads: int, repeats: int, clock: str = "perf_counter") -> dict:
         """Seconds per call: the median of `repeats` blocks, after a call that warms up."""
         self._set_threads(threads)
+        self.clock = getattr(time, clock)
         self.prepared[key].move()
         step = self.prepared[key].step
         warm = self._seconds(step, 1)
@@ -171,8 +127,7 @@ class Worker:
         self._set_threads(threads)
         prepared = self.prepared[key]
         prepared.step()
-        for tensor in prepared.inputs.values():
-            tensor.grad = None
+        prepared.forget_gradients()
         gc.collect()
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -187,11 +142,11 @@ class Worker:
 
     def _seconds(self, step, calls: int) -> float:
         self._synchronize()
-        started = time.perf_counter()
+        started = self.clock()
         for _ in range(calls):
             step()
         self._synchronize()
-        return (time.perf_counter() - started) / calls
+        return (self.clock() - started) / calls
 
     def _synchronize(self) -> None:
         if self.device.type == "cuda":

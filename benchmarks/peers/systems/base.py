@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from edge_list import Edges
-from torch import Tensor
+from torch import Tensor, nn
 
 Move = Callable[[Tensor], Tensor]
 
@@ -22,7 +22,8 @@ class Case:
     """One operation: what is computed, on what type, with how many heads, with gradients or not.
 
     Node features are `[V, width]`, or `[V, heads, width / heads]` with heads; edge scalars are
-    `[E, 1]` or `[E, heads, 1]`.
+    `[E, 1]` or `[E, heads, 1]`. A model has features `[V, features]`, hidden ones of `width`, and a
+    score for each of the `classes`.
     """
 
     op: str
@@ -30,6 +31,8 @@ class Case:
     heads: int = 0
     dtype: str = "float32"
     backward: bool = False
+    features: int = 0
+    classes: int = 0
 
 
 @dataclass
@@ -41,11 +44,13 @@ class Operator:
         enter: per role, how an input (and under "out" the output's gradient) comes into the layout
             that the system likes best; not timed.
         leave: the way back, for the comparison of results; not timed.
+        parameters: of a model that is trained, by role; they get the inputs of their roles.
     """
 
     function: Callable[..., Any]
     enter: dict[str, Move] = field(default_factory=dict)
     leave: dict[str, Move] = field(default_factory=dict)
+    parameters: dict[str, nn.Parameter] = field(default_factory=dict)
 
 
 class System:

@@ -5,12 +5,16 @@ The same lines measure DGL and its drop-in replacement: `module` is `dgl` or `sm
 
 from __future__ import annotations
 
+import dataclasses
 from types import ModuleType
 
 import torch
 from edge_list import Edges
+from systems import models
 from systems.base import Case, Operator, System, Unsupported
+from systems.sampling import BATCH_SIZE, FANOUTS, counted, seeds
 from torch import Tensor
+from torch.nn import functional
 
 
 class DglApi(System):
@@ -106,6 +110,44 @@ class DglApi(System):
             return torch.func.functional_call(layer, parameters, (g, x))
 
         return Operator(function)
+
+    def _trained(self, edges: Edges, layers: list, names: dict, between) -> Operator:
+        g = self.graph(edges)
+        return models.trained(layers, names, lambda layer, x: layer(g, x).flatten(1), between)
+
+    def op_train_gcn(self, case: Case, edges: Edges) -> Operator:
+        conv, sizes = _layers(self.module).GraphConv, models.sizes(case)
+        layers = [conv(*size, norm="both", allow_zero_in_degree=True) for size in sizes]
+        found = self._trained(edges, layers, {"weight": "weight", "bias": "bias"}, torch.relu)
+        transposed = dict.fromkeys(("weight1", "weight2"), lambda weight: weight.t())
+        return dataclasses.replace(found, enter=transposed, leave=transposed)
+
+    def op_train_gat(self, case: Case, edges: Edges) -> Operator:
+        conv, options = _layers(self.module).GATConv, {"allow_zero_in_degree": True}
+        hidden = conv(case.features, case.width // case.heads, case.heads, **options)
+        layers = [hidden, conv(case.width, case.classes, 1, **options)]
+        names = {"weight": "fc.weight", "left": "attn_l", "right": "attn_r", "bias": "bias"}
+        return self._trained(edges, layers, names, functional.elu)
+
+    def op_train_sage(self, case: Case, edges: Edges) -> Operator:
+        conv = _layers(self.module).SAGEConv
+        layers = [conv(*sizes, "mean") for sizes in models.sizes(case)]
+        names = {"weight": "fc_neigh.weight", "own": "fc_self.weight", "bias": "fc_self.bias"}
+        return self._trained(edges, layers, names, torch.relu)
+
+    def op_sampled_edges(self, case: Case, edges: Edges) -> Operator:
+        g, loading = self.graph(edges), self.module.dataloading
+        sampler = loading.NeighborSampler(FANOUTS)
+
+        def function(order: Tensor) -> Tensor:
+            loader = loading.DataLoader(g, order, sampler, batch_size=BATCH_SIZE)
+            blocks_of = (blocks for _, _, blocks in loader)
+            return counted(
+                (blocks[-1].num_edges(), sum(block.num_edges() for block in blocks))
+                for blocks in blocks_of
+            )
+
+        return Operator(function, enter={"order": lambda order: seeds(order).to(g.idtype)})
 
     def op_to_csc(self, case: Case, edges: Edges) -> Operator:
         def function() -> tuple[Tensor, ...]:

@@ -8,12 +8,18 @@ from __future__ import annotations
 import torch
 import torch_geometric
 from edge_list import Edges
+from systems import models
 from systems.base import Case, Operator, System, Unsupported, in_csc_order
 from systems.csr import matrix
+from systems.sampling import BATCH_SIZE, FANOUTS, counted, seeds
 from systems.scatter import gcn_norm
 from torch import Tensor
+from torch.nn import functional as F
+from torch_geometric.data import Data
 from torch_geometric.index import index2ptr
-from torch_geometric.nn import GATConv, GCNConv, MessagePassing
+from torch_geometric.loader import NeighborLoader
+from torch_geometric.nn import GATConv, GCNConv, MessagePassing, SAGEConv
+from torch_geometric.sampler import NeighborSampler
 from torch_geometric.utils import softmax, sort_edge_index, spmm
 
 
@@ -49,6 +55,35 @@ def _edge_index(edges: Edges) -> Tensor:
     return edges.keep("edge_index", lambda: torch.stack(edges.sorted_edges()))
 
 
+class _Models:
+    """Models of two layers over a structure, whose edges have weights in a GCN.
+
+    Parameters are those of DGL's models: `weight` is that of neighbours, `own` of the node itself.
+    """
+
+    def _structure(self, edges: Edges, norm: Tensor | None = None) -> tuple[Tensor, ...]:
+        raise NotImplementedError
+
+    def op_train_gcn(self, case: Case, edges: Edges) -> Operator:
+        structure = self._structure(edges, gcn_norm(edges)[edges.csc().eids.long()])
+        layers = [GCNConv(*sizes, normalize=False) for sizes in models.sizes(case)]
+        names = {"weight": "lin.weight", "bias": "bias"}
+        return models.trained(layers, names, lambda layer, x: layer(x, *structure), torch.relu)
+
+    def op_train_gat(self, case: Case, edges: Edges) -> Operator:
+        structure, options = self._structure(edges), {"add_self_loops": False}
+        hidden = GATConv(case.features, case.width // case.heads, case.heads, **options)
+        layers = [hidden, GATConv(case.width, case.classes, 1, **options)]
+        names = {"weight": "lin.weight", "left": "att_src", "right": "att_dst", "bias": "bias"}
+        return models.trained(layers, names, lambda layer, x: layer(x, *structure), F.elu)
+
+    def op_train_sage(self, case: Case, edges: Edges) -> Operator:
+        structure = self._structure(edges)
+        layers = [SAGEConv(*sizes, "mean") for sizes in models.sizes(case)]
+        names = {"weight": "lin_l.weight", "own": "lin_r.weight", "bias": "lin_l.bias"}
+        return models.trained(layers, names, lambda layer, x: layer(x, *structure), torch.relu)
+
+
 def _gat(case: Case, edges: Edges, structure: Tensor) -> Operator:
     layer = GATConv(
         case.width, case.width // case.heads, case.heads, add_self_loops=False, bias=False
@@ -71,10 +106,29 @@ def _gcn(case: Case, structure: Tensor, *weights: Tensor) -> Operator:
     return Operator(function)
 
 
-class PygEdgeIndex(System):
+class PygEdgeIndex(_Models, System):
     """`MessagePassing` with `edge_index`: a message per edge, then a scatter."""
 
     name = "pyg edge_index"
+
+    def _structure(self, edges: Edges, norm: Tensor | None = None) -> tuple[Tensor, ...]:
+        return (_edge_index(edges),) if norm is None else (_edge_index(edges), norm)
+
+    def op_sampled_edges(self, case: Case, edges: Edges) -> Operator:
+        data = Data(edge_index=_edge_index(edges), num_nodes=edges.num_nodes)
+        fanouts = FANOUTS[::-1]
+        sampler = NeighborSampler(data, fanouts)  # sorts the edges, once
+
+        def function(order: Tensor) -> Tensor:
+            loader = NeighborLoader(
+                data, fanouts, input_nodes=order, batch_size=BATCH_SIZE, neighbor_sampler=sampler
+            )
+            return counted((into_seeds(batch), batch.num_edges) for batch in loader)
+
+        def into_seeds(batch: Data) -> int:
+            return int((batch.edge_index[1] < batch.batch_size).sum())
+
+        return Operator(function, enter={"order": seeds})
 
     def _copied(self, edges: Edges, reduce: str) -> Operator:
         layer, index = _Copied(aggr=reduce, node_dim=0), _edge_index(edges)
@@ -133,10 +187,17 @@ class PygEdgeIndex(System):
         return Operator(function)
 
 
-class PygAdjT(System):
+class PygAdjT(_Models, System):
     """`adj_t` as torch's CSR, which PyG hands to `spmm`."""
 
     name = "pyg adj_t"
+
+    def _structure(self, edges: Edges, norm: Tensor | None = None) -> tuple[Tensor, ...]:
+        if norm is not None:
+            return (self._adj_t(edges, norm),)
+        rows = edges.csc().long()  # PyG asks for int64 in GAT; for a mean as for TorchReduce
+        ones = torch.ones(edges.num_edges, device=edges.src.device)
+        return (matrix(rows, ones, edges.num_nodes),)
 
     def _adj_t(self, edges: Edges, values: Tensor) -> Tensor:
         return matrix(edges.csc(), values, edges.num_nodes)
