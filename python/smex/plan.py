@@ -422,14 +422,7 @@ class Plan:
         The choices hold for the same calls and the same placements only, which the digest tells;
         otherwise they are searched anew from the placements.
         """
-        choices = {
-            "values": _choices_text(self.native.values),
-            "ops": _choices_text(self.native.ops),
-            "exact": self.exact,
-            "gap": self.native.gap,
-        }
-        placements = self.placements()
-        return {
+        content = {
             "format": _FORMAT,
             "workers": self.workers,
             "mesh": list(self.mesh),
@@ -440,10 +433,15 @@ class Plan:
             "optimizer_states": self._request.optimizer_states,
             "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
-            "placements": placements,
-            "choices": choices,
-            "digest": _digest(self.graph, list(self.mesh), placements, choices),
+            "placements": self.placements(),
+            "choices": {
+                "values": _choices_text(self.native.values),
+                "ops": _choices_text(self.native.ops),
+                "exact": self.exact,
+                "gap": self.native.gap,
+            },
         }
+        return content | {"digest": _digest(self.graph, content)}
 
     def save(self, path: str | pathlib.Path) -> None:
         """Writes the plan as JSON."""
@@ -570,18 +568,20 @@ def _choices_text(choices: Iterable[Sequence[int]]) -> list[str]:
     return [" ".join(map(str, steps)) for steps in choices]
 
 
-def _digest(graph: SemanticGraph, *parts: Any) -> str:
-    """Of all that a plan's choices belong to; no signature."""
-    return hashlib.sha256(repr((_described(graph), parts)).encode()).hexdigest()
+def _digest(graph: SemanticGraph, content: dict[str, Any]) -> str:
+    """Of the calls and of all that a file says; no signature."""
+    said = {key: content[key] for key in content if key != "digest"}
+    text = json.dumps([repr(_described(graph)), said], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _native_of(content: dict[str, Any], graph: SemanticGraph) -> Any:
     """The native plan that a file holds, None where it is of other calls or was edited."""
-    mesh, choices = content["mesh"], content.get("choices", {})
-    if content.get("digest") != _digest(graph, mesh, content["placements"], choices):
+    if content.get("digest") != _digest(graph, content):
         return None
+    choices = content["choices"]
     native = _C.Plan()
-    native.mesh = mesh
+    native.mesh = content["mesh"]
     native.values, native.ops = (
         [list(map(int, steps.split())) for steps in choices[key]] for key in ("values", "ops")
     )

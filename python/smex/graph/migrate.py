@@ -35,15 +35,13 @@ INSTEAD = {
     "dgl.backend": "torch",
     "dgl.cuda": "torch.cuda",
     "dgl.data": "DGLDataset, with the files' own format",
-    "dgl.dataloading": "khop_in_subgraph and to_block, or torch_geometric.loader and from_pyg",
     "dgl.distributed": "torch.distributed, partition_graph_with_halo",
     "dgl.geometry": "torch_geometric.nn.fps, torch_geometric.nn.graclus",
-    "dgl.graphbolt": "khop_in_subgraph and to_block, or torch_geometric.loader and from_pyg",
+    "dgl.graphbolt": "dataloading",
     "dgl.laplacian_lambda_max": "scipy.sparse.linalg.eigsh of networkx's Laplacian",
     "dgl.multiprocessing": "torch.multiprocessing",
     "dgl.nn": "message passing by update_all, or torch_geometric.nn and to_pyg",
     "dgl.optim": "torch.optim.SparseAdam",
-    "dgl.sampling": "in_subgraph and khop_in_subgraph, or torch_geometric.loader and from_pyg",
     "dgl.sparse": "torch.sparse, g.adj()",
     "dgl.storages": "tensors of torch",
     "dgl.use_libxsmm": "nothing: leave it out",
@@ -104,7 +102,7 @@ def counterpart(name: str) -> tuple[bool, str]:
 
     Example:
         >>> from smex.graph import migrate
-        >>> migrate.counterpart("dgl.sampling.random_walk")[0]
+        >>> migrate.counterpart("dgl.sparse.spmatrix")[0]
         False
     """
     if name.endswith(".*"):

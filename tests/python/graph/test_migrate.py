@@ -21,7 +21,7 @@ g = d.graph(([0], [1]))
 g = d.add_self_loop(g)
 h = g.to("cpu").shared_memory("x")
 g.update_all(fn.copy_u("h", "m"), fn.sum("m", "h"))
-d.sampling.random_walk(g, [0], length=2)
+d.sparse.spmatrix(g)
 cora = CoraGraphDataset()[0]
 cora.no_such_method()
 
@@ -29,7 +29,7 @@ class Net:
     def __init__(self, graph: d.DGLGraph):
         self.graph = graph
         self.conv = dglnn.GraphConv(2, 3)
-        self.gone = dglnn.RelGraphConv(2, 3)
+        self.gone = dglnn.AtomicConv(2, 3)
 
     def forward(self, x):
         return self.graph.sample_nothing(x), other.thing, os.path.sep
@@ -47,7 +47,7 @@ def test_names_and_lines():
     assert {"dgl.function.copy_u", "dgl.nn.GraphConv", "dgl.nn.pytorch.GraphConv"} <= there
     assert {"dgl.DGLGraph.to", "dgl.DGLGraph.update_all", "dgl.data.CoraGraphDataset"} <= there
     missing = {name: line for (line, name), use in uses.items() if not use.found}
-    for name in ("dgl.sampling.random_walk", "dgl.DGLGraph.shared_memory"):
+    for name in ("dgl.sparse.spmatrix", "dgl.DGLGraph.shared_memory"):
         assert name.rpartition(".")[2] in lines[missing[name] - 1]
     assert {"dgl.DGLGraph.no_such_method", "dgl.DGLGraph.sample_nothing"} <= set(missing)
     assert not any("other" in name or name == "os" for _, name in uses)
@@ -94,7 +94,7 @@ def test_what_cannot_be_read(tmp_path, capsys, text):
 
 def test_as_a_command(tmp_path):
     path = tmp_path / "p.py"
-    path.write_text("from dgl.dataloading import NeighborSampler\n")
+    path.write_text("from dgl.graphbolt import ItemSet\n")
     command = [sys.executable, "-m", "smex.graph.migrate", str(path)]
     result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 1 and "to_block" in result.stdout and not result.stderr
+    assert result.returncode == 1 and "dataloading" in result.stdout and not result.stderr
