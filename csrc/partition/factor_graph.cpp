@@ -217,10 +217,13 @@ class Elimination {
       for (int other : term->variables) key.push_back(static_cast<int64_t>(position(other)));
     }
     return tables_.made(std::move(key), [&] {
+      std::vector<int> extents;
+      for (int other : scope) extents.push_back(graph_.domain_sizes[other]);
+      extents.push_back(graph_.domain_sizes[variable]);
       // Many layers may leave tables over the same variables; those are added up first.
-      std::map<std::vector<int64_t>, std::vector<double>> aligned;
+      std::map<Strides, std::vector<double>> aligned;
       for (const Term* term : terms) {
-        std::vector<int64_t> strides(scope.size() + 1, 0);
+        Strides strides(extents.size(), 0);
         int64_t step = 1;
         for (size_t d = term->variables.size(); d-- > 0;) {
           strides[position(term->variables[d])] = step;
@@ -230,18 +233,60 @@ class Elimination {
         sum.resize(term->table->size(), 0);
         for (size_t entry = 0; entry < sum.size(); ++entry) sum[entry] += (*term->table)[entry];
       }
-      std::vector<int> extents;
-      for (int other : scope) extents.push_back(graph_.domain_sizes[other]);
-      extents.push_back(graph_.domain_sizes[variable]);
+      absorb(aligned, extents);
       return minimum(aligned, extents);
     });
   }
 
+  using Strides = std::vector<int64_t>;  ///< of a table, by variable; 0: it has not this one
+
+  /// Adds every table to the smallest one that has all of its variables.
+  static void absorb(std::map<Strides, std::vector<double>>& tables,
+                     const std::vector<int>& extents) {
+    for (auto small = tables.begin(); small != tables.end();) {
+      auto large = tables.end();
+      for (auto it = tables.begin(); it != tables.end(); ++it) {
+        const bool covers =
+            it != small &&
+            std::equal(small->first.begin(), small->first.end(), it->first.begin(),
+                       [](int64_t has, int64_t had) { return has == 0 || had != 0; });
+        if (!covers || (large != tables.end() && it->second.size() >= large->second.size()))
+          continue;
+        large = it;
+      }
+      if (large == tables.end()) {
+        ++small;
+        continue;
+      }
+      std::vector<size_t> order;  // of the large one's variables, the slowest first
+      for (size_t d = 0; d < extents.size(); ++d) {
+        if (large->first[d] != 0) order.push_back(d);
+      }
+      std::sort(order.begin(), order.end(),
+                [&](size_t a, size_t b) { return large->first[a] > large->first[b]; });
+      std::vector<int> digits(order.size(), 0);
+      const double* place = small->second.data();
+      for (double& entry : large->second) {
+        entry += *place;
+        for (size_t d = order.size(); d-- > 0;) {
+          const int64_t stride = small->first[order[d]];
+          const int extent = extents[order[d]];
+          if (++digits[d] < extent) {
+            place += stride;
+            break;
+          }
+          digits[d] = 0;
+          place -= stride * (extent - 1);
+        }
+      }
+      small = tables.erase(small);
+    }
+  }
+
   /// Of the tables' sum the minima over the last variable; each table has with it how the place
   /// in it moves with each of the variables.
-  static std::vector<double> minimum(
-      const std::map<std::vector<int64_t>, std::vector<double>>& tables,
-      const std::vector<int>& extents) {
+  static std::vector<double> minimum(const std::map<Strides, std::vector<double>>& tables,
+                                     const std::vector<int>& extents) {
     const size_t outer = extents.size() - 1;
     const int choices = extents.back();
     size_t count = 1;

@@ -579,8 +579,8 @@ class Recursion {
     // As many attempts as take about as long as a search of a hundred steps; less for one step of
     // several, whose proof says little of the whole, and for each that is chosen anew.
     const bool whole = count_ == plan_.mesh.size() && mesh_size(plan_.mesh) == workers_;
-    const int work = whole ? 200'000 : refining_ ? 0 : 15'000;
-    const int solves = std::max(60, work / static_cast<int>(domains_.size() + 1));
+    const int work = whole ? 60'000 : refining_ ? 0 : 5'000;
+    const int solves = std::max(24, work / static_cast<int>(domains_.size() + 1));
     WithinLimits found = minimise_within(
         problem_, [&](const std::vector<int>& choices) { return memory.worst(choices); },
         options_.max_table, solves);

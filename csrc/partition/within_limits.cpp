@@ -25,7 +25,15 @@ class BranchAndBound {
  public:
   BranchAndBound(const FactorGraph& graph, const WorstLimit& worst, int64_t max_table,
                  int max_solves)
-      : graph_(graph), worst_(worst), max_table_(max_table), max_solves_(max_solves) {}
+      : graph_(graph), worst_(worst), max_table_(max_table), max_solves_(max_solves) {
+    for (const Factor& factor : graph.factors) {
+      double most = 0;
+      for (double entry : factor.table) {
+        if (entry < kForbidden) most = std::max(most, entry);
+      }
+      most_ += most;
+    }
+  }
 
   WithinLimits run() {
     const auto later = [](const NodePtr& a, const NodePtr& b) {
@@ -154,67 +162,106 @@ class BranchAndBound {
     }
   }
 
-  /// Raises the node's bound by moving the prices along the subgradient (Polyak's step), and finds
-  /// what to branch on.
+  /// Raises the node's bound by the prices of one limit after the other, until each is best beside
+  /// the others, and finds what to branch on.
   void bound_of(Node& node) {
-    const bool is_root = node.number == 0;
-    const int rounds = is_root ? 60 : 5;
-    constexpr double kMaxReach = 64;
-    double reach = 1;  // how far beyond the bound the step aims, while no solution is known
-    double relaxation = 1, best_dual = -kInfinity;
-    std::vector<double> best_prices = node.prices;
-    for (int round = 0; round < rounds; ++round) {
-      if (hopeless(node)) {
-        node.bound = kInfinity;
-        node.branch = -1;
-        return;
+    const int end = solves_ + (node.number == 0 ? 40 : 6);
+    std::vector<int> choices = evaluate(node);
+    std::vector<double> settled;  // by limit: the price that was best beside the others, or -1
+    while (!done(node.bound)) {
+      settled.resize(limits_.size(), -1);
+      const int limit = steepest(node, choices, settled);
+      if (limit < 0 || solves_ >= std::min(end, max_solves_)) break;
+      const double before = node.prices[limit];
+      choices = climb(node, limit, std::move(choices), end);
+      if (std::fabs(node.prices[limit] - before) > kTolerance * before) settled.assign(1, -1);
+      settled.resize(limits_.size(), -1);
+      settled[limit] = node.prices[limit];
+    }
+    node.branch = node.bound == kInfinity ? -1 : branch_on(node, choices);
+  }
+
+  /// The minimum under the node's prices: raises its bound, and keeps what keeps to the limits.
+  std::vector<int> evaluate(Node& node) {
+    node.prices.resize(limits_.size(), 0);
+    if (hopeless(node)) node.bound = kInfinity;
+    const Assignment found = priced(node);
+    double dual = found.lower_bound;
+    for (size_t c = 0; c < limits_.size(); ++c) dual -= node.prices[c] * limits_[c].bound;
+    node.bound = std::max(node.bound, dual - kRounding * std::fabs(found.lower_bound));
+    const auto exceeded = worst_(found.choices);
+    consider(found, exceeded);
+    if (exceeded) remember(*exceeded);
+    node.prices.resize(limits_.size(), 0);
+    return found.choices;
+  }
+
+  /// The limit whose price is most wrong for the choices, of those that are not settled: it is
+  /// exceeded, or has a price though there is room. -1: none.
+  int steepest(const Node& node, const std::vector<int>& choices,
+               const std::vector<double>& settled) const {
+    int steepest = -1;
+    double most = kTolerance;
+    for (size_t c = 0; c < limits_.size(); ++c) {
+      // In units of the bound, so that all limits count alike.
+      const double excess = limits_[c].sum(choices) / limits_[c].bound - 1;
+      const double wrong = excess < 0 && node.prices[c] == 0 ? 0 : std::fabs(excess);
+      if (settled[c] >= 0 || wrong <= most) continue;
+      most = wrong;
+      steepest = static_cast<int>(c);
+    }
+    return steepest;
+  }
+
+  /// Finds the best price of a limit beside the other prices. Along it the dual is the lower
+  /// envelope of a line for each assignment: two that enclose the maximum are replaced by the one
+  /// that is least where they meet, until none is less.
+  std::vector<int> climb(Node& node, size_t limit, std::vector<int> choices, int end) {
+    const double dear = most_ / limits_[limit].bound;
+    const auto evaluate_at = [&](double price) {
+      node.prices[limit] = price;
+      choices = evaluate(node);
+      return line(node, limit, choices);
+    };
+    Line cheap = line(node, limit, choices), costly = cheap;  // with too low and too high a price
+    if (cheap.slope > 0) {
+      const double known = node.prices[limit];
+      for (const double price : {4 * known, dear, 100 * dear, 10'000 * dear}) {
+        if (price > known && costly.slope > 0) costly = evaluate_at(price);
       }
-      if (solves_ >= max_solves_ && round > 0) break;
-      node.prices.resize(limits_.size(), 0);
-      const Assignment found = priced(node);
-      double dual = found.lower_bound;
-      for (size_t c = 0; c < limits_.size(); ++c) dual -= node.prices[c] * limits_[c].bound;
-      dual -= kRounding * std::fabs(found.lower_bound);
-      node.bound = std::max(node.bound, dual);
-      if (dual > best_dual) {
-        best_dual = dual;
-        best_prices = node.prices;
+      if (node.bound > most_) node.bound = kInfinity;  // more than any assignment costs
+      if (costly.slope > 0) return choices;
+    } else if (node.prices[limit] > 0) {
+      cheap = evaluate_at(0);
+      if (cheap.slope <= 0) return choices;
+    }
+    while (solves_ < std::min(end, max_solves_) && !done(node.bound)) {
+      const double meeting = (costly.offset - cheap.offset) / (cheap.slope - costly.slope);
+      const double height = cheap.offset + meeting * cheap.slope;
+      const Line found = evaluate_at(std::max(meeting, 0.0));
+      const double lower = found.offset + node.prices[limit] * found.slope;
+      if (lower >= height - kTolerance * std::fabs(height)) break;
+      (found.slope > 0 ? cheap : costly) = found;
+    }
+    return choices;
+  }
+
+  /// What an assignment costs, by the price of one limit: offset + price * slope.
+  struct Line {
+    double offset, slope;
+  };
+
+  Line line(const Node& node, size_t limit, const std::vector<int>& choices) const {
+    Line line{cost(choices), 0};
+    for (size_t c = 0; c < node.prices.size(); ++c) {
+      const double excess = limits_[c].sum(choices) - limits_[c].bound;
+      if (c == limit) {
+        line.slope = excess;
       } else {
-        relaxation /= 2;
-      }
-      const auto exceeded = worst_(found.choices);
-      consider(found, exceeded);
-      if (done(node.bound)) return;
-      if (exceeded) remember(*exceeded);
-      node.prices.resize(limits_.size(), 0);
-      std::vector<double> slope;
-      double squares = 0;
-      bool tight = !exceeded;
-      for (size_t c = 0; c < limits_.size(); ++c) {
-        // In units of the bound, so that all limits count alike.
-        double excess = limits_[c].sum(found.choices) / limits_[c].bound - 1;
-        if (excess < 0 && node.prices[c] == 0) excess = 0;
-        tight = tight && (node.prices[c] == 0 || std::fabs(excess) < kTolerance);
-        slope.push_back(excess);
-        squares += excess * excess;
-      }
-      if (tight) {  // it keeps to the limits, and their prices cost nothing: no better one is here
-        node.bound = std::max(node.bound, found.exact ? cost(found.choices) : dual);
-        node.branch = branch_on(node, found.choices);
-        return;
-      }
-      node.branch = branch_on(node, found.choices);
-      const double scale = std::max(std::fabs(dual), 1e-12);
-      const double goal = fits_ ? value_ : dual + reach * scale;
-      if (!fits_ && exceeded) reach = std::min(2 * reach, kMaxReach);
-      const double step =
-          relaxation * std::max(goal - dual, kTolerance * scale) / std::max(squares, 1e-300);
-      for (size_t c = 0; c < limits_.size(); ++c) {
-        const double price = node.prices[c] * limits_[c].bound + step * slope[c];
-        node.prices[c] = std::max(0.0, price) / limits_[c].bound;
+        line.offset += node.prices[c] * excess;
       }
     }
-    node.prices = std::move(best_prices);
+    return line;
   }
 
   /// Looks for what exceeds the limits least, by prices beside which costs hardly count.
@@ -278,6 +325,7 @@ class BranchAndBound {
   std::vector<Limit> limits_;
   Assignment best_;
   bool fits_ = false;
+  double most_ = 1;            ///< no assignment that is allowed costs more
   double value_ = kInfinity;   ///< of best_, when it fits
   double excess_ = kInfinity;  ///< of best_, when it does not
   bool all_exact_ = true;
