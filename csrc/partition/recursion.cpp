@@ -323,7 +323,8 @@ class Recursion {
 
   /// Adds the strategies that do the same as this one, and then something in the next step.
   void add_longer(const Op& op, const Strategy& strategy, std::vector<Strategy>& found) {
-    const size_t chosen = strategy.choices.size(), before = found.size();
+    const size_t chosen = strategy.choices.size();
+    bool divides = false;  // without partial results
     const int parts = plan_.mesh[first_ + chosen];
     if (op.spec) {
       const OpGrid grid =
@@ -333,7 +334,9 @@ class Recursion {
         const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                                   : grid.indices[split.index].parts.front().size();
         const int64_t granule = std::max(split.granule, classes_.granule(op, split.index));
-        if (size / granule >= parts) found.push_back(strategy.longer(split.index));
+        if (size / granule < parts) continue;
+        found.push_back(strategy.longer(split.index));
+        divides = divides || !split.any_reduces();
       }
     }
     int64_t made = 0;
@@ -343,7 +346,7 @@ class Recursion {
     const bool free_to_repeat = made <= options_.replicate_bytes ||
                                 (op.spec && is_data_movement(*op.spec)) ||
                                 (rules_.replicate_parameters && only_replicas(op));
-    if (found.size() == before || free_to_repeat) found.push_back(strategy.longer(kReplicate));
+    if (!divides || free_to_repeat) found.push_back(strategy.longer(kReplicate));
     if (!rules_.pending || !op.spec || op.random) return;
     for (const uint64_t set : grids_.linear_sets(op)) {
       if (all_may_pend(op, set, chosen)) found.push_back(strategy.longer(kPending, set));

@@ -231,7 +231,7 @@ class Choices:
     def of_op(self, op):
         if op.spec is None:
             return [-1]
-        chosen = []
+        chosen, divides = [], False  # without partial results
         for split in op.spec.splits():
             granule = math.lcm(split.granule, self.index_granule(op, split.index))
             size = op.spec.indices[split.index].extent
@@ -241,9 +241,10 @@ class Choices:
                     size = size // step // parts * step
             if size // granule >= self.parts:
                 chosen.append(split.index)
+                divides = divides or not split.reduction
         made = sum(value_bytes(self.graph.values[v]) for v in op.outputs if v >= 0)
         free = made <= self.replicate_bytes
-        return [*chosen, -1] if free or not chosen or is_copy(op.spec) else chosen
+        return [*chosen, -1] if free or not divides or is_copy(op.spec) else chosen
 
     def index_granule(self, op, index):
         """That of a dimension which is this index alone."""
