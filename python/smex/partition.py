@@ -49,8 +49,11 @@ def partition(
     objective: str = "communication",
     planner: str = "tofu",
     machine: Machine | None = None,
+    memory_limit: float | None = None,
+    optimizer_states: float = 0,
     replicate_bytes: int | None = None,
     mesh: Sequence[int] | None = None,
+    joint: int = 1,
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
 ) -> PartitionedModule:
@@ -66,10 +69,14 @@ def partition(
         devices: one device per worker, or one for all of them; by default the CPU.
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
-        planner: see `smex.search`, as for the next three.
+        planner: see `smex.search`, as for the next six.
         machine: what "time" is counted by.
+        memory_limit: bytes of a worker that the predicted peak keeps to.
+        optimizer_states: so many tensors of each parameter's size the optimiser keeps, which the
+            limit counts: 1 for SGD with momentum, 2 for Adam.
         replicate_bytes: tensors up to this size may be held by every worker.
         mesh: the workers of the recursive steps.
+        joint: how many steps are chosen together, 1 or 2.
         pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
         plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
             same, or a file that `Plan.save` wrote; otherwise the named tensors are placed as it
@@ -80,7 +87,7 @@ def partition(
 
     Raises:
         CaptureError: the model cannot be captured.
-        PlanError: the plan or a pin does not fit the model.
+        PlanError: the plan or a pin does not fit the model, or no plan the memory limit.
         SmexValueError: impossible workers or devices, or pins beside a plan.
     """
     if not isinstance(model, torch.nn.Module):
@@ -113,8 +120,11 @@ def partition(
         "objective": objective,
         "planner": planner,
         "machine": machine,
+        "memory_limit": memory_limit,
+        "optimizer_states": optimizer_states,
         "replicate_bytes": replicate_bytes,
         "mesh": mesh,
+        "joint": joint,
         "pinned": pins,
     }
     net = PartitionedModule(model, workers, loss_fn, places, options, given)

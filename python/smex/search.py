@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import itertools
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from smex._C import factorise, heaviest_point, home_tiles, live_bytes, planners, price
 from smex._C import search as native_search
 from smex.capture import CapturedGraph
-from smex.errors import PlanError, SmexTypeError
+from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.machine import Machine
 from smex.pins import Pins, resolve
 from smex.plan import Plan, view_targets
@@ -28,7 +29,9 @@ _MOST_STATES = 1_000_000
 _MOST_WORKERS = 2**31 - 1  # the native library numbers workers by 32 bits
 _REFINED = 3  # so many steps are refined by default, and compared
 _COMPARED = 1000  # calls of a graph for which other planners are tried too
+_ORDERED = 2000  # calls of all graphs that are searched for other orders of the steps
 _ATTEMPTS = 12  # to keep to a memory limit
+_SUBSETS = 50  # of pins of one size that are searched for the fewest that conflict
 _SHARES = (0.85, 0.7, 0.55, 0.4)  # of a limit that may be better for the first steps
 
 
@@ -72,9 +75,9 @@ def search(
         pinned: placements that are given: a list of `smex.pin(name, placement)`, or a dictionary of
             placements by parameter, buffer or input name.
         mesh: the workers of the recursive steps; by default one step for "data_parallel", "fsdp"
-            and "equal_chop", otherwise the prime factors of `workers`, the largest first, or fewer
-            steps where that is cheaper: one of all workers, and for "time" one for each of the
-            machine's levels.
+            and "equal_chop", otherwise the prime factors of `workers`, the largest first, or others
+            where those are cheaper: one step of all workers, for "time" one for each of the
+            machine's levels, and for small graphs products of `workers` in all orders.
         refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
             until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
         joint: so many steps are chosen together instead of one after the other: 2 finds what the
@@ -137,12 +140,15 @@ def search(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
         refine=refine, joint=joint, seed=seed,
     )  # fmt: skip
-    pins = resolve({} if pinned is None else pinned, graph, steps)
+    pins = {} if pinned is None else pinned
     requests = [request]
-    if planner == "tofu" and mesh is None and not pins:
+    if planner == "tofu" and mesh is None:
         requests += [dataclasses.replace(request, mesh=other) for other in _longer_steps(request)]
-    if planner == "tofu" and memory_limit is None and not pins:
+    if planner == "tofu" and memory_limit is None:
         requests += [rival for own in list(requests) for rival in _rivals(graph, own)]
+    if planner == "tofu" and mesh is None:
+        others = _other_orders(graph, request)
+        requests += [dataclasses.replace(request, mesh=other) for other in others]
     if joint > 1:  # which may need tensors to be merged that single steps keep apart
         requests.append(dataclasses.replace(request, joint=1))
     return _cheapest(graph, requests, pins)
@@ -151,21 +157,25 @@ def search(
 def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan:
     """The first of the cheapest plans; the searches run at the same time.
 
-    Where no request has a plan the error is that of the first.
+    Where no request has a plan the error is that of the first, as pins may fit the meshes of some.
     """
     if len(requests) == 1:
         return requests[0].find(graph, pins)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         searches = [pool.submit(request.attempt, graph, pins) for request in requests]
-    plans, too_large = [], []
+    plans, too_large, errors = [], [], []
     for request, search in zip(requests, searches, strict=True):
         try:
             plans.append(search.result())
         except NothingFitsError as error:
             too_large.append((request, error.least))
-    if not plans:
+        except PlanError as error:
+            errors.append(error)
+    if not plans and too_large:
         request, least = too_large[0]
         raise request.explained(graph, pins, least)
+    if not plans:
+        raise errors[0]
     plan = min(plans, key=_cost)
     # What explains the plan, or searches it again with pins, compares all that is allowed.
     asked = dataclasses.replace(plan._request, planner=requests[0].planner)
@@ -193,6 +203,37 @@ def _longer_steps(request: Request) -> list[list[int]]:
     if meshes and machine and request.objective == "time":
         meshes.append(machine.mesh(math.prod(steps)) or steps)
     return [mesh for n, mesh in enumerate(meshes) if mesh not in [steps, *meshes[:n]]]
+
+
+def _other_orders(graph: SemanticGraph, request: Request) -> list[list[int]]:
+    """The other ways to write the workers as a product, where graphs are small enough.
+
+    Early steps decide for later ones, so that their sizes and their order count.
+    """
+    workers = math.prod(request.mesh)
+    known = [request.mesh, *_longer_steps(request)]
+    most = 0 if request.memory_limit is not None else _ORDERED // max(1, len(graph.captured.ops))
+    products = (mesh for mesh in _products(workers) if mesh not in known)
+    return list(itertools.islice(products, most))
+
+
+def _products(number: int) -> Iterator[list[int]]:
+    """Factors above 1 in all orders, those that differ least from the prime ones first."""
+    for count in range(len(factorise(number)), 0, -1):
+        yield from _products_of(number, count)
+
+
+def _products_of(number: int, count: int) -> Iterator[list[int]]:
+    """`count` factors above 1 in all orders, the largest first."""
+    if count == 1:
+        yield [number]
+        return
+    divisors = {1}
+    for prime in factorise(number):
+        divisors |= {prime * divisor for divisor in divisors}
+    for first in sorted(divisors - {1, number}, reverse=True):
+        if len(factorise(number // first)) >= count - 1:
+            yield from ([first, *rest] for rest in _products_of(number // first, count - 1))
 
 
 def _is_number(x: Any, least: float, most: float = sys.float_info.max) -> bool:
@@ -357,17 +398,35 @@ class Request:
         op = graph.captured.ops[op_id]
         where = f"{op.target}{f' at {op.source}' if op.source else ''}"
         kept = least.parameter_bytes() * (1 + self.optimizer_states)
-        needed = math.ceil(least.peak() / self.memory_limit) * least.workers
+        more = self._enough_workers(graph, least)
         return (
             f"search: no plan for {least.workers} workers fits {size_words(self.memory_limit)} "
             f"each: the smallest found takes {size_words(least.peak())}, "
             f"{size_words(least.peak() - self.memory_limit)} too many, at {where}, of which "
-            f"{size_words(kept)} are parameters and the optimiser's states; take {needed} workers, "
-            "a smaller batch, or let larger tensors be cut (replicate_bytes)"
+            f"{size_words(kept)} are parameters and the optimiser's states; take "
+            f"{f'{more} workers, ' if more else ''}a smaller batch, or let larger tensors be cut "
+            f"(replicate_bytes){'' if more else '; more workers alone did not help'}"
         )
 
+    def _enough_workers(self, graph: SemanticGraph, least: Plan) -> int | None:
+        """More workers, with which something fits; None: not even four times what should do."""
+        assert self.memory_limit is not None
+        needed = math.ceil(least.peak() / self.memory_limit) * least.workers
+        for workers in (needed, 2 * needed, 4 * needed):
+            request = dataclasses.replace(self, mesh=factorise(workers))
+            try:
+                found = request._search(graph, {}, self.memory_limit)
+            except (PlanError, SmexValueError):  # the machine has not so many
+                return None
+            if found.native.fits and request._keeps(found):
+                return workers
+        return None
+
     def _to_leave_out(self, graph: SemanticGraph, pins: Mapping[str, list[int]]) -> list[str]:
-        """Pins with which nothing fits, while without any one of them something does."""
+        """Pins with which nothing fits, while without any one of them something does.
+
+        They are the fewest where there are not too many ways to choose so few.
+        """
         limit = self.memory_limit
         assert limit is not None
 
@@ -380,6 +439,12 @@ class Request:
 
         if not pins or not fits({}):
             return []
+        for size in range(1, len(pins)):
+            if math.comb(len(pins), size) > _SUBSETS:
+                break
+            for names in itertools.combinations(pins, size):
+                if not fits({name: pins[name] for name in names}):
+                    return list(names)
         kept = dict(pins)
         for name in pins:
             fewer = {other: pin for other, pin in kept.items() if other != name}

@@ -60,7 +60,7 @@ class Product(torch.nn.Module):
 )
 def test_a_pin_that_does_not_fit(graph, workers, pinned, text):
     with pytest.raises(smex.PlanError, match=re.escape(text)):
-        smex.search(graph, workers, pinned=pinned)
+        smex.search(graph, workers, pinned=pinned, mesh=[2, 2] if workers == 4 else None)
 
 
 def test_an_unknown_objective(graph):
@@ -180,14 +180,39 @@ def test_the_name_of_a_tensor_is_no_pattern():
 )
 def test_a_pin_that_does_not_fit_the_model(graph, name, placement, text):
     with pytest.raises(smex.PlanError, match=re.escape(text)):
-        smex.search(graph, 4, pinned=[smex.pin(name, placement)])
+        smex.search(graph, 4, pinned=[smex.pin(name, placement)], mesh=[2, 2])
+
+
+@pytest.mark.parametrize(
+    ("placement", "words"),
+    [
+        ("S1/2 S0/2", "S1/2 S0/2"),
+        ("R/4", "R/4"),
+        ("S1/2 R/2", "S1/2 R/2"),
+        ([1, 0], "S1/2 S0/2"),
+        ([-1], "R/4"),
+    ],
+)
+def test_a_pin_chooses_the_mesh_that_it_is_written_for(graph, placement, words):
+    assert smex.search(graph, 4, pinned={"0.weight": placement}).words("0.weight") == words
+
+
+def test_a_pin_of_what_the_plan_has_chosen_costs_nothing():
+    linear = torch.nn.Linear
+    model = torch.nn.Sequential(linear(64, 96), torch.nn.ReLU(), linear(96, 32))
+    captured = smex.capture(model, (torch.randn(24, 64),))
+    for workers in (8, 12):
+        plan = smex.search(captured, workers)
+        again = smex.search(captured, workers, pinned={"0.weight": plan.words("0.weight")})
+        assert again.total_bytes == plan.total_bytes
+        assert again.mesh == plan.mesh
 
 
 def test_pins_name_the_mesh_that_they_fit(graph):
     with pytest.raises(smex.PlanError, match=re.escape("fits mesh=[2, 4]; the steps are 2×2×2")):
-        smex.search(graph, 8, pinned={"0.weight": "S0/2 R/4"})
+        smex.search(graph, 8, pinned={"0.weight": "S0/2 R/4"}, mesh=[2, 2, 2])
     with pytest.raises(smex.PlanError, match=re.escape("fits mesh=[2, 3]; the steps are 3×2")):
-        smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"})
+        smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"}, mesh=[3, 2])
     assert smex.search(graph, 6, pinned={"0.weight": "S0/2 R/3"}, mesh=[2, 3]).mesh == (2, 3)
 
 
