@@ -1,6 +1,8 @@
 #include "partition/program.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 #include <sstream>
 
 #include "ir/error.h"
@@ -49,11 +51,82 @@ int itemsize(const WorkerProgram& program, Slot slot, const char* what) {
   return program.slot_itemsizes[slot];
 }
 
+template <typename Visit>
+void for_each_instr(const WorkerProgram& worker, const Visit& visit) {
+  int position = 0;
+  for (const auto* instrs : {&worker.forward, &worker.backward}) {
+    for (const Instr& instr : *instrs) visit(position++, instr);
+  }
+}
+
+/// When other workers have surely read a tile: once its owner has fetched what a reader made
+/// later, or all have finished the forward.
+class Reading {
+ public:
+  explicit Reading(const Program& program) : done_(program.num_workers) {
+    std::vector<std::vector<int>> written(program.num_workers);  // by worker and slot
+    for (int w = 0; w < program.num_workers; ++w) {
+      written[w].assign(program.workers[w].num_slots, -1);
+      done_[w].assign(program.workers[w].num_slots, -1);
+      for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
+        if (instr.kind == InstrKind::kFetch) written[w].at(instr.fetch.dest) = position;
+        if (instr.kind != InstrKind::kCompute) return;
+        for (Slot slot : instr.compute.outputs) {
+          if (slot != kNoSlot) written[w].at(slot) = position;
+        }
+      });
+    }
+    // By owner and reader: after which of the owner's instructions the reader has come how far.
+    std::map<std::pair<int, int>, std::vector<std::pair<int, int>>> known;
+    visit_remote_parts(program, [&](int w, int position, const CopyPart& part) {
+      auto& progress = known[{w, part.worker}];
+      const int reached = written[part.worker].at(part.slot);
+      if (progress.empty() || reached > progress.back().first) {
+        progress.emplace_back(reached, position);
+      }
+    });
+    visit_remote_parts(program, [&](int w, int position, const CopyPart& part) {
+      const auto& progress = known[{part.worker, w}];
+      const auto next = std::lower_bound(progress.begin(), progress.end(), std::pair(position, -1));
+      const bool in_forward = position < static_cast<int>(program.workers[w].forward.size());
+      const auto last = static_cast<int>(program.workers[part.worker].forward.size()) - 1;
+      int& done = done_[part.worker].at(part.slot);
+      done = std::max(done, std::min(next == progress.end() ? kNever : next->second,
+                                     in_forward ? last : kNever));
+    });
+  }
+
+  /// The instruction of the owner after which nobody reads the slot; -1: nobody else does.
+  int done(int worker, Slot slot) const { return done_[worker].at(slot); }
+
+ private:
+  static constexpr int kNever = std::numeric_limits<int>::max();
+
+  template <typename Visit>
+  static void visit_remote_parts(const Program& program, const Visit& visit) {
+    for (int w = 0; w < program.num_workers; ++w) {
+      for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
+        if (instr.kind != InstrKind::kFetch) return;
+        for (const CopyPart& part : instr.fetch.parts) {
+          if (part.worker != w) visit(w, position, part);
+        }
+      });
+    }
+  }
+
+  std::vector<std::vector<int>> done_;  ///< by worker and slot
+};
+
 /// The live storages of one worker while its instructions are walked.
 class Memory {
  public:
-  Memory(const WorkerProgram& program, const std::set<std::string>& view_targets)
-      : program_(program), view_targets_(view_targets), storage_(program.num_slots, -1) {}
+  Memory(const Program& program, int worker, const Reading& reading,
+         const std::set<std::string>& view_targets)
+      : program_(program.workers[worker]),
+        worker_(worker),
+        reading_(reading),
+        view_targets_(view_targets),
+        storage_(program_.num_slots, -1) {}
 
   void allocate(Slot slot, const Shape& shape) {
     storage_.at(slot) = static_cast<int>(bytes_.size());
@@ -63,10 +136,12 @@ class Memory {
     peak_ = std::max(peak_, live_);
   }
 
-  void walk(const std::vector<Instr>& instrs, const std::set<Slot>& kept) {
-    for (const Instr& instr : instrs) {
+  void walk(const std::set<Slot>& kept) {
+    std::multimap<int, Slot> read;  // what is freed, and the instruction after which it can be
+    for_each_instr(program_, [&](int position, const Instr& instr) {
       if (instr.kind == InstrKind::kFree) {
-        if (!kept.count(instr.free.slot)) release(instr.free.slot);
+        const Slot slot = instr.free.slot;
+        if (!kept.count(slot)) read.emplace(reading_.done(worker_, slot), slot);
       } else if (instr.kind == InstrKind::kFetch) {
         const FetchInstr& fetch = instr.fetch;
         fetch.view ? alias(fetch.dest, fetch.parts.front().slot)
@@ -74,7 +149,11 @@ class Memory {
       } else {
         compute(instr.compute);
       }
-    }
+      while (!read.empty() && read.begin()->first <= position) {
+        release(read.begin()->second);
+        read.erase(read.begin());
+      }
+    });
   }
 
   int64_t peak() const { return peak_; }
@@ -124,6 +203,8 @@ class Memory {
   }
 
   const WorkerProgram& program_;
+  const int worker_;
+  const Reading& reading_;
   const std::set<std::string>& view_targets_;
   std::vector<int> storage_;  ///< per slot
   std::vector<int64_t> bytes_;
@@ -136,9 +217,9 @@ class Memory {
 
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets) {
   std::vector<int64_t> peaks;
+  const Reading reading(program);
   for (int w = 0; w < program.num_workers; ++w) {
-    const WorkerProgram& worker = program.workers[w];
-    Memory memory(worker, view_targets);
+    Memory memory(program, w, reading, view_targets);
     std::set<Slot> kept;
     for (const Binding& output : program.outputs) {
       if (!output.slots.empty()) kept.insert(output.slots.at(w));
@@ -151,8 +232,7 @@ std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::stri
       }
       memory.allocate(input.slots[w], input.regions[w].shape());
     }
-    memory.walk(worker.forward, kept);
-    memory.walk(worker.backward, kept);
+    memory.walk(kept);
     peaks.push_back(memory.peak());
   }
   return peaks;

@@ -99,10 +99,11 @@ struct Program {
 /// than the one that fetches. Throws UserError when a destination's item size is not given.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
-/// Peak bytes of live tensors per worker, as the runtime counts them: every storage once, graph
-/// inputs and outputs included, parameters and buffers all the time. Walks the instruction lists;
-/// memory that a peer still reads when its owner frees it counts as freed. Outputs of the operators
-/// in `view_targets` alias their first operand.
+/// Peak bytes of live tensors per worker, as the runtime counts them for the slowest of its peers:
+/// every storage once, graph inputs and outputs included, parameters and buffers all the time.
+/// Walks the instruction lists; a tile that peers fetch is counted until the worker fetches what
+/// they have made since, as it may be ahead of them. Outputs of the operators in `view_targets`
+/// alias their first operand.
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

@@ -319,8 +319,9 @@ void Session::run_fetch(int worker, const FetchStep& step) {
     self.moved_bytes[step.kind] +=
         step.remote_elements * static_cast<int64_t>(result.element_size());
   }
-  store(worker, step.instr->dest, std::move(result));
+  // Who sees the result may count on it that what it was read from is released.
   for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
+  store(worker, step.instr->dest, std::move(result));
 }
 
 at::Tensor Session::gather(int worker, const FetchStep& step) {

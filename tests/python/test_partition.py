@@ -108,8 +108,8 @@ def test_bytes_predicted_are_bytes_counted(family, workers):
     assert stats["bytes_moved"] > 0
     largest = max(value.nbytes for value in net.plan.graph.native.values)
     for predicted, counted in zip(stats["predicted_peak_bytes"], stats["peak_bytes"], strict=True):
-        # A tensor that a peer has still to read lives longer than predicted.
-        assert 0.99 * predicted - 64 <= counted <= 1.05 * predicted + largest
+        # A peer may have read a tensor sooner than predicted; a reshape may copy a small tile.
+        assert 0.95 * predicted - largest <= counted <= 1.01 * predicted
 
 
 def test_never_worse_than_cutting_rows():

@@ -600,10 +600,9 @@ def test_peak_is_what_the_run_counts():
     net(x).sum().backward()
     stats = net.stats()
     assert stats["predicted_peak_bytes"] == predicted
-    # A tensor that a peer has still to read lives longer than predicted.
-    slack = 64 * 64 * 4
+    slack = 64 * 64 * 4  # a tensor that a peer has read sooner than it might have
     for counted, bound in zip(stats["peak_bytes"], predicted, strict=True):
-        assert 0.99 * bound <= counted <= 1.05 * bound + slack
+        assert bound - slack <= counted <= bound
 
 
 @pytest.mark.parametrize("bad", [-1, "1K", 0.5, True])

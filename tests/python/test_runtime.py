@@ -295,6 +295,28 @@ def test_predicted_peak_of_a_program_by_hand():
     assert _C.peak_bytes(program, {"aten::relu"}) == [256 * ITEM]
 
 
+@pytest.mark.parametrize("hears_of_its_peer", [False, True])
+def test_a_predicted_peak_counts_what_a_slow_peer_has_still_to_fetch(hears_of_its_peer):
+    """Worker 0 frees slot 1, which worker 1 fetches, and may learn that it has done so."""
+
+    def relu(source, out):
+        return call("aten::relu", f"%{source}", out=out, output_shapes=[[256]])
+
+    news = [fetch(4, [1], [part(1, 1, box(1))])] if hears_of_its_peer else []
+    ahead = [relu(0, 1), FreeInstr(1), *news, relu(0, 2), relu(2, 3)]
+    behind = [fetch(0, [256], [part(0, 1, box(256))]), relu(0, 1)]
+    program = Program(
+        [
+            WorkerProgram(5, ahead, slot_itemsizes=[ITEM] * 5),
+            WorkerProgram(2, behind, slot_itemsizes=[ITEM] * 2),
+        ],
+        [Binding(0, [0, -1], [box(256), box(0)])],
+        [Binding(1, [3, -1])],
+    )
+    expected = 3 * 256 + 1 if hears_of_its_peer else 4 * 256
+    assert _C.peak_bytes(program, set())[0] == expected * ITEM
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
