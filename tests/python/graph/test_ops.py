@@ -183,6 +183,28 @@ def test_segment_mm_without_rows():
     assert out.shape == (0, 4) and out.requires_grad
 
 
+@pytest.mark.parametrize("op", ["segment_mm", "segment_outer"])
+def test_products_of_segments_are_operators(op):
+    lengths = torch.tensor([2, 0, 3])
+    a = torch.rand(5, 2, dtype=torch.float64, requires_grad=True)
+    shape = (3, 2, 4) if op == "segment_mm" else (5, 4)
+    b = torch.rand(shape, dtype=torch.float64, requires_grad=True)
+    call = getattr(torch.ops.smex, op)
+    torch.library.opcheck(call.default, (a, b, lengths))
+    assert torch.autograd.gradcheck(lambda a, b: call(a, b, lengths), (a, b))
+    assert torch.autograd.gradgradcheck(lambda a, b: call(a, b, lengths), (a, b))
+
+
+def test_gather_mm_under_autocast():
+    a, b, index = torch.rand(5, 2), torch.rand(3, 2, 4), torch.tensor([2, 0, 2, 2, 0])
+    expected = ops.gather_mm(a, b, idx_b=index)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = ops.gather_mm(a, b, idx_b=index)
+        assert ops.gather_mm(a.double(), b.double(), idx_b=index).dtype == torch.float64
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, rtol=0.02, atol=0.02)
+
+
 def test_gather_mm():
     a = torch.rand(5, 2, dtype=torch.float64, requires_grad=True)
     b = torch.rand(3, 2, 4, dtype=torch.float64, requires_grad=True)
@@ -298,6 +320,11 @@ def test_integers_are_reduced_too():
             lambda g: ops.u_dot_v(g, torch.ones(1, 4), torch.ones(5, 4)),
             ValueError,
             "operand u0 of 7 rows, one for each source node, found 1",
+        ),
+        (
+            lambda g: ops.segment_mm(torch.ones(2, 3), torch.ones(1, 2, 2), torch.tensor([2])),
+            smex.SmexValueError,
+            r"segment_mm: expected rows .* found torch.float32 \[2, 3\] and torch.float32 \[1, 2, 2\]",
         ),
         (
             lambda g: ops.segment_mm(torch.ones(2, 2), torch.ones(1, 2, 2), torch.tensor([1])),

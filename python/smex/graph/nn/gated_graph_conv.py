@@ -11,6 +11,7 @@ from smex.errors import SmexValueError
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_rows
 from smex.graph.nn.typed_sources import TypedSources, edge_types, typed_sources
+from smex.graph.ops.grouped import lengths_of, segment_mm
 from smex.graph.ops.kernels import aggregate
 
 
@@ -89,7 +90,9 @@ class GatedGraphConv(nn.Module):
     def _neighbours(self, graph: Graph, hidden: Tensor, sources: TypedSources | None) -> Tensor:
         if sources is None:
             return aggregate(graph.relation(), "u0", "sum", [self.linears[0](hidden)])
-        lengths = torch.bincount(sources.types, minlength=self._n_etypes).tolist()
-        parts = hidden[sources.nodes].split(lengths)
-        rows = torch.cat([linear(part) for linear, part in zip(self.linears, parts)])
+        linears: list[Any] = list(self.linears)
+        weight = torch.stack([linear.weight.t() for linear in linears])
+        bias = torch.stack([linear.bias for linear in linears])
+        lengths = lengths_of(sources.types, self._n_etypes)
+        rows = segment_mm(hidden[sources.nodes], weight, lengths) + bias[sources.types]
         return aggregate(sources.relation, "u0", "sum", [rows])

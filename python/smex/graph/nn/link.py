@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.nn.inputs import check_choice
-from smex.graph.ops.segment import gather_mm
+from smex.graph.ops.grouped import gather_mm
 
 OPERATIONS = ("dot", "cos", "ele", "cat")
 

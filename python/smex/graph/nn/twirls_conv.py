@@ -12,7 +12,6 @@ from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_choice, check_rows
 from smex.graph.ops.kernels import aggregate, per_edge
 from smex.graph.relation import Relation
-from smex.graph.transforms import add_self_loop, remove_self_loop
 
 NORMS = ("batch", "layer", "none")
 
@@ -105,9 +104,12 @@ class TWIRLSUnfoldingAndAttention(nn.Module):
             X: ``[num_nodes, d]``.
         """
         check_rows("TWIRLSUnfoldingAndAttention", "node", X, g.num_nodes())
-        relation = g.relation()
+        return self.unfold(g.relation(), X)
+
+    def unfold(self, relation: Relation, X: Tensor) -> Tensor:  # noqa: N803
+        """What :meth:`forward` computes, from the edges alone."""
         weight = X.new_ones(relation.num_edges, 1)
-        degrees = g.in_degrees().to(X.dtype).unsqueeze(1)
+        degrees = relation.in_degrees().to(X.dtype).unsqueeze(1)
         if self.init_attn is not None:
             weight, degrees = self.init_attn(relation, self._scaled(X))
         y = X
@@ -244,6 +246,14 @@ class TWIRLSConv(nn.Module):
             feat: ``[num_nodes, input_d]``.
         """
         check_rows("TWIRLSConv", "node", feat, graph.num_nodes(), self.input_d)
-        graph = add_self_loop(remove_self_loop(graph))
         hidden = self.mlp_bef(self.inp_dropout(feat))
-        return self.mlp_aft(self.unfolding(graph, hidden))
+        return self.mlp_aft(self.unfolding.unfold(_with_loops(graph.relation()), hidden))
+
+
+def _with_loops(relation: Relation) -> Relation:
+    """The edges between different nodes, then one from each node to itself."""
+    src, dst = relation.coo()
+    kept = (src != dst).nonzero().view(-1)
+    loops = torch.arange(relation.num_src, dtype=src.dtype, device=src.device)
+    src, dst = (torch.cat([ends[kept], loops]) for ends in (src, dst))
+    return Relation.from_coo(src, dst, relation.num_src, relation.num_dst, check=False)

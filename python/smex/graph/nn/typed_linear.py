@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.errors import SmexValueError
-from smex.graph.ops.segment import gather_mm, segment_mm
+from smex.graph.ops.grouped import gather_mm, lengths_of, segment_mm
 
 REGULARIZERS = ("basis", "bdd")
 
@@ -106,7 +106,7 @@ class TypedLinear(nn.Module):
             product = gather_mm(x.reshape(-1, self.submat_in), weight, idx_b=index)
             return product.view(-1, self.out_size)
         if sorted_by_type:
-            return segment_mm(x, weight, torch.bincount(x_type, minlength=self.num_types))
+            return segment_mm(x, weight, lengths_of(x_type, self.num_types))
         return gather_mm(x, weight, idx_b=x_type)
 
     def extra_repr(self) -> str:

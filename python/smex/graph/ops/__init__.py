@@ -6,8 +6,9 @@ from smex.graph.ops import sddmm as _sddmm
 from smex.graph.ops import spmm as _spmm
 from smex.graph.ops.attention import dot_attention, gat_attention, gatv2_attention
 from smex.graph.ops.edge_softmax import edge_softmax
+from smex.graph.ops.grouped import gather_mm, segment_mm
 from smex.graph.ops.sddmm import gsddmm
-from smex.graph.ops.segment import gather_mm, segment_mm, segment_reduce, segment_softmax
+from smex.graph.ops.segment import segment_reduce, segment_softmax
 from smex.graph.ops.spmm import gspmm
 
 globals().update(_spmm.GENERATED)

@@ -96,7 +96,7 @@ def binary_text(text: str, lhs: Tensor, rhs: Tensor) -> str:
 def check_sources(relation: Relation, text: str, operands: Sequence[Tensor]) -> None:
     """What the operators cannot know without edges by source; they check all other rows."""
     for i, operand in enumerate(operands):
-        if operand.dim() and operand.shape[0] != relation.num_src and f"u{i}" in text:
+        if f"u{i}" in text and operand.dim() and operand.shape[0] != relation.num_src:
             raise SmexValueError(
                 f"message {text}: expected operand u{i} of {counted(relation.num_src, 'row')}, one "
                 f"for each source node, found {operand.shape[0]}"

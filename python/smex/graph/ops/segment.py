@@ -1,4 +1,4 @@
-"""Reductions, softmax and matrix products over consecutive rows."""
+"""Reductions and softmax over consecutive rows."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import check_range
-from smex.graph.frame import counted, describe
 from smex.graph.ops.kernels import REDUCERS
 
 
@@ -87,71 +85,3 @@ def _segments(op: str, seglen: Tensor, value: Tensor) -> list[Tensor]:
             f"{num_rows}, found {int(indptr[-1])}"
         )
     return [indptr, torch.arange(num_rows, device=value.device)]
-
-
-def segment_mm(a: Tensor, b: Tensor, seglen_a: Tensor) -> Tensor:
-    """Multiplies each segment of rows of ``a`` by its own matrix of ``b``.
-
-    Args:
-        a: ``[num_rows, k]``.
-        b: ``[num_segments, k, n]``.
-        seglen_a: ``[num_segments]`` numbers of rows, which add up to ``num_rows``.
-
-    Returns:
-        ``[num_rows, n]``.
-
-    Raises:
-        SmexValueError: there are not as many lengths as matrices, or they do not add up.
-
-    Example:
-        >>> a, b = torch.ones(3, 2), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]])
-        >>> sg.ops.segment_mm(a, b, torch.tensor([1, 2]))
-        tensor([[2.],
-                [4.],
-                [4.]])
-    """
-    lengths = seglen_a.tolist()
-    if len(lengths) != b.shape[0] or sum(lengths) != a.shape[0]:
-        raise SmexValueError(
-            f"segment_mm: expected as many lengths as matrices, {b.shape[0]}, whose sum is the "
-            f"number of rows, {a.shape[0]}, found {len(lengths)} whose sum is {sum(lengths)}"
-        )
-    parts = [rows @ b[i] for i, rows in enumerate(a.split(lengths)) if rows.shape[0]]
-    return torch.cat(parts) if parts else a.new_zeros(0, b.shape[-1]) + 0 * (a.sum() + b.sum())
-
-
-def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
-    """Multiplies row ``i`` of ``a`` by the matrix ``b[idx_b[i]]``.
-
-    Rows are sorted by matrix first, so no matrix is copied.
-
-    Args:
-        a: ``[num_rows, k]``.
-        b: ``[num_matrices, k, n]``.
-        idx_b: ``[num_rows]``.
-
-    Returns:
-        ``[num_rows, n]``.
-
-    Raises:
-        SmexValueError: ``idx_b`` is no vector of as many integers as ``a`` has rows, or names a
-            matrix that does not exist.
-
-    Example:
-        >>> a, b = torch.ones(2, 2), torch.tensor([[[1.0], [1.0]], [[2.0], [2.0]]])
-        >>> sg.ops.gather_mm(a, b, idx_b=torch.tensor([1, 0]))
-        tensor([[4.],
-                [2.]])
-    """
-    dtype = idx_b.dtype
-    is_integer = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-    if not is_integer or idx_b.shape != a.shape[:1]:
-        raise SmexValueError(
-            f"gather_mm: expected idx_b to be a vector of {counted(a.shape[0], 'integer')}, one "
-            f"for each row of a, found {describe(idx_b)}"
-        )
-    check_range(idx_b, b.shape[0], "gather_mm: matrices in idx_b")
-    order = torch.argsort(idx_b, stable=True)
-    lengths = torch.bincount(idx_b, minlength=b.shape[0])
-    product = segment_mm(a.index_select(0, order), b, lengths)
-    return torch.zeros_like(product).index_copy(0, order, product)
