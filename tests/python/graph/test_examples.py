@@ -38,13 +38,15 @@ def test_digits(capsys):
     assert "1797 pictures" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("data", "model"), [("cora", "gcn"), ("citeseer", "gat")])
+@pytest.mark.parametrize(
+    ("data", "model"), [("cora", "gcn"), ("citeseer", "gat"), ("cora", "gat-authors")]
+)
 def test_planetoid(data, model, capsys):
     if not (DATA / "planetoid").is_dir():
         pytest.skip(f"no folder planetoid in $SMEX_DATA or {DATA}")
     import train_planetoid
 
-    options = ["--data", data, "--model", model, "--runs", "2", "--epochs", "8"]
+    options = ["--data", data, "--model", model, "--runs", "2", "--epochs", "12"]
     results = train_planetoid.main([*options, "--folder", str(DATA), "--device", "cpu"])
     assert len(results) == 2 and min(results) > 30  # guessing gets 14 and 17
     assert f"{model} on {data}: " in capsys.readouterr().out
@@ -64,3 +66,14 @@ def test_shapes():
     import train_gin_shapes
 
     assert train_gin_shapes.main(["--epochs", "10"]) > 0.6  # guessing gets 0.125
+
+
+@pytest.mark.parametrize(
+    ("model", "epochs", "least"), [("rgcn", 30, 0.4), ("hgt", 30, 0.4), ("sage", 6, 0.3)]
+)
+def test_hetero(model, epochs, least, capsys):
+    import train_hetero
+
+    options = ["--model", model, "--epochs", str(epochs), "--papers", "2000"]
+    assert train_hetero.main(options) > least  # guessing gets 0.2
+    assert "of the test papers" in capsys.readouterr().out
