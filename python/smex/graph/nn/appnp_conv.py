@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
+from smex.graph.nn.inputs import check_graph
 from smex.graph.nn.propagation import Propagation
 
 
@@ -39,6 +40,7 @@ class APPNPConv(nn.Module):
             edge_weight: ``[num_edges]``, positive: the entries of A, which are normalised by
                 :class:`EdgeWeightNorm`.
         """
+        check_graph("APPNPConv", graph)
         if edge_weight is not None:
             edge_weight = EdgeWeightNorm("both")(graph, edge_weight)
         propagate = Propagation("APPNPConv", graph, feat, edge_weight, graph.out_degrees())

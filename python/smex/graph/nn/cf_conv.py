@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows, source_and_destination
+from smex.graph.nn.inputs import check_graph, check_rows, source_and_destination
 from smex.graph.ops.kernels import aggregate
 
 
@@ -62,6 +62,7 @@ class CFConv(nn.Module):
             node_feats: ``[num_src, node_in_feats]``, or a pair, of which the first counts.
             edge_feats: ``[num_edges, edge_in_feats]``.
         """
+        check_graph("CFConv", g)
         relation = g.relation()
         source, _ = source_and_destination(g, node_feats)
         check_rows("CFConv", "source node", source, relation.num_src, self._widths[0])

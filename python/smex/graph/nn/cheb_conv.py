@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows
+from smex.graph.nn.inputs import check_graph, check_rows
 from smex.graph.nn.propagation import Propagation
 from smex.graph.readout import broadcast_nodes
 
@@ -62,6 +62,7 @@ class ChebConv(nn.Module):
             lambda_max: ``[batch_size]`` or ``[batch_size, 1]``, the largest eigenvalue of each
                 graph's normalised Laplacian; 2, the most that it can be, where it is None.
         """
+        check_graph("ChebConv", graph)
         check_rows("ChebConv", "node", feat, graph.num_nodes(), self._in_feats)
         propagate = Propagation("ChebConv", graph, feat)
         scale: Tensor | float = 1.0

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from smex.errors import SmexValueError
 from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice
+from smex.graph.nn.inputs import check_choice, check_graph
 from smex.graph.ops.kernels import aggregate, per_edge
 
 NORMS = ("none", "both", "right")
@@ -49,6 +49,7 @@ class EdgeWeightNorm(nn.Module):
             graph: a graph with one edge type.
             edge_weight: ``[num_edges]``.
         """
+        check_graph("EdgeWeightNorm", graph)
         relation = graph.relation()
         if edge_weight.dim() != 1 or edge_weight.shape[0] != relation.num_edges:
             raise SmexValueError(

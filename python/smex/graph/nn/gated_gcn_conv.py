@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows
+from smex.graph.nn.inputs import check_graph, check_rows
 from smex.graph.ops.kernels import aggregate, per_edge
 
 EPSILON = 1e-6
@@ -75,6 +75,7 @@ class GatedGCNConv(nn.Module):
             feat: ``[num_nodes, input_feats]``.
             edge_feat: ``[num_edges, edge_feats]``.
         """
+        check_graph("GatedGCNConv", graph)
         relation = graph.relation()
         check_rows("GatedGCNConv", "node", feat, graph.num_nodes(), self.A.in_features)
         check_rows("GatedGCNConv", "edge", edge_feat, relation.num_edges, self.C.in_features)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows
+from smex.graph.nn.inputs import check_graph, check_rows
 from smex.graph.nn.typed_sources import TypedSources, edge_types, typed_sources
 from smex.graph.ops.grouped import lengths_of, segment_mm
 from smex.graph.ops.kernels import aggregate
@@ -71,6 +71,7 @@ class GatedGraphConv(nn.Module):
             feat: ``[num_nodes, in_feats]``.
             etypes: ``[num_edges]``, the type of each edge; it may be left out where there is one.
         """
+        check_graph("GatedGraphConv", graph)
         check_rows("GatedGraphConv", "node", feat, graph.num_nodes(), self._in_feats)
         sources: TypedSources | None = None
         if self._n_etypes > 1:

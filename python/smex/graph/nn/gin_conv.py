@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_rows, source_and_destination
+from smex.graph.nn.inputs import check_choice, check_graph, check_rows, source_and_destination
 from smex.graph.nn.propagation import weighted
 from smex.graph.ops.kernels import aggregate
 
@@ -77,6 +77,7 @@ class GINConv(_Isomorphism):
             feat: ``[num_src, in_feats]``, or a pair for sources and destinations, equally wide.
             edge_weight: ``[num_edges]``, a factor for each message.
         """
+        check_graph("GINConv", graph)
         source, own = source_and_destination(graph, feat)
         neighbours = weighted("GINConv", graph, source, self._aggregator_type, edge_weight)
         result = self._combine(own, neighbours)
@@ -119,6 +120,7 @@ class GINEConv(_Isomorphism):
                 wide.
             edge_feat: ``[num_edges, in_feats]``.
         """
+        check_graph("GINEConv", graph)
         source, own = source_and_destination(graph, node_feat)
         check_rows("GINEConv", "edge", edge_feat, graph.num_edges())
         message = "relu(u0 + e1)"

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smex.errors import SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.core import quoted
 from smex.graph.cross_types import CROSS_REDUCERS
-from smex.graph.frame import named
+from smex.graph.frame import describe, named
 from smex.graph.graph import Graph
+from smex.graph.nn.inputs import check_graph
 from smex.graph.ops.spmm import merge_relations
 from smex.graph.utils import expand_as_pair
 
@@ -30,7 +32,9 @@ class HeteroGraphConv(nn.Module):
             order of edge types), or a function of the list of tensors and the node type.
 
     Raises:
-        SmexValueError: an unknown ``aggregate``; in :meth:`forward` an edge type without a layer.
+        SmexTypeError: in :meth:`forward` features that are no dict.
+        SmexValueError: an unknown ``aggregate``; in :meth:`forward` an edge type without a layer,
+            or without features of its destinations.
 
     Example:
         >>> g = sg.heterograph({("a", "x", "b"): ([0], [0]), ("b", "y", "b"): ([0], [1])})
@@ -70,15 +74,24 @@ class HeteroGraphConv(nn.Module):
             g: a graph.
             inputs: features by node type, or a pair of such dicts for sources and destinations.
                 Edge types of whose sources there are none take no part; nor, in a block or with a
-                pair, those of whose destinations there are none.
+                pair, those of whose destinations there are none, which is an error otherwise.
             mod_args: more arguments of the layers by the edge types' names.
             mod_kwargs: more arguments of the layers by name, likewise.
         """
-        sources, destinations = expand_as_pair(inputs, g)
+        check_graph("HeteroGraphConv", g)
+        sources, destinations = self._inputs(g, inputs)
         found: dict[str, list[Tensor]] = {}
         for canonical in g.canonical_etypes:
             source_type, etype, destination_type = canonical
-            if source_type not in sources or destination_type not in destinations:
+            if source_type not in sources:
+                continue
+            if destination_type not in destinations:
+                if sources is destinations:
+                    raise SmexValueError(
+                        f"HeteroGraphConv: there are no features of {named(destination_type)}, "
+                        f"where edges of type {canonical!r} end; pass them too, or a pair of dicts "
+                        "for sources and destinations"
+                    )
                 continue
             pair = (sources[source_type], destinations[destination_type])
             args = (mod_args or {}).get(etype, ())
@@ -86,6 +99,16 @@ class HeteroGraphConv(nn.Module):
             result = self._module(canonical)(g[canonical], pair, *args, **kwargs)
             found.setdefault(destination_type, []).append(result)
         return {t: self._reduce(found[t], t) for t in g.dsttypes if t in found}
+
+    def _inputs(self, g: Graph, inputs: Any) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+        """Features of sources and of destinations by type."""
+        for part in inputs if isinstance(inputs, tuple) else (inputs,):
+            if not isinstance(part, Mapping):
+                raise SmexTypeError(
+                    "HeteroGraphConv: expected a dict from node type to features, found "
+                    f"{describe(part)}; types are {quoted(g.ntypes)}"
+                )
+        return expand_as_pair(inputs, g)
 
     def _module(self, canonical: tuple[str, str, str]) -> nn.Module:
         for key in (str(canonical), canonical[1]):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows
+from smex.graph.nn.inputs import check_graph, check_rows
 from smex.graph.nn.typed_linear import TypedLinear
 from smex.graph.nn.typed_sources import edge_types, typed_sources
 from smex.graph.ops.attention import attend
@@ -92,6 +92,7 @@ class HGTConv(nn.Module):
             presorted: whether nodes and edges are in the order of types, so that rows of nodes
                 need not move.
         """
+        check_graph("HGTConv", g)
         check_rows("HGTConv", "source node", x, g.num_src_nodes(), self.in_size)
         ntype = torch.as_tensor(ntype, device=x.device)
         own, own_type = x[: g.num_dst_nodes()], ntype[: g.num_dst_nodes()]

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from smex.errors import SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.frame import counted, describe
+from smex.graph.graph import Graph
 from smex.graph.utils import expand_as_pair
 
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+
+def check_graph(layer: str, graph: Any) -> None:
+    """Raise unless the first argument of a layer is a graph; PyG's layers have features there."""
+    if not isinstance(graph, Graph):
+        raise SmexTypeError(
+            f"{layer}: expected a graph as the first argument, found {describe(graph)}; layers "
+            "are called with the graph, then the features"
+        )
 
 
 def source_and_destination(graph: Graph, feat: Any) -> tuple[Tensor, Tensor]:
@@ -77,6 +84,7 @@ class RefusesZeroInDegree:
         self._allow_zero_in_degree = set_value
 
     def _check_in_degrees(self, graph: Graph) -> None:
+        check_graph(type(self).__name__, graph)
         if not self._allow_zero_in_degree:
             check_in_degrees(type(self).__name__, graph)
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_rows, degree_power
+from smex.graph.nn.inputs import check_choice, check_graph, check_rows, degree_power
 from smex.graph.nn.propagation import sum_of_products
 
 NORM_TYPES = ("sym", "row")
@@ -63,6 +63,7 @@ class LabelPropagation(nn.Module):
                 ``[num_nodes, classes]``.
             mask: which labels are known, bools or ids; all by default.
         """
+        check_graph("LabelPropagation", g)
         check_rows("LabelPropagation", "node", labels, g.num_nodes())
         if not labels.is_floating_point():
             labels = F.one_hot(labels.flatten().long()).float()

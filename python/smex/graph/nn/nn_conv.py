@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_rows, size_pair, source_and_destination
+from smex.graph.nn.inputs import (
+    check_choice,
+    check_graph,
+    check_rows,
+    size_pair,
+    source_and_destination,
+)
 from smex.graph.ops.kernels import REDUCERS, aggregate
 
 AGGREGATORS = tuple(reducer for reducer in REDUCERS if reducer != "min")
@@ -82,6 +88,7 @@ class NNConv(nn.Module):
             feat: ``[num_src, in_feats]``, or a pair for sources and destinations.
             efeat: ``[num_edges, *]``, what ``edge_func`` takes.
         """
+        check_graph("NNConv", graph)
         relation = graph.relation()
         source, own = source_and_destination(graph, feat)
         check_rows("NNConv", "source node", source, relation.num_src, self._in_src_feats)

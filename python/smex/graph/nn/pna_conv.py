@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_rows
+from smex.graph.nn.inputs import check_choice, check_graph, check_rows
 from smex.graph.ops.kernels import aggregate
 from smex.graph.readout import broadcast_nodes
 from smex.graph.relation import Relation
@@ -68,6 +68,7 @@ class _Tower(nn.Module):
 
     def forward(self, graph: Graph, feat: Tensor, edge_feat: Tensor | None) -> Tensor:
         # M is applied to nodes and edges, not to both ends of each edge side by side.
+        check_graph(type(self).__name__, graph)
         widths = [self.in_size, self.in_size, self.edge_feat_size]
         of_src, of_dst, of_edge = self.M.weight.split(widths, 1)
         linear = nn.functional.linear
@@ -168,6 +169,7 @@ class PNAConv(nn.Module):
             node_feat: ``[num_nodes, in_size]``.
             edge_feat: ``[num_edges, edge_feat_size]``, where the layer was made for some.
         """
+        check_graph("PNAConv", graph)
         check_rows("PNAConv", "node", node_feat, graph.num_nodes(), self.in_size)
         if self.edge_feat_size:
             check_rows("PNAConv", "edge", edge_feat, graph.num_edges(), self.edge_feat_size)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from smex.errors import SmexValueError
 from smex.graph.frame import describe
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows
+from smex.graph.nn.inputs import check_graph, check_rows
 from smex.graph.ops.attention import attend
 from smex.graph.ops.kernels import aggregate
 from smex.graph.ops.segment import segment_reduce, segment_softmax
@@ -41,6 +41,7 @@ class _Pooling(nn.Module):
             graph: a graph or a batch of graphs, with one node type.
             feat: ``[num_nodes, *]``.
         """
+        check_graph(type(self).__name__, graph)
         check_rows(type(self).__name__, "node", feat, graph.num_nodes())
         return segment_reduce(graph.batch_num_nodes(), feat, self.op)
 
@@ -120,6 +121,7 @@ class SortPooling(nn.Module):
             graph: a graph or a batch of graphs, with one node type.
             feat: ``[num_nodes, features]``.
         """
+        check_graph("SortPooling", graph)
         check_rows("SortPooling", "node", feat, graph.num_nodes())
         with graph.local_scope():
             graph.ndata["h"] = feat.sort(dim=-1).values
@@ -152,6 +154,7 @@ class WeightAndSum(nn.Module):
             g: a graph or a batch of graphs, with one node type.
             feats: ``[num_nodes, in_feats]``.
         """
+        check_graph("WeightAndSum", g)
         check_rows("WeightAndSum", "node", feats, g.num_nodes(), self.in_feats)
         weight = self.atom_weighting(feats).to(feats.dtype)
         return aggregate(nodes_to_graphs(g), "u0 * u1", "sum", [feats, weight])
@@ -192,6 +195,7 @@ class GlobalAttentionPooling(nn.Module):
             feat: ``[num_nodes, features]``.
             get_attention: whether to return the weights ``[num_nodes, 1]`` too.
         """
+        check_graph("GlobalAttentionPooling", graph)
         check_rows("GlobalAttentionPooling", "node", feat, graph.num_nodes())
         gate = self.gate_nn(feat)
         if gate.shape[-1] != 1:
@@ -243,6 +247,7 @@ class Set2Set(nn.Module):
             graph: a graph or a batch of graphs, with one node type.
             feat: ``[num_nodes, input_dim]``.
         """
+        check_graph("Set2Set", graph)
         check_rows("Set2Set", "node", feat, graph.num_nodes(), self.input_dim)
         relation = nodes_to_graphs(graph)
         rows = feat.unsqueeze(1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_rows, edge_factor
+from smex.graph.nn.inputs import check_graph, check_rows, edge_factor
 from smex.graph.nn.typed_linear import TypedLinear
 from smex.graph.nn.typed_sources import edge_types, typed_sources
 from smex.graph.ops.kernels import aggregate
@@ -102,6 +102,7 @@ class RelGraphConv(nn.Module):
             norm: ``[num_edges]`` or ``[num_edges, 1]``, c.
             presorted: whether edges are in the order of relations; it changes nothing here.
         """
+        check_graph("RelGraphConv", g)
         check_rows("RelGraphConv", "source node", feat, g.num_src_nodes(), self.linear_r.in_size)
         types = edge_types("RelGraphConv", g, etypes, self.linear_r.num_types)
         factor = None if norm is None else edge_factor("RelGraphConv", g, norm, feat)

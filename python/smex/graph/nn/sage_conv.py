@@ -12,6 +12,7 @@ from smex.graph import function as fn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     check_choice,
+    check_graph,
     check_rows,
     edge_factor,
     size_pair,
@@ -98,6 +99,7 @@ class SAGEConv(nn.Module):
             feat: ``[num_src, in_feats]``, or a pair for sources and destinations.
             edge_weight: ``[num_edges]``, a factor for each message.
         """
+        check_graph("SAGEConv", graph)
         relation = graph.relation()
         if isinstance(feat, tuple):
             feat = (self.feat_drop(feat[0]), self.feat_drop(feat[1]))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_rows
+from smex.graph.nn.inputs import check_choice, check_graph, check_rows
 
 BLOCK_TYPES = ("sab", "isab")
 
@@ -199,6 +199,7 @@ class SetTransformerEncoder(nn.Module):
             graph: a graph or a batch of graphs, with one node type.
             feat: ``[num_nodes, d_model]``.
         """
+        check_graph("SetTransformerEncoder", graph)
         check_rows("SetTransformerEncoder", "node", feat, graph.num_nodes(), self.d_model)
         sets = _Sets(graph.batch_num_nodes().to(feat.device))
         for layer in self.layers:
@@ -254,6 +255,7 @@ class SetTransformerDecoder(nn.Module):
             graph: a graph or a batch of graphs, with one node type.
             feat: ``[num_nodes, d_model]``.
         """
+        check_graph("SetTransformerDecoder", graph)
         check_rows("SetTransformerDecoder", "node", feat, graph.num_nodes(), self.d_model)
         pooled, sets = self.pma(feat, _Sets(graph.batch_num_nodes().to(feat.device)))
         for layer in self.layers:

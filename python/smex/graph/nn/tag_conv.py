@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
-from smex.graph.nn.inputs import check_rows
+from smex.graph.nn.inputs import check_graph, check_rows
 from smex.graph.nn.propagation import Propagation
 
 
@@ -61,6 +61,7 @@ class TAGConv(nn.Module):
             edge_weight: ``[num_edges]``, positive: the entries of A, which are normalised by
                 :class:`EdgeWeightNorm`.
         """
+        check_graph("TAGConv", graph)
         check_rows("TAGConv", "node", feat, graph.num_nodes(), self._in_feats)
         if edge_weight is not None:
             edge_weight = EdgeWeightNorm("both")(graph, edge_weight)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_rows
+from smex.graph.nn.inputs import check_choice, check_graph, check_rows
 from smex.graph.ops.kernels import aggregate, per_edge
 from smex.graph.relation import Relation
 
@@ -103,6 +103,7 @@ class TWIRLSUnfoldingAndAttention(nn.Module):
             g: a graph of one type of nodes and edges.
             X: ``[num_nodes, d]``.
         """
+        check_graph("TWIRLSUnfoldingAndAttention", g)
         check_rows("TWIRLSUnfoldingAndAttention", "node", X, g.num_nodes())
         return self.unfold(g.relation(), X)
 
@@ -245,6 +246,7 @@ class TWIRLSConv(nn.Module):
             graph: a graph of one type of nodes and edges.
             feat: ``[num_nodes, input_d]``.
         """
+        check_graph("TWIRLSConv", graph)
         check_rows("TWIRLSConv", "node", feat, graph.num_nodes(), self.input_d)
         hidden = self.mlp_bef(self.inp_dropout(feat))
         return self.mlp_aft(self.unfolding.unfold(_with_loops(graph.relation()), hidden))

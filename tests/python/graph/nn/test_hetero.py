@@ -63,6 +63,18 @@ def test_types_without_features_take_no_part():
     assert list(conv(g, ({"store": h["store"]}, {"game": h["game"]}))) == ["game"]
 
 
+def test_destinations_without_features_are_named():
+    g = users_and_games()
+    h = some_features(g)
+    del h["game"]
+    with pytest.raises(
+        smex.SmexValueError, match='HeteroGraphConv: there are no features of "game"'
+    ):
+        layer_of()(g, h)
+    with pytest.raises(smex.SmexTypeError, match="HeteroGraphConv: expected a dict from node type"):
+        layer_of()(g, h["user"])
+
+
 def test_a_block_has_its_destinations_first():
     g = users_and_games()
     block = sg.to_block(g, {"user": torch.tensor([0, 1, 2]), "game": torch.tensor([0, 1])})

@@ -150,6 +150,15 @@ def test_layers_leave_the_graph_as_it_was(case, kind):
 
 
 @pytest.mark.parametrize(("case", "kind"), FIRST)
+def test_layers_take_the_graph_first(case, kind):
+    g = graph_of(kind)
+    _, rows, _ = features(g, kind)
+    extra = case.extra(g)
+    with pytest.raises(smex.SmexTypeError, match="expected a graph as the first argument, found"):
+        case.layer(kind).double()(rows, torch.stack(g.edges()), *extra)
+
+
+@pytest.mark.parametrize(("case", "kind"), FIRST)
 def test_new_parameters_are_finite(case, kind):
     layer = case.layer(kind)
     assert all(p.isfinite().all() for p in layer.parameters())
