@@ -38,7 +38,6 @@ INSTEAD = {
     "dgl.distributed": "torch.distributed, partition_graph_with_halo",
     "dgl.geometry": "torch_geometric.nn.fps, torch_geometric.nn.graclus",
     "dgl.graphbolt": "dataloading",
-    "dgl.laplacian_lambda_max": "scipy.sparse.linalg.eigsh of networkx's Laplacian",
     "dgl.multiprocessing": "torch.multiprocessing",
     "dgl.nn": "message passing by update_all, or torch_geometric.nn and to_pyg",
     "dgl.optim": "torch.optim.SparseAdam",

@@ -22,6 +22,7 @@ from smex.graph.transforms.edits import (
 )
 from smex.graph.transforms.encodings import (
     lap_pe,
+    laplacian_lambda_max,
     laplacian_pe,
     random_walk_pe,
     svd_pe,
@@ -98,6 +99,7 @@ __all__ = [
     "khop_graph",
     "knn_graph",
     "lap_pe",
+    "laplacian_lambda_max",
     "laplacian_pe",
     "line_graph",
     "merge",

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.batch import unbatch
 from smex.graph.frame import MissingFeatureError
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
 from smex.graph.selection import check_one_type
 
-__all__ = ["lap_pe", "laplacian_pe", "random_walk_pe", "svd_pe"]
+__all__ = ["lap_pe", "laplacian_lambda_max", "laplacian_pe", "random_walk_pe", "svd_pe"]
 
 _DENSE = 1024  # nodes up to which all eigenvectors are computed, in about a second
 
@@ -134,44 +135,94 @@ def laplacian_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = 
     return lap_pe(g, k, padding, return_eigval)
 
 
+def laplacian_lambda_max(g: Graph) -> list[float]:
+    """The largest eigenvalue of the normalised Laplacian of each graph of a batch.
+
+    Of ``I - D**-0.5 A D**-0.5``; at most 2. :class:`smex.graph.nn.ChebConv` takes them.
+
+    Args:
+        g: a graph of one type, or a batch of such, with an edge back for each edge.
+
+    Returns:
+        A number for each graph; 0 for one without nodes. Of more than 1,024 nodes by SciPy's
+        Lanczos iteration.
+
+    Raises:
+        SmexImportError: a large graph, and SciPy is not installed.
+        SmexTypeError: the graph has several types.
+        SmexValueError: an edge has no reverse.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> ring = sg.to_bidirected(sg.graph(([0, 1, 2, 3, 4], [1, 2, 3, 4, 0])))
+        >>> [round(largest, 4) for largest in sg.laplacian_lambda_max(ring)]
+        [1.809]
+    """
+    check_one_type("laplacian_lambda_max", g)
+    return [_largest(part) for part in unbatch(g)]
+
+
+def _largest(g: Graph) -> float:
+    number = g.num_nodes()
+    weights = _normalised("laplacian_lambda_max", g)
+    if number == 0:
+        return 0.0
+    if number <= _DENSE:
+        return float(torch.linalg.eigvalsh(_dense_laplacian(g, weights))[-1])
+    return float(_lanczos(g, weights, 1, "SA")[0])
+
+
 def _smallest(g: Graph, k: int) -> tuple[Tensor, Tensor]:
     """The eigenvalues and eigenvectors but the first, float32 ``[k]`` and ``[num_nodes, k]``."""
     number = g.num_nodes()
+    weights = _normalised("lap_pe", g)
+    if k == 0:
+        return weights.new_empty(0).float(), weights.new_empty(number, 0).float()
+    if number <= _DENSE or k + 1 >= number // 2:
+        values, vectors = torch.linalg.eigh(_dense_laplacian(g, weights))
+    else:
+        values, vectors = _lanczos(g, weights, k + 1, "LA")
+    return values[1 : k + 1].float(), vectors[:, 1 : k + 1].float()
+
+
+def _normalised(op: str, g: Graph) -> Tensor:
+    """The edges' entries of ``D**-0.5 A D**-0.5``, which is checked to be symmetric."""
+    number = g.num_nodes()
     src, dst = (ids.long() for ids in g.edges())
-    scale = g.in_degrees().clamp(min=1).double().rsqrt()
-    weights = scale[src] * scale[dst]
     there, back = (
         torch.unique(key, return_counts=True) for key in (src * number + dst, dst * number + src)
     )
     if not all(torch.equal(a, b) for a, b in zip(there, back)):
         raise SmexValueError(
-            "lap_pe: expected an edge back for each edge, found some without; use to_bidirected "
+            f"{op}: expected an edge back for each edge, found some without; use to_bidirected "
             "or add_reverse_edges first"
         )
-    if k == 0:
-        return weights.new_empty(0).float(), weights.new_empty(number, 0).float()
-    if number <= _DENSE or k + 1 >= number // 2:
-        flat = torch.zeros(number * number, dtype=torch.float64, device=g.device)
-        normalized = flat.index_add(0, src * number + dst, weights).view(number, number)
-        eye = torch.eye(number, dtype=torch.float64, device=g.device)
-        values, vectors = torch.linalg.eigh(eye - normalized)
-    else:
-        values, vectors = _lanczos(src, dst, weights, number, k + 1)
-    return values[1 : k + 1].float(), vectors[:, 1 : k + 1].float()
+    scale = g.in_degrees().clamp(min=1).double().rsqrt()
+    return scale[src] * scale[dst]
 
 
-def _lanczos(
-    src: Tensor, dst: Tensor, weights: Tensor, number: int, k: int
-) -> tuple[Tensor, Tensor]:
-    """The `k` smallest eigenvalues of a large Laplacian, found as one less its largest others."""
+def _dense_laplacian(g: Graph, weights: Tensor) -> Tensor:
+    number = g.num_nodes()
+    src, dst = (ids.long() for ids in g.edges())
+    flat = torch.zeros(number * number, dtype=torch.float64, device=g.device)
+    normalized = flat.index_add(0, src * number + dst, weights).view(number, number)
+    return torch.eye(number, dtype=torch.float64, device=g.device) - normalized
+
+
+def _lanczos(g: Graph, weights: Tensor, k: int, which: str) -> tuple[Tensor, Tensor]:
+    """`k` eigenvalues of a large Laplacian, ascending, as one less its adjacency's.
+
+    Those of the largest (``LA``) or the smallest (``SA``) eigenvalues of the adjacency.
+    """
     sparse, linalg = (optional("lap_pe", f"scipy.sparse{part}") for part in ("", ".linalg"))
-    ends = (src.cpu().numpy(), dst.cpu().numpy())
+    number = g.num_nodes()
+    ends = tuple(ids.cpu().numpy() for ids in g.edges())
     matrix = sparse.csr_array((weights.cpu().numpy(), ends), shape=(number, number))
     start = np.random.default_rng(0).standard_normal(number)  # the same vectors each time
-    values, vectors = linalg.eigsh(matrix, k, which="LA", v0=start)
+    values, vectors = linalg.eigsh(matrix, k, which=which, v0=start)
     order = np.argsort(-values)
     found = (1 - values[order], vectors[:, order])
-    return tuple(torch.from_numpy(np.ascontiguousarray(a)).to(src.device) for a in found)  # type: ignore[return-value]
+    return tuple(torch.from_numpy(np.ascontiguousarray(a)).to(g.device) for a in found)  # type: ignore[return-value]
 
 
 def svd_pe(g: Graph, k: int, padding: bool = False, random_flip: bool = True) -> Tensor:

@@ -74,6 +74,22 @@ def test_eigenvectors_of_a_large_graph(monkeypatch):
     assert "PE" not in g.ndata and sg.LaplacianPE(2)(g).ndata["PE"].shape == (60, 2)
 
 
+@pytest.mark.parametrize("dense", [1024, 2])
+def test_largest_eigenvalues(dense, monkeypatch):
+    pytest.importorskip("scipy", reason="scipy is not installed")
+    monkeypatch.setattr("smex.graph.transforms.encodings._DENSE", dense)
+    parts = [sg.to_bidirected(sg.rand_graph(n, 4 * n)) for n in (9, 20)]
+    star = sg.to_bidirected(sg.graph(([0, 0, 0], [1, 2, 3])))  # bipartite, so 2
+    batch = sg.batch([*parts, star])
+    expected = [float(torch.linalg.eigvalsh(laplacian(g))[-1]) for g in parts]
+    assert sg.laplacian_lambda_max(batch) == pytest.approx([*expected, 2.0])
+    assert sg.laplacian_lambda_max(sg.graph(([], []), num_nodes=0)) == [0.0]
+    conv, x = sg.nn.ChebConv(2, 3, 3), torch.rand(33, 2)
+    found = conv(batch, x, sg.laplacian_lambda_max(batch))
+    alone = conv(star, x[29:], [2.0])
+    torch.testing.assert_close(found[29:], alone)
+
+
 @MANY
 @given(graphs(min_nodes=1))
 def test_singular_vectors(g):
@@ -93,6 +109,8 @@ def test_mistakes():
     g = sg.graph(([0, 1], [1, 2]))
     with pytest.raises(smex.SmexValueError, match="expected an edge back for each edge"):
         sg.lap_pe(g, 1)
+    with pytest.raises(smex.SmexValueError, match="laplacian_lambda_max: expected an edge back"):
+        sg.laplacian_lambda_max(g)
     with pytest.raises(smex.SmexValueError, match="expected k below the number of nodes, 3"):
         sg.lap_pe(sg.to_bidirected(g), 3)
     with pytest.raises(smex.SmexValueError, match="at most the number of nodes, 3, found 4"):
