@@ -149,7 +149,10 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         heads = (self._num_heads, self._out_feats)
         pair = hasattr(self, "fc_src")
         dropped = self.feat_drop(rows)
-        own = self.feat_drop(own_rows) if prefix is None else dropped[:prefix]
+        if prefix is None:
+            own = self.feat_drop(own_rows)
+        else:  # sparse features have no slices
+            own = dropped if prefix == dropped.shape[0] else dropped[:prefix]
         value = (self.fc_src if pair else self.fc)(dropped).unflatten(-1, heads)
         if pair or prefix is None:
             projected = (self.fc_dst if pair else self.fc)(own).unflatten(-1, heads)

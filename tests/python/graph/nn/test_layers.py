@@ -183,6 +183,32 @@ def test_layers_compile_without_a_graph_break(case):
     assert_tree_close(gradients(found, [source]), gradients(expected, [source]))
 
 
+SPARSE = {
+    "GraphConv": lambda: sg.nn.GraphConv(8, 3),
+    "SAGEConv-mean": lambda: sg.nn.SAGEConv(8, 3, "mean"),
+    "SAGEConv-gcn": lambda: sg.nn.SAGEConv(8, 3, "gcn"),
+    "SAGEConv-pool": lambda: sg.nn.SAGEConv(8, 3, "pool"),
+    "GATConv": lambda: sg.nn.GATConv(8, 3, 2, attn_drop=0.5, residual=True),
+    "GATv2Conv": lambda: sg.nn.GATv2Conv(8, 3, 2),
+    "DotGatConv": lambda: sg.nn.DotGatConv(8, 3, 2),
+    "SGConv": lambda: sg.nn.SGConv(8, 3, 2),
+}
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("name", SPARSE)
+def test_layers_that_project_first_take_sparse_features(name, layout):
+    g, layer = graph_of("homogeneous"), SPARSE[name]().eval()
+    x = torch.rand(g.num_nodes(), 8) * (torch.rand(g.num_nodes(), 8) < 0.3)
+    found, expected = layer(g, x.to_sparse(layout=layout)), layer(g, x)
+    torch.testing.assert_close(found, expected)
+    of = list(layer.parameters())
+    torch.testing.assert_close(
+        *(torch.autograd.grad(y.square().sum(), of, allow_unused=True) for y in (found, expected))
+    )
+    layer.train()(g, x.to_sparse(layout=layout))
+
+
 def batch_of_graphs():
     g = sg.batch([sg.graph(([0, 1], [1, 2])), sg.graph(([0], [1]))])
     return g, torch.rand(g.num_nodes(), 4)
