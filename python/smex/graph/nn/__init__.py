@@ -11,6 +11,7 @@ from smex.graph.nn.dot_gat_conv import DotGatConv
 from smex.graph.nn.edge_conv import EdgeConv
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
 from smex.graph.nn.egat_conv import EdgeGATConv, EGATConv
+from smex.graph.nn.egnn_conv import EGNNConv
 from smex.graph.nn.gat_conv import GATConv
 from smex.graph.nn.gated_gcn_conv import GatedGCNConv
 from smex.graph.nn.gated_graph_conv import GatedGraphConv
@@ -21,6 +22,7 @@ from smex.graph.nn.gmm_conv import GMMConv
 from smex.graph.nn.gnn_explainer import GNNExplainer
 from smex.graph.nn.graph_conv import GraphConv
 from smex.graph.nn.graphormer import BiasedMHA, GraphormerLayer
+from smex.graph.nn.graphs_of_points import KNNGraph, RadiusGraph, SegmentedKNNGraph
 from smex.graph.nn.hetero import HeteroEmbedding, HeteroGraphConv, HeteroLinear
 from smex.graph.nn.hgt_conv import HGTConv
 from smex.graph.nn.jumping_knowledge import JumpingKnowledge
@@ -59,6 +61,7 @@ __all__ = [
     "DenseSAGEConv",
     "DotGatConv",
     "EGATConv",
+    "EGNNConv",
     "EdgeConv",
     "EdgeGATConv",
     "EdgePredictor",
@@ -80,13 +83,16 @@ __all__ = [
     "HeteroGraphConv",
     "HeteroLinear",
     "JumpingKnowledge",
+    "KNNGraph",
     "LabelPropagation",
     "MaxPooling",
     "NNConv",
     "PNAConv",
+    "RadiusGraph",
     "RelGraphConv",
     "SAGEConv",
     "SGConv",
+    "SegmentedKNNGraph",
     "Sequential",
     "Set2Set",
     "SetTransformerDecoder",

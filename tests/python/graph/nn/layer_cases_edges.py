@@ -148,6 +148,16 @@ def gated_gcn(layer, d, x, y, e):
     return (x + nodes, e + edges) if layer.residual else (nodes, edges)
 
 
+def egnn(layer, d, x, y, points, e=None):
+    difference = d.at_src(points) - d.at_dst(points)
+    distance = difference.norm(dim=1, keepdim=True)
+    parts = [d.at_src(x), d.at_dst(x), distance**2, *([] if e is None else [e])]
+    message = layer.edge_mlp(torch.cat(parts, 1))
+    nodes = layer.node_mlp(torch.cat([x, d.sum(message)], 1))
+    direction = difference / distance.where(distance > 0, 1)
+    return nodes, points + d.mean(direction * layer.coord_mlp(message))
+
+
 def cfconv(layer, d, x, y, e):
     return layer.project_out(d.sum(d.at_src(layer.project_node(x)) * layer.project_edge(e)))
 
@@ -230,6 +240,8 @@ CASES = [
     Case("EdgeGATConv-plain", lambda: nn.EdgeGATConv(IN, 2, OUT, 3, residual=False), edge_gat, edge_rows(2), lonely="refused"),
     Case("GatedGCNConv", lambda: nn.GatedGCNConv(IN, 2, OUT), gated_gcn, edge_rows(2), SQUARE, empty=False, tolerance=0.2),
     Case("GatedGCNConv-residual", lambda: nn.GatedGCNConv(IN, IN, IN, batch_norm=False), gated_gcn, edge_rows(IN), SQUARE),
+    Case("EGNNConv", lambda: nn.EGNNConv(IN, 4, OUT), egnn, node_rows, SQUARE),
+    Case("EGNNConv-edges", lambda: nn.EGNNConv(IN, 4, OUT, 2), egnn, lambda g: node_rows(g) + edge_rows(2)(g), SQUARE),
     Case("CFConv", lambda: nn.CFConv(IN, 2, 4, OUT), cfconv, edge_rows(2)),
     Case("TWIRLSConv", lambda: nn.TWIRLSConv(IN, OUT, 4, 3), twirls, kinds=SQUARE),
     Case("TWIRLSConv-plain", lambda: nn.TWIRLSConv(IN, OUT, 4, 3, 2, 2, precond=False, lam=0.5), twirls, kinds=SQUARE),
