@@ -28,6 +28,7 @@ from smex.graph.nn.hgt_conv import HGTConv
 from smex.graph.nn.jumping_knowledge import JumpingKnowledge
 from smex.graph.nn.label_propagation import LabelPropagation
 from smex.graph.nn.link import EdgePredictor, TransE, TransR
+from smex.graph.nn.metapath2vec import MetaPath2Vec
 from smex.graph.nn.nn_conv import NNConv
 from smex.graph.nn.pna_conv import PNAConv
 from smex.graph.nn.pooling import (
@@ -86,6 +87,7 @@ __all__ = [
     "KNNGraph",
     "LabelPropagation",
     "MaxPooling",
+    "MetaPath2Vec",
     "NNConv",
     "PNAConv",
     "RadiusGraph",

@@ -43,6 +43,7 @@ LAYERS = {
     "KNNGraph": ("k", "x, algorithm='bruteforce-blas', dist='euclidean', exclude_self=False"),
     "LabelPropagation": ("k, alpha, norm_type='sym', clamp=True, normalize=False, reset=False", "g, labels, mask=None"),
     "MaxPooling": ("", "graph, feat"),
+    "MetaPath2Vec": ("g, metapath, window_size, emb_dim=128, negative_size=5, sparse=True", "pos_u, pos_v, neg_v"),
     "NNConv": ("in_feats, out_feats, edge_func, aggregator_type='mean', residual=False, bias=True", "graph, feat, efeat"),
     "PNAConv": ("in_size, out_size, aggregators, scalers, delta, dropout=0.0, num_towers=1, edge_feat_size=0, residual=True", "graph, node_feat, edge_feat=None"),
     "RadiusGraph": ("r, p=2, self_loop=False, compute_mode='donot_use_mm_for_euclid_dist'", "x, get_distances=False"),
