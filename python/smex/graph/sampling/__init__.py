@@ -4,6 +4,7 @@ Every function draws from torch's generator (``torch.manual_seed``): the same se
 sample, for any number of threads. Graphs are on the CPU.
 """
 
+from smex.graph.sampling.biased import sample_neighbors_biased
 from smex.graph.sampling.labor import sample_labors
 from smex.graph.sampling.negative import global_uniform_negative_sampling
 from smex.graph.sampling.neighbor import sample_etype_neighbors, sample_neighbors, select_topk
@@ -20,5 +21,6 @@ __all__ = [
     "sample_etype_neighbors",
     "sample_labors",
     "sample_neighbors",
+    "sample_neighbors_biased",
     "select_topk",
 ]

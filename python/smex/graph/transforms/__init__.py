@@ -63,6 +63,7 @@ from smex.graph.transforms.paths import (
     metapath_reachable_graph,
     shortest_dist,
 )
+from smex.graph.transforms.tags import sort_csc_by_tag, sort_csr_by_tag
 
 __all__ = [
     "GDC",
@@ -112,6 +113,8 @@ __all__ = [
     "reverse",
     "segmented_knn_graph",
     "shortest_dist",
+    "sort_csc_by_tag",
+    "sort_csr_by_tag",
     "svd_pe",
     "to_bidirected",
     "to_simple",
