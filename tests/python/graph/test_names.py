@@ -1,6 +1,8 @@
 """The names, parameters and defaults of DGL 2.1's public functions, which programs rely on."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -294,3 +296,19 @@ def test_values_for_each_edge():
 def test_apply_each():
     assert sg.apply_each({"a": 1}, str) == {"a": "1"} and sg.apply_each([1, 2], str) == ["1", "2"]
     assert sg.apply_each("ab", len) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from smex.graph.nn.pytorch import GATConv, edge_softmax",
+        "from smex.graph.nn.pytorch.conv import GINConv",
+        "from smex.graph.nn.pytorch.glob import SumPooling",
+        "from smex.graph.nn.pytorch.utils import JumpingKnowledge",
+        "import smex.graph.nn.pytorch.hetero as hetero; hetero.HeteroGraphConv",
+        "import smex.graph as dgl; dgl.nn.pytorch.glob.SumPooling",
+    ],
+)
+def test_programs_import_layers_from_the_modules_of_dgl(line):
+    """In an interpreter of their own, which has imported nothing yet."""
+    subprocess.run([sys.executable, "-c", line], check=True)

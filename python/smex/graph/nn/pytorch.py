@@ -1,6 +1,31 @@
-"""The layers of :mod:`smex.graph.nn` by the name that programs written for DGL import."""
+"""The layers of :mod:`smex.graph.nn` by the names that programs written for DGL import.
+
+DGL divides them among modules, ``dgl.nn.pytorch.conv``, ``dgl.nn.pytorch.glob`` and so on; here
+each of these names is this module.
+"""
+
+import sys
 
 from smex.graph import nn
 from smex.graph.nn import *  # noqa: F403
+from smex.graph.ops import edge_softmax as edge_softmax
 
-__all__ = nn.__all__
+_MODULES = (
+    "conv",
+    "explain",
+    "factory",
+    "glob",
+    "gt",
+    "hetero",
+    "linear",
+    "link",
+    "network_emb",
+    "softmax",
+    "utils",
+)
+
+__all__ = [*nn.__all__, "edge_softmax"]
+
+for _name in _MODULES:
+    # An import looks here first, and for attributes of the parent afterwards.
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = sys.modules[__name__]
