@@ -21,6 +21,7 @@ from smex.graph.nn.gin_conv import GINConv, GINEConv
 from smex.graph.nn.gmm_conv import GMMConv
 from smex.graph.nn.gnn_explainer import GNNExplainer
 from smex.graph.nn.graph_conv import GraphConv
+from smex.graph.nn.graph_encoders import DegreeEncoder, SpatialEncoder
 from smex.graph.nn.graphormer import BiasedMHA, GraphormerLayer
 from smex.graph.nn.graphs_of_points import KNNGraph, RadiusGraph, SegmentedKNNGraph
 from smex.graph.nn.hetero import HeteroEmbedding, HeteroGraphConv, HeteroLinear
@@ -57,6 +58,7 @@ __all__ = [
     "CFConv",
     "ChebConv",
     "DeepWalk",
+    "DegreeEncoder",
     "DenseChebConv",
     "DenseGraphConv",
     "DenseSAGEConv",
@@ -100,6 +102,7 @@ __all__ = [
     "SetTransformerDecoder",
     "SetTransformerEncoder",
     "SortPooling",
+    "SpatialEncoder",
     "SumPooling",
     "TAGConv",
     "TWIRLSConv",

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import smex
 import smex.graph as sg
 
 nn = sg.nn
@@ -124,3 +125,29 @@ def test_graphormer_layer_under_autocast(kind):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = layer(x.float(), bias.float(), mask)
     torch.testing.assert_close(found.float(), expected, rtol=0.1, atol=0.1)
+
+
+def test_degrees_have_vectors():
+    g = sg.graph(([0, 0, 0, 1], [1, 2, 3, 2]))
+    degrees = torch.stack([g.in_degrees(), g.out_degrees()]).unsqueeze(1)
+    layer = sg.nn.DegreeEncoder(2, 5)
+    into, out = layer.encoder1.weight, layer.encoder2.weight
+    expected = torch.stack([out[2], into[1] + out[1], into[2], into[1]])  # 3 counts as 2
+    torch.testing.assert_close(layer(degrees), expected.unsqueeze(0))
+    alone = sg.nn.DegreeEncoder(2, 5, direction="in")
+    torch.testing.assert_close(alone(degrees[0])[0, 2], alone.encoder.weight[2])
+    for wrong in (degrees[0], degrees[:1]):
+        with pytest.raises(smex.SmexValueError, match="DegreeEncoder: expected degrees"):
+            layer(wrong)
+    with pytest.raises(smex.SmexValueError, match="direction must be one of in, out, both"):
+        sg.nn.DegreeEncoder(2, 5, direction="down")
+
+
+def test_distances_have_biases():
+    dist = sg.shortest_dist(sg.graph(([0, 1, 2], [1, 2, 3]))).unsqueeze(0)
+    layer = sg.nn.SpatialEncoder(max_dist=2, num_heads=3)
+    found, table = layer(dist), layer.embedding_table.weight
+    for u in range(4):
+        for v in range(4):
+            expected = torch.zeros(3) if v < u else table[min(v - u, 2) + 1]
+            torch.testing.assert_close(found[0, u, v], expected)
