@@ -36,10 +36,10 @@ SMEX_INLINE auto exceeds(const V& candidate, const V& best) {
 
 template <int W, int NV, bool kWinner, typename C, typename To, typename I>
 SMEX_INLINE void write_extremum(const Vector<C, W>* best, const Mask<C, W>* place, int64_t base,
-                                int64_t first, int64_t last, To* to, I* winner) {
+                                const Tile<W, NV>& tile, To* to, I* winner) {
 #pragma GCC unroll 16
   for (int j = 0; j < NV; ++j) {
-    const int64_t at = j == NV - 1 ? last : first + j * W;
+    const int64_t at = tile.at(j);
     store<W>(to + at, best[j]);
     if constexpr (kWinner) {
       const auto position = __builtin_convertvector(place[j], Vector<I, W>) + static_cast<I>(base);
@@ -54,22 +54,21 @@ SMEX_INLINE void write_extremum(const Vector<C, W>* best, const Mask<C, W>* plac
 /// if the result is true, which it is where all numbers are finite.
 template <int W, int NV, bool kMax, bool kWinner, bool kCareful, typename T, typename I>
 SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end,
-                                 int64_t final_edge, int64_t first, int64_t last,
+                                 int64_t final_edge, const Tile<W, NV>& tile,
                                  Vector<accumulate_t<T>, W>* best,
                                  Mask<accumulate_t<T>, W>* place) {
   using C = accumulate_t<T>;
   using M = Mask<C, W>;
-  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
   const auto ask = [&](int64_t k) {
     const Ahead ahead(k, final_edge);
-    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+    prefetch_tile(tile, x.at(ahead.far), x.at(ahead.near));
   };
   ask(begin);
   const T* const start = x.at(begin);
   Vector<C, W> spoilt[NV];  // NaN as soon as a number is not finite
 #pragma GCC unroll 16
   for (int j = 0; j < NV; ++j) {
-    best[j] = load<C, W>(start + (j == NV - 1 ? last : first + j * W));
+    best[j] = load<C, W>(tile.in(start, j));
     place[j] = M{};
     spoilt[j] = best[j] * C(0);
   }
@@ -79,7 +78,7 @@ SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end
     const T* const from = x.at(k);
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
-      const auto value = load<C, W>(from + (j == NV - 1 ? last : first + j * W));
+      const auto value = load<C, W>(tile.in(from, j));
       if constexpr (kCareful) {
         const auto better = wins<kMax>(value, best[j]);
         best[j] = better ? value : best[j];
@@ -98,9 +97,9 @@ SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end
   return kCareful || all == all;
 }
 
-template <int W, int NV, bool kMax, bool kWinner, typename T, typename I>
-void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x, int64_t first,
-                   int64_t last) {
+template <bool kMax, bool kWinner, int W, int NV, typename T, typename I>
+void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x,
+                   Tile<W, NV> tile) {
   using C = accumulate_t<T>;
   constexpr bool kIsNarrow = NV < 4;  // the check of a row costs more than that of its numbers
   const Piece<I> piece(task.rows, index, task.num_pieces);
@@ -112,17 +111,17 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
       const C none = part == RowPart::kWhole ? load_one(&task.empty) : C(0);
       for (int j = 0; j < NV; ++j) best[j] = splat<C, W>(none);
     } else if (kIsNarrow || !extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/false>(
-                                x, begin, end, final_edge, first, last, best, place)) {
-      extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/true>(x, begin, end, final_edge, first,
-                                                               last, best, place);
+                                x, begin, end, final_edge, tile, best, place)) {
+      extremum_of_row<W, NV, kMax, kWinner, /*kCareful=*/true>(x, begin, end, final_edge, tile,
+                                                               best, place);
     }
     const int64_t base = begin < end ? begin : -1;
     if (part == RowPart::kWhole) {
-      write_extremum<W, NV, kWinner, C>(best, place, base, first, last, task.out + row * n,
+      write_extremum<W, NV, kWinner, C>(best, place, base, tile, task.out + row * n,
                                         kWinner ? task.winner + row * n : nullptr);
     } else {
       const int64_t at = (index * 2 + static_cast<int>(part)) * n;
-      write_extremum<W, NV, kWinner, C>(best, place, base, first, last, task.shared + at,
+      write_extremum<W, NV, kWinner, C>(best, place, base, tile, task.shared + at,
                                         kWinner ? task.shared_winner + at : nullptr);
     }
   });
@@ -133,9 +132,8 @@ void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>&
   using C = accumulate_t<T>;
   constexpr int kVectors = kVectorBytes == 64 ? 8 : 4;  // values and places share the registers
   cover<kLanes<C>, kVectors, /*kHeads=*/false>(
-      task.program->out_elements, 0, [&](auto w, auto nv, int64_t first, int64_t last) {
-        extremum_tile<w.value, nv.value, kMax, kWinner>(task, index, x, first, last);
-      });
+      task.program->out_elements, 0,
+      [&](const auto& tile) { extremum_tile<kMax, kWinner>(task, index, x, tile); });
 }
 
 /// The piece of a maximum or minimum of an operand; false where all edges share it.

@@ -13,24 +13,22 @@ template <typename T, typename I>
 struct CopyMessage {
   Rows<T, I> x;
 
-  template <int kBytes>
-  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
+  template <int W, int NV>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, const Tile<W, NV>& tile) const {
     // For a single line the instructions cost more than the second-level cache's delay.
-    if constexpr (kBytes <= kCacheLine) {
-      prefetch_far(x.at(ahead.far) + first);
+    if constexpr (W * NV * static_cast<int>(sizeof(T)) <= kCacheLine) {
+      prefetch_far(x.at(ahead.far) + tile.at(0));
     } else {
-      prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+      prefetch_tile(tile, x.at(ahead.far), x.at(ahead.near));
     }
   }
 
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
-                       Vector<accumulate_t<T>, W>* sum) const {
+  SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
     const T* const row = x.at(k);
 #pragma GCC unroll 16
-    for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W);
-    sum[NV - 1] += load<C, W>(row + last);
+    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(tile.in(row, j));
   }
 };
 
@@ -39,9 +37,9 @@ template <typename T, typename I>
 struct WeightedMessage {
   Rows<T, I> x, weight;
 
-  template <int kBytes>
-  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
-    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
+  template <int W, int NV>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, const Tile<W, NV>& tile) const {
+    prefetch_tile(tile, x.at(ahead.far), x.at(ahead.near));
     prefetch<1>(weight.at(ahead.far), weight.at(ahead.near));
   }
 };
@@ -51,14 +49,12 @@ struct ScaledMessage : WeightedMessage<T, I> {  // times one number for the edge
   using WeightedMessage<T, I>::x, WeightedMessage<T, I>::weight;
 
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
-                       Vector<accumulate_t<T>, W>* sum) const {
+  SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
     const T* const row = x.at(k);
     const auto w = splat<C, W>(load_one(weight.at(k)));
 #pragma GCC unroll 16
-    for (int j = 0; j < NV - 1; ++j) sum[j] += load<C, W>(row + first + j * W) * w;
-    sum[NV - 1] += load<C, W>(row + last) * w;
+    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(tile.in(row, j)) * w;
   }
 };
 
@@ -68,22 +64,27 @@ struct HeadScaledMessage : WeightedMessage<T, I> {  // times one number for each
   int64_t inner = 1;  ///< a multiple of W
 
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t, Vector<accumulate_t<T>, W>* sum) const {
+  SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
     const T* const row = x.at(k);
     C wide[NV > kLanes<C> ? NV : kLanes<C>];  // for NV heads at most
     if (inner == W) {
-      const C* const w = in_sum_type<NV>(weight.at(k) + first / W, NV, wide);
+      constexpr int kFront = NV / 2, kBack = NV - kFront;
+      const T* const weights = weight.at(k);
+      const C* const front = in_sum_type<kFront>(weights + tile.front / W, kFront, wide);
+      const C* const back = in_sum_type<kBack>(weights + tile.back / W, kBack, wide + kFront);
 #pragma GCC unroll 16
-      for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(row + first + j * W) * splat<C, W>(w[j]);
+      for (int j = 0; j < NV; ++j)
+        sum[j] +=
+            load<C, W>(tile.in(row, j)) * splat<C, W>(j < kFront ? front[j] : back[j - kFront]);
       return;
     }
-    const int64_t head = first / inner, last_head = (first + (NV - 1) * W) / inner;
+    const int64_t head = tile.at(0) / inner, last_head = tile.at(NV - 1) / inner;
     const C* const w = in_sum_type(weight.at(k) + head, last_head - head + 1, wide);
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
-      const int64_t at = first + j * W;
-      sum[j] += load<C, W>(row + at) * splat<C, W>(w[at / inner - head]);
+      const int64_t at = tile.at(j);
+      sum[j] += load<C, W>(tile.in(row, j)) * splat<C, W>(w[at / inner - head]);
     }
   }
 };
@@ -94,14 +95,13 @@ struct NarrowHeadMessage : WeightedMessage<T, I> {
   using WeightedMessage<T, I>::x, WeightedMessage<T, I>::weight;
 
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
-                       Vector<accumulate_t<T>, W>* sum) const {
+  SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
     const T *const row = x.at(k), *const w = weight.at(k);
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
-      const int64_t at = j == NV - 1 ? last : first + j * W;
-      sum[j] += load<C, W>(row + at) * load_repeated<W, kInner>(w + at / kInner);
+      const int64_t at = tile.at(j);
+      sum[j] += load<C, W>(tile.in(row, j)) * load_repeated<W, kInner>(w + at / kInner);
     }
   }
 };
@@ -110,21 +110,19 @@ template <typename T, typename I>
 struct ProductMessage {  // times as many numbers
   Rows<T, I> x, y;
 
-  template <int kBytes>
-  SMEX_INLINE void prefetch_at(const Ahead& ahead, int64_t first) const {
-    prefetch<kBytes>(x.at(ahead.far) + first, x.at(ahead.near) + first);
-    prefetch<kBytes>(y.at(ahead.far) + first, y.at(ahead.near) + first);
+  template <int W, int NV>
+  SMEX_INLINE void prefetch_at(const Ahead& ahead, const Tile<W, NV>& tile) const {
+    prefetch_tile(tile, x.at(ahead.far), x.at(ahead.near));
+    prefetch_tile(tile, y.at(ahead.far), y.at(ahead.near));
   }
 
   template <int W, int NV>
-  SMEX_INLINE void add(int64_t k, int64_t first, int64_t last,
-                       Vector<accumulate_t<T>, W>* sum) const {
+  SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
     const T *const row = x.at(k), *const other = y.at(k);
 #pragma GCC unroll 16
-    for (int j = 0; j < NV - 1; ++j)
-      sum[j] += load<C, W>(row + first + j * W) * load<C, W>(other + first + j * W);
-    sum[NV - 1] += load<C, W>(row + last) * load<C, W>(other + last);
+    for (int j = 0; j < NV; ++j)
+      sum[j] += load<C, W>(tile.in(row, j)) * load<C, W>(tile.in(other, j));
   }
 };
 
@@ -154,29 +152,26 @@ struct RowFactors {
   }
 };
 
-/// The elements [first, last + W) of every row of a piece, in NV vectors of which the last begins
-/// at `last` and may overlap the one before.
+/// The elements of a tile of every row of a piece.
 template <int W, int NV, typename T, typename I, typename Message>
 void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
-              const RowFactors<T>& factors, int64_t first, int64_t last) {
+              const RowFactors<T>& factors, Tile<W, NV> tile) {
   using C = accumulate_t<T>;
-  constexpr int kBytes = W * NV * static_cast<int>(sizeof(T));
   const Piece<I> piece(task.rows, index, task.num_pieces);
   const int64_t n = task.program->out_elements, final_edge = task.rows.num_edges - 1;
   piece.for_each_row([&](int64_t row, int64_t begin, int64_t end, RowPart part) {
     Vector<C, W> sum[NV] = {};
     for (int64_t k = begin; k < end; ++k) {
-      message.template prefetch_at<kBytes>(Ahead(k, final_edge), first);
-      message.template add<W, NV>(k, first, last, sum);
+      message.prefetch_at(Ahead(k, final_edge), tile);
+      message.add(k, tile, sum);
     }
     if (factors.count > 0 && end > begin) {
 #pragma GCC unroll 16
-      for (int j = 0; j < NV; ++j)
-        sum[j] = factors.template product<W>(sum[j], row, j == NV - 1 ? last : first + j * W);
+      for (int j = 0; j < NV; ++j) sum[j] = factors.template product<W>(sum[j], row, tile.at(j));
     }
     if (part != RowPart::kWhole) {
       C* const to = task.shared + (index * 2 + static_cast<int>(part)) * n;
-      for (int j = 0; j < NV; ++j) store<W>(to + (j == NV - 1 ? last : first + j * W), sum[j]);
+      for (int j = 0; j < NV; ++j) store<W>(tile.in(to, j), sum[j]);
       return;
     }
     if (task.reduce == Reduce::kMean && end > begin) {
@@ -184,7 +179,7 @@ void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
       for (int j = 0; j < NV; ++j) sum[j] /= degree;
     }
     T* const to = task.out + row * n;
-    for (int j = 0; j < NV; ++j) store<W>(to + (j == NV - 1 ? last : first + j * W), sum[j]);
+    for (int j = 0; j < NV; ++j) store<W>(tile.in(to, j), sum[j]);
   });
 }
 
@@ -193,10 +188,9 @@ void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message
                const RowFactors<T>& factors, int64_t inner = 0) {
   using C = accumulate_t<T>;
   constexpr int kVectors = kVectorBytes == 64 ? 16 : 8;  // of 32 and 16 registers
-  cover<kLanes<C>, kVectors, kHeads>(
-      task.program->out_elements, inner, [&](auto w, auto nv, int64_t first, int64_t last) {
-        sum_tile<w.value, nv.value>(task, index, message, factors, first, last);
-      });
+  cover<kLanes<C>, kVectors, kHeads>(task.program->out_elements, inner, [&](const auto& tile) {
+    sum_tile(task, index, message, factors, tile);
+  });
 }
 
 /// The piece of a sum or mean of products; false where none of the loops above fits.

@@ -24,32 +24,58 @@ Rows<T, I> rows_of(const SpmmTask<T, I>& task, const ProgramOperand& read) {
           read.broadcast.row_size};
 }
 
-/// Covers `n` elements with vectors of W lanes, the widest runs of them first.
-template <int W, int NV, typename Tile>
-SMEX_INLINE void cover_from(int64_t& first, int64_t n, const Tile& tile) {
-  while (n - first >= NV * W) {
-    tile(std::integral_constant<int, W>(), std::integral_constant<int, NV>(), first,
-         first + (NV - 1) * W);
-    first += NV * W;
+/// NV vectors of W lanes that cover more than NV / 2 of them, up to all NV: the first half begins
+/// at `front`, the second ends where the elements end. The two overlap where there are fewer than
+/// NV * W, so that one walk over the edges does for any width.
+template <int W, int NV>
+struct Tile {
+  static constexpr int kWidth = W, kVectors = NV;
+  int64_t front = 0, back = 0;  ///< where the halves begin
+
+  Tile(int64_t first, int64_t last) : front(first), back(last - (NV - NV / 2) * W) {}
+
+  SMEX_INLINE int64_t at(int j) const {
+    return j < NV / 2 ? front + j * W : back + (j - NV / 2) * W;
   }
+
+  /// `row + at(j)`, summed up such that vectors of a half differ by a constant.
+  template <typename T>
+  SMEX_INLINE T* in(T* row, int j) const {
+    return j < NV / 2 ? row + front + j * W : row + back + (j - NV / 2) * W;
+  }
+};
+
+/// Asks for the lines of a tile of the rows at `far` and at `near`.
+template <typename T, int W, int NV>
+SMEX_INLINE void prefetch_tile(const Tile<W, NV>& tile, const T* far, const T* near) {
+  constexpr int kBack = (NV - NV / 2) * W * static_cast<int>(sizeof(T));
+  if constexpr (NV > 1)
+    prefetch<NV / 2 * W* static_cast<int>(sizeof(T))>(far + tile.front, near + tile.front);
+  prefetch<kBack>(far + tile.back, near + tile.back);
+}
+
+/// Covers the elements from `first` to `n` with one tile, or several where there are too many.
+template <int W, int NV, typename Visit>
+SMEX_INLINE void cover_from(int64_t first, int64_t n, const Visit& visit) {
+  for (; n - first >= NV * W; first += NV * W) visit(Tile<W, NV>(first, first + NV * W));
+  if (first == n) return;
   if constexpr (NV > 1) {
-    cover_from<W, NV / 2>(first, n, tile);
-  } else if (first < n) {  // fewer than W are left: begin earlier
-    tile(std::integral_constant<int, W>(), std::integral_constant<int, 1>(), n - W, n - W);
-    first = n;
+    if (n - first <= NV / 2 * W) return cover_from<W, NV / 2>(first, n, visit);
+    visit(Tile<W, NV>(first, n));
+  } else {  // fewer than W are left: begin earlier
+    visit(Tile<W, 1>(n - W, n));
   }
 }
 
-/// Calls `tile(W, NV, first, last)` until all of `n` elements are covered. A row narrower than W
-/// takes fewer lanes. With `kHeads`, W divides `inner`, which 4 divides.
-template <int W, int NV, bool kHeads, typename Tile>
-SMEX_INLINE void cover(int64_t n, int64_t inner, const Tile& tile) {
+/// Calls `visit(Tile<W, NV>)` until all of `n` elements are covered. A row narrower than W takes
+/// fewer lanes. With `kHeads`, W divides `inner`, which 4 divides.
+template <int W, int NV, bool kHeads, typename Visit>
+SMEX_INLINE void cover(int64_t n, int64_t inner, const Visit& visit) {
   if constexpr (W > (kHeads ? 4 : 1)) {
     if (kHeads ? inner % W != 0 : n < W)
-      return cover<W / 2, kHeads ? NV : 1, kHeads>(n, inner, tile);
+      return cover<W / 2, kHeads ? NV : 1, kHeads>(n, inner, visit);
   }
-  int64_t first = 0;
-  cover_from<W, NV>(first, n, tile);
+  cover_from<W, NV>(0, n, visit);
 }
 
 }  // namespace smex::kernels::SMEX_ISA

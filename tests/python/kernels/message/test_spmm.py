@@ -351,6 +351,38 @@ def test_extrema_of_numbers_that_are_not_finite(dtype, reduce, width):
     torch.testing.assert_close(won, out, rtol=0, atol=0, equal_nan=True)
 
 
+# ---- widths ----
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_width(dtype):
+    """Rows are covered by vectors of several widths, the last of which may overlap others."""
+    graph = random_graph(num_src=20, num_dst=15, num_edges=80, hub=0.3)
+    for width in [*range(1, 131), 200, 255, 257, 270, 300, 520]:
+        for message, shapes in (
+            ("u0", [(width,)]),
+            ("u0 * e1", [(width,), (1,)]),
+            ("u0 * e1", [(width,), (width,)]),
+            ("u0 * v1", [(width,), (1,)]),
+        ):
+            operands = [x.detach() for x in operands_for(graph, message, shapes, dtype)]
+            stored = messages(graph, message, operands)
+            for reduce in REDUCES:
+                out = spmm(graph, message, reduce, operands)
+                close(out, reduced(graph, stored, reduce), dtype, (message, reduce, shapes))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_number_of_heads(dtype):
+    graph = random_graph(num_src=20, num_dst=15, num_edges=80, hub=0.3)
+    for heads, inner in itertools.product([*range(1, 18), 33], [1, 2, 4, 6, 8, 12, 16, 20, 32]):
+        shapes = [(heads, inner), (heads, 1)]
+        operands = [x.detach() for x in operands_for(graph, "u0 * e1", shapes, dtype)]
+        out = spmm(graph, "u0 * e1", "sum", operands)
+        stored = messages(graph, "u0 * e1", operands)
+        close(out, reduced(graph, stored, "sum"), dtype, shapes)
+
+
 # ---- structure ----
 
 
