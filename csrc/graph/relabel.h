@@ -7,11 +7,12 @@
 namespace smex::graph {
 
 /// Gives ids the numbers 0, 1, 2, ... in the order in which they first come. A table of all ids
-/// where these are few, else a hash table with open addressing.
+/// where that is the smaller one, else a hash table with open addressing.
 template <typename Index>
 class Relabeling {
  public:
-  /// For at most `capacity` different ids. `num_ids`: ids are below it; -1: they may be anything.
+  /// For at most `capacity` different ids, fewer than 2^32. `num_ids`: ids are below it; -1: they
+  /// may be anything.
   Relabeling(int64_t capacity, int64_t num_ids);
 
   /// Writes the numbers of `ids[0 .. count)` to `numbers`. Returns the place of the first id out of
@@ -22,14 +23,18 @@ class Relabeling {
   const std::vector<Index>& ids() const { return ids_; }
 
  private:
+  using Slot = uint32_t;  // half of what the numbers of 64-bit ids would take
+  static constexpr Slot kFree = UINT32_MAX;
+
   int64_t add_dense(const Index* ids, int64_t count, Index* numbers);
   int64_t add_hashed(const Index* ids, int64_t count, Index* numbers);
-  Index number_of(Index id, Index& slot);
+  Index number_of(Index id, Slot& slot);
+  uint64_t place_of(Index id) const;
 
   int64_t num_ids_;
   bool dense_;
-  int shift_ = 0;             // a hash's upper bits are its place
-  std::vector<Index> table_;  // number at an id's place, or -1
+  int shift_ = 0;            // a hash's upper bits are its place
+  std::vector<Slot> table_;  // number at an id's place, or kFree
   std::vector<Index> ids_;
 };
 

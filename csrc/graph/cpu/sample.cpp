@@ -11,17 +11,60 @@ namespace {
 
 // Rows that a worker takes at once: enough to outweigh the taking, and few where one row is large.
 constexpr int64_t kRowBlock = 64;
+// Edges whose columns and ids are asked for before the first of them is read: they lie anywhere in
+// memory, and as many can be on their way at a time as a core has room for.
+constexpr int64_t kEdgesAhead = 256;
+// Rows whose bounds are asked for ahead of the one that is drawn from.
+constexpr int64_t kRowsAhead = 8;
 // Up to so many numbers are looked through one by one for a repetition; they fit a few cache lines.
 constexpr int64_t kFew = 32;
+
+/// Calls `body(worker, begin, end)` for blocks of rows that cover those below `count`.
+template <typename Body>
+void for_row_blocks(int64_t count, const Workers& workers, const Body& body) {
+  workers.for_each((count + kRowBlock - 1) / kRowBlock, [&](int64_t worker, int64_t block) {
+    body(worker, block * kRowBlock, std::min(count, (block + 1) * kRowBlock));
+  });
+}
 
 /// Calls `body(worker, i)` for every i below `count`.
 template <typename Body>
 void for_rows(int64_t count, const Workers& workers, const Body& body) {
-  workers.for_each((count + kRowBlock - 1) / kRowBlock, [&](int64_t worker, int64_t block) {
-    const int64_t end = std::min(count, (block + 1) * kRowBlock);
-    for (int64_t i = block * kRowBlock; i < end; ++i) body(worker, i);
+  for_row_blocks(count, workers, [&](int64_t worker, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) body(worker, i);
   });
 }
+
+/// Copies columns and edge ids of one position after another.
+template <typename Index>
+class EdgeReader {
+ public:
+  EdgeReader(const Rows<Index>& rows, Index* columns, Index* eids)
+      : rows_(rows), columns_(columns), eids_(eids) {}
+
+  void read(int64_t position) {
+    __builtin_prefetch(rows_.indices + position);
+    if (rows_.eids) __builtin_prefetch(rows_.eids + position);
+    positions_[count_++] = position;
+    if (count_ == kEdgesAhead) finish();
+  }
+
+  /// Copies those that were only asked for.
+  void finish() {
+    for (int64_t n = 0; n < count_; ++n) {
+      *columns_++ = rows_.indices[positions_[n]];
+      *eids_++ = rows_.eid(positions_[n]);
+    }
+    count_ = 0;
+  }
+
+ private:
+  const Rows<Index> rows_;
+  Index* columns_;
+  Index* eids_;
+  int64_t count_ = 0;
+  int64_t positions_[kEdgesAhead];
+};
 
 int64_t number_drawn(int64_t candidates, const Draw& draw) {
   if (draw.fanout < 0 || candidates == 0) return candidates;
@@ -166,13 +209,13 @@ void sample_rows(const Candidates<Index>& from, const Index* chosen, int64_t cou
                  const Draw& draw, const int64_t* offsets, Index* columns, Index* eids,
                  const Workers& workers) {
   std::vector<Sampler<Index>> samplers(workers.count, Sampler<Index>(from, draw));
-  for_rows(count, workers, [&](int64_t worker, int64_t i) {
-    int64_t to = offsets[i];
-    samplers[worker].sample(chosen[i], i, [&](int64_t position) {
-      columns[to] = from.rows.indices[position];
-      eids[to] = from.rows.eid(position);
-      ++to;
-    });
+  for_row_blocks(count, workers, [&](int64_t worker, int64_t begin, int64_t end) {
+    EdgeReader<Index> reader(from.rows, columns + offsets[begin], eids + offsets[begin]);
+    for (int64_t i = begin; i < end; ++i) {
+      __builtin_prefetch(from.rows.indptr + chosen[std::min(i + kRowsAhead, count - 1)]);
+      samplers[worker].sample(chosen[i], i, [&](int64_t position) { reader.read(position); });
+    }
+    reader.finish();
   });
 }
 
