@@ -31,9 +31,11 @@ struct WeightedEdges {
 ///
 /// Column t has one number r_t for all rows, uniform in [0, 1), and row s draws its edge from t
 /// where r_t < min(1, c_s π_t). At first π_t is 1 and c_s such that `fanout` edges are drawn on
-/// average; with weights a_ts, it is c_s a_ts. An iteration makes π_t the largest of the
-/// probabilities of t's edges, and c_s what keeps the variance of the row's mean,
-/// Σ a² (1 / p - 1), as it was at first: fewer columns are drawn in all.
+/// average, fanout / degree even where that is above 1; with weights a_ts, π_t is a_ts. An
+/// iteration multiplies π_t by the largest c_s of its rows, and makes c_s what keeps the variance
+/// of the row's mean, Σ a² (1 / p - 1), as it was at first. Columns that some row takes in any case
+/// have a π above the others', so that the other rows take them too: fewer columns are drawn in
+/// all.
 template <typename Index>
 Mistake sample_labor(const Candidates<Index>& from, const Index* chosen, int64_t count,
                      const LaborDraw& draw, WeightedEdges<Index>& out, const Workers& workers);

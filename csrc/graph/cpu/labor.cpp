@@ -16,7 +16,8 @@ constexpr double kTolerance = 1e-4;
 constexpr int64_t kMaxIterations = 100;
 constexpr int64_t kRowGrain = 64;
 // Weights may be too far apart for their quotients to be numbers.
-constexpr double kLeastProbability = 1e-300;
+constexpr double kLeastChance = 1e-150;
+constexpr double kMostChance = 1e150;
 
 /// The number of a column under a seed: standard normal, so that two can be mixed.
 double normal_of(uint64_t seed, uint64_t column) {
@@ -34,7 +35,8 @@ double number_of_column(const LaborDraw& draw, uint64_t column) {
   return std::min(std::erfc(-mixed / std::numbers::sqrt2) / 2, 1 - 0x1p-53);
 }
 
-/// The candidates of all chosen rows, with their probabilities.
+/// The candidates of all chosen rows, with their chances c π: an edge's probability is its chance,
+/// but at most 1.
 template <typename Index>
 struct Pool {
   std::vector<int64_t> offsets;
@@ -42,10 +44,15 @@ struct Pool {
   std::vector<Index> column_ids;  // by number
   std::vector<int64_t> positions;
   std::vector<double> weights;
-  std::vector<double> probabilities;
+  std::vector<double> chances;
   std::vector<double> variances;  // of each row
 
   int64_t size() const { return positions.size(); }
+  double probability(int64_t e) const { return std::min(1.0, chances[e]); }
+  /// How many times over a row that takes all its `size` edges could have the fanout.
+  static double surplus(int64_t fanout, int64_t size) {
+    return std::max(1.0, static_cast<double>(fanout) / size);
+  }
 };
 
 /// c with Σ min(1, c w) = count over weights in ascending order, 0 < count < their number.
@@ -65,19 +72,23 @@ double scale_to_count(const std::vector<double>& ascending, int64_t count) {
   return scale;
 }
 
-/// First probabilities of a row, and the variance that they give its mean.
+/// First chances of a row, and the variance that they give its mean.
 template <typename Index>
 void start_row(Pool<Index>& pool, int64_t i, int64_t fanout) {
   const int64_t begin = pool.offsets[i], end = pool.offsets[i + 1];
   pool.variances[i] = 0;
-  if (fanout < 0 || end - begin <= fanout) return;
+  if (fanout < 0 || begin == end) return;
   std::vector<double> ascending(pool.weights.begin() + begin, pool.weights.begin() + end);
   std::sort(ascending.begin(), ascending.end());
-  const double scale = fanout == 0 ? 0 : scale_to_count(ascending, fanout);
+  const bool takes_all = end - begin <= fanout;
+  const double scale = takes_all     ? pool.surplus(fanout, end - begin) / ascending[0]
+                       : fanout == 0 ? 0
+                                     : scale_to_count(ascending, fanout);
   for (int64_t e = begin; e < end; ++e) {
     const double weight = pool.weights[e];
-    pool.probabilities[e] = fanout == 0 ? 0 : std::clamp(scale * weight, kLeastProbability, 1.0);
-    if (fanout > 0) pool.variances[i] += weight * weight * (1 / pool.probabilities[e] - 1);
+    pool.chances[e] = fanout == 0 ? 0 : std::clamp(scale * weight, kLeastChance, kMostChance);
+    if (fanout == 0 || takes_all) continue;
+    pool.variances[i] += weight * weight * (1 / pool.probability(e) - 1);
   }
 }
 
@@ -102,21 +113,22 @@ double scale_to_variance(const Pool<Index>& pool, int64_t i, const std::vector<d
 
 /// One iteration; the largest relative change of a probability.
 template <typename Index>
-double improve(Pool<Index>& pool, int64_t count, const Workers& workers) {
+double improve(Pool<Index>& pool, int64_t count, int64_t fanout, const Workers& workers) {
   std::vector<double> pi(pool.column_ids.size(), 0.0);
   for (int64_t e = 0; e < pool.size(); ++e) {
-    pi[pool.columns[e]] = std::max(pi[pool.columns[e]], pool.probabilities[e]);
+    pi[pool.columns[e]] = std::max(pi[pool.columns[e]], pool.chances[e]);
   }
   std::vector<double> changes(workers.count, 0.0);
   workers.for_ranges(count, kRowGrain, [&](int64_t worker, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (pool.variances[i] == 0) continue;
-      const double scale = scale_to_variance(pool, i, pi);
+      const int64_t size = pool.offsets[i + 1] - pool.offsets[i];
+      const bool takes_all = size <= fanout;               // its π are 1 at least already
+      if (!takes_all && pool.variances[i] == 0) continue;  // weights whose squares are too small
+      const double scale = takes_all ? pool.surplus(fanout, size) : scale_to_variance(pool, i, pi);
       for (int64_t e = pool.offsets[i]; e < pool.offsets[i + 1]; ++e) {
-        const double next = std::min(1.0, scale * pi[pool.columns[e]]);
-        const double change = std::abs(next / pool.probabilities[e] - 1);
-        changes[worker] = std::max(changes[worker], change);
-        pool.probabilities[e] = next;
+        const double before = pool.probability(e);
+        pool.chances[e] = std::clamp(scale * pi[pool.columns[e]], kLeastChance, kMostChance);
+        changes[worker] = std::max(changes[worker], std::abs(pool.probability(e) / before - 1));
       }
     }
   });
@@ -142,7 +154,7 @@ Mistake collect(const Candidates<Index>& from, const Index* chosen, int64_t coun
   pool.columns.resize(ids.size());
   relabeling.add(ids.data(), ids.size(), pool.columns.data());
   pool.column_ids = relabeling.ids();
-  pool.probabilities.assign(ids.size(), 1.0);
+  pool.chances.assign(ids.size(), 1.0);
   pool.variances.assign(count, 0.0);
   return {};
 }
@@ -156,10 +168,10 @@ void take_drawn(const Pool<Index>& pool, const Rows<Index>& rows, int64_t count,
   for (int64_t i = 0; i < count; ++i) {
     importances.clear();
     for (int64_t e = pool.offsets[i]; e < pool.offsets[i + 1]; ++e) {
-      if (numbers[pool.columns[e]] >= pool.probabilities[e]) continue;
+      if (numbers[pool.columns[e]] >= pool.probability(e)) continue;
       out.columns.push_back(pool.column_ids[pool.columns[e]]);
       out.eids.push_back(rows.eid(pool.positions[e]));
-      importances.push_back(pool.weights[e] / pool.probabilities[e]);
+      importances.push_back(pool.weights[e] / pool.probability(e));
     }
     const double sum = std::accumulate(importances.begin(), importances.end(), 0.0);
     const double scale = static_cast<double>(importances.size()) / sum;
@@ -224,7 +236,7 @@ Mistake sample_labor(const Candidates<Index>& from, const Index* chosen, int64_t
   });
   const int64_t iterations = draw.iterations < 0 ? kMaxIterations : draw.iterations;
   for (int64_t n = 0; n < iterations && draw.fanout > 0; ++n) {
-    if (improve(pool, count, workers) < kTolerance) break;
+    if (improve(pool, count, draw.fanout, workers) < kTolerance) break;
   }
   const int64_t num_columns = pool.column_ids.size();
   std::vector<double> numbers(num_columns);

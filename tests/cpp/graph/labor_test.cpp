@@ -101,6 +101,19 @@ TEST(Labor, ImportanceSamplingDrawsFewerColumnsWithTheSameVariance) {
   }
 }
 
+TEST(Labor, ColumnsThatARowTakesInAnyCaseAreTakenByOthers) {
+  // Row 0 has column 0 alone and would take four times as many; π is 4 there and 4 / 8 elsewhere.
+  const std::vector<int64_t> indptr = {0, 1, 9}, indices = {0, 0, 1, 2, 3, 4, 5, 6, 7};
+  const Candidates<int64_t> from{{indptr.data(), indices.data(), nullptr, 2, 9}, {}, nullptr};
+  const int kTimes = 20000;
+  const auto share = shares(from, {0, 1}, {4, 1}, kTimes);
+  // With column 0 certain, Σ 1 / p = 64 / 4 leaves 15 for the seven others.
+  const double expected = 7.0 / 15;
+  EXPECT_NEAR(share[0], 1, 1e-12);
+  EXPECT_NEAR(share[1], 1, 1e-12);
+  for (int e = 2; e < 9; ++e) EXPECT_NEAR(share[e], expected, 5 * 0.5 / std::sqrt(kTimes)) << e;
+}
+
 TEST(Labor, ImportancesHaveMeanOneAndAreInverseProbabilities) {
   const std::vector<int64_t> indptr = {0, 4}, indices = {0, 1, 2, 3};
   const std::vector<float> weights = {1, 2, 3, 4};
