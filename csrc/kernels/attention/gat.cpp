@@ -104,9 +104,11 @@ Three gat_backward_cpu(at::TensorList in_edges, at::TensorList out_edges, const 
   const at::Tensor grad_value = empty_result(dense.sizes(), dense.options());
   const at::Tensor grad_left = at::empty_like(wide_left);
   const int64_t heads = value.size(1), inner = value.size(2), destinations = right.size(0);
-  // Each thread adds to a copy of its own; all of them are no larger than the values.
+  // Each thread adds to a copy of its own, if there is a piece for it; all of them are no larger
+  // than the values.
+  const int64_t pieces_of_all = num_pieces(edges.num_rows(), edges.num_edges(), heads * inner);
   const int64_t copies =
-      std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), std::max<int64_t>(1, inner)));
+      std::max<int64_t>(1, std::min({int64_t{at::get_num_threads()}, inner, pieces_of_all}));
   const at::Tensor state = at::empty({destinations, 3, heads}, wide_left.options());
   const at::Tensor grad_right = at::zeros({copies, destinations, heads}, wide_left.options());
   if (heads == 0) return {left.clone(), right.clone(), value.clone()};

@@ -198,10 +198,28 @@ class SpmmFunction : public torch::autograd::Function<SpmmFunction> {
           saved.in_edges[0].diff().clamp_min(1).to(sum_type(grad.scalar_type()));
       std::vector<c10::SymInt> shape(grad.dim(), 1);
       shape[0] = grad.sym_size(0);
-      grad = (grad / degrees.view_symint(shape)).to(grad.scalar_type());
+      const at::Tensor divisor = degrees.view_symint(shape);
+      if (is_source_copy(saved.message) && degrees.scalar_type() == grad.scalar_type())
+        return input_gradients(ctx, saved,
+                               [&](int) { return gradient_of_copied_mean(saved, grad, divisor); });
+      grad = (grad / divisor).to(grad.scalar_type());
     }
     return input_gradients(
         ctx, saved, [&](int i) { return operand_gradient(saved, i, Target::kDestination, grad); });
+  }
+
+ private:
+  static bool is_source_copy(const Message& message) {
+    return message->op == MessageOp::kOperand && message->target == Target::kSource;
+  }
+
+  /// The division is part of the kernel: no gradient is stored for it.
+  static at::Tensor gradient_of_copied_mean(const SavedMessage& saved, const at::Tensor& grad,
+                                            const at::Tensor& divisor) {
+    const Message back =
+        call(MessageOp::kMul, operand(Target::kSource, 0), operand(Target::kSource, 1));
+    return call_spmm(saved.out_edges, saved.in_edges, to_string(back), "sum",
+                     {grad, divisor.reciprocal()});
   }
 };
 

@@ -55,6 +55,11 @@ class Relation:
         self._structure = structure
         self._flipped = flipped
         self._allowed = allowed
+        self._degree_powers: dict[tuple[str, float, torch.dtype], Tensor] = {}
+
+    def __getstate__(self) -> dict:
+        """Without what is made again on demand at little cost."""
+        return {**self.__dict__, "_degree_powers": {}}
 
     # ---- making one ----
 
@@ -329,6 +334,33 @@ class Relation:
             return form.indptr.diff()
         degrees = torch.ops.smex.count_ids(self.coo()[end], size)
         return degrees if nodes is None else degrees[nodes]
+
+    def degree_power(self, end: str, power: float, dtype: torch.dtype) -> Tensor:
+        """The degrees of one end to a power; a degree of 0 counts as 1.
+
+        Layers ask for it in every call, so it is kept: it must not be changed.
+
+        Args:
+            end: ``dst`` for in-degrees, ``src`` for out-degrees.
+            power: the exponent.
+            dtype: of the result; a type of 16 bits is rounded to last.
+
+        Returns:
+            ``[num_dst]`` or ``[num_src]``.
+        """
+        key = (end, power, dtype)
+        found = self._degree_powers.get(key)
+        if found is not None and not torch.compiler.is_compiling():
+            return found
+        # A tensor made in inference mode could not be part of a gradient later on.
+        with torch.inference_mode(False):
+            degrees = self.in_degrees() if end == "dst" else self.out_degrees()
+            wide = torch.promote_types(dtype, torch.float32)
+            found = (degrees.clamp(min=1).to(wide) ** power).to(dtype)
+        # Those of a tracer stand for numbers only while it runs.
+        if type(found) is Tensor and not torch.compiler.is_compiling():
+            self._degree_powers[key] = found
+        return found
 
     # ---- queries ----
 

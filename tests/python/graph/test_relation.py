@@ -704,3 +704,48 @@ def test_operators_need_one_type_of_ids():
         torch.ops.smex.compress_edges(TWO, TWO.int(), None, 2, 2)
     with pytest.raises(TypeError, match="ids must be int32 or int64, found Float"):
         torch.ops.smex.count_ids(TWO.float(), 2)
+
+
+# ---- degrees to a power ----
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_degree_power(dtype):
+    src, dst = edges_of(30, 20, 200, hub=0.3)
+    relation = Relation.from_coo(src, dst, 30, 20)
+    for of, end, size in (
+        (relation, "src", 30),
+        (relation, "dst", 20),
+        (relation.reverse(), "dst", 30),
+    ):
+        degrees = np.bincount((src if size == 30 else dst).numpy(), minlength=size)
+        for power in (-0.5, -1.0):
+            found = of.degree_power(end, power, dtype)
+            expected = torch.tensor(np.maximum(degrees, 1.0) ** power).to(dtype)
+            torch.testing.assert_close(found, expected)
+            assert of.degree_power(end, power, dtype) is found
+
+
+def test_degree_powers_of_inference_serve_training():
+    relation = Relation.from_coo(torch.tensor([0, 1]), torch.tensor([1, 1]), 2, 2)
+    with torch.inference_mode():
+        found = relation.degree_power("dst", -0.5, torch.float32)
+    assert not found.is_inference()
+    x = torch.ones(2, requires_grad=True)
+    (x * relation.degree_power("dst", -0.5, torch.float32)).sum().backward()
+    torch.testing.assert_close(x.grad, torch.tensor([1.0, 2**-0.5]))
+
+
+def test_degree_powers_of_a_tracer_are_not_kept():
+    relation = Relation.from_coo(torch.tensor([0, 1]), torch.tensor([1, 1]), 2, 2)
+    relation.in_edges()
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True):
+        assert type(relation.degree_power("dst", -0.5, torch.float32)) is not torch.Tensor
+    assert type(relation.degree_power("dst", -0.5, torch.float32)) is torch.Tensor
+
+
+def test_degree_powers_are_not_pickled():
+    relation = Relation.from_coo(torch.tensor([0, 1]), torch.tensor([1, 1]), 2, 2)
+    before = len(pickle.dumps(relation))
+    relation.degree_power("dst", -0.5, torch.float32)
+    assert len(pickle.dumps(relation)) == before

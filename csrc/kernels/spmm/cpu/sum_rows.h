@@ -71,8 +71,9 @@ struct HeadScaledMessage : WeightedMessage<T, I> {  // times one number for each
     if (inner == W) {
       constexpr int kFront = NV / 2, kBack = NV - kFront;
       const T* const weights = weight.at(k);
-      const C* const front = in_sum_type<kFront>(weights + tile.front / W, kFront, wide);
-      const C* const back = in_sum_type<kBack>(weights + tile.back / W, kBack, wide + kFront);
+      const C* const front = in_sum_type<kFront>(weights + uint64_t(tile.front) / W, kFront, wide);
+      const C* const back =
+          in_sum_type<kBack>(weights + uint64_t(tile.back) / W, kBack, wide + kFront);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j)
         sum[j] +=

@@ -45,13 +45,16 @@ struct Tile {
   }
 };
 
-/// Asks for the lines of a tile of the rows at `far` and at `near`.
+/// Asks for the lines of a tile of the rows at `far` and at `near`: those that begin with the
+/// front's vectors and end with the back's, so that a row which begins anywhere in a line has its
+/// last line among them.
 template <typename T, int W, int NV>
 SMEX_INLINE void prefetch_tile(const Tile<W, NV>& tile, const T* far, const T* near) {
-  constexpr int kBack = (NV - NV / 2) * W * static_cast<int>(sizeof(T));
-  if constexpr (NV > 1)
-    prefetch<NV / 2 * W* static_cast<int>(sizeof(T))>(far + tile.front, near + tile.front);
-  prefetch<kBack>(far + tile.back, near + tile.back);
+  constexpr int kBytes = W * static_cast<int>(sizeof(T)), kBack = (NV - NV / 2) * kBytes;
+  if constexpr (NV > 1) prefetch<NV / 2 * kBytes>(far + tile.front, near + tile.front);
+  constexpr int kFirst = (kBack - 1) % kCacheLine;
+  const auto ask_from = [](const T* back) { return reinterpret_cast<const char*>(back) + kFirst; };
+  prefetch<kBack - kFirst>(ask_from(far + tile.back), ask_from(near + tile.back));
 }
 
 /// Covers the elements from `first` to `n` with one tile, or several where there are too many.

@@ -43,7 +43,7 @@ class APPNPConv(nn.Module):
         check_graph("APPNPConv", graph)
         if edge_weight is not None:
             edge_weight = EdgeWeightNorm("both")(graph, edge_weight)
-        propagate = Propagation("APPNPConv", graph, feat, edge_weight, graph.out_degrees())
+        propagate = Propagation("APPNPConv", graph, feat, edge_weight, by_out_degree=True)
         drops = self.training and self.edge_drop.p > 0
         hidden = feat
         for _ in range(self._k):

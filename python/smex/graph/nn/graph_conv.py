@@ -14,10 +14,10 @@ from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
     check_choice,
     check_rows,
-    degree_power,
+    degree_factor,
     source_and_destination,
 )
-from smex.graph.nn.propagation import sum_of_products
+from smex.graph.nn.propagation import add_to, sum_of_products
 
 NORMS = ("none", "both", "right", "left")
 
@@ -105,26 +105,27 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
         # The narrower rows travel along the edges.
         if weight is not None and self._in_feats > self._out_feats:
             result = self._aggregate(graph, source @ weight, edge_weight)
-            result = result if self.bias is None else result + self.bias
+            result = result if self.bias is None else add_to(result, self.bias)
         else:
             result = self._aggregate(graph, source, edge_weight)
             if weight is not None:
                 result = nn.functional.linear(result, weight.t(), self.bias)
             elif self.bias is not None:
-                result = result + self.bias
+                result = add_to(result, self.bias)
         return result if self._activation is None else self._activation(result)
 
     def _aggregate(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
         """The normalised sum of the sources' rows."""
+        relation = graph.relation()
         power = -0.5 if self._norm == "both" else -1.0
         factors: list[tuple[str, Tensor]] = []
         if self._norm in ("both", "left"):
-            factors.append(("u", degree_power(graph.out_degrees(), power, source)))
+            factors.append(("u", degree_factor(relation, "src", power, source)))
         if edge_weight is not None:
             factors.append(("e", edge_weight.reshape(-1, *[1] * (source.dim() - 1))))
         if self._norm in ("both", "right"):
-            factors.append(("v", degree_power(graph.in_degrees(), power, source)))
-        return sum_of_products(graph.relation(), source, factors)
+            factors.append(("v", degree_factor(relation, "dst", power, source)))
+        return sum_of_products(relation, source, factors)
 
     def extra_repr(self) -> str:
         """The sizes and the normalisation."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
 from smex.graph.utils import expand_as_pair
+
+if TYPE_CHECKING:
+    from smex.graph.relation import Relation
 
 
 def check_graph(layer: str, graph: Any) -> None:
@@ -54,11 +57,9 @@ def edge_factor(layer: str, graph: Graph, edge_weight: Tensor, x: Tensor) -> Ten
     return edge_weight.reshape(-1, *[1] * (x.dim() - 1))
 
 
-def degree_power(degrees: Tensor, power: float, x: Tensor) -> Tensor:
-    """Degrees to a power as a factor of rows of ``x``; a degree of 0 counts as 1."""
-    # Large degrees are not among the numbers of 16 bits.
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return (degrees.clamp(min=1).to(wide) ** power).to(x.dtype).reshape(-1, *[1] * (x.dim() - 1))
+def degree_factor(relation: Relation, end: str, power: float, x: Tensor) -> Tensor:
+    """Degrees of ``src`` or ``dst`` to a power as a factor of rows of ``x``."""
+    return relation.degree_power(end, power, x.dtype).reshape(-1, *[1] * (x.dim() - 1))
 
 
 def check_choice(layer: str, argument: str, value: Any, choices: Sequence[Any]) -> None:

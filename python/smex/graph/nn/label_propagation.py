@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_graph, check_rows, degree_power
+from smex.graph.nn.inputs import check_choice, check_graph, check_rows, degree_factor
 from smex.graph.nn.propagation import sum_of_products
 
 NORM_TYPES = ("sym", "row")
@@ -84,11 +84,12 @@ class LabelPropagation(nn.Module):
         return y
 
     def _neighbours(self, g: Graph, y: Tensor) -> Tensor:
+        relation = g.relation()
         if self.norm_type == "row":
-            factors = [("v", degree_power(g.in_degrees(), -1.0, y))]
+            factors = [("v", degree_factor(relation, "dst", -1.0, y))]
         else:
             factors = [
-                ("u", degree_power(g.out_degrees(), -0.5, y)),
-                ("v", degree_power(g.in_degrees(), -0.5, y)),
+                ("u", degree_factor(relation, "src", -0.5, y)),
+                ("v", degree_factor(relation, "dst", -0.5, y)),
             ]
-        return sum_of_products(g.relation(), y, factors)
+        return sum_of_products(relation, y, factors)

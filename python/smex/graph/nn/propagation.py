@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
-from smex.graph.nn.inputs import degree_power, edge_factor
+from smex.graph.nn.inputs import degree_factor, edge_factor
 from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
 from smex.graph.relation import Relation
 
@@ -45,6 +46,13 @@ def sum_of_products(
     return result if after is None else result * after
 
 
+def add_to(fresh: Tensor, addend: Tensor) -> Tensor:
+    """Their sum, in place where it has the type of ``fresh``, which nothing else may need."""
+    if fresh.dtype != torch.promote_types(fresh.dtype, addend.dtype):
+        return fresh + addend
+    return fresh.add_(addend)
+
+
 def weighted(
     layer: str, graph: Graph, source: Tensor, reduce: str, edge_weight: Tensor | None
 ) -> Tensor:
@@ -68,7 +76,7 @@ class Propagation:
         graph: a graph with one edge type between nodes of one type.
         x: rows as they will be multiplied.
         edge_weight: entries of A that are already normalised; then degrees do not count.
-        source_degrees: the degrees of D: in-degrees by default.
+        by_out_degree: whether D has the out-degrees; the in-degrees by default.
     """
 
     def __init__(
@@ -77,17 +85,16 @@ class Propagation:
         graph: Graph,
         x: Tensor,
         edge_weight: Tensor | None = None,
-        source_degrees: Tensor | None = None,
+        by_out_degree: bool = False,
     ):
         self.relation = graph.relation()
         self.factors: list[tuple[str, Tensor]] = []
         if edge_weight is not None:
             self.factors.append(("e", edge_factor(layer, graph, edge_weight, x)))
             return
-        degrees = graph.in_degrees()
-        ends = degrees if source_degrees is None else source_degrees
-        self.factors.append(("u", degree_power(ends, -0.5, x)))
-        self.factors.append(("v", degree_power(degrees, -0.5, x)))
+        end = "src" if by_out_degree else "dst"
+        self.factors.append(("u", degree_factor(self.relation, end, -0.5, x)))
+        self.factors.append(("v", degree_factor(self.relation, "dst", -0.5, x)))
 
     def __call__(self, x: Tensor, edge_mask: Tensor | None = None) -> Tensor:
         """The product with ``x [num_nodes, ...]``; ``edge_mask`` is one more factor of edges."""

@@ -18,7 +18,7 @@ from smex.graph.nn.inputs import (
     size_pair,
     source_and_destination,
 )
-from smex.graph.nn.propagation import weighted
+from smex.graph.nn.propagation import add_to, weighted
 from smex.graph.utils import check_eq_shape
 
 AGGREGATORS = ("mean", "gcn", "pool", "lstm")
@@ -113,21 +113,24 @@ class SAGEConv(nn.Module):
             result = self._mean_with_self(graph, source, own, edge_weight)
             result = result if self.bias is None else result + self.bias
         else:
-            result = self.fc_self(own) + self._neighbours(graph, source, edge_weight)
+            result = self._add_neighbours(self.fc_self(own), graph, source, edge_weight)
         if self.activation is not None:
             result = self.activation(result)
         return result if self.norm is None else self.norm(result)
 
-    def _neighbours(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
+    def _add_neighbours(
+        self, own: Tensor, graph: Graph, source: Tensor, edge_weight: Tensor | None
+    ) -> Tensor:
         """What the neighbours add, projected before it travels where that makes rows narrower."""
         if self._aggre_type == "mean":
             if self._is_narrower():
-                return weighted("SAGEConv", graph, self.fc_neigh(source), "mean", edge_weight)
-            return self.fc_neigh(weighted("SAGEConv", graph, source, "mean", edge_weight))
+                neighbours = self.fc_neigh(source)
+                return add_to(weighted("SAGEConv", graph, neighbours, "mean", edge_weight), own)
+            return own + self.fc_neigh(weighted("SAGEConv", graph, source, "mean", edge_weight))
         if self._aggre_type == "pool":
             hidden = torch.relu(self.fc_pool(source))
-            return self.fc_neigh(weighted("SAGEConv", graph, hidden, "max", edge_weight))
-        return self.fc_neigh(self._last_state(graph, source, edge_weight))
+            return own + self.fc_neigh(weighted("SAGEConv", graph, hidden, "max", edge_weight))
+        return own + self.fc_neigh(self._last_state(graph, source, edge_weight))
 
     def _mean_with_self(
         self, graph: Graph, source: Tensor, own: Tensor, edge_weight: Tensor | None
