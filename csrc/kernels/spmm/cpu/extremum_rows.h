@@ -64,21 +64,21 @@ SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end
     prefetch_tile(tile, x.at(ahead.far), x.at(ahead.near));
   };
   ask(begin);
-  const T* const start = x.at(begin);
+  const auto start = tile.of(x.at(begin));
   Vector<C, W> spoilt[NV];  // NaN as soon as a number is not finite
 #pragma GCC unroll 16
   for (int j = 0; j < NV; ++j) {
-    best[j] = load<C, W>(tile.in(start, j));
+    best[j] = load<C, W>(start.at(j));
     place[j] = M{};
     spoilt[j] = best[j] * C(0);
   }
   typename MaskOf<C>::type step = 1;
   for (int64_t k = begin + 1; k < end; ++k, ++step) {
     ask(k);
-    const T* const from = x.at(k);
+    const auto from = tile.of(x.at(k));
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
-      const auto value = load<C, W>(tile.in(from, j));
+      const auto value = load<C, W>(from.at(j));
       if constexpr (kCareful) {
         const auto better = wins<kMax>(value, best[j]);
         best[j] = better ? value : best[j];

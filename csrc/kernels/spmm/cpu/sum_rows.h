@@ -26,9 +26,9 @@ struct CopyMessage {
   template <int W, int NV>
   SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    const T* const row = x.at(k);
+    const auto row = tile.of(x.at(k));
 #pragma GCC unroll 16
-    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(tile.in(row, j));
+    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(row.at(j));
   }
 };
 
@@ -51,10 +51,10 @@ struct ScaledMessage : WeightedMessage<T, I> {  // times one number for the edge
   template <int W, int NV>
   SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    const T* const row = x.at(k);
+    const auto row = tile.of(x.at(k));
     const auto w = splat<C, W>(load_one(weight.at(k)));
 #pragma GCC unroll 16
-    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(tile.in(row, j)) * w;
+    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(row.at(j)) * w;
   }
 };
 
@@ -66,18 +66,17 @@ struct HeadScaledMessage : WeightedMessage<T, I> {  // times one number for each
   template <int W, int NV>
   SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    const T* const row = x.at(k);
+    const auto row = tile.of(x.at(k));
     C wide[NV > kLanes<C> ? NV : kLanes<C>];  // for NV heads at most
     if (inner == W) {
       constexpr int kFront = NV / 2, kBack = NV - kFront;
       const T* const weights = weight.at(k);
-      const C* const front = in_sum_type<kFront>(weights + uint64_t(tile.front) / W, kFront, wide);
+      const C* const front = in_sum_type<kFront>(opaque(weights + tile.front / W), kFront, wide);
       const C* const back =
-          in_sum_type<kBack>(weights + uint64_t(tile.back) / W, kBack, wide + kFront);
+          in_sum_type<kBack>(opaque(weights + tile.back / W), kBack, wide + kFront);
 #pragma GCC unroll 16
       for (int j = 0; j < NV; ++j)
-        sum[j] +=
-            load<C, W>(tile.in(row, j)) * splat<C, W>(j < kFront ? front[j] : back[j - kFront]);
+        sum[j] += load<C, W>(row.at(j)) * splat<C, W>(j < kFront ? front[j] : back[j - kFront]);
       return;
     }
     const int64_t head = tile.at(0) / inner, last_head = tile.at(NV - 1) / inner;
@@ -85,7 +84,7 @@ struct HeadScaledMessage : WeightedMessage<T, I> {  // times one number for each
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
       const int64_t at = tile.at(j);
-      sum[j] += load<C, W>(tile.in(row, j)) * splat<C, W>(w[at / inner - head]);
+      sum[j] += load<C, W>(row.at(j)) * splat<C, W>(w[at / inner - head]);
     }
   }
 };
@@ -98,11 +97,12 @@ struct NarrowHeadMessage : WeightedMessage<T, I> {
   template <int W, int NV>
   SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    const T *const row = x.at(k), *const w = weight.at(k);
+    const auto row = tile.of(x.at(k));
+    const T* const w = weight.at(k);
 #pragma GCC unroll 16
     for (int j = 0; j < NV; ++j) {
       const int64_t at = tile.at(j);
-      sum[j] += load<C, W>(tile.in(row, j)) * load_repeated<W, kInner>(w + at / kInner);
+      sum[j] += load<C, W>(row.at(j)) * load_repeated<W, kInner>(w + at / kInner);
     }
   }
 };
@@ -120,10 +120,9 @@ struct ProductMessage {  // times as many numbers
   template <int W, int NV>
   SMEX_INLINE void add(int64_t k, const Tile<W, NV>& tile, Vector<accumulate_t<T>, W>* sum) const {
     using C = accumulate_t<T>;
-    const T *const row = x.at(k), *const other = y.at(k);
+    const auto row = tile.of(x.at(k)), other = tile.of(y.at(k));
 #pragma GCC unroll 16
-    for (int j = 0; j < NV; ++j)
-      sum[j] += load<C, W>(tile.in(row, j)) * load<C, W>(tile.in(other, j));
+    for (int j = 0; j < NV; ++j) sum[j] += load<C, W>(row.at(j)) * load<C, W>(other.at(j));
   }
 };
 
@@ -172,7 +171,7 @@ void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
     }
     if (part != RowPart::kWhole) {
       C* const to = task.shared + (index * 2 + static_cast<int>(part)) * n;
-      for (int j = 0; j < NV; ++j) store<W>(tile.in(to, j), sum[j]);
+      for (int j = 0; j < NV; ++j) store<W>(to + tile.at(j), sum[j]);
       return;
     }
     if (task.reduce == Reduce::kMean && end > begin) {
@@ -180,7 +179,7 @@ void sum_tile(const SpmmTask<T, I>& task, int64_t index, const Message& message,
       for (int j = 0; j < NV; ++j) sum[j] /= degree;
     }
     T* const to = task.out + row * n;
-    for (int j = 0; j < NV; ++j) store<W>(tile.in(to, j), sum[j]);
+    for (int j = 0; j < NV; ++j) store<W>(to + tile.at(j), sum[j]);
   });
 }
 

@@ -24,24 +24,38 @@ Rows<T, I> rows_of(const SpmmTask<T, I>& task, const ProgramOperand& read) {
           read.broadcast.row_size};
 }
 
+/// The same pointer, of which the compiler knows nothing: constants that are added to it stay in
+/// the addresses of instructions, where sums known before a loop would take a register each.
+template <typename T>
+SMEX_INLINE T* opaque(T* pointer) {
+  asm("" : "+r"(pointer));
+  return pointer;
+}
+
 /// NV vectors of W lanes that cover more than NV / 2 of them, up to all NV: the first half begins
 /// at `front`, the second ends where the elements end. The two overlap where there are fewer than
 /// NV * W, so that one walk over the edges does for any width.
 template <int W, int NV>
 struct Tile {
-  static constexpr int kWidth = W, kVectors = NV;
   int64_t front = 0, back = 0;  ///< where the halves begin
 
   Tile(int64_t first, int64_t last) : front(first), back(last - (NV - NV / 2) * W) {}
 
+  /// Where the j-th vector begins.
   SMEX_INLINE int64_t at(int j) const {
     return j < NV / 2 ? front + j * W : back + (j - NV / 2) * W;
   }
 
-  /// `row + at(j)`, summed up such that vectors of a half differ by a constant.
+  /// The tile of a row.
   template <typename T>
-  SMEX_INLINE T* in(T* row, int j) const {
-    return j < NV / 2 ? row + front + j * W : row + back + (j - NV / 2) * W;
+  struct Row {
+    T *front, *back;
+
+    SMEX_INLINE T* at(int j) const { return j < NV / 2 ? front + j * W : back + (j - NV / 2) * W; }
+  };
+  template <typename T>
+  SMEX_INLINE Row<T> of(T* row) const {
+    return {opaque(row + front), opaque(row + back)};
   }
 };
 
@@ -51,10 +65,11 @@ struct Tile {
 template <typename T, int W, int NV>
 SMEX_INLINE void prefetch_tile(const Tile<W, NV>& tile, const T* far, const T* near) {
   constexpr int kBytes = W * static_cast<int>(sizeof(T)), kBack = (NV - NV / 2) * kBytes;
-  if constexpr (NV > 1) prefetch<NV / 2 * kBytes>(far + tile.front, near + tile.front);
+  const auto later = tile.of(far), soon = tile.of(near);
+  if constexpr (NV > 1) prefetch<NV / 2 * kBytes>(later.front, soon.front);
   constexpr int kFirst = (kBack - 1) % kCacheLine;
   const auto ask_from = [](const T* back) { return reinterpret_cast<const char*>(back) + kFirst; };
-  prefetch<kBack - kFirst>(ask_from(far + tile.back), ask_from(near + tile.back));
+  prefetch<kBack - kFirst>(ask_from(later.back), ask_from(soon.back));
 }
 
 /// Covers the elements from `first` to `n` with one tile, or several where there are too many.
