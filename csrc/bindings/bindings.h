@@ -3,12 +3,13 @@
 #include <pybind11/pybind11.h>
 
 /// One binder per folder of csrc, each in its own file here; module.cpp calls them in this order.
-/// ir, tdl and partition see pybind11 only; runtime may use torch's headers and casters.
+/// ir, tdl, partition and vertex see pybind11 only; runtime may use torch's headers and casters.
 namespace smex::bindings {
 
 void bind_ir(pybind11::module_& m);
 void bind_tdl(pybind11::module_& m);
 void bind_partition(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);
+void bind_vertex(pybind11::module_& m);
 
 }  // namespace smex::bindings
