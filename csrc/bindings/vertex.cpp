@@ -37,11 +37,12 @@ Policy to_policy(const std::string& name) {
 
 Schedule make_schedule(const Array& sample_offsets, const Array& child_offsets,
                        const Array& children, const Array& types,
-                       const std::vector<std::tuple<int64_t, int64_t, bool>>& arities,
+                       const std::vector<std::tuple<int64_t, int64_t, bool, std::string>>& arities,
                        const std::vector<int64_t>& slots, const std::string& policy) {
   const Policy by = to_policy(policy);
   std::vector<vertex::Arity> checked;
-  for (const auto& [fewest, most, or_none] : arities) checked.push_back({fewest, most, or_none});
+  for (const auto& [fewest, most, or_none, of] : arities)
+    checked.push_back({fewest, most, or_none, of});
   const vertex::InputGraphs graphs{view(sample_offsets), view(child_offsets), view(children),
                                    view(types)};
   const py::gil_scoped_release release;
@@ -75,10 +76,11 @@ void bind_vertex(py::module_& m) {
       .def_property_readonly("edge_rows", &array<&Schedule::edge_rows>)
       .def_property_readonly("slot_rows", &array<&Schedule::slot_rows>)
       .def_property_readonly("slot_first", &array<&Schedule::slot_first>);
-  m.def("vertex_schedule", &make_schedule, py::arg("sample_offsets"), py::arg("child_offsets"),
-        py::arg("children"), py::arg("types"), py::arg("arities"), py::arg("slots"),
-        py::arg("policy"),
-        "Checks input graphs and schedules them; arities are (fewest, most, or_none) by type.");
+  m.def(
+      "vertex_schedule", &make_schedule, py::arg("sample_offsets"), py::arg("child_offsets"),
+      py::arg("children"), py::arg("types"), py::arg("arities"), py::arg("slots"),
+      py::arg("policy"),
+      "Checks input graphs and schedules them; arities are (fewest, most, or_none, name) by type.");
 }
 
 }  // namespace smex::bindings

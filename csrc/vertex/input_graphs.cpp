@@ -49,8 +49,8 @@ void check_arity(const InputGraphs& graphs, int64_t vertex, const Arity& arity) 
   }
   if (arity.or_none && arity.fewest > 0) expected += " or no";
   fail(text(place_of(graphs, vertex)) + " has " + std::to_string(found) + " children, expected " +
-       expected + " for a vertex of type " + std::to_string(graphs.type(vertex)) +
-       "; give it another type, or change the arity of its vertex function");
+       expected + " for a vertex of " + arity.of +
+       "; change the graph, or the arity of its vertex function");
 }
 
 [[noreturn]] void fail_cycle(const InputGraphs& graphs, std::span<const int64_t> cycle) {

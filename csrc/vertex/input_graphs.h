@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace smex::vertex {
@@ -11,6 +12,7 @@ struct Arity {
   int64_t fewest = 0;
   int64_t most = -1;     ///< -1: any number
   bool or_none = false;  ///< none is allowed below `fewest` too
+  std::string of;        ///< what errors call the type
 };
 
 /// The input graphs of a mini-batch, one for each sample (Cavs §3): directed and acyclic, with an

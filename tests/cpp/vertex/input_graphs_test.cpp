@@ -47,15 +47,15 @@ TEST(InputGraphs, ChildrenMustBeInTheSample) {
 
 TEST(InputGraphs, ArityNamesVertexAndType) {
   const Batch batch({chain(2), {{}, {}, {0, 1, 0}}}, {0, 1, 0, 0, 1});
-  const Arity leaf{0, 0, false}, binary{2, 2, true};
-  EXPECT_NE(
-      error_of(batch, {leaf, Arity{1, 2, false}})
-          .find("vertex 2 of sample 1 has 3 children, expected 1 to 2 for a vertex of type 1"),
-      std::string::npos);
-  EXPECT_NE(error_of(batch, {leaf, binary})
-                .find("vertex 1 of sample 0 has 1 children, expected 2 or no for"),
+  const Arity leaf{0, 0, false, "a leaf"}, binary{2, 2, true, "Tree"};
+  EXPECT_NE(error_of(batch, {leaf, Arity{1, 2, false, "Tree"}})
+                .find("vertex 2 of sample 1 has 3 children, expected 1 to 2 for a vertex of Tree"),
             std::string::npos);
-  EXPECT_NE(error_of(batch, {leaf, Arity{2, -1, false}}).find("expected at least 2 for"),
+  EXPECT_NE(error_of(batch, {leaf, binary})
+                .find("vertex 1 of sample 0 has 1 children, expected 2 or no for a vertex of Tree"),
+            std::string::npos);
+  EXPECT_NE(error_of(batch, {leaf, Arity{2, -1, false, "Tree"}})
+                .find("expected at least 2 for a vertex of Tree"),
             std::string::npos);
   EXPECT_EQ(error_of(batch, {leaf, Arity{}}), "no error");
 }

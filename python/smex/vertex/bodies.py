@@ -1,0 +1,431 @@
+"""Runs a kind of vertices: by its program, or by calling the vertex function for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from smex.errors import SmexValueError
+from smex.vertex.function import VertexFunction
+from smex.vertex.program import Phase, Program
+from smex.vertex.schedule import KindRows, TaskRows
+from smex.vertex.trace import Operand, Rows, Signature
+
+Tensors = dict[str, Tensor]
+
+
+class Memory:
+    """The states of all vertices, and their gradients: a row for each, and one for no child.
+
+    Attributes:
+        states: by name ``[vertices + 1, ...]``.
+        grads: by name ``[vertices + 1, ...]``, while gradients are computed.
+    """
+
+    def __init__(self, states: Tensors):
+        self.states = states
+        self.grads: Tensors = {}
+
+    def gather(self, name: str, task: TaskRows, slot: int) -> Tensor:
+        """The states of a task's children at an argument position."""
+        values = self.states[name]
+        if slot >= len(task.slots):
+            return values.new_zeros((task.size, *values.shape[1:]))
+        place = task.slots[slot]
+        if isinstance(place, int):
+            return values.narrow(0, place, task.size)
+        return values.index_select(0, place)
+
+    def add(self, name: str, task: TaskRows, slot: int, grad: Tensor) -> None:
+        """Adds to the gradients of a task's children at an argument position."""
+        if slot >= len(task.slots):
+            return
+        place = task.slots[slot]
+        if isinstance(place, int):
+            self.grads[name].narrow(0, place, task.size).add_(grad)
+        else:
+            self.grads[name].index_add_(0, place, grad)
+
+
+class ProgramBody:
+    """Runs the phases of a program over the tasks of a kind.
+
+    Args:
+        program: of the kind's vertex function.
+        rows: the kind's place in the schedule.
+        params: parameters and buffers by name.
+        inputs: by name, a row for each of the kind's vertices.
+        memory: the states of all vertices.
+    """
+
+    def __init__(
+        self, program: Program, rows: KindRows, params: Tensors, inputs: Tensors, memory: Memory
+    ):
+        self.program = program
+        self._rows = rows
+        self._params = params
+        self._inputs = inputs
+        self._memory = memory
+        self._joint = program.source.joint
+        self._env: dict[fx.Node, Any] = {}
+        self._partial: dict[fx.Node, Tensor] = {}
+        self._output_grads: Tensors = {}
+        self._steps: dict[str, list[list[Any]]] = {}
+        self._state_names: dict[fx.Node, list[str]] = {}
+        for operand, node in self._joint.values.items():
+            if operand.role == "state":
+                self._state_names.setdefault(node, []).append(operand.name)
+
+    # ---- forward ----
+
+    def start(self) -> None:
+        """What is computed before the tasks."""
+        self._run_whole("once")
+        self._run_whole("before")
+        for node in self.program.phases["before"].writes if "before" in self.program.phases else []:
+            self._copy_twins(node, slice(self._rows.begin, self._rows.end))
+        self._prepare("step")
+
+    def run_task(self, index: int) -> None:
+        """The forward of one task."""
+        if "step" not in self.program.phases:
+            return
+        task = self._rows.tasks[index]
+        self._run_step("step", index, task)
+        for node in self.program.phases["step"].writes:
+            if node in self._state_names:
+                self._copy_twins(node, slice(task.first_row, task.first_row + task.size))
+
+    def finish(self) -> Tensors:
+        """What is computed after the tasks; the outputs, by name."""
+        self._release("step")
+        self._run_whole("after")
+        found: Tensors = {}
+        used: set[int] = set()
+        for operand, node in self._joint.values.items():
+            if operand.role == "output":
+                value = self._whole(node)
+                # Each output is memory of its own, which its user may change.
+                is_shared = node in self._state_names or node in used_nodes(self.program, node)
+                found[operand.name] = value.clone() if is_shared or id(node) in used else value
+                used.add(id(node))
+        return found
+
+    def _copy_twins(self, node: fx.Node, rows: slice) -> None:
+        """The same value may be several states."""
+        first, *others = self._state_names.get(node, [""])
+        for name in others:
+            self._memory.states[name][rows] = self._memory.states[first][rows]
+
+    # ---- backward ----
+
+    def start_back(self, output_grads: Tensors) -> None:
+        """What is computed before the tasks go backwards."""
+        self._output_grads = output_grads
+        self._run_whole("once_back")
+        self._run_whole("before_back")
+        self._prepare("step_back")
+
+    def run_task_back(self, index: int) -> None:
+        """The backward of one task: adds to the gradients of its children."""
+        if "step_back" not in self.program.phases:
+            return
+        task = self._rows.tasks[index]
+        values = self._run_step("step_back", index, task)
+        for node, value in zip(self.program.phases["step_back"].returns, values):
+            operands = self._gathered.get(node)
+            if operands is None:
+                held = self._partial.get(node)
+                self._partial[node] = value.clone() if held is None else held.add_(value)
+                continue
+            for operand in operands:
+                if operand.role == "gather":
+                    self._memory.add(operand.name, task, operand.slot, value)
+                else:
+                    self._memory.grads[operand.name].index_add_(0, task.edges, value)
+
+    def finish_back(self) -> tuple[Tensors, Tensors]:
+        """The gradients of the parameters and of the inputs."""
+        self._release("step_back")
+        self._run_whole("after_back")
+        params: Tensors = {}
+        inputs: Tensors = {}
+        for operand, node in self._joint.gradients.items():
+            if operand.role == "param":
+                params[operand.name] = self._result(node)
+            elif operand.role == "input":
+                inputs[operand.name] = self._result(node)
+        self._env.clear()
+        return params, inputs
+
+    @property
+    def _gathered(self) -> dict[fx.Node, list[Operand]]:
+        if not hasattr(self, "_gathered_nodes"):
+            self._gathered_nodes: dict[fx.Node, list[Operand]] = {}
+            for operand, node in self._joint.gradients.items():
+                if operand.role in ("gather", "each"):
+                    self._gathered_nodes.setdefault(node, []).append(operand)
+        return self._gathered_nodes
+
+    # ---- values ----
+
+    def _run_whole(self, name: str) -> None:
+        """A phase once for all rows."""
+        phase = self.program.phases.get(name)
+        if phase is None:
+            return
+        buffers = [self._state_buffer(node) for node in phase.writes]
+        values = phase.run(*[self._whole(n) for n in phase.reads], *buffers)
+        self._env.update(zip(phase.returns, values))
+        self._env.update(zip(phase.writes, buffers))
+        self._release(name)
+
+    def _prepare(self, name: str) -> None:
+        """The parts of all values for each task of a phase."""
+        phase = self.program.phases.get(name)
+        if phase is None or not self._rows.tasks:
+            return
+        columns = [self._parts(n) for n in phase.reads]
+        for node in phase.writes:
+            buffer = self._buffer(node)
+            self._env[node] = buffer
+            columns.append(list(buffer.split(self._split_sizes(node), self._kind(node).dim)))
+        self._steps[name] = columns
+
+    def _run_step(self, name: str, index: int, task: TaskRows) -> Any:
+        arguments = [
+            self._gather(column, task) if isinstance(column, Operand) else column[index]
+            for column in self._steps[name]
+        ]
+        return self.program.phases[name].run(*arguments)
+
+    def _gather(self, operand: Operand, task: TaskRows) -> Tensor:
+        if operand.role == "gather":
+            return self._memory.gather(operand.name, task, operand.slot)
+        return self._memory.states[operand.name].index_select(0, task.edges)
+
+    def _whole(self, node: fx.Node) -> Any:
+        """A value for all rows of the kind."""
+        if node in self._env:
+            return self._env[node]
+        operand = self._joint.inputs.get(node)
+        rows = slice(self._rows.begin, self._rows.end)
+        if operand is None:
+            tangent = self._joint.tangents[node]
+            if tangent.role == "state":
+                return self._memory.grads[tangent.name][rows]
+            return self._output_grads[tangent.name]
+        if operand.role == "param":
+            return self._params[operand.name]
+        if operand.role == "input":
+            return self._inputs[operand.name]
+        if operand.role == "counts":
+            return self._rows.counts
+        if operand.role == "parents":
+            return self._rows.parents
+        states = self._memory.states[operand.name]
+        if operand.role == "gather":
+            return states.index_select(0, self._rows.slot(operand.slot))
+        return states.index_select(0, self._rows.edges)
+
+    def _parts(self, node: fx.Node) -> Any:
+        """A value for each task; of what is gathered the operand, as it is not there yet."""
+        operand = self._joint.inputs.get(node)
+        tasks = self._rows.tasks
+        if operand is not None and operand.role in ("gather", "each"):
+            return operand
+        if operand is not None and operand.role == "parents":
+            return [task.parents for task in tasks]
+        value = self._whole(node)
+        kind = self._kind(node)
+        if kind.name != "row":
+            return [value] * len(tasks)
+        return value.split(self._split_sizes(node), kind.dim)
+
+    def _kind(self, node: fx.Node) -> Any:
+        return self.program.source.kind[node]
+
+    def _split_sizes(self, node: fx.Node) -> list[int]:
+        from smex.vertex.trace import EDGES
+
+        return self._rows.edge_sizes if self._kind(node).of == EDGES else self._rows.sizes
+
+    def _buffer(self, node: fx.Node) -> Tensor:
+        """Memory for the rows of a value."""
+        if node in self._state_names:
+            return self._state_buffer(node)
+        value, kind = node.meta["val"], self._kind(node)
+        shape = list(value.shape)
+        shape[kind.dim] = sum(self._split_sizes(node))
+        device = self._rows.vertices.device
+        return torch.empty(shape, dtype=value.dtype, device=device)
+
+    def _state_buffer(self, node: fx.Node) -> Tensor:
+        name = self._state_names[node][0]
+        return self._memory.states[name][self._rows.begin : self._rows.end]
+
+    def _result(self, node: fx.Node) -> Tensor:
+        return self._partial[node] if node in self._partial else self._whole(node)
+
+    def _release(self, name: str) -> None:
+        """Forgets the values that the phase was the last to read."""
+        self._steps.pop(name, None)
+        phase = self.program.phases.get(name)
+        if phase is None:
+            return
+        ends = {*self._joint.values.values(), *self._joint.gradients.values()}
+        for node in phase.reads:
+            if self.program.last_use[node] == name and node not in ends:
+                self._env.pop(node, None)
+
+
+def used_nodes(program: Program, node: fx.Node) -> set[fx.Node]:
+    """The node itself if it is read in a later phase than the one that makes it."""
+    return {node} if node in program.last_use else set()
+
+
+class CallBody:
+    """Calls the vertex function for each task, with autograd of its own: right for any code."""
+
+    def __init__(
+        self,
+        function: VertexFunction,
+        signature: Signature,
+        rows: KindRows,
+        params: Tensors,
+        inputs: Tensors,
+        memory: Memory,
+    ):
+        self._function = function
+        self._signature = signature
+        self._rows = rows
+        self._params = params
+        self._inputs = inputs
+        self._memory = memory
+        self._calls: dict[int, tuple[dict[Operand, Tensor], dict[Operand, Tensor]]] = {}
+        self._outputs: list[Tensors] = [{} for _ in rows.tasks]
+        self._output_grads: Tensors = {}
+        self._param_grads: Tensors = {}
+        self._input_grads: Tensors = {}
+
+    def start(self) -> None:
+        """Nothing is computed before the tasks."""
+
+    def run_task(self, index: int) -> None:
+        """The forward of one task."""
+        task = self._rows.tasks[index]
+        signature = self._signature
+        leaves: dict[Operand, Tensor] = {}
+
+        def leaf(operand: Operand, value: Tensor) -> Tensor:
+            if operand in leaves:
+                return leaves[operand]
+            # Not detach(): other tasks write other rows of the same memory, which is no change here.
+            value = value.data
+            is_wanted = operand.role in ("gather", "each")
+            is_wanted = is_wanted or f"{operand.role}:{operand.name}" in signature.wants
+            if signature.with_gradients and is_wanted and value.is_floating_point():
+                value = value.requires_grad_()
+            leaves[operand] = value
+            return value
+
+        def child(slot: int) -> Tensors | None:
+            if slot >= len(task.slots):
+                return None
+            return {
+                n: leaf(Operand("gather", n, slot), self._memory.gather(n, task, slot))
+                for n in self._memory.states
+            }
+
+        def each() -> Tensors:
+            return {
+                n: leaf(Operand("each", n), s.index_select(0, task.edges))
+                for n, s in self._memory.states.items()
+            }
+
+        params = {n: leaf(Operand("param", n), p) for n, p in self._params.items()}
+        inputs = {
+            n: leaf(Operand("input", n), x[task.begin : task.end]) for n, x in self._inputs.items()
+        }
+        counts = self._rows.counts[task.begin : task.end]
+        rows = Rows(self._function, inputs, counts, task.parents, child, each, signature.dtype)
+        with torch.set_grad_enabled(signature.with_gradients):
+            reads = rows.call(lambda: torch.func.functional_call(self._function, params, ()))
+        most = int(counts.max())
+        if not reads.each and most > reads.slots:
+            row = int(counts.argmax())
+            vertex = int(self._rows.vertices[task.begin + row])
+            raise SmexValueError(
+                f"{type(self._function).__name__}: vertex {vertex} of the batch has {most} "
+                f"children, but forward gathers {reads.slots}; gather all of them, or change the "
+                "graph"
+            )
+        values: dict[Operand, Tensor] = {}
+        for name, value in reads.states.items():
+            values[Operand("state", name)] = value
+            end = task.first_row + task.size
+            self._memory.states[name][task.first_row : end] = value.detach()
+        for name, value in reads.outputs.items():
+            values[Operand("output", name)] = value
+            self._outputs[index][name] = value.detach()
+        if signature.with_gradients:
+            self._calls[index] = leaves, values
+
+    def finish(self) -> Tensors:
+        """The outputs, by name."""
+        names = self._outputs[0] if self._outputs else {}
+        return {n: torch.cat([one[n] for one in self._outputs]) for n in names}
+
+    def start_back(self, output_grads: Tensors) -> None:
+        """Nothing is computed before the tasks go backwards."""
+        self._output_grads = output_grads
+
+    def run_task_back(self, index: int) -> None:
+        """The backward of one task: adds to the gradients of its children."""
+        task = self._rows.tasks[index]
+        leaves, values = self._calls.pop(index)
+        pairs = []
+        for operand, value in values.items():
+            if not value.requires_grad:
+                continue
+            if operand.role == "state":
+                end = task.first_row + task.size
+                grad = self._memory.grads[operand.name][task.first_row : end]
+            else:
+                grad = self._output_grads[operand.name][task.begin : task.end]
+            pairs.append((value, grad))
+        wanted = {op: x for op, x in leaves.items() if x.requires_grad}
+        if not pairs or not wanted:
+            return
+        grads = torch.autograd.grad(
+            [p[0] for p in pairs], list(wanted.values()), [p[1] for p in pairs], allow_unused=True
+        )
+        for operand, grad in zip(wanted, grads):
+            if grad is not None:
+                self._add(operand, task, grad)
+
+    def finish_back(self) -> tuple[Tensors, Tensors]:
+        """The gradients of the parameters and of the inputs."""
+        return self._param_grads, self._input_grads
+
+    def _add(self, operand: Operand, task: TaskRows, grad: Tensor) -> None:
+        name = operand.name
+        if operand.role == "gather":
+            self._memory.add(name, task, operand.slot, grad)
+        elif operand.role == "each":
+            self._memory.grads[name].index_add_(0, task.edges, grad)
+        elif operand.role == "param":
+            held = self._param_grads.get(name)
+            self._param_grads[name] = grad.clone() if held is None else held.add_(grad)
+        else:
+            if name not in self._input_grads:
+                self._input_grads[name] = torch.zeros_like(self._inputs[name])
+            self._input_grads[name][task.begin : task.end] = grad
+
+
+Body = ProgramBody | CallBody
+
+__all__ = ["Body", "CallBody", "Mapping", "Memory", "Phase", "ProgramBody"]

@@ -1,0 +1,232 @@
+"""Vertex functions: what every vertex of an input graph computes (Cavs §3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+
+__all__ = ["State", "VertexFunction"]
+
+Shape = tuple[int, ...]
+
+
+class State(Mapping[str, Tensor]):
+    """The states of some vertices, by name: ``state.h`` is ``state["h"]``, a row for each vertex."""
+
+    def __init__(self, values: Mapping[str, Tensor]):
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._values[name]
+
+    def __getattr__(self, name: str) -> Tensor:
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"a vertex has no state {name!r}; its states are {', '.join(values)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"State({', '.join(f'{k}={list(v.shape)}' for k, v in self._values.items())})"
+
+
+class Evaluation(Protocol):
+    """What the words of a vertex function mean while it is called on some rows."""
+
+    def gather(self, slot: int) -> State:
+        """The states of the children at one argument position, a row for each vertex."""
+
+    def gather_each(self) -> State:
+        """The states of all children, a row for each edge."""
+
+    def spread(self, value: Tensor) -> Tensor:
+        """A row for each edge from a row for each vertex."""
+
+    def sum_children(self, value: Tensor) -> Tensor:
+        """A row for each vertex from a row for each edge."""
+
+    def num_children(self) -> Tensor:
+        """The number of children of each vertex."""
+
+    def pull(self, name: str | None) -> Tensor:
+        """The vertices' input."""
+
+    def scatter(self, states: dict[str, Tensor]) -> None:
+        """Sets the vertices' states."""
+
+    def push(self, outputs: dict[str, Tensor]) -> None:
+        """Sets the vertices' outputs."""
+
+
+CURRENT: ContextVar[Evaluation | None] = ContextVar("smex_vertex_evaluation", default=None)
+"""The evaluation that the words belong to."""
+
+
+class VertexFunction(nn.Module):
+    """What every vertex computes from its children and its input; the base class to derive from.
+
+    ``forward(self)`` is written for one vertex, in any torch code, with Cavs's four words
+    (Cavs §3.1): :meth:`gather` (or :meth:`gather_sum`, :meth:`gather_each`) reads the children's
+    states, :meth:`pull` the vertex's input, :meth:`scatter` sets its state for its parents, and
+    :meth:`push` its output for the world. :func:`smex.vertex.run` calls it for many vertices at
+    once: each tensor has a further dimension in front, a row for each vertex, and rows must not
+    be mixed.
+
+    Args:
+        state: for each state its size, or its shape without the row: ``h=150, c=150``.
+
+    Attributes:
+        arity: how many children a vertex may have: an int n for n children or none, a pair
+            (fewest, most), or None for any number that ``forward`` gathers.
+
+    Raises:
+        SmexTypeError: a size is no int or tuple of ints.
+        SmexValueError: there is no state, or a size is negative.
+
+    Example:
+        >>> class Sum(smex.vertex.VertexFunction):
+        ...     def __init__(self):
+        ...         super().__init__(total=1)
+        ...     def forward(self):
+        ...         self.scatter(total=self.pull() + self.gather_sum().total)
+        >>> tree = smex.vertex.tree(((), ((), ())))
+        >>> smex.vertex.run(Sum(), [tree], torch.ones(5, 1)).roots.states["total"]
+        tensor([[5.]])
+    """
+
+    arity: ClassVar[int | tuple[int, int] | None] = None
+
+    def __init__(self, **state: int | tuple[int, ...]):
+        super().__init__()
+        if not state:
+            raise SmexValueError(
+                f"{type(self).__name__}: expected the size of at least one state, found none; "
+                "write super().__init__(h=150)"
+            )
+        self.state_shapes: dict[str, Shape] = {
+            name: _shape(type(self).__name__, name, size) for name, size in state.items()
+        }
+        self._traces: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_traces": {}}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> VertexFunction:
+        import copy
+
+        new = type(self).__new__(type(self))
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        return new
+
+    def retrace(self) -> None:
+        """Forgets what was made of ``forward``: needed after a change of what it reads.
+
+        Parameters, buffers, ``train()`` and ``eval()`` and the inputs' types are looked at anew in
+        each run; other attributes are taken for constants.
+        """
+        self._traces.clear()
+
+    def gather(self, slot: int) -> State:
+        """The states of the child at argument position `slot`, zeros where there is none."""
+        if not isinstance(slot, int) or isinstance(slot, bool):
+            raise SmexTypeError(f"gather: expected an int as the child's position, found {slot!r}")
+        if slot < 0:
+            raise SmexValueError(
+                f"gather: expected the child's position from 0, found {slot}; positions do not "
+                "count from the end, since vertices differ in the number of children"
+            )
+        return _evaluation("gather").gather(slot)
+
+    def gather_sum(self) -> State:
+        """The sum of the states of all children, zeros where there are none."""
+        children = self.gather_each()
+        return State({name: self.sum_children(value) for name, value in children.items()})
+
+    def gather_each(self) -> State:
+        """The states of all children, a row for each edge from a vertex to a child of it."""
+        return _evaluation("gather_each").gather_each()
+
+    def spread(self, value: Tensor) -> Tensor:
+        """`value`, with a row for each vertex, at the edges to its children: a row for each."""
+        return _evaluation("spread").spread(value)
+
+    def sum_children(self, value: Tensor) -> Tensor:
+        """The sum of `value`, with a row for each edge, over each vertex's children."""
+        return _evaluation("sum_children").sum_children(value)
+
+    def num_children(self) -> Tensor:
+        """The number of children of each vertex, int64 ``[rows]``."""
+        return _evaluation("num_children").num_children()
+
+    def pull(self, name: str | None = None) -> Tensor:
+        """The input of that name, a row for each vertex; without a name the only one."""
+        return _evaluation("pull").pull(name)
+
+    def scatter(self, *values: Tensor, **states: Tensor) -> None:
+        """Sets the vertices' states, by name, or in the order in which they were declared."""
+        states.update(zip(self.state_shapes, values))
+        who = f"{type(self).__name__}: scatter"
+        if len(values) > len(self.state_shapes) or set(states) != set(self.state_shapes):
+            raise SmexValueError(
+                f"{who}: expected the states {', '.join(self.state_shapes)}, found "
+                f"{', '.join(states) or 'none'}; set all that __init__ declares"
+            )
+        for name, value in states.items():
+            if not isinstance(value, Tensor):
+                raise SmexTypeError(
+                    f"{who}: expected a tensor as state {name!r}, found {type(value).__name__}"
+                )
+            if tuple(value.shape[1:]) != self.state_shapes[name] or value.ndim == 0:
+                raise SmexValueError(
+                    f"{who}: expected rows of shape {list(self.state_shapes[name])} as state "
+                    f"{name!r}, found {list(value.shape[1:])}; change it or its size in __init__"
+                )
+        _evaluation("scatter").scatter({name: states[name] for name in self.state_shapes})
+
+    def push(self, *value: Tensor, **outputs: Tensor) -> None:
+        """Sets outputs of the vertices, by name; one without a name is called ``"out"``."""
+        if len(value) == 1:
+            outputs["out"] = value[0]
+        for name, output in outputs.items():
+            if len(value) > 1 or not isinstance(output, Tensor) or output.ndim == 0:
+                raise SmexTypeError(
+                    f"{type(self).__name__}: push: expected a tensor with a row for each vertex as "
+                    f"{name!r}, found {output!r}; name several outputs: push(a=a, b=b)"
+                )
+        _evaluation("push").push(outputs)
+
+
+def _evaluation(word: str) -> Evaluation:
+    current = CURRENT.get()
+    if current is None:
+        raise SmexRuntimeError(
+            f"{word}: called outside of smex.vertex.run, where there are no vertices; use it in "
+            "the forward of a VertexFunction and call smex.vertex.run(function, graphs, inputs)"
+        )
+    return current
+
+
+def _shape(owner: str, name: str, size: Any) -> Shape:
+    sizes = size if isinstance(size, tuple) else (size,)
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in sizes):
+        raise SmexTypeError(
+            f"{owner}: expected an int or a tuple of ints as the size of state {name!r}, found "
+            f"{size!r}"
+        )
+    if any(n < 0 for n in sizes):
+        raise SmexValueError(
+            f"{owner}: expected a size of at least 0 for state {name!r}, found {size!r}"
+        )
+    return torch.Size(sizes)

@@ -1,0 +1,210 @@
+"""When each call of a vertex function is made: for each task, or once for all vertices (Cavs §3).
+
+A forward and backward run over a kind of vertices (one type, with children or without) goes
+
+    once    values of parameters alone
+    before  forward, once for all vertices: what needs no child
+    step    forward, task by task: what parents gather
+    after   forward, once: what no parent gathers
+    once_back, before_back, step_back, after_back     the same for gradients: task by task only
+            what children's gradients need; gradients of parameters and inputs come after
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from smex.vertex.options import Options
+from smex.vertex.rows import CONST, MIXED, SUM, Kind, kinds
+from smex.vertex.trace import Joint, Operand, Untraceable
+
+aten = torch.ops.aten
+
+FORWARD = ("once", "before", "step", "after")
+BACKWARD = ("once_back", "before_back", "step_back", "after_back")
+
+# Looks at the memory of its first argument: made again where it is needed, and never kept.
+VIEWS = {
+    aten.alias.default, aten.detach.default, aten.expand.default, aten.permute.default,
+    aten.select.int, aten.slice.Tensor, aten.split.Tensor, aten.split_with_sizes.default,
+    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.sym_size.int, aten.t.default,
+    aten.transpose.int, aten.unbind.int, aten.unsqueeze.default, aten.view.default,
+    aten.chunk.default,
+}  # fmt: skip
+
+
+@dataclass
+class Phases:
+    """The calls of a joint graph, by the phase they are made in.
+
+    Attributes:
+        joint: the graph.
+        kind: of each node.
+        phase: of each node that is neither a placeholder nor a view.
+        per_task: operands that are gradients found per task, to be summed or put together.
+    """
+
+    joint: Joint
+    kind: dict[fx.Node, Any]
+    phase: dict[fx.Node, str]
+
+    def nodes(self, name: str) -> list[fx.Node]:
+        """The nodes of a phase, in order."""
+        return [n for n in self.joint.graph.nodes if self.phase.get(n) == name]
+
+
+def is_view(node: fx.Node) -> bool:
+    """Whether the node is made again where it is needed."""
+    return (
+        node.target in VIEWS
+        or getattr(node.target, "__name__", "") == "getitem"
+        and is_view(node.args[0])  # type: ignore[arg-type]
+        or not isinstance(node.meta.get("val"), (Tensor, tuple, list))
+        and node.op == "call_function"
+    )
+
+
+def assign(joint: Joint, chosen: Options) -> Phases:
+    """The phase of each call.
+
+    Raises:
+        Untraceable: a forward call mixes rows.
+    """
+    _drop_unused(joint)
+    kind = kinds(joint)
+    gathers = {n for n, op in joint.inputs.items() if op.role in ("gather", "each")}
+    state_tangents = {n for n, op in joint.tangents.items() if op.role == "state"}
+    recursive = _descendants(joint.graph, gathers)
+    waits = _descendants(joint.graph, state_tangents)
+    forward = _ancestors(joint.values.values())
+    for_states = _ancestors(n for op, n in joint.values.items() if op.role == "state")
+    for_gathers = _ancestors(
+        n for op, n in joint.gradients.items() if op.role in ("gather", "each")
+    )
+    phase: dict[fx.Node, str] = {}
+    stuck: set[fx.Node] = set()  # must be computed in the tasks, as do those that read them
+    for node in joint.graph.nodes:
+        if node.op != "call_function":
+            continue
+        one = kind[node][0] if isinstance(kind[node], list) else kind[node]
+        read_stuck = any(n in stuck for n in node.all_input_nodes)
+        if node in forward:
+            if one in (MIXED, SUM) or read_stuck:
+                raise Untraceable(f"{node.target} mixes the rows of different vertices")
+            found = _forward_phase(node, one, recursive, for_states, chosen)
+        else:
+            found = _backward_phase(node, one, waits, for_gathers, chosen)
+            if read_stuck or one == MIXED or one == SUM and found == "step_back":
+                found = "step_back"
+                stuck.add(node)
+        if not is_view(node):
+            phase[node] = found
+        elif read_stuck or one == MIXED:
+            stuck.add(node)
+    return Phases(joint, kind, _not_before_inputs(joint, phase))
+
+
+def _forward_phase(
+    node: fx.Node, kind: Kind, recursive: set, for_states: set, chosen: Options
+) -> str:
+    if kind == CONST:
+        return "once"
+    if not chosen.hoist:
+        return "step"
+    if node not in recursive:
+        return "before"
+    return "step" if node in for_states else "after"
+
+
+def _backward_phase(
+    node: fx.Node, kind: Kind, waits: set, for_gathers: set, chosen: Options
+) -> str:
+    if kind == CONST:
+        return "once_back"
+    if node in for_gathers:
+        return "before_back" if node not in waits and chosen.hoist else "step_back"
+    return "after_back" if chosen.lazy else "step_back"
+
+
+def _not_before_inputs(joint: Joint, phase: dict[fx.Node, str]) -> dict[fx.Node, str]:
+    """A call waits for what it reads: what reads results of the tasks is not made before them."""
+    order = {name: i for i, name in enumerate((*FORWARD, *BACKWARD))}
+    latest: dict[fx.Node, int] = {}
+    for node in joint.graph.nodes:
+        reads = [latest.get(n, 0) for n in node.all_input_nodes]
+        latest[node] = max([order[phase[node]] if node in phase else 0, *reads])
+        if node in phase:
+            phase[node] = (*FORWARD, *BACKWARD)[latest[node]]
+    return phase
+
+
+def _descendants(graph: fx.Graph, roots: set[fx.Node]) -> set[fx.Node]:
+    found = set(roots)
+    for node in graph.nodes:
+        if node.op != "output" and any(n in found for n in node.all_input_nodes):
+            found.add(node)
+    return found
+
+
+def _ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
+    found: set[fx.Node] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(node.all_input_nodes)
+    return found
+
+
+def _drop_unused(joint: Joint) -> None:
+    """Removes calls that nothing needs, and puts functional calls for local in-place ones."""
+    _make_functional(joint.graph)
+    used = _ancestors([*joint.values.values(), *joint.gradients.values()])
+    output = next(n for n in joint.graph.nodes if n.op == "output")
+    output.args = ([*joint.values.values(), *joint.gradients.values()],)
+    for node in reversed(list(joint.graph.nodes)):
+        if node.op == "call_function" and node not in used and not node.users:
+            joint.graph.erase_node(node)
+
+
+def _make_functional(graph: fx.Graph) -> None:
+    """In-place calls on a tensor that nothing else sees become ordinary ones.
+
+    Raises:
+        Untraceable: a tensor that others see is changed.
+    """
+    for node in list(graph.nodes):
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        schema = node.target._schema
+        if not schema.is_mutable:
+            continue
+        changed = node.args[0]
+        name = schema.name.split("::")[1]
+        functional = _functional(name, node)
+        is_local = (
+            isinstance(changed, fx.Node)
+            and changed.op == "call_function"
+            and changed.target not in VIEWS
+            and set(changed.users) == {node}
+        )
+        if functional is None or not is_local:
+            raise Untraceable(f"{node.target} changes a tensor in place")
+        node.target = functional
+
+
+def _functional(name: str, node: fx.Node) -> Any:
+    """The overload that computes what an in-place one does."""
+    packet = getattr(aten, name.rstrip("_"), None)
+    if packet is None or not name.endswith("_"):
+        return None
+    if name == "bernoulli_":
+        return aten.bernoulli.p
+    overload = node.target._overloadname  # type: ignore[union-attr]
+    return getattr(packet, overload, None)

@@ -1,0 +1,216 @@
+"""The phases of a vertex function as programs, and the buffers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from smex.vertex.phases import BACKWARD, FORWARD, Phases, is_view
+
+aten = torch.ops.aten
+ALL = (*FORWARD, *BACKWARD)
+STEPS = ("step", "step_back")
+
+
+@dataclass
+class Phase:
+    """The calls of one phase as a function.
+
+    Attributes:
+        run: takes the values of `reads` and a buffer for each of `writes`; returns the values of
+            `returns`.
+        reads: the nodes whose values it needs.
+        writes: the nodes whose rows it writes into buffers.
+        returns: the nodes whose values it returns.
+    """
+
+    run: Any
+    reads: list[fx.Node]
+    writes: list[fx.Node]
+    returns: list[fx.Node]
+
+
+@dataclass
+class Program:
+    """All phases, and what becomes of their values.
+
+    Attributes:
+        source: the graph and the phase of each call.
+        phases: by name, without those that have nothing to do.
+        last_use: for each node the phase that reads it last.
+    """
+
+    source: Phases
+    phases: dict[str, Phase] = field(default_factory=dict)
+    last_use: dict[fx.Node, str] = field(default_factory=dict)
+
+
+def build(source: Phases) -> Program:
+    """The programs of all phases."""
+    ends = _ends(source)
+    reads = {name: _reads(source, name, ends[name]) for name in ALL}
+    program = Program(source)
+    for name in ALL:
+        elsewhere = {n for other in ALL if other != name for n in reads[other]}
+        results = [n for n in source.nodes(name) if n in elsewhere]
+        results += [n for n in ends[name] if n not in results]
+        if source.nodes(name) or results:
+            program.phases[name] = _phase(source, name, reads[name], results)
+        for node in reads[name]:
+            program.last_use[node] = name
+    return program
+
+
+def _home(source: Phases, node: fx.Node) -> str:
+    """The phase in which a value is there for the first time."""
+    if node in source.phase:
+        return source.phase[node]
+    if node.op == "placeholder":
+        operand = source.joint.inputs.get(node)
+        if operand is None:
+            is_state = source.joint.tangents[node].role == "state"
+            return "step_back" if is_state else "before_back"
+        return "step" if operand.role in ("gather", "each") else "before"
+    inner = [ALL.index(_home(source, n)) for n in node.all_input_nodes]
+    return ALL[max(inner, default=ALL.index("before"))]
+
+
+def _ends(source: Phases) -> dict[str, list[fx.Node]]:
+    """The results of the whole, by the phase that delivers them."""
+    found: dict[str, dict[fx.Node, None]] = {name: {} for name in ALL}
+    joint = source.joint
+    for operand, node in joint.values.items():
+        where = _home(source, node)
+        if operand.role == "state":
+            where = "before" if source.phase.get(node) == "before" else "step"
+        found[where][node] = None
+    for operand, node in joint.gradients.items():
+        where = _home(source, node)
+        if operand.role in ("gather", "each"):
+            where = "step_back"
+        elif where in FORWARD:
+            where = "before_back"
+        found[where][node] = None
+    return {name: list(nodes) for name, nodes in found.items()}
+
+
+def _reads(source: Phases, name: str, ends: Sequence[fx.Node]) -> list[fx.Node]:
+    """The nodes of other phases, and placeholders, that a phase reads through views."""
+    found: dict[fx.Node, None] = {}
+    seen: set[fx.Node] = set()
+
+    def visit(node: fx.Node) -> None:
+        if node in seen:
+            return
+        seen.add(node)
+        if node.op == "placeholder" or source.phase.get(node, name) != name:
+            found[node] = None
+        elif is_view(node):
+            for n in node.all_input_nodes:
+                visit(n)
+
+    for node in source.nodes(name):
+        for n in node.all_input_nodes:
+            visit(n)
+    for node in ends:
+        visit(node)
+    return list(found)
+
+
+def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Node]) -> Phase:
+    graph = fx.Graph()
+    place: dict[fx.Node, fx.Node] = {}
+    for i, node in enumerate(reads):
+        place[node] = graph.placeholder(f"in{i}_{node.name}")
+    writes = [n for n in results if _is_written(source, name, n)]
+    buffers = {n: graph.placeholder(f"out{i}_{n.name}") for i, n in enumerate(writes)}
+
+    def copied(node: fx.Node) -> fx.Node:
+        if node not in place:
+            for n in node.all_input_nodes:
+                copied(n)
+            place[node] = graph.node_copy(node, lambda n: place[n])
+        return place[node]
+
+    direct = set()
+    for node in source.nodes(name):
+        for n in node.all_input_nodes:
+            copied(n)
+        written = _written(graph, node, place, buffers.get(node))
+        if written is not None:
+            place[node] = written
+            direct.add(node)
+        else:
+            copied(node)
+    for node, buffer in buffers.items():
+        if node not in direct:
+            graph.call_function(aten.copy_.default, (buffer, copied(node)))
+    gathered = {n for op, n in source.joint.gradients.items() if op.role in ("gather", "each")}
+    returns = [n for n in results if n not in buffers or name == "step_back" and n in gathered]
+    graph.output(tuple(copied(n) for n in returns))
+    module = fx.GraphModule({}, graph)
+    # The method itself: a module's call looks for hooks each time.
+    return Phase(module.forward, reads, writes, returns)
+
+
+def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
+    """Whether a result's rows are put into a buffer: they are a part of it, or of the states."""
+    joint = source.joint
+    if name == "before":
+        return any(op.role == "state" and n is node for op, n in joint.values.items())
+    kind = source.kind[node]
+    if name not in STEPS or isinstance(kind, list) or kind.name != "row":
+        return False
+    if name == "step":
+        return True
+    gathered = [n for op, n in joint.gradients.items() if op.role in ("gather", "each")]
+    others = [n for op, n in joint.gradients.items() if op.role in ("param", "input")]
+    after = {n for other in ("after_back",) for m in source.nodes(other) for n in _through(m)}
+    return node not in gathered or node in others or node in after
+
+
+def _through(node: fx.Node) -> list[fx.Node]:
+    """What a call reads, through views."""
+    found = []
+    stack = list(node.all_input_nodes)
+    while stack:
+        one = stack.pop()
+        if is_view(one):
+            stack.extend(one.all_input_nodes)
+        else:
+            found.append(one)
+    return found
+
+
+def _written(
+    graph: fx.Graph, node: fx.Node, place: dict[fx.Node, fx.Node], buffer: fx.Node | None
+) -> fx.Node | None:
+    """The call that writes a node's value into a buffer at once, if its operator has one."""
+    found = None if buffer is None else out_overload(node.target)
+    if found is None:
+        return None
+    overload, name = found
+    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: place[n])
+    return graph.call_function(overload, args, {**kwargs, name: buffer})
+
+
+def out_overload(target: Any) -> tuple[Any, str] | None:
+    """The overload that writes its only result into a tensor, and that argument's name."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    packet = target.overloadpacket
+    schema = target._schema
+    own = [(a.name, str(a.type)) for a in schema.arguments]
+    if len(schema.returns) != 1:
+        return None
+    for name in packet.overloads():
+        other = getattr(packet, name)
+        outs = [a for a in other._schema.arguments if a.is_out]
+        rest = [(a.name, str(a.type)) for a in other._schema.arguments if not a.is_out]
+        if len(outs) == 1 and rest == own:
+            return other, outs[0].name
+    return None

@@ -1,0 +1,591 @@
+"""Runs vertex functions over the input graphs of a mini-batch (Cavs §3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+
+from smex.vertex.bodies import Body, CallBody, Memory, ProgramBody
+from smex.vertex.function import VertexFunction
+from smex.vertex.graphs import GraphBatch, as_batch
+from smex.vertex.options import Options, current
+from smex.vertex.phases import assign
+from smex.vertex.program import Program, build
+from smex.vertex.schedule import KindRows, Schedule, schedule
+from smex.vertex.trace import Signature, Untraceable, trace, training_flags
+
+__all__ = ["Result", "Values", "run"]
+
+logger = logging.getLogger(__name__)
+
+ANY = (0, -1, False)
+"""Any number of children."""
+
+Tensors = dict[str, Tensor]
+
+
+def run(
+    function: VertexFunction | Mapping[str, VertexFunction] | nn.ModuleDict,
+    graphs: Any,
+    inputs: Tensor | Mapping[str, Any] | None = None,
+) -> Result:
+    """Evaluates a vertex function on every vertex of every graph, children first.
+
+    Vertices of all samples are levelled together and evaluated many at a time; what does not
+    depend on children is computed once for all of them, and so are the gradients of parameters
+    and inputs (see :class:`Options`). Where ``forward`` looks at values, at the number of rows, or
+    changes tensors that others see, it is called as it is for each set of vertices.
+
+    Args:
+        function: a vertex function; for vertices of several types a mapping from the types' names,
+            all with the same states.
+        graphs: a list of :class:`InputGraph`, a :class:`GraphBatch`, or a graph of
+            :mod:`smex.graph`, of which each graph batched in it is a sample.
+        inputs: what ``pull`` reads: a tensor with a row for each vertex, sample after sample, or a
+            mapping from names to such tensors. With several types also a mapping from a type to
+            the inputs of its vertices alone, a row for each of them in the same order.
+
+    Returns:
+        The states and outputs of all vertices. Gradients of parameters and inputs flow back once;
+        they have no gradients of their own.
+
+    Raises:
+        SmexTypeError: an argument has the wrong type.
+        SmexValueError: a cycle, a missing child, a wrong number of children (named by sample and
+            vertex), or inputs and states that do not fit.
+        SmexRuntimeError: ``forward`` sets no state, or one twice.
+
+    Example:
+        >>> class Count(smex.vertex.VertexFunction):
+        ...     def __init__(self):
+        ...         super().__init__(n=1)
+        ...     def forward(self):
+        ...         self.scatter(n=self.pull() + self.gather(0).n + self.gather(1).n)
+        >>> samples = [smex.vertex.tree(((), ())), smex.vertex.chain(2)]
+        >>> smex.vertex.run(Count(), samples, torch.ones(5, 1)).states["n"].flatten()
+        tensor([1., 1., 3., 1., 2.])
+    """
+    batch = as_batch(graphs)
+    functions, numbers = _functions(function, batch)
+    chosen = current()
+    given = _inputs(inputs, batch, functions, numbers)
+    types = [
+        _Type(one, given[name], name, chosen, _has_kinds(batch, number, numbers))
+        for number, (name, one) in enumerate(functions.items())
+    ]
+    device = next((t.device for t in types if t.device is not None), torch.device("cpu"))
+    planned = schedule(
+        batch, [t.arity for t in types], [t.slots(batch) for t in types],
+        [t.label for t in types], numbers, chosen.policy, device,
+    )  # fmt: skip
+    execution = _Execution(types, planned, device)
+    values = _Run.apply(execution, *execution.tensors)
+    return execution.result(values)
+
+
+class Values(Mapping[str, Tensor]):
+    """Tensors by name, each with a row for each vertex, put in order when they are asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Tensor]]):
+        self._makers = dict(makers)
+        self._made: Tensors = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __repr__(self) -> str:
+        return f"Values({', '.join(self._makers)})"
+
+
+class Result:
+    """What a run computed.
+
+    Attributes:
+        states: by name ``[vertices, ...]``, in the order of the batch's vertices.
+        outputs: what was pushed, likewise; zeros for vertices of types that do not push it.
+        roots: the same for the vertices without parents alone, sample after sample.
+        root_vertices: int64, which these are.
+        num_tasks: how many sets of vertices were evaluated one after the other.
+    """
+
+    def __init__(self, states: Values, outputs: Values):
+        self.states = states
+        self.outputs = outputs
+        self.roots: Result = self
+        self.root_vertices = torch.empty(0, dtype=torch.int64)
+        self.num_tasks = 0
+
+    def __repr__(self) -> str:
+        return f"Result(states={list(self.states)}, outputs={list(self.outputs)})"
+
+
+class _Type:
+    """A type of vertices: its function, what it reads, and its programs."""
+
+    def __init__(
+        self,
+        function: VertexFunction,
+        inputs: dict[str, tuple[Tensor, bool]],
+        name: str,
+        chosen: Options,
+        has_kinds: tuple[bool, bool],
+    ):
+        self.function = function
+        self.inputs = inputs
+        self.label = f'"{name}"' if name else type(function).__name__
+        self.params: Tensors = dict(function.named_parameters(remove_duplicate=True))
+        self.params.update(function.named_buffers())
+        tensors = [*self.params.values(), *(x for x, _ in inputs.values())]
+        self.device = tensors[0].device if tensors else None
+        floating = [t.dtype for t in tensors if t.is_floating_point()]
+        self.dtype = floating[0] if floating else torch.get_default_dtype()
+        wanted = [f"param:{n}" for n, p in self.params.items() if p.requires_grad]
+        wanted += [f"input:{n}" for n, (x, _) in inputs.items() if x.requires_grad]
+        self._wants = frozenset(wanted)
+        self._chosen = chosen
+        self._traces: dict[bool, Program | None] = {}
+        # The kind without children is looked into first if there is one of it alone.
+        kinds = [leaf for leaf, there in zip((True, False), has_kinds) if there] or [False]
+        for is_leaf in kinds:
+            self._traces[is_leaf] = self._program(is_leaf)
+
+    @property
+    def arity(self) -> tuple[int, int, bool]:
+        """How many children are right: fewest, most, and whether none is right too."""
+        declared = self.function.arity
+        if isinstance(declared, tuple):
+            return (*declared, False)
+        if declared is not None:
+            return (declared, declared, True)
+        reads = [p.source.joint.reads for p in self._traces.values() if p is not None]
+        if len(reads) < len(self._traces) or any(r.each for r in reads):
+            return ANY
+        return (0, max(r.slots for r in reads), False)
+
+    def slots(self, batch: GraphBatch) -> int:
+        """How many argument positions are gathered one by one."""
+        programs = list(self._traces.values())
+        if any(p is None for p in programs):
+            return int(np.diff(batch.child_offsets).max(initial=0))
+        return max(p.source.joint.reads.slots for p in programs if p is not None)
+
+    def signature(self, is_leaf: bool, inputs: Tensors | None = None) -> Signature:
+        """What a trace depends on; without inputs given those of all vertices stand for them."""
+        with_gradients = torch.is_grad_enabled()
+        if inputs is None:
+            inputs = {n: x for n, (x, _) in self.inputs.items()}
+        return Signature(self.params, inputs, self.dtype, is_leaf, self._wants, with_gradients)
+
+    def body(self, rows: KindRows, inputs: Tensors, params: Tensors, memory: Memory,
+             wants_gradients: bool) -> Body:  # fmt: skip
+        """What runs the vertices of a kind."""
+        program = self._traces[rows.is_leaf]
+        if program is not None:
+            return ProgramBody(program, rows, params, inputs, memory)
+        signature = self.signature(rows.is_leaf, inputs)
+        signature.with_gradients = wants_gradients
+        return CallBody(self.function, signature, rows, params, inputs, memory)
+
+    def empty_outputs(self) -> Tensors:
+        """The outputs of no vertices."""
+        found: Tensors = {}
+        for program in self._traces.values():
+            if program is None:
+                continue
+            for operand, node in program.source.joint.values.items():
+                if operand.role == "output":
+                    value = node.meta["val"]
+                    found[operand.name] = torch.empty(
+                        (0, *value.shape[1:]), dtype=value.dtype, device=self.device
+                    )
+        return found
+
+    def _program(self, is_leaf: bool) -> Program | None:
+        """The program of a kind, made once for each signature; None where there can be none."""
+        if not self._chosen.trace:
+            return None
+        key = self._key(is_leaf)
+        traces = self.function._traces
+        if key not in traces:
+            try:
+                traces[key] = build(
+                    assign(trace(self.function, self.signature(is_leaf)), self._chosen)
+                )
+            except Untraceable as error:
+                logger.info(
+                    "%s is called for each task, since %s", type(self.function).__name__, error
+                )
+                traces[key] = None
+        return traces[key]
+
+    def _key(self, is_leaf: bool) -> Any:
+        tensors = tuple((n, p.shape, p.dtype, p.device) for n, p in self.params.items()) + tuple(
+            (n, x.shape[1:], x.dtype, x.device) for n, (x, _) in self.inputs.items()
+        )
+        chosen = self._chosen
+        autocast = self.device is not None and torch.is_autocast_enabled(self.device.type)
+        return (
+            is_leaf, tensors, self._wants, torch.is_grad_enabled(), training_flags(self.function),
+            chosen.hoist, chosen.lazy, chosen.fuse, autocast,
+        )  # fmt: skip
+
+
+class _Execution:
+    """One run: forward, and at most one backward."""
+
+    def __init__(self, types: list[_Type], planned: Schedule, device: torch.device):
+        self._types = types
+        self._plan = planned
+        self._device = device
+        self.tensors: list[Tensor] = []
+        self._names: list[tuple[int, str, str]] = []  # (type, "param" or "input", name)
+        for number, one in enumerate(types):
+            for name, param in one.params.items():
+                self._names.append((number, "param", name))
+                self.tensors.append(param)
+            for name, (value, _) in one.inputs.items():
+                self._names.append((number, "input", name))
+                self.tensors.append(value)
+        self._memory = Memory({})
+        self._bodies: list[Body | None] = []
+        self._input_rows: dict[tuple[int, bool], Tensor] = {}
+        self._outputs: list[tuple[int, str]] = []  # (kind, name)
+        self._versions: list[int] = []
+
+    @property
+    def _states(self) -> list[str]:
+        return list(self._types[0].function.state_shapes)
+
+    def forward(self, tensors: tuple[Tensor, ...], wants_gradients: bool) -> list[Tensor]:
+        """The states by row, then the outputs of each kind that has any."""
+        rows = self._plan.num_vertices
+        first = self._types[0]
+        for name, shape in first.function.state_shapes.items():
+            state = torch.empty((rows + 1, *shape), dtype=first.dtype, device=self._device)
+            state[rows] = 0
+            self._memory.states[name] = state
+        given = dict(zip(self._names, tensors))
+        self._bodies = [self._body(kind, given, wants_gradients) for kind in self._plan.kinds]
+        for body in self._bodies:
+            if body is not None:
+                body.start()
+        for kind, task in self._plan.order:
+            self._bodies[kind].run_task(task)  # type: ignore[union-attr]
+        values = [self._memory.states[name][:rows] for name in self._states]
+        for number, body in enumerate(self._bodies):
+            for name, value in (body.finish() if body is not None else {}).items():
+                self._outputs.append((number, name))
+                values.append(value)
+        self._versions = [state._version for state in self._memory.states.values()]
+        if not wants_gradients:
+            self._bodies = []
+        return values
+
+    def backward(self, grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
+        """The gradients of all tensors."""
+        if not self._bodies:
+            raise SmexRuntimeError(
+                "smex.vertex.run: backward was called a second time, and what it needs is gone; "
+                "run the function again, or add up the losses before one backward"
+            )
+        if self._versions != [state._version for state in self._memory.states.values()]:
+            raise SmexRuntimeError(
+                "smex.vertex.run: states were changed in place after the run, and backward needs "
+                "them; change a clone of them"
+            )
+        rows = self._plan.num_vertices
+        for name, grad in zip(self._states, grads):
+            state = self._memory.states[name]
+            held = torch.empty_like(state)
+            held[rows:].zero_()
+            if grad is None:
+                held.zero_()
+            else:
+                held[:rows] = grad
+            self._memory.grads[name] = held
+        by_kind: list[Tensors] = [{} for _ in self._plan.kinds]
+        for (kind, name), grad in zip(self._outputs, grads[len(self._states) :]):
+            if grad is not None:
+                by_kind[kind][name] = grad
+        for number, body in enumerate(self._bodies):
+            if body is not None:
+                body.start_back(self._filled(number, by_kind[number]))
+        for kind, task in reversed(self._plan.order):
+            self._bodies[kind].run_task_back(task)  # type: ignore[union-attr]
+        found: dict[tuple[int, str, str], Tensor] = {}
+        for number, body in enumerate(self._bodies):
+            if body is not None:
+                self._collect(self._plan.kinds[number], *body.finish_back(), found)
+        self._bodies = []
+        self._memory = Memory({})
+        return [found.get(name) for name in self._names]
+
+    def result(self, values: tuple[Tensor, ...]) -> Result:
+        """What the user gets, of the tensors that autograd knows."""
+        plan = self._plan
+        states = dict(zip(self._states, values))
+        pushed: dict[str, dict[int, Tensor]] = {}
+        for (kind, name), value in zip(self._outputs, values[len(states) :]):
+            pushed.setdefault(name, {})[kind] = value
+        if plan.num_vertices == 0:
+            for one in self._types:
+                for name, value in one.empty_outputs().items():
+                    pushed.setdefault(name, {})[0] = value
+        for name, parts in pushed.items():
+            self._check_outputs(name, parts)
+        joined = {n: lambda parts=parts: self._joined(parts) for n, parts in pushed.items()}
+        whole = Values(joined)
+
+        def taken(get: Callable[[], Tensor], index: Tensor, inverse: Tensor | None) -> Any:
+            return lambda: _Take.apply(get(), index, inverse)
+
+        def picked(index: Tensor, inverse: Tensor | None) -> Result:
+            return Result(
+                Values({n: taken(lambda s=s: s, index, inverse) for n, s in states.items()}),
+                Values({n: taken(lambda n=n: whole[n], index, inverse) for n in pushed}),
+            )
+
+        result = picked(plan.rows, plan.vertices)
+        result.roots = picked(plan.roots, None)
+        result.root_vertices = result.roots.root_vertices = plan.root_vertices
+        result.num_tasks = result.roots.num_tasks = len(plan.order)
+        return result
+
+    def _body(self, rows: KindRows, given: Any, wants_gradients: bool) -> Body | None:
+        if rows.size == 0:
+            return None
+        one = self._types[rows.type]
+        params = {n: given[rows.type, "param", n] for n in one.params}
+        inputs = {
+            n: given[rows.type, "input", n].index_select(0, self._rows_of(rows, of_type))
+            for n, (_, of_type) in one.inputs.items()
+            if one._traces[rows.is_leaf] is None
+            or n in one._traces[rows.is_leaf].source.joint.reads.inputs  # type: ignore[union-attr]
+        }
+        return one.body(rows, inputs, params, self._memory, wants_gradients)
+
+    def _rows_of(self, rows: KindRows, of_type: bool) -> Tensor:
+        """Where the inputs of a kind's rows lie."""
+        if not of_type:
+            return rows.vertices
+        key = (rows.type, rows.is_leaf)
+        if key not in self._input_rows:
+            same = [k.vertices for k in self._plan.kinds if k.type == rows.type]
+            ordered = torch.cat(same).sort().values
+            self._input_rows[key] = torch.searchsorted(ordered, rows.vertices)
+        return self._input_rows[key]
+
+    def _filled(self, kind: int, grads: Tensors) -> Tensors:
+        """The gradients of a kind's outputs, zeros where none came."""
+        for (number, name), like in zip(self._outputs, self._output_likes):
+            if number == kind and name not in grads:
+                grads[name] = torch.zeros(like[0], dtype=like[1], device=self._device)
+        return grads
+
+    def _collect(
+        self, rows: KindRows, params: Tensors, inputs: Tensors,
+        found: dict[tuple[int, str, str], Tensor],
+    ) -> None:  # fmt: skip
+        for name, grad in params.items():
+            key = (rows.type, "param", name)
+            found[key] = grad if key not in found else found[key] + grad
+        for name, grad in inputs.items():
+            key = (rows.type, "input", name)
+            value, of_type = self._types[rows.type].inputs[name]
+            if key not in found:
+                found[key] = torch.zeros_like(value)
+            found[key].index_copy_(0, self._rows_of(rows, of_type), grad)
+
+    def _joined(self, parts: dict[int, Tensor]) -> Tensor:
+        """An output of all vertices by row."""
+        like = next(iter(parts.values()))
+        if like.shape[0] == self._plan.num_vertices:
+            return like
+        return torch.cat(
+            [
+                parts[i] if i in parts else like.new_zeros((kind.size, *like.shape[1:]))
+                for i, kind in enumerate(self._plan.kinds)
+                if kind.size
+            ]
+        )
+
+    def _check_outputs(self, name: str, parts: dict[int, Tensor]) -> None:
+        shapes = {(tuple(v.shape[1:]), v.dtype) for v in parts.values()}
+        if len(shapes) > 1:
+            raise SmexValueError(
+                f"smex.vertex.run: expected output {name!r} to have rows of one shape and type, "
+                f"found {', '.join(f'{list(s)} of {d}' for s, d in sorted(shapes, key=str))} from "
+                "different vertices; push them under different names"
+            )
+
+    @property
+    def _output_likes(self) -> list[tuple[torch.Size, torch.dtype]]:
+        return self._likes
+
+    def remember_outputs(self, values: list[Tensor]) -> None:
+        """Keeps the shapes of the outputs, for gradients that do not come."""
+        self._likes = [(v.shape, v.dtype) for v in values[len(self._states) :]]
+
+
+class _Run(torch.autograd.Function):
+    """A run as one operation for autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, execution: _Execution, *tensors: Tensor) -> tuple[Tensor, ...]:
+        wants_gradients = any(ctx.needs_input_grad)
+        values = execution.forward(tensors, wants_gradients)
+        execution.remember_outputs(values)
+        if wants_gradients:
+            ctx.execution = execution
+            ctx.save_for_backward(*tensors)  # which tells of changes in place
+            ctx.set_materialize_grads(False)
+        whole = [v for v in values if not v.is_floating_point()]
+        ctx.mark_non_differentiable(*whole)
+        return tuple(values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        ctx.saved_tensors  # noqa: B018
+        return (None, *ctx.execution.backward(grads))
+
+
+class _Take(torch.autograd.Function):
+    """Rows in another order, or some of them."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, index: Tensor, inverse: Tensor | None) -> Tensor:
+        ctx.index, ctx.inverse, ctx.rows = index, inverse, value.shape[0]
+        return value.index_select(0, index)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        if ctx.inverse is not None:
+            return grad.index_select(0, ctx.inverse), None, None
+        whole = grad.new_zeros((ctx.rows, *grad.shape[1:]))
+        return whole.index_copy_(0, ctx.index, grad), None, None
+
+
+def _functions(
+    function: Any, batch: GraphBatch
+) -> tuple[dict[str, VertexFunction], dict[str, int] | None]:
+    """The functions by type, and the types' numbers; one function has the name ""."""
+    if isinstance(function, VertexFunction):
+        if len(batch.type_names) > 1:
+            raise SmexValueError(
+                f"smex.vertex.run: expected a mapping from the types {', '.join(batch.type_names)} "
+                f"to vertex functions, found one function, {type(function).__name__}"
+            )
+        return {"": function}, None
+    if not isinstance(function, (Mapping, nn.ModuleDict)) or not len(function):
+        raise SmexTypeError(
+            "smex.vertex.run: expected a VertexFunction, or a mapping from types to them, found "
+            f"{type(function).__name__}"
+        )
+    functions = dict(function.items())
+    for name, one in functions.items():
+        if not isinstance(one, VertexFunction):
+            raise SmexTypeError(
+                f"smex.vertex.run: expected a VertexFunction for type {name!r}, found "
+                f"{type(one).__name__}; derive it from smex.vertex.VertexFunction"
+            )
+    missing = [name for name in batch.type_names if name not in functions]
+    if missing:
+        raise SmexValueError(
+            f"smex.vertex.run: there is no vertex function for type {missing[0]!r}; there are "
+            f"functions for {', '.join(map(repr, functions))}"
+        )
+    if not batch.type_names and batch.num_vertices and len(functions) > 1:
+        raise SmexValueError(
+            "smex.vertex.run: the graphs have no types, and there are functions for "
+            f"{', '.join(map(repr, functions))}; give the types when you make the graphs"
+        )
+    first_name, first = next(iter(functions.items()))
+    for name, one in functions.items():
+        if one.state_shapes != first.state_shapes:
+            raise SmexValueError(
+                f"smex.vertex.run: expected the same states for all types, found "
+                f"{_texts(first.state_shapes)} for {first_name!r} and {_texts(one.state_shapes)} "
+                f"for {name!r}; a parent may gather vertices of any type"
+            )
+    return functions, {name: number for number, name in enumerate(functions)}
+
+
+def _texts(shapes: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}{list(shape)}" for name, shape in shapes.items())
+
+
+def _has_kinds(batch: GraphBatch, number: int, numbers: dict[str, int] | None) -> tuple[bool, bool]:
+    """Whether a type has vertices without children, and with."""
+    has_children = np.diff(batch.child_offsets) > 0
+    if numbers is not None and len(batch.types):
+        of_name = np.array([numbers[name] for name in batch.type_names], np.int64)
+        has_children = has_children[of_name[batch.types] == number]
+    return bool((~has_children).any()), bool(has_children.any())
+
+
+def _inputs(
+    inputs: Any, batch: GraphBatch, functions: dict[str, VertexFunction],
+    numbers: dict[str, int] | None,
+) -> dict[str, dict[str, tuple[Tensor, bool]]]:  # fmt: skip
+    """For each type its inputs, and whether they have rows for its vertices alone."""
+    if inputs is None:
+        inputs = {}
+    if isinstance(inputs, Tensor):
+        inputs = {"x": inputs}
+    if not isinstance(inputs, Mapping):
+        raise SmexTypeError(
+            "smex.vertex.run: expected a tensor or a mapping from names to tensors as inputs, "
+            f"found {type(inputs).__name__}"
+        )
+    by_type = numbers is not None and inputs and set(inputs) <= set(functions)
+    found: dict[str, dict[str, tuple[Tensor, bool]]] = {name: {} for name in functions}
+    if not by_type:
+        for name, value in inputs.items():
+            _check_input(name, value, batch.num_vertices, "the batch")
+            for of in found.values():
+                of[name] = (value, False)
+        return found
+    counts = np.bincount(batch.types, minlength=len(batch.type_names))
+    for type_name, values in inputs.items():
+        own = {"x": values} if isinstance(values, Tensor) else values
+        if not isinstance(own, Mapping):
+            raise SmexTypeError(
+                "smex.vertex.run: expected a tensor or a mapping from names to tensors as inputs "
+                f"of type {type_name!r}, found {type(values).__name__}"
+            )
+        there = type_name in batch.type_names
+        rows = int(counts[batch.type_names.index(type_name)]) if there else 0
+        for name, value in own.items():
+            _check_input(name, value, rows, f"type {type_name!r}")
+            found[type_name][name] = (value, True)
+    return found
+
+
+def _check_input(name: str, value: Any, rows: int, of: str) -> None:
+    if not isinstance(value, Tensor):
+        raise SmexTypeError(
+            f"smex.vertex.run: expected a tensor as input {name!r}, found {type(value).__name__}"
+        )
+    if value.ndim == 0 or value.shape[0] != rows:
+        raise SmexValueError(
+            f"smex.vertex.run: expected a row for each of the {rows} vertices of {of} in input "
+            f"{name!r}, found shape {list(value.shape)}"
+        )
