@@ -4,6 +4,7 @@ from smex.specs import (  # noqa: F401  (they fill the registry)
     activation,
     attention,
     batch_norm,
+    cells,
     class_loss,
     convolution,
     distance,

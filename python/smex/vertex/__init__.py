@@ -5,6 +5,7 @@ each sample, which vertices there are. :func:`run` evaluates the function on all
 mini-batch, as few large batched calls.
 """
 
+from smex.vertex.cells import lstm, tree_lstm
 from smex.vertex.function import State, VertexFunction
 from smex.vertex.graphs import (
     GraphBatch,
@@ -32,7 +33,9 @@ __all__ = [
     "from_children",
     "from_graph",
     "from_parents",
+    "lstm",
     "options",
     "run",
     "tree",
+    "tree_lstm",
 ]

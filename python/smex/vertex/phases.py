@@ -102,6 +102,8 @@ def assign(joint: Joint, chosen: Options) -> Phases:
             if read_stuck or one == MIXED or one == SUM and found == "step_back":
                 found = "step_back"
                 stuck.add(node)
+        if getattr(node.target, "__name__", "") == "getitem" and node.args[0] in phase:
+            found = phase[node.args[0]]  # type: ignore[index]
         if not is_view(node):
             phase[node] = found
         elif read_stuck or one == MIXED:

@@ -140,11 +140,16 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
     for node in source.nodes(name):
         for n in node.all_input_nodes:
             copied(n)
+        if node in place:  # of an operator with several results
+            continue
+        several = _several_written(graph, node, place, buffers)
+        direct.update(several)
+        place.update(several)
         written = _written(graph, node, place, buffers.get(node))
         if written is not None:
             place[node] = written
             direct.add(node)
-        else:
+        elif not several:
             copied(node)
     for node, buffer in buffers.items():
         if node not in direct:
@@ -196,6 +201,37 @@ def _written(
     overload, name = found
     args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: place[n])
     return graph.call_function(overload, args, {**kwargs, name: buffer})
+
+
+def _several_written(
+    graph: fx.Graph, node: fx.Node, place: dict[fx.Node, fx.Node], buffers: dict[fx.Node, fx.Node]
+) -> dict[fx.Node, fx.Node]:
+    """The results of an LSTM cell or its gradient, written into buffers at once if these are there.
+
+    Returns:
+        For each use of a result what stands for it; none where nothing was written.
+    """
+    if node.target not in (
+        torch.ops.smex.tree_lstm.default,
+        torch.ops.smex.tree_lstm_backward.default,
+    ):
+        return {}
+    uses: dict[int, fx.Node] = {user.args[1]: user for user in node.users}  # type: ignore[misc]
+    args = [fx.map_arg(arg, lambda n: place[n]) for arg in node.args]
+    if node.target is torch.ops.smex.tree_lstm.default:
+        outs = [buffers.get(uses[i]) if i in uses else None for i in (0, 1)]
+        if None in outs or len(node.users) != len(uses):
+            return {}
+        graph.call_function(torch.ops.smex.tree_lstm_into.default, (*args, *outs))
+        return {uses[i]: outs[i] for i in (0, 1)}  # type: ignore[misc]
+    if node.target is torch.ops.smex.tree_lstm_backward.default:
+        if uses.get(0) not in buffers or len(node.users) != len(uses):
+            return {}
+        buffer = buffers[uses[0]]
+        into = torch.ops.smex.tree_lstm_backward_into.default
+        grad_cells = graph.call_function(into, (*args, buffer))
+        return {uses[0]: buffer, **({uses[1]: grad_cells} if 1 in uses else {})}
+    return {}
 
 
 def out_overload(target: Any) -> tuple[Any, str] | None:

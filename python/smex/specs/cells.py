@@ -1,0 +1,38 @@
+"""Specs of the element-wise parts of LSTM cells."""
+
+from __future__ import annotations
+
+from smex import tdl
+from smex.specs.common import all_of
+from smex.tdl import Opaque, spec
+
+
+def _sigmoid(x):
+    return 1 / (1 + tdl.exp(-x))
+
+
+@spec("smex::tree_lstm")
+def tree_lstm(gates, cells, places):
+    width = gates.shape[1] // len(places)
+
+    def cell(i, j):
+        gate = [gates[i, place * width + j] for place in places]
+        total = _sigmoid(gate[0]) * tdl.tanh(gate[2])
+        for forget, child in zip(gate[3:], cells):
+            total = total + _sigmoid(forget) * child[i, j]
+        return total
+
+    def hidden(i, j):
+        return _sigmoid(gates[i, places[1] * width + j]) * tdl.tanh(cell(i, j))
+
+    return hidden, cell
+
+
+@spec("smex::tree_lstm_backward")
+def tree_lstm_backward(grad_h, grad_c, gates, cells, c, places):
+    tensors = (grad_h, grad_c, gates, *cells, c)
+
+    def grad(i):
+        return Opaque("tree_lstm_backward", *(all_of(x, i) for x in tensors))
+
+    return lambda i, g: grad(i), lambda i, k, j: grad(i)
