@@ -47,7 +47,7 @@ class Memory:
         if isinstance(place, int):
             self.grads[name].narrow(0, place, task.size).add_(grad)
         else:
-            self.grads[name].index_add_(0, place, grad)
+            torch.ops.smex.add_rows_(self.grads[name], place, grad)
 
 
 class ProgramBody:
@@ -145,7 +145,7 @@ class ProgramBody:
                 if operand.role == "gather":
                     self._memory.add(operand.name, task, operand.slot, value)
                 else:
-                    self._memory.grads[operand.name].index_add_(0, task.edges, value)
+                    torch.ops.smex.add_rows_(self._memory.grads[operand.name], task.edges, value)
 
     def finish_back(self) -> tuple[Tensors, Tensors]:
         """The gradients of the parameters and of the inputs."""
@@ -193,6 +193,10 @@ class ProgramBody:
             buffer = self._buffer(node)
             self._env[node] = buffer
             columns.append(list(buffer.split(self._split_sizes(node), self._kind(node).dim)))
+        for node in phase.passing:
+            sizes = self._split_sizes(node)
+            memory = self._allocated(node, max(sizes))
+            columns.append([memory[:size] for size in sizes])
         self._steps[name] = columns
 
     def _run_step(self, name: str, index: int, task: TaskRows) -> Any:
@@ -257,11 +261,13 @@ class ProgramBody:
         """Memory for the rows of a value."""
         if node in self._state_names:
             return self._state_buffer(node)
-        value, kind = node.meta["val"], self._kind(node)
+        return self._allocated(node, sum(self._split_sizes(node)))
+
+    def _allocated(self, node: fx.Node, rows: int) -> Tensor:
+        value = node.meta["val"]
         shape = list(value.shape)
-        shape[kind.dim] = sum(self._split_sizes(node))
-        device = self._rows.vertices.device
-        return torch.empty(shape, dtype=value.dtype, device=device)
+        shape[self._kind(node).dim] = rows
+        return torch.empty(shape, dtype=value.dtype, device=self._rows.vertices.device)
 
     def _state_buffer(self, node: fx.Node) -> Tensor:
         name = self._state_names[node][0]
@@ -416,7 +422,7 @@ class CallBody:
         if operand.role == "gather":
             self._memory.add(name, task, operand.slot, grad)
         elif operand.role == "each":
-            self._memory.grads[name].index_add_(0, task.edges, grad)
+            torch.ops.smex.add_rows_(self._memory.grads[name], task.edges, grad)
         elif operand.role == "param":
             held = self._param_grads.get(name)
             self._param_grads[name] = grad.clone() if held is None else held.add_(grad)

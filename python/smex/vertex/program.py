@@ -21,16 +21,18 @@ class Phase:
     """The calls of one phase as a function.
 
     Attributes:
-        run: takes the values of `reads` and a buffer for each of `writes`; returns the values of
-            `returns`.
+        run: takes the values of `reads`, a buffer for each of `writes` and memory for each of
+            `passing`; returns the values of `returns`.
         reads: the nodes whose values it needs.
         writes: the nodes whose rows it writes into buffers.
+        passing: the nodes whose values are not needed after the task.
         returns: the nodes whose values it returns.
     """
 
     run: Any
     reads: list[fx.Node]
     writes: list[fx.Node]
+    passing: list[fx.Node]
     returns: list[fx.Node]
 
 
@@ -128,6 +130,8 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
         place[node] = graph.placeholder(f"in{i}_{node.name}")
     writes = [n for n in results if _is_written(source, name, n)]
     buffers = {n: graph.placeholder(f"out{i}_{n.name}") for i, n in enumerate(writes)}
+    passing = [n for n in source.nodes(name) if n not in buffers and _is_passing(source, name, n)]
+    scratch = {n: graph.placeholder(f"tmp{i}_{n.name}") for i, n in enumerate(passing)}
 
     def copied(node: fx.Node) -> fx.Node:
         if node not in place:
@@ -138,14 +142,14 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
 
     direct = set()
     for node in source.nodes(name):
+        if node in place:  # a result of an operator that has several
+            continue
         for n in node.all_input_nodes:
             copied(n)
-        if node in place:  # of an operator with several results
-            continue
         several = _several_written(graph, node, place, buffers)
-        direct.update(several)
+        written = _written(graph, node, place, buffers.get(node, scratch.get(node)))
         place.update(several)
-        written = _written(graph, node, place, buffers.get(node))
+        direct.update(several)
         if written is not None:
             place[node] = written
             direct.add(node)
@@ -159,7 +163,7 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
     graph.output(tuple(copied(n) for n in returns))
     module = fx.GraphModule({}, graph)
     # The method itself: a module's call looks for hooks each time.
-    return Phase(module.forward, reads, writes, returns)
+    return Phase(module.forward, reads, writes, passing, returns)
 
 
 def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
@@ -176,6 +180,13 @@ def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
     others = [n for op, n in joint.gradients.items() if op.role in ("param", "input")]
     after = {n for other in ("after_back",) for m in source.nodes(other) for n in _through(m)}
     return node not in gathered or node in others or node in after
+
+
+def _is_passing(source: Phases, name: str, node: fx.Node) -> bool:
+    """Whether a value of a task can lie where the one of the task before lay."""
+    kind = source.kind[node]
+    is_rows = not isinstance(kind, list) and kind.name == "row" and kind.dim == 0
+    return name in STEPS and is_rows and out_overload(node.target) is not None
 
 
 def _through(node: fx.Node) -> list[fx.Node]:
