@@ -187,7 +187,8 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    files = [*PACKAGE.glob("*.py"), *PACKAGE.glob("capture/*.py"), *PACKAGE.glob("graph/**/*.py")]
+    folders = ("*.py", "capture/*.py", "graph/**/*.py", "vertex/*.py")
+    files = [path for pattern in folders for path in PACKAGE.glob(pattern)]
     for path in sorted(files):
         for node in ast.walk(ast.parse(path.read_text())):
             call = node.exc if isinstance(node, ast.Raise) else None
@@ -202,7 +203,7 @@ def messages():
                 continue
             text = template(call.args[0]) if is_error and call.args else ""
             # Reasons not to fuse are caught, and told by sg.explain; attributes are Python's own.
-            kinds = ("AssertionError", "AttributeError", "RefusedError")
+            kinds = ("AssertionError", "AttributeError", "RefusedError", "UntraceableError")
             if text and not any(kind in ast.unparse(call.func) for kind in kinds):
                 prefix = "spec of …: " if ast.unparse(call.func).endswith(".fail") else ""
                 yield prefix + text

@@ -1,4 +1,4 @@
-// smex::add_rows_: the gradients of gathered rows, added to those of the rows they came from.
+// smex::add_rows: the gradients of gathered rows, added to those of the rows they came from.
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/index_add.h>
@@ -9,7 +9,7 @@
 namespace smex::kernels {
 namespace {
 
-constexpr const char* kOp = "smex::add_rows_";
+constexpr const char* kOp = "smex::add_rows";
 
 // Elements that are worth a thread, and columns that are: a cache line of a row of floats.
 constexpr int64_t kGrainSize = 32768;
@@ -26,16 +26,19 @@ void check(const at::Tensor& to, const at::Tensor& index, const at::Tensor& rows
                    index.scalar_type(), " and ", rows.scalar_type());
 }
 
-at::Tensor& add_rows(at::Tensor& to, const at::Tensor& index, const at::Tensor& rows) {
+void add_rows(at::Tensor& to, const at::Tensor& index, const at::Tensor& rows) {
   check(to, index, rows);
-  return to.index_add_(0, index, rows);
+  to.index_add_(0, index, rows);
 }
 
-at::Tensor& add_rows_on_cpu(at::Tensor& to, const at::Tensor& index, const at::Tensor& rows) {
+void add_rows_on_cpu(at::Tensor& to, const at::Tensor& index, const at::Tensor& rows) {
   check(to, index, rows);
   const bool has_kernel = to.dim() == 2 && to.stride(1) == 1 && rows.stride(1) == 1 &&
                           (to.scalar_type() == at::kFloat || to.scalar_type() == at::kDouble);
-  if (!has_kernel) return to.index_add_(0, index, rows);
+  if (!has_kernel) {
+    to.index_add_(0, index, rows);
+    return;
+  }
   const at::Tensor numbers = index.contiguous();
   const auto* const place = numbers.const_data_ptr<int64_t>();
   const int64_t count = index.size(0), width = to.size(1), num_rows = to.size(0);
@@ -57,24 +60,22 @@ at::Tensor& add_rows_on_cpu(at::Tensor& to, const at::Tensor& index, const at::T
       }
     });
   });
-  return to;
 }
 
-at::Tensor& add_rows_meta(at::Tensor& to, const at::Tensor& index, const at::Tensor& rows) {
+void add_rows_meta(at::Tensor& to, const at::Tensor& index, const at::Tensor& rows) {
   check(to, index, rows);
-  return to;
 }
 
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(smex, m) {
-  m.def("add_rows_(Tensor(a!) to, Tensor index, Tensor rows) -> Tensor(a!)");
+  m.def("add_rows(Tensor(a!) to, Tensor index, Tensor rows) -> ()");
 }
 
-TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) { m.impl("add_rows_", add_rows); }
+TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) { m.impl("add_rows", add_rows); }
 
-TORCH_LIBRARY_IMPL(smex, CPU, m) { m.impl("add_rows_", add_rows_on_cpu); }
+TORCH_LIBRARY_IMPL(smex, CPU, m) { m.impl("add_rows", add_rows_on_cpu); }
 
-TORCH_LIBRARY_IMPL(smex, Meta, m) { m.impl("add_rows_", add_rows_meta); }
+TORCH_LIBRARY_IMPL(smex, Meta, m) { m.impl("add_rows", add_rows_meta); }
 
 }  // namespace smex::kernels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, fx
 
 from smex.errors import SmexValueError
 from smex.vertex.function import VertexFunction
-from smex.vertex.program import Phase, Program
+from smex.vertex.program import Program
 from smex.vertex.schedule import KindRows, TaskRows
 from smex.vertex.trace import Operand, Rows, Signature
 
@@ -47,7 +46,7 @@ class Memory:
         if isinstance(place, int):
             self.grads[name].narrow(0, place, task.size).add_(grad)
         else:
-            torch.ops.smex.add_rows_(self.grads[name], place, grad)
+            torch.ops.smex.add_rows(self.grads[name], place, grad)
 
 
 class ProgramBody:
@@ -73,6 +72,7 @@ class ProgramBody:
         self._env: dict[fx.Node, Any] = {}
         self._partial: dict[fx.Node, Tensor] = {}
         self._output_grads: Tensors = {}
+        self._kept: dict[fx.Node, Any] = {}
         self._steps: dict[str, list[list[Any]]] = {}
         self._state_names: dict[fx.Node, list[str]] = {}
         for operand, node in self._joint.values.items():
@@ -122,9 +122,11 @@ class ProgramBody:
 
     # ---- backward ----
 
-    def start_back(self, output_grads: Tensors) -> None:
-        """What is computed before the tasks go backwards."""
+    def start_back(self, output_grads: Tensors, keeps: bool) -> None:
+        """What is computed before the tasks go backwards; `keeps`: they may do so again."""
         self._output_grads = output_grads
+        self._kept = dict(self._env) if keeps else {}
+        self._partial = {}
         self._run_whole("once_back")
         self._run_whole("before_back")
         self._prepare("step_back")
@@ -145,7 +147,7 @@ class ProgramBody:
                 if operand.role == "gather":
                     self._memory.add(operand.name, task, operand.slot, value)
                 else:
-                    torch.ops.smex.add_rows_(self._memory.grads[operand.name], task.edges, value)
+                    torch.ops.smex.add_rows(self._memory.grads[operand.name], task.edges, value)
 
     def finish_back(self) -> tuple[Tensors, Tensors]:
         """The gradients of the parameters and of the inputs."""
@@ -158,7 +160,7 @@ class ProgramBody:
                 params[operand.name] = self._result(node)
             elif operand.role == "input":
                 inputs[operand.name] = self._result(node)
-        self._env.clear()
+        self._env = self._kept
         return params, inputs
 
     @property
@@ -316,6 +318,7 @@ class CallBody:
         self._output_grads: Tensors = {}
         self._param_grads: Tensors = {}
         self._input_grads: Tensors = {}
+        self._keeps = False
 
     def start(self) -> None:
         """Nothing is computed before the tasks."""
@@ -329,7 +332,7 @@ class CallBody:
         def leaf(operand: Operand, value: Tensor) -> Tensor:
             if operand in leaves:
                 return leaves[operand]
-            # Not detach(): other tasks write other rows of the same memory, which is no change here.
+            # Not detach(): other tasks write other rows of the same memory; that is no change.
             value = value.data
             is_wanted = operand.role in ("gather", "each")
             is_wanted = is_wanted or f"{operand.role}:{operand.name}" in signature.wants
@@ -363,11 +366,10 @@ class CallBody:
         most = int(counts.max())
         if not reads.each and most > reads.slots:
             row = int(counts.argmax())
-            vertex = int(self._rows.vertices[task.begin + row])
             raise SmexValueError(
-                f"{type(self._function).__name__}: vertex {vertex} of the batch has {most} "
-                f"children, but forward gathers {reads.slots}; gather all of them, or change the "
-                "graph"
+                f"{type(self._function).__name__}: {self._rows.place(task.begin + row)} has "
+                f"{most} children, but forward gathers {reads.slots}; gather all of them, or "
+                "change the graph"
             )
         values: dict[Operand, Tensor] = {}
         for name, value in reads.states.items():
@@ -385,14 +387,16 @@ class CallBody:
         names = self._outputs[0] if self._outputs else {}
         return {n: torch.cat([one[n] for one in self._outputs]) for n in names}
 
-    def start_back(self, output_grads: Tensors) -> None:
-        """Nothing is computed before the tasks go backwards."""
+    def start_back(self, output_grads: Tensors, keeps: bool) -> None:
+        """Nothing is computed before the tasks go backwards; `keeps`: they may do so again."""
         self._output_grads = output_grads
+        self._keeps = keeps
+        self._param_grads, self._input_grads = {}, {}
 
     def run_task_back(self, index: int) -> None:
         """The backward of one task: adds to the gradients of its children."""
         task = self._rows.tasks[index]
-        leaves, values = self._calls.pop(index)
+        leaves, values = self._calls[index] if self._keeps else self._calls.pop(index)
         pairs = []
         for operand, value in values.items():
             if not value.requires_grad:
@@ -407,8 +411,9 @@ class CallBody:
         if not pairs or not wanted:
             return
         grads = torch.autograd.grad(
-            [p[0] for p in pairs], list(wanted.values()), [p[1] for p in pairs], allow_unused=True
-        )
+            [p[0] for p in pairs], list(wanted.values()), [p[1] for p in pairs],
+            retain_graph=self._keeps, allow_unused=True,
+        )  # fmt: skip
         for operand, grad in zip(wanted, grads):
             if grad is not None:
                 self._add(operand, task, grad)
@@ -422,7 +427,7 @@ class CallBody:
         if operand.role == "gather":
             self._memory.add(name, task, operand.slot, grad)
         elif operand.role == "each":
-            torch.ops.smex.add_rows_(self._memory.grads[name], task.edges, grad)
+            torch.ops.smex.add_rows(self._memory.grads[name], task.edges, grad)
         elif operand.role == "param":
             held = self._param_grads.get(name)
             self._param_grads[name] = grad.clone() if held is None else held.add_(grad)
@@ -433,5 +438,3 @@ class CallBody:
 
 
 Body = ProgramBody | CallBody
-
-__all__ = ["Body", "CallBody", "Mapping", "Memory", "Phase", "ProgramBody"]

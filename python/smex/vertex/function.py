@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class State(Mapping[str, Tensor]):
-    """The states of some vertices, by name: ``state.h`` is ``state["h"]``, a row for each vertex."""
+    """The states of some vertices by name, a row for each: ``state.h`` is ``state["h"]``."""
 
     def __init__(self, values: Mapping[str, Tensor]):
         self._values = dict(values)

@@ -29,7 +29,7 @@ class InputGraph:
         child_offsets: int64 ``[vertices + 1]``.
         children: int64 ``[edges]``, those of vertex v from ``child_offsets[v]``, by position.
         types: the name of each vertex's type, or None where there is only one.
-        labels: what stood at the vertices of nested tuples, or None.
+        labels: the leaves of nested tuples, and None for what is no leaf; None for other graphs.
     """
 
     __slots__ = ("child_offsets", "children", "labels", "types")
@@ -135,55 +135,39 @@ def chain(length: int) -> InputGraph:
 
 
 def tree(nested: Any, type_of: Callable[[Any, int], str] | None = None) -> InputGraph:
-    """A tree from nested tuples or lists: each tuple is a vertex, and what is in it its children.
+    """A tree from nested tuples or lists: each is a vertex, and what is in it its children.
 
-    Anything else in a tuple is a leaf, which is its label; a tuple may begin with a label of its
-    own, anything but a tuple or list, if tuples or lists follow. Vertices are numbered from the
-    leaves up, left to right; the root is the last.
+    Anything else is a leaf, and its label. Vertices are numbered from the leaves up, left to right;
+    the root is the last.
 
     Args:
-        nested: such as ``((), ((), ()))``, ``(("the", "film"), "works")`` or
-            ``(3, (2, ("the",), ("film",)), ("works",))``.
-        type_of: the type of a vertex from its label and its number of children; None for one type.
+        nested: such as ``((), ((), ()))`` or ``(("the", "film"), "works")``.
+        type_of: the type of a vertex from its label, None for a tuple, and its number of children;
+            None for one type.
 
     Example:
         >>> t = smex.vertex.tree((("the", "film"), "works"))
         >>> t.labels, t.children_of(4)
         (['the', 'film', None, 'works', None], [2, 3])
     """
-    lists: list[list[int]] = []
     labels: list[Any] = []
-    # Without recursion, as trees may be deep: vertices before their children, turned round after.
-    stack: list[tuple[Any, int]] = [(nested, -1)]
     parents: list[int] = []
+    # Without recursion, as trees may be deep; from the root on, and turned round after.
+    stack: list[tuple[Any, int]] = [(nested, -1)]
     while stack:
         item, parent = stack.pop()
-        label, children = _label_and_children(item)
-        number = len(parents)
+        is_leaf = not isinstance(item, (tuple, list))
+        stack.extend((child, len(parents)) for child in (() if is_leaf else item))
         parents.append(parent)
-        labels.append(label)
-        stack.extend((child, number) for child in children)
-    count = len(parents)
-    lists = [[] for _ in range(count)]
-    for number in range(count - 1, -1, -1):
-        if parents[number] >= 0:
-            lists[count - 1 - parents[number]].append(count - 1 - number)
+        labels.append(item if is_leaf else None)
     labels.reverse()
-    types = None
-    if type_of is not None:
-        types = [type_of(label, len(kids)) for label, kids in zip(labels, lists)]
-    graph = from_children(lists, types)
+    last = len(parents) - 1
+    graph = from_parents([last - p if p >= 0 else -1 for p in reversed(parents)])
     graph.labels = labels
+    if type_of is not None:
+        counts = np.diff(graph.child_offsets).tolist()
+        graph.types = [type_of(label, count) for label, count in zip(labels, counts)]
     return graph
-
-
-def _label_and_children(item: Any) -> tuple[Any, list[Any]]:
-    if not isinstance(item, (tuple, list)):
-        return item, []
-    nested = [isinstance(x, (tuple, list)) for x in item]
-    if len(item) > 1 and not nested[0] and all(nested[1:]):
-        return item[0], list(item[1:])
-    return None, list(item)
 
 
 def from_graph(graph: Any, types: str | None = None, reverse: bool = False) -> list[InputGraph]:

@@ -12,6 +12,7 @@ A forward and backward run over a kind of vertices (one type, with children or w
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from torch import Tensor, fx
 
 from smex.vertex.options import Options
 from smex.vertex.rows import CONST, MIXED, SUM, Kind, kinds
-from smex.vertex.trace import Joint, Operand, Untraceable
+from smex.vertex.trace import Joint, UntraceableError
 
 aten = torch.ops.aten
 
@@ -62,18 +63,23 @@ def is_view(node: fx.Node) -> bool:
     """Whether the node is made again where it is needed."""
     return (
         node.target in VIEWS
-        or getattr(node.target, "__name__", "") == "getitem"
-        and is_view(node.args[0])  # type: ignore[arg-type]
-        or not isinstance(node.meta.get("val"), (Tensor, tuple, list))
-        and node.op == "call_function"
+        or (_is_getitem(node) and is_view(node.args[0]))  # type: ignore[arg-type]
+        or (
+            node.op == "call_function"
+            and not isinstance(node.meta.get("val"), (Tensor, tuple, list))
+        )
     )
+
+
+def _is_getitem(node: fx.Node) -> bool:
+    return node.target is operator.getitem
 
 
 def assign(joint: Joint, chosen: Options) -> Phases:
     """The phase of each call.
 
     Raises:
-        Untraceable: a forward call mixes rows.
+        UntraceableError: a forward call mixes rows.
     """
     _drop_unused(joint)
     kind = kinds(joint)
@@ -95,15 +101,15 @@ def assign(joint: Joint, chosen: Options) -> Phases:
         read_stuck = any(n in stuck for n in node.all_input_nodes)
         if node in forward:
             if one in (MIXED, SUM) or read_stuck:
-                raise Untraceable(f"{node.target} mixes the rows of different vertices")
+                raise UntraceableError(f"{node.target} mixes the rows of different vertices")
             found = _forward_phase(node, one, recursive, for_states, chosen)
         else:
             found = _backward_phase(node, one, waits, for_gathers, chosen)
-            if read_stuck or one == MIXED or one == SUM and found == "step_back":
+            if read_stuck or one == MIXED or (one == SUM and found == "step_back"):
                 found = "step_back"
                 stuck.add(node)
-        if getattr(node.target, "__name__", "") == "getitem" and node.args[0] in phase:
-            found = phase[node.args[0]]  # type: ignore[index]
+        if _is_getitem(node) and node.args[0] in phase:
+            found = phase[node.args[0]]
         if not is_view(node):
             phase[node] = found
         elif read_stuck or one == MIXED:
@@ -179,7 +185,7 @@ def _make_functional(graph: fx.Graph) -> None:
     """In-place calls on a tensor that nothing else sees become ordinary ones.
 
     Raises:
-        Untraceable: a tensor that others see is changed.
+        UntraceableError: a tensor that others see is changed.
     """
     for node in list(graph.nodes):
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
@@ -197,8 +203,10 @@ def _make_functional(graph: fx.Graph) -> None:
             and set(changed.users) == {node}
         )
         if functional is None or not is_local:
-            raise Untraceable(f"{node.target} changes a tensor in place")
+            raise UntraceableError(f"{node.target} changes a tensor in place")
         node.target = functional
+        if functional is aten.bernoulli.p and len(node.args) == 1:
+            node.args = (*node.args, 0.5)  # which is the default of the in-place one alone
 
 
 def _functional(name: str, node: fx.Node) -> Any:

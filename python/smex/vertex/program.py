@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import fx
 
 from smex.vertex.phases import BACKWARD, FORWARD, Phases, is_view
 
@@ -140,7 +140,7 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
             place[node] = graph.node_copy(node, lambda n: place[n])
         return place[node]
 
-    direct = set()
+    direct: set[fx.Node] = set()
     for node in source.nodes(name):
         if node in place:  # a result of an operator that has several
             continue
@@ -159,7 +159,7 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
         if node not in direct:
             graph.call_function(aten.copy_.default, (buffer, copied(node)))
     gathered = {n for op, n in source.joint.gradients.items() if op.role in ("gather", "each")}
-    returns = [n for n in results if n not in buffers or name == "step_back" and n in gathered]
+    returns = [n for n in results if n not in buffers or (name == "step_back" and n in gathered)]
     graph.output(tuple(copied(n) for n in returns))
     module = fx.GraphModule({}, graph)
     # The method itself: a module's call looks for hooks each time.

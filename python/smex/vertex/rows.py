@@ -188,7 +188,7 @@ def _outs_for(
         return tensor
 
     try:
-        args, kwargs = fx.map_arg((node.args, node.kwargs), concrete)  # type: ignore[arg-type]
+        args, kwargs = fx.map_arg((node.args, node.kwargs), concrete)
         call = OperatorCall(node.target, args, kwargs)  # type: ignore[arg-type]
         ways = call.strategies(2) if call.spec is not None else []
     except Exception:  # what the Spec cannot tell is not known

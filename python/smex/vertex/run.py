@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-
 from smex.vertex.bodies import Body, CallBody, Memory, ProgramBody
 from smex.vertex.function import VertexFunction
 from smex.vertex.graphs import GraphBatch, as_batch
@@ -20,7 +20,7 @@ from smex.vertex.options import Options, current
 from smex.vertex.phases import assign
 from smex.vertex.program import Program, build
 from smex.vertex.schedule import KindRows, Schedule, schedule
-from smex.vertex.trace import Signature, Untraceable, trace, training_flags
+from smex.vertex.trace import Signature, UntraceableError, trace, training_flags
 
 __all__ = ["Result", "Values", "run"]
 
@@ -54,8 +54,8 @@ def run(
             the inputs of its vertices alone, a row for each of them in the same order.
 
     Returns:
-        The states and outputs of all vertices. Gradients of parameters and inputs flow back once;
-        they have no gradients of their own.
+        The states and outputs of all vertices. Gradients of parameters and inputs have
+        no gradients of their own.
 
     Raises:
         SmexTypeError: an argument has the wrong type.
@@ -100,7 +100,8 @@ class Values(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._made:
-            self._made[name] = self._makers[name]()
+            with torch.enable_grad():  # kept, whatever the mode is where it is first asked for
+                self._made[name] = self._makers[name]()
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -227,7 +228,7 @@ class _Type:
                 traces[key] = build(
                     assign(trace(self.function, self.signature(is_leaf)), self._chosen)
                 )
-            except Untraceable as error:
+            except UntraceableError as error:
                 logger.info(
                     "%s is called for each task, since %s", type(self.function).__name__, error
                 )
@@ -267,6 +268,7 @@ class _Execution:
         self._input_rows: dict[tuple[int, bool], Tensor] = {}
         self._outputs: list[tuple[int, str]] = []  # (kind, name)
         self._versions: list[int] = []
+        self._likes: list[tuple[torch.Size, torch.dtype]] = []  # of the outputs
 
     @property
     def _states(self) -> list[str]:
@@ -292,6 +294,11 @@ class _Execution:
             for name, value in (body.finish() if body is not None else {}).items():
                 self._outputs.append((number, name))
                 values.append(value)
+        if rows == 0:
+            for name, value in first.empty_outputs().items():
+                self._outputs.append((0, name))
+                values.append(value)
+        self._likes = [(v.shape, v.dtype) for v in values[len(self._states) :]]
         self._versions = [state._version for state in self._memory.states.values()]
         if not wants_gradients:
             self._bodies = []
@@ -299,11 +306,6 @@ class _Execution:
 
     def backward(self, grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
         """The gradients of all tensors."""
-        if not self._bodies:
-            raise SmexRuntimeError(
-                "smex.vertex.run: backward was called a second time, and what it needs is gone; "
-                "run the function again, or add up the losses before one backward"
-            )
         if self._versions != [state._version for state in self._memory.states.values()]:
             raise SmexRuntimeError(
                 "smex.vertex.run: states were changed in place after the run, and backward needs "
@@ -319,21 +321,24 @@ class _Execution:
             else:
                 held[:rows] = grad
             self._memory.grads[name] = held
+        keeps = _keeps_graph()
         by_kind: list[Tensors] = [{} for _ in self._plan.kinds]
         for (kind, name), grad in zip(self._outputs, grads[len(self._states) :]):
             if grad is not None:
                 by_kind[kind][name] = grad
         for number, body in enumerate(self._bodies):
             if body is not None:
-                body.start_back(self._filled(number, by_kind[number]))
+                body.start_back(self._filled(number, by_kind[number]), keeps)
         for kind, task in reversed(self._plan.order):
             self._bodies[kind].run_task_back(task)  # type: ignore[union-attr]
         found: dict[tuple[int, str, str], Tensor] = {}
         for number, body in enumerate(self._bodies):
             if body is not None:
                 self._collect(self._plan.kinds[number], *body.finish_back(), found)
-        self._bodies = []
-        self._memory = Memory({})
+        self._memory.grads = {}
+        if not keeps:
+            self._bodies = []
+            self._memory = Memory({})
         return [found.get(name) for name in self._names]
 
     def result(self, values: tuple[Tensor, ...]) -> Result:
@@ -343,22 +348,15 @@ class _Execution:
         pushed: dict[str, dict[int, Tensor]] = {}
         for (kind, name), value in zip(self._outputs, values[len(states) :]):
             pushed.setdefault(name, {})[kind] = value
-        if plan.num_vertices == 0:
-            for one in self._types:
-                for name, value in one.empty_outputs().items():
-                    pushed.setdefault(name, {})[0] = value
         for name, parts in pushed.items():
             self._check_outputs(name, parts)
-        joined = {n: lambda parts=parts: self._joined(parts) for n, parts in pushed.items()}
+        joined = {n: partial(self._joined, parts) for n, parts in pushed.items()}
         whole = Values(joined)
-
-        def taken(get: Callable[[], Tensor], index: Tensor, inverse: Tensor | None) -> Any:
-            return lambda: _Take.apply(get(), index, inverse)
 
         def picked(index: Tensor, inverse: Tensor | None) -> Result:
             return Result(
-                Values({n: taken(lambda s=s: s, index, inverse) for n, s in states.items()}),
-                Values({n: taken(lambda n=n: whole[n], index, inverse) for n in pushed}),
+                Values({n: partial(_Take.apply, s, index, inverse) for n, s in states.items()}),
+                Values({n: partial(_taken, whole, n, index, inverse) for n in pushed}),
             )
 
         result = picked(plan.rows, plan.vertices)
@@ -393,9 +391,9 @@ class _Execution:
 
     def _filled(self, kind: int, grads: Tensors) -> Tensors:
         """The gradients of a kind's outputs, zeros where none came."""
-        for (number, name), like in zip(self._outputs, self._output_likes):
+        for (number, name), (shape, dtype) in zip(self._outputs, self._likes):
             if number == kind and name not in grads:
-                grads[name] = torch.zeros(like[0], dtype=like[1], device=self._device)
+                grads[name] = torch.zeros(shape, dtype=dtype, device=self._device)
         return grads
 
     def _collect(
@@ -434,14 +432,6 @@ class _Execution:
                 "different vertices; push them under different names"
             )
 
-    @property
-    def _output_likes(self) -> list[tuple[torch.Size, torch.dtype]]:
-        return self._likes
-
-    def remember_outputs(self, values: list[Tensor]) -> None:
-        """Keeps the shapes of the outputs, for gradients that do not come."""
-        self._likes = [(v.shape, v.dtype) for v in values[len(self._states) :]]
-
 
 class _Run(torch.autograd.Function):
     """A run as one operation for autograd."""
@@ -450,10 +440,9 @@ class _Run(torch.autograd.Function):
     def forward(ctx: Any, execution: _Execution, *tensors: Tensor) -> tuple[Tensor, ...]:
         wants_gradients = any(ctx.needs_input_grad)
         values = execution.forward(tensors, wants_gradients)
-        execution.remember_outputs(values)
         if wants_gradients:
             ctx.execution = execution
-            ctx.save_for_backward(*tensors)  # which tells of changes in place
+            ctx.save_for_backward(*tensors)  # which tells of changes in place, and of a second time
             ctx.set_materialize_grads(False)
         whole = [v for v in values if not v.is_floating_point()]
         ctx.mark_non_differentiable(*whole)
@@ -464,6 +453,16 @@ class _Run(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         ctx.saved_tensors  # noqa: B018
         return (None, *ctx.execution.backward(grads))
+
+
+def _taken(values: Values, name: str, index: Tensor, inverse: Tensor | None) -> Tensor:
+    return _Take.apply(values[name], index, inverse)
+
+
+def _keeps_graph() -> bool:
+    """Whether the backward that is running was asked to retain the graph."""
+    keeps = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return keeps is not None and bool(keeps())
 
 
 class _Take(torch.autograd.Function):

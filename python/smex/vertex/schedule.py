@@ -43,10 +43,12 @@ class TaskRows:
 
     @property
     def size(self) -> int:
+        """The number of rows."""
         return self.end - self.begin
 
     @cached_property
     def parents(self) -> Tensor:
+        """For each edge of the task the row of its parent."""
         return self.all_parents[self.edge_begin : self.edge_end] - self.begin
 
 
@@ -63,6 +65,8 @@ class KindRows:
         counts: int64, the number of children of each row.
         edges: int64, the rows of all children.
         parents: int64, for each edge the row of its parent within the kind.
+        absent: the row that stands for no child.
+        sample_offsets: the first vertex of each sample.
     """
 
     type: int
@@ -75,18 +79,28 @@ class KindRows:
     edges: Tensor
     parents: Tensor
     absent: int
+    sample_offsets: Any
 
     @property
     def size(self) -> int:
+        """The number of rows."""
         return self.end - self.begin
 
     @cached_property
     def sizes(self) -> list[int]:
+        """The numbers of rows of the tasks."""
         return [task.size for task in self.tasks]
 
     @cached_property
     def edge_sizes(self) -> list[int]:
+        """The numbers of edges of the tasks."""
         return [task.edge_end - task.edge_begin for task in self.tasks]
+
+    def place(self, row: int) -> str:
+        """The vertex of a row, as users number it."""
+        vertex = int(self.vertices[row])
+        sample = int(np.searchsorted(self.sample_offsets, vertex, side="right")) - 1
+        return f"vertex {vertex - int(self.sample_offsets[sample])} of sample {sample}"
 
     def slot(self, slot: int) -> Tensor:
         """The rows of all children at an argument position."""
@@ -124,6 +138,7 @@ class Schedule:
 
     @property
     def num_vertices(self) -> int:
+        """The number of vertices."""
         return len(self.rows)
 
 
@@ -189,10 +204,14 @@ def _made(
         number = np.array([types[name] for name in batch.type_names], np.int64)[batch.types]
     # Vertices without children are a kind of their own: their function is a simpler one.
     native = vertex_schedule(
-        batch.sample_offsets, batch.child_offsets, batch.children, 2 * number + (counts > 0),
+        batch.sample_offsets,
+        batch.child_offsets,
+        batch.children,
+        2 * number + (counts > 0),
         [(*a, label) for a, label in zip(arities, labels) for _ in range(2)],
-        [s for s in slots for _ in range(2)], policy,
-    )  # fmt: skip
+        [s for s in slots for _ in range(2)],
+        policy,
+    )
     vertices = torch.from_numpy(native.vertices.copy()).to(device)
     edge_offsets = native.edge_offsets
     edge_rows = torch.from_numpy(native.edge_rows.copy()).to(device)
@@ -217,7 +236,8 @@ def _made(
                 edge_rows[edges],
                 parents,
                 batch.num_vertices,
-            )  # fmt: skip
+                batch.sample_offsets,
+            )
         )
     order, place = [], 0
     slot_first = native.slot_first.tolist()
@@ -242,7 +262,7 @@ def _made(
                 places,
                 edge_rows[task.edge_begin : task.edge_end],
                 kind.parents,
-            )  # fmt: skip
+            )
         )
     roots = torch.from_numpy(native.roots.copy()).to(device)
     rows = torch.from_numpy(native.rows.copy()).to(device)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,24 +79,30 @@ class Rows:
         self._dtype = dtype
 
     def gather(self, slot: int) -> State:
+        """The states of the children at one argument position."""
         self.reads.slots = max(self.reads.slots, slot + 1)
         return self._state(self._child(slot), self._counts)
 
     def gather_each(self) -> State:
+        """The states of all children, a row for each edge."""
         self.reads.each = True
         return self._state(self._each(), self._parents)
 
     def spread(self, value: Tensor) -> Tensor:
+        """A row for each edge from a row for each vertex."""
         return value.index_select(0, self._parents)
 
     def sum_children(self, value: Tensor) -> Tensor:
+        """A row for each vertex from a row for each edge."""
         zeros = value.new_zeros((self._counts.shape[0], *value.shape[1:]))
         return zeros.index_add(0, self._parents, value)
 
     def num_children(self) -> Tensor:
+        """The number of children of each vertex."""
         return self._counts
 
     def pull(self, name: str | None) -> Tensor:
+        """The vertices' input."""
         if name is None:
             if len(self._inputs) != 1:
                 raise SmexValueError(
@@ -115,6 +120,7 @@ class Rows:
         return self._inputs[name]
 
     def scatter(self, states: dict[str, Tensor]) -> None:
+        """Sets the vertices' states."""
         if self.reads.states:
             raise SmexRuntimeError(
                 f"{self._name}: scatter: called twice for a vertex; set all states in one call"
@@ -130,6 +136,7 @@ class Rows:
         self.reads.states = states
 
     def push(self, outputs: dict[str, Tensor]) -> None:
+        """Sets the vertices' outputs."""
         for name, value in outputs.items():
             self._check_rows("push", name, value)
             if name in self.reads.outputs:
@@ -218,11 +225,9 @@ class Joint:
     tangents: dict[fx.Node, Operand]
     gradients: dict[Operand, fx.Node]
     reads: Reads
-    rows: torch.SymInt
-    edges: torch.SymInt
 
 
-class Untraceable(Exception):
+class UntraceableError(Exception):
     """The function cannot be looked into, for the reason given."""
 
 
@@ -230,7 +235,7 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
     """The graph of a vertex function for any number of rows.
 
     Raises:
-        Untraceable: the function looks at values or at the number of rows, or changes tensors.
+        UntraceableError: the function looks at values or at the number of rows, or changes tensors.
     """
     env = ShapeEnv()
     mode = FakeTensorMode(shape_env=env)
@@ -239,20 +244,20 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
     try:
         reads = builder.dry_run()
         return builder.joint(reads, env)
-    except (SmexValueError, SmexRuntimeError, Untraceable):
+    except (SmexValueError, SmexRuntimeError, UntraceableError):
         raise
     except Exception as error:
-        raise Untraceable(f"{type(error).__name__}: {error}") from error
+        raise UntraceableError(f"{type(error).__name__}: {error}") from error
 
 
-def _symbol(mode: FakeTensorMode, hint: int) -> torch.SymInt:
+def _symbol(mode: FakeTensorMode, hint: int) -> Any:
     """A number of rows that nothing is known of."""
-    context = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
+    context: Any = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
     return mode.from_tensor(torch.empty(hint), symbolic_context=context).shape[0]
 
 
 class _Builder:
-    def __init__(self, function, signature, mode, rows, edges):  # type: ignore[no-untyped-def]
+    def __init__(self, function, signature, mode, rows, edges):
         self.function = function
         self.signature = signature
         self.mode = mode
@@ -328,11 +333,11 @@ class _Builder:
             found[:] = [op for op, grad in zip(wanted, grads) if grad is not None]
             return [values[op] for op in results] + [g for g in grads if g is not None]
 
-        with _without_functionalisation():
+        with _mathematics():
             module = make_fx(run, tracing_mode="real")(*fakes)
         if any(str(self.rows.node.expr) in str(g.expr) or str(self.edges.node.expr) in str(g.expr)
                for g in env.guards):  # fmt: skip
-            raise Untraceable("it looks at the number of rows")
+            raise UntraceableError("it looks at the number of rows")
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         outputs = next(n for n in module.graph.nodes if n.op == "output").args[0]
         return Joint(
@@ -342,8 +347,6 @@ class _Builder:
             dict(zip(placeholders[len(operands) :], tangents)),
             dict(zip(found, outputs[len(results) :])),
             reads,
-            self.rows,
-            self.edges,
         )
 
     def _operands(self, reads: Reads) -> tuple[list[Operand], list[Tensor]]:
@@ -391,11 +394,9 @@ class _Builder:
         return values
 
 
-@contextmanager
-def _without_functionalisation() -> Iterator[None]:
+def _mathematics() -> Any:
     """Attention as its mathematics, of which the gradients are operators that are known."""
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        yield
+    return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
 
 
 def training_flags(module: nn.Module) -> tuple[bool, ...]:

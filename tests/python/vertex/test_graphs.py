@@ -1,0 +1,120 @@
+"""Input graphs from lists, tuples and graphs, their batches and schedules."""
+
+import numpy as np
+import pytest
+import torch
+
+import smex.graph as sg
+import smex.vertex as sv
+from smex.vertex.schedule import schedule
+
+ANY = [(0, -1, False)]
+
+
+def children(graph):
+    return [graph.children_of(v) for v in range(graph.num_vertices)]
+
+
+def test_constructors_agree():
+    lists = [[], [], [0, 1], [], [2, 3]]
+    graph = sv.from_children(lists)
+    assert children(graph) == lists
+    assert children(sv.from_parents([2, 2, 4, 4, -1])) == lists
+    assert children(sv.from_parents(torch.tensor([2, 2, 4, 4, -1]))) == lists
+    assert children(sv.tree((((), ()), ()))) == lists
+    g = sg.graph(([0, 1, 2, 3], [2, 2, 4, 4]))
+    assert children(sv.from_graph(g)[0]) == lists
+    assert children(sv.from_graph(sg.reverse(g), reverse=True)[0]) == lists
+
+
+def test_labels_and_types_of_trees():
+    graph = sv.tree(("a", ["b", ("c",)]), lambda label, count: f"{label}{count}")
+    assert graph.labels == ["a", "b", "c", None, None, None]
+    assert graph.types == ["a0", "b0", "c0", "None1", "None2", "None2"]
+    assert children(graph) == [[], [], [], [2], [1, 3], [0, 4]]
+
+
+def test_deep_trees():
+    nested = ()
+    for _ in range(5000):
+        nested = (nested,)
+    assert children(sv.tree(nested))[-1] == [4999]
+
+
+def test_chains():
+    assert [children(sv.chain(n)) for n in (0, 1, 3)] == [[], [[]], [[], [0], [1]]]
+
+
+def test_batched_graphs():
+    g = sg.batch(
+        [sg.graph(([0, 1], [1, 2])), sg.graph(([], []), num_nodes=1), sg.graph(([1], [0]))]
+    )
+    g.ndata["kind"] = torch.tensor([0, 1, 1, 2, 1, 0])
+    graphs = sv.from_graph(g, types="kind")
+    assert [children(one) for one in graphs] == [[[], [0], [1]], [[]], [[1], []]]
+    assert [one.types for one in graphs] == [["0", "1", "1"], ["2"], ["1", "0"]]
+    result = sv.run(Count(), sg.batch([g]), torch.ones(6, 1))
+    assert result.states["n"].flatten().tolist() == [1, 2, 3, 1, 2, 1]
+
+
+class Count(sv.VertexFunction):
+    def __init__(self):
+        super().__init__(n=1)
+
+    def forward(self):
+        self.scatter(self.pull() + self.gather_sum().n)
+
+
+def test_a_batch():
+    batch = sv.batch([sv.chain(2), sv.chain(0), sv.tree(((), ()))])
+    assert repr(batch) == "GraphBatch(3 samples, 5 vertices, 3 edges)"
+    assert batch.sample_offsets.tolist() == [0, 2, 2, 5]
+    assert batch.children.tolist() == [0, 2, 3]
+    assert batch.key == sv.batch([sv.chain(2), sv.chain(0), sv.tree(((), ()))]).key
+    assert batch.key != sv.batch([sv.chain(2), sv.tree(((), ()))]).key
+
+
+def planned(graphs, slots=2, policy="readiness"):
+    return schedule(sv.batch(graphs), ANY, [slots], ["F"], None, policy, torch.device("cpu"))
+
+
+def test_schedules_are_kept_by_structure():
+    first = planned([sv.chain(4)])
+    assert planned([sv.chain(4)]) is first
+    assert planned([sv.chain(5)]) is not first
+    assert planned([sv.chain(4)], slots=1) is not first
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_and_children(seed):
+    generator = np.random.default_rng(seed)
+    lists = [
+        [int(c) for c in generator.integers(0, v, generator.integers(0, 4))] if v else []
+        for v in range(40)
+    ]
+    plan = planned([sv.from_children(lists)], slots=3)
+    rows, vertices = plan.rows.tolist(), plan.vertices.tolist()
+    assert [rows[v] for v in vertices] == list(range(40))
+    done = set()
+    for kind_number, number in plan.order:
+        kind = plan.kinds[kind_number]
+        task = kind.tasks[number]
+        for i in range(task.size):
+            vertex = vertices[task.first_row + i]
+            assert kind.is_leaf == (not lists[vertex])
+            assert all(rows[c] in done for c in lists[vertex])
+            edges = task.edges[task.parents == i].tolist()
+            assert edges == [rows[c] for c in lists[vertex]]
+            for slot, place in enumerate(task.slots):
+                row = place + i if isinstance(place, int) else int(place[i])
+                wanted = rows[lists[vertex][slot]] if slot < len(lists[vertex]) else 40
+                assert row == wanted
+        done |= set(range(task.first_row, task.first_row + task.size))
+    assert done == set(range(40))
+
+
+def test_the_children_of_chains_are_not_copied():
+    plan = planned([sv.chain(n) for n in (3, 7, 5, 7, 1)], slots=1)
+    places = [place for kind in plan.kinds for task in kind.tasks for place in task.slots]
+    assert len(places) == 6
+    assert all(isinstance(place, int) for place in places)

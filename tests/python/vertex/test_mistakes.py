@@ -1,0 +1,173 @@
+"""What users get wrong, and what they are told."""
+
+import re
+
+import pytest
+import torch
+
+import smex
+import smex.vertex as sv
+
+
+class Sum(sv.VertexFunction):
+    def __init__(self):
+        super().__init__(h=2)
+
+    def forward(self):
+        self.scatter(self.pull() + self.gather(0).h + self.gather(1).h)
+
+
+class Pair(Sum):
+    arity = 2
+
+
+class Called(Sum):
+    """It cannot be traced."""
+
+    def forward(self):
+        assert float(self.pull().sum()) < 1e9
+        super().forward()
+
+
+def doing(forward):
+    class Doing(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(h=2)
+
+    Doing.forward = forward
+    return Doing()
+
+
+def run(graphs, function=None, inputs=None, rows=None):
+    if inputs is None:
+        inputs = torch.zeros(sum(g.num_vertices for g in graphs) if rows is None else rows, 2)
+    return sv.run(function or Sum(), graphs, inputs)
+
+
+def typed(*names):
+    return sv.from_children([[] for _ in names], names)
+
+
+TWO = sv.chain(2)
+THREE_CHILDREN = sv.from_children([[], [], [], [0, 1, 2]])
+VALUE = smex.SmexValueError
+TYPE = smex.SmexTypeError
+RUNTIME = smex.SmexRuntimeError
+MISTAKES = {
+    "cycle": (VALUE, lambda: run([TWO, sv.from_children([[1], [0]])]),
+        "input graphs: sample 1 has a cycle, 0 -> 1 -> 0 from parent to child"),
+    "missing child": (VALUE, lambda: run([TWO, sv.from_children([[], [4]])]),
+        "input graphs: vertex 1 of sample 1 has child 4, which is missing: the sample has 2 vertices"),
+    "gathers fewer": (VALUE, lambda: run([TWO, THREE_CHILDREN]),
+        "input graphs: vertex 3 of sample 1 has 3 children, expected 0 to 2 for a vertex of Sum"),
+    "gathers fewer, called": (VALUE, lambda: run([TWO, THREE_CHILDREN], Called()),
+        "Called: vertex 3 of sample 1 has 3 children, but forward gathers 2"),
+    "arity": (VALUE, lambda: run([TWO], Pair()),
+        "input graphs: vertex 1 of sample 0 has 1 children, expected 2 or no for a vertex of Pair"),
+    "arity of a type": (VALUE, lambda: sv.run({"a": Pair(), "b": Sum()},
+        [sv.from_children([[], [0]], ["b", "a"])], torch.zeros(2, 2)),
+        'vertex 1 of sample 0 has 1 children, expected 2 or no for a vertex of "a"'),
+    "no graph": (TYPE, lambda: sv.run(Sum(), [[1]], torch.zeros(1, 2)),
+        "smex.vertex.batch: expected InputGraphs, found list"),
+    "no graphs": (TYPE, lambda: sv.run(Sum(), 3), "expected a list of InputGraphs, a GraphBatch"),
+    "some types": (VALUE, lambda: sv.batch([typed("a"), TWO]),
+        "expected types for all samples or none, found none for sample 1"),
+    "types for some": (VALUE, lambda: sv.from_children([[], []], ["a"]),
+        "InputGraph: expected a type for each of 2 vertices, found 1"),
+    "parent": (VALUE, lambda: sv.from_parents([5, -1]),
+        "expected a vertex below 2 or -1 as the parent of vertex 0, found 5"),
+    "children": (TYPE, lambda: sv.from_children([[], ["a"]]),
+        "from_children: expected ints as children, found 'a'"),
+    "length": (VALUE, lambda: sv.chain(-1), "chain: expected a length of at least 0, found -1"),
+    "from_graph": (TYPE, lambda: sv.from_graph(3), "from_graph: expected a smex.graph.Graph, found int"),
+    "function": (TYPE, lambda: sv.run(torch.nn.Linear(2, 2), [TWO]),
+        "expected a VertexFunction, or a mapping from types to them, found Linear"),
+    "function of a type": (TYPE, lambda: sv.run({"a": 1}, [TWO]),
+        "expected a VertexFunction for type 'a', found int"),
+    "type": (VALUE, lambda: sv.run({"a": Sum()}, [typed("b")], torch.zeros(1, 2)),
+        "there is no vertex function for type 'b'; there are functions for 'a'"),
+    "types": (VALUE, lambda: sv.run(Sum(), [typed("a", "b")], torch.zeros(2, 2)),
+        "expected a mapping from the types a, b to vertex functions, found one function, Sum"),
+    "no types": (VALUE, lambda: sv.run({"a": Sum(), "b": Sum()}, [TWO], torch.zeros(2, 2)),
+        "the graphs have no types, and there are functions for 'a', 'b'"),
+    "states of types": (VALUE, lambda: sv.run({"a": Sum(), "b": Wide()}, [typed("a")], torch.zeros(1, 2)),
+        "expected the same states for all types, found h[2] for 'a' and h[3] for 'b'"),
+    "inputs": (TYPE, lambda: sv.run(Sum(), [TWO], [1]),
+        "expected a tensor or a mapping from names to tensors as inputs, found list"),
+    "inputs of a type": (TYPE, lambda: sv.run({"a": Sum()}, [typed("a")], {"a": 3}),
+        "as inputs of type 'a', found int"),
+    "input": (TYPE, lambda: sv.run(Sum(), [TWO], {"x": 3}), "expected a tensor as input 'x', found int"),
+    "rows": (VALUE, lambda: run([TWO], rows=3),
+        "expected a row for each of the 2 vertices of the batch in input 'x', found shape [3, 2]"),
+    "no input": (VALUE, lambda: sv.run(Sum(), [TWO]),
+        "Sum: pull: expected exactly one input to pull without a name, found none"),
+    "name": (VALUE, lambda: run([TWO], doing(lambda self: self.scatter(self.pull("y")))),
+        "Doing: pull: there is no input 'y'; smex.vertex.run was given 'x'"),
+    "outside": (RUNTIME, lambda: Sum().gather(0), "gather: called outside of smex.vertex.run"),
+    "position": (VALUE, lambda: Sum().gather(-1), "gather: expected the child's position from 0, found -1"),
+    "position type": (TYPE, lambda: Sum().gather(0.5), "gather: expected an int as the child's position"),
+    "no result": (RUNTIME, lambda: run([TWO], doing(lambda self: None)),
+        "Doing: forward ended without scatter or push"),
+    "no state": (RUNTIME, lambda: run([TWO], doing(lambda self: self.push(self.gather(0).h))),
+        "Doing: forward gathers states that it never sets"),
+    "twice": (RUNTIME, lambda: run([TWO], doing(lambda self: [self.scatter(self.pull()) for _ in "ab"])),
+        "Doing: scatter: called twice for a vertex"),
+    "pushed twice": (RUNTIME, lambda: run([TWO], doing(lambda self: [self.push(self.pull()) for _ in "ab"])),
+        "Doing: push: output 'out' was pushed twice"),
+    "push": (TYPE, lambda: run([TWO], doing(lambda self: self.push(3))),
+        "Doing: push: expected a tensor with a row for each vertex as 'out', found 3"),
+    "states": (VALUE, lambda: run([TWO], doing(lambda self: self.scatter(g=self.pull()))),
+        "Doing: scatter: expected the states h, found g"),
+    "state": (TYPE, lambda: run([TWO], doing(lambda self: self.scatter(h=1))),
+        "Doing: scatter: expected a tensor as state 'h', found int"),
+    "shape": (VALUE, lambda: run([TWO], doing(lambda self: self.scatter(self.pull()[:, :1]))),
+        "Doing: scatter: expected rows of shape [2] as state 'h', found [1]"),
+    "dtype": (VALUE, lambda: run([TWO], doing(lambda self: self.scatter(self.pull().double()))),
+        "Doing: scatter: expected torch.float32 as the type of state 'h', found torch.float64"),
+    "edges": (VALUE, lambda: run([TWO], doing(lambda self: self.scatter(self.gather_each().h))),
+        "Doing: scatter: expected a row for each vertex in 'h', found"),
+    "outputs": (VALUE, lambda: sv.run({"a": Pushes(1), "b": Pushes(2)}, [typed("a", "b")], torch.zeros(2, 2)),
+        "expected output 'out' to have rows of one shape and type, found [1] of torch.float32, [2] of"),
+    "size": (VALUE, lambda: sv.VertexFunction(h=-1), "VertexFunction: expected a size of at least 0 for state 'h'"),
+    "size type": (TYPE, lambda: sv.VertexFunction(h="a"),
+        "VertexFunction: expected an int or a tuple of ints as the size of state 'h', found 'a'"),
+    "no size": (VALUE, lambda: sv.VertexFunction(), "expected the size of at least one state, found none"),
+    "option": (TYPE, lambda: sv.options(hosit=True).__enter__(), "expected one of trace, hoist, lazy, fuse"),
+    "option value": (TYPE, lambda: sv.Options(lazy=1), "Options: expected a bool as lazy, found 1"),
+    "policy": (VALUE, lambda: sv.Options(policy="best"), "expected one of readiness, depth as policy, found 'best'"),
+}  # fmt: skip
+
+
+class Wide(sv.VertexFunction):
+    def __init__(self):
+        super().__init__(h=3)
+
+
+class Pushes(sv.VertexFunction):
+    def __init__(self, width):
+        super().__init__(h=2)
+        self.width = width
+
+    def forward(self):
+        self.push(self.pull()[:, : self.width])
+
+
+@pytest.mark.parametrize(("kind", "call", "text"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_named(kind, call, text):
+    with pytest.raises(kind, match=re.escape(text)):
+        call()
+
+
+def test_results_are_the_callers_own():
+    x = torch.zeros(2, 2, requires_grad=True)
+    result = sv.run(Sum(), [TWO], x)
+    with torch.no_grad():
+        result.states["h"].add_(1)
+        result.roots.states["h"].add_(1)
+    result.roots.states["h"].sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_an_unknown_state_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="a vertex has no state 'k'; its states are h"):
+        run([TWO], doing(lambda self: self.scatter(self.gather(0).k)))
