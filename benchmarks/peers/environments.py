@@ -1,9 +1,9 @@
 """Makes and finds the Python environments of what SMEX is measured against.
 
-    python benchmarks/peers/environments.py [dgl] [pyg] [models]
+    python benchmarks/peers/environments.py [dgl] [dynet] [models] [pyg] [trees]
 
 makes build/peers/NAME/ from requirements/NAME.txt (and NAME.no-deps.txt) unless it is there
-already: DGL with its own torch (5 GB on disk), PyG and the models of others (torchvision, timm,
+already: DGL with its own torch (5 GB on disk), DyNet, PyG, libraries for trees and the models of others (torchvision, timm,
 transformers) beside the torch of the environment that runs this script. Plain torch and SMEX run in
 that environment itself. Environments made before are taken from $SMEX_PEERS, a folder with one
 environment per name, when it is set.
@@ -22,7 +22,7 @@ import sysconfig
 ROOT = pathlib.Path(__file__).parents[2]
 REQUIREMENTS = pathlib.Path(__file__).parent / "requirements"
 OWN = ("torch", "smex")  # run in the project's own environment
-BESIDE_OWN_TORCH = ("pyg", "models")
+BESIDE_OWN_TORCH = ("pyg", "models", "trees")
 
 
 def folder(name: str) -> pathlib.Path:

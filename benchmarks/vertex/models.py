@@ -101,11 +101,31 @@ class LSTM(sv.VertexFunction):
         self.push(self.classify(h))
 
 
+class ChildSum(sv.VertexFunction):
+    """The child-sum Tree-LSTM of Tai et al., with an input at every vertex."""
+
+    def __init__(self, inputs: int, hidden: int):
+        super().__init__(h=hidden, c=hidden)
+        self.w_iou, self.w_f = nn.Linear(inputs, 3 * hidden), nn.Linear(inputs, hidden)
+        self.u_iou = nn.Linear(hidden, 3 * hidden, bias=False)
+        self.u_f = nn.Linear(hidden, hidden, bias=False)
+        self.classify = nn.Linear(hidden, CLASSES)
+
+    def forward(self):
+        x, children = self.pull(), self.gather_each()
+        f = torch.sigmoid(self.spread(self.w_f(x)) + self.u_f(children.h))
+        i, o, u = (self.w_iou(x) + self.u_iou(self.sum_children(children.h))).chunk(3, 1)
+        c = torch.sigmoid(i) * torch.tanh(u) + self.sum_children(f * children.c)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        self.scatter(h, c)
+        self.push(self.classify(h))
+
+
 class Model:
     """A model with a batch of trees.
 
     Args:
-        name: tree-lstm, tree-fc or lstm.
+        name: tree-lstm, child-sum, tree-fc or lstm.
         trees: see samples.py.
         hidden: the size of states and of the words' vectors.
     """
@@ -113,8 +133,9 @@ class Model:
     def __init__(self, name: str, trees: list[Any], hidden: int):
         torch.manual_seed(0)
         self.name, self.trees, self.hidden = name, trees, hidden
-        if name == "lstm":
-            one = LSTM(hidden, hidden)
+        self.is_typed = name in ("tree-lstm", "tree-fc")
+        if not self.is_typed:
+            one = LSTM(hidden, hidden) if name == "lstm" else ChildSum(hidden, hidden)
             self.functions: Any = one
             self.classify = one.classify
         elif name == "tree-lstm":
@@ -131,19 +152,19 @@ class Model:
         words = [w for t in trees for w in t["words"]]
         self.labels = torch.tensor([y for t in trees for y in t["labels"]])
         table = torch.randn(max(words) + 1, hidden)
-        is_word = torch.tensor(words) >= 0
-        if name != "lstm":
+        is_word = torch.ones(len(words), dtype=torch.bool)
+        if self.is_typed:
             is_word = torch.tensor([not c for t in trees for c in t["children"]])
         self.word = torch.where(is_word, torch.tensor(words), -1)
         self.x = table[self.word[is_word]]
         self.graphs = [self._graph(t) for t in trees]
-        self.inputs: Any = self.x if name == "lstm" else {"leaf": self.x}
+        self.inputs: Any = {"leaf": self.x} if self.is_typed else self.x
         self.rows = torch.full((len(words),), -1)
         self.rows[is_word] = torch.arange(int(is_word.sum()))
 
     def _graph(self, tree: Any) -> Any:
         types = None
-        if self.name != "lstm":
+        if self.is_typed:
             types = ["inner" if c else "leaf" for c in tree["children"]]
         return sv.from_children(tree["children"], types)
 
@@ -205,6 +226,10 @@ class Model:
             layers = [(inner + leaves, h, 4 * h, False), (inner, h, 4 * h, True)]
         elif self.name == "tree-lstm":
             layers = [(leaves, h, 3 * h, False), (inner, 2 * h, 5 * h, True)]
+        elif self.name == "child-sum":
+            edges = sum(len(c) for t in self.trees for c in t["children"])
+            layers = [(inner + leaves, h, 4 * h, False), (inner, h, 3 * h, True)]
+            layers.append((edges, h, h, True))
         else:
             layers = [(inner, 2 * h, h, True)]
         layers.append((inner + leaves, h, CLASSES, True))
