@@ -120,9 +120,9 @@ def main() -> None:
             for system, peer in peers.items():
                 seconds.setdefault(system, []).append(peer.step())
     ours = statistics.median(seconds["smex"])
-    print(
-        f"{options.model}, batch {options.batch}, hidden {options.hidden}, {options.threads} threads"
-    )
+    print(f"{options.model}, batch {options.batch}, hidden {options.hidden}, ", end="")
+    print(f"{options.threads} threads, {'processor' if options.cpu_time else 'wall'} time
+")
     print("| system | ms a step | spread | samples/s | of ours |\n|---|---:|---:|---:|---:|")
     for system, times in seconds.items():
         median = statistics.median(times)

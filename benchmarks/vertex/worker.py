@@ -192,7 +192,7 @@ def torchfold(model: str, trees: list[Any], hidden: int) -> Step:
     def step() -> None:
         net.zero_grad()
         fold, scores = library.Fold(), []
-        for number, tree in enumerate(trees):
+        for tree in trees:
             done: list[Any] = []
             for word, children in zip(tree["words"], tree["children"]):
                 below = [done[c] for c in children]
@@ -210,7 +210,6 @@ def torchfold(model: str, trees: list[Any], hidden: int) -> Step:
                     h = made[0]
                 done.append(made)
                 scores.append(fold.add("scores", h))
-        assert number >= 0
         (out,) = fold.apply(net, [scores])
         nn.functional.cross_entropy(out, labels, reduction="sum").backward()
 
@@ -226,7 +225,7 @@ def dynet(model: str, trees: list[Any], hidden: int) -> Step:
 
     store = dy.ParameterCollection()
     rows = max(w for t in trees for w in t["words"]) + 1
-    table = np.random.randn(rows, hidden).astype(np.float32)
+    table = np.random.default_rng(0).standard_normal((rows, hidden), np.float32)
     size = {"tree-lstm": 5, "tree-fc": 1, "lstm": 4}[model]
     w, w_bias = store.add_parameters((3 * hidden, hidden)), store.add_parameters(3 * hidden)
     u = store.add_parameters((size * hidden, 2 * hidden if model != "lstm" else hidden))
