@@ -3,10 +3,10 @@
     python benchmarks/peers/environments.py [dgl] [dynet] [models] [pyg] [trees]
 
 makes build/peers/NAME/ from requirements/NAME.txt (and NAME.no-deps.txt) unless it is there
-already: DGL with its own torch (5 GB on disk), DyNet, PyG, libraries for trees and the models of others (torchvision, timm,
-transformers) beside the torch of the environment that runs this script. Plain torch and SMEX run in
-that environment itself. Environments made before are taken from $SMEX_PEERS, a folder with one
-environment per name, when it is set.
+already: DGL with its own torch (5 GB on disk), DyNet, and beside the torch of the environment that
+runs this script PyG, libraries for trees, and the models of others (torchvision, timm,
+transformers). Plain torch and SMEX run in that environment itself. Environments made before are
+taken from $SMEX_PEERS, a folder with one environment per name, when it is set.
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ def main() -> None:
                 seconds.setdefault(system, []).append(peer.step())
     ours = statistics.median(seconds["smex"])
     print(f"{options.model}, batch {options.batch}, hidden {options.hidden}, ", end="")
-    print(f"{options.threads} threads, {'processor' if options.cpu_time else 'wall'} time
-")
+    clock = "processor" if options.cpu_time else "wall"
+    print(f"{options.threads} threads, {clock} time\n")
     print("| system | ms a step | spread | samples/s | of ours |\n|---|---:|---:|---:|---:|")
     for system, times in seconds.items():
         median = statistics.median(times)
