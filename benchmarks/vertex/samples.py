@@ -43,7 +43,7 @@ def _parsed(line: str, words: dict[str, int]) -> Tree:
     return tree
 
 
-def complete(leaves: int) -> Tree:
+def complete(leaves: int, seed: int = 0) -> Tree:
     """The complete binary tree of Tree-FC."""
     children: list[list[int]] = [[] for _ in range(leaves)]
     level = list(range(leaves))
@@ -53,12 +53,12 @@ def complete(leaves: int) -> Tree:
             upper.append(len(children))
             children.append([left, right])
         level = upper
-    return _labelled(children)
+    return _labelled(children, seed)
 
 
-def sentence(length: int) -> Tree:
+def sentence(length: int, seed: int = 0) -> Tree:
     """A chain."""
-    return _labelled([[v - 1] if v else [] for v in range(length)])
+    return _labelled([[v - 1] if v else [] for v in range(length)], seed)
 
 
 def sentences(count: int, seed: int = 0) -> list[Tree]:
@@ -68,9 +68,11 @@ def sentences(count: int, seed: int = 0) -> list[Tree]:
         lengths = [sum(w >= 0 for w in t["words"]) for t in sst("train", 2000)]
     else:
         lengths = [generator.randint(2, 50) for _ in range(2000)]
-    return [sentence(generator.choice(lengths)) for _ in range(count)]
+    return [sentence(generator.choice(lengths), seed + i) for i in range(count)]
 
 
-def _labelled(children: list[list[int]]) -> Tree:
-    count = len(children)
-    return {"children": children, "words": [v % 97 for v in range(count)], "labels": [0] * count}
+def _labelled(children: list[list[int]], seed: int) -> Tree:
+    """Words are drawn: systems that share equal subtrees shall find none."""
+    generator = random.Random(seed)
+    words = [generator.randrange(5000) for _ in children]
+    return {"children": children, "words": words, "labels": [0] * len(children)}

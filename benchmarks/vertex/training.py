@@ -46,8 +46,10 @@ def trees_of(model: str, batch: int) -> list[samples.Tree]:
     if model in ("tree-lstm", "child-sum"):
         return samples.sst("train", batch)
     if model == "tree-fc":
-        return [samples.complete(256)] * batch
-    return samples.sentences(batch) if model == "var-lstm" else [samples.sentence(64)] * batch
+        return [samples.complete(256, seed) for seed in range(batch)]
+    if model == "var-lstm":
+        return samples.sentences(batch)
+    return [samples.sentence(64, seed) for seed in range(batch)]
 
 
 class Peer:

@@ -51,7 +51,7 @@ def static(system: str, made: Any, torch: Any, nn: Any) -> Step:
 
     def unrolled() -> Any:
         h = c = x.new_zeros(count, hidden)
-        gates = made.functions.w(x)
+        gates = made.functions.w(x).unbind(0)
         outs = []
         for t in range(length):
             i, f, g, o = (gates[t] + made.functions.u(h)).chunk(4, 1)

@@ -152,6 +152,7 @@ void place_vertices(const InputGraphs& graphs, const Assignment& assignment, Sch
   for (size_t t = next.size(); t-- > 0;) {
     const Task& task = result.tasks[t];
     for (int64_t i = first_root[t]; i < first_root[t + 1]; ++i) place(roots[i]);
+    if (t == 0) break;  // nothing comes before the first task
     // Rows that still have a child at the slot, slot after slot.
     by_slot.assign(result.vertices.begin() + task.begin, result.vertices.begin() + task.end);
     for (int64_t slot = 0; !by_slot.empty(); ++slot) {
@@ -190,22 +191,26 @@ int64_t first_of_contiguous(std::span<const int64_t> rows, int64_t absent) {
 
 void list_slots(std::span<const int64_t> slots, Schedule& result) {
   const auto absent = static_cast<int64_t>(result.vertices.size());
+  int64_t total = 0;
   for (Task& task : result.tasks) {
     task.edge_begin = result.edge_offsets[task.begin];
     task.edge_end = result.edge_offsets[task.end];
     for (int64_t row = task.begin; row < task.end; ++row)
       task.slots = std::max(task.slots, result.edge_offsets[row + 1] - result.edge_offsets[row]);
     task.slots = std::min(task.slots, slots[task.type]);
-    task.slot_begin = static_cast<int64_t>(result.slot_rows.size());
+    task.slot_begin = total;
+    total += task.slots * task.size();
+  }
+  result.slot_rows.reserve(total);  // the largest array: to grow it would cost as much as to fill
+  for (const Task& task : result.tasks) {
     for (int64_t slot = 0; slot < task.slots; ++slot) {
-      const size_t begin = result.slot_rows.size();
       for (int64_t row = task.begin; row < task.end; ++row) {
         const int64_t edge = result.edge_offsets[row] + slot;
         result.slot_rows.push_back(edge < result.edge_offsets[row + 1] ? result.edge_rows[edge]
                                                                        : absent);
       }
-      result.slot_first.push_back(
-          first_of_contiguous(std::span(result.slot_rows).subspan(begin), absent));
+      result.slot_first.push_back(first_of_contiguous(
+          std::span(result.slot_rows).subspan(task.slot_begin + slot * task.size()), absent));
     }
   }
 }
