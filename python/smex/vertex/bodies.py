@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, fx
 
 from smex.errors import SmexValueError
 from smex.vertex.function import VertexFunction
+from smex.vertex.phases import BACKWARD
 from smex.vertex.program import Program
 from smex.vertex.schedule import KindRows, TaskRows
 from smex.vertex.trace import Operand, Rows, Signature
@@ -73,6 +75,7 @@ class ProgramBody:
         self._partial: dict[fx.Node, Tensor] = {}
         self._output_grads: Tensors = {}
         self._kept: dict[fx.Node, Any] = {}
+        self._keeps = False
         self._steps: dict[str, list[list[Any]]] = {}
         self._state_names: dict[fx.Node, list[str]] = {}
         for operand, node in self._joint.values.items():
@@ -126,6 +129,7 @@ class ProgramBody:
         """What is computed before the tasks go backwards; `keeps`: they may do so again."""
         self._output_grads = output_grads
         self._kept = dict(self._env) if keeps else {}
+        self._keeps = keeps
         self._partial = {}
         self._run_whole("once_back")
         self._run_whole("before_back")
@@ -192,7 +196,8 @@ class ProgramBody:
             return
         columns = [self._parts(n) for n in phase.reads]
         for node in phase.writes:
-            buffer = self._buffer(node)
+            buffer = self._gates_of(node)
+            buffer = self._buffer(node) if buffer is None else buffer
             self._env[node] = buffer
             columns.append(list(buffer.split(self._split_sizes(node), self._kind(node).dim)))
         for node in phase.passing:
@@ -264,6 +269,33 @@ class ProgramBody:
         if node in self._state_names:
             return self._state_buffer(node)
         return self._allocated(node, sum(self._split_sizes(node)))
+
+    def _gates_of(self, node: fx.Node) -> Tensor | None:
+        """The memory of an LSTM cell's gates for their gradient, which is the last to read them.
+
+        The kernel reads a gate before it writes the gradient there.
+        """
+        cell = node.args[0] if node.target is operator.getitem and node.args[1] == 0 else None
+        backward = torch.ops.smex.tree_lstm_backward.default
+        if self._keeps or not isinstance(cell, fx.Node) or cell.target is not backward:
+            return None
+        gates = cell.args[2]
+        assert isinstance(gates, fx.Node)
+        source = self.program.source
+        later = [user for user in gates.users if user is not cell and self._is_back(user)]
+        value = self._env.get(gates)
+        is_free = self.program.last_use.get(gates) == "step_back" and not later
+        is_own = gates in source.phase and gates not in self._state_names
+        ends = {*self._joint.values.values(), *self._joint.gradients.values()}
+        if not (is_free and is_own) or gates in ends or value is None or value.device.type != "cpu":
+            return None
+        has_kernel = value.dtype in (torch.float32, torch.float64) and value.stride(-1) == 1
+        return value if has_kernel else None
+
+    def _is_back(self, node: fx.Node) -> bool:
+        """Whether a node is computed in the backward, views included."""
+        phase = self.program.source.phase.get(node)
+        return phase is None or phase in BACKWARD
 
     def _allocated(self, node: fx.Node, rows: int) -> Tensor:
         value = node.meta["val"]
