@@ -10,7 +10,9 @@ from smex import tdl
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("page", ["api.md", "graph.md", "how_it_works.md", "message_passing.md", "vertex.md"])
+@pytest.mark.parametrize(
+    "page", ["api.md", "graph.md", "how_it_works.md", "message_passing.md", "vertex.md"]
+)
 def test_examples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # examples write files
     before = set(tdl.REGISTRY)
