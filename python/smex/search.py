@@ -212,7 +212,9 @@ def _other_orders(graph: SemanticGraph, request: Request) -> list[list[int]]:
     """
     workers = math.prod(request.mesh)
     known = [request.mesh, *_longer_steps(request)]
-    most = 0 if request.memory_limit is not None else _ORDERED // max(1, len(graph.captured.ops))
+    calls = len(graph.captured.ops)
+    is_small = request.memory_limit is None and calls <= _COMPARED
+    most = _ORDERED // max(1, calls) if is_small else 0
     products = (mesh for mesh in _products(workers) if mesh not in known)
     return list(itertools.islice(products, most))
 
@@ -339,10 +341,7 @@ class Request:
     def _keeps(self, plan: Plan) -> bool:
         """Whether the predicted peak keeps to the limit. Far above it the homes tell, sooner."""
         assert self.memory_limit is not None
-        homes = live_bytes(plan.graph.native, plan.native, view_targets(plan.graph))
-        if max(homes, default=0) > 1.5 * self.memory_limit:  # by the largest tile of each tensor
-            return False
-        return plan.peak() <= self.memory_limit
+        return _homes(plan) <= 1.1 * self.memory_limit and plan.peak() <= self.memory_limit
 
     def _within_memory(
         self, graph: SemanticGraph, pins: Mapping[str, list[int]], free: Plan
@@ -375,7 +374,7 @@ class Request:
             tried.append(everything_cut._search(graph, pins))
             best = tried[-1] if self._keeps(tried[-1]) else None
         if best is None:
-            raise NothingFitsError(min(tried, key=Plan.peak) if len(tried) > 1 else tried[0])
+            raise NothingFitsError(min(tried, key=_homes))
         if not exact:
             best.native.exact = False
             best.native.gap = max(0.0, 1 - _cost(free) / _cost(best)) if _cost(best) else 0.0
@@ -405,22 +404,25 @@ class Request:
             f"{size_words(least.peak() - self.memory_limit)} too many, at {where}, of which "
             f"{size_words(kept)} are parameters and the optimiser's states; take "
             f"{f'{more} workers, ' if more else ''}a smaller batch, or let larger tensors be cut "
-            f"(replicate_bytes){'' if more else '; more workers alone did not help'}"
+            f"(replicate_bytes){'; more workers alone did not help' if more == 0 else ''}"
         )
 
     def _enough_workers(self, graph: SemanticGraph, least: Plan) -> int | None:
-        """More workers, with which something fits; None: not even four times what should do."""
+        """More workers, with which something fits; 0: not even with four times what should do.
+
+        None: the machine has not so many.
+        """
         assert self.memory_limit is not None
         needed = math.ceil(least.peak() / self.memory_limit) * least.workers
         for workers in (needed, 2 * needed, 4 * needed):
             request = dataclasses.replace(self, mesh=factorise(workers))
             try:
                 found = request._search(graph, {}, self.memory_limit)
-            except (PlanError, SmexValueError):  # the machine has not so many
+            except (PlanError, SmexValueError):
                 return None
             if found.native.fits and request._keeps(found):
                 return workers
-        return None
+        return 0
 
     def _to_leave_out(self, graph: SemanticGraph, pins: Mapping[str, list[int]]) -> list[str]:
         """Pins with which nothing fits, while without any one of them something does.
@@ -451,6 +453,14 @@ class Request:
             if not fits(fewer):
                 kept = fewer
         return list(kept)
+
+
+def _homes(plan: Plan) -> int:
+    """The most bytes that are live in tensors' homes, by the largest tile of each.
+
+    Sooner known than the peak, which is at least about as much.
+    """
+    return max(live_bytes(plan.graph.native, plan.native, view_targets(plan.graph)), default=0)
 
 
 def _cost(plan: Plan) -> float:
