@@ -57,7 +57,7 @@ def pin(name: str, placement: Placement) -> Pin:
     return Pin(name, placement)
 
 
-Pins = Mapping[str, Placement] | Iterable[Pin]
+Pins = Mapping[str, Placement] | Iterable[Pin] | Pin
 
 
 def resolve(pins: Pins, graph: SemanticGraph, mesh: Sequence[int]) -> dict[str, list[int]]:
@@ -90,7 +90,9 @@ def _named(pins: Pins, graph: SemanticGraph) -> Iterator[tuple[str, str, Placeme
             _require(name, graph)
             yield name, name, placement
         return
-    if isinstance(pins, (str, Pin)) or not isinstance(pins, Iterable):
+    if isinstance(pins, Pin):
+        pins = [pins]
+    if isinstance(pins, str) or not isinstance(pins, Iterable):
         raise SmexTypeError(f"pin: expected a list of pins or placements by name, found {pins!r}")
     for each in pins:
         if not isinstance(each, Pin):

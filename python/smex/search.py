@@ -31,6 +31,7 @@ _REFINED = 3  # so many steps are refined by default, and compared
 _COMPARED = 1000  # calls of a graph for which other planners are tried too
 _ORDERED = 2000  # calls of all graphs that are searched for other orders of the steps
 _ATTEMPTS = 12  # to keep to a memory limit
+_TRIED_WORKERS, _TRIED_CALLS = 512, 500_000  # of all workers, to advise how many would do
 _SUBSETS = 50  # of pins of one size that are searched for the fewest that conflict
 _SHARES = (0.85, 0.7, 0.55, 0.4)  # of a limit that may be better for the first steps
 
@@ -253,7 +254,7 @@ def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
     fits = all(type(parts) is int and parts > 1 for parts in steps)
     if not fits or math.prod(steps) != workers:
         raise PlanError(
-            f"search: expected a mesh of numbers above 1 whose product is {workers}, found {mesh!r}"
+            f"search: expected a mesh of ints above 1 whose product is {workers}, found {mesh!r}"
         )
     return steps
 
@@ -350,7 +351,7 @@ class Request:
 
         The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
         limit, it is searched again with so much less. The recursion spends memory step by step,
-        and may do better, or fit at all, with less in the first ones.
+        and may do better, or fit at all, with less in the first ones or with fewer replicas.
         """
         assert self.memory_limit is not None
         several = len(self.mesh) > 1
@@ -365,14 +366,18 @@ class Request:
             else:
                 limit -= max(excess, self.memory_limit / 256)
         exact = best is not None and len(tried) == 1 and best.exact and not several
+
+        def consider(plan: Plan) -> None:
+            nonlocal best
+            tried.append(plan)
+            if (best is None or _cost(plan) < _cost(best)) and self._keeps(plan):
+                best = plan
+
         for share in _SHARES if several else ():
-            tried.append(self._search(graph, pins, limit * share))
-            if (best is None or _cost(tried[-1]) < _cost(best)) and self._keeps(tried[-1]):
-                best = tried[-1]
-        if best is None and several:
-            everything_cut = dataclasses.replace(self, replicate_bytes=0)
-            tried.append(everything_cut._search(graph, pins))
-            best = tried[-1] if self._keeps(tried[-1]) else None
+            consider(self._search(graph, pins, limit * share))
+        for most in (REPLICATE_BYTES, 0) if several else ():
+            if most < self.replicate_bytes:
+                consider(dataclasses.replace(self, replicate_bytes=most)._search(graph, pins))
         if best is None:
             raise NothingFitsError(min(tried, key=_homes))
         if not exact:
@@ -403,25 +408,26 @@ class Request:
             f"each: the smallest found takes {size_words(least.peak())}, "
             f"{size_words(least.peak() - self.memory_limit)} too many, at {where}, of which "
             f"{size_words(kept)} are parameters and the optimiser's states; take "
-            f"{f'{more} workers, ' if more else ''}a smaller batch, or let larger tensors be cut "
-            f"(replicate_bytes){'; more workers alone did not help' if more == 0 else ''}"
+            f"{f'{more} workers or ' if more else ''}a smaller batch"
+            f"{', more workers alone did not help' if more == 0 else ''}"
         )
 
     def _enough_workers(self, graph: SemanticGraph, least: Plan) -> int | None:
         """More workers, with which something fits; 0: not even with four times what should do.
 
-        None: the machine has not so many.
+        None: the machine has not so many, or they are too many to try.
         """
         assert self.memory_limit is not None
-        needed = math.ceil(least.peak() / self.memory_limit) * least.workers
-        for workers in (needed, 2 * needed, 4 * needed):
-            request = dataclasses.replace(self, mesh=factorise(workers))
+        workers = least.workers * 2 ** math.ceil(math.log2(least.peak() / self.memory_limit))
+        for more in (workers, 2 * workers, 4 * workers):
+            if more > _TRIED_WORKERS or more * len(graph.captured.ops) > _TRIED_CALLS:
+                return None
+            request = dataclasses.replace(self, mesh=factorise(more), replicate_bytes=0)
             try:
-                found = request._search(graph, {}, self.memory_limit)
+                if request._keeps(request._search(graph, {})):
+                    return more
             except (PlanError, SmexValueError):
                 return None
-            if found.native.fits and request._keeps(found):
-                return workers
         return 0
 
     def _to_leave_out(self, graph: SemanticGraph, pins: Mapping[str, list[int]]) -> list[str]:

@@ -259,10 +259,32 @@ def test_the_optimiser_counts():
 def test_a_limit_that_nothing_keeps():
     with pytest.raises(
         smex.PlanError,
-        match=r"no plan for 2 workers fits 100.0 KiB each: the smallest found takes .* MiB, .* too "
+        match=r"no plan for 2 workers fits 1.0 MiB each: the smallest found takes .* MiB, .* too "
         r"many, at aten::\w+.*, of which .* are parameters .*; take \d+ workers",
+    ) as error:
+        smex.search(mlp(), 2, memory_limit=2**20)
+    enough = re.search(r"take (\d+) workers", str(error.value))
+    assert smex.search(mlp(), int(enough[1]), memory_limit=2**20).peak() <= 2**20
+
+
+def test_a_limit_that_a_plan_without_one_keeps_costs_nothing():
+    linear = torch.nn.Linear
+    model = torch.nn.Sequential(
+        linear(64, 256), torch.nn.ReLU(), linear(256, 256), torch.nn.ReLU(), linear(256, 10)
+    )
+    args = (torch.empty(32, 64), torch.zeros(32, dtype=torch.int64))
+    graph = smex.capture_graph(model, args, loss_fn=F.cross_entropy)
+    for workers in (16, 32):
+        free = smex.search(graph, workers)
+        kept = smex.search(graph, workers, memory_limit=1.05 * free.peak(), mesh=free.mesh)
+        assert kept.total_bytes <= free.total_bytes
+
+
+def test_a_limit_below_what_cannot_be_divided():
+    with pytest.raises(
+        smex.PlanError, match="; take a smaller batch, more workers alone did not help"
     ):
-        smex.search(mlp(), 2, memory_limit=100 * 1024)
+        smex.search(mlp(), 2, memory_limit=70_000)
 
 
 def test_a_limit_is_kept_in_the_plans_file(tmp_path):
@@ -310,7 +332,7 @@ def test_a_mesh_of_ones_own():
     assert smex.search(graph, 8, mesh=(2, 4)).mesh == (2, 4)
     assert smex.search(graph, 8, planner="equal_chop").mesh == (8,)
     for mesh in ((2, 3), (8, 1), (2.0, 4)):
-        with pytest.raises(smex.PlanError, match="a mesh of numbers above 1 whose product is 8"):
+        with pytest.raises(smex.PlanError, match="a mesh of ints above 1 whose product is 8"):
             smex.search(graph, 8, mesh=mesh)
 
 
