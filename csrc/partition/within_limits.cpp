@@ -167,16 +167,16 @@ class BranchAndBound {
   void bound_of(Node& node) {
     const int end = solves_ + (node.number == 0 ? 40 : 6);
     std::vector<int> choices = evaluate(node);
-    std::vector<double> settled;  // by limit: the price that was best beside the others, or -1
+    std::vector<bool> settled;  // by limit: its price is the best beside the others
     while (!done(node.bound)) {
-      settled.resize(limits_.size(), -1);
+      settled.resize(limits_.size(), false);
       const int limit = steepest(node, choices, settled);
       if (limit < 0 || solves_ >= std::min(end, max_solves_)) break;
       const double before = node.prices[limit];
       choices = climb(node, limit, std::move(choices), end);
-      if (std::fabs(node.prices[limit] - before) > kTolerance * before) settled.assign(1, -1);
-      settled.resize(limits_.size(), -1);
-      settled[limit] = node.prices[limit];
+      if (std::fabs(node.prices[limit] - before) > kTolerance * before) settled.clear();
+      settled.resize(limits_.size(), false);
+      settled[limit] = true;
     }
     node.branch = node.bound == kInfinity ? -1 : branch_on(node, choices);
   }
@@ -199,14 +199,14 @@ class BranchAndBound {
   /// The limit whose price is most wrong for the choices, of those that are not settled: it is
   /// exceeded, or has a price though there is room. -1: none.
   int steepest(const Node& node, const std::vector<int>& choices,
-               const std::vector<double>& settled) const {
+               const std::vector<bool>& settled) const {
     int steepest = -1;
     double most = kTolerance;
     for (size_t c = 0; c < limits_.size(); ++c) {
       // In units of the bound, so that all limits count alike.
       const double excess = limits_[c].sum(choices) / limits_[c].bound - 1;
       const double wrong = excess < 0 && node.prices[c] == 0 ? 0 : std::fabs(excess);
-      if (settled[c] >= 0 || wrong <= most) continue;
+      if (settled[c] || wrong <= most) continue;
       most = wrong;
       steepest = static_cast<int>(c);
     }

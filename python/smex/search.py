@@ -141,15 +141,16 @@ def search(
         steps, planner, objective, machine, memory_limit, optimizer_states, replicate_bytes,
         refine=refine, joint=joint, seed=seed,
     )  # fmt: skip
-    pins = {} if pinned is None else pinned
-    requests = [request]
+    # Each request reads the pins, for its own mesh.
+    pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
+    requests, others = [request], list[Request]()
     if planner == "tofu" and mesh is None:
         requests += [dataclasses.replace(request, mesh=other) for other in _longer_steps(request)]
+        orders = _other_orders(graph, request, [known.mesh for known in requests])
+        others = [dataclasses.replace(request, mesh=other) for other in orders]
     if planner == "tofu" and memory_limit is None:
         requests += [rival for own in list(requests) for rival in _rivals(graph, own)]
-    if planner == "tofu" and mesh is None:
-        others = _other_orders(graph, request)
-        requests += [dataclasses.replace(request, mesh=other) for other in others]
+    requests += others
     if joint > 1:  # which may need tensors to be merged that single steps keep apart
         requests.append(dataclasses.replace(request, joint=1))
     return _cheapest(graph, requests, pins)
@@ -206,17 +207,17 @@ def _longer_steps(request: Request) -> list[list[int]]:
     return [mesh for n, mesh in enumerate(meshes) if mesh not in [steps, *meshes[:n]]]
 
 
-def _other_orders(graph: SemanticGraph, request: Request) -> list[list[int]]:
-    """The other ways to write the workers as a product, where graphs are small enough.
+def _other_orders(
+    graph: SemanticGraph, request: Request, known: list[list[int]]
+) -> list[list[int]]:
+    """Ways to write the workers as a product that are not known, where graphs are small enough.
 
     Early steps decide for later ones, so that their sizes and their order count.
     """
-    workers = math.prod(request.mesh)
-    known = [request.mesh, *_longer_steps(request)]
     calls = len(graph.captured.ops)
     is_small = request.memory_limit is None and calls <= _COMPARED
     most = _ORDERED // max(1, calls) if is_small else 0
-    products = (mesh for mesh in _products(workers) if mesh not in known)
+    products = (mesh for mesh in _products(math.prod(request.mesh)) if mesh not in known)
     return list(itertools.islice(products, most))
 
 

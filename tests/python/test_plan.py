@@ -236,6 +236,8 @@ def test_pins_of_other_types(graph):
     with pytest.raises(smex.SmexTypeError, match="pin: a name must be text"):
         smex.pin(0, "S0")
     assert smex.search(graph, 2, pinned=smex.pin("0.weight", "S1")).words("0.weight") == "S1/2"
+    given = iter([smex.pin("0.weight", "S1")])  # read by the searches of several meshes
+    assert smex.search(graph, 4, pinned=given).placement("0.weight")[0] == 1
     for bad in ("0.weight", 3):
         with pytest.raises(smex.SmexTypeError, match="expected a list of pins or placements by"):
             smex.search(graph, 2, pinned=bad)
