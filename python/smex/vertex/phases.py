@@ -13,7 +13,6 @@ A forward and backward run over a kind of vertices (one type, with children or w
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,21 +21,13 @@ from torch import Tensor, fx
 
 from smex.vertex.options import Options
 from smex.vertex.rows import CONST, MIXED, SUM, Kind, kinds
+from smex.vertex.simplify import VIEWS, ancestors, simplify
 from smex.vertex.trace import Joint, UntraceableError
 
 aten = torch.ops.aten
 
 FORWARD = ("once", "before", "step", "after")
 BACKWARD = ("once_back", "before_back", "step_back", "after_back")
-
-# Looks at the memory of its first argument: made again where it is needed, and never kept.
-VIEWS = {
-    aten.alias.default, aten.detach.default, aten.expand.default, aten.permute.default,
-    aten.select.int, aten.slice.Tensor, aten.split.Tensor, aten.split_with_sizes.default,
-    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.sym_size.int, aten.t.default,
-    aten.transpose.int, aten.unbind.int, aten.unsqueeze.default, aten.view.default,
-    aten.chunk.default,
-}  # fmt: skip
 
 
 @dataclass
@@ -81,17 +72,15 @@ def assign(joint: Joint, chosen: Options) -> Phases:
     Raises:
         UntraceableError: a forward call mixes rows.
     """
-    _drop_unused(joint)
+    simplify(joint)
     kind = kinds(joint)
     gathers = {n for n, op in joint.inputs.items() if op.role in ("gather", "each")}
     state_tangents = {n for n, op in joint.tangents.items() if op.role == "state"}
     recursive = _descendants(joint.graph, gathers)
     waits = _descendants(joint.graph, state_tangents)
-    forward = _ancestors(joint.values.values())
-    for_states = _ancestors(n for op, n in joint.values.items() if op.role == "state")
-    for_gathers = _ancestors(
-        n for op, n in joint.gradients.items() if op.role in ("gather", "each")
-    )
+    forward = ancestors(joint.values.values())
+    for_states = ancestors(n for op, n in joint.values.items() if op.role == "state")
+    for_gathers = ancestors(n for op, n in joint.gradients.items() if op.role in ("gather", "each"))
     phase: dict[fx.Node, str] = {}
     stuck: set[fx.Node] = set()  # must be computed in the tasks, as do those that read them
     for node in joint.graph.nodes:
@@ -157,64 +146,3 @@ def _descendants(graph: fx.Graph, roots: set[fx.Node]) -> set[fx.Node]:
         if node.op != "output" and any(n in found for n in node.all_input_nodes):
             found.add(node)
     return found
-
-
-def _ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-    found: set[fx.Node] = set()
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(node.all_input_nodes)
-    return found
-
-
-def _drop_unused(joint: Joint) -> None:
-    """Removes calls that nothing needs, and puts functional calls for local in-place ones."""
-    _make_functional(joint.graph)
-    used = _ancestors([*joint.values.values(), *joint.gradients.values()])
-    output = next(n for n in joint.graph.nodes if n.op == "output")
-    output.args = ([*joint.values.values(), *joint.gradients.values()],)
-    for node in reversed(list(joint.graph.nodes)):
-        if node.op == "call_function" and node not in used and not node.users:
-            joint.graph.erase_node(node)
-
-
-def _make_functional(graph: fx.Graph) -> None:
-    """In-place calls on a tensor that nothing else sees become ordinary ones.
-
-    Raises:
-        UntraceableError: a tensor that others see is changed.
-    """
-    for node in list(graph.nodes):
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-            continue
-        schema = node.target._schema
-        if not schema.is_mutable:
-            continue
-        changed = node.args[0]
-        name = schema.name.split("::")[1]
-        functional = _functional(name, node)
-        is_local = (
-            isinstance(changed, fx.Node)
-            and changed.op == "call_function"
-            and changed.target not in VIEWS
-            and set(changed.users) == {node}
-        )
-        if functional is None or not is_local:
-            raise UntraceableError(f"{node.target} changes a tensor in place")
-        node.target = functional
-        if functional is aten.bernoulli.p and len(node.args) == 1:
-            node.args = (*node.args, 0.5)  # which is the default of the in-place one alone
-
-
-def _functional(name: str, node: fx.Node) -> Any:
-    """The overload that computes what an in-place one does."""
-    packet = getattr(aten, name.rstrip("_"), None)
-    if packet is None or not name.endswith("_"):
-        return None
-    if name == "bernoulli_":
-        return aten.bernoulli.p
-    overload = node.target._overloadname  # type: ignore[union-attr]
-    return getattr(packet, overload, None)

@@ -217,6 +217,7 @@ class Joint:
         tangents: the placeholders of the gradients of `values`.
         gradients: the gradients of params, inputs, gathered states.
         reads: what the function read.
+        is_leaf: the vertices have no children.
     """
 
     graph: fx.Graph
@@ -225,6 +226,7 @@ class Joint:
     tangents: dict[fx.Node, Operand]
     gradients: dict[Operand, fx.Node]
     reads: Reads
+    is_leaf: bool
 
 
 class UntraceableError(Exception):
@@ -347,6 +349,7 @@ class _Builder:
             dict(zip(placeholders[len(operands) :], tangents)),
             dict(zip(found, outputs[len(results) :])),
             reads,
+            self.signature.is_leaf,
         )
 
     def _operands(self, reads: Reads) -> tuple[list[Operand], list[Tensor]]:
