@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,10 +14,12 @@ from smex.errors import SmexValueError
 from smex.vertex.function import VertexFunction
 from smex.vertex.phases import BACKWARD
 from smex.vertex.program import Program
-from smex.vertex.schedule import KindRows, TaskRows
-from smex.vertex.trace import Operand, Rows, Signature
+from smex.vertex.rows import CONST, SUM, Kind
+from smex.vertex.schedule import KindRows, RowPart, TaskRows
+from smex.vertex.trace import EDGES, ROWS, Operand, Rows, Signature
 
 Tensors = dict[str, Tensor]
+ROW = Kind("row", 0, ROWS)
 
 
 class Memory:
@@ -29,6 +33,31 @@ class Memory:
     def __init__(self, states: Tensors):
         self.states = states
         self.grads: Tensors = {}
+        self._given: Mapping[str, Tensor | None] = {}
+
+    def start_back(self, given: Mapping[str, Tensor | None]) -> None:
+        """Memory for the gradients, which kinds of vertices start row by row.
+
+        Args:
+            given: by name the gradients of the result ``[vertices, ...]``, None for zeros.
+        """
+        self._given = given
+        self.grads = {name: torch.empty_like(state) for name, state in self.states.items()}
+        for grad in self.grads.values():
+            grad[-1:].zero_()
+
+    def start_rows(self, rows: KindRows, seeded: Container[str] = ()) -> None:
+        """The gradients that a kind's rows have before the tasks; `seeded` are written later."""
+        for name, grad in self.grads.items():
+            given = self._given[name]
+            if given is not None:
+                grad[rows.begin : rows.end] = given[rows.begin : rows.end]
+            elif name not in seeded:
+                grad[rows.begin : rows.end].zero_()
+
+    def is_given(self, name: str) -> bool:
+        """Whether the result's states have gradients of their own."""
+        return self._given[name] is not None
 
     def gather(self, name: str, task: TaskRows, slot: int) -> Tensor:
         """The states of a task's children at an argument position."""
@@ -51,6 +80,21 @@ class Memory:
             torch.ops.smex.add_rows(self.grads[name], place, grad)
 
 
+@dataclass(frozen=True)
+class InputRows:
+    """An input of a kind's rows, which lie anywhere in the tensor that was given.
+
+    They are gathered where they are read: so much memory less is kept until backward.
+    """
+
+    values: Tensor
+    place: Tensor
+
+    def part(self, begin: int, end: int) -> Tensor:
+        """Some of the rows."""
+        return self.values.index_select(0, self.place[begin:end])
+
+
 class ProgramBody:
     """Runs the phases of a program over the tasks of a kind.
 
@@ -58,13 +102,14 @@ class ProgramBody:
         program: of the kind's vertex function.
         rows: the kind's place in the schedule.
         params: parameters and buffers by name.
-        inputs: by name, a row for each of the kind's vertices.
+        inputs: by name, of the kind's vertices.
         memory: the states of all vertices.
     """
 
     def __init__(
-        self, program: Program, rows: KindRows, params: Tensors, inputs: Tensors, memory: Memory
-    ):
+        self, program: Program, rows: KindRows, params: Tensors, inputs: Mapping[str, InputRows],
+        memory: Memory,
+    ):  # fmt: skip
         self.program = program
         self._rows = rows
         self._params = params
@@ -131,8 +176,13 @@ class ProgramBody:
         self._kept = dict(self._env) if keeps else {}
         self._keeps = keeps
         self._partial = {}
+        self._memory.start_rows(self._rows, self.program.source.seeds)
         self._run_whole("once_back")
         self._run_whole("before_back")
+        for name, node in self.program.source.seeds.items():
+            seed = self._env.pop(node)
+            if self._memory.is_given(name):
+                self._memory.grads[name][self._rows.begin : self._rows.end] += seed
         self._prepare("step_back")
 
     def run_task_back(self, index: int) -> None:
@@ -156,7 +206,7 @@ class ProgramBody:
     def finish_back(self) -> tuple[Tensors, Tensors]:
         """The gradients of the parameters and of the inputs."""
         self._release("step_back")
-        self._run_whole("after_back")
+        self._run_parts("after_back")
         params: Tensors = {}
         inputs: Tensors = {}
         for operand, node in self._joint.gradients.items():
@@ -183,11 +233,44 @@ class ProgramBody:
         phase = self.program.phases.get(name)
         if phase is None:
             return
-        buffers = [self._state_buffer(node) for node in phase.writes]
+        buffers = [self._rows_buffer(node) for node in phase.writes]
         values = phase.run(*[self._whole(n) for n in phase.reads], *buffers)
         self._env.update(zip(phase.returns, values))
         self._env.update(zip(phase.writes, buffers))
         self._release(name)
+
+    def _run_parts(self, name: str) -> None:
+        """A phase part by part of the rows, where its results add up or have a row for each.
+
+        What it computes on the way takes the memory of a part alone.
+        """
+        phase = self.program.phases.get(name)
+        parts = self._rows.parts
+        kinds = [self._kind(n) for n in phase.returns] if phase is not None else []
+        divides = all(not isinstance(k, list) and k in (CONST, SUM, ROW) for k in kinds)
+        if phase is None or len(parts) == 1 or not divides or phase.writes:
+            self._run_whole(name)
+            return
+        for part in parts:
+            values = phase.run(*[self._of_part(n, part) for n in phase.reads])
+            for node, kind, value in zip(phase.returns, kinds, values):
+                self._put(node, kind, part, value)
+        for node in phase.returns:
+            self._env[node] = self._env[node].to(node.meta["val"].dtype)
+        self._release(name)
+
+    def _put(self, node: fx.Node, kind: Kind, part: RowPart, value: Tensor) -> None:
+        """A value of a part, added to those of the parts before or put below them."""
+        begin, end = part.rows
+        if kind == ROW:
+            if begin == 0:
+                self._env[node] = value.new_empty((self._rows.size, *value.shape[1:]))
+            self._env[node][begin:end] = value
+        elif begin == 0:
+            is_narrow = value.dtype in (torch.float16, torch.bfloat16)
+            self._env[node] = value.float() if is_narrow else value
+        elif kind == SUM:
+            self._env[node] += value
 
     def _prepare(self, name: str) -> None:
         """The parts of all values for each task of a phase."""
@@ -220,27 +303,37 @@ class ProgramBody:
 
     def _whole(self, node: fx.Node) -> Any:
         """A value for all rows of the kind."""
+        return self._of_part(node, self._rows.whole)
+
+    def _of_part(self, node: fx.Node, part: RowPart) -> Any:
+        """A value for some of the rows."""
         if node in self._env:
-            return self._env[node]
+            value, kind = self._env[node], self._kind(node)
+            if part is self._rows.whole or isinstance(kind, list) or kind.name != "row":
+                return value
+            begin, end = part.edges if kind.of == EDGES else part.rows
+            return value.narrow(kind.dim, begin, end - begin)
         operand = self._joint.inputs.get(node)
-        rows = slice(self._rows.begin, self._rows.end)
+        begin, end = part.rows
         if operand is None:
             tangent = self._joint.tangents[node]
             if tangent.role == "state":
-                return self._memory.grads[tangent.name][rows]
-            return self._output_grads[tangent.name]
+                first = self._rows.begin
+                return self._memory.grads[tangent.name][first + begin : first + end]
+            return self._output_grads[tangent.name][begin:end]
         if operand.role == "param":
             return self._params[operand.name]
         if operand.role == "input":
-            return self._inputs[operand.name]
+            return self._inputs[operand.name].part(begin, end)
         if operand.role == "counts":
-            return self._rows.counts
-        if operand.role == "parents":
-            return self._rows.parents
-        states = self._memory.states[operand.name]
+            return self._rows.counts[begin:end]
         if operand.role == "gather":
-            return states.index_select(0, self._rows.slot(operand.slot))
-        return states.index_select(0, self._rows.edges)
+            index = self._rows.slot(operand.slot)[begin:end]
+            return self._memory.states[operand.name].index_select(0, index)
+        edges = slice(*part.edges)
+        if operand.role == "parents":
+            return self._rows.parents[edges] - begin if begin else self._rows.parents[edges]
+        return self._memory.states[operand.name].index_select(0, self._rows.edges[edges])
 
     def _parts(self, node: fx.Node) -> Any:
         """A value for each task; of what is gathered the operand, as it is not there yet."""
@@ -260,8 +353,6 @@ class ProgramBody:
         return self.program.source.kind[node]
 
     def _split_sizes(self, node: fx.Node) -> list[int]:
-        from smex.vertex.trace import EDGES
-
         return self._rows.edge_sizes if self._kind(node).of == EDGES else self._rows.sizes
 
     def _buffer(self, node: fx.Node) -> Tensor:
@@ -307,6 +398,15 @@ class ProgramBody:
         name = self._state_names[node][0]
         return self._memory.states[name][self._rows.begin : self._rows.end]
 
+    def _rows_buffer(self, node: fx.Node) -> Tensor:
+        """Memory for a value of all rows: among the states or their gradients, where it can be."""
+        for name, seed in self.program.source.seeds.items():
+            if seed is node:
+                if self._memory.is_given(name):
+                    return self._allocated(node, self._rows.size)
+                return self._memory.grads[name][self._rows.begin : self._rows.end]
+        return self._state_buffer(node)
+
     def _result(self, node: fx.Node) -> Tensor:
         return self._partial[node] if node in self._partial else self._whole(node)
 
@@ -336,7 +436,7 @@ class CallBody:
         signature: Signature,
         rows: KindRows,
         params: Tensors,
-        inputs: Tensors,
+        inputs: Mapping[str, InputRows],
         memory: Memory,
     ):
         self._function = function
@@ -389,7 +489,8 @@ class CallBody:
 
         params = {n: leaf(Operand("param", n), p) for n, p in self._params.items()}
         inputs = {
-            n: leaf(Operand("input", n), x[task.begin : task.end]) for n, x in self._inputs.items()
+            n: leaf(Operand("input", n), x.part(task.begin, task.end))
+            for n, x in self._inputs.items()
         }
         counts = self._rows.counts[task.begin : task.end]
         rows = Rows(self._function, inputs, counts, task.parents, child, each, signature.dtype)
@@ -421,6 +522,7 @@ class CallBody:
 
     def start_back(self, output_grads: Tensors, keeps: bool) -> None:
         """Nothing is computed before the tasks go backwards; `keeps`: they may do so again."""
+        self._memory.start_rows(self._rows)
         self._output_grads = output_grads
         self._keeps = keeps
         self._param_grads, self._input_grads = {}, {}
@@ -465,7 +567,8 @@ class CallBody:
             self._param_grads[name] = grad.clone() if held is None else held.add_(grad)
         else:
             if name not in self._input_grads:
-                self._input_grads[name] = torch.zeros_like(self._inputs[name])
+                whole = (self._rows.size, *grad.shape[1:])
+                self._input_grads[name] = grad.new_zeros(whole)
             self._input_grads[name][task.begin : task.end] = grad
 
 

@@ -13,7 +13,7 @@ A forward and backward run over a kind of vertices (one type, with children or w
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -38,12 +38,14 @@ class Phases:
         joint: the graph.
         kind: of each node.
         phase: of each node that is neither a placeholder nor a view.
-        per_task: operands that are gradients found per task, to be summed or put together.
+        seeds: by state, the gradient that its rows have from what no parent gathers. It is not
+            added to the others in each task, as they are added to it.
     """
 
     joint: Joint
     kind: dict[fx.Node, Any]
     phase: dict[fx.Node, str]
+    seeds: dict[str, fx.Node] = field(default_factory=dict)
 
     def nodes(self, name: str) -> list[fx.Node]:
         """The nodes of a phase, in order."""
@@ -103,7 +105,34 @@ def assign(joint: Joint, chosen: Options) -> Phases:
             phase[node] = found
         elif read_stuck or one == MIXED:
             stuck.add(node)
-    return Phases(joint, kind, _not_before_inputs(joint, phase))
+    return Phases(joint, kind, _not_before_inputs(joint, phase), _seeds(joint, kind, phase))
+
+
+def _seeds(joint: Joint, kind: dict[fx.Node, Any], phase: dict[fx.Node, str]) -> dict[str, fx.Node]:
+    """Takes the sums of a state's gradient and what is known before the tasks out of the graph."""
+    found: dict[str, fx.Node] = {}
+    ends = {*joint.values.values(), *joint.gradients.values()}
+    for tangent, operand in joint.tangents.items():
+        users = list(tangent.users)
+        if operand.role != "state" or len(users) != 1 or tangent in ends:
+            continue
+        total = users[0]
+        terms = total.args[:2]
+        if total.target is not aten.add.Tensor or total.kwargs or tangent not in terms:
+            continue
+        seed = terms[1] if terms[0] is tangent else terms[0]
+        if not isinstance(seed, fx.Node) or total in ends:
+            continue
+        is_own = set(seed.users) == {total} and seed not in ends
+        if not is_own or phase.get(seed) != "before_back" or kind[seed] != kind[tangent]:
+            continue
+        if seed.meta["val"].dtype != tangent.meta["val"].dtype:
+            continue
+        total.replace_all_uses_with(tangent)
+        joint.graph.erase_node(total)
+        phase.pop(total)
+        found[operand.name] = seed
+    return found
 
 
 def _forward_phase(

@@ -97,6 +97,8 @@ def _ends(source: Phases) -> dict[str, list[fx.Node]]:
         elif where in FORWARD:
             where = "before_back"
         found[where][node] = None
+    for node in source.seeds.values():
+        found["before_back"][node] = None
     return {name: list(nodes) for name, nodes in found.items()}
 
 
@@ -171,6 +173,8 @@ def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
     joint = source.joint
     if name == "before":
         return any(op.role == "state" and n is node for op, n in joint.values.items())
+    if node in source.seeds.values():
+        return True
     kind = source.kind[node]
     if name not in STEPS or isinstance(kind, list) or kind.name != "row":
         return False

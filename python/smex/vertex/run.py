@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.vertex.bodies import Body, CallBody, Memory, ProgramBody
+from smex.vertex.bodies import Body, CallBody, InputRows, Memory, ProgramBody
 from smex.vertex.function import VertexFunction
 from smex.vertex.graphs import GraphBatch, as_batch
 from smex.vertex.options import Options, current
@@ -186,20 +186,21 @@ class _Type:
             return int(np.diff(batch.child_offsets).max(initial=0))
         return max(p.source.joint.reads.slots for p in programs if p is not None)
 
-    def signature(self, is_leaf: bool, inputs: Tensors | None = None) -> Signature:
-        """What a trace depends on; without inputs given those of all vertices stand for them."""
+    def signature(self, is_leaf: bool) -> Signature:
+        """What a trace depends on; the inputs of all vertices stand for those of a kind."""
         with_gradients = torch.is_grad_enabled()
-        if inputs is None:
-            inputs = {n: x for n, (x, _) in self.inputs.items()}
+        inputs = {n: x for n, (x, _) in self.inputs.items()}
         return Signature(self.params, inputs, self.dtype, is_leaf, self._wants, with_gradients)
 
-    def body(self, rows: KindRows, inputs: Tensors, params: Tensors, memory: Memory,
-             wants_gradients: bool) -> Body:  # fmt: skip
+    def body(
+        self, rows: KindRows, inputs: Mapping[str, InputRows], params: Tensors, memory: Memory,
+        wants_gradients: bool,
+    ) -> Body:  # fmt: skip
         """What runs the vertices of a kind."""
         program = self._traces[rows.is_leaf]
         if program is not None:
             return ProgramBody(program, rows, params, inputs, memory)
-        signature = self.signature(rows.is_leaf, inputs)
+        signature = self.signature(rows.is_leaf)
         signature.with_gradients = wants_gradients
         return CallBody(self.function, signature, rows, params, inputs, memory)
 
@@ -311,16 +312,7 @@ class _Execution:
                 "smex.vertex.run: states were changed in place after the run, and backward needs "
                 "them; change a clone of them"
             )
-        rows = self._plan.num_vertices
-        for name, grad in zip(self._states, grads):
-            state = self._memory.states[name]
-            held = torch.empty_like(state)
-            held[rows:].zero_()
-            if grad is None:
-                held.zero_()
-            else:
-                held[:rows] = grad
-            self._memory.grads[name] = held
+        self._memory.start_back(dict(zip(self._states, grads)))
         keeps = _keeps_graph()
         by_kind: list[Tensors] = [{} for _ in self._plan.kinds]
         for (kind, name), grad in zip(self._outputs, grads[len(self._states) :]):
@@ -371,7 +363,7 @@ class _Execution:
         one = self._types[rows.type]
         params = {n: given[rows.type, "param", n] for n in one.params}
         inputs = {
-            n: given[rows.type, "input", n].index_select(0, self._rows_of(rows, of_type))
+            n: InputRows(given[rows.type, "input", n], self._rows_of(rows, of_type))
             for n, (_, of_type) in one.inputs.items()
             if one._traces[rows.is_leaf] is None
             or n in one._traces[rows.is_leaf].source.joint.reads.inputs  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,17 @@ from smex.vertex.graphs import GraphBatch
 
 KEPT = 64
 """How many schedules are kept."""
+
+
+PARTS, PART_ROWS = 8, 2048
+"""Rows that are computed at once are in at most so many parts, of at least so many rows."""
+
+
+class RowPart(NamedTuple):
+    """Contiguous rows of a kind, first and behind the last, and their edges."""
+
+    rows: tuple[int, int]
+    edges: tuple[int, int]
 
 
 @dataclass
@@ -67,6 +78,7 @@ class KindRows:
         parents: int64, for each edge the row of its parent within the kind.
         absent: the row that stands for no child.
         sample_offsets: the first vertex of each sample.
+        parts: the rows, divided for what can be computed part by part.
     """
 
     type: int
@@ -80,6 +92,12 @@ class KindRows:
     parents: Tensor
     absent: int
     sample_offsets: Any
+    parts: list[RowPart]
+
+    @cached_property
+    def whole(self) -> RowPart:
+        """All rows and edges."""
+        return RowPart((0, self.size), (0, len(self.edges)))
 
     @property
     def size(self) -> int:
@@ -104,6 +122,8 @@ class KindRows:
 
     def slot(self, slot: int) -> Tensor:
         """The rows of all children at an argument position."""
+        if slot in self._slots:
+            return self._slots[slot]
         parts = []
         for task in self.tasks:
             place = task.slots[slot] if slot < len(task.slots) else None
@@ -114,7 +134,12 @@ class KindRows:
                 parts.append(torch.arange(place, place + task.size, device=device))
             else:
                 parts.append(place)
-        return torch.cat(parts) if parts else self.vertices.new_zeros(0)
+        self._slots[slot] = torch.cat(parts) if parts else self.vertices.new_zeros(0)
+        return self._slots[slot]
+
+    @cached_property
+    def _slots(self) -> dict[int, Tensor]:
+        return {}
 
 
 @dataclass
@@ -237,6 +262,7 @@ def _made(
                 parents,
                 batch.num_vertices,
                 batch.sample_offsets,
+                _parts(edge_offsets[begin : end + 1]),
             )
         )
     order, place = [], 0
@@ -267,3 +293,12 @@ def _made(
     roots = torch.from_numpy(native.roots.copy()).to(device)
     rows = torch.from_numpy(native.rows.copy()).to(device)
     return Schedule(kinds, order, rows, vertices, roots, vertices[roots])
+
+
+def _parts(edge_offsets: Any) -> list[RowPart]:
+    """Parts of about equally many rows, given the first edge of each and behind the last."""
+    size = len(edge_offsets) - 1
+    count = max(1, min(PARTS, size // PART_ROWS))
+    bounds = [size * i // count for i in range(count + 1)]
+    edges = [int(edge_offsets[b] - edge_offsets[0]) for b in bounds]
+    return [RowPart((bounds[i], bounds[i + 1]), (edges[i], edges[i + 1])) for i in range(count)]
