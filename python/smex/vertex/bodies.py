@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -222,7 +221,7 @@ class ProgramBody:
         if not hasattr(self, "_gathered_nodes"):
             self._gathered_nodes: dict[fx.Node, list[Operand]] = {}
             for operand, node in self._joint.gradients.items():
-                if operand.role in ("gather", "each"):
+                if operand.is_gathered:
                     self._gathered_nodes.setdefault(node, []).append(operand)
         return self._gathered_nodes
 
@@ -278,11 +277,15 @@ class ProgramBody:
         if phase is None or not self._rows.tasks:
             return
         columns = [self._parts(n) for n in phase.reads]
+        column_of = dict(zip(phase.reads, columns))
         for node in phase.writes:
-            buffer = self._gates_of(node)
-            buffer = self._buffer(node) if buffer is None else buffer
-            self._env[node] = buffer
-            columns.append(list(buffer.split(self._split_sizes(node), self._kind(node).dim)))
+            old = phase.takes.get(node)
+            if old is not None and self._may_overwrite(name, self._env.get(old)):
+                self._env[node] = self._env[old]
+                columns.append(column_of[old])  # the same tensors, which need not be copied
+                continue
+            buffer = self._env[node] = self._buffer(node)
+            columns.append(buffer.split(self._split_sizes(node), self._kind(node).dim))
         for node in phase.passing:
             sizes = self._split_sizes(node)
             memory = self._allocated(node, max(sizes))
@@ -299,7 +302,14 @@ class ProgramBody:
     def _gather(self, operand: Operand, task: TaskRows) -> Tensor:
         if operand.role == "gather":
             return self._memory.gather(operand.name, task, operand.slot)
-        return self._memory.states[operand.name].index_select(0, task.edges)
+        states = self._memory.states[operand.name]
+        if operand.role == "each":
+            return states.index_select(0, task.edges)
+        slots = range(operand.slot)
+        is_contiguous = all(isinstance(place, int) for place in task.slots)
+        if is_contiguous or self._rows.degree != operand.slot:
+            return torch.cat([self._memory.gather(operand.name, task, i) for i in slots], 1)
+        return states.index_select(0, task.edges).view(task.size, -1)
 
     def _whole(self, node: fx.Node) -> Any:
         """A value for all rows of the kind."""
@@ -331,15 +341,20 @@ class ProgramBody:
             index = self._rows.slot(operand.slot)[begin:end]
             return self._memory.states[operand.name].index_select(0, index)
         edges = slice(*part.edges)
+        if operand.role == "beside" and self._rows.degree != operand.slot:
+            states = self._memory.states[operand.name]
+            slots = [self._rows.slot(i)[begin:end] for i in range(operand.slot)]
+            return torch.cat([states.index_select(0, index) for index in slots], 1)
         if operand.role == "parents":
             return self._rows.parents[edges] - begin if begin else self._rows.parents[edges]
-        return self._memory.states[operand.name].index_select(0, self._rows.edges[edges])
+        found = self._memory.states[operand.name].index_select(0, self._rows.edges[edges])
+        return found.view(end - begin, -1) if operand.role == "beside" else found
 
     def _parts(self, node: fx.Node) -> Any:
         """A value for each task; of what is gathered the operand, as it is not there yet."""
         operand = self._joint.inputs.get(node)
         tasks = self._rows.tasks
-        if operand is not None and operand.role in ("gather", "each"):
+        if operand is not None and operand.is_gathered:
             return operand
         if operand is not None and operand.role == "parents":
             return [task.parents for task in tasks]
@@ -361,32 +376,10 @@ class ProgramBody:
             return self._state_buffer(node)
         return self._allocated(node, sum(self._split_sizes(node)))
 
-    def _gates_of(self, node: fx.Node) -> Tensor | None:
-        """The memory of an LSTM cell's gates for their gradient, which is the last to read them.
-
-        The kernel reads a gate before it writes the gradient there.
-        """
-        cell = node.args[0] if node.target is operator.getitem and node.args[1] == 0 else None
-        backward = torch.ops.smex.tree_lstm_backward.default
-        if self._keeps or not isinstance(cell, fx.Node) or cell.target is not backward:
-            return None
-        gates = cell.args[2]
-        assert isinstance(gates, fx.Node)
-        source = self.program.source
-        later = [user for user in gates.users if user is not cell and self._is_back(user)]
-        value = self._env.get(gates)
-        is_free = self.program.last_use.get(gates) == "step_back" and not later
-        is_own = gates in source.phase and gates not in self._state_names
-        ends = {*self._joint.values.values(), *self._joint.gradients.values()}
-        if not (is_free and is_own) or gates in ends or value is None or value.device.type != "cpu":
-            return None
-        has_kernel = value.dtype in (torch.float32, torch.float64) and value.stride(-1) == 1
-        return value if has_kernel else None
-
-    def _is_back(self, node: fx.Node) -> bool:
-        """Whether a node is computed in the backward, views included."""
-        phase = self.program.source.phase.get(node)
-        return phase is None or phase in BACKWARD
+    def _may_overwrite(self, name: str, value: Any) -> bool:
+        """Whether memory can be given to another value: nobody needs it again, and it is plain."""
+        is_needed = self._keeps and name in BACKWARD
+        return not is_needed and isinstance(value, Tensor) and value.is_contiguous()
 
     def _allocated(self, node: fx.Node, rows: int) -> Tensor:
         value = node.meta["val"]
@@ -466,7 +459,7 @@ class CallBody:
                 return leaves[operand]
             # Not detach(): other tasks write other rows of the same memory; that is no change.
             value = value.data
-            is_wanted = operand.role in ("gather", "each")
+            is_wanted = operand.is_gathered
             is_wanted = is_wanted or f"{operand.role}:{operand.name}" in signature.wants
             if signature.with_gradients and is_wanted and value.is_floating_point():
                 value = value.requires_grad_()

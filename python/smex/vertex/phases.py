@@ -21,7 +21,7 @@ from torch import Tensor, fx
 
 from smex.vertex.options import Options
 from smex.vertex.rows import CONST, MIXED, SUM, Kind, kinds
-from smex.vertex.simplify import VIEWS, ancestors, simplify
+from smex.vertex.simplify import VIEWS, ancestors, is_like, simplify
 from smex.vertex.trace import Joint, UntraceableError
 
 aten = torch.ops.aten
@@ -76,13 +76,13 @@ def assign(joint: Joint, chosen: Options) -> Phases:
     """
     simplify(joint)
     kind = kinds(joint)
-    gathers = {n for n, op in joint.inputs.items() if op.role in ("gather", "each")}
+    gathers = {n for n, op in joint.inputs.items() if op.is_gathered}
     state_tangents = {n for n, op in joint.tangents.items() if op.role == "state"}
     recursive = _descendants(joint.graph, gathers)
     waits = _descendants(joint.graph, state_tangents)
     forward = ancestors(joint.values.values())
     for_states = ancestors(n for op, n in joint.values.items() if op.role == "state")
-    for_gathers = ancestors(n for op, n in joint.gradients.items() if op.role in ("gather", "each"))
+    for_gathers = ancestors(n for op, n in joint.gradients.items() if op.is_gathered)
     phase: dict[fx.Node, str] = {}
     stuck: set[fx.Node] = set()  # must be computed in the tasks, as do those that read them
     for node in joint.graph.nodes:
@@ -105,7 +105,27 @@ def assign(joint: Joint, chosen: Options) -> Phases:
             phase[node] = found
         elif read_stuck or one == MIXED:
             stuck.add(node)
-    return Phases(joint, kind, _not_before_inputs(joint, phase), _seeds(joint, kind, phase))
+    phase = _not_before_inputs(joint, phase)
+    seeds = _seeds(joint, kind, phase)
+    _add_in_products(joint, phase)
+    return Phases(joint, kind, phase, seeds)
+
+
+def _add_in_products(joint: Joint, phase: dict[fx.Node, str]) -> None:
+    """Makes one call of a matrix product and the sum with what is there in the same phase."""
+    for node in list(joint.graph.nodes):
+        if node.target is not aten.add.Tensor or node.kwargs:
+            continue
+        for product, other in (node.args[:2], node.args[1::-1]):
+            is_product = isinstance(product, fx.Node) and product.target is aten.mm.default
+            if not is_product or not isinstance(other, fx.Node) or product is other:
+                continue
+            is_own = set(product.users) == {node} and phase[product] == phase[node]
+            if is_own and is_like(product, node) and is_like(other, node):
+                node.target, node.args = aten.addmm.default, (other, *product.args)
+                joint.graph.erase_node(product)
+                phase.pop(product)
+                break
 
 
 def _seeds(joint: Joint, kind: dict[fx.Node, Any], phase: dict[fx.Node, str]) -> dict[str, fx.Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch import fx
 
 from smex.vertex.phases import BACKWARD, FORWARD, Phases, is_view
+from smex.vertex.simplify import is_like
 
 aten = torch.ops.aten
 ALL = (*FORWARD, *BACKWARD)
@@ -27,6 +29,8 @@ class Phase:
         writes: the nodes whose rows it writes into buffers.
         passing: the nodes whose values are not needed after the task.
         returns: the nodes whose values it returns.
+        takes: for some of `writes` the node of an earlier phase whose memory it may have: this
+            call is the last that reads it, and each number before it writes it.
     """
 
     run: Any
@@ -34,6 +38,7 @@ class Phase:
     writes: list[fx.Node]
     passing: list[fx.Node]
     returns: list[fx.Node]
+    takes: dict[fx.Node, fx.Node] = field(default_factory=dict)
 
 
 @dataclass
@@ -64,7 +69,74 @@ def build(source: Phases) -> Program:
             program.phases[name] = _phase(source, name, reads[name], results)
         for node in reads[name]:
             program.last_use[node] = name
+    for name in STEPS:
+        if name in program.phases:
+            program.phases[name].takes = _takes(program, name)
     return program
+
+
+def _takes(program: Program, name: str) -> dict[fx.Node, fx.Node]:
+    """For the writes of a phase the values whose memory they may have, see :class:`Phase`."""
+    source = program.source
+    order = {node: i for i, node in enumerate(source.joint.graph.nodes)}
+    ends = {*source.joint.values.values(), *source.joint.gradients.values()}
+    kept = ends | set(source.seeds.values())
+    found: dict[fx.Node, fx.Node] = {}
+    for node in program.phases[name].writes:
+        if node in ends:  # a state has memory of its own
+            continue
+        call: Any = node.args[0] if node.target is operator.getitem else node
+        for old in _overwritten(node, call):
+            is_free = (
+                source.phase.get(old, name) != name
+                and program.last_use.get(old) == name
+                and old not in kept
+                and old not in found.values()
+                and not _may_share_memory(old)
+                and source.kind[old] == source.kind[node]
+                and is_like(old, node)
+                and call.all_input_nodes.count(old) == 1
+            )
+            here = [r for r in _readers(old) if source.phase.get(r) == name and r is not call]
+            if is_free and all(order[r] < order[call] for r in here):
+                found[node] = old
+                break
+    return found
+
+
+def _overwritten(node: fx.Node, call: fx.Node) -> list[fx.Node]:
+    """The arguments of which a call reads each number before it writes that of its result."""
+    target = call.target
+    if target is torch.ops.smex.tree_lstm_backward.default:
+        args = call.args[2:3] if node.args[1] == 0 else ()
+    elif target is aten.addmm.default:
+        args = call.args[:1]
+    elif isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags:
+        args = call.args
+    else:
+        args = ()
+    return [arg for arg in args if isinstance(arg, fx.Node)]
+
+
+def _readers(node: fx.Node) -> list[fx.Node]:
+    """The calls that read a value, directly or through views; views of it for themselves."""
+    found = []
+    stack = list(node.users)
+    while stack:
+        user = stack.pop()
+        if is_view(user):
+            stack.extend(user.users)
+        found.append(user)
+    return found
+
+
+def _may_share_memory(node: fx.Node) -> bool:
+    """Whether a value may lie in the memory of another."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return not (target is operator.getitem and not is_view(node))
+    is_alias = any(r.alias_info is not None for r in target._schema.returns)
+    return is_alias or target is aten._unsafe_view.default
 
 
 def _home(source: Phases, node: fx.Node) -> str:
@@ -76,7 +148,7 @@ def _home(source: Phases, node: fx.Node) -> str:
         if operand is None:
             is_state = source.joint.tangents[node].role == "state"
             return "step_back" if is_state else "before_back"
-        return "step" if operand.role in ("gather", "each") else "before"
+        return "step" if operand.is_gathered else "before"
     inner = [ALL.index(_home(source, n)) for n in node.all_input_nodes]
     return ALL[max(inner, default=ALL.index("before"))]
 
@@ -92,7 +164,7 @@ def _ends(source: Phases) -> dict[str, list[fx.Node]]:
         found[where][node] = None
     for operand, node in joint.gradients.items():
         where = _home(source, node)
-        if operand.role in ("gather", "each"):
+        if operand.is_gathered:
             where = "step_back"
         elif where in FORWARD:
             where = "before_back"
@@ -160,7 +232,7 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
     for node, buffer in buffers.items():
         if node not in direct:
             graph.call_function(aten.copy_.default, (buffer, copied(node)))
-    gathered = {n for op, n in source.joint.gradients.items() if op.role in ("gather", "each")}
+    gathered = {n for op, n in source.joint.gradients.items() if op.is_gathered}
     returns = [n for n in results if n not in buffers or (name == "step_back" and n in gathered)]
     graph.output(tuple(copied(n) for n in returns))
     module = fx.GraphModule({}, graph)
@@ -180,7 +252,7 @@ def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
         return False
     if name == "step":
         return True
-    gathered = [n for op, n in joint.gradients.items() if op.role in ("gather", "each")]
+    gathered = [n for op, n in joint.gradients.items() if op.is_gathered]
     others = [n for op, n in joint.gradients.items() if op.role in ("param", "input")]
     after = {n for other in ("after_back",) for m in source.nodes(other) for n in _through(m)}
     return node not in gathered or node in others or node in after

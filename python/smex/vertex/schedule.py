@@ -79,6 +79,7 @@ class KindRows:
         absent: the row that stands for no child.
         sample_offsets: the first vertex of each sample.
         parts: the rows, divided for what can be computed part by part.
+        degree: how many children each row has, if all have as many.
     """
 
     type: int
@@ -93,6 +94,7 @@ class KindRows:
     absent: int
     sample_offsets: Any
     parts: list[RowPart]
+    degree: int | None
 
     @cached_property
     def whole(self) -> RowPart:
@@ -263,6 +265,7 @@ def _made(
                 batch.num_vertices,
                 batch.sample_offsets,
                 _parts(edge_offsets[begin : end + 1]),
+                _degree(edge_offsets[begin : end + 1]),
             )
         )
     order, place = [], 0
@@ -293,6 +296,11 @@ def _made(
     roots = torch.from_numpy(native.roots.copy()).to(device)
     rows = torch.from_numpy(native.rows.copy()).to(device)
     return Schedule(kinds, order, rows, vertices, roots, vertices[roots])
+
+
+def _degree(edge_offsets: Any) -> int | None:
+    counts = np.diff(edge_offsets)
+    return int(counts[0]) if len(counts) and (counts == counts[0]).all() else None
 
 
 def _parts(edge_offsets: Any) -> list[RowPart]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from smex.vertex.rows import LINEAR
-from smex.vertex.trace import EDGES, Joint, UntraceableError
+from smex.vertex.trace import EDGES, Joint, Operand, UntraceableError
 
 aten = torch.ops.aten
 
@@ -53,6 +53,8 @@ def simplify(joint: Joint) -> None:
     _drop_aliases(joint)
     if joint.is_leaf:
         _fold_zeros(joint)
+    else:
+        _gather_beside(joint)
     _merge_equal(joint)
     _drop_unused(joint)
 
@@ -72,6 +74,27 @@ def _replace(joint: Joint, node: fx.Node, by: Any) -> None:
         for operand, result in results.items():
             if result is node:
                 results[operand] = by
+
+
+def _gather_beside(joint: Joint) -> None:
+    """Children's states that are put side by side are gathered so."""
+    given = {operand: node for node, operand in joint.inputs.items()}
+    for node in list(joint.graph.nodes):
+        if node.target is not aten.cat.default or len(node.args) < 2 or node.args[1] not in (1, -1):
+            continue
+        operands = [joint.inputs.get(part) for part in node.args[0]]
+        first = operands[0]
+        if first is None or first.role != "gather" or len(node.meta["val"].shape) != 2:
+            continue
+        if operands != [Operand("gather", first.name, i) for i in range(len(operands))]:
+            continue
+        beside = Operand("beside", first.name, len(operands))
+        if beside not in given:
+            with joint.graph.inserting_before(given[Operand("gather", first.name, 0)]):
+                given[beside] = joint.graph.placeholder(f"beside_{first.name}")
+            given[beside].meta["val"] = node.meta["val"]
+            joint.inputs[given[beside]] = beside
+        _replace(joint, node, given[beside])
 
 
 def _merge_equal(joint: Joint) -> None:
@@ -160,10 +183,10 @@ def _without_zero(node: fx.Node, zeros: set[fx.Node]) -> fx.Node | None:
         rest = second
     else:
         return None
-    return rest if _is_like(rest, node) else None  # type: ignore[return-value]
+    return rest if is_like(rest, node) else None  # type: ignore[return-value]
 
 
-def _is_like(arg: Any, node: fx.Node) -> bool:
+def is_like(arg: Any, node: fx.Node) -> bool:
     """Whether an argument has the shape and type of a node's value."""
     value = arg.meta.get("val") if isinstance(arg, fx.Node) else None
     whole = node.meta["val"]
@@ -191,7 +214,7 @@ def _repeated(joint: Joint, node: fx.Node, row: Any) -> fx.Node:
     for user in list(node.users):  # which broadcast it themselves
         others = [arg for arg in user.args if arg is not node]
         is_sum = user.target is aten.add.Tensor and not user.kwargs
-        if is_sum and len(others) == 1 and _is_like(others[0], user):
+        if is_sum and len(others) == 1 and is_like(others[0], user):
             user.replace_input_with(node, row)
     counts = next(n for n, operand in joint.inputs.items() if operand.role == "counts")
     value = node.meta["val"]

@@ -27,12 +27,18 @@ class Operand(NamedTuple):
     """What an input or output of the graph is.
 
     ``role`` is one of param, buffer, input, counts, parents, state, output, gather (the states at
-    one argument position, ``slot``) and each (the states of all children).
+    one argument position, ``slot``), each (the states of all children, a row for each edge) and
+    beside (the states at the first ``slot`` argument positions, side by side in a row).
     """
 
     role: str
     name: str
     slot: int = -1
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether it is made of children's states."""
+        return self.role in ("gather", "each", "beside")
 
 
 @dataclass
@@ -374,7 +380,7 @@ class _Builder:
             return False
         if operand.role in ("param", "input"):
             return f"{operand.role}:{operand.name}" in self.signature.wants
-        return operand.role in ("gather", "each")
+        return operand.is_gathered
 
     def _call(self, given: dict[Operand, Tensor]) -> dict[Operand, Tensor]:
         names = self.function.state_shapes

@@ -34,6 +34,28 @@ class Binary(sv.VertexFunction):
         return (h, c), self.score(h)
 
 
+class Joined(sv.VertexFunction):
+    """An LSTM of two children whose states are put side by side."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__(h=hidden, c=hidden)
+        self.w = nn.Linear(inputs, 5 * hidden)
+        self.u = nn.Linear(2 * hidden, 5 * hidden)
+        self.score = nn.Linear(hidden, 3)
+
+    def forward(self):
+        left, right = self.gather(0), self.gather(1)
+        h, c = self.cell(self.pull(), (left.h, left.c), (right.h, right.c))
+        self.scatter(h, c)
+        self.push(self.score(h))
+
+    def cell(self, x, left, right):
+        gates = self.w(x) + self.u(torch.cat([left[0], right[0]], 1))
+        return sv.tree_lstm(gates, [left[1], right[1]])
+
+    recursive = Binary.recursive
+
+
 class ChildSum(sv.VertexFunction):
     """A child-sum Tree-LSTM, for any number of children."""
 

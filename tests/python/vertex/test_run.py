@@ -4,15 +4,17 @@ import copy
 import pathlib
 import pickle
 import sys
+from collections import OrderedDict
 
 import pytest
 import torch
 from torch import nn
 
 import smex.vertex as sv
+from smex.vertex import schedule
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import Average, Binary, ChildSum, expected, loss_of, random_graph, star
+from recursion import Average, Binary, ChildSum, Joined, expected, loss_of, random_graph, star
 
 OPTIONS = {
     "all": {},
@@ -75,6 +77,40 @@ def test_any_number_of_children(graphs, cls, options):
     function, x = case(cls, graphs)
     with sv.options(**options):
         assert_equal_to_recursion(function, graphs, x)
+
+
+@pytest.mark.parametrize("options", [{}, {"hoist": False}, {"trace": False}])
+@pytest.mark.parametrize("graphs", [*BATCHES.values(), [sv.tree((((), ()), ((), ())))] * 3])
+def test_states_side_by_side(graphs, options):
+    with sv.options(**options):
+        function, x = case(Joined, graphs)
+        assert_equal_to_recursion(function, graphs, x)
+
+
+@pytest.mark.parametrize("cls", [Joined, ChildSum, Average])
+def test_rows_in_parts(cls, monkeypatch):
+    """What is computed at once for all rows may be computed in parts of them."""
+    monkeypatch.setattr(schedule, "PART_ROWS", 2)
+    monkeypatch.setattr(schedule, "_cache", OrderedDict())
+    graphs = [random_graph(n, 2, n) for n in (1, 4, 17, 40)]
+    function, x = case(cls, graphs)
+    assert_equal_to_recursion(function, graphs, x)
+    kinds = schedule._cache.popitem()[1].kinds
+    assert [len(kind.parts) for kind in kinds] == [schedule.PARTS] * len(kinds)
+
+
+def test_zeros_that_leaves_gather_cost_no_products():
+    function, x = case(Joined, [sv.tree(())] * 5)
+    x = x.detach()
+    sv.run(function, [sv.tree(())] * 5, x)  # which traces
+    with torch.profiler.profile() as profile:
+        sv.run(function, [sv.tree(())] * 5, x).outputs["out"].sum().backward()
+    products = [e for e in profile.events() if e.name in ("aten::mm", "aten::addmm")]
+    # w and score forward, and backward their gradients and that of h
+    assert len(products) == 5
+    assert torch.equal(function.u.weight.grad, torch.zeros_like(function.u.weight))
+    assert torch.equal(function.u.bias.grad, function.w.bias.grad)
+    assert function.u.bias.grad.data_ptr() != function.w.bias.grad.data_ptr()
 
 
 @pytest.mark.parametrize("cls", [Binary, ChildSum])
