@@ -6,6 +6,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "kernels/message/names.h"
+
 namespace smex::kernels {
 namespace {
 
@@ -40,6 +42,11 @@ constexpr Function kFunctions[] = {
     {"sign", MessageOp::kSign, 1},        {"sin", MessageOp::kSin, 1},
     {"sqrt", MessageOp::kSqrt, 1},        {"step", MessageOp::kStep, 1},
     {"sum_last", MessageOp::kSumLast, 1}, {"tanh", MessageOp::kTanh, 1},
+};
+
+constexpr Function kSigns[] = {
+    {"add", MessageOp::kAdd, 2}, {"constant", MessageOp::kConstant, 1}, {"div", MessageOp::kDiv, 2},
+    {"mul", MessageOp::kMul, 2}, {"neg", MessageOp::kNeg, 1},           {"sub", MessageOp::kSub, 2},
 };
 
 // ---- text ----
@@ -449,6 +456,17 @@ Message call(MessageOp op, const Message& a, const Message& b) {
 }
 
 Message parse_message(const std::string& text) { return Parser(text).parse(); }
+
+bool find_op(const std::string& name, MessageOp& op, int& arguments) {
+  const auto found = [&](const Function& function) {
+    if (name != function.name || function.op == MessageOp::kSumLast) return false;
+    op = function.op;
+    arguments = function.arguments;
+    return true;
+  };
+  return std::any_of(std::begin(kSigns), std::end(kSigns), found) ||
+         std::any_of(std::begin(kFunctions), std::end(kFunctions), found);
+}
 
 std::string to_string(const Message& message) { return print(message, 0); }
 

@@ -13,12 +13,11 @@ from smex.errors import SmexValueError
 from smex.vertex.function import VertexFunction
 from smex.vertex.phases import BACKWARD
 from smex.vertex.program import Program
-from smex.vertex.rows import CONST, SUM, Kind
+from smex.vertex.rows import CONST, ROW, SUM, Kind
 from smex.vertex.schedule import KindRows, RowPart, TaskRows
-from smex.vertex.trace import EDGES, ROWS, Operand, Rows, Signature
+from smex.vertex.trace import EDGES, Operand, Rows, Signature
 
 Tensors = dict[str, Tensor]
-ROW = Kind("row", 0, ROWS)
 
 
 class Memory:

@@ -12,16 +12,15 @@ A forward and backward run over a kind of vertices (one type, with children or w
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import fx
 
 from smex.vertex.options import Options
 from smex.vertex.rows import CONST, MIXED, SUM, Kind, kinds
-from smex.vertex.simplify import VIEWS, ancestors, is_like, simplify
+from smex.vertex.simplify import ancestors, is_getitem, is_like, is_view, simplify
 from smex.vertex.trace import Joint, UntraceableError
 
 aten = torch.ops.aten
@@ -40,32 +39,18 @@ class Phases:
         phase: of each node that is neither a placeholder nor a view.
         seeds: by state, the gradient that its rows have from what no parent gathers. It is not
             added to the others in each task, as they are added to it.
+        fuse: element-wise calls are to be made together.
     """
 
     joint: Joint
     kind: dict[fx.Node, Any]
     phase: dict[fx.Node, str]
     seeds: dict[str, fx.Node] = field(default_factory=dict)
+    fuse: bool = True
 
     def nodes(self, name: str) -> list[fx.Node]:
         """The nodes of a phase, in order."""
         return [n for n in self.joint.graph.nodes if self.phase.get(n) == name]
-
-
-def is_view(node: fx.Node) -> bool:
-    """Whether the node is made again where it is needed."""
-    return (
-        node.target in VIEWS
-        or (_is_getitem(node) and is_view(node.args[0]))  # type: ignore[arg-type]
-        or (
-            node.op == "call_function"
-            and not isinstance(node.meta.get("val"), (Tensor, tuple, list))
-        )
-    )
-
-
-def _is_getitem(node: fx.Node) -> bool:
-    return node.target is operator.getitem
 
 
 def assign(joint: Joint, chosen: Options) -> Phases:
@@ -99,7 +84,7 @@ def assign(joint: Joint, chosen: Options) -> Phases:
             if read_stuck or one == MIXED or (one == SUM and found == "step_back"):
                 found = "step_back"
                 stuck.add(node)
-        if _is_getitem(node) and node.args[0] in phase:
+        if is_getitem(node) and node.args[0] in phase:
             found = phase[node.args[0]]
         if not is_view(node):
             phase[node] = found
@@ -108,7 +93,7 @@ def assign(joint: Joint, chosen: Options) -> Phases:
     phase = _not_before_inputs(joint, phase)
     seeds = _seeds(joint, kind, phase)
     _add_in_products(joint, phase)
-    return Phases(joint, kind, phase, seeds)
+    return Phases(joint, kind, phase, seeds, chosen.fuse)
 
 
 def _add_in_products(joint: Joint, phase: dict[fx.Node, str]) -> None:

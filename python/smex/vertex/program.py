@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from smex.vertex.phases import BACKWARD, FORWARD, Phases, is_view
-from smex.vertex.simplify import is_like
+from smex.vertex.phases import BACKWARD, FORWARD, Phases
+from smex.vertex.pointwise import Group, grouped
+from smex.vertex.rows import EDGE, ROW
+from smex.vertex.simplify import is_like, is_view
 
 aten = torch.ops.aten
 ALL = (*FORWARD, *BACKWARD)
@@ -61,24 +63,42 @@ def build(source: Phases) -> Program:
     ends = _ends(source)
     reads = {name: _reads(source, name, ends[name]) for name in ALL}
     program = Program(source)
+    places: dict[str, dict[fx.Node, int]] = {}
     for name in ALL:
         elsewhere = {n for other in ALL if other != name for n in reads[other]}
         results = [n for n in source.nodes(name) if n in elsewhere]
         results += [n for n in ends[name] if n not in results]
         if source.nodes(name) or results:
-            program.phases[name] = _phase(source, name, reads[name], results)
+            calls = _calls(source, name, results)
+            place = {n: i for i, c in enumerate(calls) for n in _nodes_of(c)}
+            program.phases[name] = _phase(source, name, reads[name], results, calls)
+            places[name] = place
         for node in reads[name]:
             program.last_use[node] = name
     for name in STEPS:
         if name in program.phases:
-            program.phases[name].takes = _takes(program, name)
+            program.phases[name].takes = _takes(program, name, places[name])
     return program
 
 
-def _takes(program: Program, name: str) -> dict[fx.Node, fx.Node]:
-    """For the writes of a phase the values whose memory they may have, see :class:`Phase`."""
+def _calls(source: Phases, name: str, results: Sequence[fx.Node]) -> list[fx.Node | Group]:
+    """The calls of a phase in the order in which they are made."""
+    nodes = source.nodes(name)
+    if not source.fuse:
+        return list(nodes)
+    return grouped(nodes, source.kind, {*results, *_through_views(results)})
+
+
+def _nodes_of(call: fx.Node | Group) -> list[fx.Node]:
+    return call.nodes if isinstance(call, Group) else [call]
+
+
+def _takes(program: Program, name: str, place: dict[fx.Node, int]) -> dict[fx.Node, fx.Node]:
+    """For the writes of a phase the values whose memory they may have, see :class:`Phase`.
+
+    ``place`` is the order in which calls are made; those made together have one.
+    """
     source = program.source
-    order = {node: i for i, node in enumerate(source.joint.graph.nodes)}
     ends = {*source.joint.values.values(), *source.joint.gradients.values()}
     kept = ends | set(source.seeds.values())
     found: dict[fx.Node, fx.Node] = {}
@@ -98,7 +118,11 @@ def _takes(program: Program, name: str) -> dict[fx.Node, fx.Node]:
                 and call.all_input_nodes.count(old) == 1
             )
             here = [r for r in _readers(old) if source.phase.get(r) == name and r is not call]
-            if is_free and all(order[r] < order[call] for r in here):
+            is_last = all(
+                place[r] < place[call] or (place[r] == place[call] and old in r.all_input_nodes)
+                for r in here
+            )
+            if is_free and is_last:
                 found[node] = old
                 break
     return found
@@ -197,14 +221,17 @@ def _reads(source: Phases, name: str, ends: Sequence[fx.Node]) -> list[fx.Node]:
     return list(found)
 
 
-def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Node]) -> Phase:
+def _phase(
+    source: Phases, name: str, reads: list[fx.Node], results: list[fx.Node],
+    calls: list[fx.Node | Group],
+) -> Phase:  # fmt: skip
     graph = fx.Graph()
     place: dict[fx.Node, fx.Node] = {}
     for i, node in enumerate(reads):
         place[node] = graph.placeholder(f"in{i}_{node.name}")
     writes = [n for n in results if _is_written(source, name, n)]
     buffers = {n: graph.placeholder(f"out{i}_{n.name}") for i, n in enumerate(writes)}
-    passing = [n for n in source.nodes(name) if n not in buffers and _is_passing(source, name, n)]
+    passing = [n for c in calls for n in _passing(source, name, c) if n not in buffers]
     scratch = {n: graph.placeholder(f"tmp{i}_{n.name}") for i, n in enumerate(passing)}
 
     def copied(node: fx.Node) -> fx.Node:
@@ -215,7 +242,15 @@ def _phase(source: Phases, name: str, reads: list[fx.Node], results: list[fx.Nod
         return place[node]
 
     direct: set[fx.Node] = set()
-    for node in source.nodes(name):
+    for call in calls:
+        if isinstance(call, Group):
+            for n in call.operands:
+                copied(n)
+            outs = _group_call(graph, call, place, {**buffers, **scratch})
+            place.update(outs)
+            direct.update(n for n in outs if n in buffers)
+            continue
+        node = call
         if node in place:  # a result of an operator that has several
             continue
         for n in node.all_input_nodes:
@@ -258,11 +293,44 @@ def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
     return node not in gathered or node in others or node in after
 
 
-def _is_passing(source: Phases, name: str, node: fx.Node) -> bool:
-    """Whether a value of a task can lie where the one of the task before lay."""
-    kind = source.kind[node]
-    is_rows = not isinstance(kind, list) and kind.name == "row" and kind.dim == 0
-    return name in STEPS and is_rows and out_overload(node.target) is not None
+def _passing(source: Phases, name: str, call: fx.Node | Group) -> list[fx.Node]:
+    """The values of a task that can lie where those of the task before lay."""
+    if name not in STEPS:
+        return []
+    if isinstance(call, Group):
+        return call.outs
+    has_out = source.kind[call] in (ROW, EDGE) and out_overload(call.target) is not None
+    return [call] if has_out else []
+
+
+def _group_call(
+    graph: fx.Graph, group: Group, place: dict[fx.Node, fx.Node], memory: dict[fx.Node, fx.Node]
+) -> dict[fx.Node, fx.Node]:
+    """Makes the calls of a group as one; for each of its results what stands for it."""
+    operands = [place[n] for n in group.operands]
+    there = [memory[n] for n in group.outs if n in memory]
+    if there:
+        outs = [
+            memory[n] if n in memory else graph.call_function(aten.empty_like.default, (there[0],))
+            for n in group.outs
+        ]
+        into = torch.ops.smex.pointwise_into.default
+        graph.call_function(into, (operands, group.program, outs))
+        return dict(zip(group.outs, outs))
+    made = graph.call_function(torch.ops.smex.pointwise.default, (operands, group.program))
+    return {n: graph.call_function(operator.getitem, (made, i)) for i, n in enumerate(group.outs)}
+
+
+def _through_views(nodes: Sequence[fx.Node]) -> list[fx.Node]:
+    """What views among the nodes look at."""
+    found = []
+    stack = [n for n in nodes if is_view(n)]
+    while stack:
+        for n in stack.pop().all_input_nodes:
+            found.append(n)
+            if is_view(n):
+                stack.append(n)
+    return found
 
 
 def _through(node: fx.Node) -> list[fx.Node]:

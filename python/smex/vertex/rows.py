@@ -33,6 +33,7 @@ class Kind(NamedTuple):
 
 
 CONST, SUM, SIZE, MIXED = Kind("const"), Kind("sum"), Kind("size"), Kind("mixed")
+ROW, EDGE = Kind("row", 0, ROWS), Kind("row", 0, EDGES)
 
 # Each row draws for itself.
 DRAWS = {
@@ -142,12 +143,12 @@ def _edges_and_rows(node: fx.Node, found: dict[fx.Node, Any]) -> Kind:
     args = node.args
     if node.target is aten.index_select.default and args[1] == 0:
         source, index = found[args[0]], found[args[2]]  # type: ignore[index]
-        if source == Kind("row", 0, ROWS) and index == Kind("row", 0, EDGES):
-            return Kind("row", 0, EDGES)
+        if source == ROW and index == EDGE:
+            return EDGE
     if node.target is aten.index_add.default and args[1] == 0 and not node.kwargs:
         parts = [found[args[i]] for i in (0, 2, 3)]  # type: ignore[index]
-        if parts == [Kind("row", 0, ROWS), Kind("row", 0, EDGES), Kind("row", 0, EDGES)]:
-            return Kind("row", 0, ROWS)
+        if parts == [ROW, EDGE, EDGE]:
+            return ROW
     return MIXED
 
 

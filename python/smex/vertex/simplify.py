@@ -39,6 +39,23 @@ KEEP_ZEROS = {
 PRODUCTS = {aten.mul.Tensor, aten.mm.default, aten.bmm.default}
 
 
+def is_view(node: fx.Node) -> bool:
+    """Whether the node is made again where it is needed."""
+    return (
+        node.target in VIEWS
+        or (is_getitem(node) and is_view(node.args[0]))  # type: ignore[arg-type]
+        or (
+            node.op == "call_function"
+            and not isinstance(node.meta.get("val"), (Tensor, tuple, list))
+        )
+    )
+
+
+def is_getitem(node: fx.Node) -> bool:
+    """Whether the node is one of several results of another."""
+    return node.target is operator.getitem
+
+
 def simplify(joint: Joint) -> None:
     """Changes a graph to one of fewer calls with the same results.
 

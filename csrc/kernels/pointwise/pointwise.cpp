@@ -1,0 +1,297 @@
+// smex::pointwise: several element-wise calls as one operator (program.h).
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/where.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/pointwise/program.h"
+
+namespace smex::kernels {
+namespace {
+
+constexpr const char* kOp = "smex::pointwise";
+
+// Numbers that are worth a thread.
+constexpr int64_t kGrainSize = 16384;
+
+/// The program of a text, parsed once.
+std::shared_ptr<const PointwiseProgram> program_of(const std::string& text, size_t num_operands) {
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::shared_ptr<const PointwiseProgram>> known;
+  const std::string key = std::to_string(num_operands) + ":" + text;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto& found = known[key];
+  if (!found) {
+    try {
+      found =
+          std::make_shared<PointwiseProgram>(parse_pointwise(text, static_cast<int>(num_operands)));
+    } catch (const std::invalid_argument& error) {
+      known.erase(key);
+      TORCH_CHECK_VALUE(false, kOp, ": ", error.what());
+    }
+  }
+  return found;
+}
+
+/// The shape of all results, to which all operands broadcast.
+at::SymDimVector shape_of(at::TensorList operands) {
+  TORCH_CHECK_VALUE(!operands.empty(), kOp, ": expected at least one operand, found none");
+  const at::Tensor* widest = &operands[0];
+  for (const at::Tensor& operand : operands) {
+    TORCH_CHECK_TYPE(
+        operand.is_floating_point() && operand.scalar_type() == operands[0].scalar_type(), kOp,
+        ": expected operands of one floating point type, found ", operands[0].scalar_type(),
+        " and ", operand.scalar_type());
+    if (operand.dim() > widest->dim()) widest = &operand;
+  }
+  at::SymDimVector shape(widest->sym_sizes());
+  for (const at::Tensor& operand : operands) {
+    const int64_t missing = widest->dim() - operand.dim();
+    for (int64_t d = 0; d < operand.dim(); ++d) {
+      c10::SymInt& size = shape[missing + d];
+      const c10::SymInt own = operand.sym_size(d);
+      if (own == 1) continue;
+      TORCH_CHECK_VALUE(size == 1 || size == own, kOp, ": expected operands that broadcast, found ",
+                        operand.sym_sizes(), " and ", widest->sym_sizes());
+      size = own;
+    }
+  }
+  return shape;
+}
+
+void check_outs(const PointwiseProgram& program, at::TensorList operands, at::TensorList outs) {
+  TORCH_CHECK_VALUE(outs.size() == program.outs.size(), kOp, ": expected ", program.outs.size(),
+                    " results, found ", outs.size());
+  const at::SymDimVector shape = shape_of(operands);
+  for (const at::Tensor& out : outs) {
+    TORCH_CHECK_VALUE(out.sym_sizes() == c10::SymIntArrayRef(shape), kOp,
+                      ": expected a result of shape ", c10::SymIntArrayRef(shape), ", found ",
+                      out.sym_sizes());
+    TORCH_CHECK_TYPE(out.scalar_type() == operands[0].scalar_type(), kOp,
+                     ": expected a result of type ", operands[0].scalar_type(), ", found ",
+                     out.scalar_type());
+  }
+}
+
+std::vector<at::Tensor> empty_outs(const PointwiseProgram& program, at::TensorList operands) {
+  const at::SymDimVector shape = shape_of(operands);
+  std::vector<at::Tensor> outs;
+  for (size_t i = 0; i < program.outs.size(); ++i)
+    outs.push_back(at::empty_symint(shape, operands[0].options()));
+  return outs;
+}
+
+// ---- by ATen's operators, for any device and type ----
+
+at::Tensor called(const Instruction& step, const at::Tensor& a, const at::Tensor& b,
+                  const at::TensorOptions& options) {
+  const auto number = [&](const at::Tensor& is) { return is.to(options); };
+  switch (step.op) {
+    case MessageOp::kConstant:
+      return at::full({}, step.value, options);
+    case MessageOp::kAdd:
+      return a + b;
+    case MessageOp::kSub:
+      return a - b;
+    case MessageOp::kMul:
+      return a * b;
+    case MessageOp::kDiv:
+      return a / b;
+    case MessageOp::kMaximum:
+      return at::maximum(a, b);
+    case MessageOp::kMinimum:
+      return at::minimum(a, b);
+    case MessageOp::kPow:
+      return a.pow(step.value);
+    case MessageOp::kLeakyRelu:
+      return at::where(a > 0, a, a * step.value);
+    case MessageOp::kGreater:
+      return at::where(a < b, 0.0, at::where(a == b, 0.5, 1.0)).to(options);
+    case MessageOp::kLess:
+      return number(a < b);
+    case MessageOp::kLessEqual:
+      return number(a <= b);
+    case MessageOp::kEqual:
+      return number(a == b);
+    case MessageOp::kSelect:
+      return at::where(a != 0, b, 0.0).to(options);
+    case MessageOp::kNeg:
+      return -a;
+    case MessageOp::kAbs:
+      return a.abs();
+    case MessageOp::kSign:
+      return a.sign();
+    case MessageOp::kStep:
+      return 1 - number(a <= 0);
+    case MessageOp::kRelu:
+      return a.relu();
+    case MessageOp::kSqrt:
+      return a.sqrt();
+    case MessageOp::kExp:
+      return a.exp();
+    case MessageOp::kExpm1:
+      return a.expm1();
+    case MessageOp::kLog:
+      return a.log();
+    case MessageOp::kLog1p:
+      return a.log1p();
+    case MessageOp::kSigmoid:
+      return a.sigmoid();
+    case MessageOp::kTanh:
+      return a.tanh();
+    case MessageOp::kErf:
+      return a.erf();
+    case MessageOp::kSin:
+      return a.sin();
+    case MessageOp::kCos:
+      return a.cos();
+    default:
+      TORCH_INTERNAL_ASSERT(false, kOp, ": an operation that no program has");
+  }
+}
+
+void pointwise_into(at::TensorList operands, std::string_view text, at::TensorList outs) {
+  const auto program = program_of(std::string(text), operands.size());
+  check_outs(*program, operands, outs);
+  std::vector<at::Tensor> slots(program->num_slots);
+  std::copy(operands.begin(), operands.end(), slots.begin());
+  const at::Tensor none;
+  for (const Instruction& step : program->code) {
+    slots[step.out] = called(step, step.a < 0 ? none : slots[step.a],
+                             step.b < 0 ? none : slots[step.b], operands[0].options());
+  }
+  std::vector<at::Tensor> values;
+  for (const int out : program->outs) values.push_back(slots[out]);
+  for (size_t i = 0; i < outs.size(); ++i) outs[i].copy_(values[i]);
+}
+
+std::vector<at::Tensor> pointwise(at::TensorList operands, std::string_view text) {
+  const auto program = program_of(std::string(text), operands.size());
+  std::vector<at::Tensor> outs = empty_outs(*program, operands);
+  pointwise_into(operands, text, outs);
+  return outs;
+}
+
+std::vector<at::Tensor> pointwise_meta(at::TensorList operands, std::string_view text) {
+  return empty_outs(*program_of(std::string(text), operands.size()), operands);
+}
+
+void pointwise_into_meta(at::TensorList operands, std::string_view text, at::TensorList outs) {
+  check_outs(*program_of(std::string(text), operands.size()), operands, outs);
+}
+
+// ---- on the CPU ----
+
+/// Whether the elements of a row follow one another.
+bool has_dense_rows(const at::Tensor& x) {
+  int64_t stride = 1;
+  for (int64_t d = x.dim() - 1; d > 0; --d) {
+    if (x.size(d) != 1 && x.stride(d) != stride) return false;
+    stride *= x.size(d);
+  }
+  return true;
+}
+
+/// Operands as matrices `[rows, width]`, in memory of their own where it has to be.
+template <typename T>
+struct Matrices {
+  std::vector<at::Tensor> kept;
+  std::vector<PointwiseOperand<T>> operands;
+
+  void add(const at::Tensor& x, at::IntArrayRef shape) {
+    const auto dims = static_cast<int64_t>(shape.size());
+    const bool is_row = x.dim() == dims;
+    const at::IntArrayRef tail = x.sizes().slice(is_row ? 1 : 0);
+    const bool has_rows = is_row && x.size(0) == shape[0];
+    PointwiseOperand<T> operand;
+    if (x.numel() == 1 || (has_rows && x.numel() == shape[0])) {
+      kept.push_back(x);
+      operand.column_stride = 0;
+      operand.row_stride = x.numel() == 1 ? 0 : x.stride(0);
+    } else if (x.dim() >= dims - 1 && tail == shape.slice(1) && (has_rows || !is_row)) {
+      const bool is_dense = is_row ? has_dense_rows(x) : x.is_contiguous();
+      kept.push_back(is_dense ? x : x.contiguous());
+      operand.row_stride = is_row ? kept.back().stride(0) : 0;
+    } else {
+      kept.push_back(x.expand(shape).contiguous());
+      operand.row_stride = kept.back().stride(0);
+    }
+    operand.data = kept.back().template const_data_ptr<T>();
+    operands.push_back(operand);
+  }
+};
+
+void pointwise_into_on_cpu(at::TensorList operands, std::string_view text, at::TensorList outs) {
+  const auto program = program_of(std::string(text), operands.size());
+  check_outs(*program, operands, outs);
+  const at::Tensor& first = outs[0];
+  const bool has_kernel =
+      (first.scalar_type() == at::kFloat || first.scalar_type() == at::kDouble) &&
+      first.dim() > 0 && std::all_of(outs.begin(), outs.end(), has_dense_rows);
+  if (!has_kernel) return pointwise_into(operands, text, outs);
+  if (first.numel() == 0) return;
+  const int64_t rows = first.size(0), width = first.numel() / rows;
+  AT_DISPATCH_FLOATING_TYPES(first.scalar_type(), kOp, [&] {
+    Matrices<scalar_t> of;
+    for (const at::Tensor& operand : operands) of.add(operand, first.sizes());
+    std::vector<PointwiseOut<scalar_t>> to;
+    bool is_dense = true;
+    for (const at::Tensor& out : outs) {
+      to.push_back({out.mutable_data_ptr<scalar_t>(), out.stride(0)});
+      is_dense &= out.stride(0) == width;
+    }
+    for (const auto& operand : of.operands)
+      is_dense &= operand.row_stride == width * operand.column_stride &&
+                  (operand.column_stride == 1 || operand.row_stride == 0);
+    const PointwiseTask<scalar_t> task{program.get(), of.operands.data(), to.data()};
+    if (is_dense) {  // one row of all numbers
+      at::parallel_for(0, rows * width, kGrainSize, [&](int64_t begin, int64_t end) {
+        SMEX_PICK(run_pointwise<scalar_t>)(task, 0, 1, begin, end);
+      });
+      return;
+    }
+    const int64_t grain = std::max<int64_t>(1, kGrainSize / width);
+    at::parallel_for(0, rows, grain, [&](int64_t begin, int64_t end) {
+      SMEX_PICK(run_pointwise<scalar_t>)(task, begin, end, 0, width);
+    });
+  });
+}
+
+std::vector<at::Tensor> pointwise_on_cpu(at::TensorList operands, std::string_view text) {
+  const auto program = program_of(std::string(text), operands.size());
+  std::vector<at::Tensor> outs = empty_outs(*program, operands);
+  pointwise_into_on_cpu(operands, text, outs);
+  return outs;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(smex, m) {
+  m.def("pointwise(Tensor[] operands, str program) -> Tensor[]");
+  m.def("pointwise_into(Tensor[] operands, str program, Tensor(a!)[] outs) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) {
+  m.impl("pointwise", pointwise);
+  m.impl("pointwise_into", pointwise_into);
+}
+
+TORCH_LIBRARY_IMPL(smex, CPU, m) {
+  m.impl("pointwise", pointwise_on_cpu);
+  m.impl("pointwise_into", pointwise_into_on_cpu);
+}
+
+TORCH_LIBRARY_IMPL(smex, Meta, m) {
+  m.impl("pointwise", pointwise_meta);
+  m.impl("pointwise_into", pointwise_into_meta);
+}
+
+}  // namespace smex::kernels

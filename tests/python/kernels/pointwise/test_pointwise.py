@@ -1,0 +1,112 @@
+"""Element-wise calls as one operator, against the calls one by one."""
+
+import pytest
+import torch
+
+import smex.vertex  # noqa: F401  (which registers the operators)
+
+UNARY = {
+    "abs": torch.abs, "cos": torch.cos, "erf": torch.erf, "exp": torch.exp, "expm1": torch.expm1,
+    "neg": torch.neg, "relu": torch.relu, "sigmoid": torch.sigmoid, "sign": torch.sign,
+    "sin": torch.sin, "tanh": torch.tanh,
+    "step": lambda x: (~(x <= 0)).to(x.dtype),
+}  # fmt: skip
+POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt}
+BINARY = {
+    "add": torch.add, "sub": torch.sub, "mul": torch.mul, "div": torch.div,
+    "maximum": torch.maximum, "minimum": torch.minimum,
+    "equal": lambda a, b: (a == b).to(a.dtype), "less": lambda a, b: (a < b).to(a.dtype),
+    "less_equal": lambda a, b: (a <= b).to(a.dtype),
+    "greater": lambda a, b: torch.where(a == b, 0.5, (a > b).to(a.dtype)),
+    "select": lambda a, b: torch.where(a != 0, b, 0.0),
+}  # fmt: skip
+TYPES = [(torch.float64, 1e-13), (torch.float32, 1e-6), (torch.bfloat16, 0.02)]
+
+
+def numbers(*shape, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).to(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
+@pytest.mark.parametrize("name", [*UNARY, *POSITIVE, *BINARY])
+def test_each_operation(name, dtype, tolerance):
+    a, b = numbers(5, 37, dtype=dtype), numbers(5, 37, dtype=dtype, seed=1)
+    b[0] = a[0]
+    a[1, :4] = 0
+    if name in POSITIVE:
+        a = a.abs() + 0.1
+    call = f"{name} 0 1 > 2" if name in BINARY else f"{name} 0 > {2}"
+    found = torch.ops.smex.pointwise([a, b], call)
+    function = {**UNARY, **POSITIVE, **BINARY}[name]
+    wanted = function(a, b) if name in BINARY else function(a)
+    torch.testing.assert_close(found, [wanted.to(dtype)], rtol=tolerance, atol=tolerance)
+
+
+def test_numbers_in_programs():
+    x = numbers(4, 3)
+    found = torch.ops.smex.pointwise(
+        [x], "pow 0 =3;leaky_relu 0 =0.1;constant =2.5;mul 3 0 > 1 2 4"
+    )
+    wanted = [x**3, torch.nn.functional.leaky_relu(x, 0.1), 2.5 * x]
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 700])
+def test_operands_of_all_layouts(rows):
+    whole = numbers(rows, 4, 9)
+    part = numbers(rows, 4, 20)[:, :, 3:12]
+    column = numbers(rows, 1, 1)
+    shared = numbers(4, 9)
+    inner = numbers(rows, 4, 1)
+    turned = numbers(9, rows, 4).permute(1, 2, 0)
+    scalar = numbers()
+    operands = [whole, part, column, shared, inner, turned, scalar]
+    code = "add 0 1;add 7 2;mul 8 3;add 9 4;mul 10 5;add 11 6 > 12"
+    (found,) = torch.ops.smex.pointwise(operands, code)
+    wanted = ((whole + part + column) * shared + inner) * turned + scalar
+    torch.testing.assert_close(found, wanted)
+
+
+def test_results_into_memory():
+    a, b = numbers(6, 5), numbers(6, 5, seed=1)
+    into = numbers(6, 12)
+    before = into.clone()
+    outs = [into[:, 1:6], into[:, 7:12]]
+    torch.ops.smex.pointwise_into([a, b], "add 0 1;mul 0 1 > 2 3", outs)
+    torch.testing.assert_close(into[:, 1:6], a + b)
+    torch.testing.assert_close(into[:, 7:12], a * b)
+    assert torch.equal(into[:, [0, 6]], before[:, [0, 6]])
+    old = a.clone()
+    torch.ops.smex.pointwise_into([a, b], "add 0 1;mul 2 0 > 3", [a])  # in place
+    torch.testing.assert_close(a, (old + b) * old)
+
+
+def test_shapes_on_meta():
+    a = torch.empty(6, 5, device="meta")
+    found = torch.ops.smex.pointwise([a, a[0]], "add 0 1;exp 2 > 2 3")
+    assert [x.shape for x in found] == [(6, 5), (6, 5)]
+
+
+@pytest.mark.parametrize(
+    ("operands", "code", "error", "text"),
+    [
+        ([], "constant =1 > 0", ValueError, "expected at least one operand"),
+        ([(2, 3)], "frob 0 > 1", ValueError, 'there is no operation "frob"'),
+        ([(2, 3), (2, 4)], "add 0 1 > 2", ValueError, "expected operands that broadcast"),
+    ],
+)
+def test_mistakes(operands, code, error, text):
+    tensors = [torch.zeros(shape) for shape in operands]
+    with pytest.raises(error, match=text):
+        torch.ops.smex.pointwise(tensors, code)
+
+
+def test_mistakes_of_types_and_results():
+    x = torch.zeros(2, 3)
+    with pytest.raises(TypeError, match="operands of one floating point type"):
+        torch.ops.smex.pointwise([x, x.double()], "add 0 1 > 2")
+    with pytest.raises(ValueError, match="expected 1 results, found 2"):
+        torch.ops.smex.pointwise_into([x], "exp 0 > 1", [x, x])
+    with pytest.raises(ValueError, match="expected a result of shape"):
+        torch.ops.smex.pointwise_into([x], "exp 0 > 1", [x[:1]])
