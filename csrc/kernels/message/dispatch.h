@@ -14,30 +14,35 @@ struct TypeTag {
   using type = T;
 };
 
+/// Calls `f(TypeTag<T>())` with the kernels' type of features.
+template <typename Function>
+void dispatch_features(const char* op, at::ScalarType features, const Function& f) {
+  switch (features) {
+    case at::kFloat:
+      return f(TypeTag<float>());
+    case at::kDouble:
+      return f(TypeTag<double>());
+    case at::kBFloat16:
+      return f(TypeTag<BFloat16>());
+    case at::kHalf:
+      return f(TypeTag<Half>());
+    default:
+      TORCH_CHECK_TYPE(false, op, ": expected float32, float64, bfloat16 or float16, found ",
+                       features);
+  }
+}
+
 /// Calls `f(TypeTag<T>(), TypeTag<I>())` with the kernels' types of features and ids.
 template <typename Function>
 void dispatch_types(const char* op, at::ScalarType features, at::ScalarType ids,
                     const Function& f) {
-  const auto with_ids = [&](auto feature) {
+  dispatch_features(op, features, [&](auto feature) {
     if (ids == at::kInt) {
       f(feature, TypeTag<int32_t>());
     } else {
       f(feature, TypeTag<int64_t>());
     }
-  };
-  switch (features) {
-    case at::kFloat:
-      return with_ids(TypeTag<float>());
-    case at::kDouble:
-      return with_ids(TypeTag<double>());
-    case at::kBFloat16:
-      return with_ids(TypeTag<BFloat16>());
-    case at::kHalf:
-      return with_ids(TypeTag<Half>());
-    default:
-      TORCH_CHECK_TYPE(false, op, ": expected float32, float64, bfloat16 or float16, found ",
-                       features);
-  }
+  });
 }
 
 template <typename T>

@@ -1,7 +1,6 @@
 // smex::tree_lstm: the element-wise part of LSTM cells as one operator (cells.h).
 #include "kernels/vertex/cells.h"
 
-#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -14,7 +13,18 @@
 
 #include <algorithm>
 #include <tuple>
+#include <type_traits>
 #include <vector>
+
+#include "kernels/message/dispatch.h"
+
+#ifdef SMEX_WITH_CUDA
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/vertex/cuda/cells.h"
+#endif
 
 namespace smex::kernels {
 namespace {
@@ -38,6 +48,8 @@ void check_rows(const char* op, const char* name, const at::Tensor& x, const at:
                     x.sym_sizes());
   TORCH_CHECK_TYPE(x.scalar_type() == gates.scalar_type(), op, ": expected ", name, " of type ",
                    gates.scalar_type(), " as the gates, found ", x.scalar_type());
+  TORCH_CHECK_VALUE(x.device() == gates.device(), op, ": expected ", name, " on ", gates.device(),
+                    " as the gates, found ", x.device());
 }
 
 void check(const char* op, const at::Tensor& gates, at::TensorList cells, at::IntArrayRef places) {
@@ -111,10 +123,17 @@ at::Tensor backward_into(const at::Tensor& grad_h, const at::Tensor& grad_c,
   return grad_cells;
 }
 
-// ---- on the CPU ----
+// ---- by kernels of the CPU and of CUDA ----
 
-bool has_kernel(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble;
+bool has_kernel(const at::Tensor& gates, [[maybe_unused]] at::TensorList cells) {
+  const at::ScalarType type = gates.scalar_type();
+  const bool is_wide = type == at::kFloat || type == at::kDouble;
+#ifdef SMEX_WITH_CUDA
+  if (gates.is_cuda())
+    return (is_wide || type == at::kHalf || type == at::kBFloat16) &&
+           static_cast<int64_t>(cells.size()) <= kMostDeviceChildren;
+#endif
+  return is_wide;
 }
 
 at::Tensor in_rows(const at::Tensor& x) { return x.stride(1) == 1 ? x : x.contiguous(); }
@@ -129,58 +148,75 @@ struct Cells {
   explicit Cells(at::TensorList cells) {
     for (const at::Tensor& cell : cells) {
       kept.push_back(in_rows(cell));
-      data.push_back(kept.back().const_data_ptr<T>());
+      data.push_back(data_of<T>(kept.back()));
       strides.push_back(kept.back().stride(0));
     }
   }
 };
 
-int64_t grain(int64_t width) {
-  return std::max<int64_t>(1, kGrainSize / std::max<int64_t>(1, width));
+/// Calls `on_cpu(begin, end)` for parts of the rows, or `on_cuda(stream)`, where the gates are.
+template <typename OnCpu, typename OnCuda>
+void for_rows(const at::Tensor& gates, int64_t width, const OnCpu& on_cpu,
+              [[maybe_unused]] const OnCuda& on_cuda) {
+#ifdef SMEX_WITH_CUDA
+  if (gates.is_cuda()) {
+    const c10::cuda::CUDAGuard guard(gates.device());
+    on_cuda(c10::cuda::getCurrentCUDAStream().stream());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return;
+  }
+#endif
+  const int64_t grain = std::max<int64_t>(1, kGrainSize / std::max<int64_t>(1, width));
+  at::parallel_for(0, gates.size(0), grain, on_cpu);
 }
 
-void forward_into_on_cpu(const at::Tensor& gates, at::TensorList cells, at::IntArrayRef places,
-                         at::Tensor& h, at::Tensor& c) {
-  if (!has_kernel(gates) || h.stride(1) != 1 || c.stride(1) != 1)
+void forward_into_by_kernel(const at::Tensor& gates, at::TensorList cells, at::IntArrayRef places,
+                            at::Tensor& h, at::Tensor& c) {
+  if (!has_kernel(gates, cells) || h.stride(1) != 1 || c.stride(1) != 1)
     return forward_into(gates, cells, places, h, c);
   check(kForward, gates, cells, places);
   const int64_t width = gates.size(1) / static_cast<int64_t>(places.size());
   check_rows(kForward, "h", h, gates, width);
   check_rows(kForward, "c", c, gates, width);
   const at::Tensor dense = in_rows(gates);
-  AT_DISPATCH_FLOATING_TYPES(gates.scalar_type(), kForward, [&] {
-    const Cells<scalar_t> of(cells);
-    CellForward<scalar_t> task;
+  dispatch_features(kForward, gates.scalar_type(), [&](auto feature) {
+    using T = typename decltype(feature)::type;
+    const Cells<T> of(cells);
+    CellForward<T> task;
     task.width = width;
     task.children = static_cast<int64_t>(cells.size());
     task.places = places.data();
-    task.gates = dense.const_data_ptr<scalar_t>();
+    task.gates = data_of<T>(dense);
     task.gates_stride = dense.stride(0);
     task.cells = of.data.data();
     task.cell_strides = of.strides.data();
-    task.h = h.mutable_data_ptr<scalar_t>();
+    task.h = mutable_data_of<T>(h);
     task.h_stride = h.stride(0);
-    task.c = c.mutable_data_ptr<scalar_t>();
+    task.c = mutable_data_of<T>(c);
     task.c_stride = c.stride(0);
-    at::parallel_for(0, gates.size(0), grain(width), [&](int64_t begin, int64_t end) {
-      SMEX_PICK(cell_forward<scalar_t>)(task, begin, end);
-    });
+    for_rows(
+        gates, width,
+        [&](int64_t begin, int64_t end) {
+          if constexpr (std::is_floating_point_v<T>) SMEX_PICK(cell_forward<T>)(task, begin, end);
+        },
+        [&](auto stream) { cell_forward_cuda(task, gates.size(0), stream); });
   });
 }
 
-Two forward_on_cpu(const at::Tensor& gates, at::TensorList cells, at::IntArrayRef places) {
+Two forward_by_kernel(const at::Tensor& gates, at::TensorList cells, at::IntArrayRef places) {
   check(kForward, gates, cells, places);
   const at::SymInt width = width_of(gates, cells.size());
   at::Tensor h = at::empty_symint({gates.sym_size(0), width}, gates.options());
   at::Tensor c = at::empty_like(h);
-  forward_into_on_cpu(gates, cells, places, h, c);
+  forward_into_by_kernel(gates, cells, places, h, c);
   return {h, c};
 }
 
-at::Tensor backward_into_on_cpu(const at::Tensor& grad_h, const at::Tensor& grad_c,
-                                const at::Tensor& gates, at::TensorList cells, const at::Tensor& c,
-                                at::IntArrayRef places, at::Tensor& grad_gates) {
-  if (!has_kernel(gates) || grad_gates.stride(1) != 1)
+at::Tensor backward_into_by_kernel(const at::Tensor& grad_h, const at::Tensor& grad_c,
+                                   const at::Tensor& gates, at::TensorList cells,
+                                   const at::Tensor& c, at::IntArrayRef places,
+                                   at::Tensor& grad_gates) {
+  if (!has_kernel(gates, cells) || grad_gates.stride(1) != 1)
     return backward_into(grad_h, grad_c, gates, cells, c, places, grad_gates);
   check(kBackward, gates, cells, places);
   const int64_t width = gates.size(1) / static_cast<int64_t>(places.size());
@@ -192,36 +228,41 @@ at::Tensor backward_into_on_cpu(const at::Tensor& grad_h, const at::Tensor& grad
   at::Tensor grad_cells = at::empty({gates.size(0), children, width}, gates.options());
   const at::Tensor dense = in_rows(gates), of_h = in_rows(grad_h), of_c = in_rows(grad_c);
   const at::Tensor own = in_rows(c);
-  AT_DISPATCH_FLOATING_TYPES(gates.scalar_type(), kBackward, [&] {
-    const Cells<scalar_t> of(cells);
-    CellBackward<scalar_t> task;
+  dispatch_features(kBackward, gates.scalar_type(), [&](auto feature) {
+    using T = typename decltype(feature)::type;
+    const Cells<T> of(cells);
+    CellBackward<T> task;
     task.width = width;
     task.children = children;
     task.places = places.data();
-    task.grad_h = of_h.const_data_ptr<scalar_t>();
+    task.grad_h = data_of<T>(of_h);
     task.grad_h_stride = of_h.stride(0);
-    task.grad_c = of_c.const_data_ptr<scalar_t>();
+    task.grad_c = data_of<T>(of_c);
     task.grad_c_stride = of_c.stride(0);
-    task.gates = dense.const_data_ptr<scalar_t>();
+    task.gates = data_of<T>(dense);
     task.gates_stride = dense.stride(0);
     task.cells = of.data.data();
     task.cell_strides = of.strides.data();
-    task.c = own.const_data_ptr<scalar_t>();
+    task.c = data_of<T>(own);
     task.c_stride = own.stride(0);
-    task.grad_gates = grad_gates.mutable_data_ptr<scalar_t>();
+    task.grad_gates = mutable_data_of<T>(grad_gates);
     task.grad_gates_stride = grad_gates.stride(0);
-    task.grad_cells = grad_cells.mutable_data_ptr<scalar_t>();
-    at::parallel_for(0, gates.size(0), grain(width), [&](int64_t begin, int64_t end) {
-      SMEX_PICK(cell_backward<scalar_t>)(task, begin, end);
-    });
+    task.grad_cells = mutable_data_of<T>(grad_cells);
+    for_rows(
+        gates, width,
+        [&](int64_t begin, int64_t end) {
+          if constexpr (std::is_floating_point_v<T>) SMEX_PICK(cell_backward<T>)(task, begin, end);
+        },
+        [&](auto stream) { cell_backward_cuda(task, gates.size(0), stream); });
   });
   return grad_cells;
 }
 
-Two backward_on_cpu(const at::Tensor& grad_h, const at::Tensor& grad_c, const at::Tensor& gates,
-                    at::TensorList cells, const at::Tensor& c, at::IntArrayRef places) {
+Two backward_by_kernel(const at::Tensor& grad_h, const at::Tensor& grad_c, const at::Tensor& gates,
+                       at::TensorList cells, const at::Tensor& c, at::IntArrayRef places) {
   at::Tensor grad_gates = at::empty(gates.sizes(), gates.options());
-  at::Tensor grad_cells = backward_into_on_cpu(grad_h, grad_c, gates, cells, c, places, grad_gates);
+  at::Tensor grad_cells =
+      backward_into_by_kernel(grad_h, grad_c, gates, cells, c, places, grad_gates);
   return {grad_gates, grad_cells};
 }
 
@@ -280,11 +321,20 @@ TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(smex, CPU, m) {
-  m.impl("tree_lstm", forward_on_cpu);
-  m.impl("tree_lstm_backward", backward_on_cpu);
-  m.impl("tree_lstm_into", forward_into_on_cpu);
-  m.impl("tree_lstm_backward_into", backward_into_on_cpu);
+  m.impl("tree_lstm", forward_by_kernel);
+  m.impl("tree_lstm_backward", backward_by_kernel);
+  m.impl("tree_lstm_into", forward_into_by_kernel);
+  m.impl("tree_lstm_backward_into", backward_into_by_kernel);
 }
+
+#ifdef SMEX_WITH_CUDA
+TORCH_LIBRARY_IMPL(smex, CUDA, m) {
+  m.impl("tree_lstm", forward_by_kernel);
+  m.impl("tree_lstm_backward", backward_by_kernel);
+  m.impl("tree_lstm_into", forward_into_by_kernel);
+  m.impl("tree_lstm_backward_into", backward_into_by_kernel);
+}
+#endif
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
   m.impl("tree_lstm", forward_meta);

@@ -109,15 +109,26 @@ struct WordOf<2> {
   using type = unsigned short;
 };
 
-/// V elements at an address that is a multiple of their size, in one load of at most 16 bytes.
-template <int V, typename T>
-SMEX_DEVICE void load_vector(const T* from, accumulate_t<T> (&to)[V]) {
-  using Word = typename WordOf<V * sizeof(T)>::type;
-  const Word word = __ldg(reinterpret_cast<const Word*>(from));
+template <int V, typename T, typename Word>
+SMEX_DEVICE void widen_word(const Word& word, accumulate_t<T> (&to)[V]) {
   T values[V];
   memcpy(values, &word, sizeof(word));
 #pragma unroll
   for (int i = 0; i < V; ++i) to[i] = widen(values[i]);
+}
+
+/// V elements at an address that is a multiple of their size, in one load of at most 16 bytes.
+template <int V, typename T>
+SMEX_DEVICE void load_vector(const T* from, accumulate_t<T> (&to)[V]) {
+  using Word = typename WordOf<V * sizeof(T)>::type;
+  widen_word<V, T>(__ldg(reinterpret_cast<const Word*>(from)), to);
+}
+
+/// As `load_vector`, of memory that the kernel may write to: past the cache of what never changes.
+template <int V, typename T>
+SMEX_DEVICE void load_mutable_vector(const T* from, accumulate_t<T> (&to)[V]) {
+  using Word = typename WordOf<V * sizeof(T)>::type;
+  widen_word<V, T>(*reinterpret_cast<const Word*>(from), to);
 }
 
 /// As `load_vector`, for any number of bytes, in 16 bytes each where there are so many.
@@ -138,6 +149,15 @@ SMEX_DEVICE void store_vector(T* to, const accumulate_t<T> (&from)[V]) {
 template <typename T>
 SMEX_DEVICE void store_number(T* to, accumulate_t<T> value) {
   narrow(value, *to);
+}
+
+/// Ends the kernel with an error, which the next synchronisation reports.
+SMEX_DEVICE void trap([[maybe_unused]] const char* what) {
+#if defined(__CUDACC__)
+  __trap();
+#else
+  cuda_emulator::Block::current()->fail(what);
+#endif
 }
 
 inline bool is_aligned(const void* data, int64_t bytes) {
