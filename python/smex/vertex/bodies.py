@@ -75,7 +75,16 @@ class Memory:
         if isinstance(place, int):
             self.grads[name].narrow(0, place, task.size).add_(grad)
         else:
-            torch.ops.smex.add_rows(self.grads[name], place, grad)
+            self._add_rows(name, place, grad, task.slot_orders[slot])
+
+    def add_each(self, name: str, task: TaskRows, grad: Tensor) -> None:
+        """Adds to the gradients of all children of a task, edge by edge."""
+        self._add_rows(name, task.edges, grad, task.edge_order)
+
+    def _add_rows(self, name: str, index: Tensor, grad: Tensor, order: Tensor | None) -> None:
+        to = self.grads[name]
+        # Nothing reads the gradient of the row that stands for no child.
+        torch.ops.smex.add_rows(to, index, grad, absent=to.shape[0] - 1, order=order)
 
 
 @dataclass(frozen=True)
@@ -199,7 +208,7 @@ class ProgramBody:
                 if operand.role == "gather":
                     self._memory.add(operand.name, task, operand.slot, value)
                 else:
-                    torch.ops.smex.add_rows(self._memory.grads[operand.name], task.edges, value)
+                    self._memory.add_each(operand.name, task, value)
 
     def finish_back(self) -> tuple[Tensors, Tensors]:
         """The gradients of the parameters and of the inputs."""
@@ -488,7 +497,7 @@ class CallBody:
         rows = Rows(self._function, inputs, counts, task.parents, child, each, signature.dtype)
         with torch.set_grad_enabled(signature.with_gradients):
             reads = rows.call(lambda: torch.func.functional_call(self._function, params, ()))
-        most = int(counts.max())
+        most = task.most_children
         if not reads.each and most > reads.slots:
             row = int(counts.argmax())
             raise SmexValueError(
@@ -553,7 +562,7 @@ class CallBody:
         if operand.role == "gather":
             self._memory.add(name, task, operand.slot, grad)
         elif operand.role == "each":
-            torch.ops.smex.add_rows(self._memory.grads[name], task.edges, grad)
+            self._memory.add_each(name, task, grad)
         elif operand.role == "param":
             held = self._param_grads.get(name)
             self._param_grads[name] = grad.clone() if held is None else held.add_(grad)

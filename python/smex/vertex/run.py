@@ -241,7 +241,8 @@ class _Type:
             (n, x.shape[1:], x.dtype, x.device) for n, (x, _) in self.inputs.items()
         )
         chosen = self._chosen
-        autocast = self.device is not None and torch.is_autocast_enabled(self.device.type)
+        kind = "cpu" if self.device is None else self.device.type
+        autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         return (
             is_leaf, tensors, self._wants, torch.is_grad_enabled(), training_flags(self.function),
             chosen.hoist, chosen.lazy, chosen.fuse, autocast,

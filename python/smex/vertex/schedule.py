@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from smex._C import vertex_schedule
-from smex.vertex.graphs import GraphBatch
+from smex.errors import SmexRuntimeError
+from smex.vertex.graphs import Array, GraphBatch
 
 KEPT = 64
 """How many schedules are kept."""
@@ -37,10 +38,14 @@ class TaskRows:
     Attributes:
         begin: the first row; ``end`` is behind the last.
         first_row: the first row among those of all kinds.
+        most_children: of a row.
         slots: for each argument position the children's rows: the first of contiguous ones, or an
             index tensor.
         edges: int64, the rows of all children, edge by edge.
         parents: int64, for each edge the row of its parent within the task.
+        slot_orders: for each argument position an order in which the children's rows ascend, on
+            devices where gradients are added in that order; none on the CPU.
+        edge_order: the same for `edges`.
     """
 
     begin: int
@@ -48,19 +53,17 @@ class TaskRows:
     edge_begin: int
     edge_end: int
     first_row: int
+    most_children: int
     slots: list[int | Tensor]
     edges: Tensor
-    all_parents: Tensor
+    parents: Tensor
+    slot_orders: list[Tensor | None]
+    edge_order: Tensor | None
 
     @property
     def size(self) -> int:
         """The number of rows."""
         return self.end - self.begin
-
-    @cached_property
-    def parents(self) -> Tensor:
-        """For each edge of the task the row of its parent."""
-        return self.all_parents[self.edge_begin : self.edge_end] - self.begin
 
 
 @dataclass
@@ -80,6 +83,7 @@ class KindRows:
         sample_offsets: the first vertex of each sample.
         parts: the rows, divided for what can be computed part by part.
         degree: how many children each row has, if all have as many.
+        index: the memory of the index tensors.
     """
 
     type: int
@@ -95,6 +99,7 @@ class KindRows:
     sample_offsets: Any
     parts: list[RowPart]
     degree: int | None
+    index: DeviceIndex
 
     @cached_property
     def whole(self) -> RowPart:
@@ -124,8 +129,11 @@ class KindRows:
 
     def slot(self, slot: int) -> Tensor:
         """The rows of all children at an argument position."""
-        if slot in self._slots:
-            return self._slots[slot]
+        return self.index.kept(
+            f"slot {slot}, type {self.type}, leaf {self.is_leaf}", lambda: self._slot(slot)
+        )
+
+    def _slot(self, slot: int) -> Tensor:
         parts = []
         for task in self.tasks:
             place = task.slots[slot] if slot < len(task.slots) else None
@@ -136,12 +144,7 @@ class KindRows:
                 parts.append(torch.arange(place, place + task.size, device=device))
             else:
                 parts.append(place)
-        self._slots[slot] = torch.cat(parts) if parts else self.vertices.new_zeros(0)
-        return self._slots[slot]
-
-    @cached_property
-    def _slots(self) -> dict[int, Tensor]:
-        return {}
+        return torch.cat(parts) if parts else self.vertices.new_zeros(0)
 
 
 @dataclass
@@ -154,6 +157,8 @@ class Schedule:
         rows: int64, the row of each vertex.
         vertices: int64, the vertex of each row.
         roots: int64, the rows of the vertices without parents, by vertex.
+        root_vertices: int64, which these are.
+        index: the memory of all index tensors.
     """
 
     kinds: list[KindRows]
@@ -162,11 +167,81 @@ class Schedule:
     vertices: Tensor
     roots: Tensor
     root_vertices: Tensor
+    index: DeviceIndex
 
     @property
     def num_vertices(self) -> int:
         """The number of vertices."""
         return len(self.rows)
+
+
+class DeviceIndex:
+    """Index arrays on a device, by one copy that does not wait for the device.
+
+    On CUDA what there is belongs to the stream that made it last, and `use` makes it known to
+    others.
+
+    Args:
+        arrays: of int64, by name.
+        device: where they shall be.
+
+    Raises:
+        SmexRuntimeError: a CUDA graph is being captured, of which a copy cannot be part.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array], device: torch.device):
+        self._is_cuda = device.type == "cuda"
+        if self._is_capturing():
+            raise SmexRuntimeError(
+                "smex.vertex.run: the batch has no schedule on the device yet, and none can be "
+                "copied there while a CUDA graph is captured; run the same batch once before"
+            )
+        whole = torch.from_numpy(np.concatenate(list(arrays.values())))
+        if self._is_cuda:
+            whole = whole.pin_memory()
+        if device.type != "cpu":
+            whole = whole.to(device, non_blocking=True)
+        self._memory: list[Tensor] = []
+        self._hold(whole)
+        self._parts = dict(zip(arrays, whole.split([len(a) for a in arrays.values()])))
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._parts[name]
+
+    def part(self, name: str, where: slice) -> Tensor | None:
+        """A part of an array, or None where there is no such array."""
+        return self._parts[name][where] if name in self._parts else None
+
+    def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """What `make` computes from the others, once."""
+        if name not in self._parts:
+            value = make()
+            if self._is_capturing():
+                return value  # whose memory is the graph's, and which is computed when it replays
+            self._hold(value)
+            self._parts[name] = value
+        return self._parts[name]
+
+    def use(self) -> None:
+        """To be called before the tensors are used on the current stream, which may be another."""
+        # A capture can wait only for what it holds; before it began, torch waited for the device.
+        if not self._is_cuda or self._is_capturing():
+            return
+        stream = torch.cuda.current_stream(self._memory[0].device)
+        if stream == self._stream:
+            return
+        stream.wait_event(self._made)
+        for tensor in self._memory:
+            tensor.record_stream(stream)
+
+    def _hold(self, value: Tensor) -> None:
+        self._memory.append(value)
+        if self._is_cuda:
+            self._stream = torch.cuda.current_stream(value.device)
+            self._made = self._stream.record_event()
+
+    def _is_capturing(self) -> bool:
+        return self._is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 _cache: OrderedDict[Any, Schedule] = OrderedDict()
@@ -204,11 +279,13 @@ def schedule(
         tuple(sorted((types or {}).items())),
     )
     if settings in batch.schedules:
+        batch.schedules[settings].index.use()
         return batch.schedules[settings]
     key = (batch.key, settings)
     found = _cache.pop(key, None)
     if found is None:
         found = _made(batch, arities, slots, labels, types, policy, device)
+    found.index.use()
     _cache[key] = found
     if len(_cache) > KEPT:
         _cache.popitem(last=False)
@@ -239,18 +316,13 @@ def _made(
         [s for s in slots for _ in range(2)],
         policy,
     )
-    vertices = torch.from_numpy(native.vertices.copy()).to(device)
-    edge_offsets = native.edge_offsets
-    edge_rows = torch.from_numpy(native.edge_rows.copy()).to(device)
-    slot_rows = torch.from_numpy(native.slot_rows.copy()).to(device)
-    row_counts = torch.from_numpy(np.diff(edge_offsets)).to(device)
+    index = _index(native, device)
+    row_counts, edge_offsets = np.diff(native.edge_offsets), native.edge_offsets
     kinds: list[KindRows] = []
     type_rows = native.type_rows
     for kind in range(2 * len(arities)):
         begin, end = int(type_rows[kind]), int(type_rows[kind + 1])
         edges = slice(int(edge_offsets[begin]), int(edge_offsets[end]))
-        here = row_counts[begin:end]
-        parents = torch.arange(end - begin, device=device).repeat_interleave(here)
         kinds.append(
             KindRows(
                 kind // 2,
@@ -258,14 +330,15 @@ def _made(
                 begin,
                 end,
                 [],
-                vertices[begin:end],
-                here,
-                edge_rows[edges],
-                parents,
+                index["vertices"][begin:end],
+                index["counts"][begin:end],
+                index["edge_rows"][edges],
+                index["parents"][edges],
                 batch.num_vertices,
                 batch.sample_offsets,
                 _parts(edge_offsets[begin : end + 1]),
                 _degree(edge_offsets[begin : end + 1]),
+                index,
             )
         )
     order, place = [], 0
@@ -274,11 +347,14 @@ def _made(
         kind = kinds[task.type]
         first_edge = int(edge_offsets[kind.begin])
         size = task.end - task.begin
+        edges = slice(task.edge_begin, task.edge_end)
         places: list[int | Tensor] = []
+        slot_orders: list[Tensor | None] = []
         for slot in range(task.slots):
-            at = task.slot_begin + slot * size
+            rows = slice(task.slot_begin + slot * size, task.slot_begin + (slot + 1) * size)
             first = slot_first[place]
-            places.append(first if first >= 0 else slot_rows[at : at + size])
+            places.append(first if first >= 0 else index["slot_rows"][rows])
+            slot_orders.append(index.part("slot_orders", rows))
             place += 1
         order.append((task.type, len(kind.tasks)))
         kind.tasks.append(
@@ -288,14 +364,62 @@ def _made(
                 task.edge_begin - first_edge,
                 task.edge_end - first_edge,
                 task.begin,
+                int(row_counts[task.begin : task.end].max(initial=0)),
                 places,
-                edge_rows[task.edge_begin : task.edge_end],
-                kind.parents,
+                index["edge_rows"][edges],
+                index["task_parents"][edges],
+                slot_orders,
+                index.part("edge_orders", edges),
             )
         )
-    roots = torch.from_numpy(native.roots.copy()).to(device)
-    rows = torch.from_numpy(native.rows.copy()).to(device)
-    return Schedule(kinds, order, rows, vertices, roots, vertices[roots])
+    return Schedule(
+        kinds, order, index["rows"], index["vertices"], index["roots"], index["root_vertices"],
+        index,
+    )  # fmt: skip
+
+
+def _index(native: Any, device: torch.device) -> DeviceIndex:
+    """All index arrays of a schedule on the device."""
+    counts = np.diff(native.edge_offsets)
+    row_of_edge = np.repeat(np.arange(len(counts)), counts)
+    edges_of_kinds = np.diff(native.edge_offsets[native.type_rows])
+    first_rows, edge_begins = np.empty((2, len(row_of_edge)), np.int64)
+    slot_begins = np.empty(len(native.slot_rows), np.int64)
+    for task in native.tasks:
+        first_rows[task.edge_begin : task.edge_end] = task.begin
+        edge_begins[task.edge_begin : task.edge_end] = task.edge_begin
+        size = task.end - task.begin
+        for begin in range(task.slot_begin, task.slot_begin + task.slots * size, size):
+            slot_begins[begin : begin + size] = begin
+    arrays = {
+        "vertices": native.vertices,
+        "rows": native.rows,
+        "roots": native.roots,
+        "root_vertices": native.vertices[native.roots],
+        "counts": counts,
+        "edge_rows": native.edge_rows,
+        "parents": row_of_edge - np.repeat(native.type_rows[:-1], edges_of_kinds),
+        "task_parents": row_of_edge - first_rows,
+        "slot_rows": native.slot_rows,
+    }
+    if device.type == "cpu":
+        return DeviceIndex(arrays, device)
+    index = DeviceIndex({**arrays, "edge_begins": edge_begins, "slot_begins": slot_begins}, device)
+    for of in ("edge", "slot"):
+        rows, begins = index[f"{of}_rows"], index[f"{of}_begins"]
+        index.kept(f"{of}_orders", partial(ascending, rows, begins, len(counts) + 1))
+    return index
+
+
+def ascending(numbers: Tensor, begins: Tensor, bound: int) -> Tensor:
+    """For each segment of numbers the stable order in which they ascend, counted from its begin.
+
+    Args:
+        numbers: int64 ``[n]``, from 0.
+        begins: int64 ``[n]``, the place at which the number's segment begins.
+        bound: is above all numbers; its product with n is below 2^63.
+    """
+    return torch.argsort(begins * bound + numbers, stable=True) - begins
 
 
 def _degree(edge_offsets: Any) -> int | None:

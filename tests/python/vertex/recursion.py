@@ -148,7 +148,8 @@ def loss_of(states, output) -> Tensor:
     """A number that depends on all of them, differently on each."""
     total = (output**2).sum() + output.sum()
     for i, state in enumerate(states):
-        weight = torch.linspace(-1, 1, state.numel(), dtype=state.dtype).view(state.shape)
+        weight = torch.linspace(-1, 1, state.numel(), dtype=state.dtype, device=state.device)
+        weight = weight.view(state.shape)
         total = total + (state * weight).sum() + (state * (i + 2)).sin().sum()
     return total
 

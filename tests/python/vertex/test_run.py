@@ -16,6 +16,7 @@ from smex.vertex import schedule
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from recursion import Average, Binary, ChildSum, Joined, expected, loss_of, random_graph, star
 
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 OPTIONS = {
     "all": {},
     "not hoisted": {"hoist": False},
@@ -55,26 +56,28 @@ def assert_equal_to_recursion(function, graphs, x):
         torch.testing.assert_close(*torch.broadcast_tensors(one, other), rtol=1e-9, atol=1e-11)
 
 
-def case(cls, graphs, seed=0):
+def case(cls, graphs, seed=0, device="cpu"):
     torch.manual_seed(seed)
     vertices = sum(g.num_vertices for g in graphs)
-    x = torch.randn(vertices, 3, dtype=torch.float64, requires_grad=True)
-    return cls(3, 4).double(), x
+    x = torch.randn(vertices, 3, dtype=torch.float64).to(device).requires_grad_()
+    return cls(3, 4).double().to(device), x
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("graphs", BATCHES.values(), ids=BATCHES)
-def test_binary(graphs, options):
-    function, x = case(Binary, graphs)
+def test_binary(graphs, options, device):
+    function, x = case(Binary, graphs, device=device)
     with sv.options(**options):
         assert_equal_to_recursion(function, graphs, x)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("cls", [ChildSum, Average])
 @pytest.mark.parametrize("graphs", WIDE.values(), ids=WIDE)
-def test_any_number_of_children(graphs, cls, options):
-    function, x = case(cls, graphs)
+def test_any_number_of_children(graphs, cls, options, device):
+    function, x = case(cls, graphs, device=device)
     with sv.options(**options):
         assert_equal_to_recursion(function, graphs, x)
 
@@ -158,13 +161,13 @@ class Phrase(sv.VertexFunction):
         self.push(length=h.norm(dim=1, keepdim=True))
 
 
-def typed_case():
+def typed_case(device):
     torch.manual_seed(1)
-    functions = nn.ModuleDict({"word": Word(4), "phrase": Phrase(4)}).double()
+    functions = nn.ModuleDict({"word": Word(4), "phrase": Phrase(4)}).double().to(device)
     nested = [((1, 2, 3), (4,), 5), (6, (7, 8)), 9]
     graphs = [sv.tree(t, lambda label, count: "phrase" if count else "word") for t in nested]
-    words = torch.tensor([w for g in graphs for w in g.labels if w is not None])
-    return functions, graphs, words
+    words = [w for g in graphs for w in g.labels if w is not None]
+    return functions, graphs, torch.tensor(words, device=device)
 
 
 def typed_expected(functions, graphs):
@@ -174,25 +177,27 @@ def typed_expected(functions, graphs):
         for v in range(graph.num_vertices):
             children = [done[c] for c in graph.children_of(v)]
             if children:
-                zero = torch.zeros(1, 4, dtype=torch.float64)
+                zero = torch.zeros_like(children[0])
                 both = torch.cat([*children, zero, zero][:3], 1)
                 done.append(torch.tanh(functions["phrase"].u(both)))
             else:
-                done.append(functions["word"].table(torch.tensor([graph.labels[v]])))
+                table = functions["word"].table
+                done.append(table(torch.tensor([graph.labels[v]], device=table.weight.device)))
         rows += done
     return torch.cat(rows)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("by_type", [True, False])
-def test_several_types(options, by_type):
-    functions, graphs, words = typed_case()
+def test_several_types(options, by_type, device):
+    functions, graphs, words = typed_case(device)
     h = typed_expected(functions, graphs)
-    is_word = torch.tensor([t == "word" for g in graphs for t in g.types])
+    is_word = torch.tensor([t == "word" for g in graphs for t in g.types], device=device)
     if by_type:
         inputs = {"word": words}
     else:
-        inputs = torch.zeros(len(is_word), dtype=torch.int64).masked_scatter(is_word, words)
+        inputs = words.new_zeros(len(is_word)).masked_scatter(is_word, words)
     with sv.options(**options):
         result = sv.run(functions, graphs, inputs)
         torch.testing.assert_close(result.states["h"], h)
@@ -290,10 +295,11 @@ class Scaled(Odd):
         return (h,), h.cumsum(1)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_operators_of_all_kinds(options):
+def test_operators_of_all_kinds(options, device):
     graphs = BATCHES["shared children"]
-    function, x = case(Scaled, graphs)
+    function, x = case(Scaled, graphs, device=device)
     with sv.options(**options):
         assert_equal_to_recursion(function, graphs, x)
 

@@ -1,0 +1,162 @@
+"""Runs away from the CPU, on tensors without memory: no GPU is needed.
+
+On meta tensors nothing can ask for a value, as nothing on a GPU may without waiting for it. Fake
+tensors of device "cuda" tell of operands on different devices. Autograd needs a GPU for these, so
+traces are made on the CPU and turned, and backward is called by hand.
+"""
+
+import dataclasses
+import importlib
+import pathlib
+import sys
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+import smex.vertex as sv
+from smex.vertex import schedule
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from recursion import Average, Binary, ChildSum, loss_of, random_graph, star
+
+GRAPHS = [random_graph(20, 2, 3), star(2), sv.chain(0), random_graph(9, 2, 4, shared=False)]
+VERTICES = sum(g.num_vertices for g in GRAPHS)
+OPTIONS = {
+    "all": {},
+    "neither": {"hoist": False, "lazy": False, "fuse": False},
+    "not traced": {"trace": False},
+}
+run_module = importlib.import_module("smex.vertex.run")  # sv.run is the function
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("cls", [Binary, ChildSum, Average])
+def test_no_value_is_asked_for(cls, options):
+    function = cls(3, 4).to("meta")
+    x = torch.empty(VERTICES, 3, device="meta", requires_grad=True)
+    with sv.options(**options):
+        result = sv.run(function, GRAPHS, x)
+        loss_of(list(result.states.values()), result.outputs["out"]).backward()
+    assert result.states["h"].shape[0] == VERTICES
+    for tensor in (x, *function.parameters()):
+        assert tensor.grad.device.type == "meta"
+        assert tensor.grad.shape == tensor.shape
+
+
+# ---- on fake CUDA tensors ----
+
+
+class _Stream:
+    """Stands for the only stream."""
+
+    def record_event(self):
+        return None
+
+
+class _Whole:
+    """Stands for the run as an operation of autograd: forward, and backward at once."""
+
+    @staticmethod
+    def apply(execution, *tensors):
+        with torch.no_grad():
+            values = execution.forward(tensors, True)
+            grads = execution.backward(tuple(torch.empty_like(v) for v in values))
+        for tensor, grad in zip(tensors, grads):
+            assert grad.device == tensor.device
+            assert grad.shape == tensor.shape
+        return values
+
+
+def _trace_on_cpu(function, signature):
+    def real(tensors):
+        return {n: torch.empty(t.shape, dtype=t.dtype) for n, t in tensors.items()}
+
+    with _disable_current_modes():
+        params, inputs = real(signature.params), real(signature.inputs)
+        there = dataclasses.replace(signature, params=params, inputs=inputs)
+        joint = _TRACE(function, there)
+    for node in joint.graph.nodes:
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": torch.device("cuda", 0)}
+    return joint
+
+
+_TRACE = run_module.trace
+
+
+class _NoOtherDevice(TorchDispatchMode):
+    """Refuses calls that read tensors elsewhere than on CUDA, or bring what they read elsewhere."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        reads = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        made = [x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor)]
+        for x in [*reads, *(made if reads else [])]:
+            assert x.device.type == "cuda", f"{func} has to do with a tensor on {x.device}"
+        return result
+
+
+@pytest.fixture
+def fake_cuda(monkeypatch):
+    """Modes and stand-ins under which "cuda" is a device."""
+    stream = _Stream()
+    monkeypatch.setattr(run_module, "trace", _trace_on_cpu)
+    monkeypatch.setattr(run_module, "_Run", _Whole)
+    monkeypatch.setattr(schedule, "_cache", OrderedDict())
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        yield
+
+
+def _on_cuda(cls):
+    with torch.device("cuda"):
+        return cls(3, 4), torch.empty(VERTICES, 3).requires_grad_()
+
+
+@pytest.mark.parametrize("options", [OPTIONS["all"], OPTIONS["neither"]], ids=["all", "neither"])
+@pytest.mark.parametrize("cls", [Binary, ChildSum, Average])
+def test_all_is_on_the_device_of_the_parameters(fake_cuda, cls, options):
+    function, x = _on_cuda(cls)
+    batch = sv.batch(GRAPHS)
+    with sv.options(**options):
+        sv.run(function, batch, x)  # makes the schedule, and copies it
+        with _NoOtherDevice():
+            result = sv.run(function, batch, x)
+            values = [*result.states.values(), *result.outputs.values()]
+            values += [result.roots.states["h"], result.root_vertices]
+    assert {v.device for v in values} == {torch.device("cuda", 0)}
+
+
+def test_an_index_on_another_device_would_be_found(fake_cuda):
+    function, x = _on_cuda(Binary)
+    batch = sv.batch(GRAPHS)
+    sv.run(function, batch, x)
+    (planned,) = batch.schedules.values()
+    tasks = [task for kind in planned.kinds for task in kind.tasks if task.slots]
+    task = next(task for task in tasks if isinstance(task.slots[0], torch.Tensor))
+    task.slots[0] = torch.zeros(task.size, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="device"):
+        sv.run(function, batch, x)
+
+
+# ---- indices of schedules for devices ----
+
+
+def test_orders_in_which_rows_are_added():
+    """On devices whose gradients are added in the order of rows; here their values are looked at."""
+    function = ChildSum(3, 4)
+    sv.run(function, batch := sv.batch(GRAPHS), torch.zeros(VERTICES, 3))
+    (planned,) = batch.schedules.values()
+    edges = [task.edges for kind in planned.kinds for task in kind.tasks]
+    begins = torch.cat([torch.full_like(e, sum(map(len, edges[:i]))) for i, e in enumerate(edges)])
+    found = schedule.ascending(torch.cat(edges), begins, VERTICES + 1)
+    found = found.split([len(e) for e in edges])
+    for one, order in zip(edges, found):
+        assert sorted(range(len(one)), key=lambda i: int(one[i])) == order.tolist()
+    assert all(t.edge_order is None for k in planned.kinds for t in k.tasks)
