@@ -243,6 +243,9 @@ class GraphBatch:
         self.schedules: dict[Any, Any] = {}
         self._key: bytes | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "schedules": {}}  # which belong to streams of this process
+
     @property
     def num_vertices(self) -> int:
         """The number of vertices of all samples."""

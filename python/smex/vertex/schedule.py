@@ -20,6 +20,9 @@ KEPT = 64
 """How many schedules are kept."""
 
 
+IN_SERIES = {"cpu"}
+"""Devices that add gradients to children one row after the other, and need no order for that."""
+
 PARTS, PART_ROWS = 8, 2048
 """Rows that are computed at once are in at most so many parts, of at least so many rows."""
 
@@ -402,7 +405,7 @@ def _index(native: Any, device: torch.device) -> DeviceIndex:
         "task_parents": row_of_edge - first_rows,
         "slot_rows": native.slot_rows,
     }
-    if device.type == "cpu":
+    if device.type in IN_SERIES:
         return DeviceIndex(arrays, device)
     index = DeviceIndex({**arrays, "edge_begins": edge_begins, "slot_begins": slot_begins}, device)
     for of in ("edge", "slot"):

@@ -148,15 +148,18 @@ def test_an_index_on_another_device_would_be_found(fake_cuda):
 # ---- indices of schedules for devices ----
 
 
-def test_orders_in_which_rows_are_added():
-    """On devices whose gradients are added in the order of rows; here their values are looked at."""
-    function = ChildSum(3, 4)
-    sv.run(function, batch := sv.batch(GRAPHS), torch.zeros(VERTICES, 3))
-    (planned,) = batch.schedules.values()
-    edges = [task.edges for kind in planned.kinds for task in kind.tasks]
-    begins = torch.cat([torch.full_like(e, sum(map(len, edges[:i]))) for i, e in enumerate(edges)])
-    found = schedule.ascending(torch.cat(edges), begins, VERTICES + 1)
-    found = found.split([len(e) for e in edges])
-    for one, order in zip(edges, found):
-        assert sorted(range(len(one)), key=lambda i: int(one[i])) == order.tolist()
-    assert all(t.edge_order is None for k in planned.kinds for t in k.tasks)
+def test_orders_in_which_gradients_are_added(monkeypatch):
+    """As they are made for CUDA; here their values can be looked at."""
+    monkeypatch.setattr(schedule, "IN_SERIES", set())
+    monkeypatch.setattr(schedule, "_cache", OrderedDict())
+    batch = sv.batch(GRAPHS)
+    for cls in (Binary, ChildSum):
+        sv.run(cls(3, 4), batch, torch.zeros(VERTICES, 3))
+    tasks = [t for plan in batch.schedules.values() for kind in plan.kinds for t in kind.tasks]
+    pairs = [(task.edges, task.edge_order) for task in tasks]
+    for task in tasks:
+        places = zip(task.slots, task.slot_orders)
+        pairs += [(place, order) for place, order in places if isinstance(place, torch.Tensor)]
+    assert len(pairs) > len(tasks)
+    for index, order in pairs:
+        assert order.tolist() == sorted(range(len(index)), key=index.tolist().__getitem__)

@@ -1,5 +1,7 @@
 """Input graphs from lists, tuples and graphs, their batches and schedules."""
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,15 @@ def test_schedules_are_kept_by_structure():
     assert planned([sv.chain(4)], slots=1) is not first
 
 
+def test_schedules_do_not_travel_with_a_batch():
+    batch = sv.batch([sv.chain(4)])
+    schedule(batch, ANY, [2], ["F"], None, "readiness", torch.device("cpu"))
+    assert batch.schedules
+    other = pickle.loads(pickle.dumps(batch))
+    assert not other.schedules
+    assert other.key == batch.key
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_rows_and_children(seed):
     generator = np.random.default_rng(seed)
@@ -110,6 +121,8 @@ def test_rows_and_children(seed):
                 wanted = rows[lists[vertex][slot]] if slot < len(lists[vertex]) else 40
                 assert row == wanted
         done |= set(range(task.first_row, task.first_row + task.size))
+        own = vertices[task.first_row : task.first_row + task.size]
+        assert task.most_children == max(len(lists[v]) for v in own)
     assert done == set(range(40))
 
 
