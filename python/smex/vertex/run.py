@@ -267,7 +267,6 @@ class _Execution:
                 self.tensors.append(value)
         self._memory = Memory({})
         self._bodies: list[Body | None] = []
-        self._input_rows: dict[tuple[int, bool], Tensor] = {}
         self._outputs: list[tuple[int, str]] = []  # (kind, name)
         self._versions: list[int] = []
         self._likes: list[tuple[torch.Size, torch.dtype]] = []  # of the outputs
@@ -375,12 +374,12 @@ class _Execution:
         """Where the inputs of a kind's rows lie."""
         if not of_type:
             return rows.vertices
-        key = (rows.type, rows.is_leaf)
-        if key not in self._input_rows:
+
+        def places() -> Tensor:
             same = [k.vertices for k in self._plan.kinds if k.type == rows.type]
-            ordered = torch.cat(same).sort().values
-            self._input_rows[key] = torch.searchsorted(ordered, rows.vertices)
-        return self._input_rows[key]
+            return torch.searchsorted(torch.cat(same).sort().values, rows.vertices)
+
+        return rows.index.kept(f"inputs of type {rows.type}, leaf {rows.is_leaf}", places)
 
     def _filled(self, kind: int, grads: Tensors) -> Tensors:
         """The gradients of a kind's outputs, zeros where none came."""

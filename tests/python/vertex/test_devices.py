@@ -13,10 +13,12 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+import smex
 import smex.vertex as sv
 from smex.vertex import schedule
 
@@ -51,10 +53,25 @@ def test_no_value_is_asked_for(cls, options):
 
 
 class _Stream:
-    """Stands for the only stream."""
+    """Stands for a stream, and remembers the events it waited for."""
+
+    def __init__(self):
+        self.waited = []
 
     def record_event(self):
-        return None
+        return object()
+
+    def wait_event(self, event):
+        self.waited.append(event)
+
+
+class _Cuda:
+    """What stands for CUDA: the current stream, and whether it is captured."""
+
+    def __init__(self):
+        self.stream = _Stream()
+        self.is_capturing = False
+        self.recorded = []  # (tensor, stream)
 
 
 class _Whole:
@@ -66,8 +83,8 @@ class _Whole:
             values = execution.forward(tensors, True)
             grads = execution.backward(tuple(torch.empty_like(v) for v in values))
         for tensor, grad in zip(tensors, grads):
-            assert grad.device == tensor.device
-            assert grad.shape == tensor.shape
+            assert grad is None or grad.device == tensor.device
+            assert grad is None or grad.shape == tensor.shape
         return values
 
 
@@ -103,15 +120,18 @@ class _NoOtherDevice(TorchDispatchMode):
 @pytest.fixture
 def fake_cuda(monkeypatch):
     """Modes and stand-ins under which "cuda" is a device."""
-    stream = _Stream()
+    cuda = _Cuda()
     monkeypatch.setattr(run_module, "trace", _trace_on_cpu)
     monkeypatch.setattr(run_module, "_Run", _Whole)
     monkeypatch.setattr(schedule, "_cache", OrderedDict())
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(
+        torch.Tensor, "record_stream", lambda self, stream: cuda.recorded.append((self, stream))
+    )
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: cuda.stream)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: cuda.is_capturing)
     with FakeTensorMode(allow_non_fake_inputs=True):
-        yield
+        yield cuda
 
 
 def _on_cuda(cls):
@@ -133,6 +153,18 @@ def test_all_is_on_the_device_of_the_parameters(fake_cuda, cls, options):
     assert {v.device for v in values} == {torch.device("cuda", 0)}
 
 
+def test_inputs_of_several_types(fake_cuda):
+    with torch.device("cuda"):
+        functions = nn.ModuleDict({"leaf": Binary(3, 4), "pair": Binary(3, 4)})
+        inputs = {"leaf": torch.empty(3, 3), "pair": {"x": torch.empty(2, 3).requires_grad_()}}
+    graph = sv.tree(((1, 2), 3), lambda label, children: "pair" if children else "leaf")
+    batch = sv.batch([graph])
+    sv.run(functions, batch, inputs)
+    with _NoOtherDevice():
+        result = sv.run(functions, batch, inputs)
+        assert result.states["h"].device == torch.device("cuda", 0)
+
+
 def test_an_index_on_another_device_would_be_found(fake_cuda):
     function, x = _on_cuda(Binary)
     batch = sv.batch(GRAPHS)
@@ -143,6 +175,46 @@ def test_an_index_on_another_device_would_be_found(fake_cuda):
     task.slots[0] = torch.zeros(task.size, dtype=torch.int64)
     with pytest.raises(RuntimeError, match="device"):
         sv.run(function, batch, x)
+
+
+def test_another_stream_waits_for_the_index(fake_cuda):
+    function, x = _on_cuda(Binary)
+    batch, first, second = sv.batch(GRAPHS), fake_cuda.stream, _Stream()
+    sv.run(function, batch, x)
+    sv.run(function, batch, x)
+    assert not first.waited
+    fake_cuda.stream = second
+    sv.run(function, batch, x)
+    assert len(second.waited) == 1
+    (planned,) = batch.schedules.values()
+    held = {id(tensor) for tensor, stream in fake_cuda.recorded if stream is second}
+    index = planned.index
+    assert {id(index["rows"]._base), id(index["slot_orders"]), id(index["edge_orders"])} <= held
+
+
+def test_a_capture_needs_the_schedule(fake_cuda):
+    function, x = _on_cuda(Binary)
+    batch = sv.batch(GRAPHS)
+    fake_cuda.is_capturing = True
+    with pytest.raises(smex.SmexRuntimeError, match="while a CUDA graph is captured"):
+        sv.run(function, batch, x)
+    fake_cuda.is_capturing = False
+    sv.run(function, batch, x)
+    fake_cuda.is_capturing = True
+    sv.run(function, batch, x)
+
+
+def test_what_a_capture_computes_is_not_kept(fake_cuda):
+    function, x = _on_cuda(Binary)
+    batch = sv.batch(GRAPHS)
+    sv.run(function, batch, x)
+    (planned,) = batch.schedules.values()
+    fake_cuda.is_capturing = True
+    once = planned.index.kept("new", lambda: torch.zeros(3, device="cuda"))
+    assert planned.index.kept("new", lambda: torch.zeros(3, device="cuda")) is not once
+    fake_cuda.is_capturing = False
+    once = planned.index.kept("new", lambda: torch.zeros(3, device="cuda"))
+    assert planned.index.kept("new", lambda: torch.zeros(3, device="cuda")) is once
 
 
 # ---- indices of schedules for devices ----
