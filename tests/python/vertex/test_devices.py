@@ -139,9 +139,11 @@ def _on_cuda(cls):
         return cls(3, 4), torch.empty(VERTICES, 3).requires_grad_()
 
 
+@pytest.mark.parametrize("part_rows", [schedule.PART_ROWS, 4])
 @pytest.mark.parametrize("options", [OPTIONS["all"], OPTIONS["neither"]], ids=["all", "neither"])
 @pytest.mark.parametrize("cls", [Binary, ChildSum, Average])
-def test_all_is_on_the_device_of_the_parameters(fake_cuda, cls, options):
+def test_all_is_on_the_device_of_the_parameters(fake_cuda, cls, options, part_rows, monkeypatch):
+    monkeypatch.setattr(schedule, "PART_ROWS", part_rows)
     function, x = _on_cuda(cls)
     batch = sv.batch(GRAPHS)
     with sv.options(**options):
