@@ -8,7 +8,8 @@ to be moved. Within a row edges stand in the order of their ids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,11 +56,12 @@ class Relation:
         self._structure = structure
         self._flipped = flipped
         self._allowed = allowed
-        self._degree_powers: dict[tuple[str, float, torch.dtype], Tensor] = {}
+        self.kept: dict[Hashable, Any] = {}
+        """What layers derive from the edges and ask for in every call; it must not be changed."""
 
     def __getstate__(self) -> dict:
         """Without what is made again on demand at little cost."""
-        return {**self.__dict__, "_degree_powers": {}}
+        return {**self.__dict__, "kept": {}}
 
     # ---- making one ----
 
@@ -348,8 +350,8 @@ class Relation:
         Returns:
             ``[num_dst]`` or ``[num_src]``.
         """
-        key = (end, power, dtype)
-        found = self._degree_powers.get(key)
+        key = ("degree_power", end, power, dtype)
+        found = self.kept.get(key)
         if found is not None and not torch.compiler.is_compiling():
             return found
         # A tensor made in inference mode could not be part of a gradient later on.
@@ -359,7 +361,7 @@ class Relation:
             found = (degrees.clamp(min=1).to(wide) ** power).to(dtype)
         # Those of a tracer stand for numbers only while it runs.
         if type(found) is Tensor and not torch.compiler.is_compiling():
-            self._degree_powers[key] = found
+            self.kept[key] = found
         return found
 
     # ---- queries ----

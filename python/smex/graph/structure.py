@@ -51,16 +51,18 @@ Pair = tuple[Tensor, Tensor]
 def _compress(
     rows: Tensor, columns: Tensor, eids: Tensor | None, num_rows: int, num_columns: int
 ) -> Compressed:
-    made = torch.ops.smex.compress_edges(rows, columns, eids, num_rows, num_columns)
+    with torch.inference_mode(False):
+        made = torch.ops.smex.compress_edges(rows, columns, eids, num_rows, num_columns)
     return Compressed(*made)
 
 
 def _expand(form: Compressed) -> Pair:
     """(row, column) of each edge, in the order of edge ids."""
-    if form.eids is None:
-        num_edges = form.indices.shape[0]
-        return torch.ops.smex.expand_rows(form.indptr, num_edges), form.indices
-    return torch.ops.smex.expand_edges(form.indptr, form.indices, form.eids)
+    with torch.inference_mode(False):
+        if form.eids is None:
+            num_edges = form.indices.shape[0]
+            return torch.ops.smex.expand_rows(form.indptr, num_edges), form.indices
+        return torch.ops.smex.expand_edges(form.indptr, form.indices, form.eids)
 
 
 def _map(form: Any, change: Callable[[Tensor], Tensor]) -> Any:
@@ -75,7 +77,8 @@ class Structure:
     """The formats of one set of edges; a relation and its reverse hold the same one.
 
     A format is stored by one assignment of a finished tuple. Threads that race make it twice, and
-    either result is right.
+    either result is right. In inference mode formats are made as ordinary tensors, since those of
+    that mode could not be part of a gradient later on.
     """
 
     def __init__(

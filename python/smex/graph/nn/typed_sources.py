@@ -43,8 +43,24 @@ def edge_types(layer: str, graph: Graph, etypes: Any, num_types: int) -> Tensor:
 
 
 def typed_sources(graph: Graph, types: Tensor) -> TypedSources:
-    """The pairs of a graph whose edge ``i`` has the type ``types[i]``."""
+    """The pairs of a graph whose edge ``i`` has the type ``types[i]``.
+
+    Those of the last types are kept with the graph's structure, beside a copy of the types, to
+    which the next are compared: a loop over one graph sorts its edges once.
+    """
     relation = graph.relation()
+    if torch.compiler.is_compiling() or type(types) is not Tensor:
+        return _pairs(relation, types)  # those of a tracer stand for numbers only while it runs
+    known, found = relation.kept.get("typed_sources", (None, None))
+    if found is not None and torch.equal(known, types):
+        return found
+    with torch.inference_mode(False):
+        found = _pairs(relation, types)
+        relation.kept["typed_sources"] = (types.clone(), found)
+    return found
+
+
+def _pairs(relation: Relation, types: Tensor) -> TypedSources:
     source, destination = relation.coo()
     pairs, position = torch.unique(types * relation.num_src + source, return_inverse=True)
     num_src = max(relation.num_src, 1)
