@@ -1,11 +1,12 @@
-"""Whether layers compute what DGL's do: outputs and gradients with the same parameters.
+"""Whether layers compute what those of DGL do, from the same state dicts.
 
     python benchmarks/graph/agreement.py [--only GIN]
 
 Needs DGL's environment (`python benchmarks/peers/environments.py dgl`). Every layer is made here,
-its parameters are loaded into DGL's by their names, and both run on the same graph of 12 nodes, 52
-edges and random features in float32. Printed are the largest differences of the results and of the
-gradients of the inputs; the command fails where one exceeds 1e-4 of the largest number.
+its state dict is loaded into DGL's, which must have the same names and shapes, and both run on the
+same graph of 12 nodes, 52 edges and random features in float32, or on tensors without a graph.
+Printed are the largest differences of the results and of the gradients of the inputs; the command
+fails where one exceeds 1e-4 of the largest number.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NODES, EDGES = 12, 40
 TOLERANCE = 1e-4
 
 
-def cases(nn: Any) -> dict[str, tuple[Any, tuple[torch.Tensor, ...]]]:
+def cases(nn: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     """By name how a layer is made, and what it is called with beside the graph."""
     gen = torch.Generator().manual_seed(1)
     every = EDGES + NODES
@@ -77,6 +78,24 @@ def cases(nn: Any) -> dict[str, tuple[Any, tuple[torch.Tensor, ...]]]:
         "GatedGCNConv": (lambda: nn.GatedGCNConv(6, 5, 4, 0.0), (x, e)),
         "CFConv": (lambda: nn.CFConv(6, 5, 8, 4), (x, e)),
         "PNAConv": (lambda: nn.PNAConv(6, 4, moments, scalers, 2.5), (x,)),
+        "DGNConv": (
+            lambda: nn.DGNConv(6, 4, ["dir1-av", "dir2-dx", "mean"], scalers, 2.5, num_towers=2),
+            (x, None, start[:, :3]),
+        ),
+        "DGNConv, edges": (
+            lambda: nn.DGNConv(6, 6, ["dir3-av", "dir1-dx"], scalers, 2.5, edge_feat_size=5),
+            (x, e, start[:, :3]),
+        ),
+        "AtomicConv": (
+            lambda: nn.AtomicConv(weight[:4] + 1, weight[4:8], weight[8:12]),
+            (x[:, :1], weight[:, None]),
+        ),
+        "AtomicConv, types": (
+            lambda: nn.AtomicConv(
+                weight[:4] + 1, weight[4:8], weight[8:12], torch.tensor([0.0, 1.0])
+            ),
+            (ntype[:, None].float(), weight[:, None]),
+        ),
         "TWIRLSConv": (lambda: nn.TWIRLSConv(6, 4, 8, prop_step=4, num_mlp_before=1), (x,)),
         "TWIRLSConv, attention": (
             lambda: nn.TWIRLSConv(6, 4, 8, 6, attention=True, tau=0.2, T=1, p=1, use_eta=True),
@@ -92,9 +111,77 @@ def cases(nn: Any) -> dict[str, tuple[Any, tuple[torch.Tensor, ...]]]:
     }
 
 
+def cases_without_graph(nn: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """The layers of matrices, padded batches, rows and lists."""
+    gen = torch.Generator().manual_seed(3)
+
+    def drawn(*size: int) -> torch.Tensor:
+        return torch.randn(size, generator=gen)
+
+    def numbers(high: int, *size: int) -> torch.Tensor:
+        return torch.randint(high, size, generator=gen)
+
+    adjacency = numbers(2, NODES, NODES).float() + 0.1  # off 1, where the clamp of a degree bends
+    both = ((adjacency + adjacency.t()) > 0).float()
+    x, rows = drawn(NODES, 6), drawn(2, 5, 6)
+    types, bias = numbers(3, NODES), drawn(2, 5, 5, 3)
+    hidden = torch.zeros(2, 5, 5).masked_fill(torch.eye(5).bool().roll(1, 0), -torch.inf)
+    dist = numbers(5, 2, 5, 5) - 1
+    eigenvalues = torch.rand(NODES, 4, generator=gen)
+    eigenvalues[: NODES // 2, 3] = torch.nan
+    two = {"a": 6, "b": 4}
+    return {
+        "DenseGraphConv": (lambda: nn.DenseGraphConv(6, 4), (adjacency, x)),
+        "DenseSAGEConv": (lambda: nn.DenseSAGEConv(6, 4), (adjacency, x)),
+        "DenseChebConv": (lambda: nn.DenseChebConv(6, 4, 3), (both, x, 1.7)),
+        "BiasedMHA": (lambda: nn.BiasedMHA(6, 3), (rows, bias, hidden.isinf())),
+        "BiasedMHA, products": (lambda: nn.BiasedMHA(6, 3, attn_bias_type="mul"), (rows, bias)),
+        "GraphormerLayer": (lambda: nn.GraphormerLayer(6, 8, 3), (rows, bias)),
+        "EGTLayer": (lambda: nn.EGTLayer(6, 4, 3, 2), (rows, drawn(2, 5, 5, 4), hidden)),
+        "EGTLayer, nodes only": (
+            lambda: nn.EGTLayer(6, 4, 2, 0, edge_update=False),
+            (rows, drawn(2, 5, 5, 4)),
+        ),
+        "DegreeEncoder": (lambda: nn.DegreeEncoder(4, 6), (numbers(7, 2, 3, 5),)),
+        "DegreeEncoder, in": (lambda: nn.DegreeEncoder(4, 6, "in"), (numbers(7, 3, 5),)),
+        "SpatialEncoder": (lambda: nn.SpatialEncoder(3, 2), (dist,)),
+        "SpatialEncoder3d": (lambda: nn.SpatialEncoder3d(4, 2, 3), (drawn(2, 5, 3),)),
+        "SpatialEncoder3d, types": (
+            lambda: nn.SpatialEncoder3d(4, 2, 3),
+            (drawn(2, 5, 3), numbers(3, 2, 5)),
+        ),
+        "PathEncoder": (lambda: nn.PathEncoder(3, 6, 2), (dist, drawn(2, 5, 5, 3, 6))),
+        "LapPosEncoder Transformer": (
+            lambda: nn.LapPosEncoder("Transformer", 2, 4, 8, n_head=2, num_post_layer=1),
+            (eigenvalues, drawn(NODES, 4)),
+        ),
+        "LapPosEncoder DeepSet": (  # without gradients, which DGL's has not
+            lambda: nn.LapPosEncoder("DeepSet", 3, 4, 8, batch_norm=True, num_post_layer=3),
+            (eigenvalues, eigenvalues.flip(0)),
+        ),
+        "TypedLinear": (lambda: nn.TypedLinear(6, 4, 3), (x, types)),
+        "TypedLinear basis": (lambda: nn.TypedLinear(6, 4, 3, "basis", 2), (x, types)),
+        "TypedLinear bdd": (lambda: nn.TypedLinear(6, 4, 3, "bdd", 2), (x, types)),
+        "HeteroLinear": (
+            lambda: nn.HeteroLinear(two, 3),
+            ({"a": x, "b": drawn(5, 4)},),
+        ),
+        "HeteroEmbedding": (
+            lambda: nn.HeteroEmbedding(two, 3),
+            ({"a": numbers(6, 5), "b": numbers(4, 3)},),
+        ),
+        "JumpingKnowledge lstm": (lambda: nn.JumpingKnowledge("lstm", 6, 2), ([x, x * 2],)),
+        "EdgePredictor cat": (lambda: nn.EdgePredictor("cat", 6, 3, bias=True), (x, x + 1)),
+        "EdgePredictor ele": (lambda: nn.EdgePredictor("ele", 6, 3, bias=True), (x, x + 1)),
+        "TransE": (lambda: nn.TransE(3, 6), (x, x + 1, types)),
+        "TransR": (lambda: nn.TransR(3, 4, 6), (x, x + 1, types)),
+    }
+
+
 def run(graphs: Any, name: str, state: dict[str, torch.Tensor] | None) -> dict[str, Any]:
     """The layer's parameters, its results, and the gradients of its float inputs."""
-    make, args = cases(graphs.nn)[name]
+    alone = cases_without_graph(graphs.nn)
+    make, args = alone[name] if name in alone else cases(graphs.nn)[name]
     gen = torch.Generator().manual_seed(2)
     loops = torch.arange(NODES)
     src, dst = (torch.cat([torch.randint(NODES, (EDGES,), generator=gen), loops]) for _ in range(2))
@@ -102,12 +189,14 @@ def run(graphs: Any, name: str, state: dict[str, torch.Tensor] | None) -> dict[s
     layer = make().eval()
     if state is not None:
         layer.load_state_dict(state)
-    leaves = [a.clone().requires_grad_() if a.is_floating_point() else a for a in args]
-    made = layer(graphs.graph((src, dst), num_nodes=NODES), *leaves)
+    leaves = [_leaf(a) for a in args]
+    first = () if name in alone else (graphs.graph((src, dst), num_nodes=NODES),)
+    made = layer(*first, *leaves)
+    made = tuple(made.values()) if isinstance(made, dict) else made
     made = made if isinstance(made, tuple) else (made,)
-    wanted = [leaf for leaf in leaves if leaf.requires_grad]
+    wanted = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     grads: tuple[torch.Tensor | None, ...] = ()
-    if any(part.requires_grad for part in made):
+    if wanted and any(part.requires_grad for part in made):
         total = sum((part * part.detach().cos()).sum() for part in made)
         grads = torch.autograd.grad(total, wanted, allow_unused=True)
     values = [part.detach().double() for part in made]
@@ -116,6 +205,12 @@ def run(graphs: Any, name: str, state: dict[str, torch.Tensor] | None) -> dict[s
         "results": values,
         "gradients": [grad.double() for grad in grads if grad is not None],
     }
+
+
+def _leaf(argument: Any) -> Any:
+    """A copy that takes a gradient, of a tensor of numbers that are all finite."""
+    plain = isinstance(argument, torch.Tensor) and argument.is_floating_point()
+    return argument.clone().requires_grad_(bool(argument.isfinite().all())) if plain else argument
 
 
 def difference(ours: list[torch.Tensor], others: list[torch.Tensor]) -> float:
@@ -155,7 +250,8 @@ def main() -> None:
     python = interpreter("dgl")
     if python is None:
         sys.exit("agreement: no environment of DGL; python benchmarks/peers/environments.py dgl")
-    names = [name for name in cases(sg.nn) if options.only in name]
+    every = [*cases(sg.nn), *cases_without_graph(sg.nn)]
+    names = [name for name in every if options.only in name]
     ours = {name: run(sg, name, None) for name in names}
     with tempfile.TemporaryDirectory() as folder:
         path = str(pathlib.Path(folder) / "layers.pt")

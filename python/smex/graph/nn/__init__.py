@@ -3,6 +3,7 @@
 from smex.graph.nn import functional as functional
 from smex.graph.nn.agnn_conv import AGNNConv
 from smex.graph.nn.appnp_conv import APPNPConv
+from smex.graph.nn.atomic_conv import AtomicConv
 from smex.graph.nn.cf_conv import CFConv
 from smex.graph.nn.cheb_conv import ChebConv
 from smex.graph.nn.deep_walk import DeepWalk
@@ -12,6 +13,7 @@ from smex.graph.nn.edge_conv import EdgeConv
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
 from smex.graph.nn.egat_conv import EdgeGATConv, EGATConv
 from smex.graph.nn.egnn_conv import EGNNConv
+from smex.graph.nn.egt_layer import EGTLayer
 from smex.graph.nn.gat_conv import GATConv
 from smex.graph.nn.gated_gcn_conv import GatedGCNConv
 from smex.graph.nn.gated_graph_conv import GatedGraphConv
@@ -19,9 +21,15 @@ from smex.graph.nn.gatv2_conv import GATv2Conv
 from smex.graph.nn.gcn2_conv import GCN2Conv
 from smex.graph.nn.gin_conv import GINConv, GINEConv
 from smex.graph.nn.gmm_conv import GMMConv
-from smex.graph.nn.gnn_explainer import GNNExplainer
+from smex.graph.nn.gnn_explainer import GNNExplainer, HeteroGNNExplainer
 from smex.graph.nn.graph_conv import GraphConv
-from smex.graph.nn.graph_encoders import DegreeEncoder, SpatialEncoder
+from smex.graph.nn.graph_encoders import (
+    DegreeEncoder,
+    LapPosEncoder,
+    PathEncoder,
+    SpatialEncoder,
+    SpatialEncoder3d,
+)
 from smex.graph.nn.graphormer import BiasedMHA, GraphormerLayer
 from smex.graph.nn.graphs_of_points import KNNGraph, RadiusGraph, SegmentedKNNGraph
 from smex.graph.nn.hetero import HeteroEmbedding, HeteroGraphConv, HeteroLinear
@@ -31,7 +39,8 @@ from smex.graph.nn.label_propagation import LabelPropagation
 from smex.graph.nn.link import EdgePredictor, TransE, TransR
 from smex.graph.nn.metapath2vec import MetaPath2Vec
 from smex.graph.nn.nn_conv import NNConv
-from smex.graph.nn.pna_conv import PNAConv
+from smex.graph.nn.pg_explainer import HeteroPGExplainer, PGExplainer
+from smex.graph.nn.pna_conv import DGNConv, PNAConv
 from smex.graph.nn.pooling import (
     AvgPooling,
     GlobalAttentionPooling,
@@ -53,10 +62,12 @@ from smex.graph.nn.typed_linear import TypedLinear
 __all__ = [
     "AGNNConv",
     "APPNPConv",
+    "AtomicConv",
     "AvgPooling",
     "BiasedMHA",
     "CFConv",
     "ChebConv",
+    "DGNConv",
     "DeepWalk",
     "DegreeEncoder",
     "DenseChebConv",
@@ -65,6 +76,7 @@ __all__ = [
     "DotGatConv",
     "EGATConv",
     "EGNNConv",
+    "EGTLayer",
     "EdgeConv",
     "EdgeGATConv",
     "EdgePredictor",
@@ -83,15 +95,20 @@ __all__ = [
     "GraphormerLayer",
     "HGTConv",
     "HeteroEmbedding",
+    "HeteroGNNExplainer",
     "HeteroGraphConv",
     "HeteroLinear",
+    "HeteroPGExplainer",
     "JumpingKnowledge",
     "KNNGraph",
     "LabelPropagation",
+    "LapPosEncoder",
     "MaxPooling",
     "MetaPath2Vec",
     "NNConv",
+    "PGExplainer",
     "PNAConv",
+    "PathEncoder",
     "RadiusGraph",
     "RelGraphConv",
     "SAGEConv",
@@ -103,6 +120,7 @@ __all__ = [
     "SetTransformerEncoder",
     "SortPooling",
     "SpatialEncoder",
+    "SpatialEncoder3d",
     "SumPooling",
     "TAGConv",
     "TWIRLSConv",

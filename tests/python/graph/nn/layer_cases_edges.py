@@ -110,6 +110,44 @@ def pna(layer, d, x, y, e=None):
     return result + x if layer.residual else result
 
 
+def dgn(layer, d, x, y, e, eig):
+    """Directions written for each node alone, as eq. 5 and 6 have them."""
+    results = []
+    width = layer.tower_in_size
+    field = torch.zeros(0) if eig is None else d.at_src(eig) - d.at_dst(eig)
+    for n, tower in enumerate(layer.towers):
+        part = x[:, n * width : (n + 1) * width]
+        ends = [d.at_src(part), d.at_dst(part), *([] if e is None else [e])]
+        message = tower.M(torch.cat(ends, 1))
+        columns = []
+        for name in tower.aggregators:
+            if not name.startswith("dir"):
+                columns.append(statistic(d, name, message))
+                continue
+            along = field[:, int(name[3]) - 1]
+            size = d.sum(along.abs()[:, None]).clamp(min=1e-30)
+            share = (along.abs() if name.endswith("av") else along)[:, None] / d.at_dst(size)
+            if name.endswith("av"):
+                columns.append(d.sum(message * share))
+            else:
+                columns.append(d.sum((message - d.at_dst(part)) * share).abs())
+        log = (d.ins.clamp(min=1) + 1).log()
+        reduced = torch.cat(columns, 1)
+        scaled = [reduced, reduced * log / tower.delta]
+        results.append(tower.batchnorm(tower.U(torch.cat([part, *scaled], 1)) / d.num_dst**0.5))
+    result = layer.mixing_layer(torch.cat(results, 1))
+    return result + x if layer.residual else result
+
+
+def eigenvectors(num_features, num_vectors):
+    def extra(g):
+        torch.manual_seed(5)
+        vectors = torch.randn(g.num_nodes(), num_vectors, dtype=torch.double)
+        return (*(edge_rows(num_features)(g) if num_features else (None,)), vectors)
+
+    return extra
+
+
 def gcn2(layer, d, x, y, first, w=None):
     matrix = d.normalised() if w is None else weighted_normalised(d, w)
     eye = torch.eye(IN, dtype=x.dtype)
@@ -211,6 +249,7 @@ def edge_func():
 
 # Odd moments of two messages are 0 but for rounding, of which a root is taken.
 STATISTICS = ["mean", "sum", "max", "min", "std", "var", "moment4"]
+DIRECTIONS = ["dir1-av", "dir2-av", "dir1-dx", "dir3-dx", "max"]
 SCALERS = ["identity", "amplification", "attenuation"]
 
 # fmt: off
@@ -232,6 +271,8 @@ CASES = [
     Case("AGNNConv", lambda: nn.AGNNConv(1.5), agnn, lonely="refused"),
     Case("PNAConv", lambda: nn.PNAConv(IN, 4, STATISTICS, SCALERS, 1.3), pna, kinds=SQUARE, tolerance=0.2),
     Case("PNAConv-towers", lambda: nn.PNAConv(IN, IN, STATISTICS, SCALERS, 1.3, num_towers=5, edge_feat_size=2), pna, edge_rows(2), SQUARE, tolerance=0.5),
+    Case("DGNConv", lambda: nn.DGNConv(IN, 4, DIRECTIONS, SCALERS[:2], 1.3), dgn, eigenvectors(0, 3), SQUARE, tolerance=0.5),
+    Case("DGNConv-towers", lambda: nn.DGNConv(IN, IN, ["dir1-dx", "mean"], SCALERS[:2], 1.3, num_towers=5, edge_feat_size=2), dgn, eigenvectors(2, 1), SQUARE, tolerance=0.5),
     Case("GCN2Conv", lambda: nn.GCN2Conv(IN, 3, 0.2, 0.7), gcn2, node_rows, SQUARE, lonely="refused"),
     Case("GCN2Conv-two", lambda: nn.GCN2Conv(IN, 2, project_initial_features=False), gcn2, lambda g: node_rows(g) + edge_weights(g), SQUARE, lonely="refused"),
     Case("EGATConv", lambda pair=False: nn.EGATConv((IN, 4) if pair else IN, 2, OUT, 4, 3), egat, edge_rows(2), lonely="refused", dst_width=4),

@@ -151,3 +151,100 @@ def test_distances_have_biases():
         for v in range(4):
             expected = torch.zeros(3) if v < u else table[min(v - u, 2) + 1]
             torch.testing.assert_close(found[0, u, v], expected)
+
+
+def test_paths_have_biases():
+    g = sg.graph(([0, 1, 2, 0], [1, 2, 3, 2]))
+    feat = torch.cat([torch.rand(4, 5), torch.zeros(1, 5)])
+    dist, path = sg.shortest_dist(g, return_paths=True)
+    layer = nn.PathEncoder(max_len=2, feat_dim=5, num_heads=3)
+    table = layer.embedding_table.weight.view(2, 3, 5)
+    found = layer(dist[None], feat[path[..., :2]][None])[0]
+    torch.testing.assert_close(found[0, 2], table[0] @ feat[3])
+    torch.testing.assert_close(found[0, 3], (table[0] @ feat[3] + table[1] @ feat[2]) / 2)
+    assert not found[3].any() and not found.diagonal().any()
+    torch.testing.assert_close(layer(dist[None], feat[path[..., :1]][None])[0, 0, 1], found[0, 1])
+    with pytest.raises(smex.SmexValueError, match="PathEncoder: expected the features of paths"):
+        layer(dist[None], feat[path.repeat(1, 1, 2)][None])
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_places_have_biases(typed):
+    layer = nn.SpatialEncoder3d(4, num_heads=3, max_node_type=2).double()
+    with torch.no_grad():
+        layer.gamma.weight.uniform_()
+        layer.beta.weight.uniform_()
+    coord = torch.rand(2, 5, 3, dtype=torch.double)
+    types = torch.tensor([[0, 1, 1, 0, -1], [1, 0, 0, 1, 1]]) if typed else None
+    found = layer(coord, types)
+    std, pi = layer.stds.abs() + 1e-2, torch.pi
+    for b, u, v in torch.cartesian_prod(*map(torch.arange, (2, 5, 5))).tolist():
+        rows = [int(types[b, u]) + 2, int(types[b, v]) + 5] if typed else [0, 0]
+        gamma, beta = (table.weight[rows].sum() for table in (layer.gamma, layer.beta))
+        place = gamma * (coord[b, u] - coord[b, v]).norm() + beta
+        density = torch.exp(-0.5 * ((place - layer.means) / std) ** 2) / ((2 * pi) ** 0.5 * std)
+        hidden = torch.nn.functional.gelu(layer.linear_layer_1(density))
+        torch.testing.assert_close(found[b, u, v], layer.linear_layer_2(hidden))
+    for wrong in (coord[0], coord[:, :3]):
+        with pytest.raises(smex.SmexValueError, match="SpatialEncoder3d: expected points"):
+            layer(wrong, torch.zeros(2, 5, dtype=torch.long))
+
+
+@pytest.mark.parametrize("kind", ["Transformer", "DeepSet"])
+@pytest.mark.parametrize("options", [{}, {"batch_norm": True, "num_post_layer": 2}], ids=str)
+def test_eigenvectors_have_positions(kind, options):
+    values, vectors = torch.rand(7, 4), torch.randn(7, 4, requires_grad=True)
+    values[2:, 3] = values[5] = torch.nan
+    layer = nn.LapPosEncoder(kind, 2, 4, 8, n_head=2, **options).eval()
+    found = layer(values, vectors)
+    for node in range(7):
+        known = values[node].nan_to_num()
+        pairs = torch.stack([vectors[node], known], -1)
+        if layer.raw_norm is not None:
+            pairs = pairs / (1 + layer.raw_norm.eps) ** 0.5
+        rows = layer.pe_encoder(layer.linear(pairs[~values[node].isnan()])[None])[0].sum(0)
+        rows = rows if layer.post_mlp is None else layer.post_mlp(rows)
+        torch.testing.assert_close(found[node], rows)
+    found.square().sum().backward()
+    assert vectors.grad.isfinite().all() and vectors.grad[:2].all() and not vectors.grad[5].any()
+
+
+def test_mistakes_with_eigenvectors():
+    with pytest.raises(smex.SmexValueError, match="model_type must be one of Transformer, DeepSet"):
+        nn.LapPosEncoder("MLP", 2, 4, 8)
+    with pytest.raises(smex.SmexValueError, match="LapPosEncoder: expected eigenvalues and"):
+        nn.LapPosEncoder("DeepSet", 2, 4, 8)(torch.rand(7, 4), torch.rand(7, 3))
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_edge_augmented_transformer(masked):
+    layer = nn.EGTLayer(6, 4, num_heads=2, num_virtual_nodes=1).double()
+    x, e = (torch.randn(*size, dtype=torch.double) for size in ((2, 5, 6), (2, 5, 5, 4)))
+    hidden = torch.eye(5, dtype=torch.double).roll(1, 0) > 0
+    mask = torch.zeros(2, 5, 5, dtype=torch.double).masked_fill(hidden, -torch.inf)
+    nodes, pairs = layer(x, e, mask if masked else None)
+    q, k, v = (part.view(2, 5, 3, 2) for part in layer.qkv_proj(layer.mha_ln_h(x)).chunk(3, -1))
+    norm = layer.mha_ln_e(e)
+    rows, scores = [], []
+    for b, u in torch.cartesian_prod(torch.arange(2), torch.arange(5)).tolist():
+        seen = [w for w in range(5) if not (masked and hidden[u, w])]
+        dots = (q[b, u] * k[b]).sum(1).clamp(-5, 5) + layer.edge_input(norm[b, u])  # [w, heads]
+        gate = layer.gate(norm[b, u]).sigmoid()[seen]
+        mixed = ((dots[seen].softmax(0) * gate).unsqueeze(1) * v[b, seen]).sum(0)
+        mixed = mixed if u == 0 else mixed * (1 + gate.sum(0)).log()
+        rows.append(layer.node_output(mixed.flatten()))
+        scores.append(layer.edge_output(dots))
+    x = x + torch.stack(rows).view(2, 5, 6)
+    e = e + torch.stack(scores).view(2, 5, 5, 4)
+    torch.testing.assert_close(nodes, x + layer.node_ffn(x))
+    torch.testing.assert_close(pairs, e + layer.edge_ffn(e))
+
+
+def test_edge_augmented_transformer_of_nodes_alone():
+    layer = nn.EGTLayer(6, 4, 2, 0, edge_update=False)
+    assert layer(torch.rand(2, 5, 6), torch.rand(2, 5, 5, 4)).shape == (2, 5, 6)
+    assert not any(name.startswith("edge_ffn") for name in layer.state_dict())
+    with pytest.raises(smex.SmexValueError, match="EGTLayer: expected nodes .batch, nodes, 6."):
+        layer(torch.rand(2, 5, 6), torch.rand(2, 5, 4, 4))
+    with pytest.raises(smex.SmexValueError, match="num_heads must divide feat_size, found 4 and 6"):
+        nn.EGTLayer(6, 4, 4, 0)

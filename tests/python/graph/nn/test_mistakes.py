@@ -45,6 +45,8 @@ MISTAKES = [
     (lambda: nn.PNAConv(4, 4, ["median"], ["identity"], 1), "PNAConv: aggregators must be one of mean, sum, max, min, std, var, moment3"),
     (lambda: nn.PNAConv(4, 4, ["mean"], ["none"], 1), "PNAConv: scalers must be one of identity, amplification, attenuation, found 'none'"),
     (lambda: nn.PNAConv(4, 3, ["mean"], ["identity"], 1, num_towers=2), "PNAConv: num_towers must divide both sizes, found sizes 4 and 3 and num_towers=2"),
+    (call(lambda: nn.DGNConv(4, 3, ["dir2-av"], ["identity"], 1), None, torch.ones(3, 1)), "DGNConv: expected 2 eigenvectors of 3 nodes or more as eig_vec, found torch.float32 [3, 1]; sg.LapPE"),
+    (lambda: nn.PNAConv(4, 3, ["dir1-av"], ["identity"], 1), "PNAConv: aggregators must be one of mean, sum"),
     (call(lambda: nn.PNAConv(4, 3, ["mean"], ["identity"], 1, edge_feat_size=2)), "PNAConv: expected features of 3 edges, 2 wide, found NoneType"),
     (call(lambda: nn.GCN2Conv(4, 1), torch.ones(2, 4)), "GCN2Conv: expected features of 3 nodes, 4 wide, found torch.float32 [2, 4]"),
     (lambda: nn.MaxPooling()(ring(), torch.ones(2, 4)), "MaxPooling: expected features of 3 nodes, found torch.float32 [2, 4]"),
