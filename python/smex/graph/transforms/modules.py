@@ -6,13 +6,13 @@ A module is called with a graph and returns another; its argument stays as it is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from smex.errors import SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.core import CanonicalType, EdgeType
 from smex.graph.derived import khop_graph, line_graph
 from smex.graph.frame import Frame
@@ -64,14 +64,27 @@ class Compose(BaseTransform):
     Args:
         transforms: functions of a graph that return a graph.
 
+    Raises:
+        SmexTypeError: they are no list, or one of them cannot be called.
+
     Example:
         >>> t = sg.Compose([sg.AddSelfLoop(), sg.AddReverse()])
         >>> t(sg.graph(([0], [1]))).num_edges()
         6
     """
 
-    def __init__(self, transforms: Sequence[Callable[[Graph], Any]]):
-        self.transforms = transforms
+    def __init__(self, transforms: Iterable[Callable[[Graph], Any]]):
+        if not isinstance(transforms, Iterable):
+            raise SmexTypeError(
+                f"Compose: expected a list of transforms, found {transforms!r}; pass [...]"
+            )
+        self.transforms = list(transforms)
+        for place, transform in enumerate(self.transforms):
+            if not callable(transform):
+                raise SmexTypeError(
+                    "Compose: expected functions of a graph that return a graph, found "
+                    f"{transform!r} at place {place}"
+                )
 
     def __call__(self, g: Graph) -> Any:
         """The graph after all changes."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from smex.errors import SmexValueError
 from smex.graph.convert import graph
 from smex.graph.core import quoted
-from smex.graph.frame import counted
+from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
 
@@ -29,7 +29,7 @@ _BLOCK = 1 << 24  # distances held at a time, 64 MB of float32
 
 
 def knn_graph(
-    x: Tensor,
+    x: Any,
     k: int,
     algorithm: str = "bruteforce-blas",
     dist: str = "euclidean",
@@ -40,8 +40,8 @@ def knn_graph(
     Edges are ordered by destination, then by distance.
 
     Args:
-        x: the points, floating point ``[num_points, size]``, or several sets of them ``[num_sets,
-            num_points, size]``, whose graph has all their points one after another.
+        x: the points ``[num_points, size]``, or several sets of them ``[num_sets, num_points,
+            size]``, whose graph has all their points one after another; a tensor or a NumPy array.
         k: number of neighbours; at most all points, with a warning.
         algorithm: ``"kd-tree"`` (SciPy's, on the CPU) or one of the names of brute force; all of
             them are exact.
@@ -57,17 +57,13 @@ def knn_graph(
         >>> sg.knn_graph(torch.tensor([[0.0], [1.0], [3.0]]), 1, exclude_self=True).edges()
         (tensor([1, 0, 1]), tensor([0, 1, 2]))
     """
-    if x.dim() not in (2, 3):
-        raise SmexValueError(
-            "knn_graph: expected points [num_points, size] or [num_sets, num_points, size], found "
-            f"shape {list(x.shape)}"
-        )
+    x = _points("knn_graph", x, (2, 3))
     segments = [x.shape[-2]] * (x.shape[0] if x.dim() == 3 else 1)
     return _knn("knn_graph", x.flatten(0, -2), k, segments, algorithm, dist, exclude_self)
 
 
 def segmented_knn_graph(
-    x: Tensor,
+    x: Any,
     k: int,
     segs: Sequence[int] | Tensor,
     algorithm: str = "bruteforce-blas",
@@ -77,7 +73,8 @@ def segmented_knn_graph(
     """As :func:`knn_graph`, of sets of points of different sizes.
 
     Args:
-        x: the points of all sets ``[num_points, size]``, one set after another.
+        x: the points of all sets ``[num_points, size]``, one set after another; a tensor or a NumPy
+            array.
         k: number of neighbours, at most the size of a set.
         segs: number of points of each set.
         algorithm: as for :func:`knn_graph`.
@@ -95,18 +92,19 @@ def segmented_knn_graph(
         >>> sg.segmented_knn_graph(points, 1, [2, 2], exclude_self=True).edges()
         (tensor([1, 0, 3, 2]), tensor([0, 1, 2, 3]))
     """
+    x = _points("segmented_knn_graph", x, (2,))
     sizes = segs.tolist() if isinstance(segs, Tensor) else [int(size) for size in segs]
-    if x.dim() != 2 or sum(sizes) != x.shape[0]:
+    if sum(sizes) != x.shape[0]:
         raise SmexValueError(
-            "segmented_knn_graph: expected points [num_points, size] and sizes that sum to "
-            f"num_points, found shape {list(x.shape)} and the sum {sum(sizes)}"
+            f"segmented_knn_graph: expected sizes that sum to the number of points, {x.shape[0]}, "
+            f"found the sum {sum(sizes)}"
         )
     return _knn("segmented_knn_graph", x, k, sizes, algorithm, dist, exclude_self)
 
 
 def _knn(
     op: str,
-    x: Tensor,
+    x: Any,
     k: int,
     sizes: list[int],
     algorithm: str,
@@ -165,12 +163,29 @@ def _tree_neighbours(op: str, points: Tensor, k: int, exclude_self: bool) -> Ten
     return near.to(points.device)
 
 
+def _points(op: str, x: Any, dims: tuple[int, ...]) -> Tensor:
+    """The points as a tensor of a type that distances can be computed in."""
+    try:
+        points = torch.as_tensor(x)
+    except (TypeError, ValueError, RuntimeError):
+        points = None
+    if points is None or points.dim() not in dims or points.is_complex():
+        sets = " or [num_sets, num_points, size]" if 3 in dims else ""
+        raise SmexValueError(
+            f"{op}: expected points [num_points, size]{sets} as a tensor or a NumPy array, found "
+            f"{describe(x if points is None else points)}"
+        )
+    if points.dtype in (torch.float32, torch.float64):
+        return points
+    return points.to(torch.float32 if points.is_floating_point() else torch.float64)
+
+
 def _rows(number: int) -> int:
     return max(_BLOCK // max(number, 1), 1)
 
 
 def radius_graph(
-    x: Tensor,
+    x: Any,
     r: float,
     p: float = 2,
     self_loop: bool = False,
@@ -182,7 +197,7 @@ def radius_graph(
     Edges are ordered by destination, then by source.
 
     Args:
-        x: the points, floating point ``[num_points, size]``.
+        x: the points ``[num_points, size]``, a tensor or a NumPy array.
         r: the largest distance.
         p: distances are those of the p-norm.
         self_loop: whether a point is joined to itself.
@@ -197,10 +212,11 @@ def radius_graph(
         >>> sg.radius_graph(torch.tensor([[0.0], [1.0], [3.0]]), 1.5).edges()
         (tensor([1, 0]), tensor([0, 1]))
     """
-    if x.dim() != 2 or compute_mode not in _MODES:
+    x = _points("radius_graph", x, (2,))
+    if compute_mode not in _MODES:
         raise SmexValueError(
-            "radius_graph: expected points [num_points, size] and a compute_mode of torch.cdist, "
-            f'found shape {list(x.shape)} and "{compute_mode}"'
+            f"radius_graph: expected a compute_mode of torch.cdist, {quoted(sorted(_MODES))}, "
+            f'found "{compute_mode}"'
         )
     number = x.shape[0]
     pairs = [torch.empty((0, 2), dtype=torch.int64, device=x.device)]

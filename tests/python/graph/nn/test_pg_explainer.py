@@ -45,10 +45,10 @@ def large(g, feat):
 
 def trained(explainer, step):
     before = [p.clone() for p in explainer.model.parameters()]
-    optimizer = torch.optim.Adam(explainer.parameters(), lr=0.01)
-    for epoch in range(150):
+    optimizer = torch.optim.Adam(explainer.parameters(), lr=0.03)
+    for epoch in range(60):
         optimizer.zero_grad()
-        step(5.0 * 0.2 ** (epoch / 150)).backward()
+        step(5.0 * 0.2 ** (epoch / 60)).backward()
         optimizer.step()
     for old, new in zip(before, explainer.model.parameters()):
         assert torch.equal(old, new) and new.grad is None

@@ -30,6 +30,14 @@ def same(a, b):
             assert torch.equal(rows, b.nodes[ntype].data[name])
 
 
+def test_what_cannot_be_composed():
+    assert sg.Compose(t for t in [sg.AddReverse()])(sg.graph(([0], [1]))).num_edges() == 2
+    with pytest.raises(smex.SmexTypeError, match="Compose: expected a list of transforms, found"):
+        sg.Compose(sg.AddReverse())
+    with pytest.raises(smex.SmexTypeError, match="a graph, found 'AddReverse' at place 1"):
+        sg.Compose([sg.AddReverse(), "AddReverse"])
+
+
 @MANY
 @given(graphs())
 def test_modules_that_call_a_function(g):

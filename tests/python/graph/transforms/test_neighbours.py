@@ -83,9 +83,31 @@ def test_many_neighbours_and_mistakes():
         sg.knn_graph(points, 1, "fast")
     with pytest.raises(smex.SmexValueError, match="sets of more than 0 points"):
         sg.knn_graph(points[:0], 1)
-    with pytest.raises(smex.SmexValueError, match="found shape \\[3\\]"):
+    with pytest.raises(
+        smex.SmexValueError, match="expected points .num_points, size. or .num_sets"
+    ):
         sg.knn_graph(points[:, 0], 1)
     with pytest.raises(smex.SmexValueError, match="the sum 2"):
         sg.segmented_knn_graph(points, 1, np.array([1, 1]))
     with pytest.raises(smex.SmexValueError, match="compute_mode of torch.cdist"):
         sg.radius_graph(points, 1, compute_mode="fast")
+
+
+def test_points_of_other_types():
+    points = torch.randint(5, (9, 2))
+    expected = sg.knn_graph(points.double(), 3).edges(), sg.radius_graph(points.double(), 2).edges()
+    for given in (points, points.numpy(), points.tolist(), points.half(), points.bfloat16()):
+        found = sg.knn_graph(given, 3).edges(), sg.radius_graph(given, 2).edges()
+        for ours, theirs in zip(found, expected):
+            assert torch.equal(torch.stack(ours), torch.stack(theirs))
+    sets = points[:8].numpy()
+    parts = sg.segmented_knn_graph(sets, 2, [3, 5]), sg.segmented_knn_graph(points[:8], 2, [3, 5])
+    assert torch.equal(torch.stack(parts[0].edges()), torch.stack(parts[1].edges()))
+    for call in (
+        lambda x: sg.knn_graph(x, 1),
+        lambda x: sg.segmented_knn_graph(x, 1, [2]),
+        lambda x: sg.radius_graph(x, 1.0),
+    ):
+        for wrong in (points[:, 0], points[0, 0], "points", [[0.0], [1.0, 2.0]], points.cfloat()):
+            with pytest.raises(smex.SmexValueError, match="graph: expected points .num_points, si"):
+                call(wrong)
