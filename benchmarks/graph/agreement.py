@@ -43,6 +43,7 @@ def cases(nn: Any) -> dict[str, tuple[Any, tuple[Any, ...]]]:
     return {
         "GraphConv": (lambda: nn.GraphConv(6, 4), (x,)),
         "GATConv": (lambda: nn.GATConv(6, 4, 3), (x,)),
+        "GATConv, residual": (lambda: nn.GATConv(6, 4, 3, residual=True), (x,)),
         "GATv2Conv": (lambda: nn.GATv2Conv(6, 4, 3, residual=True), (x,)),
         "SAGEConv mean": (lambda: nn.SAGEConv(6, 4, "mean"), (x,)),
         "SAGEConv mean, weighted": (lambda: nn.SAGEConv(6, 4, "mean"), (x, weight)),

@@ -28,21 +28,84 @@ GRAPH = "DGLGraph"
 # What takes the place of names that are not there: the longest that a name starts with counts.
 INSTEAD = {
     "dgl": "see docs/from_dgl.md",
+    **{
+        f"dgl.{name}": "nothing: DGL's own machinery"
+        for name in (
+            *("TypeCode", "extract_ext_funcs", "get_global_func", "list_global_func_names"),
+            *("load_backend", "register_func", "dataloading.WorkerInitWrapper"),
+            "dataloading.remove_parent_storage_columns",
+            "dataloading.restore_parent_storage_columns",
+        )
+    },
     "dgl.DGLGraph": "see docs/from_dgl.md",
+    "dgl.DGLGraph.sample_neighbors_fused": "sampling.sample_neighbors, then to_block",
     "dgl.DGLGraph.shared_memory": "save_graphs and load_graphs",
+    "dgl.DGLGraph.to_cugraph": "g.edges(), tensors that cugraph reads",
+    "dgl.LazyFeature": "prefetch_node_feats and prefetch_edge_feats of a sampler",
     "dgl.adj_product_graph": "torch.sparse.mm of g.adj(), then from_torch_sparse",
     "dgl.adj_sum_graph": "the sum of g.adj(), then from_torch_sparse",
     "dgl.backend": "torch",
+    "dgl.backend_name": "torch, the only one",
     "dgl.cuda": "torch.cuda",
-    "dgl.data": "DGLDataset, with the files' own format",
+    "dgl.data": "data.DGLDataset with a process of one's own, or from_pyg of PyG's data set",
+    "dgl.data.CSVDataset": "pandas.read_csv, then graph or heterograph",
+    "dgl.data.add_node_property_split": "data.add_nodepred_split, or masks of one's own",
+    "dgl.data.load_data": "the data set by its name, such as data.CoraGraphDataset",
+    "dgl.data.load_tensors": "torch.load",
+    "dgl.data.loadtxt": "numpy.loadtxt",
+    "dgl.data.mask_nodes_by_property": "masks of one's own, by networkx.pagerank for example",
+    "dgl.data.register_data_args": "argparse",
+    "dgl.data.save_tensors": "torch.save",
+    "dgl.dataloading": "see docs/from_dgl.md",
+    "dgl.dataloading.CollateWrapper": "dataloading.DataLoader",
+    "dgl.dataloading.Collator": "dataloading.DataLoader",
+    "dgl.dataloading.DDPTensorizedDataset": "ids as a tensor, dataloading.DataLoader(use_ddp=True)",
+    "dgl.dataloading.DistEdgeDataLoader": "torch.distributed, partition_graph_with_halo",
+    "dgl.dataloading.DistNodeDataLoader": "torch.distributed, partition_graph_with_halo",
+    "dgl.dataloading.EdgeCollator": "dataloading.as_edge_prediction_sampler",
+    "dgl.dataloading.GraphCollator": "dataloading.GraphDataLoader",
+    "dgl.dataloading.NodeCollator": "dataloading.DataLoader",
+    "dgl.dataloading.TensorizedDataset": "ids as a tensor, dataloading.DataLoader",
+    "dgl.dataloading.create_tensorized_dataset": "ids as a tensor, dataloading.DataLoader",
     "dgl.distributed": "torch.distributed, partition_graph_with_halo",
+    "dgl.enable_verbose_logging": "the environment variable SMEX_LOGS",
+    "dgl.from_cugraph": "graph, of the tensors of its edges",
     "dgl.geometry": "torch_geometric.nn.fps, torch_geometric.nn.graclus",
     "dgl.graphbolt": "dataloading",
+    "dgl.hetero_from_shared_memory": "save_graphs and load_graphs",
+    "dgl.is_libxsmm_enabled": "nothing: leave it out",
     "dgl.multiprocessing": "torch.multiprocessing",
     "dgl.nn": "message passing by update_all, or torch_geometric.nn and to_pyg",
-    "dgl.optim": "torch.optim.SparseAdam",
-    "dgl.sparse": "torch.sparse, g.adj()",
+    "dgl.nn.CuGraphGATConv": "nn.GATConv",
+    "dgl.nn.CuGraphRelGraphConv": "nn.RelGraphConv",
+    "dgl.nn.CuGraphSAGEConv": "nn.SAGEConv",
+    "dgl.nn.GroupRevRes": "torch.utils.checkpoint around the layers",
+    "dgl.nn.HeteroSubgraphX": "nn.HeteroGNNExplainer, nn.HeteroPGExplainer",
+    "dgl.nn.NodeEmbedding": "torch.nn.Embedding(sparse=True), torch.optim.SparseAdam",
+    "dgl.nn.SubgraphX": "nn.GNNExplainer, nn.PGExplainer",
+    "dgl.nn.WeightBasis": "nn.TypedLinear(regularizer='basis').get_weight()",
+    "dgl.nn.pairwise_squared_distance": "torch.cdist(x, x) ** 2",
+    "dgl.optim": "torch.optim.SparseAdam, torch.optim.Adagrad",
+    "dgl.sampling.sample_neighbors_fused": "sampling.sample_neighbors, then to_block",
+    **{
+        f"{module}.set_{kind}_lazy_features": "prefetch_node_feats and prefetch_edge_feats"
+        for module in ("dgl", "dgl.dataloading")
+        for kind in ("dst", "edge", "node", "src")
+    },
+    "dgl.sparse": "torch.sparse; g.adj() and from_torch_sparse of graphs; ops.gspmm and ops.gsddmm",
+    "dgl.sparse.bsddmm": "ops.u_dot_v of the graph",
+    "dgl.sparse.bspmm": "ops.u_mul_e_sum of the graph",
+    "dgl.sparse.from_coo": "torch.sparse_coo_tensor",
+    "dgl.sparse.from_csc": "torch.sparse_csc_tensor",
+    "dgl.sparse.from_csr": "torch.sparse_csr_tensor",
+    "dgl.sparse.sddmm": "ops.u_dot_v of the graph, torch.sparse.sampled_addmm",
+    "dgl.sparse.softmax": "ops.edge_softmax of the graph, torch.sparse.softmax",
+    "dgl.sparse.spmatrix": "torch.sparse_coo_tensor",
+    "dgl.sparse.spmm": "torch.sparse.mm, ops.u_mul_e_sum of the graph",
     "dgl.storages": "tensors of torch",
+    "dgl.to_cugraph": "g.edges(), tensors that cugraph reads",
+    "dgl.transforms.adj_product_graph": "torch.sparse.mm of g.adj(), then from_torch_sparse",
+    "dgl.transforms.adj_sum_graph": "the sum of g.adj(), then from_torch_sparse",
     "dgl.use_libxsmm": "nothing: leave it out",
 }
 
@@ -109,7 +172,9 @@ def counterpart(name: str) -> tuple[bool, str]:
     if _resolved(name.split(".")[1:]) is not None:
         return True, "smex.graph" + name[len("dgl") :].replace(f".{GRAPH}", ".Graph")
     parts = name.split(".")
-    starts = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    # A name of dgl.nn.pytorch.conv, say, is one of dgl.nn too.
+    starts = [".".join([*parts[:2], parts[-1]])] if len(parts) > 3 else []
+    starts += [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
     return False, INSTEAD[next(start for start in starts if start in INSTEAD)]
 
 

@@ -6,7 +6,7 @@ inside the methods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -67,6 +67,20 @@ class TransformMixin:
 
         return transforms.to_simple(
             _graph(self), return_counts, writeback_mapping, copy_ndata, copy_edata, aggregator
+        )
+
+    def reorder_graph(
+        self,
+        node_permute_algo: str | None = None,
+        edge_permute_algo: str | None = "src",
+        store_ids: bool = True,
+        permute_config: Mapping[str, Any] | None = None,
+    ) -> Graph:
+        """The graph with other node and edge ids, see :func:`smex.graph.reorder_graph`."""
+        from smex.graph import reorder
+
+        return reorder.reorder_graph(
+            _graph(self), node_permute_algo, edge_permute_algo, store_ids, permute_config
         )
 
     def line_graph(self, backtracking: bool = True, shared: bool = False) -> Graph:

@@ -143,6 +143,7 @@ SAMPLING_METHODS = [
     "sample_etype_neighbors",
     "sample_labors",
     "sample_neighbors",
+    "sample_neighbors_biased",
     "select_topk",
 ]
 TRANSFORMS = {
@@ -182,6 +183,7 @@ METHODS = [
     "node_type_subgraph",
     "out_subgraph",
     "remove_self_loop",
+    "reorder_graph",
     "reverse",
     "to_networkx",
     "to_simple",
@@ -238,6 +240,7 @@ def test_methods_are_functions_whose_first_argument_is_the_graph(name):
         lambda g: [g.node_type_subgraph(["_N"]), sg.node_type_subgraph(g, ["_N"])],
         lambda g: [g.out_subgraph([1]), sg.out_subgraph(g, [1])],
         lambda g: [g.remove_self_loop(), sg.remove_self_loop(g)],
+        lambda g: [g.reorder_graph(), sg.reorder_graph(g)],
         lambda g: [g.reverse(), sg.reverse(g)],
         lambda g: [g.subgraph([1, 2]), sg.node_subgraph(g, [1, 2])],
         lambda g: [g.to_simple(), sg.to_simple(g)],
@@ -307,6 +310,10 @@ def test_apply_each():
         "from smex.graph.nn.pytorch.utils import JumpingKnowledge",
         "import smex.graph.nn.pytorch.hetero as hetero; hetero.HeteroGraphConv",
         "import smex.graph as dgl; dgl.nn.pytorch.glob.SumPooling",
+        "from smex.graph.nn.pytorch.factory import KNNGraph, knn_graph",
+        "from smex.graph.transforms import reorder_graph, to_block",
+        "from smex.graph.transforms.functional import to_bidirected; import smex.graph.transforms.module",
+        "from smex.graph.data import download, load_labels",
     ],
 )
 def test_programs_import_layers_from_the_modules_of_dgl(line):

@@ -4,6 +4,20 @@ from smex.graph.data import utils as utils
 from smex.graph.data.adapters import AsGraphPredDataset, AsLinkPredDataset, AsNodePredDataset
 from smex.graph.data.dataset import DGLBuiltinDataset, DGLDataset, GraphIndexError
 from smex.graph.data.gin import GINDataset
+from smex.graph.data.gnn_benchmark import (
+    AmazonCoBuyComputerDataset,
+    AmazonCoBuyPhotoDataset,
+    CoauthorCSDataset,
+    CoauthorPhysicsDataset,
+    CoraFullDataset,
+)
+from smex.graph.data.heterophilous import (
+    AmazonRatingsDataset,
+    MinesweeperDataset,
+    QuestionsDataset,
+    RomanEmpireDataset,
+    TolokersDataset,
+)
 from smex.graph.data.karate import KarateClub, KarateClubDataset
 from smex.graph.data.ogb import DglGraphPropPredDataset, DglNodePropPredDataset
 from smex.graph.data.planetoid import (
@@ -25,10 +39,24 @@ from smex.graph.data.synthetic import (
 )
 from smex.graph.data.tu import TUDataset
 from smex.graph.data.unpickle import CompressedRows, load_pickle
-from smex.graph.data.utils import Subset, load_graphs, save_graphs, split_dataset
+from smex.graph.data.utils import (
+    Subset,
+    add_nodepred_split,
+    check_sha1,
+    download,
+    extract_archive,
+    get_download_dir,
+    load_graphs,
+    load_labels,
+    save_graphs,
+    split_dataset,
+)
 
 __all__ = [
     "SST",
+    "AmazonCoBuyComputerDataset",
+    "AmazonCoBuyPhotoDataset",
+    "AmazonRatingsDataset",
     "AsGraphPredDataset",
     "AsLinkPredDataset",
     "AsNodePredDataset",
@@ -36,7 +64,10 @@ __all__ = [
     "BAShapeDataset",
     "CitationGraphDataset",
     "CiteseerGraphDataset",
+    "CoauthorCSDataset",
+    "CoauthorPhysicsDataset",
     "CompressedRows",
+    "CoraFullDataset",
     "CoraGraphDataset",
     "DGLBuiltinDataset",
     "DGLDataset",
@@ -46,17 +77,27 @@ __all__ = [
     "GraphIndexError",
     "KarateClub",
     "KarateClubDataset",
+    "MinesweeperDataset",
     "MiniGCDataset",
     "PPIDataset",
     "PubmedGraphDataset",
+    "QuestionsDataset",
     "RedditDataset",
+    "RomanEmpireDataset",
     "SBMMixtureDataset",
     "SSTDataset",
     "Subset",
     "TUDataset",
+    "TolokersDataset",
     "TreeCycleDataset",
     "TreeGridDataset",
+    "add_nodepred_split",
+    "check_sha1",
+    "download",
+    "extract_archive",
+    "get_download_dir",
     "load_graphs",
+    "load_labels",
     "load_pickle",
     "save_graphs",
     "split_dataset",

@@ -5,6 +5,7 @@ from smex.graph.dataloading.base import BlockSampler, Sampler
 from smex.graph.dataloading.cluster_gcn import ClusterGCNSampler
 from smex.graph.dataloading.edge_prediction import (
     EdgePredictionSampler,
+    SpotTarget,
     as_edge_prediction_sampler,
     find_exclude_eids,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "SAINTSampler",
     "Sampler",
     "ShaDowKHopSampler",
+    "SpotTarget",
     "as_edge_prediction_sampler",
     "base",
     "find_exclude_eids",

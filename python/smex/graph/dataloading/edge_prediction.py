@@ -19,7 +19,12 @@ from smex.graph.relation import Relation
 from smex.graph.selection import edges_by_type
 from smex.graph.subgraph import edge_subgraph
 
-__all__ = ["EdgePredictionSampler", "as_edge_prediction_sampler", "find_exclude_eids"]
+__all__ = [
+    "EdgePredictionSampler",
+    "SpotTarget",
+    "as_edge_prediction_sampler",
+    "find_exclude_eids",
+]
 
 _EXCLUDES = (None, "self", "reverse_id", "reverse_types")
 
@@ -80,6 +85,50 @@ def find_exclude_eids(
             if canonical in edges:
                 lists.setdefault(other, []).append(edges[canonical])
     return {canonical: torch.cat(ids).to(output_device) for canonical, ids in lists.items()}
+
+
+class SpotTarget:
+    """Which edges a batch leaves out, if only those at nodes of few edges (Zhu et al., WSDM'24).
+
+    A prediction that sees its own edge learns nothing, but without it a node of one or two edges
+    is another node; where both ends have many the edge is no loss to leave in. An edge is left out
+    if the smaller one of its ends' in-degrees is below `degree_threshold`.
+
+    Args:
+        g: a graph of one edge type.
+        exclude: what leaving out an edge means, as for :func:`find_exclude_eids`.
+        degree_threshold: see above.
+        reverse_eids: as for :func:`find_exclude_eids`.
+        reverse_etypes: as for :func:`find_exclude_eids`.
+
+    Raises:
+        SmexValueError: `exclude` does not exist, or what it needs is missing.
+
+    Example:
+        >>> g = sg.graph(([0, 1, 2, 2], [1, 2, 1, 2]))
+        >>> sg.dataloading.SpotTarget(g, "self", 2)(torch.tensor([0, 1]))
+        {('_N', '_E', '_N'): tensor([0])}
+    """
+
+    def __init__(
+        self,
+        g: Graph,
+        exclude: str | Callable[[Any], Any] | None,
+        degree_threshold: int = 10,
+        reverse_eids: Any = None,
+        reverse_etypes: Any = None,
+    ):
+        if not callable(exclude):
+            _check_exclude("SpotTarget", exclude, reverse_eids, reverse_etypes)
+        self.g, self.exclude, self.degree_threshold = g, exclude, degree_threshold
+        self.reverse_eids, self.reverse_etypes = reverse_eids, reverse_etypes
+
+    def __call__(self, seed_edges: Tensor) -> Any:
+        """The edges that a batch of `seed_edges` leaves out, as of :func:`find_exclude_eids`."""
+        ends = self.g.find_edges(seed_edges)
+        smaller = torch.minimum(*(self.g.in_degrees(end) for end in ends))
+        few = seed_edges[smaller < self.degree_threshold]
+        return find_exclude_eids(self.g, few, self.exclude, self.reverse_eids, self.reverse_etypes)
 
 
 def _check_exclude(op: str, exclude: Any, reverse_eids: Any, reverse_etypes: Any) -> None:

@@ -131,5 +131,12 @@ __all__ = [
     "WeightAndSum",
 ]
 
+from smex.graph.ops import edge_softmax as edge_softmax  # isort: skip
+from smex.graph.transforms import (  # isort: skip
+    knn_graph as knn_graph,
+    radius_graph as radius_graph,
+    segmented_knn_graph as segmented_knn_graph,
+)
+
 # Last: it has the names above.
 from smex.graph.nn import pytorch as pytorch  # isort: skip

@@ -177,14 +177,14 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
             self.fc_dst = nn.Linear(self._in_dst_feats, width, bias=False)
         else:
             self.fc = nn.Linear(self._in_src_feats, width, bias=False)
-        self.fc_edge = nn.Linear(edge_feats, width, bias=False)
         self.attn_l = nn.Parameter(torch.empty(1, num_heads, out_feats))
         self.attn_r = nn.Parameter(torch.empty(1, num_heads, out_feats))
-        self.attn_edge = nn.Parameter(torch.empty(1, num_heads, out_feats))
         self.feat_drop = nn.Dropout(feat_drop)
         self.attn_drop = nn.Dropout(attn_drop)
         self.bias = nn.Parameter(torch.empty(width)) if bias else None
         self.res_fc = nn.Linear(self._in_dst_feats, width, bias=False) if residual else None
+        self.attn_edge = nn.Parameter(torch.empty(1, num_heads, out_feats))
+        self.fc_edge = nn.Linear(edge_feats, width, bias=False)
         self.activation = activation
         self.reset_parameters()
 

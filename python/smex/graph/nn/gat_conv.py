@@ -82,11 +82,12 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         self.feat_drop = nn.Dropout(feat_drop)
         self.attn_drop = nn.Dropout(attn_drop)
         self._negative_slope = negative_slope
-        self.bias = nn.Parameter(torch.empty(width)) if bias else None
+        # As in DGL the bias is that of the residual's matrix, where there is one.
+        linear = residual and dst_feats != width
+        self.bias = nn.Parameter(torch.empty(width)) if bias and not linear else None
         self.res_fc: nn.Module | None = None
         if residual:
-            same = dst_feats == width
-            self.res_fc = nn.Identity() if same else nn.Linear(dst_feats, width, bias=False)
+            self.res_fc = nn.Linear(dst_feats, width, bias=bias) if linear else nn.Identity()
         self.activation = activation
         self.reset_parameters()
 
@@ -96,6 +97,8 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         for module in self.children():
             if isinstance(module, nn.Linear):
                 nn.init.xavier_normal_(module.weight, gain=gain)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
         nn.init.xavier_normal_(self.attn_l, gain=gain)
         nn.init.xavier_normal_(self.attn_r, gain=gain)
         if self.bias is not None:

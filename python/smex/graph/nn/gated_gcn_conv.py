@@ -60,9 +60,9 @@ class GatedGCNConv(nn.Module):
         self.residual = residual and input_feats == output_feats == edge_feats
         self.A = nn.Linear(input_feats, output_feats)
         self.B = nn.Linear(input_feats, output_feats)
-        self.C = nn.Linear(edge_feats, output_feats)
         self.D = nn.Linear(input_feats, output_feats)
         self.E = nn.Linear(input_feats, output_feats)
+        self.C = nn.Linear(edge_feats, output_feats)
         self.bn_node = nn.BatchNorm1d(output_feats)
         self.bn_edge = nn.BatchNorm1d(output_feats)
         self.activation = activation

@@ -9,6 +9,9 @@ import sys
 from smex.graph import nn
 from smex.graph.nn import *  # noqa: F403
 from smex.graph.ops import edge_softmax as edge_softmax
+from smex.graph.transforms import knn_graph as knn_graph
+from smex.graph.transforms import radius_graph as radius_graph
+from smex.graph.transforms import segmented_knn_graph as segmented_knn_graph
 
 _MODULES = (
     "conv",
@@ -24,7 +27,7 @@ _MODULES = (
     "utils",
 )
 
-__all__ = [*nn.__all__, "edge_softmax"]
+__all__ = [*nn.__all__, "edge_softmax", "knn_graph", "radius_graph", "segmented_knn_graph"]
 
 for _name in _MODULES:
     # An import looks here first, and for attributes of the parent afterwards.

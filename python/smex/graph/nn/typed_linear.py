@@ -68,10 +68,11 @@ class TypedLinear(nn.Module):
         shape: tuple[int, ...] = (num_types, in_size, out_size)
         if regularizer == "basis":
             shape = (bases, in_size, out_size)
-            self.coeff = nn.Parameter(torch.empty(num_types, bases))
         elif regularizer == "bdd":
             shape = (num_types, bases * self.submat_in * self.submat_out)
         self.W = nn.Parameter(torch.empty(shape))
+        if regularizer == "basis":
+            self.coeff = nn.Parameter(torch.empty(num_types, bases))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -1,5 +1,8 @@
 """Graphs from graphs: functions, and the same as modules that can be composed."""
 
+import sys
+from typing import Any
+
 from smex.graph.derived import khop_adj, khop_graph, line_graph
 from smex.graph.transforms.diffusion import (
     GDC,
@@ -120,3 +123,24 @@ __all__ = [
     "to_simple",
     "to_simple_graph",
 ]
+
+_ELSEWHERE = frozenset(
+    (
+        *("compact_graphs", "metis_partition", "metis_partition_assignment", "norm_by_dst"),
+        *("partition_graph_with_halo", "reorder_graph", "to_bfloat16", "to_block", "to_double"),
+        *("to_float", "to_half"),
+    )
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Functions of :mod:`smex.graph` that DGL has here too; some of them import this module."""
+    if name in _ELSEWHERE:
+        import smex.graph
+
+        return getattr(smex.graph, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+for _name in ("functional", "module"):  # as which DGL's programs import this module
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = sys.modules[__name__]

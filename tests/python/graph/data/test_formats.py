@@ -137,6 +137,69 @@ def test_reddit(tmp_path):
     torch.testing.assert_close(g.ndata["feat"], torch.from_numpy(feature).float())
 
 
+BENCHMARKS = {
+    "amazon_co_buy_computer": ("AmazonCoBuyComputerDataset", 10),
+    "amazon_co_buy_photo": ("AmazonCoBuyPhotoDataset", 8),
+    "coauthor_cs": ("CoauthorCSDataset", 15),
+    "coauthor_physics": ("CoauthorPhysicsDataset", 5),
+    "cora_full": ("CoraFullDataset", 70),
+}
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_graphs_of_the_gnn_benchmark(tmp_path, name, compressed):
+    sparse = pytest.importorskip("scipy.sparse")
+    adjacency = sparse.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 3], [1, 0, 2])), (5, 5))
+    feature = rng.random((5, 4)) * (rng.random((5, 4)) < 0.5)
+    rows = sparse.csr_matrix(feature)
+    parts = {f"adj_{n}": getattr(adjacency, n) for n in ("data", "indices", "indptr", "shape")}
+    if compressed:
+        parts |= {f"attr_{n}": getattr(rows, n) for n in ("data", "indices", "indptr", "shape")}
+    else:
+        parts["attr_matrix"] = feature
+    (tmp_path / name).mkdir()
+    names = np.array(["a", "b", "c", "d", "e"], dtype=object)  # a pickle, which is not read
+    np.savez(tmp_path / name / f"{name}.npz", labels=np.arange(5), node_names=names, **parts)
+    kind, classes = BENCHMARKS[name]
+    data = getattr(sg.data, kind)(raw_dir=tmp_path)
+    g = data[0]
+    assert pairs(g) == [(0, 1), (1, 0), (2, 3), (3, 2)] and g.num_nodes() == 5
+    assert len(data) == 1 and data.num_classes == classes
+    assert g.ndata["label"].tolist() == [0, 1, 2, 3, 4]
+    torch.testing.assert_close(g.ndata["feat"], torch.from_numpy(feature).float())
+
+
+HETEROPHILOUS = {
+    "amazon_ratings": "AmazonRatingsDataset",
+    "minesweeper": "MinesweeperDataset",
+    "questions": "QuestionsDataset",
+    "roman_empire": "RomanEmpireDataset",
+    "tolokers": "TolokersDataset",
+}
+
+
+@pytest.mark.parametrize("name", HETEROPHILOUS)
+def test_heterophilous_graphs(tmp_path, name):
+    feature, masks = rng.random((4, 3)), rng.random((3, 10, 4)) < 0.5
+    parts = {f"{part}_masks": mask for part, mask in zip(("train", "val", "test"), masks)}
+    (tmp_path / name).mkdir()
+    np.savez(
+        tmp_path / name / f"{name}.npz",
+        edges=np.array([[0, 1], [2, 3]]),
+        node_features=feature,
+        node_labels=np.array([0, 2, 2, 1]),
+        **parts,
+    )
+    data = getattr(sg.data, HETEROPHILOUS[name])(raw_dir=tmp_path, verbose=False)
+    g = data[0]
+    assert pairs(g) == [(0, 1), (1, 0), (2, 3), (3, 2)] and data.num_classes == 3
+    assert g.ndata["label"].tolist() == [0, 2, 2, 1]
+    torch.testing.assert_close(g.ndata["feat"], torch.from_numpy(feature).float())
+    for part, mask in zip(("train", "val", "test"), masks):
+        assert torch.equal(g.ndata[f"{part}_mask"], torch.from_numpy(mask).T)
+
+
 TREE = "(3 (2 It) (4 (2 Works) (2 .)))"
 
 

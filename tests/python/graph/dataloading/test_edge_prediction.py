@@ -119,6 +119,28 @@ def test_excluded_edges():
     assert {c[1]: ids.tolist() for c, ids in kept.items()} == {"buys": [1, 25, 1, 25]}
 
 
+def test_edges_at_nodes_of_few_edges_are_excluded():
+    torch.manual_seed(0)
+    g = sg.rand_graph(30, 90)
+    both = sg.add_reverse_edges(g)
+    reverse = torch.arange(180).roll(90)
+    spot = dl.SpotTarget(both, "reverse_id", 6, reverse_eids=reverse)
+    seeds = torch.randperm(180)[:50]
+    degree = torch.bincount(both.edges()[1], minlength=30)
+    few = {e for e in seeds.tolist() if min(degree[end[e]] for end in both.edges()) < 6}
+    assert 0 < len(few) < 50
+    left_out = set(next(iter(spot(seeds).values())).tolist())
+    assert left_out == few | {int(reverse[e]) for e in few}
+    sampler = dl.as_edge_prediction_sampler(dl.NeighborSampler([-1]), exclude=spot)
+    loader = dl.DataLoader(both, seeds, sampler, batch_size=50)
+    _, _, (block,) = next(iter(loader))
+    nodes = set(block.dstdata[sg.NID].tolist())
+    kept = {e for e, v in enumerate(both.edges()[1].tolist()) if v in nodes} - left_out
+    assert set(block.edata[sg.EID].tolist()) == kept
+    with pytest.raises(smex.SmexValueError, match="SpotTarget: expected exclude 'self'"):
+        dl.SpotTarget(both, "all")
+
+
 def test_subgraphs_for_edges():
     g, _ = both_ways()
     sampler = dl.as_edge_prediction_sampler(dl.ShaDowKHopSampler([3]), exclude="self")
