@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,7 +30,7 @@ class Net:
     def __init__(self, graph: d.DGLGraph):
         self.graph = graph
         self.conv = dglnn.GraphConv(2, 3)
-        self.gone = dglnn.AtomicConv(2, 3)
+        self.gone = dglnn.GroupRevRes(2, 3)
 
     def forward(self, x):
         return self.graph.sample_nothing(x), other.thing, os.path.sep
@@ -61,6 +62,33 @@ def test_what_to_use():
     assert migrate.counterpart("dgl.unheard_of") == (False, "see docs/from_dgl.md")
     assert migrate.counterpart("dgl.frame._private")[0] is False
     assert found("from dgl import *")[1, "dgl.*"].found
+
+
+PUBLIC = json.loads((Path(__file__).parent / "dgl_2_1_names.json").read_text())
+
+
+def test_every_public_name_of_dgl_is_there_or_has_something_instead():
+    page = (Path(__file__).parents[3] / "docs" / "from_dgl.md").read_text()
+    silent = [
+        f"{module}.{name}"
+        for module, names in PUBLIC.items()
+        for name in names
+        if migrate.counterpart(f"{module}.{name}") == (False, "see docs/from_dgl.md")
+    ]
+    assert sum(map(len, PUBLIC.values())) > 700 and not silent
+    for module, names in PUBLIC.items():
+        for name in names:
+            if migrate.counterpart(f"{module}.{name}")[0] or f"`{module}`" in page:
+                continue
+            parent = module.rpartition(".")[0]
+            assert f"`{module}.{name}`" in page or f"`{parent}.{name}`" in page, name
+
+
+def test_names_of_modules_within_modules():
+    for name in ("dgl.nn.WeightBasis", "dgl.nn.pytorch.utils.WeightBasis"):
+        assert "TypedLinear" in migrate.counterpart(name)[1]
+    assert migrate.counterpart("dgl.data.utils.save_tensors") == (False, "torch.save")
+    assert "u_dot_v" in migrate.counterpart("dgl.sparse.sddmm")[1]
 
 
 def test_a_program_without_dgl():
