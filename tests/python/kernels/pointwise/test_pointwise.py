@@ -25,7 +25,7 @@ TYPES = [(torch.float64, 1e-13), (torch.float32, 1e-6), (torch.bfloat16, 0.02)]
 
 def numbers(*shape, dtype=torch.float64, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, dtype=torch.float64, generator=generator).to(dtype)
+    return torch.randn(shape, dtype=torch.float64, generator=generator).to(dtype)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
