@@ -1,5 +1,4 @@
 // smex::pointwise: several element-wise calls as one operator (program.h).
-#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
@@ -9,10 +8,20 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/message/dispatch.h"
 #include "kernels/pointwise/program.h"
+
+#ifdef SMEX_WITH_CUDA
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "kernels/pointwise/cuda/pointwise.h"
+#endif
 
 namespace smex::kernels {
 namespace {
@@ -50,6 +59,9 @@ at::SymDimVector shape_of(at::TensorList operands) {
         operand.is_floating_point() && operand.scalar_type() == operands[0].scalar_type(), kOp,
         ": expected operands of one floating point type, found ", operands[0].scalar_type(),
         " and ", operand.scalar_type());
+    TORCH_CHECK_VALUE(operand.device() == operands[0].device(), kOp,
+                      ": expected operands on one device, found ", operands[0].device(), " and ",
+                      operand.device());
     if (operand.dim() > widest->dim()) widest = &operand;
   }
   at::SymDimVector shape(widest->sym_sizes());
@@ -188,7 +200,7 @@ void pointwise_into_meta(at::TensorList operands, std::string_view text, at::Ten
   check_outs(*program_of(std::string(text), operands.size()), operands, outs);
 }
 
-// ---- on the CPU ----
+// ---- by kernels of the CPU and of CUDA ----
 
 /// Whether the elements of a row follow one another.
 bool has_dense_rows(const at::Tensor& x) {
@@ -224,51 +236,75 @@ struct Matrices {
       kept.push_back(x.expand(shape).contiguous());
       operand.row_stride = kept.back().stride(0);
     }
-    operand.data = kept.back().template const_data_ptr<T>();
+    operand.data = data_of<T>(kept.back());
     operands.push_back(operand);
   }
 };
 
-void pointwise_into_on_cpu(at::TensorList operands, std::string_view text, at::TensorList outs) {
+bool has_kernel(const PointwiseProgram& program, at::TensorList outs) {
+  const at::Tensor& first = outs[0];
+  const at::ScalarType type = first.scalar_type();
+  if (first.dim() == 0 || !std::all_of(outs.begin(), outs.end(), has_dense_rows)) return false;
+  const bool is_wide = type == at::kFloat || type == at::kDouble;
+#ifdef SMEX_WITH_CUDA
+  if (first.is_cuda())
+    return (is_wide || type == at::kHalf || type == at::kBFloat16) && fits_device(program);
+#endif
+  static_cast<void>(program);
+  return is_wide;
+}
+
+template <typename T>
+void run_on_cpu(const PointwiseTask<T>& task, int64_t rows, int64_t width) {
+  const PointwiseProgram& program = *task.program;
+  // Where every row begins behind the one before, all are one row, which threads divide better.
+  bool is_one_row = true;
+  for (int i = 0; i < program.num_operands; ++i) {
+    const PointwiseOperand<T>& operand = task.operands[i];
+    is_one_row &= operand.row_stride == width * operand.column_stride;
+  }
+  for (size_t i = 0; i < program.outs.size(); ++i) is_one_row &= task.outs[i].row_stride == width;
+  if (is_one_row) {
+    at::parallel_for(0, rows * width, kGrainSize, [&](int64_t begin, int64_t end) {
+      SMEX_PICK(run_pointwise<T>)(task, 0, 1, begin, end);
+    });
+    return;
+  }
+  at::parallel_for(
+      0, rows, std::max<int64_t>(1, kGrainSize / width),
+      [&](int64_t begin, int64_t end) { SMEX_PICK(run_pointwise<T>)(task, begin, end, 0, width); });
+}
+
+void pointwise_into_by_kernel(at::TensorList operands, std::string_view text, at::TensorList outs) {
   const auto program = program_of(std::string(text), operands.size());
   check_outs(*program, operands, outs);
+  if (!has_kernel(*program, outs)) return pointwise_into(operands, text, outs);
   const at::Tensor& first = outs[0];
-  const bool has_kernel =
-      (first.scalar_type() == at::kFloat || first.scalar_type() == at::kDouble) &&
-      first.dim() > 0 && std::all_of(outs.begin(), outs.end(), has_dense_rows);
-  if (!has_kernel) return pointwise_into(operands, text, outs);
   if (first.numel() == 0) return;
   const int64_t rows = first.size(0), width = first.numel() / rows;
-  AT_DISPATCH_FLOATING_TYPES(first.scalar_type(), kOp, [&] {
-    Matrices<scalar_t> of;
+  dispatch_features(kOp, first.scalar_type(), [&](auto feature) {
+    using T = typename decltype(feature)::type;
+    Matrices<T> of;
     for (const at::Tensor& operand : operands) of.add(operand, first.sizes());
-    std::vector<PointwiseOut<scalar_t>> to;
-    bool is_dense = true;
-    for (const at::Tensor& out : outs) {
-      to.push_back({out.mutable_data_ptr<scalar_t>(), out.stride(0)});
-      is_dense &= out.stride(0) == width;
-    }
-    for (const auto& operand : of.operands)
-      is_dense &= operand.row_stride == width * operand.column_stride &&
-                  (operand.column_stride == 1 || operand.row_stride == 0);
-    const PointwiseTask<scalar_t> task{program.get(), of.operands.data(), to.data()};
-    if (is_dense) {  // one row of all numbers
-      at::parallel_for(0, rows * width, kGrainSize, [&](int64_t begin, int64_t end) {
-        SMEX_PICK(run_pointwise<scalar_t>)(task, 0, 1, begin, end);
-      });
+    std::vector<PointwiseOut<T>> to;
+    for (const at::Tensor& out : outs) to.push_back({mutable_data_of<T>(out), out.stride(0)});
+    const PointwiseTask<T> task{program.get(), of.operands.data(), to.data()};
+#ifdef SMEX_WITH_CUDA
+    if (first.is_cuda()) {
+      const c10::cuda::CUDAGuard guard(first.device());
+      pointwise_cuda(task, rows, width, c10::cuda::getCurrentCUDAStream().stream());
+      C10_CUDA_KERNEL_LAUNCH_CHECK();
       return;
     }
-    const int64_t grain = std::max<int64_t>(1, kGrainSize / width);
-    at::parallel_for(0, rows, grain, [&](int64_t begin, int64_t end) {
-      SMEX_PICK(run_pointwise<scalar_t>)(task, begin, end, 0, width);
-    });
+#endif
+    if constexpr (std::is_floating_point_v<T>) run_on_cpu(task, rows, width);
   });
 }
 
-std::vector<at::Tensor> pointwise_on_cpu(at::TensorList operands, std::string_view text) {
+std::vector<at::Tensor> pointwise_by_kernel(at::TensorList operands, std::string_view text) {
   const auto program = program_of(std::string(text), operands.size());
   std::vector<at::Tensor> outs = empty_outs(*program, operands);
-  pointwise_into_on_cpu(operands, text, outs);
+  pointwise_into_by_kernel(operands, text, outs);
   return outs;
 }
 
@@ -285,9 +321,16 @@ TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(smex, CPU, m) {
-  m.impl("pointwise", pointwise_on_cpu);
-  m.impl("pointwise_into", pointwise_into_on_cpu);
+  m.impl("pointwise", pointwise_by_kernel);
+  m.impl("pointwise_into", pointwise_into_by_kernel);
 }
+
+#ifdef SMEX_WITH_CUDA
+TORCH_LIBRARY_IMPL(smex, CUDA, m) {
+  m.impl("pointwise", pointwise_by_kernel);
+  m.impl("pointwise_into", pointwise_into_by_kernel);
+}
+#endif
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
   m.impl("pointwise", pointwise_meta);

@@ -24,7 +24,8 @@ class Options:
         hoist: compute what does not depend on children once for all vertices before the
             recursion, and what no parent gathers once after it (Cavs's eager and lazy operators).
         lazy: compute the gradients of parameters and inputs once for all vertices (lazy batching).
-        fuse: run :func:`smex.vertex.lstm` and :func:`smex.vertex.tree_lstm` as one kernel.
+        fuse: make element-wise calls of one shape together, and run :func:`smex.vertex.lstm` and
+            :func:`smex.vertex.tree_lstm` as one kernel.
         policy: which vertices are put together: ``"depth"``, all of one level and type, or
             ``"readiness"``, all of one type that are ready.
     """

@@ -16,8 +16,9 @@ from smex.vertex.simplify import is_view
 __all__ = ["Group", "grouped"]
 
 aten = torch.ops.aten
-DEVICES = ("cpu", "cuda")
-TYPES = (torch.float32, torch.float64)
+WIDE = (torch.float32, torch.float64)
+TYPES = {"cpu": WIDE, "cuda": (*WIDE, torch.float16, torch.bfloat16)}
+"""For each device the types that there is a kernel for."""
 
 
 @dataclass
@@ -85,9 +86,9 @@ def _key(node: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
     is_alike = all(isinstance(x, Tensor) and x.dtype == value.dtype for x in operands)
     others = [x for x in (*node.args, *node.kwargs.values()) if not isinstance(x, fx.Node)]
     is_plain = all(isinstance(x, (int, float)) and math.isfinite(x) for x in others)
-    if not is_alike or not is_plain or kinds[node] not in (ROW, EDGE) or value.dtype not in TYPES:
+    if not is_alike or not is_plain or kinds[node] not in (ROW, EDGE):
         return None
-    if value.device.type not in DEVICES:
+    if value.dtype not in TYPES.get(value.device.type, ()):
         return None
     return tuple(str(n) for n in value.shape), value.dtype
 

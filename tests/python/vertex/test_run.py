@@ -102,6 +102,60 @@ def test_rows_in_parts(cls, monkeypatch):
     assert [len(kind.parts) for kind in kinds] == [schedule.PARTS] * len(kinds)
 
 
+class Wide(sv.VertexFunction):
+    """Element-wise calls of all kinds, forward and backward, of two shapes."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__(h=hidden)
+        self.w = nn.Linear(inputs, 2 * hidden)
+        self.scale = nn.Parameter(torch.rand(hidden))
+
+    def forward(self):
+        h = self.cell(self.pull(), self.gather(0).h, self.gather(1).h)
+        self.scatter(h)
+        self.push(h.sigmoid() * 2)
+
+    def cell(self, x, left, right):
+        x = nn.functional.silu(self.w(x)) + nn.functional.gelu(self.w(x))
+        a, b = x.chunk(2, 1)
+        both = left * self.scale - nn.functional.leaky_relu(right, 0.2) * 0.5 + (1 - a)
+        both = torch.maximum(both.relu(), b.abs().sqrt()) / (1 + b**2)
+        both = both + torch.sub(a, both, alpha=2).tanh() - (-both).exp().log1p()
+        return both + both.erf() - (2 + both.cos()).reciprocal() + (3 + both.sin()).rsqrt()
+
+    def recursive(self, x, children):
+        none = (x.new_zeros(1, self.state_shapes["h"][0]),)
+        h = self.cell(x, *[c[0] for c in [*children, none, none][:2]])
+        return (h,), h.sigmoid() * 2
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_element_wise_calls(options):
+    graphs = BATCHES["shared children"]
+    with sv.options(**options):
+        function, x = case(Wide, graphs)
+        assert_equal_to_recursion(function, graphs, x)
+
+
+def test_element_wise_calls_are_made_together():
+    function, x = case(Wide, [])
+    graphs = [sv.tree(((), ()))]
+    x = torch.zeros(3, 3, dtype=torch.float64)
+
+    def calls(**options):
+        with sv.options(**options):
+            sv.run(function, graphs, x)
+            with torch.profiler.profile() as profile:
+                sv.run(function, graphs, x).outputs["out"].sum().backward()
+        return [e.name for e in profile.events() if e.name.startswith(("aten::", "smex::"))]
+
+    together, apart = calls(), calls(fuse=False)
+    assert "smex::pointwise_into" in together
+    assert not any(name.startswith("smex::pointwise") for name in apart)
+    assert {"aten::tanh", "aten::erf", "aten::sqrt"} <= set(apart)
+    assert not {"aten::tanh", "aten::erf", "aten::sqrt"} & set(together)
+
+
 def test_zeros_that_leaves_gather_cost_no_products():
     function, x = case(Joined, [sv.tree(())] * 5)
     x = x.detach()

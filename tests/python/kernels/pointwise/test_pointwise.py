@@ -82,6 +82,18 @@ def test_results_into_memory():
     torch.testing.assert_close(a, (old + b) * old)
 
 
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_on_cuda_as_on_the_cpu(dtype):
+    operands = [numbers(300, 70), numbers(70, seed=1), numbers(300, 1, seed=2)]
+    code = "sigmoid 0;mul 3 1;tanh 4;add 5 2;leaky_relu 6 =0.1 > 3 7"
+    wanted = torch.ops.smex.pointwise(operands, code)
+    narrow = [x.to("cuda", dtype) for x in operands]
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype, 0.05)
+    for one, other in zip(torch.ops.smex.pointwise(narrow, code), wanted):
+        torch.testing.assert_close(one.cpu().double(), other, rtol=tolerance, atol=tolerance)
+
+
 def test_shapes_on_meta():
     a = torch.empty(6, 5, device="meta")
     found = torch.ops.smex.pointwise([a, a[0]], "add 0 1;exp 2 > 2 3")
