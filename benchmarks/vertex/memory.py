@@ -2,9 +2,10 @@
 
     python benchmarks/vertex/memory.py [--batch 256] [--hidden 256]
 
-For each model of models.py: what is held between forward and backward (states, activations kept
-for backward, and outputs), the peak of the step above what was there before it and without the
-gradients of parameters, and the ratio of the two. Bytes are those that PyTorch's allocator is
+For each model of models.py: the states and the activations that autograd saves for the same
+batched calls, without what the caller owns (parameters and inputs); what is held between our
+forward and backward; the peak of our step above what was there before it and without the gradients
+of parameters; and the ratio of the peak to the first. Bytes are those that PyTorch's allocator is
 asked for.
 """
 
@@ -38,9 +39,25 @@ def running_bytes(run) -> tuple[list[int], object]:
     return sums, result
 
 
-def measured(name: str, batch: int, hidden: int) -> tuple[int, int]:
+def saved_by_autograd(model: Model) -> int:
+    """The bytes of all states and of what autograd saves, each task's calls made by torch."""
+    owned = [*model.parameters, model.x]
+    own = {t.untyped_storage().data_ptr() for t in owned}
+    saved: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = storage  # held, so that no other has its address
+        return tensor
+
+    with sv.options(trace=False), torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        sv.run(model.functions, model.graphs, model.inputs)
+    return sum(storage.nbytes() for storage in saved.values())
+
+
+def measured(model: Model) -> tuple[int, int]:
     """The bytes held after forward, and the peak of the step."""
-    model = Model(name.removeprefix("var-").removeprefix("fixed-"), trees_of(name, batch), hidden)
     model.step()  # traces, and makes the schedule
 
     def forward() -> torch.Tensor:
@@ -61,10 +78,15 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--hidden", type=int, default=256)
     options = parser.parse_args()
-    print("| model | held after forward, MB | peak, MB | ratio |\n|---|---:|---:|---:|")
+    print("| model | states and saved, MB | held, MB | peak, MB | peak of states and saved |")
+    print("|---|---:|---:|---:|---:|")
     for name, part in MODELS.items():
-        held, peak = measured(name, round(options.batch * part), options.hidden)
-        print(f"| {name} | {held / 1e6:.1f} | {peak / 1e6:.1f} | {peak / held:.2f} |")
+        trees = trees_of(name, round(options.batch * part))
+        model = Model(name.removeprefix("var-").removeprefix("fixed-"), trees, options.hidden)
+        saved = saved_by_autograd(model)
+        held, peak = measured(model)
+        of_saved = f"{peak / saved:.2f} ×"
+        print(f"| {name} | {saved / 1e6:.1f} | {held / 1e6:.1f} | {peak / 1e6:.1f} | {of_saved} |")
 
 
 if __name__ == "__main__":

@@ -288,8 +288,9 @@ class ProgramBody:
         column_of = dict(zip(phase.reads, columns))
         for node in phase.writes:
             old = phase.takes.get(node)
-            if old is not None and self._may_overwrite(name, self._env.get(old)):
-                self._env[node] = self._env[old]
+            taken = None if old is None else self._taken(name, old)
+            if old is not None and taken is not None:
+                self._env[node] = taken
                 columns.append(column_of[old])  # the same tensors, which need not be copied
                 continue
             buffer = self._env[node] = self._buffer(node)
@@ -384,10 +385,14 @@ class ProgramBody:
             return self._state_buffer(node)
         return self._allocated(node, sum(self._split_sizes(node)))
 
-    def _may_overwrite(self, name: str, value: Any) -> bool:
-        """Whether memory can be given to another value: nobody needs it again, and it is plain."""
+    def _taken(self, name: str, old: fx.Node) -> Tensor | None:
+        """The memory of a value for another, if nobody needs it again and it is plain."""
+        if old in self._joint.tangents:
+            return self._whole(old)
+        value = self._env.get(old)
         is_needed = self._keeps and name in BACKWARD
-        return not is_needed and isinstance(value, Tensor) and value.is_contiguous()
+        is_plain = isinstance(value, Tensor) and value.is_contiguous()
+        return value if is_plain and not is_needed else None
 
     def _allocated(self, node: fx.Node, rows: int) -> Tensor:
         value = node.meta["val"]

@@ -31,8 +31,9 @@ class Phase:
         writes: the nodes whose rows it writes into buffers.
         passing: the nodes whose values are not needed after the task.
         returns: the nodes whose values it returns.
-        takes: for some of `writes` the node of an earlier phase whose memory it may have: this
-            call is the last that reads it, and each number before it writes it.
+        takes: for some of `writes` the value of an earlier phase, or the gradient of the rows'
+            states, whose memory it may have: this call is the last that reads it, and each number
+            before it writes it.
     """
 
     run: Any
@@ -107,12 +108,14 @@ def _takes(program: Program, name: str, place: dict[fx.Node, int]) -> dict[fx.No
             continue
         call: Any = node.args[0] if node.target is operator.getitem else node
         for old in _overwritten(node, call):
+            tangent = source.joint.tangents.get(old)
+            is_grad = tangent is not None and tangent.role == "state"
             is_free = (
-                source.phase.get(old, name) != name
+                (is_grad or source.phase.get(old, name) != name)
                 and program.last_use.get(old) == name
                 and old not in kept
                 and old not in found.values()
-                and not _may_share_memory(old)
+                and (is_grad or not _may_share_memory(old))
                 and source.kind[old] == source.kind[node]
                 and is_like(old, node)
                 and call.all_input_nodes.count(old) == 1
