@@ -36,13 +36,15 @@ _MAX_DEPTH = 8
 _HARMLESS_NAMES = """
     BINARY_ADD BINARY_AND BINARY_FLOOR_DIVIDE BINARY_MATRIX_MULTIPLY BINARY_MODULO
     BINARY_MULTIPLY BINARY_OP BINARY_OR BINARY_POWER BINARY_SLICE BINARY_SUBSCR BINARY_SUBTRACT
-    BINARY_TRUE_DIVIDE BUILD_CONST_KEY_MAP BUILD_LIST BUILD_MAP BUILD_SLICE BUILD_TUPLE CACHE
+    BINARY_TRUE_DIVIDE BUILD_CONST_KEY_MAP BUILD_LIST BUILD_MAP BUILD_SET BUILD_SLICE BUILD_TUPLE
+    CACHE
     CALL CALL_FUNCTION CALL_FUNCTION_EX CALL_FUNCTION_KW CALL_INTRINSIC_1 CALL_KW CALL_METHOD
     COMPARE_OP CONTAINS_OP COPY COPY_FREE_VARS DICT_MERGE DICT_UPDATE DUP_TOP DUP_TOP_TWO
     END_FOR EXTENDED_ARG FOR_ITER GET_ITER IS_OP JUMP_ABSOLUTE JUMP_BACKWARD JUMP_FORWARD
-    KW_NAMES LIST_EXTEND LIST_TO_TUPLE LOAD_ATTR LOAD_CONST LOAD_DEREF LOAD_FAST
-    LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST
-    LOAD_GLOBAL LOAD_METHOD LOAD_SMALL_INT NOP NOT_TAKEN POP_ITER POP_JUMP_BACKWARD_IF_FALSE
+    KW_NAMES LIST_APPEND LIST_EXTEND LIST_TO_TUPLE LOAD_ATTR LOAD_CLOSURE LOAD_CONST LOAD_DEREF
+    LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW
+    LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_GLOBAL LOAD_METHOD LOAD_SMALL_INT MAKE_CELL
+    MAKE_FUNCTION MAP_ADD NOP NOT_TAKEN POP_ITER POP_JUMP_BACKWARD_IF_FALSE
     POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE POP_JUMP_BACKWARD_IF_TRUE
     POP_JUMP_FORWARD_IF_FALSE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE
     POP_JUMP_FORWARD_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE
@@ -96,7 +98,13 @@ def reads_of(code: types.CodeType) -> Reads:
         if instruction.opname.startswith("STORE_FAST"):
             names = _names(instruction)
             stored.update(names if "LOAD" not in instruction.opname else names[:1])
-        paths += _paths_at(instructions, at, line)
+        paths += _paths_at(code, instructions, at, line)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):  # a comprehension or a lambda
+            nested = reads_of(inner)
+            if nested.impure:
+                return nested
+            paths += [_lifted(path, code) for path in nested.paths if path.kind != "local"]
     if code.co_flags & (0x20 | 0x80 | 0x100 | 0x200):
         return Reads(Impure("is a generator or a coroutine", line), (), frozenset())
     return Reads(None, tuple(paths), frozenset(stored))
@@ -129,8 +137,17 @@ def _names(instruction: dis.Instruction) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, tuple) else (value,)
 
 
+def _lifted(path: Path, code: types.CodeType) -> Path:
+    """A path of a function within, as the function around it sees its beginning."""
+    is_local = path.kind == "free" and path.name in code.co_cellvars
+    return path._replace(kind="local") if is_local else path
+
+
 def _paths_at(
-    instructions: list[tuple[dis.Instruction, int | None]], at: int, line: int | None
+    code: types.CodeType,
+    instructions: list[tuple[dis.Instruction, int | None]],
+    at: int,
+    line: int | None,
 ) -> list[Path]:
     """The paths that begin with an instruction."""
     instruction = instructions[at][0]
@@ -138,7 +155,8 @@ def _paths_at(
     if name == "LOAD_GLOBAL":
         kind, names = "global", _names(instruction)
     elif name == "LOAD_DEREF":
-        kind, names = "free", _names(instruction)
+        names = _names(instruction)
+        kind = "local" if names[0] in code.co_cellvars else "free"
     elif "LOAD_FAST" in name:
         kind, names = "local", _names(instruction)
         names = names[1:] if name == "STORE_FAST_LOAD_FAST" else names
@@ -168,10 +186,10 @@ def impurity_of(
     Args:
         function: a function, a method, or an object with ``__call__`` (or a module's ``forward``)
             written in Python.
-        known: tells functions that symbols know.
+        known: tells functions that symbols know; asked of everything that paths end in.
         depth: of calls; a function that calls itself ends at a bound.
     """
-    plain, bound = _unwrap(function)
+    plain, bound = plain_function(function)
     if plain is None:
         return Impure(f"is a {type(function).__name__}, not a Python function", None)
     code = plain.__code__
@@ -190,14 +208,14 @@ def impurity_of(
     return None
 
 
-def _unwrap(function: Any) -> tuple[types.FunctionType | None, Any]:
+def plain_function(function: Any) -> tuple[types.FunctionType | None, Any]:
     """The Python function, and the object it is bound to."""
     if type(function) is types.FunctionType:
         return function, _UNBOUND
     if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
         return function.__func__, function.__self__
     if isinstance(function, nn.Module):
-        if _has_hooks(function):
+        if has_hooks(function):
             return None, None
         call = getattr(type(function), "forward", None)
     else:
@@ -208,7 +226,7 @@ def _unwrap(function: Any) -> tuple[types.FunctionType | None, Any]:
 _UNBOUND = object()
 
 
-def _has_hooks(module: nn.Module) -> bool:
+def has_hooks(module: nn.Module) -> bool:
     """Whether calling a module runs more than its ``forward``."""
     own = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     shared = torch.nn.modules.module
@@ -302,8 +320,8 @@ def _attribute(value: Any, name: str) -> Any:
 def _impurity_of_value(
     value: Any, path: Path, known: Callable[[Any], bool], depth: int
 ) -> Impure | None:
-    """What a path ends in must be immutable, or a function without side effects."""
-    if isinstance(value, INERT):
+    """What a path ends in must be known, immutable, or a function without side effects."""
+    if known(value) or isinstance(value, INERT):
         return None
     if (
         isinstance(value, tuple)
@@ -316,17 +334,17 @@ def _impurity_of_value(
             return None  # only an operand: its attributes and methods are not looked up
         return Impure(f"uses {path}, a {type(value).__name__}, not a plain tensor", path.line)
     if isinstance(value, nn.Module):
-        if type(value) in PURE_MODULES and not _has_hooks(value):
+        if type(value) in PURE_MODULES and not has_hooks(value):
             return None
         if type(value).__module__.startswith("torch."):
             return _has_no_fused_form(f"the module {path} ({type(value).__name__})", path)
         return impurity_of(value, known, depth + 1)
-    if type(value) in (types.FunctionType, types.MethodType) and not known(value):
+    if type(value) in (types.FunctionType, types.MethodType):
         if (getattr(value, "__module__", None) or "").startswith("torch"):
             return _has_no_fused_form(str(path), path)
         inner = impurity_of(value, known, depth + 1)
         return inner and Impure(f"calls {path}, which {inner.reason}", path.line)
-    if known(value) or _is_pure_builtin(value):
+    if _is_pure_builtin(value):
         return None
     if callable(value):
         return _has_no_fused_form(str(path), path)

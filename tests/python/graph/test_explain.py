@@ -98,7 +98,7 @@ MESSAGES = [
     (catches, "instruction"),
     (without_gradient, "instruction"),
     (branches, "a branch depends on the values"),
-    (loops, "instruction|iterated"),
+    (loops, "instruction|iterated|no fused form"),
     (Counter().counts, "instruction|in place"),
     (Counter().keeps, "self.kept"),
     (Counter().asks, "reads self.scale, which cannot be looked up"),

@@ -86,6 +86,26 @@ def test_side_effects_happen_once():
     assert len(counter.kept) == 1 and isinstance(counter.kept[0], torch.Tensor)
 
 
+def test_comprehensions_are_looked_into():
+    g, kept = graph(), []
+    names = ("h",)
+
+    def doubles(edges):
+        return {"m": sum([edges.src[n] * 2 for n in names if n in edges.src])}
+
+    def keeps(edges):
+        return {"m": sum([edges.src[n] * 2 for n in names if not kept.append(n)])}
+
+    assert sg.explain(g, doubles, ADD).fused
+    assert not sg.explain(g, keeps, ADD).fused and not kept
+    g.update_all(lambda edges: {"m": edges.src["h"] * 2}, ADD)
+    expected = g.ndata["out"]
+    for function in (doubles, keeps):
+        g.update_all(function, ADD)
+        torch.testing.assert_close(g.ndata["out"], expected)
+    assert kept == ["h"]
+
+
 def test_random_numbers_are_drawn_once():
     g = graph()
 
