@@ -126,7 +126,10 @@ def _builtin(
 def _with_functions(step: Step, message: Any, reduce: Any, zero_empty: bool) -> Columns:
     check_function("message", message, MessageFunction)
     check_function("reduce", reduce, ReduceFunction)
-    if not torch.compiler.is_compiling():
+    # Some nodes without any message keep what they have: a user's reduce function has no result.
+    keeps = step.dst_nodes is not None and step.relation.num_edges == 0
+    is_called = isinstance(reduce, ReduceFunction) or not keeps
+    if is_called and not torch.compiler.is_compiling():
         fused = fusion.fuse(step, message, reduce)
         if isinstance(fused, fusion.Fused):
             return fused.run(zero_empty)
