@@ -331,7 +331,7 @@ class ProgramBody:
             if part is self._rows.whole or isinstance(kind, list) or kind.name != "row":
                 return value
             begin, end = part.edges if kind.of == EDGES else part.rows
-            return value.narrow(kind.dim, begin, end - begin)
+            return value.narrow(kind.dim, kind.per * begin, kind.per * (end - begin))
         operand = self._joint.inputs.get(node)
         begin, end = part.rows
         if operand is None:
@@ -377,7 +377,9 @@ class ProgramBody:
         return self.program.source.kind[node]
 
     def _split_sizes(self, node: fx.Node) -> list[int]:
-        return self._rows.edge_sizes if self._kind(node).of == EDGES else self._rows.sizes
+        kind = self._kind(node)
+        sizes = self._rows.edge_sizes if kind.of == EDGES else self._rows.sizes
+        return sizes if kind.per == 1 else [kind.per * size for size in sizes]
 
     def _buffer(self, node: fx.Node) -> Tensor:
         """Memory for the rows of a value."""

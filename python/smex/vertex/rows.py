@@ -23,13 +23,15 @@ class Kind(NamedTuple):
     """How a value depends on the rows.
 
     ``name`` is ``"const"``: not at all; ``"row"``: along dimension ``dim`` there is an element for
-    each row (``of``: ROWS or EDGES), made from that row alone; ``"sum"``: the sum of the parts'
+    each row (``of``: ROWS or EDGES), or ``per`` of them one after another, made from that row
+    alone; ``"sum"``: the sum of the parts'
     values; ``"size"``: a number that depends on the number of rows; ``"mixed"``: anything else.
     """
 
     name: str
     dim: int = 0
     of: int = 0
+    per: int = 1
 
 
 CONST, SUM, SIZE, MIXED = Kind("const"), Kind("sum"), Kind("size"), Kind("mixed")
@@ -79,21 +81,28 @@ def kinds(joint: Joint) -> dict[fx.Node, Any]:
 
 
 def symbol(size: Any) -> int:
-    """ROWS or EDGES if the size is that number, 0 if it is fixed, -1 for anything else."""
+    """ROWS or EDGES if the size is a multiple of it, 0 if it is fixed, -1 for anything else."""
+    return _multiple(size)[0]
+
+
+def _multiple(size: Any) -> tuple[int, int]:
+    """ROWS or EDGES, as :func:`symbol` tells, and how many times it the size is."""
     if isinstance(size, int):
-        return 0
-    hint = size.node.hint
-    is_plain = size.node.expr.is_symbol
-    return hint if is_plain and hint in (ROWS, EDGES) else -1
+        return 0, 1
+    factor, rest = size.node.expr.as_coeff_Mul()
+    if not rest.is_symbol or not factor.is_Integer or factor < 1:
+        return -1, 1
+    hint = size.node.hint // int(factor)
+    return (hint, int(factor)) if hint in (ROWS, EDGES) else (-1, 1)
 
 
 def shape_kind(value: Any) -> Kind:
     """The kind of a tensor that is made of its shape alone, or of a placeholder."""
-    symbols = [(d, symbol(n)) for d, n in enumerate(value.shape) if symbol(n) != 0]
+    symbols = [(d, *_multiple(n)) for d, n in enumerate(value.shape) if symbol(n) != 0]
     if not symbols:
         return CONST
     if len(symbols) == 1 and symbols[0][1] > 0:
-        return Kind("row", symbols[0][0], symbols[0][1])
+        return Kind("row", *symbols[0])
     return MIXED
 
 
@@ -218,7 +227,8 @@ def _splits_rows(
     for place, (_, kind) in enumerate(tensors):
         pair = [own[place] for own in boxes]
         if kind.name == "row":
-            if None in pair or [list(box[kind.dim]) for box in pair] != bounds:
+            wanted = [[kind.per * n for n in part] for part in bounds]
+            if None in pair or [list(box[kind.dim]) for box in pair] != wanted:
                 return False
             pair = [[b for d, b in enumerate(box) if d != kind.dim] for box in pair]
         if pair[0] != pair[1]:
@@ -238,6 +248,8 @@ def _out_kind(out: dict[str, Any], of: int, bounds: list[list[int]]) -> Kind | N
     places = out["place"]
     for dim in range(len(places[0])):
         others = [[b for d, b in enumerate(place) if d != dim] for place in places]
-        if others[0] == others[1] and [list(place[dim]) for place in places] == bounds:
-            return Kind("row", dim, of)
+        own = [list(place[dim]) for place in places]
+        per = own[1][1] // bounds[1][1]
+        if others[0] == others[1] and own == [[per * n for n in part] for part in bounds]:
+            return Kind("row", dim, of, per)
     return None

@@ -341,7 +341,7 @@ class _Builder:
             found[:] = [op for op, grad in zip(wanted, grads) if grad is not None]
             return [values[op] for op in results] + [g for g in grads if g is not None]
 
-        with _mathematics():
+        with self.mode, _mathematics():
             module = make_fx(run, tracing_mode="real")(*fakes)
         if any(str(self.rows.node.expr) in str(g.expr) or str(self.edges.node.expr) in str(g.expr)
                for g in env.guards):  # fmt: skip

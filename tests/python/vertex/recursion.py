@@ -113,6 +113,29 @@ class Average(sv.VertexFunction):
         return (h,), h.flatten(1)
 
 
+class Stacked(sv.VertexFunction):
+    """A layer over two children in one tensor, which has a row for each of them, and a choice."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__(h=hidden)
+        self.w, self.u = nn.Linear(inputs, hidden), nn.Linear(hidden, hidden)
+
+    def forward(self):
+        h, score = self.cell(self.pull(), self.gather(0).h, self.gather(1).h)
+        self.scatter(h)
+        self.push(score)
+
+    def cell(self, x, left, right):
+        both = torch.tanh(self.u(torch.stack([left, right], 1)) + self.w(x).unsqueeze(1))
+        return torch.where(left > right, both[:, 0], both[:, 1]), both.sum(1)
+
+    def recursive(self, x, children):
+        none = (x.new_zeros(1, self.state_shapes["h"][0]),)
+        left, right = [*children, none, none][:2]
+        h, score = self.cell(x, left[0], right[0])
+        return (h,), score
+
+
 def evaluate(function, graph, x):
     """States and outputs of all vertices of a graph, each computed alone when it is asked for."""
     done = {}

@@ -14,7 +14,17 @@ import smex.vertex as sv
 from smex.vertex import schedule
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import Average, Binary, ChildSum, Joined, expected, loss_of, random_graph, star
+from recursion import (
+    Average,
+    Binary,
+    ChildSum,
+    Joined,
+    Stacked,
+    expected,
+    loss_of,
+    random_graph,
+    star,
+)
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 OPTIONS = {
@@ -66,8 +76,9 @@ def case(cls, graphs, seed=0, device="cpu"):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("graphs", BATCHES.values(), ids=BATCHES)
-def test_binary(graphs, options, device):
-    function, x = case(Binary, graphs, device=device)
+@pytest.mark.parametrize("cls", [Binary, Stacked])
+def test_two_children(cls, graphs, options, device):
+    function, x = case(cls, graphs, device=device)
     with sv.options(**options):
         assert_equal_to_recursion(function, graphs, x)
 
@@ -90,7 +101,7 @@ def test_states_side_by_side(graphs, options):
         assert_equal_to_recursion(function, graphs, x)
 
 
-@pytest.mark.parametrize("cls", [Joined, ChildSum, Average])
+@pytest.mark.parametrize("cls", [Joined, ChildSum, Average, Stacked])
 def test_rows_in_parts(cls, monkeypatch):
     """What is computed at once for all rows may be computed in parts of them."""
     monkeypatch.setattr(schedule, "PART_ROWS", 2)
@@ -177,7 +188,7 @@ def test_a_chain_of_1000(cls):
     assert_equal_to_recursion(function, graphs, x)
 
 
-@pytest.mark.parametrize("cls", [Binary, ChildSum, Average])
+@pytest.mark.parametrize("cls", [Binary, ChildSum, Average, Stacked])
 def test_these_functions_are_traced(cls, caplog):
     function, x = case(cls, [star(1)])
     with caplog.at_level("INFO", "smex.vertex"):
