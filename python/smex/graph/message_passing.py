@@ -24,6 +24,7 @@ from smex.graph.step import (
     edge_results,
     pass_messages,
 )
+from smex.graph.traversal import topological_nodes_generator
 from smex.graph.udf import NodeBatch, described
 
 Function = Callable[..., Any]
@@ -218,7 +219,8 @@ class MessagePassingMixin(GraphCore):
     ) -> None:
         """Sends messages along the edges into some nodes, which are updated.
 
-        A node among them without in-edges is updated too, to 0 by built-in functions.
+        A node among them without in-edges is updated too, to 0 by built-in functions. Where none of
+        them has in-edges a user's reduce function is not called and sets nothing.
 
         Args:
             v: ids of the nodes; each counts once.
@@ -410,6 +412,55 @@ class MessagePassingMixin(GraphCore):
         """Calls :meth:`pull` for each set of nodes, one after another."""
         for nodes in nodes_generator:
             self.pull(nodes, message_func, reduce_func, apply_node_func, etype)
+
+    def prop_nodes_topo(
+        self,
+        message_func: Any,
+        reduce_func: Any,
+        reverse: bool = False,
+        apply_node_func: Function | None = None,
+    ) -> None:
+        """Calls :meth:`pull` for the nodes in topological order: each after its in-neighbours.
+
+        That is a recursion over a DAG, and runs as a vertex function of :mod:`smex.vertex` where
+        the functions can be looked into: levelled once for a structure, what does not depend on
+        in-neighbours computed once for all nodes, and so are the gradients of parameters. Results
+        are those of the calls of :meth:`pull`; they have no second derivatives. Functions are
+        traced once for each kind of features, as :class:`smex.vertex.VertexFunction` is.
+
+        Where a function looks at values or at the number of nodes, has a side effect, or mixes
+        nodes, and with `reverse`, whose nodes read what was there before, the levels are pulled
+        one after another; ``SMEX_LOGS=info`` tells why, ``smex.vertex.options(trace=False)`` asks
+        for it.
+
+        Args:
+            message_func: what edges send.
+            reduce_func: what a node makes of the messages it gets; the first level has none.
+            reverse: whether to walk against the edges; messages go along them all the same.
+            apply_node_func: what becomes of the results.
+
+        Raises:
+            SmexValueError: the graph has a cycle or several types, and see :meth:`update_all`.
+
+        Example:
+            >>> import smex.graph.function as fn
+            >>> g = sg.graph(([0, 1, 2], [2, 2, 3]))
+            >>> g.ndata["n"] = torch.zeros(4)
+            >>> g.prop_nodes_topo(
+            ...     fn.copy_u("n", "m"),
+            ...     fn.sum("m", "n"),
+            ...     apply_node_func=lambda nodes: {"n": nodes.data["n"] + 1},
+            ... )
+            >>> g.ndata["n"]
+            tensor([1., 1., 3., 4.])
+        """
+        if not reverse and self.num_nodes():
+            from smex.vertex.propagation import propagate
+
+            if propagate(self, message_func, reduce_func, apply_node_func):  # type: ignore[arg-type]
+                return
+        steps = topological_nodes_generator(self, reverse)  # type: ignore[arg-type]
+        self.prop_nodes(steps, message_func, reduce_func, apply_node_func)
 
     def prop_edges(
         self,

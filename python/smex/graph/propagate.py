@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from smex.graph.traversal import (
     bfs_nodes_generator,
     dfs_labeled_edges_generator,
-    topological_nodes_generator,
 )
 
 if TYPE_CHECKING:
@@ -76,13 +75,8 @@ def prop_nodes_topo(
     reverse: bool = False,
     apply_node_func: Apply = None,
 ) -> None:
-    """Updates nodes in topological order.
-
-    Raises:
-        SmexValueError: the graph has a cycle.
-    """
-    steps = topological_nodes_generator(graph, reverse)
-    prop_nodes(graph, steps, message_func, reduce_func, apply_node_func)
+    """Updates nodes in topological order; see :meth:`smex.graph.Graph.prop_nodes_topo`."""
+    graph.prop_nodes_topo(message_func, reduce_func, reverse, apply_node_func)
 
 
 def prop_edges_dfs(

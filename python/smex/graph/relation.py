@@ -8,7 +8,7 @@ to be moved. Within a row edges stand in the order of their ids.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -363,6 +363,14 @@ class Relation:
         if type(found) is Tensor and not torch.compiler.is_compiling():
             self.kept[key] = found
         return found
+
+    def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make` derives from the edges, made once for a key and :attr:`kept`."""
+        if key not in self.kept:
+            # A tensor made in inference mode could not be part of a gradient later on.
+            with torch.inference_mode(False):
+                self.kept[key] = make()
+        return self.kept[key]
 
     # ---- queries ----
 

@@ -89,6 +89,9 @@ class VertexFunction(nn.Module):
     Attributes:
         arity: how many children a vertex may have: an int n for n children or none, a pair
             (fewest, most), or None for any number that ``forward`` gathers.
+        state_dtype: the type of the states; None for that of the parameters, or of the inputs
+            where there are none.
+        only_traced: whether it is an error, rather than slow, if ``forward`` cannot be traced.
 
     Raises:
         SmexTypeError: a size is no int or tuple of ints.
@@ -106,6 +109,8 @@ class VertexFunction(nn.Module):
     """
 
     arity: ClassVar[int | tuple[int, int] | None] = None
+    state_dtype: torch.dtype | None = None
+    only_traced: ClassVar[bool] = False
 
     def __init__(self, **state: int | tuple[int, ...]):
         super().__init__()

@@ -75,8 +75,27 @@ def run(
     """
     batch = as_batch(graphs)
     functions, numbers = _functions(function, batch)
+    return execute(batch, functions, numbers, _inputs(inputs, batch, functions, numbers))
+
+
+def execute(
+    batch: GraphBatch,
+    functions: Mapping[str, VertexFunction],
+    numbers: dict[str, int] | None,
+    given: Mapping[str, dict[str, tuple[Tensor, bool]]],
+) -> Result:
+    """Runs checked functions on checked inputs; see :func:`run`.
+
+    Args:
+        batch: the input graphs.
+        functions: by type, all with the same states.
+        numbers: the types' numbers, None for one type without a name.
+        given: for each type its inputs, and whether they have rows for its vertices alone.
+
+    Raises:
+        UntraceableError: a function that must be looked into cannot be.
+    """
     chosen = current()
-    given = _inputs(inputs, batch, functions, numbers)
     types = [
         _Type(one, given[name], name, chosen, _has_kinds(batch, number, numbers))
         for number, (name, one) in enumerate(functions.items())
@@ -155,7 +174,8 @@ class _Type:
         tensors = [*self.params.values(), *(x for x, _ in inputs.values())]
         self.device = tensors[0].device if tensors else None
         floating = [t.dtype for t in tensors if t.is_floating_point()]
-        self.dtype = floating[0] if floating else torch.get_default_dtype()
+        found = floating[0] if floating else torch.get_default_dtype()
+        self.dtype = function.state_dtype or found
         wanted = [f"param:{n}" for n, p in self.params.items() if p.requires_grad]
         wanted += [f"input:{n}" for n, (x, _) in inputs.items() if x.requires_grad]
         self._wants = frozenset(wanted)
@@ -230,6 +250,8 @@ class _Type:
                     assign(trace(self.function, self.signature(is_leaf)), self._chosen)
                 )
             except UntraceableError as error:
+                if self.function.only_traced:
+                    raise
                 logger.info(
                     "%s is called for each task, since %s", type(self.function).__name__, error
                 )
