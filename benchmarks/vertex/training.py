@@ -7,7 +7,8 @@ Systems run in their own environments (benchmarks/peers/environments.py dgl dyne
 turn, a step each round; told are the medians of a step's seconds, samples per second, and how many
 times longer it is than ours. `bound` is the time of the bare matrix products, forward and
 backward, each once for all vertices; the loop over vertices is measured on a part of the batch.
-`smex without NAME` is ours with that option off.
+`smex without NAME` is ours with that option off. `smex prop_nodes_topo` is the program of DGL with
+another import; without trace it runs level by level.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ SYSTEMS = {
     "var-lstm": ["smex", "bound", "loop", "dgl", "dynet", "torchfold"],
     "fixed-lstm": ["smex", "bound", "unrolled", "nn.LSTM"],
 }
+TOPO = ["smex prop_nodes_topo", "smex prop_nodes_topo without trace"]
+for recursive in ("tree-lstm", "tree-fc", "var-lstm"):
+    SYSTEMS[recursive] += TOPO
 LOOP_PART = 8
 
 

@@ -22,6 +22,7 @@ def own(system: str, model: str, trees: list[Any], hidden: int) -> Step:
     from models import Model
     from torch import nn
 
+    import smex.graph as sg
     import smex.vertex as sv
 
     made = Model(model, trees, hidden)
@@ -31,11 +32,14 @@ def own(system: str, model: str, trees: list[Any], hidden: int) -> Step:
         return made.loop_step
     if system in ("nn.LSTM", "unrolled"):
         return static(system, made, torch, nn)
-    changes = dict.fromkeys(system.split(" without ")[1:], False)
+    name, *off = system.split(" without ")
+    run = made.step
+    if name == "smex prop_nodes_topo":
+        run = prop_nodes_topo(sg, model, trees, hidden)
 
     def step() -> None:
-        with sv.options(**changes):
-            made.step()
+        with sv.options(**dict.fromkeys(off, False)):
+            run()
 
     return step
 
@@ -71,8 +75,17 @@ def static(system: str, made: Any, torch: Any, nn: Any) -> Step:
 
 
 def dgl(model: str, trees: list[Any], hidden: int) -> Step:
-    """prop_nodes_topo with functions of the user, as DGL's Tree-LSTM example has it."""
     import dgl as library
+
+    return prop_nodes_topo(library, model, trees, hidden)
+
+
+def prop_nodes_topo(library: Any, model: str, trees: list[Any], hidden: int) -> Step:
+    """prop_nodes_topo with functions of the user, as DGL's Tree-LSTM example has it.
+
+    Args:
+        library: dgl, or smex.graph.
+    """
     import torch
     from torch import nn
 
