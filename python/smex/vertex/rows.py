@@ -24,8 +24,8 @@ class Kind(NamedTuple):
 
     ``name`` is ``"const"``: not at all; ``"row"``: along dimension ``dim`` there is an element for
     each row (``of``: ROWS or EDGES), or ``per`` of them one after another, made from that row
-    alone; ``"sum"``: the sum of the parts'
-    values; ``"size"``: a number that depends on the number of rows; ``"mixed"``: anything else.
+    alone; ``"sum"``: the sum of the parts' values; ``"size"``: a number that depends on the number
+    of rows; ``"mixed"``: anything else.
     """
 
     name: str

@@ -322,7 +322,8 @@ class _Execution:
                 self._outputs.append((0, name))
                 values.append(value)
         self._likes = [(v.shape, v.dtype) for v in values[len(self._states) :]]
-        self._versions = [state._version for state in self._memory.states.values()]
+        if not torch.is_inference_mode_enabled():  # whose tensors have no versions
+            self._versions = [state._version for state in self._memory.states.values()]
         if not wants_gradients:
             self._bodies = []
         return values

@@ -287,7 +287,9 @@ def schedule(
     key = (batch.key, settings)
     found = _cache.pop(key, None)
     if found is None:
-        found = _made(batch, arities, slots, labels, types, policy, device)
+        # A tensor made in inference mode could not be part of a gradient later on.
+        with torch.inference_mode(False):
+            found = _made(batch, arities, slots, labels, types, policy, device)
     found.index.use()
     _cache[key] = found
     if len(_cache) > KEPT:

@@ -296,6 +296,33 @@ def test_inference(grad):
     assert g.ndata["h"].requires_grad == grad
 
 
+def test_functions_called_from_elsewhere_get_the_tensors_of_the_moment():
+    g = graph_of(STRUCTURES["dag"])
+    x = torch.rand(g.num_nodes(), WIDTH)
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(WIDTH, WIDTH)
+
+        def apply_nodes(self, nodes):
+            return {"h": torch.tanh(self.linear(nodes.data["sum"]))}
+
+        def forward(self, propagate):
+            g.ndata["h"] = x
+            propagate(g, fn.copy_u("h", "m"), fn.mean("m", "sum"), self.apply_nodes)
+            return g.ndata["h"]
+
+    layer = Layer()
+    layer(at_once)
+    others = {n: torch.rand_like(p).requires_grad_() for n, p in layer.named_parameters()}
+    results = []
+    for propagate in (at_once, level_by_level):
+        h = torch.func.functional_call(layer, others, (propagate,))
+        results.append([h, *torch.autograd.grad(h.sin().sum(), list(others.values()))])
+    torch.testing.assert_close(*results)
+
+
 def added(nodes):
     return {"h": nodes.data["h"] + nodes.data["sum"]}
 

@@ -189,6 +189,15 @@ def test_a_chain_of_1000(cls):
 
 
 @pytest.mark.parametrize("cls", [Binary, ChildSum, Average, Stacked])
+def test_inference_mode_spoils_nothing(cls):
+    graphs = [star(3), sv.chain(2)] if cls is ChildSum else [sv.chain(3)]
+    function, x = case(cls, graphs)
+    with torch.inference_mode():
+        sv.run(function, graphs, x).states["h"]
+    assert_equal_to_recursion(function, graphs, x)
+
+
+@pytest.mark.parametrize("cls", [Binary, ChildSum, Average, Stacked])
 def test_these_functions_are_traced(cls, caplog):
     function, x = case(cls, [star(1)])
     with caplog.at_level("INFO", "smex.vertex"):
