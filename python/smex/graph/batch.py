@@ -92,6 +92,7 @@ def unbatch(g: Graph, node_split: Any = None, edge_split: Any = None) -> list[Gr
         node_split = {t: g.batch_num_nodes(t) for t in g.ntypes}
     if edge_split is None:
         edge_split = {c: g.batch_num_edges(c) for c in g._relations}
+        g = _part_by_part(g)
     node_sizes = _split("node_split", node_split, g._src_num_nodes, lambda t: t)
     totals = {c: r.num_edges for c, r in g._relations.items()}
     edge_sizes = _split("edge_split", edge_split, totals, g.to_canonical_etype)
@@ -140,16 +141,17 @@ def slice_batch(g: Graph, gid: int, store_ids: bool = False) -> Graph:
         raise SmexValueError(f"slice_batch: expected gid of 0 to {g.batch_size - 1}, found {gid}")
     nodes = {t: _range(g.batch_num_nodes(t), gid) for t in g.ntypes}
     edges = {c: _range(g.batch_num_edges(c), gid) for c in g._relations}
+    ids_of = {c: _part_edges(g, c, bounds) for c, bounds in edges.items()}
     relations = {}
     for (s, e, d), relation in g._relations.items():
-        src, dst = (ids[slice(*edges[s, e, d])] for ids in relation.coo())
+        src, dst = (ids[ids_of[s, e, d]] for ids in relation.coo())
         sizes = (nodes[s][1] - nodes[s][0], nodes[d][1] - nodes[d][0])
         relations[s, e, d] = Relation.from_coo(src - nodes[s][0], dst - nodes[d][0], *sizes)
     return Graph(
         relations,
         {t: end - start for t, (start, end) in nodes.items()},
         src_frames={t: _rows(g, g._src_frames[t], nodes[t], NID, store_ids) for t in nodes},
-        edge_frames={c: _rows(g, g._edge_frames[c], edges[c], EID, store_ids) for c in edges},
+        edge_frames={c: _edge_rows(g, c, ids_of[c], store_ids) for c in edges},
         idtype=g.idtype,
         device=g.device,
     )
@@ -246,6 +248,18 @@ def _column_names(
 # ---- splitting ----
 
 
+def _part_by_part(g: Graph) -> Graph:
+    """The graph with the edges of each part together, which need not be so in a batch."""
+    orders = {c: g._edge_order(c) for c in g._relations}
+    if all(order is None for order in orders.values()):
+        return g
+    result = g.clone()
+    for canonical, order in orders.items():
+        if order is not None:
+            result._keep_edges(order.to(g.idtype), canonical)
+    return result
+
+
 def _split(name: str, split: Any, totals: Mapping[Any, int], resolve: Any) -> dict[Any, list[int]]:
     """Sizes of the parts of each type."""
     if not isinstance(split, Mapping):
@@ -297,10 +311,26 @@ def _cut(frame: Frame, sizes: list[int]) -> list[Frame]:
     return [Frame(size, {k: c[n] for k, c in columns.items()}) for n, size in enumerate(sizes)]
 
 
+def _part_edges(g: Graph, canonical: CanonicalType, bounds: tuple[int, int]) -> Tensor:
+    """Ids of the edges of a part, which begins and ends at `bounds`."""
+    order = g._edge_order(canonical)
+    if order is None:
+        return torch.arange(*bounds, device=g.device)
+    return order[slice(*bounds)]
+
+
 def _rows(g: Graph, frame: Frame, bounds: tuple[int, int], id_name: str, store: bool) -> Frame:
     part = Frame(bounds[1] - bounds[0], {n: c[slice(*bounds)] for n, c in frame.items()})
     if store:
         part[id_name] = torch.arange(*bounds, dtype=g.idtype, device=g.device)
+    return part
+
+
+def _edge_rows(g: Graph, canonical: CanonicalType, ids: Tensor, store: bool) -> Frame:
+    frame = g._edge_frames[canonical]
+    part = Frame(ids.shape[0], {n: c[ids] for n, c in frame.items()})
+    if store:
+        part[EID] = ids.to(g.idtype)
     return part
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import EdgeType, GraphCore
+from smex.graph.core import CanonicalType, EdgeType, GraphCore
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _Key = TypeVar("_Key")
 
@@ -43,7 +46,11 @@ class BatchMixin(GraphCore):
         return self._batch_num_nodes[slot.ntype]
 
     def batch_num_edges(self, etype: EdgeType = None) -> Tensor:
-        """Number of edges of a type in each graph of the batch ``[batch_size]``."""
+        """Number of edges of a type in each graph of the batch ``[batch_size]``.
+
+        The edges of a graph need not stand together, such as after
+        :func:`smex.graph.add_self_loop`, which adds edges behind all others.
+        """
         canonical = self.to_canonical_etype(etype)
         if self._batch_num_edges is None:
             return self._one(self._relations[canonical].num_edges)
@@ -89,6 +96,50 @@ class BatchMixin(GraphCore):
         sizes = {self.to_canonical_etype(key): value for key, value in val.items()}
         self._batch_num_edges = self._batch_sizes("set_batch_num_edges", sizes)
 
+    def _batched_as(self, g: GraphCore) -> Self:
+        """Make this graph a batch of the parts of one with the same nodes, and return it.
+
+        An edge belongs to the part that its source belongs to.
+        """
+        sizes = g._batch_num_nodes
+        if sizes is None:
+            return self
+        self._batch_num_nodes = {t: s for t, s in sizes.items() if t in self._src_num_nodes}
+        self._batch_num_edges = {}
+        for canonical, relation in self._relations.items():
+            if canonical[0] in sizes:
+                own = sizes[canonical[0]]
+                part = _parts(own)[relation.coo()[0].long()]
+                counts = torch.bincount(part, minlength=own.shape[0])
+                self._batch_num_edges[canonical] = counts.to(own.dtype)
+        return self
+
+    def _edge_parts(self, canonical: CanonicalType) -> Tensor:
+        """Which part of the batch each edge of a type belongs to, int64 ``[num_edges]``.
+
+        That of its source, unless the sizes contradict each other: then edges belong to parts one
+        after another, and those beyond the sizes to none of them (``batch_size``).
+        """
+        edges = self.batch_num_edges(canonical)
+        relation = self._relations[canonical]
+        ids = torch.arange(relation.num_edges, device=self.device)
+        in_order = torch.searchsorted(edges.long().cumsum(0), ids, right=True)
+        nodes = (self._batch_num_nodes or {}).get(canonical[0])
+        if nodes is None or nodes.shape != edges.shape or int(nodes.sum()) != relation.num_src:
+            return in_order
+        by_source = _parts(nodes)[relation.coo()[0].long()]
+        counts = torch.bincount(by_source, minlength=edges.shape[0])
+        return by_source if torch.equal(counts, edges.long()) else in_order
+
+    def _edge_order(self, canonical: CanonicalType) -> Tensor | None:
+        """The edges of each part together, part after part; None where they are so already."""
+        if self.batch_size == 1:
+            return None
+        parts = self._edge_parts(canonical)
+        if bool((parts[1:] >= parts[:-1]).all()):
+            return None
+        return parts.argsort(stable=True)
+
     def _batch_sizes(self, what: str, sizes: Mapping[_Key, Any]) -> dict[_Key, Tensor]:
         result = {key: self._as_ids(value, what) for key, value in sizes.items()}
         lengths = {value.shape[0] for value in result.values()}
@@ -100,3 +151,9 @@ class BatchMixin(GraphCore):
 
     def _one(self, value: int) -> Tensor:
         return torch.tensor([value], dtype=self.idtype, device=self.device)
+
+
+def _parts(sizes: Tensor) -> Tensor:
+    """The part of each row, where parts of these sizes stand one after another, int64."""
+    sizes = sizes.long()
+    return torch.arange(sizes.shape[0], device=sizes.device).repeat_interleave(sizes)

@@ -28,6 +28,7 @@ def line_graph(g: Graph, backtracking: bool = True, shared: bool = False) -> Gra
     """The graph whose nodes are the edges of `g`, joined where one ends and the next starts.
 
     A self loop is not joined to itself. Edges are ordered by their source, then by edge id in `g`.
+    The line graph of a batch is one graph: ``sg.batch`` of the line graphs of its parts is a batch.
 
     Args:
         g: a graph of one node type and one edge type.
@@ -111,7 +112,7 @@ def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
         {DEFAULT_ETYPE: Relation.from_coo(src, dst, number, number, check=False)},
         {DEFAULT_NTYPE: number},
         src_frames=frames,
-    )
+    )._batched_as(g)
 
 
 def norm_by_dst(g: Graph, etype: EdgeType = None) -> Tensor:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.batching import BatchMixin
 from smex.graph.constants import NID
-from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot
+from smex.graph.core import CanonicalType, EdgeType, NodeSlot
 from smex.graph.frame import Frame, check_column
 from smex.graph.relation import Relation
 from smex.graph.view import check_device
@@ -23,7 +24,7 @@ _Key = TypeVar("_Key")
 Batches: TypeAlias = tuple[dict[str, Tensor] | None, dict[CanonicalType, Tensor] | None]
 
 
-class MutationMixin(GraphCore):
+class MutationMixin(BatchMixin):
     """Changes of :class:`smex.graph.Graph` in place.
 
     A batch becomes one graph by what is added; what is removed is taken off its sizes.
@@ -264,10 +265,17 @@ class MutationMixin(GraphCore):
     ) -> Batches:
         """Sizes of the parts of a batch when of some types these ids alone remain."""
         node_sizes, edge_sizes = self._batch_num_nodes, self._batch_num_edges
-        return (
-            None if node_sizes is None else node_sizes | _remaining(node_sizes, nodes),
-            None if edge_sizes is None else edge_sizes | _remaining(edge_sizes, edges),
-        )
+        if node_sizes is not None:
+            node_sizes = node_sizes | _remaining(node_sizes, nodes)
+        if edge_sizes is not None:
+            counts = {}
+            for canonical in edges.keys() & edge_sizes.keys():
+                old = edge_sizes[canonical]
+                number = old.shape[0]
+                part = self._edge_parts(canonical)[edges[canonical].long()]
+                counts[canonical] = part.bincount(minlength=number)[:number].to(old.dtype)
+            edge_sizes = edge_sizes | counts
+        return node_sizes, edge_sizes
 
     def _commit(
         self,

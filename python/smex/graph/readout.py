@@ -17,10 +17,22 @@ if TYPE_CHECKING:
 
 
 class _Rows(NamedTuple):
-    """Features of nodes or edges of a type, and how many of them each graph has."""
+    """Features of nodes or edges of a type, and how many of them each graph has.
+
+    `order` brings the rows of each graph together, None where they stand together.
+    """
 
     frame: Frame
     lengths: Tensor
+    order: Tensor | None = None
+
+    def together(self, values: Tensor) -> Tensor:
+        """Rows, those of each graph one after another."""
+        return values if self.order is None else values[self.order]
+
+    def back(self, values: Tensor) -> Tensor:
+        """The opposite of :meth:`together`."""
+        return values if self.order is None else values[self.order.argsort()]
 
 
 def _nodes(graph: Graph, ntype: str | None) -> _Rows:
@@ -29,7 +41,8 @@ def _nodes(graph: Graph, ntype: str | None) -> _Rows:
 
 def _edges(graph: Graph, etype: Any) -> _Rows:
     canonical = graph.to_canonical_etype(etype)
-    return _Rows(graph._edge_frames[canonical], graph.batch_num_edges(canonical))
+    order = graph._edge_order(canonical)
+    return _Rows(graph._edge_frames[canonical], graph.batch_num_edges(canonical), order)
 
 
 def readout_nodes(
@@ -71,7 +84,7 @@ def _readout(rows: _Rows, feat: str, weight: str | None, op: str) -> Tensor:
     values = rows.frame[feat]
     if weight is not None:
         values = _weighted(rows.frame, feat, weight)
-    return segment_reduce(rows.lengths, values, op)
+    return segment_reduce(rows.lengths, rows.together(values), op)
 
 
 def _weighted(frame: Frame, feat: str, weight: str) -> Tensor:
@@ -134,7 +147,7 @@ def softmax_nodes(graph: Graph, feat: str, *, ntype: str | None = None) -> Tenso
 def softmax_edges(graph: Graph, feat: str, *, etype: Any = None) -> Tensor:
     """Softmax of an edge feature over the edges of each graph ``[num_edges, *f]``."""
     rows = _edges(graph, etype)
-    return segment_softmax(rows.lengths, rows.frame[feat])
+    return rows.back(segment_softmax(rows.lengths, rows.together(rows.frame[feat])))
 
 
 def broadcast_nodes(graph: Graph, graph_feat: Tensor, *, ntype: str | None = None) -> Tensor:
@@ -173,7 +186,8 @@ def _broadcast(op: str, rows: _Rows, graph_feat: Tensor) -> Tensor:
             f"{op}: expected {counted(lengths.shape[0], 'row')}, one for each graph, found shape "
             f"{list(graph_feat.shape)}"
         )
-    return torch.repeat_interleave(graph_feat, lengths, dim=0, output_size=rows.frame.num_rows)
+    number = rows.frame.num_rows
+    return rows.back(torch.repeat_interleave(graph_feat, lengths, dim=0, output_size=number))
 
 
 def topk_nodes(
@@ -232,7 +246,7 @@ def topk_edges(
 def _topk(
     op: str, rows: _Rows, feat: str, k: int, descending: bool, sortby: int | None
 ) -> tuple[Tensor, Tensor]:
-    values = rows.frame[feat]
+    values = rows.together(rows.frame[feat])
     flat = values.dim() == 1
     if flat:
         values = values.unsqueeze(-1)

@@ -1,7 +1,8 @@
 """Subgraphs: of nodes, of edges, of the edges into or out of nodes, of k-hop neighbourhoods.
 
 All of them keep every node and edge type of the graph. Features of the nodes and edges that stay
-are gathered when they are read, and gradients flow back to the graph's own.
+are gathered when they are read, and gradients flow back to the graph's own. The subgraph of a batch
+is one graph.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def node_subgraph(
     """The subgraph of some nodes and of all edges between them.
 
     Nodes are numbered in the given order. Edges are ordered by their new source, then by edge id.
+    The subgraph of a batch is one graph, since the order may mix its parts;
+    :func:`smex.graph.remove_nodes` of the other nodes keeps them.
 
     Args:
         graph: the graph; no block.

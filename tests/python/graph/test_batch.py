@@ -108,12 +108,65 @@ def test_sizes_survive_what_keeps_the_nodes():
     for g in (b.local_var(), b.clone(), b.int(), b.to("cpu"), b.formats("csc")):
         assert g.batch_num_nodes().tolist() == [2, 1]
     assert sg.remove_self_loop(b).batch_num_edges().tolist() == [1, 0]
-    assert (
-        sg.add_self_loop(b).batch_size
-        == sg.reverse(b).batch_size
-        == sg.to_simple(b).batch_size
-        == 1
-    )
+    for g in (sg.add_edges(b, [0], [1]), sg.add_nodes(b, 1), sg.node_subgraph(b, [0, 2])):
+        assert g.batch_size == 1
+
+
+KEEPING = {
+    "add_self_loop": sg.add_self_loop,
+    "AddSelfLoop": sg.AddSelfLoop(),
+    "to_simple": sg.to_simple,
+    "reverse": sg.reverse,
+    "add_reverse_edges": sg.add_reverse_edges,
+    "AddReverse": sg.AddReverse(),
+    "to_bidirected": sg.to_bidirected,
+    "khop_graph": lambda g: sg.khop_graph(g, 2),
+    "metapath_reachable_graph": lambda g: sg.metapath_reachable_graph(g, ["_E", "_E"]),
+}
+
+
+def three_graphs():
+    return [
+        sg.graph(([0, 1, 1, 2], [1, 2, 2, 2])),
+        sg.graph(([], []), num_nodes=2),
+        sg.graph(([0, 1, 0], [1, 0, 0])),
+    ]
+
+
+@pytest.mark.parametrize("name", list(KEEPING))
+def test_edits_of_a_batch_are_edits_of_its_graphs(name):
+    expected = [KEEPING[name](g) for g in three_graphs()]
+    found = KEEPING[name](sg.batch(three_graphs()))
+    assert found.batch_num_nodes().tolist() == [3, 2, 2]
+    assert found.batch_num_edges().tolist() == [g.num_edges() for g in expected]
+    for n, (part, g) in enumerate(zip(sg.unbatch(found), expected)):
+        assert pairs(part) == pairs(g) == pairs(sg.slice_batch(found, n))
+
+
+@MANY
+@given(st.lists(graphs(), min_size=1, max_size=4), st.randoms())
+def test_edges_of_a_graph_need_not_stand_together(parts, random):
+    parts = [sg.add_self_loop(with_features(g.long())) for g in parts]
+    expected = sg.batch(parts)
+    order = random.sample(range(expected.num_edges()), expected.num_edges())
+    g = sg.graph(tuple(ids[order] for ids in expected.edges()), num_nodes=expected.num_nodes())
+    g.edata["w"] = expected.edata["w"][order]
+    g.set_batch_num_nodes(expected.batch_num_nodes())
+    g.set_batch_num_edges(expected.batch_num_edges())
+    for op in ("sum", "max"):
+        torch.testing.assert_close(
+            sg.readout_edges(g, "w", op=op), sg.readout_edges(expected, "w", op=op)
+        )
+    shared = torch.arange(len(parts))
+    assert torch.equal(sg.broadcast_edges(g, shared), sg.broadcast_edges(expected, shared)[order])
+    torch.testing.assert_close(sg.softmax_edges(g, "w"), sg.softmax_edges(expected, "w")[order])
+    for n, part in enumerate(parts):
+        own = sg.slice_batch(g, n, store_ids=True)
+        assert sorted(pairs(own)) == sorted(pairs(part)) == sorted(pairs(sg.unbatch(g)[n]))
+        assert torch.equal(own.edata["w"], g.edata["w"][own.edata[sg.EID]])
+    if g.num_edges():
+        g.remove_edges([0])
+        assert [part.num_edges() for part in sg.unbatch(g)] == g.batch_num_edges().tolist()
 
 
 def test_gradients_flow_through():

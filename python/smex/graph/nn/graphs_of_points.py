@@ -33,7 +33,7 @@ class KNNGraph(nn.Module):
         dist: str = "euclidean",
         exclude_self: bool = False,
     ) -> Graph:
-        """The graph of points ``[num_points, size]`` or ``[num_sets, num_points, size]``."""
+        """The graph of points ``[num_points, size]``, a batch for ``[num_sets, ...]`` of them."""
         return knn_graph(x, self.k, algorithm=algorithm, dist=dist, exclude_self=exclude_self)
 
 
@@ -61,7 +61,7 @@ class SegmentedKNNGraph(nn.Module):
         dist: str = "euclidean",
         exclude_self: bool = False,
     ) -> Graph:
-        """The graph of points ``[num_points, size]`` in sets of ``segs[i]`` points."""
+        """The batch of the graphs of points ``[num_points, size]`` in sets of ``segs[i]``."""
         return segmented_knn_graph(
             x, self.k, segs, algorithm=algorithm, dist=dist, exclude_self=exclude_self
         )

@@ -1,7 +1,7 @@
 """Graphs from graphs: self loops, reversed and merged edges, added and removed nodes and edges.
 
-No function changes its argument. What the result says about a batch is left out unless the
-function says that it is kept.
+No function changes its argument. Functions that keep the nodes, and join none of different
+graphs of a batch, keep the batch and count its edges anew; the result of any other is one graph.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def add_self_loop(
     """The graph with one more edge for each node of a type, from the node to itself.
 
     Self loops that exist stay; :func:`remove_self_loop` first gives each node exactly one. The new
-    edges come last, in the order of the nodes.
+    edges come last, in the order of the nodes, also in a batch, which is kept.
 
     Args:
         g: the graph.
@@ -91,9 +91,9 @@ def add_self_loop(
                 f'add_self_loop: there is no edge feature "{name}"; there are: {quoted(frame)}'
             )
         values[name] = _loop_values(g._relations[canonical], name, frame[name], fill_data)
-    result = _without_batches(g)
+    result = g.clone()
     result.add_edges(loops, loops, data=values, etype=canonical)
-    return result
+    return result._batched_as(g)
 
 
 def remove_self_loop(g: Graph, etype: EdgeType = None) -> Graph:
@@ -170,7 +170,7 @@ def reverse(
     """The graph with every edge turned round; edge ids stay.
 
     Structure is shared, also what either graph computes later. Features are shared too: changing a
-    tensor in place is seen in both.
+    tensor in place is seen in both. Batches are kept.
 
     Args:
         g: the graph; no block.
@@ -205,7 +205,7 @@ def add_reverse_edges(
 ) -> Graph:
     """The graph with a reverse edge added for every edge; parallel edges may result.
 
-    The new edges come after the others, in the same order.
+    The new edges come after the others, in the same order, also in a batch, which is kept.
 
     Args:
         g: the graph; no block.
@@ -249,7 +249,8 @@ def add_reverse_edges(
 def to_bidirected(g: Graph, copy_ndata: bool = False, readonly: bool | None = None) -> Graph:
     """The graph with an edge in both directions wherever there is one, and no parallel edges.
 
-    Edges are ordered by source, then destination; the result has no edge features.
+    Edges are ordered by source, then destination; the result has no edge features. Batches are
+    kept.
 
     Args:
         g: the graph; no block.
@@ -295,6 +296,8 @@ def to_simple(
     aggregator: str = "arbitrary",
 ) -> Any:
     """The graph with one edge in the place of parallel ones, ordered by source, then destination.
+
+    Batches are kept.
 
     Args:
         g: the graph; no block.
@@ -367,7 +370,7 @@ def _joined(frame: Frame, mapping: Tensor, size: int, aggregator: str) -> Frame:
 def add_nodes(
     g: Graph, num: int, data: Mapping[str, Tensor] | None = None, ntype: str | None = None
 ) -> Graph:
-    """The graph with nodes added, see :meth:`Graph.add_nodes`.
+    """The graph with nodes added, see :meth:`Graph.add_nodes`; a batch becomes one graph.
 
     Example:
         >>> import smex.graph as sg
@@ -382,7 +385,7 @@ def add_nodes(
 def add_edges(
     g: Graph, u: Any, v: Any, data: Mapping[str, Tensor] | None = None, etype: EdgeType = None
 ) -> Graph:
-    """The graph with edges added, see :meth:`Graph.add_edges`.
+    """The graph with edges added, see :meth:`Graph.add_edges`; a batch becomes one graph.
 
     Example:
         >>> import smex.graph as sg
@@ -423,8 +426,9 @@ def remove_nodes(g: Graph, nids: Any, ntype: str | None = None, store_ids: bool 
 def merge(graphs: Sequence[Graph]) -> Graph:
     """One graph with the nodes and edges of all; nodes of the same id are the same node.
 
-    Edges of the first graph come first; parallel edges stay. A node's feature is that of the last
-    graph that has it; nodes and edges of graphs without a feature have zeros.
+    The result is one graph, also of batches. Edges of the first graph come first; parallel edges
+    stay. A node's feature is that of the last graph that has it; nodes and edges of graphs without
+    a feature have zeros.
 
     Args:
         graphs: at least one graph, all of the same node and edge types, idtype and device.
@@ -489,4 +493,4 @@ def _with_nodes_of(
         edge_frames=edge_frames,
         idtype=g.idtype,
         device=g.device,
-    )
+    )._batched_as(g)

@@ -188,7 +188,7 @@ class AddReverse(BaseTransform):
             if source == destination and not self.sym_new_etype:
                 src, dst = relation.coo()
                 data = dict(frame.items()) if self.copy_edata else None
-                g = add_edges(g, dst, src, data, (source, etype, destination))
+                g = add_edges(g, dst, src, data, (source, etype, destination))._batched_as(g)
                 continue
             key = (destination, f"rev_{etype}", source)
             relations[key] = relation.reverse()
@@ -453,7 +453,7 @@ def with_relations(
         edge_frames={**edge_frames, **(frames or {})},
         idtype=g.idtype,
         device=g.device,
-    )
+    )._batched_as(g)
 
 
 def _types_within(g: Graph) -> list[CanonicalType]:

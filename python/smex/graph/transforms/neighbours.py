@@ -41,7 +41,7 @@ def knn_graph(
 
     Args:
         x: the points ``[num_points, size]``, or several sets of them ``[num_sets, num_points,
-            size]``, whose graph has all their points one after another; a tensor or a NumPy array.
+            size]``, whose graph is a batch with one graph for each set; a tensor or a NumPy array.
         k: number of neighbours; at most all points, with a warning.
         algorithm: ``"kd-tree"`` (SciPy's, on the CPU) or one of the names of brute force; all of
             them are exact.
@@ -70,7 +70,7 @@ def segmented_knn_graph(
     dist: str = "euclidean",
     exclude_self: bool = False,
 ) -> Graph:
-    """As :func:`knn_graph`, of sets of points of different sizes.
+    """As :func:`knn_graph`, of sets of points of different sizes: a batch of their graphs.
 
     Args:
         x: the points of all sets ``[num_points, size]``, one set after another; a tensor or a NumPy
@@ -137,7 +137,10 @@ def _knn(
         counts.append(torch.full((part.shape[0],), near.shape[1], device=x.device))
         start += part.shape[0]
     dst = torch.arange(start, device=x.device).repeat_interleave(torch.cat(counts))
-    return graph((torch.cat(sources), dst), num_nodes=start)
+    g = graph((torch.cat(sources), dst), num_nodes=start)
+    g.set_batch_num_nodes(sizes)
+    g.set_batch_num_edges([near.shape[0] for near in sources])
+    return g
 
 
 def _nearest(op: str, points: Tensor, k: int, exclude_self: bool) -> Tensor:

@@ -24,7 +24,7 @@ def metapath_reachable_graph(g: Graph, metapath: Sequence[EdgeType]) -> Graph:
     """The graph with an edge to each node that can be reached along these edge types.
 
     There are no parallel edges; edges are ordered by source, then destination, and their type is
-    ``_E``. Node features are shared.
+    ``_E``. Node features are shared, batches are kept.
 
     Args:
         g: a graph.
@@ -57,7 +57,7 @@ def metapath_reachable_graph(g: Graph, metapath: Sequence[EdgeType]) -> Graph:
         {(types[0][0], "_E", types[-1][2]): relation},
         {ntype: g.num_nodes(ntype) for ntype in sorted(ends)},
         src_frames={ntype: g._src_frames[ntype].clone() for ntype in ends},
-    )
+    )._batched_as(g)
 
 
 def _followed_by(first: Relation, second: Relation) -> Relation:

@@ -38,6 +38,11 @@ def test_sets_of_points(algorithm):
     parts = [sources(sg.knn_graph(part, 2)) for part in points.split([5, 3, 4])]
     expected = [{u + start for u in row} for part, start in zip(parts, [0, 5, 8]) for row in part]
     assert sources(g) == expected
+    assert g.batch_num_nodes().tolist() == [5, 3, 4]
+    assert g.batch_num_edges().tolist() == [10, 6, 8]
+    assert sg.nn.SegmentedKNNGraph(2)(points, [5, 3, 4]).batch_num_nodes().tolist() == [5, 3, 4]
+    assert sg.nn.KNNGraph(2)(points.view(2, 6, 3)).batch_num_edges().tolist() == [12, 12]
+    assert [part.num_nodes() for part in sg.unbatch(g)] == [5, 3, 4]
     equal = sg.segmented_knn_graph(points, 2, torch.tensor([6, 6]))
     assert sources(sg.knn_graph(points.view(2, 6, 3), 2)) == sources(equal)
 
