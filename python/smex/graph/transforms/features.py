@@ -237,13 +237,11 @@ class SVDPE(BaseTransform):
 class GCNNorm(BaseTransform):
     """Sets edge weights to ``w / sqrt(d_u d_v)`` with in-degrees ``d`` (Kipf and Welling, ICLR'17).
 
-    In-degrees are sums of weights; edges from or to nodes without in-edges get 0.
+    In-degrees are sums of weights; edges from or to nodes without in-edges get 0. Each edge type is
+    normalised by itself; those between nodes of two types are left as they are.
 
     Args:
         eweight_name: the edge feature with the weights, 1 where there is none.
-
-    Raises:
-        SmexValueError: when called with edge types between nodes of two types.
 
     Example:
         >>> g = sg.GCNNorm()(sg.graph(([0, 1, 2], [0, 0, 1])))
@@ -258,13 +256,10 @@ class GCNNorm(BaseTransform):
         """The graph with normalised weights."""
         result = g.clone()
         for canonical in g.canonical_etypes:
-            if canonical[0] != canonical[2]:
-                raise SmexValueError(
-                    f"GCNNorm: expected edge types between nodes of one type, found {canonical!r}; "
-                    "use edge_type_subgraph to leave it out"
-                )
-            data = result.edges[canonical].data
-            data[self.eweight_name] = gcn_weights(g, _weights(g, self.eweight_name, canonical))
+            if canonical[0] == canonical[2]:
+                weights = _weights(g, self.eweight_name, canonical)
+                data = result.edges[canonical].data
+                data[self.eweight_name] = gcn_weights(g, weights, canonical)
         return result
 
 
