@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import torch
 from torch import Tensor
 
@@ -63,7 +65,7 @@ def line_graph(g: Graph, backtracking: bool = True, shared: bool = False) -> Gra
 def khop_adj(g: Graph, k: int) -> Tensor:
     """The number of walks of `k` edges between any two nodes, float32 ``[num_nodes, num_nodes]``.
 
-    Rows are sources. The result is dense.
+    Rows are sources. The result is dense; :func:`khop_graph` is not.
 
     Raises:
         SmexTypeError: the graph has several types.
@@ -78,18 +80,19 @@ def khop_adj(g: Graph, k: int) -> Tensor:
     """
     relation = _only_relation("khop_adj", g)
     check_hops("khop_adj", k)
-    src, dst = relation.coo()
-    walks = torch.eye(relation.num_src, device=g.device)
-    for _ in range(k):  # walks that end in u go on to every v that u points to
-        walks = walks.new_zeros(walks.shape).index_add(1, dst, walks.index_select(1, src))
-    return walks
+    src, dst, counts = _walks(relation, k)
+    result = torch.zeros(relation.num_src, relation.num_dst, device=g.device)
+    return result.index_put((src.long(), dst.long()), counts.float())
 
 
 def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
     """The graph with an edge for each walk of `k` edges, ordered by source, then destination.
 
+    Batches are kept. Time and memory go with the number of walks of `k` edges, which are the edges
+    of the result, and with the number of pairs of nodes that shorter walks join.
+
     Args:
-        g: a graph of one node type and one edge type; memory is quadratic in its number of nodes.
+        g: a graph of one node type and one edge type.
         k: length of the walks.
         copy_ndata: whether the result has the node features.
 
@@ -102,17 +105,54 @@ def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
         >>> sg.khop_graph(sg.graph(([0, 1], [1, 2])), 2).edges()
         (tensor([0]), tensor([2]))
     """
-    walks = khop_adj(g, k)
-    pairs = walks.nonzero()
-    counts = walks[pairs[:, 0], pairs[:, 1]].long()
-    src, dst = (ids.repeat_interleave(counts).to(g.idtype) for ids in pairs.T)
+    relation = _only_relation("khop_graph", g)
+    check_hops("khop_graph", k)
     number = g.num_nodes()
+    walks = _walks(relation, max(k - 1, 0))
+    if k > 0:
+        walks = _prolonged(walks, relation)
+    src, dst, counts = walks
+    src, dst = (ids.repeat_interleave(counts.long()) for ids in (src, dst))
+    indptr, dst, _ = Relation.from_coo(src, dst, number, number, check=False).sorted_csr()
+    nodes = torch.arange(number, dtype=g.idtype, device=g.device)
+    src = nodes.repeat_interleave(indptr.diff().long())
     frames = {DEFAULT_NTYPE: next(iter(g._src_frames.values())).clone()} if copy_ndata else None
     return Graph(
         {DEFAULT_ETYPE: Relation.from_coo(src, dst, number, number, check=False)},
         {DEFAULT_NTYPE: number},
         src_frames=frames,
     )._batched_as(g)
+
+
+_Walks: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""Where walks start and end, and how many of them there are, float64; pairs may repeat."""
+
+
+def _walks(relation: Relation, k: int) -> _Walks:
+    """The walks of `k` edges, each pair of ends once.
+
+    The k-th power of the adjacency matrix, row by row: no more is stored than the walks that
+    prolong those of ``k - 1`` edges by one.
+    """
+    nodes = torch.arange(relation.num_src, dtype=relation.idtype, device=relation.device)
+    walks = nodes, nodes, torch.ones_like(nodes, dtype=torch.float64)
+    for _ in range(k):
+        src, dst, counts = _prolonged(walks, relation)
+        pairs = Relation.from_coo(src, dst, relation.num_src, relation.num_dst, check=False)
+        simple, _, pair = pairs.to_simple()
+        walks = *simple.coo(), counts.new_zeros(simple.num_edges).index_add(0, pair, counts)
+    return walks
+
+
+def _prolonged(walks: _Walks, relation: Relation) -> _Walks:
+    """The walks with each edge out of their ends appended."""
+    src, dst, counts = walks
+    degrees = relation.out_degrees(dst).long()
+    return (
+        src.repeat_interleave(degrees),
+        relation.out_edges_of(dst)[1],
+        counts.repeat_interleave(degrees),
+    )
 
 
 def norm_by_dst(g: Graph, etype: EdgeType = None) -> Tensor:

@@ -47,6 +47,20 @@ def test_walks(g):
     assert torch.equal(found, adjacency @ adjacency) and torch.equal(twice.ndata["h"], g.ndata["h"])
 
 
+def test_walks_need_no_matrix_of_nodes_by_nodes():
+    number = 100_000  # of which a dense matrix would have 37 GiB
+    ids = torch.arange(number - 1)
+    g = sg.khop_graph(sg.graph((ids, ids + 1)), 3)
+    assert torch.equal(g.edges()[0], ids[:-2]) and torch.equal(g.edges()[1], ids[2:] + 1)
+
+
+def test_walks_between_the_same_nodes_are_counted_not_listed():
+    twice = sg.graph(([0, 0], [0, 0]))
+    assert sg.khop_adj(twice, 60).item() == 2.0**60
+    layers = sg.graph(([0] * 50 + list(range(1, 51)), list(range(1, 51)) + [51] * 50))
+    assert sg.khop_graph(layers, 2).num_edges() == 50 and sg.khop_graph(layers, 3).num_edges() == 0
+
+
 @MANY
 @given(graphs())
 def test_norm(g):
