@@ -82,7 +82,7 @@ def khop_adj(g: Graph, k: int) -> Tensor:
     check_hops("khop_adj", k)
     src, dst, counts = _walks(relation, k)
     result = torch.zeros(relation.num_src, relation.num_dst, device=g.device)
-    return result.index_put((src.long(), dst.long()), counts.float())
+    return result.index_put((src.long(), dst.long()), counts.float(), accumulate=True)
 
 
 def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
@@ -108,11 +108,9 @@ def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
     relation = _only_relation("khop_graph", g)
     check_hops("khop_graph", k)
     number = g.num_nodes()
-    walks = _walks(relation, max(k - 1, 0))
-    if k > 0:
-        walks = _prolonged(walks, relation)
-    src, dst, counts = walks
-    src, dst = (ids.repeat_interleave(counts.long()) for ids in (src, dst))
+    src, dst, counts = _walks(relation, k)
+    if k > 2:  # rows of shorter walks are no merged ones
+        src, dst = (ids.repeat_interleave(counts.long()) for ids in (src, dst))
     indptr, dst, _ = Relation.from_coo(src, dst, number, number, check=False).sorted_csr()
     nodes = torch.arange(number, dtype=g.idtype, device=g.device)
     src = nodes.repeat_interleave(indptr.diff().long())
@@ -129,19 +127,26 @@ _Walks: TypeAlias = tuple[Tensor, Tensor, Tensor]
 
 
 def _walks(relation: Relation, k: int) -> _Walks:
-    """The walks of `k` edges, each pair of ends once.
+    """The walks of `k` edges: the k-th power of the adjacency matrix, row by row.
 
-    The k-th power of the adjacency matrix, row by row: no more is stored than the walks that
-    prolong those of ``k - 1`` edges by one.
+    No more is stored than the walks that prolong those of ``k - 1`` edges by one, of which those
+    between the same nodes are one row with their number.
     """
-    nodes = torch.arange(relation.num_src, dtype=relation.idtype, device=relation.device)
-    walks = nodes, nodes, torch.ones_like(nodes, dtype=torch.float64)
-    for _ in range(k):
-        src, dst, counts = _prolonged(walks, relation)
-        pairs = Relation.from_coo(src, dst, relation.num_src, relation.num_dst, check=False)
-        simple, _, pair = pairs.to_simple()
-        walks = *simple.coo(), counts.new_zeros(simple.num_edges).index_add(0, pair, counts)
+    src, dst = relation.coo()
+    if k == 0:
+        src = dst = torch.arange(relation.num_src, dtype=relation.idtype, device=relation.device)
+    walks = src, dst, torch.ones_like(src, dtype=torch.float64)
+    for step in range(1, k):
+        walks = _prolonged(_merged(walks, relation) if step > 1 else walks, relation)
     return walks
+
+
+def _merged(walks: _Walks, relation: Relation) -> _Walks:
+    """Each pair of ends once."""
+    src, dst, counts = walks
+    pairs = Relation.from_coo(src, dst, relation.num_src, relation.num_dst, check=False)
+    simple, _, pair = pairs.to_simple()
+    return *simple.coo(), counts.new_zeros(simple.num_edges).index_add(0, pair, counts)
 
 
 def _prolonged(walks: _Walks, relation: Relation) -> _Walks:
