@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import RefusesZeroInDegree, source_and_destination
+from smex.graph.nn.inputs import RefusesZeroInDegree, check_floats, source_and_destination
 from smex.graph.ops.attention import dot_attention
 
 
@@ -49,14 +49,22 @@ class AGNNConv(RefusesZeroInDegree, nn.Module):
             self.register_buffer("beta", beta)
 
     def forward(self, graph: Graph, feat: Any) -> Tensor:
-        """The new features ``[num_dst, features]``.
+        """The new features ``[num_dst, ..., features]``.
 
         Args:
             graph: a graph with one edge type.
-            feat: ``[num_src, features]``, or a pair for sources and destinations, equally wide.
+            feat: ``[num_src, ..., features]``, or a pair for sources and destinations, equally
+                wide. Dimensions between nodes and features stay apart, as heads do.
         """
         self._check_in_degrees(graph)
         source, own = source_and_destination(graph, feat)
-        key = F.normalize(source, dim=-1).unsqueeze(1)
-        query = (self.beta * F.normalize(own, dim=-1)).unsqueeze(1)
-        return dot_attention(graph, query, key, source.unsqueeze(1), scale=1.0).squeeze(1)
+        check_floats("AGNNConv", "source node", source)
+        key = _as_heads(F.normalize(source, dim=-1))
+        query = _as_heads(self.beta * F.normalize(own, dim=-1))
+        result = dot_attention(graph, query, key, _as_heads(source), scale=1.0)
+        return result.reshape(-1, *source.shape[1:])
+
+
+def _as_heads(rows: Tensor) -> Tensor:
+    """Rows ``[nodes, ..., features]`` as ``[nodes, heads, features]``."""
+    return rows.unsqueeze(1).flatten(1, -2)

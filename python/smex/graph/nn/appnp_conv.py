@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
-from smex.graph.nn.inputs import check_graph
+from smex.graph.nn.inputs import check_floats, check_graph
 from smex.graph.nn.propagation import Propagation
 
 
@@ -41,6 +41,7 @@ class APPNPConv(nn.Module):
                 :class:`EdgeWeightNorm`.
         """
         check_graph("APPNPConv", graph)
+        check_floats("APPNPConv", "node", feat)
         if edge_weight is not None:
             edge_weight = EdgeWeightNorm("both")(graph, edge_weight)
         propagate = Propagation("APPNPConv", graph, feat, edge_weight, by_out_degree=True)

@@ -10,6 +10,7 @@ from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
     check_rows,
+    check_two_dims,
     size_pair,
     source_and_destination,
 )
@@ -73,6 +74,7 @@ class DotGatConv(RefusesZeroInDegree, nn.Module):
         source, own = source_and_destination(graph, feat)
         check_rows("DotGatConv", "source node", source, relation.num_src, self._in_src_feats)
         check_rows("DotGatConv", "destination node", own, relation.num_dst, self._in_dst_feats)
+        check_two_dims("DotGatConv", "source node", source)
         left = self._project(source, self.fc_src if self._pair else self.fc)
         if self._pair or isinstance(feat, tuple):
             right = self._project(own, self.fc_dst if self._pair else self.fc)

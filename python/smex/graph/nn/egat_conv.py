@@ -12,6 +12,7 @@ from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
     check_rows,
+    check_two_dims,
     edge_factor,
     size_pair,
     source_and_destination,
@@ -104,6 +105,7 @@ class EGATConv(RefusesZeroInDegree, nn.Module):
         check_rows("EGATConv", "source node", source, relation.num_src, self.fc_ni.in_features)
         check_rows("EGATConv", "destination node", own, relation.num_dst, self.fc_nj.in_features)
         check_rows("EGATConv", "edge", efeats, relation.num_edges, self.fc_fij.in_features)
+        check_two_dims("EGATConv", "source node", source)
         right = self.fc_nj(own)
         right = right if self.bias is None else right + self.bias.to(right.dtype)
         operands = [self.fc_ni(source), right, self.fc_fij(efeats)]
@@ -220,6 +222,7 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
         check_rows("EdgeGATConv", "source node", source, relation.num_src, self._in_src_feats)
         check_rows("EdgeGATConv", "destination node", own, relation.num_dst, self._in_dst_feats)
         check_rows("EdgeGATConv", "edge", edge_feat, relation.num_edges, self.fc_edge.in_features)
+        check_two_dims("EdgeGATConv", "source node", source)
         heads = (self._num_heads, self._out_feats)
         value = (self.fc_src if self._pair else self.fc)(source).unflatten(-1, heads)
         if self._pair or isinstance(feat, tuple):

@@ -39,7 +39,8 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         residual: whether to add the destination's own row, projected where sizes differ.
         activation: applied to the result.
         allow_zero_in_degree: whether nodes without in-edges, which get 0, are fine.
-        bias: whether there is a bias.
+        bias: whether there is a bias; with a projected residual it is that of the projection,
+            ``res_fc.bias``, as in DGL.
 
     Raises:
         SmexValueError: in :meth:`forward` a node without in-edges, features of another width, or
@@ -111,13 +112,13 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> Any:
-        """The new features ``[num_dst, heads, out_feats]``.
+        """The new features ``[num_dst, ..., heads, out_feats]``.
 
         Args:
             graph: a graph with one edge type.
-            feat: ``[num_src, in_feats]``, or a pair for sources and destinations.
+            feat: ``[num_src, ..., in_feats]``, or a pair for sources and destinations.
             edge_weight: ``[num_edges]``, a factor for the attention of each edge.
-            get_attention: whether to return the weights ``[num_edges, heads, 1]`` too.
+            get_attention: whether to return the weights ``[num_edges, ..., heads, 1]`` too.
         """
         self._check_in_degrees(graph)
         if hasattr(self, "fc_src") and not isinstance(feat, tuple):
@@ -135,6 +136,8 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         prefix = None if isinstance(feat, tuple) else graph.num_dst_nodes()
         value, own, own_rows = self._project(rows, own_rows, prefix)
         left, right = self._scores(value, own, prefix)
+        shape = value.shape[1:]  # what is between nodes and heads is folded into the heads
+        value, left, right = value.flatten(1, -2), left.flatten(1), right.flatten(1)
         weight = None
         drops = self.attn_drop.p > 0 and self.training
         if drops or edge_weight is not None or get_attention:
@@ -142,8 +145,10 @@ class GATConv(RefusesZeroInDegree, nn.Module):
             result = aggregate(relation, "u0 * e1", "sum", [value, weight])
         else:
             result = gat_attention(graph, left, right, value, self._negative_slope)
-        result = self._finish(result, own_rows)
-        return (result, weight) if get_attention else result
+        result = self._finish(result.unflatten(1, shape[:-1]), own_rows)
+        if weight is None or not get_attention:
+            return result
+        return result, weight.unflatten(1, shape[:-1])
 
     def _project(
         self, rows: Tensor, own_rows: Tensor, prefix: int | None
@@ -164,7 +169,7 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         return value, projected, own
 
     def _scores(self, value: Tensor, own: Tensor, prefix: int | None) -> tuple[Tensor, Tensor]:
-        """The parts of the scores of both ends, ``[rows, heads]``: dot products for each head.
+        """The parts of the scores of both ends, ``[rows, ..., heads]``: dot products by head.
 
         By one matrix product with the attention vectors on the diagonal, so that no product of
         the size of the features is stored.
@@ -175,9 +180,9 @@ class GATConv(RefusesZeroInDegree, nn.Module):
             for attn in (self.attn_l, self.attn_r)
         )
         if prefix is None:
-            return value.flatten(1) @ left, own.flatten(1) @ right
-        both = value.flatten(1) @ torch.cat([left, right], 1)
-        return both[:, : self._num_heads], both[:prefix, self._num_heads :]
+            return value.flatten(-2) @ left, own.flatten(-2) @ right
+        both = value.flatten(-2) @ torch.cat([left, right], 1)
+        return both[..., : self._num_heads], both[:prefix, ..., self._num_heads :]
 
     def _weights(
         self, graph: Graph, left: Tensor, right: Tensor, edge_weight: Tensor | None

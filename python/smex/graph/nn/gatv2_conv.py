@@ -12,6 +12,7 @@ from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
     check_rows,
+    check_two_dims,
     size_pair,
     source_and_destination,
 )
@@ -113,6 +114,7 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
         rows, own_rows = source_and_destination(graph, feat)
         check_rows("GATv2Conv", "source node", rows, relation.num_src, self._in_src_feats)
         check_rows("GATv2Conv", "destination node", own_rows, relation.num_dst, self._in_dst_feats)
+        check_two_dims("GATv2Conv", "source node", rows)
         heads = (self._num_heads, self._out_feats)
         left = self.fc_src(rows).unflatten(-1, heads)
         if self.share_weights and not isinstance(feat, tuple):

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_choice, check_graph, check_rows, source_and_destination
+from smex.graph.nn.inputs import (
+    check_choice,
+    check_floats,
+    check_graph,
+    check_rows,
+    source_and_destination,
+)
 from smex.graph.nn.propagation import weighted
 from smex.graph.ops.kernels import aggregate
 
@@ -79,6 +85,7 @@ class GINConv(_Isomorphism):
         """
         check_graph("GINConv", graph)
         source, own = source_and_destination(graph, feat)
+        check_floats("GINConv", "source node", source)
         neighbours = weighted("GINConv", graph, source, self._aggregator_type, edge_weight)
         result = self._combine(own, neighbours)
         return result if self.activation is None else self.activation(result)
@@ -122,6 +129,7 @@ class GINEConv(_Isomorphism):
         """
         check_graph("GINEConv", graph)
         source, own = source_and_destination(graph, node_feat)
+        check_floats("GINEConv", "source node", source)
         check_rows("GINEConv", "edge", edge_feat, graph.num_edges())
         message = "relu(u0 + e1)"
         return self._combine(own, aggregate(graph.relation(), message, "sum", [source, edge_feat]))

@@ -13,6 +13,7 @@ from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
     check_choice,
+    check_floats,
     check_rows,
     degree_factor,
     source_and_destination,
@@ -99,6 +100,7 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
             )
         weight = self.weight if weight is None else weight
         source, _ = source_and_destination(graph, feat)
+        check_floats("GraphConv", "source node", source)
         if weight is not None:
             num_src = graph.relation().num_src
             check_rows("GraphConv", "source node", source, num_src, weight.shape[0])

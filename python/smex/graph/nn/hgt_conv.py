@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_graph, check_rows
+from smex.graph.nn.inputs import check_graph, check_rows, check_types
 from smex.graph.nn.typed_linear import TypedLinear
 from smex.graph.nn.typed_sources import edge_types, typed_sources
 from smex.graph.ops.attention import attend
@@ -95,6 +95,7 @@ class HGTConv(nn.Module):
         check_graph("HGTConv", g)
         check_rows("HGTConv", "source node", x, g.num_src_nodes(), self.in_size)
         ntype = torch.as_tensor(ntype, device=x.device)
+        check_types("HGTConv", "ntype", ntype, x.shape[0], len(self.skip))
         own, own_type = x[: g.num_dst_nodes()], ntype[: g.num_dst_nodes()]
         # The first of sorted nodes are sorted too.
         mean = self._neighbours(g, x, own, ntype, own_type, etype, presorted)
@@ -120,7 +121,7 @@ class HGTConv(nn.Module):
         key = self.linear_k(x, ntype, presorted).unflatten(-1, heads)
         value = self.linear_v(x, ntype, presorted).unflatten(-1, heads)
         query = self.linear_q(own, own_type, presorted).unflatten(-1, heads)
-        types = edge_types("HGTConv", g, etype, len(self.relation_pri[0]))
+        types = edge_types("HGTConv", g, etype, self.relation_pri[0].shape[0])
         sources = typed_sources(g, types)
 
         def project(rows: Tensor, linears: nn.ModuleList) -> Tensor:

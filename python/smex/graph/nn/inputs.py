@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.core import check_range
 from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
 from smex.graph.utils import expand_as_pair
@@ -32,7 +33,10 @@ def source_and_destination(graph: Graph, feat: Any) -> tuple[Tensor, Tensor]:
 
 
 def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int | None = None) -> None:
-    """Raise unless there is a row for each of them, ``width`` wide where the layer has one."""
+    """Raise unless there is a row for each of them, ``width`` wide where the layer has one.
+
+    Rows of a layer with a width meet its parameters and must be floating point numbers.
+    """
     plain = isinstance(rows, Tensor) and rows.dim() > (0 if width is None else 1)
     if not plain or rows.shape[0] != num_rows or (width is not None and rows.shape[-1] != width):
         wide = "" if width is None else f", {width} wide"
@@ -40,6 +44,36 @@ def check_rows(layer: str, end: str, rows: Any, num_rows: int, width: int | None
             f"{layer}: expected features of {counted(num_rows, end)}{wide}, found "
             f"{describe(rows)}; the layer takes one row for each, of the width it was made for"
         )
+    if width is not None:
+        check_floats(layer, end, rows)
+
+
+def check_floats(layer: str, end: str, rows: Any) -> None:
+    """Raise where features are integers, which a layer's parameters do not multiply."""
+    if isinstance(rows, Tensor) and not (rows.is_floating_point() or rows.is_complex()):
+        raise SmexTypeError(
+            f"{layer}: expected floating point features of {end}s, found {describe(rows)}; convert "
+            "them with feat.float(), or ids to rows with torch.nn.Embedding"
+        )
+
+
+def check_two_dims(layer: str, end: str, rows: Tensor) -> None:
+    """Raise if there are dimensions between nodes and features."""
+    if rows.dim() != 2:
+        raise SmexValueError(
+            f"{layer}: expected features [{end}s, width] of two dimensions, found "
+            f"{describe(rows)}; call the layer for each slice of the dimensions between"
+        )
+
+
+def check_types(layer: str, argument: str, types: Tensor, num_rows: int, num_types: int) -> None:
+    """Raise unless there is one of the types for each row."""
+    if types.shape != (num_rows,) or types.is_floating_point() or types.dtype == torch.bool:
+        raise SmexValueError(
+            f"{layer}: expected {argument} to have one integer for each of "
+            f"{counted(num_rows, 'row')}, its type, found {describe(types)}"
+        )
+    check_range(types, num_types, f"{layer}: {argument}")
 
 
 def edge_factor(layer: str, graph: Graph, edge_weight: Tensor, x: Tensor) -> Tensor:

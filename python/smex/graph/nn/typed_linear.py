@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.errors import SmexValueError
+from smex.graph.nn.inputs import check_types
 from smex.graph.ops.grouped import gather_mm, lengths_of, segment_mm
 
 REGULARIZERS = ("basis", "bdd")
@@ -98,6 +99,7 @@ class TypedLinear(nn.Module):
             sorted_by_type: whether types do not fall from row to row, so that no row has to move.
         """
         x_type = torch.as_tensor(x_type, device=x.device)
+        check_types("TypedLinear", "x_type", x_type, x.shape[0], self.num_types)
         weight = self.get_weight()
         if self.regularizer == "bdd":
             # Each part of a row has a matrix of its own.

@@ -116,6 +116,51 @@ def test_layers_leave_the_graph_as_it_was():
     assert list(g.ndata) == ["h"] and not g.edata and g.ndata["h"].eq(1).all()
 
 
+# ---- dimensions between nodes and features ----
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3)])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: sg.nn.GATConv(4, 2, 3, residual=True),
+        lambda: sg.nn.GATConv(6, 2, 3, residual=True),
+        lambda: sg.nn.GATConv((4, 4), 2, 3),
+        lambda: sg.nn.AGNNConv(),
+    ],
+    ids=["GATConv", "GATConv-same", "GATConv-pair", "AGNNConv"],
+)
+def test_slices_stay_apart(layer, shape):
+    torch.manual_seed(0)
+    g = random_graph()
+    layer = layer().double()
+    pair = hasattr(layer, "fc_src")
+    width = 4 if pair or not hasattr(layer, "fc") else layer.fc.in_features
+    feat = torch.randn(30, *shape, width, dtype=torch.double, requires_grad=True)
+
+    def call(rows):
+        return layer(g, (rows, rows) if pair else rows)
+
+    slices = feat.flatten(1, -2).unbind(1)
+    expected = torch.stack([call(part) for part in slices], 1).unflatten(1, shape)
+    torch.testing.assert_close(call(feat), expected)
+    seed = torch.randn_like(expected)
+    found, wanted = (torch.autograd.grad(y, feat, seed)[0] for y in (call(feat), expected))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_attention_and_edge_weights_of_slices():
+    torch.manual_seed(0)
+    g, layer = random_graph(), sg.nn.GATConv(4, 2, 3).double()
+    feat = torch.randn(30, 5, 4, dtype=torch.double)
+    weight = torch.rand(g.num_edges(), dtype=torch.double)
+    rows, attention = layer(g, feat, edge_weight=weight, get_attention=True)
+    for n in range(5):
+        expected, own = layer(g, feat[:, n], edge_weight=weight, get_attention=True)
+        torch.testing.assert_close(rows[:, n], expected)
+        torch.testing.assert_close(attention[:, n], own)
+
+
 # ---- GATConv ----
 
 
@@ -188,6 +233,29 @@ def test_gat_conv_is_the_same_with_and_without_stored_weights():
     torch.testing.assert_close(sums, torch.ones_like(sums))
     ones = torch.ones(g.num_edges(), dtype=torch.double)
     torch.testing.assert_close(plain, layer(g, x, edge_weight=ones))
+
+
+def test_parameters_of_gat_conv_have_the_names_of_dgl():
+    def shapes(*sizes, **options):
+        layer = sg.nn.GATConv(*sizes, **options)
+        return {name: list(value.shape) for name, value in layer.state_dict().items()}
+
+    attention = {"attn_l": [1, 2, 3], "attn_r": [1, 2, 3]}
+    own = {**attention, "bias": [6], "fc.weight": [6, 6]}
+    assert shapes(6, 3, 2) == shapes(6, 3, 2, residual=True) == own
+    residual = {"res_fc.weight": [6, 4], "res_fc.bias": [6], "fc.weight": [6, 4]}
+    assert shapes(4, 3, 2, residual=True) == {**attention, **residual}
+    del residual["res_fc.bias"]
+    assert shapes(4, 3, 2, residual=True, bias=False) == {**attention, **residual}
+
+
+def test_gat_conv_adds_the_bias_of_its_projected_residual():
+    g, x = random_graph(), torch.rand(30, 4)
+    layer, plain = sg.nn.GATConv(4, 3, 2, residual=True), sg.nn.GATConv(4, 3, 2, bias=False)
+    torch.nn.init.normal_(layer.res_fc.bias)
+    plain.load_state_dict(layer.state_dict(), strict=False)
+    expected = plain(g, x) + layer.res_fc(x).unflatten(1, (2, 3))
+    torch.testing.assert_close(layer(g, x), expected)
 
 
 def test_gat_conv_drops_attention_in_training_only():

@@ -77,3 +77,70 @@ def test_mistakes(action, text):
     with pytest.raises(smex.SmexValueError) as error:
         action()
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("regularizer", [None, "basis", "bdd"])
+@pytest.mark.parametrize("presorted", [False, True])
+def test_types_of_rows_are_checked_by_name(regularizer, presorted):
+    linear = nn.TypedLinear(4, 4, 3, regularizer, None if regularizer is None else 2)
+    for types, text in (
+        ([0, 1, 3], "TypedLinear: x_type: expected ids from 0 to 2, found 3"),
+        ([-1, 0, 1], "TypedLinear: x_type: expected ids from 0 to 2, found -1"),
+        ([0, 1], "TypedLinear: expected x_type to have one integer for each of 3 rows, its type"),
+    ):
+        with pytest.raises(smex.SmexValueError) as error:
+            linear(torch.ones(3, 4), torch.tensor(types), presorted)
+        assert text in str(error.value)
+    layer = nn.HGTConv(4, 2, 2, 2, 2)
+    good, bad = torch.zeros(3).long(), torch.tensor([0, 1, 2])
+    with pytest.raises(smex.SmexValueError, match="HGTConv: ntype: expected ids from 0 to 1"):
+        layer(ring(), torch.ones(3, 4), bad, good, presorted=presorted)
+    with pytest.raises(smex.SmexValueError, match="HGTConv: edge types: expected ids from 0 to 1"):
+        layer(ring(), torch.ones(3, 4), good, bad, presorted=presorted)
+
+
+FLOATS = {
+    "GraphConv": lambda: nn.GraphConv(4, 2),
+    "GraphConv without weight": lambda: nn.GraphConv(4, 2, weight=False),
+    "SAGEConv": lambda: nn.SAGEConv(4, 2, "mean"),
+    "GATConv": lambda: nn.GATConv(4, 2, 1),
+    "GATv2Conv": lambda: nn.GATv2Conv(4, 2, 1),
+    "DotGatConv": lambda: nn.DotGatConv(4, 2, 1),
+    "AGNNConv": lambda: nn.AGNNConv(),
+    "GINConv": lambda: nn.GINConv(torch.nn.Linear(4, 2)),
+    "GINEConv": lambda: lambda g, x: nn.GINEConv()(g, x, torch.ones(3, 4)),
+    "APPNPConv": lambda: nn.APPNPConv(2, 0.1),
+    "TAGConv": lambda: nn.TAGConv(4, 2),
+    "ChebConv": lambda: nn.ChebConv(4, 2, 2),
+    "SGConv": lambda: nn.SGConv(4, 2),
+    "EdgeConv": lambda: nn.EdgeConv(4, 2),
+    "GatedGraphConv": lambda: nn.GatedGraphConv(4, 5, 1, 1),
+    "RelGraphConv": lambda: lambda g, x: nn.RelGraphConv(4, 2, 1)(g, x, torch.zeros(3).long()),
+}
+
+
+@pytest.mark.parametrize("name", list(FLOATS))
+def test_integer_features_are_refused_by_name(name):
+    rows = torch.ones(3, 4, dtype=torch.int64)
+    with pytest.raises(smex.SmexTypeError) as error:
+        FLOATS[name]()(ring(), rows)
+    text = str(error.value)
+    assert text.startswith(f"{name.split()[0]}: expected floating point features of ")
+    assert "found torch.int64 [3, 4]; convert them with feat.float()" in text
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: nn.GATv2Conv(4, 2, 1)(ring(), x),
+        lambda x: nn.DotGatConv(4, 2, 1)(ring(), x),
+        lambda x: nn.EdgeGATConv(4, 5, 2, 1)(ring(), x, torch.ones(3, 5)),
+        lambda x: nn.EGATConv(4, 5, 2, 2, 1)(ring(), x, torch.ones(3, 5)),
+    ],
+)
+def test_dimensions_between_nodes_and_features_are_refused_by_name(layer):
+    layer(torch.ones(3, 4))
+    with pytest.raises(
+        smex.SmexValueError, match=r"^[A-Za-z0-9]+Conv: expected features .* of two dimensions"
+    ):
+        layer(torch.ones(3, 6, 4))
