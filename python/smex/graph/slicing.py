@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from smex.errors import SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import NID, NTYPE
 from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot, quoted
 from smex.graph.frame import Frame
@@ -34,6 +34,7 @@ class SlicingMixin(GraphCore):
             features "_TYPE" and "_ID" name where nodes and edges come from.
 
         Raises:
+            SmexTypeError: the key is a number or something else that is no edge type.
             SmexValueError: no edge type matches, or the key has another form.
 
         Example:
@@ -43,6 +44,11 @@ class SlicingMixin(GraphCore):
             >>> g["y"].num_edges()
             2
         """
+        if not isinstance(key, (str, tuple, slice)):
+            raise SmexTypeError(
+                f"g[key]: expected an edge type, found {type(key).__name__}; node ids are "
+                "g.nodes(), and g.subgraph(ids) is a part of the graph"
+            )
         matching = self._matching(key)
         if not matching:
             raise SmexValueError(
@@ -52,6 +58,10 @@ class SlicingMixin(GraphCore):
             src, _, dst = matching[0]
             return self._only(matching, list(dict.fromkeys((src, dst))))
         return self._joined(matching)
+
+    # Without these, Python would ask for g[0], g[1], ... to iterate over a graph.
+    __iter__: ClassVar[None] = None
+    __contains__: ClassVar[None] = None
 
     def edge_type_subgraph(
         self, etypes: str | Iterable[EdgeType], output_device: torch.device | str | None = None

@@ -100,7 +100,6 @@ def test_subgraphs_of_types(g):
     [
         (lambda g: g["zz"], r"g\['zz'\]: no edge type matches"),
         (lambda g: g["user", :, "dev"], r"g\['user', :, 'dev'\]: no edge type matches"),
-        (lambda g: g[0], r"g\[0\]: no edge type matches"),
         (lambda g: g["user", "plays"], r"g\['user', 'plays'\]: expected g\['etype'\]"),
         (lambda g: g.edge_type_subgraph(["zz"]), "edge type: the graph has no 'zz'"),
         (lambda g: g.edge_type_subgraph([]), "edge_type_subgraph: expected at least one"),
@@ -111,3 +110,15 @@ def test_subgraphs_of_types(g):
 def test_errors(g, ask, text):
     with pytest.raises(smex.SmexValueError, match=text):
         ask(g)
+
+
+def test_a_graph_is_no_collection():
+    g = sg.graph(([0, 1], [1, 2]))
+    with pytest.raises(
+        smex.SmexTypeError, match=r"g\[key\]: expected an edge type, found int; node"
+    ):
+        g[0]
+    with pytest.raises(TypeError, match="'Graph' object is not iterable"):
+        list(g)
+    with pytest.raises(TypeError, match="Graph"):
+        3 in g  # noqa: B015

@@ -44,7 +44,8 @@ class ClusterGCNSampler(Sampler):
     Raises:
         SmexImportError: the package pymetis is not installed.
         SmexTypeError: the graph has several types.
-        SmexValueError: as for ``metis_partition_assignment``; the file is of another graph or `k`.
+        SmexValueError: as for ``metis_partition_assignment``; there are fewer nodes than parts; the
+            file is of another graph or `k`.
 
     Example:
         >>> import smex.graph as sg
@@ -69,6 +70,10 @@ class ClusterGCNSampler(Sampler):
     ):
         op = "ClusterGCNSampler"
         check_one_type(op, g)
+        if k > g.num_nodes():
+            raise SmexValueError(
+                f"{op}: expected k of at most the number of nodes, {g.num_nodes()}, found {k}"
+            )
         facts = {"num_nodes": g.num_nodes(), "num_edges": g.num_edges(), "k": k}
         if cache_path and os.path.exists(cache_path):
             content = torch.load(cache_path, weights_only=True)

@@ -11,9 +11,10 @@ from torch import Tensor
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.compact import compact_graphs
 from smex.graph.constants import NID
-from smex.graph.core import EdgeType
+from smex.graph.core import CanonicalType, EdgeType, check_range
 from smex.graph.dataloading.base import Sampler, prefetch_edge_features
 from smex.graph.dataloading.blocks import one_or_all
+from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
 from smex.graph.selection import edges_by_type
@@ -45,22 +46,25 @@ def find_exclude_eids(
         exclude: None: none; ``"self"``: the edges; ``"reverse_id"``: and the reverse of each by
             `reverse_eids`; ``"reverse_types"``: and the edges with the same ids of the reverse
             type; or a function of `seed_edges`.
-        reverse_eids: the reverse of each edge, ``[num_edges]``, or a dict from edge type to these.
+        reverse_eids: the reverse of each edge, ``[num_edges]`` as a tensor or a list, or a dict
+            from edge type to these.
         reverse_etypes: the reverse of each edge type; types that are not in it have none.
         output_device: device of the result; that of the graph by default.
 
     Returns:
-        None, or a dict from canonical edge type to ids; what the function returns, if it is one.
+        None, or ids: a vector if `seed_edges` are no dict, otherwise a dict from canonical edge
+        type to these; what the function returns, if it is one.
 
     Raises:
-        SmexValueError: `exclude` is none of these, or what it needs is missing.
+        SmexValueError: `exclude` is none of these, or what it needs is missing or of another
+            length.
 
     Example:
         >>> import smex.graph as sg
         >>> g = sg.graph(([0, 1], [1, 0]))
         >>> reverse = torch.tensor([1, 0])
         >>> sg.dataloading.find_exclude_eids(g, torch.tensor([0]), "reverse_id", reverse)
-        {('_N', '_E', '_N'): tensor([0, 1])}
+        tensor([0, 1])
     """
     op = "find_exclude_eids"
     if callable(exclude):
@@ -71,20 +75,35 @@ def find_exclude_eids(
     edges = edges_by_type(op, g, seed_edges)
     lists = {canonical: [ids] for canonical, ids in edges.items()}
     if exclude == "reverse_id":
-        reverse = reverse_eids
+        reverse = _as_tensors(reverse_eids)
         if not isinstance(reverse, Mapping):
             reverse = {g.to_canonical_etype(None): reverse}
         by_type = {g.to_canonical_etype(etype): ids for etype, ids in reverse.items()}
         for canonical, ids in edges.items():
             if canonical in by_type:
-                lists[canonical].append(by_type[canonical].to(ids.dtype)[ids.long()])
+                number = g._relations[canonical].num_edges
+                if by_type[canonical].shape != (number,):
+                    raise SmexValueError(
+                        f"{op}: reverse_eids must have the reverse of each of "
+                        f"{counted(number, 'edge')} of type {canonical}, found "
+                        f"{describe(by_type[canonical])}"
+                    )
+                lists[canonical].append(by_type[canonical].to(ids)[ids.long()])
     if exclude == "reverse_types":
         assert reverse_etypes is not None
         for etype, reverse_etype in reverse_etypes.items():
             canonical, other = g.to_canonical_etype(etype), g.to_canonical_etype(reverse_etype)
             if canonical in edges:
                 lists.setdefault(other, []).append(edges[canonical])
-    return {canonical: torch.cat(ids).to(output_device) for canonical, ids in lists.items()}
+    result = {canonical: torch.cat(ids).to(output_device) for canonical, ids in lists.items()}
+    return result if isinstance(seed_edges, Mapping) else next(iter(result.values()))
+
+
+def _as_tensors(reverse_eids: Any) -> Any:
+    """The map, or the maps by edge type, as tensors."""
+    if isinstance(reverse_eids, Mapping):
+        return {etype: torch.as_tensor(ids) for etype, ids in reverse_eids.items()}
+    return reverse_eids if reverse_eids is None else torch.as_tensor(reverse_eids)
 
 
 class SpotTarget:
@@ -164,7 +183,7 @@ class EdgePredictionSampler(Sampler):
             )
         self.sampler = sampler
         self.exclude = exclude
-        self.reverse_eids = reverse_eids
+        self.reverse_eids = _as_tensors(reverse_eids)
         self.reverse_etypes = reverse_etypes
         self.negative_sampler = negative_sampler
         self.prefetch_labels = prefetch_labels
@@ -198,9 +217,34 @@ def _graph_of_pairs(g: Graph, pairs: Any) -> Graph:
     none: Tensor = torch.empty(0, dtype=g.idtype, device=g.device)
     relations = {}
     for canonical, relation in g._relations.items():
-        src, dst = (ids.to(none) for ids in given.get(canonical, (none, none)))
-        relations[canonical] = Relation.from_coo(src, dst, relation.num_src, relation.num_dst)
+        src, dst = _checked_pairs(canonical, relation, given.get(canonical, (none, none)))
+        sizes = (relation.num_src, relation.num_dst)
+        relations[canonical] = Relation.from_coo(src.to(none), dst.to(none), *sizes, check=False)
     return Graph(relations, g._src_num_nodes)
+
+
+def _checked_pairs(
+    canonical: CanonicalType, relation: Relation, pairs: Any
+) -> tuple[Tensor, Tensor]:
+    """Pairs of nodes of an edge type that a negative sampler returned."""
+    op = "as_edge_prediction_sampler: negative_sampler"
+    if not isinstance(pairs, (tuple, list)) or len(pairs) != 2:
+        raise SmexTypeError(
+            f"{op} must return (src, dst), or a dict of these by edge type, found "
+            f"{describe(pairs)} for {canonical}"
+        )
+    src, dst = (torch.as_tensor(ids) for ids in pairs)
+    if src.dim() != 1 or src.shape != dst.shape:
+        raise SmexValueError(
+            f"{op} must return as many sources as destinations, found {describe(src)} and "
+            f"{describe(dst)} for {canonical}"
+        )
+    for end, ids, size in (
+        ("sources", src, relation.num_src),
+        ("destinations", dst, relation.num_dst),
+    ):
+        check_range(ids, size, f"{op}: {end} of {canonical}")
+    return src, dst
 
 
 def as_edge_prediction_sampler(

@@ -66,7 +66,8 @@ class SAINTSampler(Sampler):
         draws = {"node": self._nodes, "edge": self._ends, "walk": self._walks}
         if mode not in draws:
             raise SmexValueError(f"{op}: expected mode 'node', 'edge' or 'walk', found {mode!r}")
-        numbers = tuple(budget) if mode == "walk" else (budget,)
+        pair = mode == "walk" and isinstance(budget, (tuple, list))
+        numbers = tuple(budget) if pair else (budget,)
         if mode == "walk" and len(numbers) != 2:
             raise SmexValueError(
                 f"{op}: expected budget=(number of walks, length) for walks, found {budget!r}"

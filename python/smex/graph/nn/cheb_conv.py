@@ -10,7 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smex.graph.graph import Graph
-from smex.graph.nn.inputs import check_graph, check_rows
+from smex.graph.nn.inputs import (
+    check_at_least_one,
+    check_graph,
+    check_rows,
+)
 from smex.graph.nn.propagation import Propagation
 from smex.graph.readout import broadcast_nodes
 
@@ -49,6 +53,7 @@ class ChebConv(nn.Module):
         bias: bool = True,
     ):
         super().__init__()
+        check_at_least_one("ChebConv", "k", k)
         self._in_feats, self._out_feats, self._k = in_feats, out_feats, k
         self.activation = activation
         self.linear = nn.Linear(k * in_feats, out_feats, bias)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
+    check_at_least_one,
     check_rows,
     check_two_dims,
     size_pair,
@@ -51,6 +52,7 @@ class DotGatConv(RefusesZeroInDegree, nn.Module):
     ):
         super().__init__()
         self._in_src_feats, self._in_dst_feats = size_pair(in_feats)
+        check_at_least_one("DotGatConv", "num_heads", num_heads)
         self._out_feats, self._num_heads = out_feats, num_heads
         self._allow_zero_in_degree = allow_zero_in_degree
         width = out_feats * num_heads

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
+    check_at_least_one,
     check_rows,
     check_two_dims,
     edge_factor,
@@ -61,6 +62,7 @@ class EGATConv(RefusesZeroInDegree, nn.Module):
     ):
         super().__init__()
         src_feats, dst_feats = size_pair(in_node_feats)
+        check_at_least_one("EGATConv", "num_heads", num_heads)
         self._num_heads = num_heads
         self._out_node_feats, self._out_edge_feats = out_node_feats, out_edge_feats
         self._allow_zero_in_degree = allow_zero_in_degree
@@ -169,6 +171,7 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
     ):
         super().__init__()
         self._in_src_feats, self._in_dst_feats = size_pair(in_feats)
+        check_at_least_one("EdgeGATConv", "num_heads", num_heads)
         self._num_heads, self._out_feats = num_heads, out_feats
         self._allow_zero_in_degree = allow_zero_in_degree
         self._negative_slope = negative_slope

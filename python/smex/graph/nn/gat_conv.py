@@ -12,6 +12,7 @@ from smex.errors import SmexValueError
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
+    check_at_least_one,
     check_rows,
     size_pair,
     source_and_destination,
@@ -69,6 +70,7 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         pair = isinstance(in_feats, tuple)
         src_feats, dst_feats = size_pair(in_feats)
         width = num_heads * out_feats
+        check_at_least_one("GATConv", "num_heads", num_heads)
         self._num_heads = num_heads
         self._in_src_feats, self._in_dst_feats = src_feats, dst_feats
         self._out_feats = out_feats

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     RefusesZeroInDegree,
+    check_at_least_one,
     check_rows,
     check_two_dims,
     size_pair,
@@ -68,6 +69,7 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
     ):
         super().__init__()
         self._in_src_feats, self._in_dst_feats = size_pair(in_feats)
+        check_at_least_one("GATv2Conv", "num_heads", num_heads)
         self._num_heads, self._out_feats = num_heads, out_feats
         self._allow_zero_in_degree = allow_zero_in_degree
         self._negative_slope = negative_slope

@@ -10,7 +10,11 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.edge_weight_norm import EdgeWeightNorm
-from smex.graph.nn.inputs import RefusesZeroInDegree, check_rows
+from smex.graph.nn.inputs import (
+    RefusesZeroInDegree,
+    check_at_least_one,
+    check_rows,
+)
 from smex.graph.nn.propagation import Propagation
 
 
@@ -54,6 +58,7 @@ class GCN2Conv(RefusesZeroInDegree, nn.Module):
         activation: Callable[[Tensor], Tensor] | None = None,
     ):
         super().__init__()
+        check_at_least_one("GCN2Conv", "layer", layer)
         self._in_feats = in_feats
         self.alpha, self.beta = alpha, math.log(lambda_ / layer + 1)
         self._allow_zero_in_degree = allow_zero_in_degree

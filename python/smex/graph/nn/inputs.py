@@ -104,6 +104,12 @@ def check_choice(layer: str, argument: str, value: Any, choices: Sequence[Any]) 
         )
 
 
+def check_at_least_one(layer: str, argument: str, value: int) -> None:
+    """Raise unless a number of things is at least 1."""
+    if value < 1:
+        raise SmexValueError(f"{layer}: expected {argument} of at least 1, found {value}")
+
+
 def size_pair(size: int | tuple[int, int]) -> tuple[int, int]:
     """Sizes of rows of sources and of destinations, given as a pair or as one."""
     return size if isinstance(size, tuple) else (size, size)

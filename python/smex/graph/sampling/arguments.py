@@ -88,6 +88,11 @@ def weights_of(
     result: dict[CanonicalType, Tensor | None] = dict.fromkeys(g.canonical_etypes)
     if name is None:
         return result
+    if not isinstance(name, str):
+        raise SmexTypeError(
+            f"{op}: prob must be the name of an edge feature, found {describe(name)}; set it as "
+            "g.edata['w'] and pass prob='w'"
+        )
     frames = {c: frame for c, frame in g._edge_frames.items() if name in frame}
     if not frames:
         first = next(iter(g._edge_frames.values()))

@@ -298,6 +298,7 @@ class SIGNDiffusion(BaseTransform):
         alpha: for ``"ppr"``.
 
     Raises:
+        MissingFeatureError: when called with a graph that has no such feature.
         SmexTypeError: when called with a graph of several types.
         SmexValueError: `diffuse_op` is something else.
 
@@ -332,6 +333,10 @@ class SIGNDiffusion(BaseTransform):
     def __call__(self, g: Graph) -> Graph:
         """The graph with the features."""
         check_one_type("SIGNDiffusion", g)
+        if self.in_feat_name not in g.ndata:
+            raise MissingFeatureError(
+                f'SIGNDiffusion: there is no node feature "{self.in_feat_name}"; set it first'
+            )
         first = g.ndata[self.in_feat_name]
         step = self._step(g, first)
         result, feature = g.clone(), first

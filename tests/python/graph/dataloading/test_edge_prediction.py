@@ -104,10 +104,11 @@ def test_excluded_edges():
     g, reverse = both_ways(10, 20)
     seeds = torch.tensor([1, 25])
     find = dl.find_exclude_eids
-    (kept,) = find(g, seeds, "self").values()
+    assert find(g, seeds, "self").tolist() == [1, 25]
+    assert find(g, seeds, "reverse_id", reverse).tolist() == [1, 25, 21, 5]
+    assert find(g, seeds, "reverse_id", reverse.tolist()).tolist() == [1, 25, 21, 5]
+    (kept,) = find(g, {"_E": seeds}, "self").values()
     assert kept.tolist() == [1, 25]
-    (kept,) = find(g, seeds, "reverse_id", reverse).values()
-    assert kept.tolist() == [1, 25, 21, 5]
     assert find(g, seeds, None) is None and find(g, seeds, lambda eids: eids + 1).tolist() == [
         2,
         26,
@@ -160,6 +161,37 @@ def test_negatives_of_ones_own():
     assert ends(g, None, none).tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
+def test_a_list_of_reverse_edges():
+    g, reverse = both_ways()
+    seeds = torch.tensor([1, 2])
+    parts = [
+        dl.as_edge_prediction_sampler(
+            dl.NeighborSampler([-1]), exclude="reverse_id", reverse_eids=given
+        ).sample(g, seeds)[2][0]
+        for given in (reverse, reverse.tolist())
+    ]
+    assert torch.equal(*(part.edata[sg.EID] for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "error", "text"),
+    [
+        (([0, 1], [0, 400]), smex.SmexValueError, "destinations of .*: expected ids from 0 to"),
+        (([-1, 1], [0, 1]), smex.SmexValueError, "sources of .*: expected ids from 0 to .* -1"),
+        (([0, 1], [0]), smex.SmexValueError, "must return as many sources as destinations"),
+        (torch.tensor([0, 1]), smex.SmexTypeError, r"must return \(src, dst\), or a dict of these"),
+    ],
+)
+def test_mistakes_of_a_negative_sampler_name_it(pairs, error, text):
+    if isinstance(pairs, tuple):
+        pairs = tuple(torch.tensor(ids) for ids in pairs)
+    sampler = dl.as_edge_prediction_sampler(
+        dl.NeighborSampler([2]), negative_sampler=lambda g, eids: pairs
+    )
+    with pytest.raises(error, match=f"as_edge_prediction_sampler: negative_sampler.*{text}"):
+        sampler.sample(both_ways()[0], torch.tensor([1, 2]))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
@@ -177,6 +209,13 @@ def test_negatives_of_ones_own():
             lambda s: dl.as_edge_prediction_sampler(s, exclude="reverse_types"),
             smex.SmexValueError,
             "needs reverse_etypes, found None",
+        ),
+        (
+            lambda s: dl.as_edge_prediction_sampler(
+                s, exclude="reverse_id", reverse_eids=[1, 0]
+            ).sample(both_ways()[0], [3]),
+            smex.SmexValueError,
+            "reverse_eids must have the reverse of each of 400 edges of type",
         ),
         (
             lambda s: dl.as_edge_prediction_sampler(5),

@@ -240,6 +240,16 @@ def line():
         ),
         (lambda: dl.SAINTSampler("edges", 3), smex.SmexValueError, "found 'edges'"),
         (lambda: dl.SAINTSampler("walk", (3,)), smex.SmexValueError, "budget=.number of walks"),
+        (
+            lambda: dl.SAINTSampler("walk", 5),
+            smex.SmexValueError,
+            "budget=.number of walks.*found 5",
+        ),
+        (
+            lambda: dl.ClusterGCNSampler(sg.rand_graph(5, 10), 7, ""),
+            smex.SmexValueError,
+            "k of at most the number of nodes, 5, found 7",
+        ),
         (lambda: dl.SAINTSampler("node", 0), smex.SmexValueError, "budget of at least 1, found 0"),
         (
             lambda: dl.SAINTSampler("node", 1).sample(sg.graph(([], []), num_nodes=2)),

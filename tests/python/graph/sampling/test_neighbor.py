@@ -302,3 +302,9 @@ def test_operators_name_their_arguments():
         torch.ops.smex.sample_neighbors(*rows, node, 1, False, torch.ones(3).half(), None, 0)
     with pytest.raises(ValueError, match="values must have one element for each of 3 edges"):
         torch.ops.smex.select_topk(*rows, node, 1, torch.ones(2), False)
+
+
+def test_weights_are_given_by_name():
+    g = sg.graph(([0, 1], [1, 0]))
+    with pytest.raises(smex.SmexTypeError, match="sample_neighbors: prob must be the name of an"):
+        sg.sampling.sample_neighbors(g, [0], 1, prob=torch.ones(2))

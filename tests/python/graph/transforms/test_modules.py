@@ -225,6 +225,8 @@ def test_mistakes():
         sg.AddEdge(-1)
     with pytest.raises(smex.SmexValueError, match="expected diffuse_op among"):
         sg.SIGNDiffusion(1, diffuse_op="fast")
+    with pytest.raises(KeyError, match='SIGNDiffusion: there is no node feature "feat"; set it'):
+        sg.SIGNDiffusion(1)(sg.graph(([0], [1])))
     for module in (sg.ToLevi(), sg.PPR(), sg.SIGNDiffusion(1)):
         with pytest.raises(smex.SmexTypeError, match="expected a graph of one node type"):
             module(h)
