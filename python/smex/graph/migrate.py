@@ -109,6 +109,9 @@ INSTEAD = {
     "dgl.use_libxsmm": "nothing: leave it out",
 }
 
+# Where DGL has modules of its own for what stands in one here.
+_MOVED = ("dgl", "dgl.data", "dgl.nn")
+
 _DATA_SUFFIX = "Dataset"
 _MAKERS = (
     *("add_edges", "add_nodes", "add_reverse_edges", "add_self_loop", "batch", "block_to_graph"),
@@ -175,7 +178,28 @@ def counterpart(name: str) -> tuple[bool, str]:
     # A name of dgl.nn.pytorch.conv, say, is one of dgl.nn too.
     starts = [".".join([*parts[:2], parts[-1]])] if len(parts) > 3 else []
     starts += [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
-    return False, INSTEAD[next(start for start in starts if start in INSTEAD)]
+    start = next(start for start in starts if start in INSTEAD)
+    return False, (_elsewhere(parts[1:]) if start in _MOVED else None) or INSTEAD[start]
+
+
+def _elsewhere(path: Sequence[str]) -> str | None:
+    """Where a name is that DGL has in a module of its own: ``nn.pytorch.conv.sageconv.SAGEConv``.
+
+    It is looked for in the modules around it, so that a module stands for the class that it is
+    named after.
+    """
+    for length in range(len(path) - 1, -1, -1):
+        module = _resolved(path[:length])
+        if not isinstance(module, ModuleType):
+            continue
+        for name in reversed(path[length:]):
+            same = [n for n in getattr(module, "__all__", ()) if n.lower() == name.lower()]
+            found = getattr(module, same[0]) if same else None
+            if found is not None and not isinstance(found, ModuleType):
+                around = (_resolved(path[:depth]) for depth in range(length + 1))
+                first = next(m for m in around if getattr(m, same[0], None) is found)
+                return f"{first.__name__}.{same[0]}"
+    return None
 
 
 def _resolved(path: Sequence[str]) -> Any:
@@ -302,7 +326,11 @@ def _read(path: Path) -> list[Use]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints a table of the names. Returns 1 if one is not there, 2 if a file cannot be read."""
+    """Prints a table of the names.
+
+    A file that cannot be read is reported, and the others are listed nevertheless. Returns 2 if
+    there is such a file, otherwise 1 if a name is not there.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m smex.graph.migrate",
         description="Lists the names of DGL that programs use, and what of smex.graph to use.",
@@ -311,11 +339,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument("--missing", action="store_true", help="only what is not there")
     options = parser.parse_args(arguments)
-    try:
-        found = [use for path in _programs(options.files) for use in _read(path)]
-    except SmexValueError as error:
-        print(error, file=sys.stderr)
-        return 2
+    found: list[Use] = []
+    unread = 0
+    for path in _programs(options.files):
+        try:
+            found += _read(path)
+        except SmexValueError as error:
+            print(error, file=sys.stderr)
+            unread += 1
     missing = [use for use in found if not use.found]
     shown = missing if options.missing else found
     if options.json:
@@ -327,6 +358,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for line in aligned(rows, indent=""):
             print(line)
         print(f"{len(found)} uses of DGL, {len(missing)} of names that are not there")
+    if unread:
+        return 2
     return 1 if missing else 0
 
 

@@ -91,6 +91,20 @@ def test_names_of_modules_within_modules():
     assert "u_dot_v" in migrate.counterpart("dgl.sparse.sddmm")[1]
 
 
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("dgl.nn.pytorch.conv.sageconv", "smex.graph.nn.SAGEConv"),
+        ("dgl.nn.pytorch.conv.sageconv.SAGEConv", "smex.graph.nn.SAGEConv"),
+        ("dgl.data.citation_graph.CoraGraphDataset", "smex.graph.data.CoraGraphDataset"),
+        ("dgl.dataloading.dataloader.DataLoader", "smex.graph.dataloading.DataLoader"),
+        ("dgl.heterograph.DGLGraph", "smex.graph.DGLGraph"),
+    ],
+)
+def test_names_in_modules_of_their_own(name, use):
+    assert migrate.counterpart(name) == (False, use)
+
+
 def test_a_program_without_dgl():
     assert migrate.uses("import torch\ng = torch.zeros(3)\ng.update_all()") == []
 
@@ -118,6 +132,10 @@ def test_what_cannot_be_read(tmp_path, capsys, text):
         path.write_text(text)
     assert migrate.main([str(path)]) == 2
     assert "p.py cannot be read as Python" in capsys.readouterr().err
+    (tmp_path / "q.py").write_text("import dgl\nprint(dgl.graph)\n")
+    assert migrate.main([str(path), str(tmp_path / "q.py")]) == 2
+    out, err = capsys.readouterr()
+    assert "q.py:2" in out and "smex.graph.graph" in out and "cannot be read as Python" in err
 
 
 def test_as_a_command(tmp_path):
