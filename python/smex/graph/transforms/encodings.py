@@ -18,7 +18,7 @@ from smex.graph.selection import check_one_type
 
 __all__ = ["lap_pe", "laplacian_lambda_max", "laplacian_pe", "random_walk_pe", "svd_pe"]
 
-_DENSE = 1024  # nodes up to which all eigenvectors are computed, in about a second
+_DENSE = 256  # nodes up to which all eigenvectors are no slower than some by Lanczos iteration
 
 
 def random_walk_pe(g: Graph, k: int, eweight_name: str | None = None) -> Tensor:
@@ -95,7 +95,7 @@ def lap_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = False)
         return_eigval: whether to return the eigenvalues, float32 ``[k]``, too.
 
     Returns:
-        float32 ``[num_nodes, k]``. Of more than 1,024 nodes by SciPy's Lanczos iteration.
+        float32 ``[num_nodes, k]``. Of more than 256 nodes by SciPy's Lanczos iteration.
 
     Raises:
         SmexImportError: a large graph, and SciPy is not installed.
@@ -144,7 +144,7 @@ def laplacian_lambda_max(g: Graph) -> list[float]:
         g: a graph of one type, or a batch of such, with an edge back for each edge.
 
     Returns:
-        A number for each graph; 0 for one without nodes. Of more than 1,024 nodes by SciPy's
+        A number for each graph; 0 for one without nodes. Of more than 256 nodes by SciPy's
         Lanczos iteration.
 
     Raises:
@@ -169,7 +169,7 @@ def _largest(g: Graph) -> float:
         return 0.0
     if number <= _DENSE:
         return float(torch.linalg.eigvalsh(_dense_laplacian(g, weights))[-1])
-    return float(_lanczos(g, weights, 1, "SA")[0])
+    return float(_lanczos(_matrix(g, weights), 1, "SA")[0][0])
 
 
 def _smallest(g: Graph, k: int) -> tuple[Tensor, Tensor]:
@@ -181,8 +181,47 @@ def _smallest(g: Graph, k: int) -> tuple[Tensor, Tensor]:
     if number <= _DENSE or k + 1 >= number // 2:
         values, vectors = torch.linalg.eigh(_dense_laplacian(g, weights))
     else:
-        values, vectors = _lanczos(g, weights, k + 1, "LA")
+        found = _smallest_of_components(_matrix(g, weights), g.in_degrees().cpu().numpy(), k + 1)
+        values, vectors = (torch.from_numpy(part).to(g.device) for part in found)
     return values[1 : k + 1].float(), vectors[:, 1 : k + 1].float()
+
+
+def _smallest_of_components(matrix: Any, degrees: np.ndarray, k: int) -> tuple[Any, Any]:
+    """The `k` smallest eigenvalues of ``I - matrix``, ascending, and their eigenvectors.
+
+    Each component has the eigenvalue 0, and Lanczos iteration finds the copies of an eigenvalue
+    only by its rounding errors; therefore components are solved by themselves. Nodes without edges
+    have the eigenvalue 1.
+    """
+    connected = optional("lap_pe", "scipy.sparse.csgraph").connected_components
+    count, label = connected(matrix, directed=False)
+    order = np.argsort(label, kind="stable")
+    components = np.split(order, np.cumsum(np.bincount(label, minlength=count))[:-1])
+    joined = [nodes for nodes in components if degrees[nodes[0]] > 0]
+    found: list[tuple[float, np.ndarray, np.ndarray]] = []
+    for nodes in joined[:k]:
+        if len(joined) >= k:  # the zeros are enough
+            root = np.sqrt(degrees[nodes])
+            values, vectors = np.zeros(1), (root / np.linalg.norm(root))[:, None]
+        else:
+            values, vectors = _smallest_of_one(matrix[nodes][:, nodes], k)
+        found += [(value, nodes, vector) for value, vector in zip(values, vectors.T)]
+    alone = np.flatnonzero(degrees == 0)[:k]
+    found += [(1.0, nodes, np.ones(1)) for nodes in alone[:, None]]
+    found = sorted(found, key=lambda part: part[0])[:k]
+    result = np.zeros((matrix.shape[0], k))
+    for column, (_, nodes, vector) in enumerate(found):
+        result[nodes, column] = vector
+    return np.array([value for value, _, _ in found]), result
+
+
+def _smallest_of_one(matrix: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to `k` eigenvalues of a component, ascending, and its eigenvectors."""
+    number = matrix.shape[0]
+    if number > _DENSE and k < number // 2:
+        return _lanczos(matrix, k, "LA")
+    values, vectors = np.linalg.eigh(np.eye(number) - matrix.toarray())
+    return values[:k], vectors[:, :k]
 
 
 def _normalised(op: str, g: Graph) -> Tensor:
@@ -209,20 +248,24 @@ def _dense_laplacian(g: Graph, weights: Tensor) -> Tensor:
     return torch.eye(number, dtype=torch.float64, device=g.device) - normalized
 
 
-def _lanczos(g: Graph, weights: Tensor, k: int, which: str) -> tuple[Tensor, Tensor]:
+def _matrix(g: Graph, weights: Tensor) -> Any:
+    """The normalised adjacency as a matrix of SciPy."""
+    number = g.num_nodes()
+    ends = tuple(ids.cpu().numpy() for ids in g.edges())
+    sparse = optional("lap_pe", "scipy.sparse")
+    return sparse.csr_array((weights.cpu().numpy(), ends), shape=(number, number))
+
+
+def _lanczos(matrix: Any, k: int, which: str) -> tuple[np.ndarray, np.ndarray]:
     """`k` eigenvalues of a large Laplacian, ascending, as one less its adjacency's.
 
     Those of the largest (``LA``) or the smallest (``SA``) eigenvalues of the adjacency.
     """
-    sparse, linalg = (optional("lap_pe", f"scipy.sparse{part}") for part in ("", ".linalg"))
-    number = g.num_nodes()
-    ends = tuple(ids.cpu().numpy() for ids in g.edges())
-    matrix = sparse.csr_array((weights.cpu().numpy(), ends), shape=(number, number))
-    start = np.random.default_rng(0).standard_normal(number)  # the same vectors each time
+    linalg = optional("lap_pe", "scipy.sparse.linalg")
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])  # the same vectors each time
     values, vectors = linalg.eigsh(matrix, k, which=which, v0=start)
     order = np.argsort(-values)
-    found = (1 - values[order], vectors[:, order])
-    return tuple(torch.from_numpy(np.ascontiguousarray(a)).to(g.device) for a in found)  # type: ignore[return-value]
+    return 1 - values[order], vectors[:, order]
 
 
 def svd_pe(g: Graph, k: int, padding: bool = False, random_flip: bool = True) -> Tensor:

@@ -74,6 +74,28 @@ def test_eigenvectors_of_a_large_graph(monkeypatch):
     assert "PE" not in g.ndata and sg.LaplacianPE(2)(g).ndata["PE"].shape == (60, 2)
 
 
+@pytest.mark.parametrize("sizes", [(70, 30, 1, 20, 1), (20,) * 10, (1,) * 90 + (40,), (200,)])
+def test_eigenvalues_of_several_components_are_repeated(sizes, monkeypatch):
+    pytest.importorskip("scipy", reason="scipy is not installed")
+    torch.manual_seed(0)
+    parts = []
+    for size in sizes:
+        ring = torch.arange(size if size > 1 else 0)
+        chords = torch.randint(size, (2, size if size > 1 else 0))
+        src, dst = torch.cat([ring, chords[0]]), torch.cat([(ring + 1) % size, chords[1]])
+        parts.append(sg.to_bidirected(sg.graph((src, dst), num_nodes=size)))
+    g = sg.batch(parts)
+    g = sg.node_subgraph(g, torch.randperm(g.num_nodes()))
+    monkeypatch.setattr("smex.graph.transforms.encodings._DENSE", 10)
+    encoding, values = sg.lap_pe(g, 8, return_eigval=True)
+    expected = torch.linalg.eigvalsh(laplacian(g))[1:9].float()
+    torch.testing.assert_close(values, expected, atol=1e-5, rtol=0)
+    gram = encoding.T @ encoding
+    torch.testing.assert_close(gram, torch.eye(8), atol=1e-5, rtol=0)
+    product = laplacian(g) @ encoding.double()
+    torch.testing.assert_close(product.float(), encoding * values, atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("dense", [1024, 2])
 def test_largest_eigenvalues(dense, monkeypatch):
     pytest.importorskip("scipy", reason="scipy is not installed")
