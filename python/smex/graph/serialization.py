@@ -3,22 +3,28 @@
 A file holds tensors, numbers, strings, None, and lists and dicts of these, so that
 ``torch.load(path, weights_only=True)`` reads it:
 
-* ``format`` and ``version``: ``"smex-graphs"`` and 1;
+* ``format`` and ``version``: ``"smex-graphs"`` and 2;
 * ``labels``: {name: tensor};
-* ``graphs``: for each graph
+* ``records`` and ``ends``: uint8, the graphs' records as JSON, one behind the other, and int64,
+  where each of them ends, so that one graph is read without the others;
+* ``bytes``: uint8, the small tensors of all graphs, and ``tensors``: a list of the others.
 
-  * ``idtype``: ``"int32"`` or ``"int64"``;
-  * ``nodes``: {node type: {``number``, ``features``}}, of a block those of the source side;
-  * ``dst_nodes``: the same of a block's destination side; None for other graphs;
-  * ``edges``: by edge type id ``type`` (three names), ``allowed`` (names of formats), ``formats``
-    ({name: tensors, or None for edge ids that count up}) and ``features``;
-  * ``batch_num_nodes`` and ``batch_num_edges``: sizes of a batch by node type, and by edge type id;
-    None where they were not set.
+A record holds, with ``{"tensor": [dtype, shape, first byte]}`` or ``{"tensor": [position]}`` in the
+place of a tensor:
+
+* ``idtype``: ``"int32"`` or ``"int64"``;
+* ``nodes``: {node type: {``number``, ``features``}}, of a block those of the source side;
+* ``dst_nodes``: the same of a block's destination side; None for other graphs;
+* ``edges``: by edge type id ``type`` (three names), ``allowed`` (names of formats), ``formats``
+  ({name: tensors, or None for edge ids that count up}) and ``features``;
+* ``batch_num_nodes`` and ``batch_num_edges``: sizes of a batch by node type, and by edge type id;
+  None where they were not set.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import secrets
@@ -38,7 +44,9 @@ from smex.graph.relation import FORMATS, Relation
 
 __all__ = ["load_graphs", "load_labels", "save_graphs"]
 
-_FORMAT, _VERSION = "smex-graphs", 1
+_FORMAT, _VERSION = "smex-graphs", 2
+_SMALL = 1 << 16  # bytes of a tensor from which it has a place of its own in the file
+_ALIGN = 16  # bytes, of the largest numbers
 _ZIP_BEGIN = b"PK\x03\x04"
 _DGL_BEGIN = (0xDD2E4FF046B4A13F).to_bytes(8, "little")  # of the files that DGL writes
 
@@ -81,12 +89,7 @@ def save_graphs(
     graphs = [g_list] if isinstance(g_list, Graph) else list(g_list)
     labels = dict(labels or {})
     _check(graphs, labels)
-    content = {
-        "format": _FORMAT,
-        "version": _VERSION,
-        "labels": _plain(labels),
-        "graphs": [_graph_record(g, formats) for g in graphs],
-    }
+    content = _content([_graph_record(g, formats) for g in graphs], labels)
     _write(Path(os.path.realpath(filename)), content)
 
 
@@ -109,19 +112,19 @@ def load_graphs(
         OSError: the file does not exist or cannot be read.
     """
     content = _read("load_graphs", filename)
-    records = content["graphs"]
-    wanted = range(len(records)) if idx_list is None else [int(n) for n in idx_list]
+    number = content["ends"].shape[0]
+    wanted = range(number) if idx_list is None else [int(n) for n in idx_list]
     for n in wanted:
-        if not 0 <= n < len(records):
+        if not 0 <= n < number:
             raise SmexValueError(
-                f"load_graphs: {filename} has {len(records)} graphs, expected positions of at "
-                f"least 0 and below that, found {n}"
+                f"load_graphs: {filename} has {number} graphs, expected positions of at least 0 "
+                f"and below that, found {n}"
             )
     graphs = []
     for n in wanted:
         try:
-            graphs.append(_graph(copy.deepcopy(records[n])))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            graphs.append(_graph(_unpacked(_record(content, n), content)))
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise SmexValueError(
                 f"load_graphs: graph {n} in {filename} is damaged, {error}; write it again"
             ) from error
@@ -156,6 +159,84 @@ def _check(graphs: Sequence[Any], labels: Mapping[str, Any]) -> None:
                 f'save_graphs: label "{name}": expected {len(graphs)} rows, one for each graph, '
                 f"found {describe(label)}; save other tensors by torch.save"
             )
+
+
+# ---- records and their tensors ----
+
+
+def _content(records: Sequence[Any], labels: Mapping[str, Tensor]) -> dict[str, Any]:
+    """What a file holds."""
+    packed = _Packed()
+    texts = [json.dumps(packed.of(record)).encode() for record in records]
+    return {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "labels": _plain(labels),
+        "records": _as_bytes(b"".join(texts)),
+        "ends": torch.tensor([len(text) for text in texts], dtype=torch.int64).cumsum(0),
+        "bytes": torch.cat(packed.small) if packed.small else _as_bytes(b""),
+        "tensors": packed.large,
+    }
+
+
+class _Packed:
+    """The tensors of records, apart from these: a file of thousands of them is slow to open."""
+
+    def __init__(self) -> None:
+        self.small: list[Tensor] = []
+        self.large: list[Tensor] = []
+        self._size = 0
+
+    def of(self, value: Any) -> Any:
+        """A record with references in the place of its tensors, which are kept."""
+        if isinstance(value, Mapping):
+            return {key: self.of(each) for key, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.of(each) for each in value]
+        return self._reference(value) if isinstance(value, Tensor) else value
+
+    def _reference(self, tensor: Tensor) -> dict[str, Any]:
+        if tensor.layout != torch.strided or tensor.nbytes > _SMALL:
+            self.large.append(tensor)
+            return {"tensor": [len(self.large) - 1]}
+        numbers = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        flat = torch.empty(0, dtype=torch.uint8).set_(numbers.untyped_storage())
+        start = self._size
+        self.small += [flat, flat.new_zeros(-flat.shape[0] % _ALIGN)]
+        self._size += sum(part.shape[0] for part in self.small[-2:])
+        return {"tensor": [str(tensor.dtype).removeprefix("torch."), list(tensor.shape), start]}
+
+
+def _unpacked(value: Any, content: Mapping[str, Any]) -> Any:
+    """The reverse of :meth:`_Packed.of`; tensors are copies."""
+    if isinstance(value, list):
+        return [_unpacked(each, content) for each in value]
+    if not isinstance(value, dict):
+        return value
+    reference = value.get("tensor")
+    if not isinstance(reference, list):
+        return {key: _unpacked(each, content) for key, each in value.items()}
+    if len(reference) == 1:
+        return content["tensors"][reference[0]].clone()
+    name, shape, start = reference
+    result = torch.empty(shape, dtype=getattr(torch, name))
+    part = content["bytes"][start : start + result.nbytes]
+    return result.copy_(part.view(result.dtype).view(shape)) if result.nbytes else result
+
+
+def _record(content: Mapping[str, Any], n: int) -> Any:
+    """The record of graph `n`."""
+    ends = content["ends"]
+    start = int(ends[n - 1]) if n else 0
+    return json.loads(content["records"][start : int(ends[n])].numpy().tobytes())
+
+
+def _as_bytes(text: bytes) -> Tensor:
+    return (
+        torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        if text
+        else torch.empty(0, dtype=torch.uint8)
+    )
 
 
 # ---- graphs as plain values ----

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 import hypothesis
@@ -193,7 +194,7 @@ def test_several_graphs_and_labels(path):
 def test_plain_tensors_only(path):
     sg.save_graphs(path, [sample(), sg.batch([sample()]), block()])
     content = torch.load(path, weights_only=True)
-    assert (content["format"], content["version"]) == ("smex-graphs", 1)
+    assert (content["format"], content["version"]) == ("smex-graphs", 2)
 
     def check(value):
         if isinstance(value, (dict, list)):
@@ -269,9 +270,38 @@ def test_files_of_others(path, load):
         torch.save(value, path)
         with pytest.raises(smex.SmexValueError, match=f"{load.__name__}: .* holds something else"):
             load(path)
-    torch.save({"format": "smex-graphs", "version": 2}, path)
-    with pytest.raises(smex.SmexValueError, match="has version 2 of the format, expected 1"):
+    torch.save({"format": "smex-graphs", "version": 3}, path)
+    with pytest.raises(smex.SmexValueError, match="has version 3 of the format, expected 2"):
         load(path)
+
+
+def test_one_graph_of_many_is_read_without_the_others(path):
+    parts = []
+    for number in (1, 100):
+        sg.save_graphs(path, [sample() for _ in range(number)])
+        with zipfile.ZipFile(path) as file:
+            parts.append(len(file.namelist()))
+    assert parts[0] == parts[1]
+    content = torch.load(path, weights_only=True)
+    content["records"][: int(content["ends"][97])] = 0
+    torch.save(content, path)
+    (one,), _ = sg.load_graphs(path, [98])
+    check_equal(one, sample())
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bool, torch.uint8, torch.int16, torch.half, torch.bfloat16, torch.cfloat, torch.double],
+)
+@pytest.mark.parametrize("size", [0, 3, 40_000])
+def test_features_of_every_dtype_and_size(path, dtype, size):
+    g = sg.graph(([], []), num_nodes=size)
+    g.ndata["a"], g.ndata["b"] = torch.rand(2, size).gt(0.5).to(dtype)
+    g.ndata["tensor"] = torch.arange(3 * size).view(3, size).T.to(dtype)
+    sg.save_graphs(path, [g, g])
+    for found in sg.load_graphs(path)[0]:
+        for name, column in g.ndata.items():
+            assert found.ndata[name].dtype == dtype and torch.equal(found.ndata[name], column)
 
 
 def test_files_of_dgl(path):
@@ -308,10 +338,9 @@ def spoil_types(record):
 
 @pytest.mark.parametrize("spoil", [spoil_ids, spoil_format, spoil_features, spoil_types])
 def test_damaged_graphs(path, spoil):
-    content = {"format": "smex-graphs", "version": 1, "labels": {}}
-    content["graphs"] = [serialization._graph_record(sample(), None) for _ in range(2)]
-    spoil(content["graphs"][1])
-    torch.save(content, path)
+    records = [serialization._graph_record(sample(), None) for _ in range(2)]
+    spoil(records[1])
+    torch.save(serialization._content(records, {}), path)
     assert len(sg.load_graphs(path, [0])[0]) == 1
     with pytest.raises(smex.SmexValueError, match="load_graphs: graph 1 in .* is damaged"):
         sg.load_graphs(path)
