@@ -12,7 +12,6 @@ from smex.graph.core import EdgeType
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
 from smex.graph.sampling.arguments import check_count, check_graph
-from smex.graph.sampling.neighbor import select_topk
 from smex.graph.sampling.walks import random_walk
 
 __all__ = ["PinSAGESampler", "RandomWalkNeighborSampler"]
@@ -91,17 +90,24 @@ class RandomWalkNeighborSampler:
         traces, _ = random_walk(
             self.G, starts, metapath=self.full_metapath, restart_prob=self.restart_prob
         )
-        visited = traces[:, self.num_hops :: self.num_hops]
-        dst = starts.unsqueeze(1).expand_as(visited)
-        there = visited >= 0
+        visited = traces[:, self.num_hops :: self.num_hops].reshape(seeds.shape[0], -1)
         size = self.G.num_nodes(self.ntype)
-        visits = Relation.from_coo(visited[there], dst[there], size, size, check=False)
-        pairs, counts, _ = visits.to_simple()
-        result = Graph({(self.ntype, "_E", self.ntype): pairs}, {self.ntype: size})
-        result.edata[self.weight_column] = counts.long()
-        most = select_topk(result, self.num_neighbors, self.weight_column, {self.ntype: seeds})
-        del most.edata["_ID"]  # edges of a graph that nobody has
-        return most
+        # By seeds and visited nodes alone: nothing here is as long as there are nodes.
+        place = torch.arange(seeds.shape[0]).unsqueeze(1)
+        pairs, counts = torch.unique(
+            (place * size + visited)[visited >= 0], sorted=True, return_counts=True
+        )
+        offsets = torch.searchsorted(pairs, torch.arange(seeds.shape[0] + 1) * size)
+        rows = (offsets, pairs % max(size, 1), None)
+        every = torch.arange(seeds.shape[0])
+        ends, src, chosen = torch.ops.smex.select_topk(
+            *rows, every, self.num_neighbors, counts.double(), False
+        )
+        dst = seeds.repeat_interleave(ends.diff())
+        relation = Relation.from_coo(src.to(seeds.dtype), dst, size, size, check=False)
+        result = Graph({(self.ntype, "_E", self.ntype): relation}, {self.ntype: size})
+        result.edata[self.weight_column] = counts[chosen]
+        return result
 
 
 class PinSAGESampler(RandomWalkNeighborSampler):
