@@ -17,8 +17,9 @@ class AdjacencyMixin(GraphCore):
     def adj(self, etype: EdgeType = None, eweight_name: str | None = None) -> Tensor:
         """The adjacency matrix as a sparse COO tensor ``[num_src, num_dst]``.
 
-        Values stand in the order of edge ids; parallel edges are entries of their own, so the
-        tensor is not coalesced.
+        Values stand in the order of edge ids, and parallel edges are entries of their own: the
+        tensor is coalesced, so that it has ``indices()``, if edges are ordered by source, then
+        destination, and none are parallel; otherwise ``coalesce()`` makes it so.
 
         Args:
             etype: the edge type, where there are several.
@@ -162,7 +163,7 @@ class AdjacencyMixin(GraphCore):
             rows, columns, size = columns, rows, (size[1], size[0])
         if values is None:
             values = torch.ones(relation.num_edges, device=rows.device)
-        return _sparse(rows, columns, values, size).to(device)
+        return _sparse(rows, columns, values, size, _are_ordered(rows, columns)).to(device)
 
     def _scipy_matrix(self, canonical: CanonicalType, transpose: bool, fmt: str) -> Any:
         try:
@@ -208,7 +209,19 @@ class AdjacencyMixin(GraphCore):
         return graph
 
 
-def _sparse(rows: Tensor, columns: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
+def _sparse(
+    rows: Tensor,
+    columns: Tensor,
+    values: Tensor,
+    size: tuple[int, int],
+    coalesced: bool | None = None,
+) -> Tensor:
     return torch.sparse_coo_tensor(
-        torch.stack([rows, columns]), values, size, check_invariants=False
+        torch.stack([rows, columns]), values, size, check_invariants=False, is_coalesced=coalesced
     )
+
+
+def _are_ordered(rows: Tensor, columns: Tensor) -> bool:
+    """Whether entries ascend by row, then column, and none is at the place of another."""
+    further = (rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])
+    return bool(((rows[1:] > rows[:-1]) | further).all())

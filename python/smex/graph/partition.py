@@ -14,7 +14,7 @@ from smex.graph.frame import Frame, counted
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation, unique_and_relabel
 from smex.graph.selection import check_one_type
-from smex.graph.transforms import to_bidirected
+from smex.graph.transforms.edits import to_bidirected
 
 __all__ = ["metis_partition", "metis_partition_assignment", "partition_graph_with_halo"]
 

@@ -115,3 +115,18 @@ def test_libraries_that_are_not_installed(monkeypatch, module, ask):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(smex.SmexImportError, match="pip install " + module):
         ask(sg.graph(([0], [1])))
+
+
+def test_adjacency_is_coalesced_where_edges_are_ordered_and_none_are_parallel():
+    g = sg.graph(([0, 0, 1], [1, 2, 0]))
+    weight = torch.rand(3, requires_grad=True)
+    g.edata["w"] = weight
+    matrix = g.adj(eweight_name="w")
+    assert matrix.indices().tolist() == [[0, 0, 1], [1, 2, 0]]
+    torch.testing.assert_close(matrix.values(), weight)
+    (grad,) = torch.autograd.grad((matrix @ torch.ones(3, 2)).sum(), weight)
+    assert grad.tolist() == [2.0, 2.0, 2.0]
+    for edges in (([1, 0], [0, 1]), ([0, 0], [1, 1])):
+        matrix = sg.graph(edges).adj()
+        assert not matrix.is_coalesced() and matrix.coalesce().values().sum() == 2
+    assert sg.graph(([1, 0], [0, 1])).adj().to_dense().tolist() == [[0, 1], [1, 0]]

@@ -97,7 +97,6 @@ def test_names_of_modules_within_modules():
         ("dgl.nn.pytorch.conv.sageconv", "smex.graph.nn.SAGEConv"),
         ("dgl.nn.pytorch.conv.sageconv.SAGEConv", "smex.graph.nn.SAGEConv"),
         ("dgl.data.citation_graph.CoraGraphDataset", "smex.graph.data.CoraGraphDataset"),
-        ("dgl.dataloading.dataloader.DataLoader", "smex.graph.dataloading.DataLoader"),
         ("dgl.heterograph.DGLGraph", "smex.graph.DGLGraph"),
     ],
 )

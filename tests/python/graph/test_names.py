@@ -319,3 +319,8 @@ def test_apply_each():
 def test_programs_import_layers_from_the_modules_of_dgl(line):
     """In an interpreter of their own, which has imported nothing yet."""
     subprocess.run([sys.executable, "-c", line], check=True)
+
+
+@pytest.mark.parametrize("name", ["compact_graphs", "metis_partition", "reorder_graph", "to_block"])
+def test_functions_that_transforms_has_too(name):
+    assert getattr(sg.transforms, name) is getattr(sg, name)

@@ -178,6 +178,16 @@ class AsLinkPredDataset(OneGraphMixin, _Adapter):
         for name, rows in g.edata.items():
             self._g.edata[name] = rows[train]
 
+    @property
+    def train_graph(self) -> Graph:
+        """The graph of the edges to train with, which is the element of the data set."""
+        return self._g
+
+    @property
+    def feat_size(self) -> int:
+        """Numbers of a row of the node feature ``feat``."""
+        return self._g.ndata["feat"].shape[-1]
+
 
 def negative_pairs(g: Graph, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Drawn pairs of nodes that are no edges and no self loops."""

@@ -153,6 +153,10 @@ class TUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
         """Former name of ``num_classes``."""
         return self.num_classes
 
+    def statistics(self) -> tuple[int, int, int]:
+        """Numbers of a row of the first graph's ``feat``, ``num_classes`` and ``max_num_node``."""
+        return self.graphs[0].ndata["feat"].shape[1], self.num_classes, self.max_num_node
+
 
 def _numbered(labels: np.ndarray) -> Tensor:
     """Labels of each column as 0, 1, 2, ... in the order of their values."""

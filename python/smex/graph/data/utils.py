@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.data.files import check_sha1, download, extract_archive, get_download_dir
+from smex.graph.data.property_split import add_node_property_split, mask_nodes_by_property
 from smex.graph.serialization import load_graphs, load_labels, save_graphs
 
 __all__ = [
     "Subset",
+    "add_node_property_split",
     "add_nodepred_split",
     "check_sha1",
     "download",
     "extract_archive",
     "generate_mask_tensor",
     "get_download_dir",
+    "idx2mask",
     "load_graphs",
     "load_info",
     "load_labels",
+    "load_tensors",
     "makedirs",
+    "mask_nodes_by_property",
     "save_graphs",
     "save_info",
+    "save_tensors",
     "split_dataset",
 ]
 
@@ -157,6 +164,18 @@ def generate_mask_tensor(mask: Any) -> Tensor:
     return torch.as_tensor(mask).bool()
 
 
+def idx2mask(idx: Any, len: int) -> np.ndarray:
+    """Zeros ``[len]`` with ones at some positions.
+
+    Example:
+        >>> sg.data.utils.idx2mask([0, 2], 4).tolist()
+        [1.0, 0.0, 1.0, 0.0]
+    """
+    mask = np.zeros(len)
+    mask[idx] = 1
+    return mask
+
+
 def makedirs(path: str | os.PathLike[str]) -> None:
     """Makes a folder and those above it, if they are not there."""
     os.makedirs(os.path.expanduser(path), exist_ok=True)
@@ -189,3 +208,35 @@ def save_info(path: str | os.PathLike[str], info: dict[str, Any]) -> None:
 def load_info(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What :func:`save_info` wrote; keys that were numbers are strings."""
     return json.loads(Path(path).read_text())
+
+
+def save_tensors(filename: str | os.PathLike[str], tensor_dict: Mapping[str, Tensor]) -> bool:
+    """Writes tensors by name, for :func:`load_tensors`; a file of ``torch.save``.
+
+    Returns:
+        True.
+
+    Raises:
+        SmexTypeError: a name is no string, or a value no tensor.
+
+    Example:
+        >>> import os, tempfile
+        >>> path = os.path.join(tempfile.mkdtemp(), "tensors.bin")
+        >>> sg.data.utils.save_tensors(path, {"x": torch.ones(2)})
+        True
+        >>> sg.data.utils.load_tensors(path)
+        {'x': tensor([1., 1.])}
+    """
+    for name, tensor in tensor_dict.items():
+        if not isinstance(name, str) or not isinstance(tensor, Tensor):
+            raise SmexTypeError(
+                f"save_tensors: expected tensors by name, found {name!r} with "
+                f"{type(tensor).__name__}"
+            )
+    torch.save({name: tensor.detach() for name, tensor in tensor_dict.items()}, filename)
+    return True
+
+
+def load_tensors(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """What :func:`save_tensors` wrote, on the CPU."""
+    return torch.load(filename, map_location="cpu", weights_only=True)

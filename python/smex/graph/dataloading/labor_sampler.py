@@ -73,9 +73,38 @@ class LaborSampler(BlockSampler):
         self.batch_dependency = batch_dependency
         self._batches = 0
         self._seeds: list[Tensor] = []
+        self._next_seed: int | None = None
+
+    def set_seed(self, random_seed: int | None = None) -> None:
+        """Fixes the random numbers of the next batch, which then draws as any sampler so told does.
+
+        Samplers of one seed draw the same nodes where they sample for the same nodes. Later batches
+        have seeds of their own again, or with ``batch_dependency`` go on from this one.
+
+        Args:
+            random_seed: the seed; None takes a seed set before back.
+
+        Example:
+            >>> import smex.graph as sg
+            >>> g = sg.rand_graph(20, 200)
+            >>> sampler = sg.dataloading.LaborSampler([2])
+            >>> drawn = []
+            >>> for _ in range(2):
+            ...     sampler.set_seed(7)
+            ...     drawn.append(sampler.sample(g, torch.arange(5))[0].tolist())
+            >>> drawn[0] == drawn[1]
+            True
+        """
+        self._next_seed = random_seed
 
     def _seeds_of_batch(self) -> tuple[list[Tensor], float]:
         """Two seeds for each layer, and how far this batch is on the way between them."""
+        if self._next_seed is not None:
+            first, self._next_seed = self._next_seed, None
+            layers = torch.arange(first, first + len(self.fanouts))
+            self._seeds = [torch.stack([seed, seed]) for seed in layers]
+            self._batches = 1
+            return ([self._seeds[0]] * len(layers) if self.layer_dependency else self._seeds), 0.0
         step = self._batches % self.batch_dependency
         if step == 0:
             fresh = [torch.tensor([draw_seed(), draw_seed()]) for _ in self.fanouts]

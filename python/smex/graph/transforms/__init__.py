@@ -1,9 +1,24 @@
 """Graphs from graphs: functions, and the same as modules that can be composed."""
 
 import sys
-from typing import Any
 
-from smex.graph.derived import khop_adj, khop_graph, line_graph
+from smex.graph.compact import compact_graphs, to_block
+from smex.graph.derived import (
+    khop_adj,
+    khop_graph,
+    line_graph,
+    norm_by_dst,
+    to_bfloat16,
+    to_double,
+    to_float,
+    to_half,
+)
+from smex.graph.partition import (
+    metis_partition,
+    metis_partition_assignment,
+    partition_graph_with_halo,
+)
+from smex.graph.reorder import reorder_graph
 from smex.graph.transforms.diffusion import (
     GDC,
     PPR,
@@ -98,6 +113,7 @@ __all__ = [
     "add_nodes",
     "add_reverse_edges",
     "add_self_loop",
+    "compact_graphs",
     "double_radius_node_labeling",
     "khop_adj",
     "khop_graph",
@@ -108,39 +124,31 @@ __all__ = [
     "line_graph",
     "merge",
     "metapath_reachable_graph",
+    "metis_partition",
+    "metis_partition_assignment",
+    "norm_by_dst",
+    "partition_graph_with_halo",
     "radius_graph",
     "random_walk_pe",
     "remove_edges",
     "remove_nodes",
     "remove_self_loop",
+    "reorder_graph",
     "reverse",
     "segmented_knn_graph",
     "shortest_dist",
     "sort_csc_by_tag",
     "sort_csr_by_tag",
     "svd_pe",
+    "to_bfloat16",
     "to_bidirected",
+    "to_block",
+    "to_double",
+    "to_float",
+    "to_half",
     "to_simple",
     "to_simple_graph",
 ]
-
-_ELSEWHERE = frozenset(
-    (
-        *("compact_graphs", "metis_partition", "metis_partition_assignment", "norm_by_dst"),
-        *("partition_graph_with_halo", "reorder_graph", "to_bfloat16", "to_block", "to_double"),
-        *("to_float", "to_half"),
-    )
-)
-
-
-def __getattr__(name: str) -> Any:
-    """Functions of :mod:`smex.graph` that DGL has here too; some of them import this module."""
-    if name in _ELSEWHERE:
-        import smex.graph
-
-        return getattr(smex.graph, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 for _name in ("functional", "module"):  # as which DGL's programs import this module
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = sys.modules[__name__]

@@ -43,6 +43,9 @@ TU = {
 def test_tu(tmp_path, folder):
     write(tmp_path / folder, TU)
     data = sg.data.TUDataset("T", raw_dir=tmp_path)
+    data[0][0].ndata["feat"] = torch.zeros(data[0][0].num_nodes(), 5)
+    assert data.statistics() == (5, data.num_classes, data.max_num_node)
+    del data[0][0].ndata["feat"]
     (first, label), (second, other) = data
     assert pairs(first) == [(0, 1), (1, 0), (2, 1)] and pairs(second) == [(0, 1)]
     assert label.tolist() == [1] and other.tolist() == [0] and data.num_classes == 2

@@ -242,3 +242,55 @@ def test_a_package_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.spatial", None)
     with pytest.raises(ImportError, match="knn_graph: the package scipy is not installed"):
         sg.knn_graph(torch.zeros(3, 2), 1, "kd-tree")
+
+
+def test_the_training_graph_of_link_prediction():
+    g = sg.rand_graph(20, 200)
+    g.ndata["feat"] = torch.rand(20, 3)
+    data = sg.data.AsLinkPredDataset([g], [0.8, 0.1, 0.1])
+    assert data.train_graph is data[0] and data.train_graph.num_edges() == 160
+    assert data.feat_size == 3
+
+
+def test_nodes_by_a_property():
+    values, ratios = torch.randperm(50).numpy(), [0.3, 0.1, 0.1, 0.3, 0.2]
+    masks = sg.data.utils.mask_nodes_by_property(values, ratios, 0)
+    assert [int(mask.sum()) for mask in masks.values()] == [15, 5, 5, 15, 10]
+    assert torch.equal(sum(mask.int() for mask in masks.values()), torch.ones(50).int())
+    parts = [sorted(values[mask.numpy()].tolist()) for mask in masks.values()]
+    assert sorted(value for part in parts[:3] for value in part) == list(range(25))
+    assert parts[3] == list(range(25, 40)) and parts[4] == list(range(40, 50))
+    again = sg.data.utils.mask_nodes_by_property(values, ratios, 0)
+    assert all(torch.equal(mask, again[name]) for name, mask in masks.items())
+    with pytest.raises(smex.SmexValueError, match="mask_nodes_by_property: expected five fractio"):
+        sg.data.utils.mask_nodes_by_property(values, [0.5, 0.5])
+
+
+@pytest.mark.parametrize("name", ["popularity", "locality", "density"])
+def test_splits_by_a_property(name):
+    networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    pytest.importorskip("scipy", reason="scipy is not installed")  # for PageRank
+    g = sg.to_bidirected(sg.data.KarateClubDataset()[0])
+    ratios = [0.3, 0.1, 0.1, 0.3, 0.2]
+    sg.data.utils.add_node_property_split([g], ratios, name, random_seed=1)
+    simple = networkx.Graph(g.to_networkx())
+    rank = networkx.pagerank(simple)
+    values = {
+        "popularity": lambda: rank,
+        "locality": lambda: networkx.pagerank(simple, personalization={max(rank, key=rank.get): 1}),
+        "density": lambda: networkx.clustering(simple),
+    }[name]()
+    values = torch.tensor([values[node] for node in range(34)])
+    within = g.ndata["in_train_mask"] | g.ndata["in_valid_mask"] | g.ndata["in_test_mask"]
+    outside = g.ndata["out_valid_mask"] | g.ndata["out_test_mask"]
+    assert torch.equal(within, ~outside) and values[within].min() >= values[outside].max()
+    with pytest.raises(smex.SmexValueError, match="expected property_name among"):
+        sg.data.utils.add_node_property_split([g], ratios, "age")
+
+
+def test_tensors_in_a_file(tmp_path):
+    tensors = {"x": torch.rand(3, 2), "y": torch.arange(4)}
+    assert sg.data.utils.save_tensors(tmp_path / "t.bin", tensors)
+    torch.testing.assert_close(sg.data.utils.load_tensors(tmp_path / "t.bin"), tensors)
+    with pytest.raises(smex.SmexTypeError, match="save_tensors: expected tensors by name"):
+        sg.data.utils.save_tensors(tmp_path / "t.bin", {"x": [1]})

@@ -272,3 +272,21 @@ def test_prefetching_several_types_needs_a_dict():
     h = sg.heterograph({("a", "x", "b"): ([0], [0])})
     with pytest.raises(smex.SmexTypeError, match="the graph has several node types, expected a d"):
         dl.NeighborSampler([1], prefetch_node_feats=["h"]).sample(h, {"b": [0]})
+
+
+@pytest.mark.parametrize("layers", [False, True])
+def test_labor_samplers_of_one_seed_draw_alike(layers):
+    g, seeds = sg.rand_graph(200, 4000), torch.arange(30)
+    samplers = [dl.LaborSampler([3, 3], layer_dependency=layers) for _ in range(2)]
+    samplers[0].sample(g, seeds)
+
+    def drawn(sampler):
+        return [block.edata[sg.EID].tolist() for block in sampler.sample(g, seeds)[2]]
+
+    for sampler in samplers:
+        sampler.set_seed(11)
+    first, second = drawn(samplers[0]), drawn(samplers[1])
+    assert first == second
+    assert drawn(samplers[0]) != first  # the next batch has a seed of its own
+    samplers[0].set_seed(12)
+    assert drawn(samplers[0]) != first
