@@ -39,8 +39,8 @@ def from_pyg(
     Tensors with one row for each node or edge become features of the same names (``x``,
     ``edge_attr``, ...); ``n_id`` and ``e_id`` become ``NID`` and ``EID``, ``node_type`` and
     ``edge_type`` become ``NTYPE`` and ``ETYPE``. Of ``Data`` with as many edges as nodes, PyG takes
-    names that contain "edge" for those of edges. What belongs to the whole graph has no place in a
-    graph and is left out. Edge ``i`` is column ``i`` of ``edge_index``.
+    names that contain "edge" for those of edges. What belongs to the whole graph, such as its label
+    ``y``, has no place in a graph and is left out. Edge ``i`` is column ``i`` of ``edge_index``.
 
     Args:
         data: the data; of ``adj_t`` instead of ``edge_index``, the edges that it stores.
@@ -193,11 +193,9 @@ def _edge_index(relation: Relation) -> Tensor:
 
 
 def _set_batch(g: Graph, ptr: Tensor) -> None:
-    """Sizes of the parts from where their nodes start; edges must be in the order of the parts."""
+    """Sizes of the parts from where their nodes start."""
     src = g.relation().coo()[0].long()
     part = torch.searchsorted(ptr.to(src.device), src, right=True) - 1
-    if bool((part.diff() < 0).any()):
-        return
     g.set_batch_num_nodes(ptr.diff())
     g.set_batch_num_edges(torch.bincount(part, minlength=ptr.shape[0] - 1))
 

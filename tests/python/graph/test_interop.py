@@ -82,6 +82,14 @@ def test_batches(pyg):
     assert list(g.ndata) == ["x"]
     back = sg.to_pyg(g)
     assert torch.equal(back.batch, loaded.batch) and torch.equal(back.ptr, loaded.ptr)
+    from torch_geometric.utils import add_self_loops
+
+    loaded.edge_index = add_self_loops(loaded.edge_index, num_nodes=6)[
+        0
+    ]  # behind the edges of all graphs
+    g = sg.from_pyg(loaded)
+    assert g.batch_num_nodes().tolist() == [1, 3, 2]
+    assert g.batch_num_edges().tolist() == [2, 6, 4]
     g = sg.batch([sg.graph(([0], [1])), sg.graph(([], []))])
     assert sg.to_pyg(g).ptr.tolist() == [0, 2, 2]
 

@@ -38,6 +38,20 @@ def test_graph_conv_equals_pyg():
     torch.testing.assert_close(ours(g, x), theirs(x, edge_index(g)))
 
 
+def test_graph_conv_of_normalised_weights_equals_pyg_on_a_directed_graph():
+    pyg = pytest.importorskip("torch_geometric.nn")
+    torch.manual_seed(0)
+    edges = torch.randint(30, (2, 90)).unique(dim=1)
+    g = sg.remove_self_loop(sg.graph(tuple(edges), num_nodes=30))
+    x = torch.rand(30, 8)
+    ours, theirs = sg.nn.GraphConv(8, 5, norm="none"), pyg.GCNConv(8, 5)
+    with torch.no_grad():
+        theirs.lin.weight.copy_(ours.weight.T)
+    weighted = sg.GCNNorm()(sg.add_self_loop(g))
+    found = ours(weighted, x, edge_weight=weighted.edata["w"])
+    torch.testing.assert_close(found, theirs(x, edge_index(g)))
+
+
 @pytest.mark.parametrize("norm", ["none", "both", "left", "right"])
 @pytest.mark.parametrize("out_feats", [3, 12])
 @pytest.mark.parametrize("weighted", [False, True])
