@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -80,9 +80,11 @@ def khop_adj(g: Graph, k: int) -> Tensor:
     """
     relation = _only_relation("khop_adj", g)
     check_hops("khop_adj", k)
-    src, dst, counts = _walks(relation, k)
+    walks = _walks(relation, k)
+    src, dst = (ids.long() for ids in walks.relation(relation.num_dst).coo())
+    counts = torch.ones(1, device=g.device) if walks.counts is None else walks.counts.float()
     result = torch.zeros(relation.num_src, relation.num_dst, device=g.device)
-    return result.index_put((src.long(), dst.long()), counts.float(), accumulate=True)
+    return result.index_put((src, dst), counts, accumulate=True)
 
 
 def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
@@ -108,22 +110,30 @@ def khop_graph(g: Graph, k: int, copy_ndata: bool = True) -> Graph:
     relation = _only_relation("khop_graph", g)
     check_hops("khop_graph", k)
     number = g.num_nodes()
-    src, dst, counts = _walks(relation, k)
-    if k > 2:  # rows of shorter walks are no merged ones
-        src, dst = (ids.repeat_interleave(counts.long()) for ids in (src, dst))
-    indptr, dst, _ = Relation.from_coo(src, dst, number, number, check=False).sorted_csr()
-    nodes = torch.arange(number, dtype=g.idtype, device=g.device)
-    src = nodes.repeat_interleave(indptr.diff().long())
+    walks = _walks(relation, k)
+    if walks.counts is not None:
+        times = walks.counts.long()
+        walks = _repeated(walks, times, walks.ends.repeat_interleave(times))
+    indptr, ends, _ = walks.relation(number).sorted_csr()
     frames = {DEFAULT_NTYPE: next(iter(g._src_frames.values())).clone()} if copy_ndata else None
     return Graph(
-        {DEFAULT_ETYPE: Relation.from_coo(src, dst, number, number, check=False)},
+        {DEFAULT_ETYPE: Relation.from_csr(indptr, ends, None, number, number)},
         {DEFAULT_NTYPE: number},
         src_frames=frames,
     )._batched_as(g)
 
 
-_Walks: TypeAlias = tuple[Tensor, Tensor, Tensor]
-"""Where walks start and end, and how many of them there are, float64; pairs may repeat."""
+class _Walks(NamedTuple):
+    """Walks by where they start; rows of one start and one end may repeat."""
+
+    indptr: Tensor  # [num_nodes + 1], int64
+    ends: Tensor  # [num_rows]
+    counts: Tensor | None  # [num_rows], how many walks a row stands for, float64; None: one
+
+    def relation(self, num_nodes: int) -> Relation:
+        """An edge for each row."""
+        indptr = self.indptr.to(self.ends.dtype)
+        return Relation.from_csr(indptr, self.ends, None, num_nodes, num_nodes)
 
 
 def _walks(relation: Relation, k: int) -> _Walks:
@@ -132,10 +142,11 @@ def _walks(relation: Relation, k: int) -> _Walks:
     No more is stored than the walks that prolong those of ``k - 1`` edges by one, of which those
     between the same nodes are one row with their number.
     """
-    src, dst = relation.coo()
     if k == 0:
-        src = dst = torch.arange(relation.num_src, dtype=relation.idtype, device=relation.device)
-    walks = src, dst, torch.ones_like(src, dtype=torch.float64)
+        nodes = torch.arange(relation.num_src + 1, device=relation.device)
+        return _Walks(nodes, nodes[:-1].to(relation.idtype), None)
+    indptr, ends, _ = relation.csr()
+    walks = _Walks(indptr.long(), ends, None)
     for step in range(1, k):
         walks = _prolonged(_merged(walks, relation) if step > 1 else walks, relation)
     return walks
@@ -143,21 +154,25 @@ def _walks(relation: Relation, k: int) -> _Walks:
 
 def _merged(walks: _Walks, relation: Relation) -> _Walks:
     """Each pair of ends once."""
-    src, dst, counts = walks
-    pairs = Relation.from_coo(src, dst, relation.num_src, relation.num_dst, check=False)
-    simple, _, pair = pairs.to_simple()
-    return *simple.coo(), counts.new_zeros(simple.num_edges).index_add(0, pair, counts)
+    simple, counts, pair = walks.relation(relation.num_dst).to_simple()
+    sums = counts.double()
+    if walks.counts is not None:
+        sums = torch.zeros_like(sums).index_add(0, pair, walks.counts)
+    indptr, ends, _ = simple.csr()
+    return _Walks(indptr.long(), ends, sums)
 
 
 def _prolonged(walks: _Walks, relation: Relation) -> _Walks:
     """The walks with each edge out of their ends appended."""
-    src, dst, counts = walks
-    degrees = relation.out_degrees(dst).long()
-    return (
-        src.repeat_interleave(degrees),
-        relation.out_edges_of(dst)[1],
-        counts.repeat_interleave(degrees),
-    )
+    degrees = relation.out_degrees(walks.ends).long()
+    return _repeated(walks, degrees, relation.out_edges_of(walks.ends)[1])
+
+
+def _repeated(walks: _Walks, times: Tensor, ends: Tensor) -> _Walks:
+    """Some rows in the place of each, with the given ends."""
+    before = torch.nn.functional.pad(times.cumsum(0), (1, 0))
+    counts = None if walks.counts is None else walks.counts.repeat_interleave(times)
+    return _Walks(before[walks.indptr], ends, counts)
 
 
 def norm_by_dst(g: Graph, etype: EdgeType = None) -> Tensor:
