@@ -324,3 +324,4 @@ def test_programs_import_layers_from_the_modules_of_dgl(line):
 @pytest.mark.parametrize("name", ["compact_graphs", "metis_partition", "reorder_graph", "to_block"])
 def test_functions_that_transforms_has_too(name):
     assert getattr(sg.transforms, name) is getattr(sg, name)
+    assert sg.nn.edge_softmax is sg.ops.edge_softmax

@@ -129,7 +129,6 @@ __all__ = [
     "TransR",
     "TypedLinear",
     "WeightAndSum",
-    "edge_softmax",
 ]
 
 from smex.graph.ops import edge_softmax as edge_softmax  # isort: skip
