@@ -25,8 +25,11 @@ from smex.graph.sampling.arguments import (
     weights_of,
 )
 from smex.graph.selection import check_one_type
+from smex.graph.structure import take_rows
 
 __all__ = ["NeighborDraw", "sample_etype_neighbors", "sample_neighbors", "select_topk"]
+
+_FEW = 8  # times fewer nodes than there are: their weights are gathered first
 
 
 class NeighborDraw:
@@ -281,8 +284,30 @@ def select_topk(
         of_type = values[canonical]
         if of_type is None:
             return None
+        if _FEW * chosen.shape[0] < rows.indptr.shape[0]:
+            return _topk_of_few(rows, chosen, numbers[canonical], of_type, ascending)
         drawn = torch.ops.smex.select_topk(*rows, chosen, numbers[canonical], of_type, ascending)
         return Neighbors(*drawn)
 
     parts = drawn_parts(op, g, nodes, edge_dir, take)
     return graph_of_drawn(g, parts, copy_ndata, copy_edata, output_device)
+
+
+def _topk_of_few(
+    rows: Compressed, chosen: Tensor, k: int, values: Tensor, ascending: bool
+) -> Neighbors:
+    """What the operator finds, of the weights of these rows alone: it reads all as float64."""
+    ends, _, eids = take_rows(rows, chosen)
+    sizes = rows.indptr[chosen + 1] - rows.indptr[chosen]
+    offsets = torch.nn.functional.pad(sizes.cumsum(0, dtype=chosen.dtype), (1, 0))
+    # Among equal weights the lower id counts, which in a row that ascends is the earlier place.
+    rises = eids.diff() > 0
+    rises[offsets[(offsets > 0) & (offsets < eids.shape[0])] - 1] = True
+    in_order, local = eids, None
+    if not bool(rises.all()):
+        in_order, place = eids.sort()
+        local = torch.empty_like(eids)
+        local[place] = torch.arange(eids.shape[0], dtype=eids.dtype)
+    every = torch.arange(chosen.shape[0], dtype=chosen.dtype)
+    drawn = torch.ops.smex.select_topk(offsets, ends, local, every, k, values[in_order], ascending)
+    return Neighbors(drawn[0], drawn[1], in_order[drawn[2]])

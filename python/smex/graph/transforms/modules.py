@@ -103,6 +103,8 @@ class Compose(BaseTransform):
 class AddSelfLoop(BaseTransform):
     """Adds a self loop to each node, for each edge type whose two node types are the same.
 
+    Batches are kept.
+
     Args:
         allow_duplicate: whether self loops that exist stay beside the new ones.
         new_etypes: of a graph of several edge types, give each node type an edge type ``self``
@@ -162,7 +164,7 @@ class AddReverse(BaseTransform):
     """Adds a reverse edge for each edge, self loops too.
 
     Between nodes of one type it is of the same edge type; otherwise of the new type
-    ``(destination, "rev_...", source)``.
+    ``(destination, "rev_...", source)``. Batches are kept.
 
     Args:
         copy_edata: whether reverse edges have the features of those that they reverse; otherwise

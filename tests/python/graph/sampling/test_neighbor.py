@@ -201,6 +201,27 @@ def test_topk(data):
     assert pairs(s) == [edges[n] for n in expected]
 
 
+@pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("k", [-1, 0, 2])
+def test_largest_weights_of_few_nodes(idtype, ordered, k):
+    torch.manual_seed(0)
+    g = sg.rand_graph(100, 1500, idtype=idtype)
+    if not ordered:
+        indptr, indices, eids = g.adj_tensors("csc")
+        shuffled = torch.randperm(1500).to(eids)
+        g = sg.graph(("csc", (indptr, indices, shuffled)), idtype=idtype)
+    g.edata["w"] = torch.randint(4, (1500,)).float()
+    g.edata["w"][::7] = torch.nan
+    nodes = torch.tensor([5, 99, 0], dtype=idtype)
+    for edge_dir in ("in", "out"):
+        whole = g.select_topk(k, "w", edge_dir=edge_dir)
+        few = g.select_topk(k, "w", nodes, edge_dir=edge_dir)
+        owner = whole.edges()[1 if edge_dir == "in" else 0]
+        expected = torch.cat([whole.edata[sg.EID][owner == node] for node in nodes])
+        assert torch.equal(few.edata[sg.EID], expected) and few.idtype == idtype
+
+
 def weighted(values):
     g = star(3)
     g.edata["p"] = torch.tensor(values)
