@@ -395,6 +395,8 @@ class DropEdge(BaseTransform):
 class AddEdge(BaseTransform):
     """Adds edges between drawn nodes, parallel ones and self loops among them.
 
+    They may join different graphs of a batch, which becomes one graph.
+
     Args:
         ratio: number of new edges of a type, as a share of those that are there.
 
