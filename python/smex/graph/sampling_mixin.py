@@ -164,34 +164,6 @@ class SamplingMixin:
             output_device,
         )
 
-    def sample_neighbors_biased(
-        self,
-        nodes: Any,
-        fanout: int,
-        bias: Any,
-        edge_dir: str = "in",
-        tag_offset_name: str = "_TAG_OFFSET",
-        replace: bool = False,
-        copy_ndata: bool = True,
-        copy_edata: bool = True,
-        output_device: Device = None,
-    ) -> Graph:
-        """Edges drawn by tags; the function of this name in :mod:`smex.graph.sampling`."""
-        from smex.graph import sampling
-
-        return sampling.sample_neighbors_biased(
-            _graph(self),
-            nodes,
-            fanout,
-            bias,
-            edge_dir,
-            tag_offset_name,
-            replace,
-            copy_ndata,
-            copy_edata,
-            output_device,
-        )
-
     def global_uniform_negative_sampling(
         self,
         num_samples: int,

@@ -89,20 +89,6 @@ class TransformMixin:
 
         return derived.line_graph(_graph(self), backtracking, shared)
 
-    def reorder_graph(
-        self,
-        node_permute_algo: str | None = None,
-        edge_permute_algo: str | None = "src",
-        store_ids: bool = True,
-        permute_config: Mapping[str, Any] | None = None,
-    ) -> Graph:
-        """The graph with other node and edge ids, see :func:`smex.graph.reorder_graph`."""
-        from smex.graph import reorder
-
-        return reorder.reorder_graph(
-            _graph(self), node_permute_algo, edge_permute_algo, store_ids, permute_config
-        )
-
     def subgraph(
         self,
         nodes: Any,
