@@ -16,7 +16,9 @@ from smex.graph.utils import apply_each, check_eq_shape, expand_as_pair
 
 def test_layers_have_two_names():
     assert GraphConv is sg.nn.GraphConv and GATConv is sg.nn.pytorch.GATConv
-    assert sg.nn.pytorch.__all__ == [*sg.nn.__all__, "edge_softmax"]
+    assert sg.nn.pytorch.__all__ == [
+        *sg.nn.__all__, "edge_softmax", "knn_graph", "radius_graph", "segmented_knn_graph",
+    ]  # fmt: skip
     assert all(getattr(sg.nn.pytorch, n) is getattr(sg.nn, n) for n in sg.nn.__all__)
     assert edge_softmax is sg.ops.edge_softmax is sg.nn.functional.edge_softmax
 

@@ -126,7 +126,7 @@ class SpotTarget:
     Example:
         >>> g = sg.graph(([0, 1, 2, 2], [1, 2, 1, 2]))
         >>> sg.dataloading.SpotTarget(g, "self", 2)(torch.tensor([0, 1]))
-        {('_N', '_E', '_N'): tensor([0])}
+        tensor([0])
     """
 
     def __init__(
