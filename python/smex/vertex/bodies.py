@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from smex.vertex.phases import BACKWARD
 from smex.vertex.program import Program
 from smex.vertex.rows import CONST, ROW, SUM, Kind
 from smex.vertex.schedule import KindRows, RowPart, TaskRows
-from smex.vertex.trace import EDGES, Operand, Rows, Signature
+from smex.vertex.trace import EDGES, TRACING, Operand, Rows, Signature
 
 Tensors = dict[str, Tensor]
 
@@ -326,6 +326,8 @@ class ProgramBody:
 
     def _of_part(self, node: fx.Node, part: RowPart) -> Any:
         """A value for some of the rows."""
+        if node in self._partial:
+            return self._partial[node]  # a sum over the tasks
         if node in self._env:
             value, kind = self._env[node], self._kind(node)
             if part is self._rows.whole or isinstance(kind, list) or kind.name != "row":
@@ -435,6 +437,11 @@ def used_nodes(program: Program, node: fx.Node) -> set[fx.Node]:
     return {node} if node in program.last_use else set()
 
 
+def _add_note(error: Exception, text: str) -> None:
+    if hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(text)
+
+
 class CallBody:
     """Calls the vertex function for each task, with autograd of its own: right for any code."""
 
@@ -502,8 +509,16 @@ class CallBody:
         }
         counts = self._rows.counts[task.begin : task.end]
         rows = Rows(self._function, inputs, counts, task.parents, child, each, signature.dtype)
-        with torch.set_grad_enabled(signature.with_gradients):
-            reads = rows.call(lambda: torch.func.functional_call(self._function, params, ()))
+        with TRACING, torch.set_grad_enabled(signature.with_gradients):
+            try:
+                reads = rows.call(lambda: torch.func.functional_call(self._function, params, ()))
+            except Exception as error:
+                shapes = ", ".join(f"{n} {list(x.shape)}" for n, x in inputs.items()) or "none"
+                name = type(self._function).__name__
+                _add_note(error, f"in {name}.forward for {task.size} vertices, inputs: {shapes}")
+                raise
+        if signature.with_gradients and index == 0:
+            self._check_outside({**reads.states, **reads.outputs}, leaves.values())
         most = task.most_children
         if not reads.each and most > reads.slots:
             row = int(counts.argmax())
@@ -522,6 +537,26 @@ class CallBody:
             self._outputs[index][name] = value.detach()
         if signature.with_gradients:
             self._calls[index] = leaves, values
+
+    def _check_outside(self, values: Tensors, leaves: Iterable[Tensor]) -> None:
+        """Gradients end at parameters, inputs and states: nothing else may ask for them."""
+        own = {id(leaf) for leaf in leaves}
+        stack = [value.grad_fn for value in values.values()]
+        seen: set[Any] = set()
+        while stack:
+            node = stack.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            leaf = getattr(node, "variable", None)
+            if leaf is not None and id(leaf) not in own:
+                raise SmexValueError(
+                    f"{type(self._function).__name__}: forward reads a tensor of shape "
+                    f"{list(leaf.shape)} that requires a gradient and is no parameter, input or "
+                    "state, or what was computed of one: make it a parameter of the function "
+                    "(torch.nn.Parameter, a submodule), or give it to smex.vertex.run as an input"
+                )
+            stack.extend(following for following, _ in node.next_functions)
 
     def finish(self) -> Tensors:
         """The outputs, by name."""

@@ -26,7 +26,7 @@ def lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         cell: ``[rows, width]``.
 
     Returns:
-        h and c, ``[rows, width]`` each. Differentiable once.
+        h and c, ``[rows, width]`` each; in float32 under autocast. Differentiable once.
 
     Raises:
         ValueError: the shapes do not fit.
@@ -51,7 +51,7 @@ def tree_lstm(gates: Tensor, cells: Sequence[Tensor] = ()) -> tuple[Tensor, Tens
         cells: of the children, ``[rows, width]`` each.
 
     Returns:
-        h and c, ``[rows, width]`` each. Differentiable once.
+        h and c, ``[rows, width]`` each; in float32 under autocast. Differentiable once.
 
     Raises:
         ValueError: the shapes do not fit.
@@ -66,6 +66,10 @@ def tree_lstm(gates: Tensor, cells: Sequence[Tensor] = ()) -> tuple[Tensor, Tens
 
 
 def _cell(gates: Tensor, cells: list[Tensor], places: Sequence[int]) -> tuple[Tensor, Tensor]:
+    kind = gates.device.type
+    # As sums of many terms, in float32; meta tensors have no autocast.
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        gates, cells = gates.float(), [cell.float() for cell in cells]
     if current().fuse:
         return torch.ops.smex.tree_lstm(gates, cells, list(places))
     chunks = gates.chunk(len(places), 1)

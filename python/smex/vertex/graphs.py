@@ -99,13 +99,17 @@ def from_parents(parents: Any, types: Sequence[str] | None = None) -> InputGraph
         types: for each vertex the name of its type.
 
     Raises:
+        SmexTypeError: a parent is no int.
         SmexValueError: a parent is not a vertex, or there are more or fewer types than vertices.
 
     Example:
         >>> smex.vertex.from_parents([2, 2, -1]).children_of(2)
         [0, 1]
     """
-    values = np.asarray(parents, np.int64).reshape(-1)
+    values = np.asarray(parents).reshape(-1)
+    if len(values) and not np.issubdtype(values.dtype, np.integer):
+        raise SmexTypeError(f"from_parents: expected ints as parents, found {values.dtype}")
+    values = values.astype(np.int64)
     wrong = np.flatnonzero((values < -1) | (values >= len(values)))
     if len(wrong):
         raise SmexValueError(
@@ -122,12 +126,15 @@ def chain(length: int) -> InputGraph:
     """A sequence: each vertex but the first gathers the one before it.
 
     Raises:
+        SmexTypeError: the length is no int.
         SmexValueError: the length is negative.
 
     Example:
         >>> smex.vertex.chain(3).children_of(2)
         [1]
     """
+    if not isinstance(length, (int, np.integer)):
+        raise SmexTypeError(f"chain: expected an int as the length, found {length!r}")
     if length < 0:
         raise SmexValueError(f"chain: expected a length of at least 0, found {length}")
     offsets = np.maximum(np.arange(length + 1, dtype=np.int64) - 1, 0)

@@ -259,9 +259,10 @@ def _phase(
         for n in node.all_input_nodes:
             copied(n)
         several = _several_written(graph, node, place, buffers)
-        written = _written(graph, node, place, buffers.get(node, scratch.get(node)))
+        memory = buffers.get(node, scratch.get(node))
+        written = _written(graph, source, node, place, memory)
         place.update(several)
-        direct.update(several)
+        direct.update(n for n, value in several.items() if value is buffers.get(n))
         if written is not None:
             place[node] = written
             direct.add(node)
@@ -350,10 +351,14 @@ def _through(node: fx.Node) -> list[fx.Node]:
 
 
 def _written(
-    graph: fx.Graph, node: fx.Node, place: dict[fx.Node, fx.Node], buffer: fx.Node | None
-) -> fx.Node | None:
+    graph: fx.Graph, source: Phases, node: fx.Node, place: dict[fx.Node, fx.Node],
+    buffer: fx.Node | None,
+) -> fx.Node | None:  # fmt: skip
     """The call that writes a node's value into a buffer at once, if its operator has one."""
-    found = None if buffer is None else out_overload(node.target)
+    # Where rows are no first dimension a task's part of a buffer has gaps, in which some of
+    # PyTorch's kernels write (softmax).
+    has_gaps = buffer is not None and source.kind[node].dim != 0
+    found = None if buffer is None or has_gaps else out_overload(node.target)
     if found is None:
         return None
     overload, name = found

@@ -173,7 +173,14 @@ def _by_spec(node: fx.Node, found: dict[fx.Node, Any], of: int) -> Any:
     second = _outs_for(node, found, of, {ROWS: 3 * ROWS - 2, EDGES: 3 * EDGES - 2})
     if first is None or first != second:
         return _all(value, MIXED)
-    return first if isinstance(value, (tuple, list)) else first[0]
+    if not isinstance(value, (tuple, list)):
+        return first[0]
+    # Gradients that nobody asked for are None, and the Spec does not tell of them.
+    told = [v for v in value if v is not None]
+    if len(first) != len(told):
+        return _all(value, MIXED)
+    kept = iter(first)
+    return [first[0] if v is None else next(kept) for v in value]
 
 
 def _outs_for(

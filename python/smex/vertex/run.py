@@ -20,7 +20,7 @@ from smex.vertex.options import Options, current
 from smex.vertex.phases import assign
 from smex.vertex.program import Program, build
 from smex.vertex.schedule import KindRows, Schedule, schedule
-from smex.vertex.trace import Signature, UntraceableError, trace, training_flags
+from smex.vertex.trace import TRACING, Signature, UntraceableError, trace, training_flags
 
 __all__ = ["Result", "Values", "run"]
 
@@ -95,6 +95,11 @@ def execute(
     Raises:
         UntraceableError: a function that must be looked into cannot be.
     """
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise SmexRuntimeError(
+            "smex.vertex.run: found a transform of torch.func around it, such as grad or vmap, "
+            "which cannot look into it; use torch.autograd.grad, and larger batches"
+        )
     chosen = current()
     types = [
         _Type(one, given[name], name, chosen, _has_kinds(batch, number, numbers))
@@ -244,6 +249,11 @@ class _Type:
             return None
         key = self._key(is_leaf)
         traces = self.function._traces
+        with TRACING:
+            self._add_trace(traces, key, is_leaf)
+        return traces[key]
+
+    def _add_trace(self, traces: dict[Any, Program | None], key: Any, is_leaf: bool) -> None:
         if key not in traces:
             try:
                 traces[key] = build(
@@ -256,7 +266,6 @@ class _Type:
                     "%s is called for each task, since %s", type(self.function).__name__, error
                 )
                 traces[key] = None
-        return traces[key]
 
     def _key(self, is_leaf: bool) -> Any:
         tensors = tuple((n, p.shape, p.dtype, p.device) for n, p in self.params.items()) + tuple(
@@ -278,6 +287,7 @@ class _Execution:
         self._types = types
         self._plan = planned
         self._device = device
+        self.with_gradients = torch.is_grad_enabled()  # autograd turns it off in forward
         self.tensors: list[Tensor] = []
         self._names: list[tuple[int, str, str]] = []  # (type, "param" or "input", name)
         for number, one in enumerate(types):
@@ -448,12 +458,34 @@ class _Execution:
             )
 
 
+def _first_order(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes an error of gradients of gradients.
+
+    ``once_differentiable`` lets those through in silence that no incoming gradient asks for, which
+    is the case of a penalty on gradients.
+    """
+
+    def checked(ctx: Any, *grads: Tensor | None) -> Any:
+        with torch.no_grad():
+            found = backward(ctx, *grads)
+        if not torch.is_grad_enabled():
+            return found
+        refuse = torch._C._functions.DelayedError(
+            b"smex.vertex.run: results have no second derivatives; compute what needs them with "
+            b"torch's own operators, vertex by vertex",
+            len(found),
+        )
+        return refuse(*[x.detach().requires_grad_() if isinstance(x, Tensor) else x for x in found])
+
+    return checked
+
+
 class _Run(torch.autograd.Function):
     """A run as one operation for autograd."""
 
     @staticmethod
     def forward(ctx: Any, execution: _Execution, *tensors: Tensor) -> tuple[Tensor, ...]:
-        wants_gradients = any(ctx.needs_input_grad)
+        wants_gradients = execution.with_gradients and any(ctx.needs_input_grad)
         values = execution.forward(tensors, wants_gradients)
         if wants_gradients:
             ctx.execution = execution
@@ -464,7 +496,7 @@ class _Run(torch.autograd.Function):
         return tuple(values)
 
     @staticmethod
-    @once_differentiable
+    @_first_order
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         ctx.saved_tensors  # noqa: B018
         return (None, *ctx.execution.backward(grads))

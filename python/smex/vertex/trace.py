@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,6 +22,10 @@ from smex.vertex.function import CURRENT, State, VertexFunction
 
 ROWS, EDGES = 12, 20
 """How many vertices and edges a trace is made with; the graph holds for any number."""
+
+
+TRACING = threading.RLock()
+"""Held where a function is called: its parameters are put in place of its own meanwhile."""
 
 
 class Operand(NamedTuple):
@@ -186,9 +191,17 @@ class Rows:
         if value.shape[0] != self._counts.shape[0]:
             raise SmexValueError(
                 f"{self._name}: {word}: expected a row for each vertex in {name!r}, found "
-                f"{value.shape[0]} rows for {self._counts.shape[0]} vertices; rows of gather_each "
-                "are edges, which sum_children brings back to vertices"
+                f"{_rows_text(value.shape[0])}; rows of gather_each are edges, which sum_children "
+                "brings back to vertices"
             )
+
+
+def _rows_text(rows: Any) -> str:
+    """A number of rows for a message; one that stands for any number has no digits to show."""
+    if isinstance(rows, int):
+        return f"{rows} rows"
+    hint = rows.node.hint
+    return {ROWS: "a row for each vertex", EDGES: "a row for each edge"}.get(hint, "other rows")
 
 
 @dataclass
@@ -250,12 +263,18 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
     rows, edges = _symbol(mode, ROWS), _symbol(mode, EDGES)
     builder = _Builder(function, signature, mode, rows, edges)
     try:
-        reads = builder.dry_run()
-        return builder.joint(reads, env)
+        # Hooks of the caller, such as those of checkpoints, are not meant for fake tensors.
+        with torch.autograd.graph.saved_tensors_hooks(_same, _same):
+            reads = builder.dry_run()
+            return builder.joint(reads, env)
     except (SmexValueError, SmexRuntimeError, UntraceableError):
         raise
     except Exception as error:
         raise UntraceableError(f"{type(error).__name__}: {error}") from error
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def _symbol(mode: FakeTensorMode, hint: int) -> Any:

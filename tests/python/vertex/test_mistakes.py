@@ -4,9 +4,11 @@ import re
 
 import pytest
 import torch
+from torch import nn
 
 import smex
 import smex.vertex as sv
+from smex import SmexRuntimeError, SmexTypeError, SmexValueError
 
 
 class Sum(sv.VertexFunction):
@@ -171,3 +173,72 @@ def test_results_are_the_callers_own():
 def test_an_unknown_state_is_an_attribute_error():
     with pytest.raises(AttributeError, match="a vertex has no state 'k'; its states are h"):
         run([TWO], doing(lambda self: self.scatter(self.gather(0).k)))
+
+
+class Scaled(sv.VertexFunction):
+    """Reads a tensor that is no parameter."""
+
+    def __init__(self, scale):
+        super().__init__(h=4)
+        self.u = nn.Linear(4, 4)
+        self.scale = [scale]
+
+    def forward(self):
+        self.scatter(self.u(self.gather(0).h) + self.pull() * self.scale[0])
+
+
+@pytest.mark.parametrize("options", [{}, {"trace": False}])
+def test_gradients_that_would_be_lost(options):
+    x, scale = torch.ones(2, 4), torch.ones(4, requires_grad=True)
+    for outside in (scale, scale * 2):
+        with sv.options(**options), pytest.raises(SmexValueError, match=r"Scaled: .* shape \[4\]"):
+            sv.run(Scaled(outside), [sv.chain(2)], x)
+    with sv.options(**options):
+        sv.run(Scaled(scale.detach()), [sv.chain(2)], x).states["h"].sum().backward()
+        with torch.no_grad():
+            sv.run(Scaled(scale), [sv.chain(2)], x)
+
+
+@pytest.mark.parametrize("options", [{}, {"trace": False}])
+def test_second_derivatives_are_refused(options):
+    function = Scaled(torch.ones(4))
+    x = torch.randn(2, 4, requires_grad=True)
+    with sv.options(**options):
+        h = sv.run(function, [sv.chain(2)], x).states["h"]
+    (grad,) = torch.autograd.grad(h.sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        grad.pow(2).sum().backward()
+
+
+def test_transforms_of_torch_func_are_refused():
+    function = Scaled(torch.ones(4))
+    with pytest.raises(SmexRuntimeError, match=r"transform of torch\.func"):
+        torch.func.grad(lambda x: sv.run(function, [sv.chain(2)], x).states["h"].sum())(
+            torch.ones(2, 4)
+        )
+
+
+def test_numbers_that_are_no_ints():
+    with pytest.raises(SmexTypeError, match="expected ints as parents, found float64"):
+        sv.from_parents([1.7, -1.0])
+    with pytest.raises(SmexTypeError, match=r"expected an int as the length, found 2\.9"):
+        sv.chain(2.9)
+    assert sv.from_parents([]).num_vertices == 0
+
+
+def test_errors_of_forward_tell_where():
+    with pytest.raises(RuntimeError) as caught:
+        sv.run(Scaled(torch.ones(4)), [sv.chain(2)], torch.ones(2, 3))
+    assert any("in Scaled.forward for 1 vertices" in n for n in caught.value.__notes__)
+
+
+def test_a_row_for_each_edge_where_vertices_have_rows():
+    class Edges(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(h=4)
+
+        def forward(self):
+            self.scatter(self.gather_each().h)
+
+    with pytest.raises(SmexValueError, match="in 'h', found a row for each edge; rows of"):
+        sv.run(Edges(), [sv.chain(2)])

@@ -1,5 +1,6 @@
 """`smex.vertex.run` against the recursion, vertex by vertex, in float64."""
 
+import concurrent.futures
 import copy
 import pathlib
 import pickle
@@ -8,6 +9,7 @@ from collections import OrderedDict
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 import smex.vertex as sv
@@ -165,6 +167,101 @@ def test_element_wise_calls_are_made_together():
     assert not any(name.startswith("smex::pointwise") for name in apart)
     assert {"aten::tanh", "aten::erf", "aten::sqrt"} <= set(apart)
     assert not {"aten::tanh", "aten::erf", "aten::sqrt"} & set(together)
+
+
+class Normed(sv.VertexFunction):
+    """Layers whose gradients are several results, on states that are zeros at leaves."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__(h=hidden)
+        self.w = nn.Linear(inputs, hidden)
+        self.first, self.both = nn.LayerNorm(hidden), nn.LayerNorm(2 * hidden)
+        self.mix = nn.Linear(2 * hidden, hidden)
+        for norm in (self.first, self.both):
+            nn.init.normal_(norm.weight)
+            nn.init.normal_(norm.bias)
+
+    def forward(self):
+        h = self.cell(self.pull(), self.gather(0).h, self.gather(1).h)
+        self.scatter(h)
+        self.push(h)
+
+    def cell(self, x, left, right):
+        beside = self.mix(self.both(torch.cat([left, right], 1)))
+        return self.first(left) + self.first(right) * beside + self.w(x)
+
+    def recursive(self, x, children):
+        none = (x.new_zeros(1, self.state_shapes["h"][0]),)
+        h = self.cell(x, *[c[0] for c in [*children, none, none][:2]])
+        return (h,), h
+
+
+class Attending(Normed):
+    """Softmax over what is stacked before the rows."""
+
+    def cell(self, x, left, right):
+        keys = torch.stack([left, right, self.w(x)])
+        found = (keys.softmax(0) * keys).sum(0)
+        return found + (found.t().log_softmax(0).t() * left).tanh()
+
+
+class OtherCells(Normed):
+    """A cell that does not come from children, beside one that does."""
+
+    def cell(self, x, left, right):
+        x = self.w(x)
+        gates = torch.cat([left, right, x, left * x, right * x], 1)
+        h, c = sv.tree_lstm(gates, [left, x])
+        again, _ = sv.lstm(gates[:, : 4 * x.shape[1]], x.tanh())
+        return h + c + again
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("cls", [Normed, Attending, OtherCells])
+def test_layers(cls, options):
+    for graphs in (BATCHES["shared children"], BATCHES["trees"], BATCHES["one vertex"]):
+        function, x = case(cls, graphs)
+        with sv.options(**options):
+            assert_equal_to_recursion(function, graphs, x)
+
+
+@pytest.mark.parametrize("cls", [Binary, Normed])
+def test_first_run_in_a_checkpoint(cls):
+    graphs = BATCHES["trees"]
+    function, x = case(cls, graphs)
+
+    def loss(x):
+        return sv.run(function, graphs, x).outputs["out"].pow(2).sum()
+
+    for _ in range(2):
+        found = torch.autograd.grad(
+            torch.utils.checkpoint.checkpoint(loss, x, use_reentrant=False), x
+        )
+    torch.testing.assert_close(found, torch.autograd.grad(loss(x), x))
+
+
+def test_first_runs_in_several_threads():
+    graphs = BATCHES["trees"]
+    function, x = case(Binary, graphs)
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        jobs = [pool.submit(sv.run, function, graphs, x) for _ in range(3)]
+    for job in jobs:
+        assert torch.equal(job.result().states["h"], sv.run(function, graphs, x).states["h"])
+    assert None not in function._traces.values()
+
+
+def test_cells_under_autocast():
+    graphs = BATCHES["trees"]
+    function, x = case(Binary, graphs)
+    function, x = function.float(), x.detach().float()
+    exact = sv.run(function, graphs, x).states["h"]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = sv.run(function, graphs, x)
+        found.outputs["out"].float().sum().backward()
+    assert found.states["h"].dtype == torch.float32
+    assert function.w.weight.grad.abs().sum() > 0
+    torch.testing.assert_close(found.states["h"], exact, rtol=0.05, atol=0.05)
+    assert not torch.equal(found.states["h"], exact)
 
 
 def test_zeros_that_leaves_gather_cost_no_products():
