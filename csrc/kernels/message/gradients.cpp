@@ -227,17 +227,8 @@ torch::autograd::variable_list input_gradients(torch::autograd::AutogradContext*
   return result;
 }
 
-at::Tensor evaluate(const Message& message, at::TensorList operands) {
-  if (message->op == MessageOp::kOperand) return operands[message->operand];
-  if (message->op == MessageOp::kConstant) {
-    const auto any = std::find_if(operands.begin(), operands.end(),
-                                  [](const at::Tensor& x) { return x.defined(); });
-    return at::scalar_tensor(message->value, any->options());
-  }
-  const at::Tensor a = evaluate(message->a, operands);
-  const bool by_number = message->op == MessageOp::kPow || message->op == MessageOp::kLeakyRelu;
-  const at::Tensor b = message->b && !by_number ? evaluate(message->b, operands) : at::Tensor();
-  switch (message->op) {
+at::Tensor call_torch(MessageOp op, const at::Tensor& a, const at::Tensor& b, double value) {
+  switch (op) {
     case MessageOp::kAdd:
       return a + b;
     case MessageOp::kSub:
@@ -251,9 +242,9 @@ at::Tensor evaluate(const Message& message, at::TensorList operands) {
     case MessageOp::kMinimum:
       return at::minimum(a, b);
     case MessageOp::kPow:
-      return at::pow(a, message->b->value);
+      return at::pow(a, value);
     case MessageOp::kLeakyRelu:
-      return at::leaky_relu(a, message->b->value);
+      return at::leaky_relu(a, value);
     case MessageOp::kGreater:
       return 1 - (at::lt(a, b).to(a.scalar_type()) + at::le(a, b).to(a.scalar_type())) * 0.5;
     case MessageOp::kLess:
@@ -297,6 +288,19 @@ at::Tensor evaluate(const Message& message, at::TensorList operands) {
     default:  // kSumLast; rows without features have one number
       return a.dim() < 2 ? a : a.sum(-1, /*keepdim=*/true);
   }
+}
+
+at::Tensor evaluate(const Message& message, at::TensorList operands) {
+  if (message->op == MessageOp::kOperand) return operands[message->operand];
+  if (message->op == MessageOp::kConstant) {
+    const auto any = std::find_if(operands.begin(), operands.end(),
+                                  [](const at::Tensor& x) { return x.defined(); });
+    return at::scalar_tensor(message->value, any->options());
+  }
+  const at::Tensor a = evaluate(message->a, operands);
+  const bool by_number = message->op == MessageOp::kPow || message->op == MessageOp::kLeakyRelu;
+  const at::Tensor b = message->b && !by_number ? evaluate(message->b, operands) : at::Tensor();
+  return call_torch(message->op, a, b, by_number ? message->b->value : 0);
 }
 
 at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,

@@ -57,6 +57,10 @@ torch::autograd::variable_list input_gradients(torch::autograd::AutogradContext*
 at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_target,
                             const at::Tensor& grad);
 
+/// `op(a, b)` by torch's operators; `value` is the number of kPow and kLeakyRelu. Not for kOperand
+/// and kConstant, which have no arguments.
+at::Tensor call_torch(MessageOp op, const at::Tensor& a, const at::Tensor& b, double value);
+
 /// The value of a message for operands that are aligned row by row, by torch's operators. Those
 /// that do not occur may be undefined, but not all.
 at::Tensor evaluate(const Message& message, at::TensorList operands);

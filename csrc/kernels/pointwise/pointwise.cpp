@@ -1,8 +1,7 @@
 // smex::pointwise: several element-wise calls as one operator (program.h).
 #include <ATen/Parallel.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/where.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "kernels/message/dispatch.h"
+#include "kernels/message/gradients.h"
 #include "kernels/pointwise/program.h"
 
 #ifdef SMEX_WITH_CUDA
@@ -103,73 +103,6 @@ std::vector<at::Tensor> empty_outs(const PointwiseProgram& program, at::TensorLi
 
 // ---- by ATen's operators, for any device and type ----
 
-at::Tensor called(const Instruction& step, const at::Tensor& a, const at::Tensor& b,
-                  const at::TensorOptions& options) {
-  const auto number = [&](const at::Tensor& is) { return is.to(options); };
-  switch (step.op) {
-    case MessageOp::kConstant:
-      return at::full({}, step.value, options);
-    case MessageOp::kAdd:
-      return a + b;
-    case MessageOp::kSub:
-      return a - b;
-    case MessageOp::kMul:
-      return a * b;
-    case MessageOp::kDiv:
-      return a / b;
-    case MessageOp::kMaximum:
-      return at::maximum(a, b);
-    case MessageOp::kMinimum:
-      return at::minimum(a, b);
-    case MessageOp::kPow:
-      return a.pow(step.value);
-    case MessageOp::kLeakyRelu:
-      return at::where(a > 0, a, a * step.value);
-    case MessageOp::kGreater:
-      return at::where(a < b, 0.0, at::where(a == b, 0.5, 1.0)).to(options);
-    case MessageOp::kLess:
-      return number(a < b);
-    case MessageOp::kLessEqual:
-      return number(a <= b);
-    case MessageOp::kEqual:
-      return number(a == b);
-    case MessageOp::kSelect:
-      return at::where(a != 0, b, 0.0).to(options);
-    case MessageOp::kNeg:
-      return -a;
-    case MessageOp::kAbs:
-      return a.abs();
-    case MessageOp::kSign:
-      return a.sign();
-    case MessageOp::kStep:
-      return 1 - number(a <= 0);
-    case MessageOp::kRelu:
-      return a.relu();
-    case MessageOp::kSqrt:
-      return a.sqrt();
-    case MessageOp::kExp:
-      return a.exp();
-    case MessageOp::kExpm1:
-      return a.expm1();
-    case MessageOp::kLog:
-      return a.log();
-    case MessageOp::kLog1p:
-      return a.log1p();
-    case MessageOp::kSigmoid:
-      return a.sigmoid();
-    case MessageOp::kTanh:
-      return a.tanh();
-    case MessageOp::kErf:
-      return a.erf();
-    case MessageOp::kSin:
-      return a.sin();
-    case MessageOp::kCos:
-      return a.cos();
-    default:
-      TORCH_INTERNAL_ASSERT(false, kOp, ": an operation that no program has");
-  }
-}
-
 void pointwise_into(at::TensorList operands, std::string_view text, at::TensorList outs) {
   const auto program = program_of(std::string(text), operands.size());
   check_outs(*program, operands, outs);
@@ -177,8 +110,10 @@ void pointwise_into(at::TensorList operands, std::string_view text, at::TensorLi
   std::copy(operands.begin(), operands.end(), slots.begin());
   const at::Tensor none;
   for (const Instruction& step : program->code) {
-    slots[step.out] = called(step, step.a < 0 ? none : slots[step.a],
-                             step.b < 0 ? none : slots[step.b], operands[0].options());
+    slots[step.out] = step.op == MessageOp::kConstant
+                          ? at::scalar_tensor(step.value, operands[0].options())
+                          : call_torch(step.op, step.a < 0 ? none : slots[step.a],
+                                       step.b < 0 ? none : slots[step.b], step.value);
   }
   std::vector<at::Tensor> values;
   for (const int out : program->outs) values.push_back(slots[out]);

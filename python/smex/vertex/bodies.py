@@ -218,9 +218,9 @@ class ProgramBody:
         inputs: Tensors = {}
         for operand, node in self._joint.gradients.items():
             if operand.role == "param":
-                params[operand.name] = self._result(node)
+                params[operand.name] = self._whole(node)
             elif operand.role == "input":
-                inputs[operand.name] = self._result(node)
+                inputs[operand.name] = self._whole(node)
         self._env = self._kept
         return params, inputs
 
@@ -416,9 +416,6 @@ class ProgramBody:
                     return self._allocated(node, self._rows.size)
                 return self._memory.grads[name][self._rows.begin : self._rows.end]
         return self._state_buffer(node)
-
-    def _result(self, node: fx.Node) -> Tensor:
-        return self._partial[node] if node in self._partial else self._whole(node)
 
     def _release(self, name: str) -> None:
         """Forgets the values that the phase was the last to read."""

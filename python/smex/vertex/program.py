@@ -87,7 +87,7 @@ def _calls(source: Phases, name: str, results: Sequence[fx.Node]) -> list[fx.Nod
     nodes = source.nodes(name)
     if not source.fuse:
         return list(nodes)
-    return grouped(nodes, source.kind, {*results, *_through_views(results)})
+    return grouped(nodes, source.kind, results)
 
 
 def _nodes_of(call: fx.Node | Group) -> list[fx.Node]:
@@ -323,18 +323,6 @@ def _group_call(
         return dict(zip(group.outs, outs))
     made = graph.call_function(torch.ops.smex.pointwise.default, (operands, group.program))
     return {n: graph.call_function(operator.getitem, (made, i)) for i, n in enumerate(group.outs)}
-
-
-def _through_views(nodes: Sequence[fx.Node]) -> list[fx.Node]:
-    """What views among the nodes look at."""
-    found = []
-    stack = [n for n in nodes if is_view(n)]
-    while stack:
-        for n in stack.pop().all_input_nodes:
-            found.append(n)
-            if is_view(n):
-                stack.append(n)
-    return found
 
 
 def _through(node: fx.Node) -> list[fx.Node]:

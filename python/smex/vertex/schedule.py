@@ -388,14 +388,9 @@ def _index(native: Any, device: torch.device) -> DeviceIndex:
     counts = np.diff(native.edge_offsets)
     row_of_edge = np.repeat(np.arange(len(counts)), counts)
     edges_of_kinds = np.diff(native.edge_offsets[native.type_rows])
-    first_rows, edge_begins = np.empty((2, len(row_of_edge)), np.int64)
-    slot_begins = np.empty(len(native.slot_rows), np.int64)
+    first_rows = np.empty_like(row_of_edge)
     for task in native.tasks:
         first_rows[task.edge_begin : task.edge_end] = task.begin
-        edge_begins[task.edge_begin : task.edge_end] = task.edge_begin
-        size = task.end - task.begin
-        for begin in range(task.slot_begin, task.slot_begin + task.slots * size, size):
-            slot_begins[begin : begin + size] = begin
     arrays = {
         "vertices": native.vertices,
         "rows": native.rows,
@@ -409,6 +404,12 @@ def _index(native: Any, device: torch.device) -> DeviceIndex:
     }
     if device.type in IN_SERIES:
         return DeviceIndex(arrays, device)
+    edge_begins, slot_begins = np.empty_like(row_of_edge), np.empty_like(native.slot_rows)
+    for task in native.tasks:
+        edge_begins[task.edge_begin : task.edge_end] = task.edge_begin
+        size = task.end - task.begin
+        for begin in range(task.slot_begin, task.slot_begin + task.slots * size, size):
+            slot_begins[begin : begin + size] = begin
     index = DeviceIndex({**arrays, "edge_begins": edge_begins, "slot_begins": slot_begins}, device)
     for of in ("edge", "slot"):
         rows, begins = index[f"{of}_rows"], index[f"{of}_begins"]
