@@ -47,6 +47,17 @@ Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner
   return search(graph, mesh, options);
 }
 
+/// `plan` with shards as Python lists them: (held, bounds) for each worker.
+Plan with_shards(const Graph& graph, Plan plan,
+                 const std::map<ValueId, std::vector<std::pair<bool, Bounds>>>& shards) {
+  std::map<ValueId, std::vector<Tile>> tiles;
+  for (const auto& [id, boxes] : shards) {
+    for (const auto& [held, box] : boxes) tiles[id].push_back({held, Region{to_box(box)}});
+  }
+  keep_shards(graph, tiles, plan);
+  return plan;
+}
+
 }  // namespace
 
 void bind_partition(py::module_& m) {
@@ -140,6 +151,8 @@ void bind_partition(py::module_& m) {
       },
       py::arg("extent"), py::arg("parts"), py::arg("granule"),
       "A range cut into parts along multiples of a granule, as plans cut it.");
+  m.def("with_shards", &with_shards, py::arg("graph"), py::arg("plan"), py::arg("shards"),
+        "A plan under which values have the tiles that exist already: (held, bounds) by worker.");
   m.def("lower", &lower, py::arg("graph"), py::arg("plan"),
         py::call_guard<py::gil_scoped_release>());
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
@@ -161,7 +174,7 @@ void bind_partition(py::module_& m) {
         const DimClasses classes(graph);
         std::vector<std::vector<std::pair<bool, Bounds>>> all;
         for (ValueId id : values) {
-          all.push_back(tiles_of(home_layout(graph, classes, plan.mesh, id, plan.values.at(id))));
+          all.push_back(tiles_of(home_layout(graph, classes, plan, id)));
         }
         return all;
       },

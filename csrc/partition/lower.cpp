@@ -68,9 +68,7 @@ class Lowering {
   }
 
   const Layout& home(ValueId id) {
-    if (homes_[id].tiles.empty()) {
-      homes_[id] = home_layout(graph_, classes_, plan_.mesh, id, plan_.values[id]);
-    }
+    if (homes_[id].tiles.empty()) homes_[id] = home_layout(graph_, classes_, plan_, id);
     return homes_[id];
   }
 
@@ -92,17 +90,40 @@ class Lowering {
   void bind_outputs() {
     for (const GraphOutput& output : graph_.outputs()) {
       Binding binding{output.value, {}, {}};
-      for (int w = 0; w < workers_; ++w) {
-        if (output.value == kNoValue) {  // a parameter that the loss does not depend on
-          binding.slots.push_back(kNoSlot);
-          binding.regions.emplace_back();
-          continue;
-        }
-        binding.slots.push_back(home_slots_[output.value][w]);
-        binding.regions.push_back(home(output.value).tiles[w].region);
+      if (output.value == kNoValue) {  // a parameter that the loss does not depend on
+        binding.slots.assign(workers_, kNoSlot);
+        binding.regions.resize(workers_);
+      } else {
+        const Layout& layout = output_layout(output);
+        binding.slots = output_slots(output, layout);
+        for (const Tile& tile : layout.tiles) binding.regions.push_back(tile.region);
       }
       program_.outputs.push_back(std::move(binding));
     }
+  }
+
+  /// A gradient lies as its parameter does, and a buffer's new value as the buffer.
+  const Layout& output_layout(const GraphOutput& output) {
+    const bool imposed = output.target != kNoValue && plan_.shards.count(output.target);
+    return home(imposed ? output.target : output.value);
+  }
+
+  /// A value that is the gradient of several parameters, whose shards differ, is moved once more.
+  std::vector<Slot> output_slots(const GraphOutput& output, const Layout& layout) {
+    const Layout& have = home(output.value);
+    const Value& value = graph_.value(output.value);
+    backward_ = output.kind == OutputKind::kGradient;
+    std::vector<Slot> slots = home_slots_[output.value];
+    std::vector<Copy> copies;
+    for (int w = 0; w < workers_; ++w) {
+      const Tile &own = have.tiles[w], &wanted = layout.tiles[w];
+      if (!wanted.held) slots[w] = kNoSlot;
+      if (!wanted.held || (own.held && own.region == wanted.region)) continue;
+      if (copies.empty()) copies = relayout(have, layout.tiles);
+      slots[w] = emit_fetch(w, value, wanted.region, copies, have, home_slots_[output.value],
+                            std::nullopt, /*fill=*/0, "store");
+    }
+    return slots;
   }
 
   void find_last_uses(const std::vector<Call>& calls) {

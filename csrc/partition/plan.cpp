@@ -34,15 +34,36 @@ Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, in
   return tile;
 }
 
-Layout home_layout(const Graph& graph, const DimClasses& classes, const Mesh& mesh, ValueId id,
-                   const Choices& choices) {
+Layout home_layout(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId id) {
+  const auto shards = plan.shards.find(id);
+  if (shards != plan.shards.end()) return {shards->second};
   const Shape& shape = graph.value(id).shape;
   const std::vector<int64_t> granules = classes.granules(id);
   Layout layout;
-  for (int w = 0; w < mesh_size(mesh); ++w) {
-    layout.tiles.push_back(value_tile(shape, choices, mesh, w, granules));
+  for (int w = 0; w < mesh_size(plan.mesh); ++w) {
+    layout.tiles.push_back(value_tile(shape, plan.values[id], plan.mesh, w, granules));
   }
   return layout;
+}
+
+void keep_shards(const Graph& graph, const std::map<ValueId, std::vector<Tile>>& shards,
+                 Plan& plan) {
+  for (const auto& [id, tiles] : shards) {
+    const Value& value = graph.value(id);
+    const bool fits = std::all_of(tiles.begin(), tiles.end(), [&](const Tile& tile) {
+      return tile.region.rank() == value.shape.size();
+    });
+    if (!fits || tiles.size() != static_cast<size_t>(mesh_size(plan.mesh))) {
+      throw InternalError("plan: the shards of " + value.name + " do not fit it or the workers");
+    }
+    plan.shards[id] = tiles;
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == kNoValue || output.target == kNoValue) continue;
+    const auto target = shards.find(output.target);
+    // One value may be the gradient of several parameters: it lies as the first one's does.
+    if (target != shards.end()) plan.shards.try_emplace(output.value, target->second);
+  }
 }
 
 namespace {
@@ -198,13 +219,13 @@ int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan
   int64_t bytes = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const ValueId input = op.inputs[i];
-    const Layout home = home_layout(graph, classes, plan.mesh, input, plan.values[input]);
+    const Layout home = home_layout(graph, classes, plan, input);
     bytes += fetch_bytes(home, needed_tiles(tiles, i, home), graph.value(input).itemsize);
   }
   for (size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];
     if (output == kNoValue) continue;
-    const Layout home = home_layout(graph, classes, plan.mesh, output, plan.values[output]);
+    const Layout home = home_layout(graph, classes, plan, output);
     bytes += store_bytes(tiles.outputs[o], home, graph.value(output).itemsize);
   }
   return bytes;

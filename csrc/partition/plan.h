@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,8 @@ struct Plan {
   Mesh mesh;
   std::vector<Choices> values;       ///< by ValueId; Layout::tiles follow from shape and granules
   std::vector<Choices> ops;          ///< by OpId
+  /// Tiles that values have in place of those that follow from their choices; see `keep_shards`.
+  std::map<ValueId, std::vector<Tile>> shards;
   std::vector<int64_t> step_bytes;   ///< communication that each step adds
   std::vector<double> step_seconds;  ///< and its time, where a machine is given
   double compute_seconds = 0;        ///< of all ops, where a machine is given
@@ -51,8 +54,15 @@ Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, in
                 const std::vector<int64_t>& granules);
 
 /// The home layout of a value under a plan.
-Layout home_layout(const Graph& graph, const DimClasses& classes, const Mesh& mesh, ValueId value,
-                   const Choices& choices);
+Layout home_layout(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId value);
+
+/// Lets parameters and buffers have the tiles that `shards` lists, one for each worker: shards that
+/// another graph of the same model was cut into, whose reshapes ask for other granules. Their
+/// gradients and new values get the same tiles. What ops compute stays as the plan says.
+/// Throws InternalError where a value has not as many tiles as there are workers, or a tile another
+/// rank.
+void keep_shards(const Graph& graph, const std::map<ValueId, std::vector<Tile>>& shards,
+                 Plan& plan);
 
 /// What each worker does of an op: index ranges, inputs needed, outputs made.
 struct OpTiles {

@@ -1,6 +1,10 @@
 #include "runtime/worker_pool.h"
 
 #include <chrono>
+#include <string>
+#include <system_error>
+
+#include "ir/error.h"
 
 namespace smex::runtime {
 namespace {
@@ -9,18 +13,32 @@ constexpr std::chrono::milliseconds kTick{100};
 
 WorkerPool::WorkerPool(int num_workers, std::function<std::shared_ptr<void>(int)> enter)
     : enter_(std::move(enter)), pending_(num_workers) {
-  for (int w = 0; w < num_workers; ++w) threads_.emplace_back([this, w] { loop(w); });
+  threads_.reserve(num_workers);
+  try {
+    for (int w = 0; w < num_workers; ++w) threads_.emplace_back([this, w] { loop(w); });
+  } catch (const std::system_error& error) {
+    join();
+    throw UserError("partition: the system started only " + std::to_string(threads_.size()) +
+                    " of the " + std::to_string(num_workers) + " workers' threads (" +
+                    error.code().message() +
+                    "); take fewer workers, or raise the limits on processes and memory "
+                    "(ulimit -u, ulimit -v)");
+  }
   std::unique_lock lock(mutex_);
   done_.wait(lock, [&] { return pending_ == 0; });
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { join(); }
+
+void WorkerPool::join() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
   start_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 void WorkerPool::run(const std::function<void(int)>& job, const std::function<void()>& tick) {

@@ -14,6 +14,7 @@ namespace smex::runtime {
 class WorkerPool {
  public:
   /// `enter` runs first on each thread; what it returns lives as long as the thread.
+  /// Throws UserError where the system starts no further thread; none is left then.
   WorkerPool(int num_workers, std::function<std::shared_ptr<void>(int)> enter);
   /// Joins the threads.
   ~WorkerPool();
@@ -27,6 +28,7 @@ class WorkerPool {
 
  private:
   void loop(int worker);
+  void join();
 
   std::function<std::shared_ptr<void>(int)> enter_;
   std::mutex mutex_;

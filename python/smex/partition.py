@@ -22,7 +22,7 @@ from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.machine import Machine
 from smex.pins import Pins
 from smex.plan import Plan, read_plan_file
-from smex.search import search
+from smex.search import Shards, search, search_again
 from smex.semantic import SemanticGraph
 from smex.trace import trace_json
 
@@ -233,6 +233,7 @@ class PartitionedModule(torch.nn.Module):
         self._last_session: Any = None
         self._tiles: dict[str, Tiles] = {}  # parameters and buffers: per worker its tile
         self._boxes: dict[str, list[tuple[bool, list[tuple[int, int]]]]] = {}
+        self._placements: dict[str, list[int]] = {}
         self._aliases: dict[str, str] = {}
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
 
@@ -341,12 +342,13 @@ class PartitionedModule(torch.nn.Module):
         first = self._first.plan
         # What the user pinned stays so, as far as it is here; of a given plan only what has shards.
         pinned = {} if self._given_plan is not None else first.pinned
-        pinned = {name: pin for name, pin in pinned.items() if name in graph.value_by_name}
-        for value in self._first.captured.values:
-            if value.role in ("parameter", "buffer") and value.name in graph.value_by_name:
-                pinned[value.name] = first.placement(value.name)
-        options = {**self._options, "mesh": first.mesh, "pinned": pinned}
-        return search(graph, self.workers, **options)
+        pinned = {
+            name: pin
+            for name, pin in pinned.items()
+            if name in graph.value_by_name and name not in self._boxes
+        }
+        shards = {name: Shards(self._placements[name], boxes) for name, boxes in self._boxes.items()}
+        return search_again(graph, first, shards, pinned)
 
     # ---- state ----
 
@@ -411,6 +413,7 @@ class PartitionedModule(torch.nn.Module):
                     "(model.to_empty(device='cpu') and initialise) before it is trained"
                 )
             self._cut(value.name, source.detach(), boxes, value.role == "parameter", source)
+            self._placements[value.name] = compiled.plan.placement(value.name)
             for alias in value.aliases:
                 self._aliases[alias] = value.name
 

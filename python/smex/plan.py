@@ -118,24 +118,24 @@ class Plan:
         self.graph = graph
         self.native = native
         self.pinned = dict(pinned or {})
-        self._request = request
+        self.request = request
         self._program: Any = None
         self._peak_bytes: list[int] | None = None
 
     @property
     def replicate_bytes(self) -> int:
         """Tensors up to this size might be held by every worker."""
-        return self._request.replicate_bytes
+        return self.request.replicate_bytes
 
     @property
     def objective(self) -> str:
         """What the search minimised: "communication" or "time"."""
-        return self._request.objective
+        return self.request.objective
 
     @property
     def machine(self) -> Machine | None:
         """What times are predicted for."""
-        return self._request.machine
+        return self.request.machine
 
     @property
     def mesh(self) -> tuple[int, ...]:
@@ -176,7 +176,7 @@ class Plan:
         """The same plan with the times that it takes on a machine."""
         if not isinstance(machine, Machine):
             raise SmexTypeError(f"plan: expected a smex.Machine, found {machine!r}")
-        request = dataclasses.replace(self._request, machine=machine)
+        request = dataclasses.replace(self.request, machine=machine)
         native = _C.price(self.graph.native, self.native, request.native_machine)
         return Plan(self.graph, native, request, self.pinned)
 
@@ -184,7 +184,7 @@ class Plan:
         """The same plan for another capture of the same calls; None where the calls differ."""
         if graph is not self.graph and _described(graph) != _described(self.graph):
             return None
-        return Plan(graph, self.native, self._request, self.pinned)
+        return Plan(graph, self.native, self.request, self.pinned)
 
     @property
     def search_seconds(self) -> float:
@@ -218,7 +218,7 @@ class Plan:
 
     def peak(self) -> float:
         """Predicted peak bytes of the fullest worker, the optimiser's states included."""
-        states = self._request.optimizer_states
+        states = self.request.optimizer_states
         return max(self.peak_bytes()) + (states * self.parameter_bytes() if states else 0)
 
     def parameter_bytes(self) -> int:
@@ -341,7 +341,7 @@ class Plan:
         others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
         impossible = ("impossible", words, "", "", *([""] if self.machine else []))
         try:
-            other = self._request.find(self.graph, {**others, name: pin})
+            other = self.request.find(self.graph, {**others, name: pin})
         except PlanError as error:
             return *impossible, str(error).rpartition(": ")[2]
         held = other.worker_bytes(name)
@@ -429,8 +429,8 @@ class Plan:
             "planner": self.planner,
             "objective": self.objective,
             "machine": self.machine and self.machine.contents(),
-            "memory_limit": self._request.memory_limit,
-            "optimizer_states": self._request.optimizer_states,
+            "memory_limit": self.request.memory_limit,
+            "optimizer_states": self.request.optimizer_states,
             "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
@@ -517,7 +517,7 @@ class Plan:
             return ""
         words = f"peak {size_words(max(self.peak_bytes()))} per worker"
         if self.machine and self.peak() > self.machine.memory:
-            if self._request.optimizer_states:
+            if self.request.optimizer_states:
                 words += f", {size_words(self.peak())} with the optimiser's states,"
             words += f" does not fit {size_words(self.machine.memory)}"
         return f"{words}, "

@@ -11,8 +11,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from smex._C import factorise, heaviest_point, home_tiles, live_bytes, planners, price
+from smex._C import factorise, heaviest_point, home_tiles, live_bytes, planners, price, with_shards
 from smex._C import search as native_search
+from smex._logging import logger
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.machine import Machine
@@ -156,6 +157,39 @@ def search(
     return _cheapest(graph, requests, pins)
 
 
+@dataclasses.dataclass(frozen=True)
+class Shards:
+    """What a tensor was cut into: its placement, and by worker whether it holds a tile and which.
+
+    Another capture of the same model may see the tensor through other views, whose granules differ:
+    the placement alone would cut it elsewhere.
+    """
+
+    placement: list[int]
+    tiles: list[tuple[bool, list[tuple[int, int]]]]
+
+
+def search_again(
+    graph: SemanticGraph, first: Plan, shards: Mapping[str, Shards], pinned: Pins
+) -> Plan:
+    """Plans another capture of the model that `first` is a plan of, whose shards exist.
+
+    They stay as they are; what an operator needs otherwise is fetched when it runs. Pins that this
+    capture has no place for, such as one of an input that is smaller now, are left out.
+    """
+    request = dataclasses.replace(first.request, mesh=list(first.mesh), shards=shards)
+    requests = [request]
+    if request.planner == "tofu" and request.memory_limit is None:
+        requests += _rivals(graph, request)
+    try:
+        return _cheapest(graph, requests, pinned)
+    except PlanError as error:
+        if not pinned:
+            raise
+        logger.info("pins are left out of the plan of another capture: %s", error)
+        return _cheapest(graph, requests, {})
+
+
 def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan:
     """The first of the cheapest plans; the searches run at the same time.
 
@@ -180,7 +214,7 @@ def _cheapest(graph: SemanticGraph, requests: list[Request], pins: Pins) -> Plan
         raise errors[0]
     plan = min(plans, key=_cost)
     # What explains the plan, or searches it again with pins, compares all that is allowed.
-    asked = dataclasses.replace(plan._request, planner=requests[0].planner)
+    asked = dataclasses.replace(plan.request, planner=requests[0].planner)
     return Plan(graph, plan.native, asked, plan.pinned)
 
 
@@ -282,6 +316,7 @@ class Request:
     refine: bool | None
     joint: int
     seed: int
+    shards: Mapping[str, Shards] = dataclasses.field(default_factory=dict)
 
     def find(self, graph: SemanticGraph, pinned: Pins) -> Plan:
         """The plan with these placements."""
@@ -326,6 +361,12 @@ class Request:
     ) -> Plan:
         """A plan with the pins; of tensors' homes within the limit."""
         ids = {graph.value_by_name[name]: pin for name, pin in pins.items()}
+        existing = {
+            graph.value_by_name[name]: shards
+            for name, shards in self.shards.items()
+            if name in graph.value_by_name
+        }
+        ids |= {value: shards.placement for value, shards in existing.items()}
         machine = self.native_machine
         found = native_search(
             graph.native, self.mesh, self.planner, self.replicate_bytes, ids,
@@ -336,6 +377,9 @@ class Request:
         )  # fmt: skip
         if machine is not None and self.objective != "time":
             found = price(graph.native, found, machine)
+        if existing:
+            tiles = {value: shards.tiles for value, shards in existing.items()}
+            found = with_shards(graph.native, found, tiles)
         return Plan(graph, found, self, pins)
 
     # ---- memory ----

@@ -28,7 +28,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
     };
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const ValueId input = op.inputs[i];
-      const Layout home = home_layout(graph, classes, plan.mesh, input, plan.values[input]);
+      const Layout home = home_layout(graph, classes, plan, input);
       ASSERT_TRUE(grid.inputs[i]);
       EXPECT_EQ(moved_numel(home_of(input), *grid.inputs[i], plan.mesh),
                 relayout_numel(home, needed_tiles(tiles, i, home)))
@@ -36,7 +36,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
     }
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       const ValueId output = op.outputs[o];
-      const Layout home = home_layout(graph, classes, plan.mesh, output, plan.values[output]);
+      const Layout home = home_layout(graph, classes, plan, output);
       EXPECT_EQ(product(grid.outputs[o]->addends), tiles.outputs[o].num_partials);
       EXPECT_EQ(stored_numel(*grid.outputs[o], home_of(output), plan.mesh),
                 store_bytes(tiles.outputs[o], home, /*itemsize=*/1))
@@ -74,7 +74,7 @@ TEST_P(Grids, AreTheLayoutsOfHomes) {
     const DimClasses classes(graph);
     const Plan plan = test::random_plan(random, graph, GetParam());
     for (const Value& value : graph.values()) {
-      const Layout home = home_layout(graph, classes, plan.mesh, value.id, plan.values[value.id]);
+      const Layout home = home_layout(graph, classes, plan, value.id);
       const Layout found = home_grid(value.shape, std::vector<int64_t>(value.shape.size(), 1),
                                      plan.values[value.id], plan.mesh)
                                .layout(plan.mesh);

@@ -14,7 +14,7 @@ namespace {
 
 int64_t tile_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId id) {
   int64_t largest = 0;
-  for (const Tile& tile : home_layout(graph, classes, plan.mesh, id, plan.values[id]).tiles) {
+  for (const Tile& tile : home_layout(graph, classes, plan, id).tiles) {
     if (tile.held) largest = std::max(largest, tile.region.numel());
   }
   return largest * graph.value(id).itemsize;

@@ -108,9 +108,11 @@ TEST(HomeLayout, AGradientLiesWhereItsParameterDoes) {
   graph.add_output({gradient, OutputKind::kGradient, "w", w});
   const DimClasses classes(graph);
   for (const Mesh& mesh : {Mesh{2}, Mesh{3}, Mesh{2, 2}}) {
-    const Choices choices(mesh.size(), 0);
-    const Layout of_parameter = home_layout(graph, classes, mesh, w, choices);
-    const Layout of_gradient = home_layout(graph, classes, mesh, gradient, choices);
+    Plan plan;
+    plan.mesh = mesh;
+    plan.values.assign(graph.values().size(), Choices(mesh.size(), 0));
+    const Layout of_parameter = home_layout(graph, classes, plan, w);
+    const Layout of_gradient = home_layout(graph, classes, plan, gradient);
     for (int worker = 0; worker < mesh_size(mesh); ++worker) {
       EXPECT_EQ(of_parameter.tiles[worker].held, of_gradient.tiles[worker].held);
       EXPECT_EQ(of_parameter.tiles[worker].region, of_gradient.tiles[worker].region);
