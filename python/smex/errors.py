@@ -8,9 +8,11 @@ for those of operators (``torch.ops.smex``), which torch raises: they are the bu
 __all__ = [
     "CaptureError",
     "MissingSpecWarning",
+    "MixedRowsWarning",
     "PlanError",
     "SmexError",
     "SmexImportError",
+    "SmexKeyError",
     "SmexRuntimeError",
     "SmexTypeError",
     "SmexValueError",
@@ -38,6 +40,13 @@ class SmexImportError(SmexError, ImportError):
     """The native library is missing or does not fit this Python and torch."""
 
 
+class SmexKeyError(SmexError, KeyError):
+    """There is nothing of that name; the message lists what there is."""
+
+    def __str__(self) -> str:  # KeyError would print the message's repr
+        return str(self.args[0]) if self.args else ""
+
+
 class CaptureError(SmexError, RuntimeError):
     """A model could not be turned into a semantic graph."""
 
@@ -52,3 +61,7 @@ class SpecError(SmexError, ValueError):
 
 class MissingSpecWarning(UserWarning):
     """An operator has no specification and therefore runs unsplit."""
+
+
+class MixedRowsWarning(UserWarning):
+    """A vertex function's result for one vertex depends on the others computed with it."""
