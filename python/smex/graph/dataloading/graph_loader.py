@@ -11,6 +11,7 @@ from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from smex.errors import SmexValueError
 from smex.graph.batch import batch
+from smex.graph.dataloading.epochs import EpochSeedMixin
 from smex.graph.graph import Graph
 
 __all__ = ["GraphDataLoader"]
@@ -24,7 +25,7 @@ def _collated(items: list[Any]) -> Any:
     return collate(items, collate_fn_map={Graph: _batched, **default_collate_fn_map})
 
 
-class GraphDataLoader(torch.utils.data.DataLoader):
+class GraphDataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
     """``torch.utils.data.DataLoader`` for data sets with graphs in their items.
 
     Graphs of a mini-batch become one by :func:`smex.graph.batch`; everything else is collated as

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset, DistributedSampler
 
-from smex.errors import SmexTypeError, SmexValueError
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.graph.dataloading.epochs import EpochSeedMixin
 from smex.graph.dataloading.transport import FeatureSource, map_graphs
 from smex.graph.graph import Graph
 from smex.graph.random import drawing_from
@@ -25,11 +26,12 @@ _LARGEST_SEED = 2**62
 _AHEAD = 2
 
 
-class DataLoader(torch.utils.data.DataLoader):
+class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
     """Hands out what a sampler makes of the seeds, batch by batch.
 
     Every batch has its own seed, drawn from torch's generator (or `generator`) when the iteration
-    begins: batches are the same for any number of workers, threads and prefetching.
+    begins: batches are the same for any number of workers, whether they persist or not, threads
+    and prefetching.
 
     Args:
         graph: the graph; on the CPU.
@@ -58,6 +60,8 @@ class DataLoader(torch.utils.data.DataLoader):
         SmexTypeError: an argument is of the wrong kind.
         SmexValueError: `batch_size` is less than 1, or something is asked for that is not
             supported.
+        SmexRuntimeError: an iteration goes on after the next one began, where
+            ``persistent_workers``: workers that stay serve one at a time.
 
     Example:
         >>> import smex.graph as sg
@@ -104,6 +108,8 @@ class DataLoader(torch.utils.data.DataLoader):
         if in_workers:
             graph.create_formats_()  # once, before the processes part
         sampling = _Sampling(graph, graph_sampler, self._source if in_workers else None)
+        self._epoch = 0
+        self._running: Generator[Any, None, None] | None = None
         super().__init__(sampling, sampler=batches, batch_size=None, collate_fn=_same, **kwargs)
 
     def set_epoch(self, epoch: int) -> None:
@@ -111,8 +117,31 @@ class DataLoader(torch.utils.data.DataLoader):
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
 
     def __iter__(self) -> Any:
-        finished = map(self._finish, super().__iter__())
-        return _ahead(finished) if self.use_prefetch_thread else finished
+        self._epoch += 1
+        if self.persistent_workers and self._running is not None:
+            self._running.close()  # its thread would take batches of this iteration
+        arriving = super().__iter__()
+        self.sampler.begin()  # type: ignore[attr-defined]
+        finished = self._finished(arriving, self._epoch)
+        if not self.use_prefetch_thread:
+            return finished
+        running = _ahead(finished)
+        self._running = running if self.persistent_workers else None
+        return running
+
+    def _finished(self, arriving: Iterator[Any], epoch: int) -> Iterator[Any]:
+        while True:
+            if self.persistent_workers and epoch != self._epoch:
+                raise SmexRuntimeError(
+                    "DataLoader: expected one iteration at a time, found that another one has "
+                    "begun; workers that persist serve the last one, leave persistent_workers out "
+                    "for several"
+                )
+            try:
+                batch = next(arriving)
+            except StopIteration:
+                return
+            yield self._finish(batch)
 
     def _finish(self, batch: Any) -> Any:
         """The batch with its features, on its device."""
@@ -213,6 +242,7 @@ class _Batches(torch.utils.data.Sampler):
         self._seeds = seeds
         self._batch_size = batch_size
         self._ordering = ordering
+        self._latest: _Epoch | None = None
         self._shared: DistributedSampler | None = None
         if use_ddp:
             places = range(len(seeds))
@@ -237,10 +267,38 @@ class _Batches(torch.utils.data.Sampler):
         return torch.arange(len(self._seeds))
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
+        self._latest = _Epoch(self)
+        return self._latest
+
+    def begin(self) -> None:
+        """Makes the draws of the latest epoch now, rather than when its first batch is asked for.
+
+        Other draws from the generator, between this and the first batch, do not change it then.
+        """
+        if self._latest is not None:
+            self._latest.begin()
+
+    def draw(self) -> Iterator[tuple[int, Any]]:
+        """The batches of an epoch, whose seeds and order are drawn at once."""
         first = int(torch.randint(_LARGEST_SEED, (), generator=self._ordering.generator))
         places = self._places().split(self._batch_size)
-        for n in range(len(self)):
-            yield first + n, self._seeds.at(places[n])
+        return ((first + n, self._seeds.at(places[n])) for n in range(len(self)))
+
+
+class _Epoch(Iterator):
+    """The batches of an epoch, which are drawn once."""
+
+    def __init__(self, batches: _Batches):
+        self._batches = batches
+        self._drawn: Iterator[tuple[int, Any]] | None = None
+
+    def begin(self) -> Iterator[tuple[int, Any]]:
+        if self._drawn is None:
+            self._drawn = self._batches.draw()
+        return self._drawn
+
+    def __next__(self) -> tuple[int, Any]:
+        return next(self.begin())
 
 
 class _Sampling(Dataset):
@@ -262,7 +320,7 @@ class _StoppedError(Exception):
     """The caller wants no more batches."""
 
 
-def _ahead(batches: Iterable[Any]) -> Iterator[Any]:
+def _ahead(batches: Iterable[Any]) -> Generator[Any, None, None]:
     """The same batches, made by a thread ahead of the caller."""
     ready: queue.Queue[tuple[bool, Any]] = queue.Queue(_AHEAD)
     stopped = threading.Event()
