@@ -10,7 +10,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.convert import graph
-from smex.graph.data.dataset import DGLDataset, OneGraphMixin
+from smex.graph.data.dataset import DGLDataset, OneGraphMixin, other_name
 from smex.graph.data.utils import permutation, set_masks, split_sizes
 from smex.graph.graph import Graph
 
@@ -33,8 +33,9 @@ class _Adapter(DGLDataset):
 class AsNodePredDataset(OneGraphMixin, _Adapter):
     """The first graph of a data set, to predict labels of its nodes.
 
-    Node features: ``label``; ``train_mask``, ``val_mask`` and ``test_mask``, bool. An element of
-    OGB's, a graph and labels, gets the labels as a feature, and the masks of its own split.
+    Node features: ``label``; ``train_mask``, ``val_mask`` and ``test_mask``, bool, of which
+    ``train_idx``, ``val_idx`` and ``test_idx`` are the ids, int64. An element of OGB's, a graph and
+    labels, gets the labels as a feature, and the masks of its own split.
 
     Args:
         dataset: its element 0 is a graph with node feature ``label``, or a graph and labels.
@@ -75,6 +76,13 @@ class AsNodePredDataset(OneGraphMixin, _Adapter):
                 "target_ntype of the nodes that have it"
             )
         self._set_split()
+        self.train_idx, self.val_idx, self.test_idx = (self._ids(name) for name in _MASKS)
+        found, label = getattr(self.dataset, "num_classes", None), self._data["label"]
+        if found is None:
+            found = int(label.max()) + 1 if label.numel() else 0
+        self._num_classes = int(found)
+
+    g = other_name("_g", "The graph, which is the element of the data set.")
 
     @property
     def _data(self) -> Any:
@@ -100,23 +108,7 @@ class AsNodePredDataset(OneGraphMixin, _Adapter):
     @property
     def num_classes(self) -> int:
         """Number of classes; by the largest label where the data set does not say."""
-        found = getattr(self.dataset, "num_classes", None)
-        return int(self._data["label"].max()) + 1 if found is None else int(found)
-
-    @property
-    def train_idx(self) -> Tensor:
-        """Nodes for training, int64."""
-        return self._ids("train_mask")
-
-    @property
-    def val_idx(self) -> Tensor:
-        """Nodes for validation, int64."""
-        return self._ids("val_mask")
-
-    @property
-    def test_idx(self) -> Tensor:
-        """Nodes for the test, int64."""
-        return self._ids("test_mask")
+        return self._num_classes
 
 
 class AsLinkPredDataset(OneGraphMixin, _Adapter):
@@ -177,16 +169,16 @@ class AsLinkPredDataset(OneGraphMixin, _Adapter):
             self._g.ndata[name] = rows
         for name, rows in g.edata.items():
             self._g.edata[name] = rows[train]
+        self._feat_size = _columns(g.ndata)
 
-    @property
-    def train_graph(self) -> Graph:
-        """The graph of the edges to train with, which is the element of the data set."""
-        return self._g
+    train_graph = other_name(
+        "_g", "The graph of the edges to train with, which is the element of the data set."
+    )
 
     @property
     def feat_size(self) -> int:
         """Numbers of a row of the node feature ``feat``."""
-        return self._g.ndata["feat"].shape[-1]
+        return self._g.ndata["feat"].shape[-1] if self._feat_size is None else self._feat_size
 
 
 def negative_pairs(g: Graph, number: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -205,6 +197,12 @@ def negative_pairs(g: Graph, number: int, generator: torch.Generator) -> tuple[T
         f"AsLinkPredDataset: expected {number} pairs of nodes that are no edges, found "
         f"{src.shape[0]}; the graph has nearly all edges, take fewer with neg_ratio"
     )
+
+
+def _columns(data: Any) -> int | None:
+    """Numbers of a row of the feature ``feat``, or None."""
+    feat = data.get("feat")
+    return feat.shape[-1] if isinstance(feat, Tensor) else None
 
 
 class AsGraphPredDataset(_Adapter):
@@ -243,6 +241,9 @@ class AsGraphPredDataset(_Adapter):
             sizes = split_sizes("AsGraphPredDataset", number, self.split_ratio)
             parts = permutation(number, _SEED).split(sizes)
         self.train_idx, self.val_idx, self.test_idx = parts
+        first = self.dataset[0][0] if len(self.dataset) else None
+        self._node_feat_size = None if first is None else _columns(first.ndata)
+        self._edge_feat_size = None if first is None else _columns(first.edata)
 
     @property
     def num_classes(self) -> int:
@@ -255,14 +256,12 @@ class AsGraphPredDataset(_Adapter):
     @property
     def node_feat_size(self) -> int | None:
         """Columns of node feature ``feat``, or None."""
-        feat = self.dataset[0][0].ndata.get("feat")
-        return None if feat is None else feat.shape[-1]
+        return self._node_feat_size
 
     @property
     def edge_feat_size(self) -> int | None:
         """Columns of edge feature ``feat``, or None."""
-        feat = self.dataset[0][0].edata.get("feat")
-        return None if feat is None else feat.shape[-1]
+        return self._edge_feat_size
 
     def __getitem__(self, idx: int) -> Any:
         """The graph at a position and its label."""

@@ -262,6 +262,18 @@ class DGLBuiltinDataset(DGLDataset):
             )
 
 
+def other_name(attribute: str, doc: str) -> Any:
+    """A second name of an attribute, to read and to assign it."""
+
+    def get(self: Any) -> Any:
+        return getattr(self, attribute)
+
+    def set_to(self: Any, value: Any) -> None:
+        setattr(self, attribute, value)
+
+    return property(get, set_to, doc=doc)
+
+
 class OneGraphMixin:
     """A data set of one graph, which :meth:`process` stores as ``_g``."""
 

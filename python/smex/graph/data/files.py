@@ -8,6 +8,7 @@ import http.client
 import logging
 import os
 import shutil
+import ssl
 import tarfile
 import urllib.error
 import urllib.request
@@ -85,9 +86,10 @@ def download(
     overwrite: bool | None = True,
     sha1_hash: str | None = None,
     retries: int = 2,
-    verbose: bool = True,
+    verify_ssl: bool = True,
     log: bool = True,
     *,
+    verbose: bool = True,
     sha256: str | None = None,
     md5: str | None = None,
 ) -> str:
@@ -99,8 +101,10 @@ def download(
         overwrite: whether to download a file that is there; None: if its digest is another.
         sha1_hash: the SHA-1 that it must have.
         retries: how often to try again.
-        verbose: whether a progress bar is shown (where tqdm is installed).
+        verify_ssl: whether the server's certificate is checked; what comes from one that is not
+            checked is what anybody may have put in between, unless it has a digest.
         log: whether the download is logged.
+        verbose: whether a progress bar is shown (where tqdm is installed).
         sha256: the SHA-256 that it must have.
         md5: the MD5 that it must have.
 
@@ -112,7 +116,7 @@ def download(
         SmexValueError: its digest is another.
     """
     name = url.rstrip("/").rpartition("/")[2]
-    target = Path(name if path is None else path)
+    target = Path(name if path is None else path).expanduser()
     target = target / name if target.is_dir() else target
     digests = {"sha256": sha256, "sha1": sha1_hash, "md5": md5}
     known = {kind: value for kind, value in digests.items() if value}
@@ -125,7 +129,7 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        _fetch(url, partial, retries, verbose)
+        _fetch(url, partial, retries, verbose, verify_ssl)
         for kind, value in known.items():
             if not check_digest(partial, kind, value):
                 raise SmexValueError(
@@ -138,10 +142,15 @@ def download(
     return str(target)
 
 
-def _fetch(url: str, path: Path, retries: int, verbose: bool) -> None:
+def _fetch(url: str, path: Path, retries: int, verbose: bool, verify_ssl: bool) -> None:
+    context = None
+    if not verify_ssl:
+        logger.warning("downloading %s without checking the server's certificate", url)
+        context = ssl._create_unverified_context()
     for attempt in range(retries + 1):
         try:
-            with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer, open(path, "wb") as file:
+            answering = urllib.request.urlopen(url, timeout=_TIMEOUT, context=context)
+            with answering as answer, open(path, "wb") as file:
                 _copy(answer, file, path.name, verbose)
             return
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -231,7 +240,12 @@ def obtain(
     try:
         for source in sources:
             path = download(
-                source.url, target / source.name, None, None, 0, verbose, sha256=source.sha256
+                source.url,
+                target / source.name,
+                None,
+                retries=0,
+                verbose=verbose,
+                sha256=source.sha256,
             )
             if source.is_archive:
                 extract_archive(path, target)

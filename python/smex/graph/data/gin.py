@@ -52,7 +52,7 @@ class GINDataset(LabelledGraphsMixin, DGLBuiltinDataset):
         verbose: bool = False,
         transform: Transform = None,
     ):
-        self._self_loop, self._degree_as_nlabel = self_loop, degree_as_nlabel
+        self.self_loop, self.degree_as_nlabel = self_loop, degree_as_nlabel
         super().__init__(
             name,
             _ADDRESS,
@@ -89,7 +89,7 @@ class GINDataset(LabelledGraphsMixin, DGLBuiltinDataset):
                 one_hot = torch.nn.functional.one_hot(part, values.shape[0])
                 g.ndata["attr"] = one_hot.float()
         self.dim_nfeats = self.graphs[0].ndata["attr"].shape[1]
-        if self._self_loop:
+        if self.self_loop:
             self.graphs = [add_self_loop(g) for g in self.graphs]
 
     def _read(self, lines) -> None:
@@ -114,7 +114,7 @@ class GINDataset(LabelledGraphsMixin, DGLBuiltinDataset):
             labels.append(int(row[0]))
             attributes.append([float(text) for text in row[2 + degree :]])
         g = graph((src, dst), num_nodes=len(rows))
-        g.ndata["label"] = g.in_degrees() if self._degree_as_nlabel else torch.tensor(labels)
+        g.ndata["label"] = g.in_degrees() if self.degree_as_nlabel else torch.tensor(labels)
         if attributes and attributes[0]:
             g.ndata["attr"] = torch.tensor(attributes)
         return g

@@ -71,6 +71,7 @@ class HeterophilousGraphDataset(OneGraphMixin, DGLBuiltinDataset):
             self._g = to_bidirected(graph((src, dst), num_nodes=len(label)))
             self._g.ndata["feat"] = torch.from_numpy(parts["node_features"]).float()
             self._g.ndata["label"] = label
+            self._num_classes = len(label.unique())
             for split in ("train", "val", "test"):
                 mask = torch.from_numpy(parts[f"{split}_masks"])
                 self._g.ndata[f"{split}_mask"] = mask.bool().T.contiguous()
@@ -78,7 +79,7 @@ class HeterophilousGraphDataset(OneGraphMixin, DGLBuiltinDataset):
     @property
     def num_classes(self) -> int:
         """Number of classes that occur."""
-        return len(self._g.ndata["label"].unique())
+        return self._num_classes
 
 
 class RomanEmpireDataset(HeterophilousGraphDataset):

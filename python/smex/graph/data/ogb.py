@@ -93,7 +93,7 @@ class _OgbDataset(DGLBuiltinDataset):
             src, dst = part.unbind(1)
             self._graphs.append(graph((src.contiguous(), dst.contiguous()), num_nodes=number))
         self._set_features(num_nodes, num_edges)
-        self._all_labels = self._table(f"raw/{self._label_file}")
+        self.labels = self._table(f"raw/{self._label_file}")
 
     def _set_features(self, num_nodes: list[int], num_edges: list[int]) -> None:
         for path in sorted((Path(self.raw_path) / "raw").glob("*.csv.gz")):
@@ -144,16 +144,18 @@ class _OgbDataset(DGLBuiltinDataset):
     @property
     def num_tasks(self) -> int:
         """Columns of the labels."""
-        return self._all_labels.shape[1]
+        return self.labels.shape[1]
 
     @property
     def num_classes(self) -> int:
         """1 + the largest label, of integer labels."""
-        return int(torch.nan_to_num(self._all_labels).max()) + 1
+        return int(torch.nan_to_num(self.labels).max()) + 1
 
 
 class DglNodePropPredDataset(_OgbDataset):
     """One graph and labels of its nodes, ``[num_nodes, num_tasks]``.
+
+    They are kept as ``graph``, a list of one, and ``labels``, which may be assigned.
 
     ``node-feat`` and ``edge-feat`` are features ``feat`` (float32); further files such as
     ``node_year`` are features of that name (``year``). Labels of whole numbers are int64, others
@@ -180,7 +182,12 @@ class DglNodePropPredDataset(_OgbDataset):
             GraphIndexError: it is not.
         """
         check_index(type(self).__name__, idx, 1)
-        return self._transformed(self._graphs[0]), self._all_labels
+        return self._transformed(self.graph[0]), self.labels
+
+    def process(self) -> None:
+        """Reads the files."""
+        super().process()
+        self.graph = self._graphs
 
     def __len__(self) -> int:
         """1."""
@@ -211,4 +218,4 @@ class DglGraphPropPredDataset(LabelledGraphsMixin, _OgbDataset):
     def process(self) -> None:
         """Reads the files."""
         super().process()
-        self.graphs, self.labels = self._graphs, self._all_labels
+        self.graphs = self._graphs

@@ -91,7 +91,7 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
             raise SmexValueError(
                 f'CitationGraphDataset: expected "cora", "citeseer" or "pubmed", found "{name}"'
             )
-        self._reverse_edge, self._reorder = reverse_edge, reorder
+        self.reverse_edge, self._reorder = reverse_edge, reorder
         super().__init__(
             name,
             _ADDRESS,
@@ -135,7 +135,7 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
             torch.from_numpy(ty).float(),
         )
 
-        g = _graph_of(neighbours, num_nodes, self._reverse_edge)
+        g = _graph_of(neighbours, num_nodes, self.reverse_edge)
         ids = torch.arange(num_nodes)
         g.ndata["train_mask"] = ids < y.shape[0]
         g.ndata["val_mask"] = (ids >= y.shape[0]) & (ids < y.shape[0] + _NUM_VALIDATION)
@@ -151,6 +151,11 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
     def num_classes(self) -> int:
         """Number of fields."""
         return self._num_classes
+
+    @property
+    def num_labels(self) -> int:
+        """Former name of :attr:`num_classes`."""
+        return self.num_classes
 
 
 class CoraGraphDataset(CitationGraphDataset):

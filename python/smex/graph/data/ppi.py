@@ -23,7 +23,8 @@ class PPIDataset(DGLBuiltinDataset):
     """Graphs of proteins: 20 for training, 2 for validation, 2 for the test.
 
     Node features: ``feat``, float32 ``[num_nodes, 50]``; ``label``, float32 ``[num_nodes, 121]``,
-    each column yes or no; ``sg.NID``, ids in the files.
+    each column yes or no; ``sg.NID``, ids in the files. ``graphs`` is the list of the graphs, whose
+    elements may be assigned, and ``graph`` all of them as one.
 
     Args:
         mode: ``"train"``, ``"valid"`` or ``"test"``.
@@ -50,7 +51,7 @@ class PPIDataset(DGLBuiltinDataset):
             raise SmexValueError(
                 f"PPIDataset: expected mode 'train', 'valid' or 'test', found {mode!r}"
             )
-        self._mode = mode
+        self.mode = mode
         super().__init__(
             "ppi",
             "https://data.dgl.ai/dataset/ppi.zip",
@@ -63,7 +64,7 @@ class PPIDataset(DGLBuiltinDataset):
 
     def _files(self) -> list[str]:
         parts = ("graph.json", "feats.npy", "labels.npy", "graph_id.npy")
-        return [f"{self._mode}_{part}" for part in parts]
+        return [f"{self.mode}_{part}" for part in parts]
 
     def process(self) -> None:
         """Reads the files."""
@@ -73,15 +74,17 @@ class PPIDataset(DGLBuiltinDataset):
         )
         everything = _linked(json.loads(links.read_text()))
         everything.ndata["feat"], everything.ndata["label"] = feats.float(), labels.float()
-        self._graphs = [
+        self.graph = everything
+        self.graphs = [
             node_subgraph(everything, (graph_ids == number).nonzero().view(-1))
             for number in torch.unique(graph_ids).tolist()
         ]
+        self._num_classes = labels.shape[1]
 
     @property
     def num_classes(self) -> int:
         """Number of labels of a node, 121."""
-        return self._graphs[0].ndata["label"].shape[1]
+        return self._num_classes
 
     @property
     def num_labels(self) -> int:
@@ -95,11 +98,11 @@ class PPIDataset(DGLBuiltinDataset):
             GraphIndexError: there is none.
         """
         check_index("PPIDataset", item, len(self))
-        return self._transformed(self._graphs[item])
+        return self._transformed(self.graphs[item])
 
     def __len__(self) -> int:
         """Number of graphs."""
-        return len(self._graphs)
+        return len(self.graphs)
 
 
 def _linked(data: dict) -> Graph:

@@ -65,6 +65,7 @@ class RedditDataset(OneGraphMixin, DGLBuiltinDataset):
         self._g = graph(tuple(ends), num_nodes=nodes["feature"].shape[0])
         self._g.ndata["feat"] = torch.from_numpy(nodes["feature"]).float()
         self._g.ndata["label"] = torch.from_numpy(nodes["label"]).long()
+        self._num_classes = int(self._g.ndata["label"].max()) + 1
         kinds = torch.from_numpy(nodes["node_types"])
         for mask, kind in _SPLITS.items():
             self._g.ndata[mask] = kinds == kind
@@ -72,4 +73,4 @@ class RedditDataset(OneGraphMixin, DGLBuiltinDataset):
     @property
     def num_classes(self) -> int:
         """Number of communities."""
-        return int(self._g.ndata["label"].max()) + 1
+        return self._num_classes

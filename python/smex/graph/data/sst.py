@@ -66,7 +66,7 @@ class SSTDataset(DGLBuiltinDataset):
             raise SmexValueError(
                 f"SSTDataset: expected mode 'train', 'dev' or 'test', found {mode!r}"
             )
-        self._mode, self._glove_file, self._vocab_file = mode, glove_embed_file, vocab_file
+        self.mode, self._glove_file, self._vocab_file = mode, glove_embed_file, vocab_file
         super().__init__(
             "sst",
             "https://data.dgl.ai/dataset/sst.zip",
@@ -87,7 +87,7 @@ class SSTDataset(DGLBuiltinDataset):
         if dev and train[-len(dev) :] == dev:
             train = train[: -len(dev)]
         self._vocab = self._read_vocab(train)
-        lines = {"train": train, "dev": dev}.get(self._mode) or self._lines(self._mode)
+        lines = {"train": train, "dev": dev}.get(self.mode) or self._lines(self.mode)
         self._trees = [self._tree(number, line) for number, line in enumerate(lines, 1)]
         self._embeddings = None if self._glove_file is None else self._read_embeddings()
 
@@ -105,7 +105,7 @@ class SSTDataset(DGLBuiltinDataset):
         return {word: n for n, word in enumerate(dict.fromkeys(w.strip().lower() for w in words))}
 
     def _tree(self, number: int, line: str) -> Graph:
-        parents, labels, words = parse_tree(f"SSTDataset: {self._mode}.txt, tree {number}", line)
+        parents, labels, words = parse_tree(f"SSTDataset: {self.mode}.txt, tree {number}", line)
         children = torch.arange(1, len(parents))
         tree = graph(
             (children, torch.tensor(parents[1:], dtype=torch.int64)), num_nodes=len(parents)

@@ -109,16 +109,17 @@ class MiniGCDataset(LabelledGraphsMixin, _Drawn):
                 "MiniGCDataset: expected 8 <= min_num_v <= max_num_v, found "
                 f"{min_num_v} and {max_num_v}"
             )
-        self._num_graphs, self._sizes, self._seed = num_graphs, (min_num_v, max_num_v), seed
+        self.num_graphs, self.min_num_v, self.max_num_v = num_graphs, min_num_v, max_num_v
+        self.seed, self.save_graph = seed, save_graph
         key = (num_graphs, min_num_v, max_num_v, seed)
         super().__init__("minigc", hash_key=key, verbose=verbose, transform=transform)
 
     def process(self) -> None:
         """Draws the graphs."""
         shapes = _shapes(optional("MiniGCDataset", "networkx"))
-        least, largest = self._sizes
-        sizes = np.random.default_rng(self._seed).integers(least, largest + 1, self._num_graphs)
-        labels = [n * len(shapes) // self._num_graphs for n in range(self._num_graphs)]
+        rng, number = np.random.default_rng(self.seed), self.num_graphs
+        sizes = rng.integers(self.min_num_v, self.max_num_v + 1, number)
+        labels = [n * len(shapes) // number for n in range(number)]
         self.labels = torch.tensor(labels, dtype=torch.int64)
         self.graphs = [
             add_self_loop(from_networkx(shapes[label](int(size))))
@@ -146,7 +147,7 @@ class _MotifDataset(OneGraphMixin, _Drawn):
         verbose: bool,
         transform: Transform,
     ):
-        self._settings, self._perturb_ratio, self._seed = settings, perturb_ratio, seed
+        self.perturb_ratio, self.seed = perturb_ratio, seed
         key = (*settings, perturb_ratio, seed)
         super().__init__(name, hash_key=key, verbose=verbose, transform=transform)
 
@@ -157,7 +158,7 @@ class _MotifDataset(OneGraphMixin, _Drawn):
     def process(self) -> None:
         """Draws the graph."""
         nx = optional(type(self).__name__, "networkx")
-        self._g = self._drawn(nx, np.random.default_rng(self._seed))
+        self._g = self._drawn(nx, np.random.default_rng(self.seed))
 
     def _drawn(self, nx: Any, rng: np.random.Generator) -> Graph:
         base, motif, motif_labels, copies = self._parts(nx, rng)
@@ -170,7 +171,7 @@ class _MotifDataset(OneGraphMixin, _Drawn):
             edges.append((start, int(joints[copy])))
         labels = torch.tensor([0] * first + motif_labels * copies)
         pairs = {tuple(sorted(edge)) for edge in edges}
-        total = len(pairs) + int(len(pairs) * self._perturb_ratio)
+        total = len(pairs) + int(len(pairs) * self.perturb_ratio)
         while len(pairs) < total:
             u, v = sorted(rng.integers(labels.shape[0], size=2).tolist())
             if u != v:
@@ -227,12 +228,14 @@ class BAShapeDataset(_MotifDataset):
         transform: Transform = None,
     ):
         settings = (num_base_nodes, num_base_edges_per_node, num_motifs)
+        self.num_base_nodes, self.num_base_edges_per_node, self.num_motifs = settings
         super().__init__("BA-SHAPES", settings, perturb_ratio, seed, verbose, transform)
 
     def _parts(self, nx: Any, rng: np.random.Generator) -> tuple[Any, list, list[int], int]:
-        nodes, edges, motifs = self._settings
-        base = nx.barabasi_albert_graph(nodes, edges, seed=int(rng.integers(2**31)))
-        return base, *_HOUSE, motifs
+        base = nx.barabasi_albert_graph(
+            self.num_base_nodes, self.num_base_edges_per_node, seed=int(rng.integers(2**31))
+        )
+        return base, *_HOUSE, self.num_motifs
 
 
 class BACommunityDataset(BAShapeDataset):
@@ -273,7 +276,7 @@ class BACommunityDataset(BAShapeDataset):
         verbose: bool = True,
         transform: Transform = None,
     ):
-        self._num_inter_edges = num_inter_edges
+        self.num_inter_edges = num_inter_edges
         super().__init__(
             num_base_nodes,
             num_base_edges_per_node,
@@ -288,7 +291,7 @@ class BACommunityDataset(BAShapeDataset):
 
     def process(self) -> None:
         """Draws the graph."""
-        rng = np.random.default_rng(self._seed)
+        rng = np.random.default_rng(self.seed)
         nx = optional(type(self).__name__, "networkx")
         parts = [self._drawn(nx, rng) for _ in range(2)]
         first, second = (part.num_nodes() for part in parts)
@@ -296,7 +299,7 @@ class BACommunityDataset(BAShapeDataset):
             [torch.stack(part.edges(), 1) + n * first for n, part in enumerate(parts)]
         )
         pairs = pairs[pairs[:, 0] < pairs[:, 1]]
-        drawn = rng.choice(first * second, self._num_inter_edges, replace=False)
+        drawn = rng.choice(first * second, self.num_inter_edges, replace=False)
         between = torch.from_numpy(np.stack([drawn // second, drawn % second + first], 1))
         labels = [part.ndata["label"] + 4 * n for n, part in enumerate(parts)]
         self._g = _both_ways(torch.cat([pairs, between]), first + second)
@@ -348,12 +351,13 @@ class TreeCycleDataset(_MotifDataset):
         transform: Transform = None,
     ):
         settings = (tree_height, num_motifs, cycle_size)
+        self.tree_height, self.num_motifs, self.cycle_size = settings
         super().__init__("TREE-CYCLES", settings, perturb_ratio, seed, verbose, transform)
 
     def _parts(self, nx: Any, rng: np.random.Generator) -> tuple[Any, list, list[int], int]:
-        height, motifs, size = self._settings
+        size = self.cycle_size
         cycle = list(nx.cycle_graph(size).edges)
-        return nx.balanced_tree(2, height), cycle, [1] * size, motifs
+        return nx.balanced_tree(2, self.tree_height), cycle, [1] * size, self.num_motifs
 
 
 class TreeGridDataset(_MotifDataset):
@@ -393,12 +397,13 @@ class TreeGridDataset(_MotifDataset):
         transform: Transform = None,
     ):
         settings = (tree_height, num_motifs, grid_size)
+        self.tree_height, self.num_motifs, self.grid_size = settings
         super().__init__("TREE-GRID", settings, perturb_ratio, seed, verbose, transform)
 
     def _parts(self, nx: Any, rng: np.random.Generator) -> tuple[Any, list, list[int], int]:
-        height, motifs, size = self._settings
+        size, tree = self.grid_size, nx.balanced_tree(2, self.tree_height)
         grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(size, size))
-        return nx.balanced_tree(2, height), list(grid.edges), [1] * size**2, motifs
+        return tree, list(grid.edges), [1] * size**2, self.num_motifs
 
 
 # ---- communities ----

@@ -15,7 +15,13 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.convert import graph
-from smex.graph.data.dataset import DGLBuiltinDataset, Folder, LabelledGraphsMixin, Transform
+from smex.graph.data.dataset import (
+    DGLBuiltinDataset,
+    Folder,
+    LabelledGraphsMixin,
+    Transform,
+    other_name,
+)
 from smex.graph.frame import counted
 
 __all__ = ["TUDataset"]
@@ -133,25 +139,14 @@ class TUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
         path = Path(self.raw_path) / f"{self.name}_{part}.txt"
         return np.loadtxt(path, delimiter=",", ndmin=2) if path.exists() else None
 
-    @property
-    def graph_lists(self) -> list:
-        """The graphs."""
-        return list(self.graphs)
-
-    @property
-    def graph_labels(self) -> Tensor:
-        """The labels, int64 ``[num_graphs, 1]``."""
-        return self.labels
+    graph_lists = other_name("graphs", "The graphs; elements and the list may be assigned.")
+    graph_labels = other_name("labels", "The labels, int64 ``[num_graphs, 1]``; may be assigned.")
+    num_labels = other_name("num_classes", "Former name of ``num_classes``.")
 
     @property
     def max_num_node(self) -> int:
         """Nodes of the largest graph."""
         return max(g.num_nodes() for g in self.graphs)
-
-    @property
-    def num_labels(self) -> int:
-        """Former name of ``num_classes``."""
-        return self.num_classes
 
     def statistics(self) -> tuple[int, int, int]:
         """Numbers of a row of the first graph's ``feat``, ``num_classes`` and ``max_num_node``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset, DistributedSampler
 
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.graph.dataloading.affinity import own_cores
 from smex.graph.dataloading.epochs import EpochSeedMixin
 from smex.graph.dataloading.transport import FeatureSource, map_graphs
 from smex.graph.graph import Graph
@@ -115,6 +116,40 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of an epoch, where `use_ddp`."""
         self.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+
+    def enable_cpu_affinity(
+        self,
+        loader_cores: Sequence[int] | None = None,
+        compute_cores: Sequence[int] | None = None,
+        verbose: bool = True,
+    ) -> contextlib.AbstractContextManager[None]:
+        """Within the context, each worker has a core of its own, and this process the others.
+
+        That holds for workers that are started within it. Where `device` is not the CPU nothing is
+        done.
+
+        Args:
+            loader_cores: a core for each worker; by default the first ones that the process may
+                use, but for `compute_cores`.
+            compute_cores: the cores of this process, as many as threads of torch; by default those
+                that the workers leave, or all.
+            verbose: taken for compatibility; the cores are logged.
+
+        Raises:
+            SmexValueError: there are no workers, or not a core for each.
+            SmexRuntimeError: the system does not assign cores.
+
+        Example:
+            >>> import smex.graph as sg
+            >>> g, sampler = sg.rand_graph(9, 20), sg.dataloading.NeighborSampler([2])
+            >>> loader = sg.dataloading.DataLoader(g, torch.arange(9), sampler, num_workers=1)
+            >>> with loader.enable_cpu_affinity():
+            ...     len(list(loader))
+            9
+        """
+        if self.device is not None and self.device.type != "cpu":
+            return contextlib.nullcontext()
+        return own_cores(self, loader_cores, compute_cores)
 
     def __iter__(self) -> Any:
         self._epoch += 1

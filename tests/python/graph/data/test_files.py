@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import itertools
+import ssl
 import tarfile
 import zipfile
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 
 import smex
 import smex.graph as sg
-from smex.graph.data import utils
+from smex.graph.data import files, utils
 
 
 @pytest.fixture(autouse=True)
@@ -219,3 +220,18 @@ def test_masks_and_info(tmp_path):
     assert utils.load_info(tmp_path / "i.json") == {"n": 3, "names": ["a"]}
     with pytest.raises(smex.SmexTypeError, match="save_info: expected numbers"):
         utils.save_info(tmp_path / "j.json", {"t": torch.zeros(1)})
+
+
+def test_a_server_that_is_not_checked(served, tmp_path, monkeypatch, caplog):
+    contexts, urlopen = [], files.urllib.request.urlopen
+
+    def recorded(url, timeout, context):
+        contexts.append(context)
+        return urlopen(url, timeout=timeout)
+
+    monkeypatch.setattr(files.urllib.request, "urlopen", recorded)
+    utils.download(served, tmp_path / "a", True, None, 0, False, False)
+    utils.download(served, tmp_path / "b", verbose=False)
+    assert contexts[0].verify_mode == ssl.CERT_NONE and contexts[1] is None
+    assert "without checking the server's certificate" in caplog.text
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -56,7 +56,14 @@ def test_tu(tmp_path, folder):
     assert data.graph_labels.shape == (2, 1)
     subset = data[torch.tensor([1])]
     assert len(subset) == 1 and pairs(subset[0][0]) == [(0, 1)]
-    with pytest.raises(IndexError, match="TUDataset: expected a position from 0 to 1, found 2"):
+    data.graph_lists[0] = sg.graph(([0], [0]))
+    assert pairs(data[0][0]) == [(0, 0)] and data.max_num_node == 2
+    data.graph_lists = [second]
+    data.graph_labels = torch.tensor([[4]])
+    data.num_labels = 5
+    assert len(data) == 1 and data[0][0] is second and data[0][1].tolist() == [4]
+    assert data.graphs is data.graph_lists and data.num_classes == 5
+    with pytest.raises(IndexError, match="TUDataset: expected a position from 0 to 0, found 2"):
         data[2]
 
 
@@ -121,6 +128,13 @@ def test_ppi(tmp_path, directed):
     torch.testing.assert_close(data[1].ndata["feat"], torch.from_numpy(feats[3:]).float())
     assert data[1].ndata["label"].dtype == torch.float32
     assert data[1].ndata[sg.NID].tolist() == [3, 4]
+    assert data.mode == "valid" and data.graph.num_nodes() == 5
+    for g in data:
+        g.ndata.clear()
+    data.graphs[0] = sg.graph(([0], [0]))
+    assert data.num_classes == data.num_labels == 121 and pairs(data[0]) == [(0, 0)]
+    data.graphs = data.graphs[1:]
+    assert len(data) == 1
     with pytest.raises(smex.SmexValueError, match="expected mode 'train', 'valid' or 'test'"):
         sg.data.PPIDataset("dev", raw_dir=tmp_path)
 
@@ -138,6 +152,8 @@ def test_reddit(tmp_path):
     assert g.ndata["train_mask"].tolist() == [True, False, False, True]
     assert int(g.ndata["val_mask"].sum()) == int(g.ndata["test_mask"].sum()) == 1
     torch.testing.assert_close(g.ndata["feat"], torch.from_numpy(feature).float())
+    g.ndata.pop("label")
+    assert data.num_classes == 4
 
 
 BENCHMARKS = {
@@ -201,6 +217,8 @@ def test_heterophilous_graphs(tmp_path, name):
     torch.testing.assert_close(g.ndata["feat"], torch.from_numpy(feature).float())
     for part, mask in zip(("train", "val", "test"), masks):
         assert torch.equal(g.ndata[f"{part}_mask"], torch.from_numpy(mask).T)
+    g.ndata.clear()
+    assert data.num_classes == 3
 
 
 TREE = "(3 (2 It) (4 (2 Works) (2 .)))"
@@ -296,7 +314,10 @@ def test_ogb_nodes(tmp_path):
         data.get_idx_split("random")
     ready = sg.data.AsNodePredDataset(data)
     assert ready.train_idx.tolist() == [2] and ready[0].ndata["label"].tolist() == [4, 0, 1]
-    assert ready.num_classes == 5
+    ready[0].ndata.clear()
+    assert ready.num_classes == 5 and ready.train_idx.tolist() == [2]
+    data.graph[0], data.labels = sg.graph(([0], [1])), torch.tensor([[0], [8]])
+    assert pairs(data[0][0]) == [(0, 1)] and data[0][1].tolist() == [[0], [8]]
     write_table(raw / "num-edge-list", [(3,)])
     with pytest.raises(smex.SmexValueError, match="must have 3 edges, found 2"):
         sg.data.DglNodePropPredDataset("ogbn-arxiv", tmp_path)
@@ -325,5 +346,9 @@ def test_ogb_graphs(tmp_path):
     assert ready.train_idx.tolist() == [1] and ready.test_idx.tolist() == [0]
     assert ready.node_feat_size == 2 and ready.edge_feat_size == 1 and len(ready) == 2
     assert ready[0][1] is not None
+    data[0][0].ndata.clear()
+    assert ready.node_feat_size == 2
+    data.graphs[0], data.labels = second, torch.zeros(2, 3)
+    assert data[0][0] is second and data.num_tasks == 3
     one_way = sg.data.DglGraphPropPredDataset("ogbg-molhiv", tmp_path, add_inverse_edge=False)
     assert pairs(one_way[0][0]) == [(0, 1), (1, 2)]

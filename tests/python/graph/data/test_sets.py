@@ -207,6 +207,10 @@ def test_nodes_to_predict():
         sg.data.AsNodePredDataset(club)
     with pytest.raises(smex.SmexValueError, match='has no node feature "label"'):
         sg.data.AsNodePredDataset([sg.graph(([0], [1]))])
+    ready[0].ndata.clear()
+    assert ready.num_classes == 2 and ready.train_idx.shape == (17,)
+    ready.g = sg.graph(([0], [1]))
+    assert ready[0].num_nodes() == 2
 
 
 def test_links_to_predict():
@@ -235,6 +239,35 @@ def test_graphs_to_predict():
         sg.data.AsGraphPredDataset(shapes)
 
 
+@pytest.mark.parametrize(
+    ("data", "settings"),
+    [
+        (
+            lambda: sg.data.MiniGCDataset(3, 8, 9, 5),
+            {"num_graphs": 3, "min_num_v": 8, "max_num_v": 9, "seed": 5},
+        ),
+        (
+            lambda: sg.data.BAShapeDataset(20, 2, 3, 0.1, 5, verbose=False),
+            {"num_base_nodes": 20, "num_base_edges_per_node": 2, "num_motifs": 3, "seed": 5},
+        ),
+        (
+            lambda: sg.data.TreeCycleDataset(3, 2, 4, seed=5, verbose=False),
+            {"tree_height": 3, "num_motifs": 2, "cycle_size": 4, "perturb_ratio": 0.01},
+        ),
+        (
+            lambda: sg.data.TreeGridDataset(3, 2, 2, seed=5, verbose=False),
+            {"tree_height": 3, "num_motifs": 2, "grid_size": 2, "perturb_ratio": 0.1},
+        ),
+    ],
+)
+def test_settings_of_drawn_data(data, settings):
+    made = data()
+    assert {name: getattr(made, name) for name in settings} == settings
+    number = made.num_classes
+    (made[0][0] if hasattr(made, "labels") else made[0]).ndata.clear()
+    assert made.num_classes == number
+
+
 def test_a_package_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(smex.SmexImportError, match="the package networkx is not installed; pip"):
@@ -249,6 +282,7 @@ def test_the_training_graph_of_link_prediction():
     g.ndata["feat"] = torch.rand(20, 3)
     data = sg.data.AsLinkPredDataset([g], [0.8, 0.1, 0.1])
     assert data.train_graph is data[0] and data.train_graph.num_edges() == 160
+    data[0].ndata.pop("feat")
     assert data.feat_size == 3
 
 

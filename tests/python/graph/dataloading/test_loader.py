@@ -1,5 +1,7 @@
 """The loaders: every seed once, the same batches for any number of workers."""
 
+import os
+
 import pytest
 import torch
 
@@ -173,6 +175,34 @@ def test_device_and_masks():
 def test_nothing_to_load():
     loader = dl.DataLoader(graph(), [], dl.NeighborSampler([2]))
     assert len(loader) == 0 and list(loader) == []
+
+
+class _Cores(dl.Sampler):
+    def sample(self, g, indices):
+        return torch.tensor(sorted(os.sched_getaffinity(0)))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="no such system call")
+def test_a_core_for_each_worker():
+    cores = sorted(os.sched_getaffinity(0))
+    begun, threads = [], torch.get_num_threads()
+    loader = dl.DataLoader(
+        graph(), torch.arange(4), _Cores(), num_workers=1, worker_init_fn=begun.append
+    )
+    with loader.enable_cpu_affinity(loader_cores=[cores[-1]], compute_cores=[cores[0]]):
+        assert torch.get_num_threads() == 1 and os.sched_getaffinity(0) == {cores[0]}
+        assert [batch.tolist() for batch in loader] == [[cores[-1]]] * 4
+    assert sorted(os.sched_getaffinity(0)) == cores and torch.get_num_threads() == threads
+    assert loader.worker_init_fn == begun.append
+    with loader.enable_cpu_affinity():
+        assert [batch.tolist() for batch in loader] == [[cores[0]]] * 4
+    with dl.DataLoader(graph(), [0], _Cores(), device="meta").enable_cpu_affinity():
+        pass
+    for options in ({"loader_cores": cores * 2 + [cores[0]]}, {"compute_cores": [max(cores) + 1]}):
+        with pytest.raises(smex.SmexValueError, match="enable_cpu_affinity: expected a core of"):
+            loader.enable_cpu_affinity(**options).__enter__()
+    with pytest.raises(smex.SmexValueError, match="found .* for num_workers=0"):
+        dl.DataLoader(graph(), [0], _Cores()).enable_cpu_affinity().__enter__()
 
 
 def test_a_sampler_that_fails():
