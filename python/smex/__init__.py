@@ -6,11 +6,13 @@ from smex._version import __version__
 from smex.config import Config, show_config
 from smex.errors import (
     CaptureError,
+    CaptureWarning,
     MissingSpecWarning,
     MixedRowsWarning,
     PlanError,
     SmexError,
     SmexImportError,
+    SmexIndexError,
     SmexKeyError,
     SmexRuntimeError,
     SmexTypeError,
@@ -40,6 +42,7 @@ else:
 
 __all__ = [
     "CaptureError",
+    "CaptureWarning",
     "Config",
     "Coverage",
     "Level",
@@ -53,6 +56,7 @@ __all__ = [
     "SemanticGraph",
     "SmexError",
     "SmexImportError",
+    "SmexIndexError",
     "SmexKeyError",
     "SmexRuntimeError",
     "SmexTypeError",

@@ -7,11 +7,13 @@ for those of operators (``torch.ops.smex``), which torch raises: they are the bu
 
 __all__ = [
     "CaptureError",
+    "CaptureWarning",
     "MissingSpecWarning",
     "MixedRowsWarning",
     "PlanError",
     "SmexError",
     "SmexImportError",
+    "SmexIndexError",
     "SmexKeyError",
     "SmexRuntimeError",
     "SmexTypeError",
@@ -40,6 +42,10 @@ class SmexImportError(SmexError, ImportError):
     """The native library is missing or does not fit this Python and torch."""
 
 
+class SmexIndexError(SmexError, IndexError):
+    """A number is out of range, such as an index into a table."""
+
+
 class SmexKeyError(SmexError, KeyError):
     """There is nothing of that name; the message lists what there is."""
 
@@ -57,6 +63,10 @@ class PlanError(SmexError, ValueError):
 
 class SpecError(SmexError, ValueError):
     """A specification is malformed or contradicts its operator."""
+
+
+class CaptureWarning(UserWarning):
+    """Something that the model does has no effect, or another one, when it is captured."""
 
 
 class MissingSpecWarning(UserWarning):

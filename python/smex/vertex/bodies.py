@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 
-from smex.errors import SmexValueError
-from smex.vertex.function import VertexFunction
+from smex.capture.origin import error_line
+from smex.errors import (
+    SmexError,
+    SmexIndexError,
+    SmexRuntimeError,
+    SmexTypeError,
+    SmexValueError,
+)
+from smex.vertex.function import EDGES, VertexFunction
+from smex.vertex.outside import check_gradients
 from smex.vertex.phases import BACKWARD
 from smex.vertex.program import Program
 from smex.vertex.rows import CONST, ROW, SUM, Kind
 from smex.vertex.schedule import KindRows, RowPart, TaskRows
-from smex.vertex.trace import EDGES, TRACING, Operand, Rows, Signature
+from smex.vertex.trace import TRACING, Operand, Rows, Signature
 
 Tensors = dict[str, Tensor]
 
@@ -32,6 +40,11 @@ class Memory:
         self.states = states
         self.grads: Tensors = {}
         self._given: Mapping[str, Tensor | None] = {}
+
+    def clear_rows(self, rows: KindRows) -> None:
+        """Zeros as the states of a kind."""
+        for state in self.states.values():
+            state[rows.begin : rows.end].zero_()
 
     def start_back(self, given: Mapping[str, Tensor | None]) -> None:
         """Memory for the gradients, which kinds of vertices start row by row.
@@ -138,6 +151,8 @@ class ProgramBody:
 
     def start(self) -> None:
         """What is computed before the tasks."""
+        if not self._state_names:
+            self._memory.clear_rows(self._rows)
         self._run_whole("once")
         self._run_whole("before")
         for node in self.program.phases["before"].writes if "before" in self.program.phases else []:
@@ -434,9 +449,40 @@ def used_nodes(program: Program, node: fx.Node) -> set[fx.Node]:
     return {node} if node in program.last_use else set()
 
 
-def _add_note(error: Exception, text: str) -> None:
+_OURS: dict[type, type[Exception]] = {
+    IndexError: SmexIndexError,
+    RuntimeError: SmexRuntimeError,
+    TypeError: SmexTypeError,
+    ValueError: SmexValueError,
+}
+"""What stands for an error that torch raises in a vertex function; others stay what they are."""
+
+
+def explained(
+    error: Exception, function: VertexFunction, inputs: Mapping[str, torch.Size], rows: str
+) -> Exception:
+    """An error of ``forward`` with the function, the line and the inputs' shapes in its text.
+
+    Args:
+        error: as it was raised.
+        function: whose ``forward`` raised it.
+        inputs: the shapes of the inputs as the user gave them.
+        rows: which rows were computed, `` for 3 vertices``.
+    """
+    line = error_line(error, "run_task")
+    shapes = ", ".join(f"{name!r} {list(shape)}" for name, shape in inputs.items()) or "none"
+    states = ", ".join(f"{n!r} {list(s)}" for n, s in function.state_shapes.items())
+    where = f" at {line}" if line else ""
+    text = (
+        f"{type(function).__name__}: forward failed{where}{rows}: {error}; inputs given to "
+        f"smex.vertex.run: {shapes}; states of a vertex: {states}"
+    )
+    ours = _OURS.get(type(error))
+    if ours is not None:
+        return ours(text)
     if hasattr(error, "add_note"):  # Python 3.11
         error.add_note(text)
+    return error
 
 
 class CallBody:
@@ -450,8 +496,10 @@ class CallBody:
         params: Tensors,
         inputs: Mapping[str, InputRows],
         memory: Memory,
+        checks_gradients: bool,
     ):
         self._function = function
+        self._checks_gradients = checks_gradients
         self._signature = signature
         self._rows = rows
         self._params = params
@@ -465,7 +513,8 @@ class CallBody:
         self._keeps = False
 
     def start(self) -> None:
-        """Nothing is computed before the tasks."""
+        """Nothing is computed before the tasks; states that `forward` does not set are zeros."""
+        self._memory.clear_rows(self._rows)
 
     def run_task(self, index: int) -> None:
         """The forward of one task."""
@@ -506,16 +555,22 @@ class CallBody:
         }
         counts = self._rows.counts[task.begin : task.end]
         rows = Rows(self._function, inputs, counts, task.parents, child, each, signature.dtype)
-        with TRACING, torch.set_grad_enabled(signature.with_gradients):
+        checks = self._checks_gradients and index == 0
+        with TRACING, torch.set_grad_enabled(signature.with_gradients or checks):
             try:
                 reads = rows.call(lambda: torch.func.functional_call(self._function, params, ()))
-            except Exception as error:
-                shapes = ", ".join(f"{n} {list(x.shape)}" for n, x in inputs.items()) or "none"
-                name = type(self._function).__name__
-                _add_note(error, f"in {name}.forward for {task.size} vertices, inputs: {shapes}")
+            except SmexError:
                 raise
-        if signature.with_gradients and index == 0:
-            self._check_outside({**reads.states, **reads.outputs}, leaves.values())
+            except Exception as error:
+                shapes = {n: x.values.shape for n, x in self._inputs.items()}
+                many = f" for {task.size} vert{'ex' if task.size == 1 else 'ices'}"
+                ours = explained(error, self._function, shapes, many)
+                if ours is error:
+                    raise
+                raise ours from error
+        if checks:
+            values_of = [*reads.states.values(), *reads.outputs.values()]
+            check_gradients(self._name, values_of, leaves.values(), {})
         most = task.most_children
         if not reads.each and most > reads.slots:
             row = int(counts.argmax())
@@ -535,30 +590,23 @@ class CallBody:
         if signature.with_gradients:
             self._calls[index] = leaves, values
 
-    def _check_outside(self, values: Tensors, leaves: Iterable[Tensor]) -> None:
-        """Gradients end at parameters, inputs and states: nothing else may ask for them."""
-        own = {id(leaf) for leaf in leaves}
-        stack = [value.grad_fn for value in values.values()]
-        seen: set[Any] = set()
-        while stack:
-            node = stack.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            leaf = getattr(node, "variable", None)
-            if leaf is not None and id(leaf) not in own:
-                raise SmexValueError(
-                    f"{type(self._function).__name__}: forward reads a tensor of shape "
-                    f"{list(leaf.shape)} that requires a gradient and is no parameter, input or "
-                    "state, or what was computed of one: make it a parameter of the function "
-                    "(torch.nn.Parameter, a submodule), or give it to smex.vertex.run as an input"
-                )
-            stack.extend(following for following, _ in node.next_functions)
-
     def finish(self) -> Tensors:
         """The outputs, by name."""
-        names = self._outputs[0] if self._outputs else {}
-        return {n: torch.cat([one[n] for one in self._outputs]) for n in names}
+        first = self._outputs[0] if self._outputs else {}
+        for other in self._outputs:
+            if set(other) != set(first):
+                raise SmexRuntimeError(
+                    f"{self._name}: push: expected the same outputs for all vertices, found "
+                    f"{_names(first)} for some and {_names(other)} for others; push zeros where "
+                    "there is nothing"
+                )
+        found = {n: torch.cat([one[n] for one in self._outputs]) for n in first}
+        self._function._pushed.update({n: (x.shape[1:], x.dtype) for n, x in found.items()})
+        return found
+
+    @property
+    def _name(self) -> str:
+        return type(self._function).__name__
 
     def start_back(self, output_grads: Tensors, keeps: bool) -> None:
         """Nothing is computed before the tasks go backwards; `keeps`: they may do so again."""
@@ -610,6 +658,10 @@ class CallBody:
                 whole = (self._rows.size, *grad.shape[1:])
                 self._input_grads[name] = grad.new_zeros(whole)
             self._input_grads[name][task.begin : task.end] = grad
+
+
+def _names(values: Tensors) -> str:
+    return ", ".join(map(repr, values)) or "none"
 
 
 Body = ProgramBody | CallBody

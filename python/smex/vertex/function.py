@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.errors import SmexKeyError, SmexRuntimeError, SmexTypeError, SmexValueError
 
 __all__ = ["State", "VertexFunction"]
 
 Shape = tuple[int, ...]
+
+ROWS, EDGES = 12, 20
+"""How many vertices and edges a trace is made with; the graph holds for any number."""
 
 
 class State(Mapping[str, Tensor]):
@@ -23,13 +26,18 @@ class State(Mapping[str, Tensor]):
         self._values = dict(values)
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._values:
+            raise SmexKeyError(_no_state(name, self._values))
         return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
 
     def __getattr__(self, name: str) -> Tensor:
         values = self.__dict__.get("_values", {})
         if name in values:
             return values[name]
-        raise AttributeError(f"a vertex has no state {name!r}; its states are {', '.join(values)}")
+        raise AttributeError(_no_state(name, values))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
@@ -39,6 +47,10 @@ class State(Mapping[str, Tensor]):
 
     def __repr__(self) -> str:
         return f"State({', '.join(f'{k}={list(v.shape)}' for k, v in self._values.items())})"
+
+
+def _no_state(name: str, known: Mapping[str, Tensor]) -> str:
+    return f"a vertex has no state {name!r}; its states are {', '.join(known)}"
 
 
 class Evaluation(Protocol):
@@ -123,6 +135,8 @@ class VertexFunction(nn.Module):
             name: _shape(type(self).__name__, name, size) for name, size in state.items()
         }
         self._traces: dict[Any, Any] = {}
+        self._pushed: dict[str, tuple[torch.Size, torch.dtype]] = {}  # seen in calls
+        self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_traces": {}}
@@ -196,19 +210,28 @@ class VertexFunction(nn.Module):
             if tuple(value.shape[1:]) != self.state_shapes[name] or value.ndim == 0:
                 raise SmexValueError(
                     f"{who}: expected rows of shape {list(self.state_shapes[name])} as state "
-                    f"{name!r}, found {list(value.shape[1:])}; change it or its size in __init__"
+                    f"{name!r}, found {sizes_text(value.shape[1:])}; change it or its size in "
+                    "__init__"
                 )
         _evaluation("scatter").scatter({name: states[name] for name in self.state_shapes})
 
     def push(self, *value: Tensor, **outputs: Tensor) -> None:
         """Sets outputs of the vertices, by name; one without a name is called ``"out"``."""
-        if len(value) == 1:
+        who = f"{type(self).__name__}: push"
+        if len(value) > 1 or (value and "out" in outputs):
+            count = len(value) + ("out" in outputs)
+            raise SmexTypeError(
+                f"{who}: expected one output without a name, found {count}; name them: "
+                "push(a=a, b=b)"
+            )
+        if value:
             outputs["out"] = value[0]
         for name, output in outputs.items():
-            if len(value) > 1 or not isinstance(output, Tensor) or output.ndim == 0:
+            if not isinstance(output, Tensor) or output.ndim == 0:
+                found = "one number" if isinstance(output, Tensor) else repr(output)
                 raise SmexTypeError(
-                    f"{type(self).__name__}: push: expected a tensor with a row for each vertex as "
-                    f"{name!r}, found {output!r}; name several outputs: push(a=a, b=b)"
+                    f"{who}: expected a tensor with a row for each vertex as {name!r}, found "
+                    f"{found}; name several outputs: push(a=a, b=b)"
                 )
         _evaluation("push").push(outputs)
 
@@ -221,6 +244,13 @@ def _evaluation(word: str) -> Evaluation:
             "the forward of a VertexFunction and call smex.vertex.run(function, graphs, inputs)"
         )
     return current
+
+
+def sizes_text(sizes: Iterable[Any]) -> str:
+    """A shape for a message; numbers of vertices and edges in a trace have no digits to show."""
+    words = {ROWS: "vertices", EDGES: "edges"}
+    texts = [str(n) if isinstance(n, int) else words.get(n.node.hint, "any") for n in sizes]
+    return f"[{', '.join(texts)}]"
 
 
 def _shape(owner: str, name: str, size: Any) -> Shape:

@@ -17,11 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from smex._logging import quiet_fakes
 from smex.graph.frame import Frame, Scheme, named
-from smex.vertex.function import VertexFunction
+from smex.vertex.function import ROWS, VertexFunction
 from smex.vertex.levels import ANY, Bucket
 from smex.vertex.messages import Columns, Ends, Functions, Getters, Seen, View, evaluate, send
 from smex.vertex.surroundings import Replaced, Surroundings
-from smex.vertex.trace import ROWS, UntraceableError
+from smex.vertex.trace import UntraceableError
 
 KEPT = 64
 """How many plans are kept."""

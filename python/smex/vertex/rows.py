@@ -14,7 +14,8 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from smex.specs.strategies import OperatorCall
-from smex.vertex.trace import EDGES, ROWS, Joint
+from smex.vertex.function import EDGES, ROWS
+from smex.vertex.trace import Joint
 
 aten = torch.ops.aten
 

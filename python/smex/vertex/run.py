@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -12,15 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.vertex.bodies import Body, CallBody, InputRows, Memory, ProgramBody
+from smex.errors import SmexError, SmexKeyError, SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.vertex.bodies import Body, CallBody, InputRows, Memory, ProgramBody, explained
 from smex.vertex.function import VertexFunction
 from smex.vertex.graphs import GraphBatch, as_batch
+from smex.vertex.mixing import warn_of_mixed_rows
 from smex.vertex.options import Options, current
 from smex.vertex.phases import assign
 from smex.vertex.program import Program, build
 from smex.vertex.schedule import KindRows, Schedule, schedule
-from smex.vertex.trace import TRACING, Signature, UntraceableError, trace, training_flags
+from smex.vertex.trace import TRACING, Signature, UntraceableError, reads, trace, training_flags
 
 __all__ = ["Result", "Values", "run"]
 
@@ -28,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 ANY = (0, -1, False)
 """Any number of children."""
+
+ABSENT = -1
+"""In place of a kind: that of outputs which no vertex of the batch pushes."""
 
 Tensors = dict[str, Tensor]
 
@@ -116,13 +121,26 @@ def execute(
 
 
 class Values(Mapping[str, Tensor]):
-    """Tensors by name, each with a row for each vertex, put in order when they are asked for."""
+    """Tensors by name, each with a row for each vertex, put in order when they are asked for.
 
-    def __init__(self, makers: Mapping[str, Callable[[], Tensor]]):
+    Raises:
+        SmexKeyError: there is none of that name.
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Tensor]], what: str = "value"):
         self._makers = dict(makers)
         self._made: Tensors = {}
+        self._what = what
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._makers:
+            known = ", ".join(map(repr, self._makers)) or "none"
+            raise SmexKeyError(
+                f"smex.vertex.run: there is no {self._what} {name!r}; there are {known}"
+            )
         if name not in self._made:
             with torch.enable_grad():  # kept, whatever the mode is where it is first asked for
                 self._made[name] = self._makers[name]()
@@ -184,12 +202,17 @@ class _Type:
         wanted = [f"param:{n}" for n, p in self.params.items() if p.requires_grad]
         wanted += [f"input:{n}" for n, (x, _) in inputs.items() if x.requires_grad]
         self._wants = frozenset(wanted)
+        self._with_gradients = torch.is_grad_enabled()
         self._chosen = chosen
         self._traces: dict[bool, Program | None] = {}
+        self.is_there = any(has_kinds)
         # The kind without children is looked into first if there is one of it alone.
-        kinds = [leaf for leaf, there in zip((True, False), has_kinds) if there] or [False]
-        for is_leaf in kinds:
+        for is_leaf in (leaf for leaf, there in zip((True, False), has_kinds) if there):
             self._traces[is_leaf] = self._program(is_leaf)
+        self.outside: Tensors = {}
+        for program in self._traces.values():
+            for one in program.source.joint.outside if program is not None else ():
+                self.outside[one.name] = one.current(function).detach()  # type: ignore[union-attr]
 
     @property
     def arity(self) -> tuple[int, int, bool]:
@@ -200,22 +223,28 @@ class _Type:
         if declared is not None:
             return (declared, declared, True)
         reads = [p.source.joint.reads for p in self._traces.values() if p is not None]
-        if len(reads) < len(self._traces) or any(r.each for r in reads):
+        if not self.is_there or len(reads) < len(self._traces) or any(r.each for r in reads):
             return ANY
         return (0, max(r.slots for r in reads), False)
+
+    def input_shapes(self) -> dict[str, torch.Size]:
+        """The shapes of the inputs as they were given."""
+        return {name: x.shape for name, (x, _) in self.inputs.items()}
 
     def slots(self, batch: GraphBatch) -> int:
         """How many argument positions are gathered one by one."""
         programs = list(self._traces.values())
         if any(p is None for p in programs):
             return int(np.diff(batch.child_offsets).max(initial=0))
-        return max(p.source.joint.reads.slots for p in programs if p is not None)
+        slots = (p.source.joint.reads.slots for p in programs if p is not None)
+        return max(slots, default=0)
 
     def signature(self, is_leaf: bool) -> Signature:
         """What a trace depends on; the inputs of all vertices stand for those of a kind."""
-        with_gradients = torch.is_grad_enabled()
         inputs = {n: x for n, (x, _) in self.inputs.items()}
-        return Signature(self.params, inputs, self.dtype, is_leaf, self._wants, with_gradients)
+        return Signature(
+            self.params, inputs, self.dtype, is_leaf, self._wants, self._with_gradients
+        )
 
     def body(
         self, rows: KindRows, inputs: Mapping[str, InputRows], params: Tensors, memory: Memory,
@@ -225,23 +254,29 @@ class _Type:
         program = self._traces[rows.is_leaf]
         if program is not None:
             return ProgramBody(program, rows, params, inputs, memory)
-        signature = self.signature(rows.is_leaf)
-        signature.with_gradients = wants_gradients
-        return CallBody(self.function, signature, rows, params, inputs, memory)
+        return self.called(rows, inputs, params, memory, wants_gradients)
 
-    def empty_outputs(self) -> Tensors:
-        """The outputs of no vertices."""
-        found: Tensors = {}
-        for program in self._traces.values():
-            if program is None:
-                continue
-            for operand, node in program.source.joint.values.items():
-                if operand.role == "output":
-                    value = node.meta["val"]
-                    found[operand.name] = torch.empty(
-                        (0, *value.shape[1:]), dtype=value.dtype, device=self.device
-                    )
-        return found
+    def called(
+        self, rows: KindRows, inputs: Mapping[str, InputRows], params: Tensors, memory: Memory,
+        wants_gradients: bool,
+    ) -> CallBody:  # fmt: skip
+        """What runs the vertices of a kind by calls of the function."""
+        signature = self.signature(rows.is_leaf)
+        checks_gradients, signature.with_gradients = self._with_gradients, wants_gradients
+        own = {name: params[name] for name in self.params}
+        return CallBody(self.function, signature, rows, own, inputs, memory, checks_gradients)
+
+    def pushed(self) -> dict[str, tuple[torch.Size, torch.dtype]]:
+        """The outputs of a type that the batch lacks: the shapes of rows, and types.
+
+        Of a function that cannot be called on fakes, those of an earlier run.
+        """
+        try:
+            with TRACING:
+                seen = reads(self.function, self.signature(is_leaf=False))
+        except (SmexError, UntraceableError):
+            return self.function._pushed
+        return {name: (x.shape[1:], x.dtype) for name, x in seen.outputs.items()}
 
     def _program(self, is_leaf: bool) -> Program | None:
         """The program of a kind, made once for each signature; None where there can be none."""
@@ -253,8 +288,13 @@ class _Type:
             self._add_trace(traces, key, is_leaf)
         return traces[key]
 
+    def _fits(self, program: Program | None) -> bool:
+        """Whether what the function reads from outside is what it was traced with."""
+        outside = [] if program is None else program.source.joint.outside
+        return all(found.current(self.function) is not None for found in outside)
+
     def _add_trace(self, traces: dict[Any, Program | None], key: Any, is_leaf: bool) -> None:
-        if key not in traces:
+        if key not in traces or not self._fits(traces[key]):
             try:
                 traces[key] = build(
                     assign(trace(self.function, self.signature(is_leaf)), self._chosen)
@@ -265,6 +305,7 @@ class _Type:
                 logger.info(
                     "%s is called for each task, since %s", type(self.function).__name__, error
                 )
+                warn_of_mixed_rows(self.function, self.signature(is_leaf=False))
                 traces[key] = None
 
     def _key(self, is_leaf: bool) -> Any:
@@ -291,7 +332,7 @@ class _Execution:
         self.tensors: list[Tensor] = []
         self._names: list[tuple[int, str, str]] = []  # (type, "param" or "input", name)
         for number, one in enumerate(types):
-            for name, param in one.params.items():
+            for name, param in (*one.params.items(), *one.outside.items()):
                 self._names.append((number, "param", name))
                 self.tensors.append(param)
             for name, (value, _) in one.inputs.items():
@@ -317,26 +358,62 @@ class _Execution:
             self._memory.states[name] = state
         given = dict(zip(self._names, tensors))
         self._bodies = [self._body(kind, given, wants_gradients) for kind in self._plan.kinds]
-        for body in self._bodies:
+        for number, body in enumerate(self._bodies):
             if body is not None:
-                body.start()
+                with self._telling(number, given):
+                    body.start()
         for kind, task in self._plan.order:
-            self._bodies[kind].run_task(task)  # type: ignore[union-attr]
+            with self._telling(kind, given):
+                self._bodies[kind].run_task(task)  # type: ignore[union-attr]
         values = [self._memory.states[name][:rows] for name in self._states]
         for number, body in enumerate(self._bodies):
-            for name, value in (body.finish() if body is not None else {}).items():
+            if body is None:
+                continue
+            with self._telling(number, given):
+                results = body.finish()
+            for name, value in results.items():
                 self._outputs.append((number, name))
                 values.append(value)
-        if rows == 0:
-            for name, value in first.empty_outputs().items():
-                self._outputs.append((0, name))
-                values.append(value)
+        for name, zeros in self._absent().items():
+            self._outputs.append((ABSENT, name))
+            values.append(zeros)
         self._likes = [(v.shape, v.dtype) for v in values[len(self._states) :]]
         if not torch.is_inference_mode_enabled():  # whose tensors have no versions
             self._versions = [state._version for state in self._memory.states.values()]
         if not wants_gradients:
             self._bodies = []
         return values
+
+    def _absent(self) -> Tensors:
+        """The outputs that only types push which the batch lacks: zeros."""
+        known = {name for _, name in self._outputs}
+        found: Tensors = {}
+        for one in self._types:
+            for name, (shape, dtype) in ({} if one.is_there else one.pushed()).items():
+                if name not in known and name not in found:
+                    whole = (self._plan.num_vertices, *shape)
+                    found[name] = torch.zeros(whole, dtype=dtype, device=self._device)
+        return found
+
+    @contextmanager
+    def _telling(self, kind: int, given: Any) -> Iterator[None]:
+        """Around what a kind computes: an error of torch's tells where, and of which function."""
+        try:
+            yield
+        except SmexError:
+            raise
+        except Exception as error:
+            if not isinstance(self._bodies[kind], ProgramBody):
+                raise
+            # Calls of the function meet the same error at the user's line.
+            called = self._body(self._plan.kinds[kind], given, False, is_called=True)
+            for task in range(len(self._plan.kinds[kind].tasks)):
+                called.run_task(task)  # type: ignore[union-attr]
+            one = self._types[self._plan.kinds[kind].type]
+            ours = explained(error, one.function, one.input_shapes(), "")
+            if ours is error:
+                raise
+            raise ours from error
 
     def backward(self, grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
         """The gradients of all tensors."""
@@ -349,7 +426,7 @@ class _Execution:
         keeps = _keeps_graph()
         by_kind: list[Tensors] = [{} for _ in self._plan.kinds]
         for (kind, name), grad in zip(self._outputs, grads[len(self._states) :]):
-            if grad is not None:
+            if grad is not None and kind != ABSENT:
                 by_kind[kind][name] = grad
         for number, body in enumerate(self._bodies):
             if body is not None:
@@ -376,12 +453,14 @@ class _Execution:
         for name, parts in pushed.items():
             self._check_outputs(name, parts)
         joined = {n: partial(self._joined, parts) for n, parts in pushed.items()}
-        whole = Values(joined)
+        whole = Values(joined, "output")
 
         def picked(index: Tensor, inverse: Tensor | None) -> Result:
             return Result(
-                Values({n: partial(_Take.apply, s, index, inverse) for n, s in states.items()}),
-                Values({n: partial(_taken, whole, n, index, inverse) for n in pushed}),
+                Values(
+                    {n: partial(_Take.apply, s, index, inverse) for n, s in states.items()}, "state"
+                ),
+                Values({n: partial(_taken, whole, n, index, inverse) for n in pushed}, "output"),
             )
 
         result = picked(plan.rows, plan.vertices)
@@ -390,18 +469,21 @@ class _Execution:
         result.num_tasks = result.roots.num_tasks = len(plan.order)
         return result
 
-    def _body(self, rows: KindRows, given: Any, wants_gradients: bool) -> Body | None:
+    def _body(
+        self, rows: KindRows, given: Any, wants_gradients: bool, is_called: bool = False
+    ) -> Body | None:
         if rows.size == 0:
             return None
         one = self._types[rows.type]
-        params = {n: given[rows.type, "param", n] for n in one.params}
+        params = {n: given[rows.type, "param", n] for n in (*one.params, *one.outside)}
         inputs = {
             n: InputRows(given[rows.type, "input", n], self._rows_of(rows, of_type))
             for n, (_, of_type) in one.inputs.items()
             if one._traces[rows.is_leaf] is None
             or n in one._traces[rows.is_leaf].source.joint.reads.inputs  # type: ignore[union-attr]
         }
-        return one.body(rows, inputs, params, self._memory, wants_gradients)
+        make = one.called if is_called else one.body
+        return make(rows, inputs, params, self._memory, wants_gradients)
 
     def _rows_of(self, rows: KindRows, of_type: bool) -> Tensor:
         """Where the inputs of a kind's rows lie."""

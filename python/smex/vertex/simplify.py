@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from smex.vertex.function import EDGES
 from smex.vertex.rows import LINEAR
-from smex.vertex.trace import EDGES, Joint, Operand, UntraceableError
+from smex.vertex.trace import Joint, Operand, UntraceableError
 
 aten = torch.ops.aten
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,12 +18,10 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
 )
 
+from smex._logging import quiet_fakes
 from smex.errors import SmexRuntimeError, SmexValueError
-from smex.vertex.function import CURRENT, State, VertexFunction
-
-ROWS, EDGES = 12, 20
-"""How many vertices and edges a trace is made with; the graph holds for any number."""
-
+from smex.vertex.function import CURRENT, EDGES, ROWS, State, VertexFunction
+from smex.vertex.outside import Attributes, Found, Outside, check_gradients
 
 TRACING = threading.RLock()
 """Held where a function is called: its parameters are put in place of its own meanwhile."""
@@ -237,6 +236,8 @@ class Joint:
         gradients: the gradients of params, inputs, gathered states.
         reads: what the function read.
         is_leaf: the vertices have no children.
+        outside: tensors that are no parameters, buffers, inputs or states: they are among the
+            placeholders as parameters of their names.
     """
 
     graph: fx.Graph
@@ -246,6 +247,7 @@ class Joint:
     gradients: dict[Operand, fx.Node]
     reads: Reads
     is_leaf: bool
+    outside: list[Found] = field(default_factory=list)
 
 
 class UntraceableError(Exception):
@@ -256,21 +258,45 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
     """The graph of a vertex function for any number of rows.
 
     Raises:
-        UntraceableError: the function looks at values or at the number of rows, or changes tensors.
+        UntraceableError: the function looks at values or at the number of rows, or changes tensors
+            or its own attributes.
     """
-    env = ShapeEnv()
-    mode = FakeTensorMode(shape_env=env)
-    rows, edges = _symbol(mode, ROWS), _symbol(mode, EDGES)
-    builder = _Builder(function, signature, mode, rows, edges)
+    with _looking_into(function):
+        builder = _builder(function, signature)
+        return builder.joint(builder.dry_run())
+
+
+def reads(function: VertexFunction, signature: Signature) -> Reads:
+    """What a function reads and sets, as fake tensors, told by a call on fakes.
+
+    Raises:
+        UntraceableError: as of :func:`trace`.
+    """
+    with _looking_into(function):
+        return _builder(function, signature).dry_run()
+
+
+@contextlib.contextmanager
+def _looking_into(function: VertexFunction) -> Iterator[None]:
+    """Around calls on fakes: nothing of them is left behind, and other errors become ours."""
+    attributes = Attributes(function)
     try:
         # Hooks of the caller, such as those of checkpoints, are not meant for fake tensors.
-        with torch.autograd.graph.saved_tensors_hooks(_same, _same):
-            reads = builder.dry_run()
-            return builder.joint(reads, env)
+        with torch.autograd.graph.saved_tensors_hooks(_same, _same), quiet_fakes():
+            yield
     except (SmexValueError, SmexRuntimeError, UntraceableError):
         raise
     except Exception as error:
         raise UntraceableError(f"{type(error).__name__}: {error}") from error
+    finally:
+        changed = attributes.restore()
+    if changed is not None:
+        raise UntraceableError(f"it changes the attribute {changed!r}")
+
+
+def _builder(function: VertexFunction, signature: Signature) -> _Builder:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    return _Builder(function, signature, mode, _symbol(mode, ROWS), _symbol(mode, EDGES))
 
 
 def _same(tensor: Tensor) -> Tensor:
@@ -290,6 +316,8 @@ class _Builder:
         self.mode = mode
         self.rows = rows
         self.edges = edges
+        self.outside: dict[str, Found] = {}
+        self._fakes: dict[str, Tensor] = {}
         device = next((p.device for p in signature.params.values()), None)
         self.device = device or next(
             (x.device for x in signature.inputs.values()), torch.device("cpu")
@@ -322,10 +350,26 @@ class _Builder:
             lambda: self._state(self.edges),
             signature.dtype,
         )
+        outside = Outside(self.function, (), self._fake_of)
         with self.mode, torch.no_grad():
-            return rows.call(lambda: torch.func.functional_call(self.function, params, ()))
+            found = self._run(rows, params, outside)
+        self.outside = outside.found
+        return found
 
-    def joint(self, reads: Reads, env: ShapeEnv) -> Joint:
+    def _fake_of(self, found: Found) -> Tensor:
+        if found.name not in self._fakes:
+            fake = self.mode.from_tensor(found.tensor, static_shapes=True)
+            self._fakes[found.name] = fake.detach()
+        return self._fakes[found.name]
+
+    def _run(self, rows: Rows, params: dict[str, Tensor], outside: Outside) -> Reads:
+        def run() -> None:
+            with outside:
+                torch.func.functional_call(self.function, params, ())
+
+        return rows.call(run)
+
+    def joint(self, reads: Reads) -> Joint:
         operands, fakes = self._operands(reads)
         results = [Operand("state", n) for n in reads.states]
         results += [Operand("output", n) for n in reads.outputs]
@@ -363,8 +407,10 @@ class _Builder:
         with self.mode, _mathematics():
             module = make_fx(run, tracing_mode="real")(*fakes)
         if any(str(self.rows.node.expr) in str(g.expr) or str(self.edges.node.expr) in str(g.expr)
-               for g in env.guards):  # fmt: skip
+               for g in self.mode.shape_env.guards):  # fmt: skip
             raise UntraceableError("it looks at the number of rows")
+        if any(n.op == "get_attr" for n in module.graph.nodes):
+            raise UntraceableError("it makes a tensor of numbers")
         placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
         outputs = next(n for n in module.graph.nodes if n.op == "output").args[0]
         return Joint(
@@ -375,11 +421,13 @@ class _Builder:
             dict(zip(found, outputs[len(results) :])),
             reads,
             self.signature.is_leaf,
+            list(self.outside.values()),
         )
 
     def _operands(self, reads: Reads) -> tuple[list[Operand], list[Tensor]]:
         signature = self.signature
         pairs = [(Operand("param", n), self._like(p)) for n, p in signature.params.items()]
+        pairs += [(Operand("param", n), self._fake_of(f)) for n, f in self.outside.items()]
         pairs += [
             (Operand("input", n), self._like(signature.inputs[n], self.rows)) for n in reads.inputs
         ]
@@ -403,7 +451,7 @@ class _Builder:
 
     def _call(self, given: dict[Operand, Tensor]) -> dict[Operand, Tensor]:
         names = self.function.state_shapes
-        params = {op.name: t for op, t in given.items() if op.role == "param"}
+        params = {n: given[Operand("param", n)] for n in self.signature.params}
         inputs = {op.name: t for op, t in given.items() if op.role == "input"}
         inputs = {n: inputs.get(n, x) for n, x in self.signature.inputs.items()}
         leaf = self.signature.is_leaf
@@ -416,10 +464,31 @@ class _Builder:
             lambda: None if leaf else {n: given[Operand("each", n)] for n in names},
             self.signature.dtype,
         )
-        reads = rows.call(lambda: torch.func.functional_call(self.function, params, ()))
+        stand_ins = self._stand_ins(given)
+        known = {id(stand_ins[name]): found for name, found in self.outside.items()}
+
+        def stand_in(found: Found) -> Tensor:
+            if found.name not in stand_ins:
+                raise UntraceableError("it reads other tensors in each call")
+            return stand_ins[found.name]
+
+        reads = self._run(rows, params, Outside(self.function, self.outside.values(), stand_in))
+        if self.signature.with_gradients:
+            own = [t for t in given.values() if id(t) not in known]
+            results = [*reads.states.values(), *reads.outputs.values()]
+            check_gradients(type(self.function).__name__, results, own, known)
         values = {Operand("state", n): v for n, v in reads.states.items()}
         values.update({Operand("output", n): v for n, v in reads.outputs.items()})
         return values
+
+    def _stand_ins(self, given: dict[Operand, Tensor]) -> dict[str, Tensor]:
+        """What stands for tensors from outside: asks for gradients where they do."""
+        found = {}
+        for name, one in self.outside.items():
+            tensor = given[Operand("param", name)]
+            asks = self.signature.with_gradients and one.tensor.requires_grad
+            found[name] = tensor.detach().requires_grad_() if asks else tensor
+        return found
 
 
 def _mathematics() -> Any:

@@ -1,6 +1,9 @@
 """What users get wrong, and what they are told."""
 
+import inspect
+import pathlib
 import re
+import sys
 
 import pytest
 import torch
@@ -118,6 +121,10 @@ MISTAKES = {
         "Doing: push: output 'out' was pushed twice"),
     "push": (TYPE, lambda: run([TWO], doing(lambda self: self.push(3))),
         "Doing: push: expected a tensor with a row for each vertex as 'out', found 3"),
+    "pushed without names": (TYPE, lambda: run([TWO], doing(lambda self: self.push(self.pull(), self.pull()))),
+        "Doing: push: expected one output without a name, found 2; name them"),
+    "pushed a number": (TYPE, lambda: run([TWO], doing(lambda self: self.push(self.pull().sum()))),
+        "Doing: push: expected a tensor with a row for each vertex as 'out', found one number"),
     "states": (VALUE, lambda: run([TWO], doing(lambda self: self.scatter(g=self.pull()))),
         "Doing: scatter: expected the states h, found g"),
     "state": (TYPE, lambda: run([TWO], doing(lambda self: self.scatter(h=1))),
@@ -226,10 +233,116 @@ def test_numbers_that_are_no_ints():
     assert sv.from_parents([]).num_vertices == 0
 
 
-def test_errors_of_forward_tell_where():
-    with pytest.raises(RuntimeError) as caught:
-        sv.run(Scaled(torch.ones(4)), [sv.chain(2)], torch.ones(2, 3))
-    assert any("in Scaled.forward for 1 vertices" in n for n in caught.value.__notes__)
+class Wrong(sv.VertexFunction):
+    """A product of the wrong size, on children or on the input."""
+
+    def __init__(self):
+        super().__init__(h=4)
+        self.u = nn.Linear(4, 4)
+
+    def forward(self):
+        self.scatter(self.u(torch.cat([self.pull("tokens"), self.gather(0).h], 1)))
+
+
+def line_of(cls, text):
+    """`file.py:12` of a line in a class."""
+    lines, first = inspect.getsourcelines(cls)
+    place = next(number for number, line in enumerate(lines) if text in line)
+    return f"{pathlib.Path(__file__).name}:{first + place}"
+
+
+@pytest.mark.parametrize("options", [{}, {"trace": False}])
+def test_errors_of_forward_tell_where(options, capfd):
+    with sv.options(**options), pytest.raises(RuntimeError) as caught:
+        sv.run(Wrong(), [sv.chain(2), sv.chain(1)], {"tokens": torch.ones(3, 7)})
+    text = str(caught.value)
+    assert isinstance(caught.value, smex.SmexRuntimeError)
+    assert text.startswith(f"Wrong: forward failed at {line_of(Wrong, 'self.scatter')} for 2 vert")
+    assert "'tokens' [3, 7]" in text and "'h' [4]" in text and "2x11 and 4x4" in text
+    printed = "".join(capfd.readouterr())
+    assert "fake_tensor" not in printed and "Traceback" not in printed
+
+
+class Table(sv.VertexFunction):
+    def __init__(self):
+        super().__init__(h=2)
+        self.table = nn.Embedding(5, 2)
+
+    def forward(self):
+        self.scatter(self.table(self.pull()) + self.gather(0).h)
+
+
+@pytest.mark.parametrize("options", [{}, {"trace": False}])
+def test_an_index_that_is_out_of_range_tells_where(options):
+    with sv.options(**options), pytest.raises(IndexError) as caught:
+        sv.run(Table(), [sv.chain(3)], torch.tensor([1, 5, 2]))
+    assert isinstance(caught.value, smex.SmexIndexError)
+    assert f"Table: forward failed at {line_of(Table, 'self.scatter')}" in str(caught.value)
+    assert "'x' [3]" in str(caught.value)
+
+
+class OwnError(Exception):
+    pass
+
+
+def test_errors_of_the_users_own_stay_what_they_are():
+    def fail(self):
+        raise OwnError("mine")
+
+    with pytest.raises(OwnError, match="^mine") as caught:
+        run([TWO], doing(fail))
+    if sys.version_info >= (3, 11):
+        assert any("Doing: forward failed at" in note for note in caught.value.__notes__)
+
+
+def test_shapes_of_a_trace_are_not_shown():
+    with pytest.raises(
+        SmexValueError, match=r"rows of shape \[2\] as state 'h', found \[vertices\]"
+    ):
+        run([TWO], doing(lambda self: self.scatter(self.pull().t())))
+
+
+@pytest.mark.parametrize("options", [{}, {"trace": False}])
+def test_unknown_names_list_the_known(options):
+    with sv.options(**options):
+        result = run([TWO], Pushing())
+        for values in (result.outputs, result.roots.outputs):
+            with pytest.raises(
+                KeyError, match="there is no output 'c'; there are 'a', 'b'"
+            ) as caught:
+                values["c"]
+            assert isinstance(caught.value, smex.SmexError)
+            assert "c" not in values and "a" in values and values.get("c") is None
+        with pytest.raises(smex.SmexKeyError, match="there is no state 'k'; there are 'h'"):
+            result.states["k"]
+        with pytest.raises(smex.SmexKeyError, match="there is no output 'x'; there are none"):
+            run([TWO]).outputs["x"]
+        with pytest.raises(smex.SmexKeyError, match="a vertex has no state 'k'; its states are h"):
+            run([TWO], doing(lambda self: self.scatter(self.gather(0)["k"])))
+
+
+class Pushing(Sum):
+    def forward(self):
+        super().forward()
+        self.push(a=self.pull(), b=self.pull())
+
+
+class Either(Sum):
+    """What it pushes depends on values."""
+
+    def forward(self):
+        super().forward()
+        x = self.pull()
+        if float(x.sum()) > 0:
+            self.push(a=x)
+        else:
+            self.push(b=x)
+
+
+def test_outputs_differ_between_calls():
+    x = torch.tensor([[1.0, 1.0], [1.0, 1.0], [-9.0, -9.0]])
+    with pytest.raises(SmexRuntimeError, match="same outputs for all vertices, found 'a' for some"):
+        run([sv.chain(3)], Either(), x)
 
 
 def test_a_row_for_each_edge_where_vertices_have_rows():
