@@ -192,8 +192,9 @@ class _Type:
         self.function = function
         self.inputs = inputs
         self.label = f'"{name}"' if name else type(function).__name__
-        self.params: Tensors = dict(function.named_parameters(remove_duplicate=True))
-        self.params.update(function.named_buffers())
+        with TRACING:  # while another thread traces it, others are in their place
+            self.params: Tensors = dict(function.named_parameters(remove_duplicate=True))
+            self.params.update(function.named_buffers())
         tensors = [*self.params.values(), *(x for x, _ in inputs.values())]
         self.device = tensors[0].device if tensors else None
         floating = [t.dtype for t in tensors if t.is_floating_point()]
@@ -271,12 +272,15 @@ class _Type:
 
         Of a function that cannot be called on fakes, those of an earlier run.
         """
-        try:
-            with TRACING:
-                seen = reads(self.function, self.signature(is_leaf=False))
-        except (SmexError, UntraceableError):
-            return self.function._pushed
-        return {name: (x.shape[1:], x.dtype) for name, x in seen.outputs.items()}
+        traces, key = self.function._traces, ("pushed", self._key(is_leaf=False))
+        if key not in traces:
+            try:
+                with TRACING:
+                    seen = reads(self.function, self.signature(is_leaf=False))
+            except (SmexError, UntraceableError):
+                return self.function._pushed
+            traces[key] = {name: (x.shape[1:], x.dtype) for name, x in seen.outputs.items()}
+        return traces[key]
 
     def _program(self, is_leaf: bool) -> Program | None:
         """The program of a kind, made once for each signature; None where there can be none."""
