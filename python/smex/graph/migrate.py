@@ -1,24 +1,31 @@
 """What of DGL a program uses, and what of it is there: ``python -m smex.graph.migrate FILE ...``.
 
-Programs are parsed, not run. Names of DGL are followed through imports and their aliases. Methods
-are looked for on variables that hold graphs: those annotated so, assigned from functions of DGL
-that make graphs, or from methods of such a graph that return one.
+Programs and notebooks are parsed, not run. Names of DGL are followed through imports and their
+aliases. Attributes, methods and keywords are looked for on what holds graphs, data sets, loaders,
+samplers and layers of DGL, as far as assignments and annotations tell.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import importlib
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import torch
+
 import smex.graph as sg
 from smex.errors import SmexValueError
+from smex.graph.frame import counted
+from smex.graph.migration.kinds import Kinds
+from smex.graph.migration.members import has_member, takes_keyword
+from smex.graph.migration.programs import programs_in, read
 from smex.text import aligned
 
 __all__ = ["Use", "main", "uses"]
@@ -108,21 +115,25 @@ INSTEAD = {
 # Where DGL has modules of its own for what stands in one here.
 _MOVED = ("dgl", "dgl.data", "dgl.nn")
 
-_DATA_SUFFIX = "Dataset"
-_MAKERS = (
-    *("add_edges", "add_nodes", "add_reverse_edges", "add_self_loop", "batch", "block_to_graph"),
-    *("create_block", "edge_subgraph", "edge_type_subgraph", "from_networkx", "from_scipy"),
-    *("graph", "heterograph", "in_subgraph", "khop_graph", "knn_graph", "line_graph", "merge"),
-    *("metapath_reachable_graph", "node_subgraph", "node_type_subgraph", "out_subgraph"),
-    *("rand_bipartite", "rand_graph", "radius_graph", "remove_edges", "remove_nodes"),
-    *("remove_self_loop", "reorder_graph", "reverse", "to_bidirected", "to_block"),
-    *("to_heterogeneous", "to_homogeneous", "to_simple"),
-)
-_GRAPH_METHODS = {  # methods of a graph that return one
-    *("add_self_loop", "astype", "clone", "cpu", "cuda", "edge_subgraph", "edge_type_subgraph"),
-    *("formats", "in_subgraph", "int", "line_graph", "local_var", "long", "node_type_subgraph"),
-    *("out_subgraph", "remove_self_loop", "reverse", "subgraph", "to", "to_simple"),
+# Attributes and methods that objects do not have, by their own names.
+_NOT_KEPT = "nothing: processed data is not kept, see docs/from_dgl.md"
+_INSTEAD_OF_MEMBERS = {
+    "attr_dict": "the features of the graphs",
+    "g_path": _NOT_KEPT,
+    "graph_list_path": _NOT_KEPT,
+    "graph_path": _NOT_KEPT,
+    "info_path": _NOT_KEPT,
+    "line_graph_path": _NOT_KEPT,
+    "save_name": _NOT_KEPT,
+    "vocab_path": _NOT_KEPT,
 }
+# Keywords that are taken and refused unless they are false.
+_REFUSED = {
+    "dgl.dataloading.DataLoader(gpu_cache=)": "leave it out; device= moves the batches",
+    "dgl.dataloading.DataLoader(use_uva=)": "leave it out; device= moves the batches",
+}
+_KEYWORD = re.compile(r"^(?P<function>.*)\((?P<keyword>\w+)=\)$")
+_MEMBER = object()  # what an object has, and its class does not
 
 
 class Use(NamedTuple):
@@ -150,12 +161,17 @@ def uses(source: str, file: str = "<string>") -> list[Use]:
         >>> [tuple(use) for use in migrate.uses("from dgl import graph")]
         [('<string>', 1, 'dgl.graph', True, 'smex.graph.graph')]
     """
-    visitor = _Visitor()
-    tree = ast.parse(source, file)
-    visitor.visit(tree)
-    visitor.look_for_methods(tree)
-    found = sorted(set(visitor.names))
-    return [Use(file, line, name, *counterpart(name)) for line, name in found]
+    return _uses([(file, ast.parse(source, file))])
+
+
+def _uses(parts: Sequence[tuple[str, ast.Module]]) -> list[Use]:
+    """The names in the parts of a program, which share their variables."""
+    names = _Names([tree for _, tree in parts])
+    found: list[Use] = []
+    for file, tree in parts:
+        own = sorted(set(names.of(tree)))
+        found += [Use(file, line, name, *counterpart(name)) for line, name in own]
+    return found
 
 
 def counterpart(name: str) -> tuple[bool, str]:
@@ -168,14 +184,29 @@ def counterpart(name: str) -> tuple[bool, str]:
     """
     if name.endswith(".*"):
         return True, "import smex.graph, and each name by itself"
+    keyword = _KEYWORD.match(name)
+    if keyword is not None:
+        return _of_keyword(name, keyword["function"], keyword["keyword"])
     if _resolved(name.split(".")[1:]) is not None:
         return True, "smex.graph" + name[len("dgl") :].replace(f".{GRAPH}", ".Graph")
     parts = name.split(".")
+    if isinstance(_resolved(parts[1:-1]), type):
+        text = _INSTEAD_OF_MEMBERS.get(parts[-1], "see docs/from_dgl.md")
+        return False, INSTEAD.get(name, text)
     # A name of dgl.nn.pytorch.conv, say, is one of dgl.nn too.
     starts = [".".join([*parts[:2], parts[-1]])] if len(parts) > 3 else []
     starts += [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
     start = next(start for start in starts if start in INSTEAD)
     return False, (_elsewhere(parts[1:]) if start in _MOVED else None) or INSTEAD[start]
+
+
+def _of_keyword(name: str, function: str, keyword: str) -> tuple[bool, str]:
+    if name in _REFUSED:
+        return False, _REFUSED[name]
+    found, use = counterpart(function)
+    if found and takes_keyword(_resolved(function.split(".")[1:]), keyword):
+        return True, f"{use}({keyword}=)"
+    return False, "leave it out, or see docs/from_dgl.md"
 
 
 def _elsewhere(path: Sequence[str]) -> str | None:
@@ -202,10 +233,14 @@ def _resolved(path: Sequence[str]) -> Any:
     """What an attribute of smex.graph is; None if it is not there."""
     found: Any = sg
     for part in path:
-        if part.startswith("_") and not part.startswith("__"):
+        is_private = part.startswith("_") and not part.startswith("__")
+        if is_private and not isinstance(found, type):
             return None
         if hasattr(found, part):
             found = getattr(found, part)
+            continue
+        if isinstance(found, type) and has_member(found, part):
+            found = _MEMBER
             continue
         if not isinstance(found, ModuleType):
             return None
@@ -216,133 +251,147 @@ def _resolved(path: Sequence[str]) -> Any:
     return found
 
 
-class _Visitor(ast.NodeVisitor):
-    """Names of DGL, by the names that they are imported as."""
+def _named(name: str) -> Any:
+    """What of this package has a name of DGL; None if there is nothing."""
+    return _resolved(name.split(".")[1:])
 
-    def __init__(self) -> None:
+
+class _Names:
+    """The names of DGL in a program, by the names that they are imported as."""
+
+    def __init__(self, trees: Sequence[ast.Module]):
         self.aliases: dict[str, str] = {}
-        self.names: list[tuple[int, str]] = []
+        self.all_of: list[str] = []  # modules of which everything is imported
+        self.imported: dict[int, list[tuple[int, str]]] = {}
+        for tree in trees:
+            self.imported[id(tree)] = [
+                name for node in ast.walk(tree) for name in self._imported(node)
+            ]
+        self.kinds = Kinds(trees, self.full_name, _named)
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            if alias.name.partition(".")[0] == "dgl":
-                self.aliases[alias.asname or "dgl"] = alias.name if alias.asname else "dgl"
-                if alias.name != "dgl":
-                    self.names.append((node.lineno, alias.name))
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        if node.level or module.partition(".")[0] != "dgl":
-            return
-        for alias in node.names:
-            self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
-            self.names.append((node.lineno, f"{module}.{alias.name}"))
-
-    def visit_Attribute(self, node: ast.Attribute) -> None:
-        name = self.full_name(node)
-        if name is None:
-            self.generic_visit(node)
-        else:
-            self.names.append((node.lineno, name))
+    def _imported(self, node: ast.AST) -> Iterator[tuple[int, str]]:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.partition(".")[0] == "dgl":
+                    self.aliases[alias.asname or "dgl"] = alias.name if alias.asname else "dgl"
+                    if alias.name != "dgl":
+                        yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level or module.partition(".")[0] != "dgl":
+                return
+            for alias in node.names:
+                if alias.name == "*":
+                    self.all_of.append(module)
+                else:
+                    self.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
+                yield node.lineno, f"{module}.{alias.name}"
 
     def full_name(self, node: ast.AST) -> str | None:
         """The name of DGL that an expression is."""
         if isinstance(node, ast.Name):
-            return self.aliases.get(node.id)
+            return self.aliases.get(node.id) or self._of_all(node.id)
         if isinstance(node, ast.Attribute):
             start = self.full_name(node.value)
             return None if start is None else f"{start}.{node.attr}"
         return None
 
-    # ---- methods ----
-
-    def look_for_methods(self, tree: ast.AST) -> None:
-        """Attributes of what is known to be a graph."""
-        kinds = self._kinds(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and self._kind(node.value, kinds) == GRAPH:
-                self.names.append((node.lineno, f"dgl.{GRAPH}.{node.attr}"))
-
-    def _kinds(self, tree: ast.AST) -> dict[str, str]:
-        """Which variables and attributes are graphs or data sets."""
-        kinds: dict[str, str] = {}
-        nodes = list(ast.walk(tree))
-        for _ in range(3):  # an assignment may stand before that of what it uses
-            for node in nodes:
-                for target, kind in self._told(node, kinds):
-                    if kind is not None:
-                        kinds[target] = kind
-        return kinds
-
-    def _told(self, node: ast.AST, kinds: dict[str, str]) -> Iterable[tuple[str, str | None]]:
-        if isinstance(node, ast.Assign):
-            kind = self._kind(node.value, kinds)
-            yield from ((ast.unparse(target), kind) for target in node.targets)
-        elif isinstance(node, (ast.AnnAssign, ast.arg)) and node.annotation is not None:
-            target = node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)
-            name = self.full_name(node.annotation) or ""
-            is_graph = name.rpartition(".")[2] in (GRAPH, "DGLHeteroGraph")
-            yield target, GRAPH if is_graph else None
-
-    def _kind(self, node: ast.AST, kinds: dict[str, str]) -> str | None:
-        """``DGLGraph``, ``data`` for a data set, or None."""
-        if isinstance(node, (ast.Name, ast.Attribute)):
-            return kinds.get(ast.unparse(node))
-        if isinstance(node, ast.Subscript):
-            return GRAPH if self._kind(node.value, kinds) == "data" else None
-        if not isinstance(node, ast.Call):
+    def _of_all(self, name: str) -> str | None:
+        """A name that came with all of a module."""
+        if hasattr(builtins, name):
             return None
-        name = (self.full_name(node.func) or "").rpartition(".")[2]
-        if name in (*_MAKERS, GRAPH):
-            return GRAPH
-        if name.endswith(_DATA_SUFFIX):
-            found = _resolved(["data", name])
-            one = (found is not None and hasattr(found, "_g")) or "GraphDataset" in name
-            return "data" if one else None
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _GRAPH_METHODS:
-            return self._kind(node.func.value, kinds)
-        return None
+        names = (f"{module}.{name}" for module in self.all_of)
+        return next((n for n in names if n in INSTEAD or _named(n) is not None), None)
 
+    def of(self, tree: ast.Module) -> Iterator[tuple[int, str]]:
+        """Line and name of each use in a part of the program."""
+        yield from self.imported[id(tree)]
+        inner: set[int] = set()  # parts of names that were seen already
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and id(node) not in inner:
+                yield from self._of_attribute(node, inner)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                if node.id not in self.aliases and not self.kinds.is_bound(node.id):
+                    name = self._of_all(node.id)
+                    if name is not None:
+                        yield node.lineno, name
+            elif isinstance(node, ast.Call):
+                yield from self._of_keywords(node)
 
-def _programs(paths: Iterable[str]) -> list[Path]:
-    """The files, and those in the folders."""
-    found: list[Path] = []
-    for path in map(Path, paths):
-        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
-    return found
+    def _of_attribute(self, node: ast.Attribute, inner: set[int]) -> Iterator[tuple[int, str]]:
+        name = self.kinds.name_of(node)
+        if name is not None:
+            yield node.lineno, name
+            part: ast.AST = node
+            while isinstance(part, ast.Attribute):
+                part = part.value
+                inner.add(id(part))
+            return
+        kind = self.kinds.of(node.value)
+        if not isinstance(kind, str) or node.attr.startswith("__"):
+            return
+        found = _named(kind)
+        is_there = isinstance(found, type) and has_member(found, node.attr)
+        if not isinstance(found, type) and kind != f"dgl.{GRAPH}":
+            return
+        is_own = not is_there and self.kinds.is_bound(ast.unparse(node))
+        is_torchs = is_there and issubclass(found, torch.nn.Module)
+        if not is_own and not is_torchs:
+            yield node.lineno, f"{kind}.{node.attr}"
 
-
-def _read(path: Path) -> list[Use]:
-    try:
-        return uses(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, SyntaxError, ValueError) as error:
-        raise SmexValueError(
-            f"migrate: {path} cannot be read as Python: {error}; pass programs or folders of them"
-        ) from error
+    def _of_keywords(self, node: ast.Call) -> Iterator[tuple[int, str]]:
+        function = self.kinds.name_of(node.func)
+        if function is None:
+            kind = self.kinds.of(node.func)
+            if isinstance(kind, str) and isinstance(_named(kind), type):
+                function = f"{kind}.forward"
+            elif isinstance(node.func, ast.Attribute):
+                kind = self.kinds.of(node.func.value)
+                function = f"{kind}.{node.func.attr}" if isinstance(kind, str) else None
+        if function is None or _named(function) in (None, _MEMBER):
+            return
+        for keyword in node.keywords:
+            name = f"{function}({keyword.arg}=)"
+            is_off = isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            if keyword.arg is None or (name in _REFUSED and is_off):
+                continue
+            if name in _REFUSED or not takes_keyword(_named(function), keyword.arg):
+                yield keyword.value.lineno, name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints a table of the names.
 
-    A file that cannot be read is reported, and the others are listed nevertheless. Returns 2 if
-    there is such a file, otherwise 1 if a name is not there.
+    What cannot be read is reported, and the rest is listed nevertheless. Returns 2 if there is
+    such a thing, also a folder without programs, otherwise 1 if a name is not there.
     """
     parser = argparse.ArgumentParser(
         prog="python -m smex.graph.migrate",
         description="Lists the names of DGL that programs use, and what of smex.graph to use.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a program, or a folder of them")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a program, a notebook, or a folder of them"
+    )
     parser.add_argument("--json", action="store_true", help="print a list of objects")
     parser.add_argument("--missing", action="store_true", help="only what is not there")
     options = parser.parse_args(arguments)
     found: list[Use] = []
-    unread = 0
-    for path in _programs(options.files):
+    unread: list[str] = []
+    number = 0
+    for path in programs_in(options.files):
+        if isinstance(path, str):
+            unread.append(f"migrate: {path}")
+            continue
         try:
-            found += _read(path)
+            program = read(path)
         except SmexValueError as error:
-            print(error, file=sys.stderr)
-            unread += 1
+            unread.append(str(error))
+            continue
+        number += 1
+        unread += program.unread
+        found += _uses(program.parts)
+    for text in unread:
+        print(text, file=sys.stderr)
     missing = [use for use in found if not use.found]
     shown = missing if options.missing else found
     if options.json:
@@ -353,7 +402,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         for line in aligned(rows, indent=""):
             print(line)
-        print(f"{len(found)} uses of DGL, {len(missing)} of names that are not there")
+        print(
+            f"{counted(number, 'program')}: {counted(len(found), 'use')} of DGL, {len(missing)} of "
+            "names that are not there"
+        )
+        if unread:
+            print(f"not read, and not counted: {counted(len(unread), 'part')}; see above")
     if unread:
         return 2
     return 1 if missing else 0
