@@ -9,7 +9,20 @@
 
 namespace smex::kernels {
 
-/// `op(x, y)`; `value` is the constant of kConstant, kPow and kLeakyRelu. Not for kOperand and
+/// `x` to the power of a number, with torch's short ways, which differ from `std::pow` at -0 and at
+/// negative infinity.
+template <typename C>
+SMEX_HOST_DEVICE C power_of(C x, C exponent) {
+  if (exponent == C(2)) return x * x;
+  if (exponent == C(3)) return x * x * x;
+  if (exponent == C(-1)) return C(1) / x;
+  if (exponent == C(-2)) return C(1) / (x * x);
+  if (exponent == C(0.5)) return std::sqrt(x);
+  if (exponent == C(-0.5)) return C(1) / std::sqrt(x);
+  return std::pow(x, exponent);
+}
+
+/// `op(x, y)`; `value` is that of kConstant and of what `takes_number`. Not for kOperand and
 /// kSumLast, which need more than a number.
 template <typename C>
 SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
@@ -38,10 +51,18 @@ SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
       return x == y ? C(1) : C(0);
     case MessageOp::kSelect:
       return x != C(0) ? y : C(0);
+    case MessageOp::kPart:
+      return x != C(0) ? y : -C(0);
+    case MessageOp::kWeigh:
+      return x != C(0) ? x * y : C(0);
+    case MessageOp::kSlope:
+      return y;
     case MessageOp::kPow:
-      return value == C(2) ? x * x : std::pow(x, value);
+      return power_of(x, value);
     case MessageOp::kLeakyRelu:
       return x > C(0) ? x : x * value;
+    case MessageOp::kLeakyStep:
+      return x > C(0) ? C(1) : value;
     case MessageOp::kNeg:
       return -x;
     case MessageOp::kAbs:

@@ -11,8 +11,10 @@
 namespace smex::kernels {
 namespace {
 
+/// Tells 0 from -0.
 bool is_constant(const Message& m, double value) {
-  return m->op == MessageOp::kConstant && m->value == value;
+  return m->op == MessageOp::kConstant && m->value == value &&
+         std::signbit(m->value) == std::signbit(value);
 }
 
 Message make(MessageOp op, const Message& a, const Message& b) {
@@ -30,18 +32,35 @@ struct Function {
 };
 
 constexpr Function kFunctions[] = {
-    {"abs", MessageOp::kAbs, 1},          {"cos", MessageOp::kCos, 1},
-    {"equal", MessageOp::kEqual, 2},      {"erf", MessageOp::kErf, 1},
-    {"exp", MessageOp::kExp, 1},          {"expm1", MessageOp::kExpm1, 1},
-    {"greater", MessageOp::kGreater, 2},  {"leaky_relu", MessageOp::kLeakyRelu, 2},
-    {"less", MessageOp::kLess, 2},        {"less_equal", MessageOp::kLessEqual, 2},
-    {"log", MessageOp::kLog, 1},          {"log1p", MessageOp::kLog1p, 1},
-    {"maximum", MessageOp::kMaximum, 2},  {"minimum", MessageOp::kMinimum, 2},
-    {"pow", MessageOp::kPow, 2},          {"relu", MessageOp::kRelu, 1},
-    {"select", MessageOp::kSelect, 2},    {"sigmoid", MessageOp::kSigmoid, 1},
-    {"sign", MessageOp::kSign, 1},        {"sin", MessageOp::kSin, 1},
-    {"sqrt", MessageOp::kSqrt, 1},        {"step", MessageOp::kStep, 1},
-    {"sum_last", MessageOp::kSumLast, 1}, {"tanh", MessageOp::kTanh, 1},
+    {"abs", MessageOp::kAbs, 1},
+    {"cos", MessageOp::kCos, 1},
+    {"equal", MessageOp::kEqual, 2},
+    {"erf", MessageOp::kErf, 1},
+    {"exp", MessageOp::kExp, 1},
+    {"expm1", MessageOp::kExpm1, 1},
+    {"greater", MessageOp::kGreater, 2},
+    {"leaky_relu", MessageOp::kLeakyRelu, 2},
+    {"leaky_step", MessageOp::kLeakyStep, 2},
+    {"less", MessageOp::kLess, 2},
+    {"less_equal", MessageOp::kLessEqual, 2},
+    {"log", MessageOp::kLog, 1},
+    {"log1p", MessageOp::kLog1p, 1},
+    {"maximum", MessageOp::kMaximum, 2},
+    {"minimum", MessageOp::kMinimum, 2},
+    {"part", MessageOp::kPart, 2},
+    {"pow", MessageOp::kPow, 2},
+    {"relu", MessageOp::kRelu, 1},
+    {"select", MessageOp::kSelect, 2},
+    {"sigmoid", MessageOp::kSigmoid, 1},
+    {"sign", MessageOp::kSign, 1},
+    {"sin", MessageOp::kSin, 1},
+    {"slope", MessageOp::kSlope, 2},
+    {"sqrt", MessageOp::kSqrt, 1},
+    {"step", MessageOp::kStep, 1},
+    {"straight_through", MessageOp::kStraightThrough, 2},
+    {"sum_last", MessageOp::kSumLast, 1},
+    {"tanh", MessageOp::kTanh, 1},
+    {"weigh", MessageOp::kWeigh, 2},
 };
 
 constexpr Function kSigns[] = {
@@ -195,8 +214,7 @@ class Parser {
         second = sum();
       }
       expect(')');
-      const bool by_number = known.op == MessageOp::kPow || known.op == MessageOp::kLeakyRelu;
-      if (by_number && second->op != MessageOp::kConstant) {
+      if (takes_number(known.op) && second->op != MessageOp::kConstant) {
         at_ = start;
         fail("a number as the second argument");
       }
@@ -272,13 +290,42 @@ std::string print(const Message& m, int outer) {
 
 // ---- gradients ----
 
-/// Goes down from the result, carrying the gradient of the node it is at.
+/// True where two expressions are written alike.
+bool is_same(const Message& a, const Message& b) {
+  if (a == b) return true;
+  if (!a || !b || a->op != b->op) return false;
+  if (a->op == MessageOp::kOperand) return a->target == b->target && a->operand == b->operand;
+  if (a->op == MessageOp::kConstant) return is_constant(a, b->value);
+  return is_same(a->a, b->a) && is_same(a->b, b->b);
+}
+
+/// Goes from the result to the operands; a node is left when all of its gradient has arrived.
 class Derivative {
  public:
   Derivative(Target target, int index, const std::vector<int64_t>& last_sizes)
       : target_(target), index_(index), last_sizes_(last_sizes) {}
 
-  Message result() const { return total_ ? total_ : constant(0); }
+  Message of(const Message& message, const Message& grad) {
+    collect(message);
+    add(message, grad, last_of(message));
+    Message found;
+    for (size_t i = nodes_.size(); i-- > 0;) {
+      const Node node = nodes_[i];
+      if (!node.grad) continue;
+      if (node.message->op == MessageOp::kOperand) {
+        found = node.grad;
+      } else {
+        leave(node.message, node.grad);
+      }
+    }
+    return found ? found : constant(0);
+  }
+
+ private:
+  struct Node {
+    Message message;
+    Message grad;  ///< what has arrived; null where nothing has
+  };
 
   /// The size of the last feature dimension.
   int64_t last_of(const Message& m) const {
@@ -293,95 +340,30 @@ class Derivative {
     }
   }
 
-  /// `grad` is that of the `width` elements that `m` was broadcast to along the last dimension.
-  void visit(const Message& m, const Message& grad, int64_t width) {
-    if (!depends_on(m, target_, index_)) return;
-    const auto times = [&](const Message& factor) { return call(MessageOp::kMul, grad, factor); };
-    const Message &a = m->a, &b = m->b;
-    switch (m->op) {
-      case MessageOp::kOperand:
-        add(last_of(m) == 1 ? sum_over(grad, width) : grad);
-        return;
-      case MessageOp::kConstant:
-      case MessageOp::kGreater:
-      case MessageOp::kLess:
-      case MessageOp::kLessEqual:
-      case MessageOp::kEqual:
-      case MessageOp::kSign:
-      case MessageOp::kStep:
-        return;
-      case MessageOp::kSelect:
-        return visit(b, call(MessageOp::kSelect, a, grad), width);
-      case MessageOp::kAdd:
-        visit(a, grad, width);
-        return visit(b, grad, width);
-      case MessageOp::kSub:
-        visit(a, grad, width);
-        return visit(b, call(MessageOp::kNeg, grad), width);
-      case MessageOp::kMul:
-        visit(a, times(b), width);
-        return visit(b, times(a), width);
-      case MessageOp::kDiv:
-        visit(a, call(MessageOp::kDiv, grad, b), width);
-        return visit(
-            b, call(MessageOp::kNeg, call(MessageOp::kDiv, times(a), call(MessageOp::kMul, b, b))),
-            width);
-      case MessageOp::kMaximum:
-        visit(a, times(call(MessageOp::kGreater, a, b)), width);
-        return visit(b, times(call(MessageOp::kGreater, b, a)), width);
-      case MessageOp::kMinimum:
-        visit(a, times(call(MessageOp::kGreater, b, a)), width);
-        return visit(b, times(call(MessageOp::kGreater, a, b)), width);
-      case MessageOp::kPow: {
-        if (b->value == 0) return;  // a constant; the formula below is 0 times infinity at 0
-        const Message power = call(MessageOp::kPow, a, constant(b->value - 1));
-        return visit(a, times(call(MessageOp::kMul, power, b)), width);
-      }
-      case MessageOp::kLeakyRelu: {
-        const Message rise =
-            call(MessageOp::kMul, call(MessageOp::kStep, a), constant(1 - b->value));
-        return visit(a, times(call(MessageOp::kAdd, rise, b)), width);
-      }
-      case MessageOp::kNeg:
-        return visit(a, call(MessageOp::kNeg, grad), width);
-      case MessageOp::kAbs:
-        return visit(a, times(call(MessageOp::kSign, a)), width);
-      case MessageOp::kRelu:
-        return visit(a, times(call(MessageOp::kStep, a)), width);
-      case MessageOp::kSqrt:
-        return visit(a, call(MessageOp::kDiv, call(MessageOp::kMul, grad, constant(0.5)), m),
-                     width);
-      case MessageOp::kExp:
-        return visit(a, times(m), width);
-      case MessageOp::kExpm1:
-        return visit(a, times(call(MessageOp::kAdd, m, constant(1))), width);
-      case MessageOp::kLog:
-        return visit(a, call(MessageOp::kDiv, grad, a), width);
-      case MessageOp::kLog1p:
-        return visit(a, call(MessageOp::kDiv, grad, call(MessageOp::kAdd, a, constant(1))), width);
-      case MessageOp::kSigmoid:
-        return visit(a, times(call(MessageOp::kMul, m, call(MessageOp::kSub, constant(1), m))),
-                     width);
-      case MessageOp::kTanh:
-        return visit(a, times(call(MessageOp::kSub, constant(1), call(MessageOp::kMul, m, m))),
-                     width);
-      case MessageOp::kErf: {
-        const Message bell =
-            call(MessageOp::kExp, call(MessageOp::kNeg, call(MessageOp::kMul, a, a)));
-        return visit(a, times(call(MessageOp::kMul, bell, constant(M_2_SQRTPI))), width);
-      }
-      case MessageOp::kSin:
-        return visit(a, times(call(MessageOp::kCos, a)), width);
-      case MessageOp::kCos:
-        return visit(a, times(call(MessageOp::kNeg, call(MessageOp::kSin, a))), width);
-      case MessageOp::kSumLast:
-        if (last_of(a) == 1) return visit(a, grad, width);
-        return visit(a, sum_over(grad, width), last_of(a));
-    }
+  Node* node_of(const Message& m) {
+    for (Node& node : nodes_)
+      if (is_same(node.message, m)) return &node;
+    return nullptr;
   }
 
- private:
-  void add(const Message& part) { total_ = total_ ? call(MessageOp::kAdd, total_, part) : part; }
+  /// Lists the nodes that depend on the operand, arguments before what is computed of them.
+  bool collect(const Message& m) {
+    if (node_of(m)) return true;
+    const bool is_read =
+        m->op == MessageOp::kOperand && m->target == target_ && m->operand == index_;
+    const bool a = m->a && collect(m->a), b = m->b && collect(m->b);
+    if (is_read || a || b) nodes_.push_back({m, nullptr});
+    return is_read || a || b;
+  }
+
+  /// Adds to the gradient of `m` that of the `width` elements which it was broadcast to along the
+  /// last dimension.
+  void add(const Message& m, const Message& grad, int64_t width) {
+    Node* const node = node_of(m);
+    if (!node) return;
+    const Message part = last_of(m) == 1 ? sum_over(grad, width) : grad;
+    node->grad = node->grad ? call(MessageOp::kAdd, node->grad, part) : part;
+  }
 
   /// The sum of `width` elements of a gradient, which may be the same for all of them.
   Message sum_over(const Message& grad, int64_t width) const {
@@ -390,10 +372,98 @@ class Derivative {
     return call(MessageOp::kMul, grad, constant(static_cast<double>(width)));
   }
 
+  /// Hands the gradient of a node on to its arguments. Slopes that choose are no factors: 0 times
+  /// infinity is no number, as the gradients of functions further down may be infinite.
+  void leave(const Message& m, const Message& grad) {
+    const Message &a = m->a, &b = m->b;
+    const int64_t width = last_of(m);
+    const auto times = [&](const Message& factor) { return call(MessageOp::kMul, grad, factor); };
+    const auto to_a = [&](const Message& part) { add(a, part, width); };
+    const auto to_b = [&](const Message& part) { add(b, part, width); };
+    switch (m->op) {
+      case MessageOp::kOperand:
+      case MessageOp::kConstant:
+      case MessageOp::kGreater:
+      case MessageOp::kLess:
+      case MessageOp::kLessEqual:
+      case MessageOp::kEqual:
+      case MessageOp::kLeakyStep:
+      case MessageOp::kSign:
+      case MessageOp::kStep:
+        return;
+      case MessageOp::kSelect:
+      case MessageOp::kPart:
+        return to_b(call(MessageOp::kSelect, a, grad));
+      case MessageOp::kWeigh:
+        to_a(call(MessageOp::kSelect, a, times(b)));
+        return to_b(call(MessageOp::kWeigh, a, grad));
+      case MessageOp::kSlope:
+        return to_b(times(a));
+      case MessageOp::kStraightThrough:
+        return to_b(grad);
+      case MessageOp::kAdd:
+        to_a(grad);
+        return to_b(grad);
+      case MessageOp::kSub:
+        to_a(grad);
+        return to_b(call(MessageOp::kNeg, grad));
+      case MessageOp::kMul:
+        to_a(times(b));
+        return to_b(times(a));
+      case MessageOp::kDiv:
+        to_a(call(MessageOp::kDiv, grad, b));
+        return to_b(call(MessageOp::kNeg, times(call(MessageOp::kDiv, m, b))));
+      case MessageOp::kMaximum:
+        to_a(call(MessageOp::kWeigh, call(MessageOp::kGreater, a, b), grad));
+        return to_b(call(MessageOp::kWeigh, call(MessageOp::kGreater, b, a), grad));
+      case MessageOp::kMinimum:
+        to_a(call(MessageOp::kWeigh, call(MessageOp::kGreater, b, a), grad));
+        return to_b(call(MessageOp::kWeigh, call(MessageOp::kGreater, a, b), grad));
+      case MessageOp::kPow: {
+        if (b->value == 0) return;  // a constant; the formula below is 0 times infinity at 0
+        const Message power = call(MessageOp::kPow, a, constant(b->value - 1));
+        return to_a(times(call(MessageOp::kMul, power, b)));
+      }
+      case MessageOp::kLeakyRelu:
+        return to_a(times(call(MessageOp::kLeakyStep, a, b)));
+      case MessageOp::kNeg:
+        return to_a(call(MessageOp::kNeg, grad));
+      case MessageOp::kAbs:
+        return to_a(times(call(MessageOp::kSign, a)));
+      case MessageOp::kRelu:
+        return to_a(call(MessageOp::kSelect, call(MessageOp::kStep, a), grad));
+      case MessageOp::kSqrt:
+        return to_a(call(MessageOp::kDiv, call(MessageOp::kMul, grad, constant(0.5)), m));
+      case MessageOp::kExp:
+        return to_a(times(m));
+      case MessageOp::kExpm1:
+        return to_a(times(call(MessageOp::kAdd, m, constant(1))));
+      case MessageOp::kLog:
+        return to_a(call(MessageOp::kDiv, grad, a));
+      case MessageOp::kLog1p:
+        return to_a(call(MessageOp::kDiv, grad, call(MessageOp::kAdd, a, constant(1))));
+      case MessageOp::kSigmoid:
+        return to_a(times(call(MessageOp::kMul, m, call(MessageOp::kSub, constant(1), m))));
+      case MessageOp::kTanh:
+        return to_a(times(call(MessageOp::kSub, constant(1), call(MessageOp::kMul, m, m))));
+      case MessageOp::kErf: {
+        const Message bell =
+            call(MessageOp::kExp, call(MessageOp::kNeg, call(MessageOp::kMul, a, a)));
+        return to_a(times(call(MessageOp::kMul, bell, constant(M_2_SQRTPI))));
+      }
+      case MessageOp::kSin:
+        return to_a(times(call(MessageOp::kCos, a)));
+      case MessageOp::kCos:
+        return to_a(times(call(MessageOp::kNeg, call(MessageOp::kSin, a))));
+      case MessageOp::kSumLast:
+        return to_a(grad);
+    }
+  }
+
   Target target_;
   int index_;
   const std::vector<int64_t>& last_sizes_;
-  Message total_;
+  std::vector<Node> nodes_;
 };
 
 template <typename Visit>
@@ -424,8 +494,8 @@ Message call(MessageOp op, const Message& a, const Message& b) {
   switch (op) {
     case MessageOp::kAdd:
       if (constants) return constant(a->value + b->value);
-      if (is_constant(a, 0)) return b;
-      if (is_constant(b, 0)) return a;
+      if (is_constant(a, -0.0)) return b;  // 0 would make 0 of -0
+      if (is_constant(b, -0.0)) return a;
       if (b->op == MessageOp::kNeg) return make(MessageOp::kSub, a, b->a);
       break;
     case MessageOp::kSub:
@@ -508,9 +578,7 @@ std::vector<Message> operands_of(const Message& message) {
 
 Message derivative(const Message& message, Target target, int index, const Message& grad,
                    const std::vector<int64_t>& last_sizes) {
-  Derivative walk(target, index, last_sizes);
-  walk.visit(message, grad, walk.last_of(message));
-  return walk.result();
+  return Derivative(target, index, last_sizes).of(message, grad);
 }
 
 }  // namespace smex::kernels

@@ -23,11 +23,16 @@ enum class MessageOp : uint8_t {
   kMinimum,
   kPow,        ///< `a` to the power of the constant `b`
   kLeakyRelu,  ///< `a` where `a > 0`, else `a` times the constant `b`
+  kLeakyStep,  ///< 1 where `a > 0`, else the constant `b`: the slope of `leaky_relu`
   kGreater,    ///< 0 where `a < b`, 1/2 where equal, else 1: the slope of `maximum`
   kLess,       ///< 1 where `a < b`, else 0; likewise the next two
   kLessEqual,
   kEqual,
-  kSelect,  ///< `b` where `a` is not 0, else 0
+  kSelect,           ///< `b` where `a` is not 0, else 0
+  kPart,             ///< `b` where `a` is not 0, else -0, which changes nothing it is added to
+  kWeigh,            ///< `a * b`, but 0 where `a` is 0, also of an infinite `b`
+  kSlope,            ///< `b`, whose gradient is multiplied by `a`, which broadcasts to it
+  kStraightThrough,  ///< `a`, with the gradient of `b`, which has the same shape
   kNeg,
   kAbs,
   kSign,
@@ -53,8 +58,11 @@ class MessageNode;
 /// As text: the operands `u0`, `v1`, `e2`, `c3` (target and index), numbers, `+ - * /`, unary `-`,
 /// `abs cos erf exp expm1 log log1p relu sigmoid sign sin sqrt step tanh sum_last`,
 /// `maximum(a, b)`, `minimum(a, b)`, `less(a, b)`, `less_equal(a, b)`, `equal(a, b)`,
-/// `greater(a, b)`, `select(condition, a)`, `leaky_relu(a, number)`, `pow(a, number)` and
-/// `dot(a, b)`, which is `sum_last(a * b)`. Features broadcast as in NumPy.
+/// `greater(a, b)`, `select(condition, a)`, `part(condition, a)`, `weigh(slope, a)`,
+/// `slope(factor, a)`, `straight_through(a, b)`, `leaky_relu(a, number)`, `leaky_step(a, number)`,
+/// `pow(a, number)` and `dot(a, b)`, which is `sum_last(a * b)`. Features broadcast as in NumPy.
+/// What is chosen exactly is `part(c, a) + part(1 - c, b)`; a function with a derivative of its own
+/// is `straight_through(value, slope(derivative, a))`.
 using Message = std::shared_ptr<const MessageNode>;
 
 class MessageNode {
@@ -65,6 +73,11 @@ class MessageNode {
   Target target = Target::kSource;
   int operand = 0;  ///< index of an operand
 };
+
+/// Whether the second argument of `op` has to be a constant.
+constexpr bool takes_number(MessageOp op) {
+  return op == MessageOp::kPow || op == MessageOp::kLeakyRelu || op == MessageOp::kLeakyStep;
+}
 
 Message operand(Target target, int index);
 Message constant(double value);
@@ -92,6 +105,8 @@ std::vector<Message> operands_of(const Message& message);
 
 /// The gradient with respect to operand `target index`, given that of the message.
 ///
+/// As torch's: each node's gradients are added up before they pass through it, so that 0 and
+/// infinities meet where they meet there; nodes that are written alike count as one.
 /// Before it is summed over the dimensions but the last along which the operand was broadcast.
 /// `last_sizes` are the last feature dimensions of all operands, those in `grad` included; where
 /// `grad` has 1 and the message more, it belongs to each element of the message.

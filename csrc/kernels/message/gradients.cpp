@@ -9,6 +9,7 @@
 #include <ATen/ops/erf.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/expm1.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/le.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log.h>
@@ -18,6 +19,7 @@
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/neg.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -245,6 +247,8 @@ at::Tensor call_torch(MessageOp op, const at::Tensor& a, const at::Tensor& b, do
       return at::pow(a, value);
     case MessageOp::kLeakyRelu:
       return at::leaky_relu(a, value);
+    case MessageOp::kLeakyStep:
+      return at::where(a > 0, at::ones({}, a.options()), at::full({}, value, a.options()));
     case MessageOp::kGreater:
       return 1 - (at::lt(a, b).to(a.scalar_type()) + at::le(a, b).to(a.scalar_type())) * 0.5;
     case MessageOp::kLess:
@@ -255,6 +259,14 @@ at::Tensor call_torch(MessageOp op, const at::Tensor& a, const at::Tensor& b, do
       return at::eq(a, b).to(a.scalar_type());
     case MessageOp::kSelect:
       return at::where(a != 0, b, at::zeros({}, b.options()));
+    case MessageOp::kPart:
+      return at::where(a != 0, b, at::full({}, -0.0, b.options()));
+    case MessageOp::kWeigh:
+      return at::where(a != 0, a * b, at::zeros({}, b.options()));
+    case MessageOp::kSlope:
+      return b;
+    case MessageOp::kStraightThrough:
+      return a;
     case MessageOp::kNeg:
       return at::neg(a);
     case MessageOp::kAbs:
@@ -297,8 +309,10 @@ at::Tensor evaluate(const Message& message, at::TensorList operands) {
                                   [](const at::Tensor& x) { return x.defined(); });
     return at::scalar_tensor(message->value, any->options());
   }
+  if (message->op == MessageOp::kSlope) return evaluate(message->b, operands);
   const at::Tensor a = evaluate(message->a, operands);
-  const bool by_number = message->op == MessageOp::kPow || message->op == MessageOp::kLeakyRelu;
+  if (message->op == MessageOp::kStraightThrough) return a;
+  const bool by_number = takes_number(message->op);
   const at::Tensor b = message->b && !by_number ? evaluate(message->b, operands) : at::Tensor();
   return call_torch(message->op, a, b, by_number ? message->b->value : 0);
 }

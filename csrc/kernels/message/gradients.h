@@ -57,7 +57,7 @@ torch::autograd::variable_list input_gradients(torch::autograd::AutogradContext*
 at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_target,
                             const at::Tensor& grad);
 
-/// `op(a, b)` by torch's operators; `value` is the number of kPow and kLeakyRelu. Not for kOperand
+/// `op(a, b)` by torch's operators; `value` is the number that `takes_number`. Not for kOperand
 /// and kConstant, which have no arguments.
 at::Tensor call_torch(MessageOp op, const at::Tensor& a, const at::Tensor& b, double value);
 

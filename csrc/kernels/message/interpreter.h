@@ -55,6 +55,18 @@ SMEX_INLINE C sum_of(const C* a, int64_t n) {
   return sum;
 }
 
+/// As `power_of` (apply.h), in a loop of its own for each of the short ways.
+template <typename C>
+void run_power(C exponent, C* out, const C* a, int64_t n) {
+  if (exponent == C(2)) return map_unary(out, a, n, [](C x) { return x * x; });
+  if (exponent == C(3)) return map_unary(out, a, n, [](C x) { return x * x * x; });
+  if (exponent == C(-1)) return map_unary(out, a, n, [](C x) { return C(1) / x; });
+  if (exponent == C(-2)) return map_unary(out, a, n, [](C x) { return C(1) / (x * x); });
+  if (exponent == C(0.5)) return map_unary(out, a, n, [](C x) { return std::sqrt(x); });
+  if (exponent == C(-0.5)) return map_unary(out, a, n, [](C x) { return C(1) / std::sqrt(x); });
+  return map_unary(out, a, n, [exponent](C x) { return std::pow(x, exponent); });
+}
+
 /// One instruction on `n` numbers; `last` is the size of the groups that kSumLast adds up.
 template <typename C>
 void run_instruction(const Instruction& step, C* out, const C* a, const C* b, int64_t n,
@@ -89,11 +101,20 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
       return map_binary(out, a, b, n, [](C x, C y) { return x == y ? C(1) : C(0); });
     case MessageOp::kSelect:
       return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? y : C(0); });
+    case MessageOp::kPart:
+      return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? y : -C(0); });
+    case MessageOp::kWeigh:
+      return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? x * y : C(0); });
+    case MessageOp::kSlope:
+      return map_unary(out, b, n, [](C x) { return x; });
+    case MessageOp::kStraightThrough:
+      return map_unary(out, a, n, [](C x) { return x; });
     case MessageOp::kPow:
-      if (value == C(2)) return map_unary(out, a, n, [](C x) { return x * x; });
-      return map_unary(out, a, n, [value](C x) { return std::pow(x, value); });
+      return run_power(value, out, a, n);
     case MessageOp::kLeakyRelu:
       return map_unary(out, a, n, [value](C x) { return x > C(0) ? x : x * value; });
+    case MessageOp::kLeakyStep:
+      return map_unary(out, a, n, [value](C x) { return x > C(0) ? C(1) : value; });
     case MessageOp::kNeg:
       return map_unary(out, a, n, [](C x) { return -x; });
     case MessageOp::kAbs:

@@ -45,6 +45,8 @@ class Compiler {
 
   int slot_of(const Message& m) {
     if (m->op == MessageOp::kSumLast && last_of(m->a) == 1) return slot_of(m->a);
+    if (m->op == MessageOp::kStraightThrough) return slot_of(m->a);
+    if (m->op == MessageOp::kSlope) return slot_of(m->b);
     const std::string key = to_string(m);
     const auto known = slots_.find(key);
     if (known != slots_.end()) return known->second;
@@ -68,7 +70,7 @@ class Compiler {
 
   int new_instruction(const Message& m) {
     Instruction next{m->op, 0, -1, -1, m->value};
-    const bool by_number = m->op == MessageOp::kPow || m->op == MessageOp::kLeakyRelu;
+    const bool by_number = takes_number(m->op);
     if (by_number) next.value = m->b->value;
     if (m->a) next.a = slot_of(m->a);
     if (m->b && !by_number) next.b = slot_of(m->b);
@@ -163,8 +165,8 @@ FeatureShape shape_of(const Message& message, const std::vector<FeatureShape>& o
   if (message->op == MessageOp::kOperand) return operands.at(message->operand);
   if (message->op == MessageOp::kConstant) return {};
   FeatureShape shape = shape_of(message->a, operands);
-  const bool by_number = message->op == MessageOp::kPow || message->op == MessageOp::kLeakyRelu;
-  if (message->b && !by_number) shape = broadcast_shapes({shape, shape_of(message->b, operands)});
+  if (message->b && !takes_number(message->op))
+    shape = broadcast_shapes({shape, shape_of(message->b, operands)});
   if (message->op == MessageOp::kSumLast && !shape.empty()) shape.back() = 1;
   return shape;
 }

@@ -12,8 +12,6 @@ namespace {
   throw std::invalid_argument("program \"" + text + "\": " + why);
 }
 
-bool takes_number(MessageOp op) { return op == MessageOp::kPow || op == MessageOp::kLeakyRelu; }
-
 /// The values of a program in the order of the text, each made once.
 class Reader {
  public:

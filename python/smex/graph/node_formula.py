@@ -37,12 +37,15 @@ _OPERATIONS: dict[str, Callable[..., Tensor]] = {
     "maximum": lambda a, b: _pointwise(torch.maximum, a, b),
     "minimum": lambda a, b: _pointwise(torch.minimum, a, b),
     "neg": torch.neg,
+    "part": lambda condition, x: torch.where(condition != 0, x, -0.0),
     "pow": torch.pow,
     "relu": torch.relu,
     "select": lambda condition, x: torch.where(condition != 0, x, 0.0),
     "sigmoid": torch.sigmoid,
     "sin": torch.sin,
+    "slope": lambda factor, x: _Slope.apply(factor, x),
     "sqrt": torch.sqrt,
+    "straight_through": lambda a, b: _StraightThrough.apply(a, b),
     "sum_last": lambda x: x.sum(-1, keepdim=True),
     "tanh": torch.tanh,
 }
@@ -56,6 +59,32 @@ def _pointwise(function: Callable[..., Tensor], a: Any, b: Any) -> Tensor:
 def _compared(function: Callable[..., Tensor], a: Any, b: Any) -> Tensor:
     like = a if isinstance(a, Tensor) else b
     return _pointwise(function, a, b).to(like.dtype)
+
+
+class _Slope(torch.autograd.Function):
+    """The second tensor, whose gradient is multiplied by the first."""
+
+    @staticmethod
+    def forward(ctx: Any, factor: Tensor, x: Tensor) -> Tensor:
+        ctx.save_for_backward(factor)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+        (factor,) = ctx.saved_tensors
+        return None, grad * factor
+
+
+class _StraightThrough(torch.autograd.Function):
+    """The first tensor, with the gradient of the second."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        return a.view_as(a)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+        return None, grad
 
 
 class NodeFormula(NamedTuple):
@@ -78,17 +107,22 @@ class NodeFormula(NamedTuple):
                 leaf: x if leaf.letter == "c" else x.index_select(0, rows)
                 for leaf, x in leaves.items()
             }
-        found = _evaluate(self.term, {(leaf.letter, leaf.key): x for leaf, x in leaves.items()})
+        operands = {(leaf.letter, leaf.key): x for leaf, x in leaves.items()}
+        found = _evaluate(self.term, operands, {})
         found = found.squeeze(-1) if self.dropped else found
         if rows is None:
             return found
         return found.new_zeros(relation.num_dst, *found.shape[1:]).index_copy(0, rows, found)
 
 
-def _evaluate(term: Term, leaves: dict[tuple[str, str], Tensor]) -> Any:
+def _evaluate(term: Term, leaves: dict[tuple[str, str], Tensor], known: dict[int, Any]) -> Any:
+    """The value of a term; ``known`` are those of terms by their identity, each computed once."""
     if term.op == "number":
         return term.args[0]
     if term.op == "leaf":
         leaf: Leaf = term.args[0]
         return leaves[leaf.letter, leaf.key]
-    return _OPERATIONS[term.op](*(_evaluate(arg, leaves) for arg in term.args))
+    if id(term) not in known:
+        arguments = (_evaluate(arg, leaves, known) for arg in term.args)
+        known[id(term)] = _OPERATIONS[term.op](*arguments)
+    return known[id(term)]

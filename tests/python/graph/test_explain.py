@@ -177,7 +177,7 @@ def test_a_long_formula_is_left_alone():
             x = x + x
         return {"m": x}
 
-    assert "more than 128 terms" in sg.explain(graph(), long, ADD).reason
+    assert "more than 512 terms" in sg.explain(graph(), long, ADD).reason
 
 
 def test_what_an_explanation_says():

@@ -1,7 +1,7 @@
 """Functions in the place of which symbols compute others, that they know.
 
 Each is written so that its gradient, too, is that of torch: also at the places where its pieces
-meet, and without an overflow in the piece that is not chosen.
+meet, without an overflow in the piece that is not chosen, and for infinite gradients.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from smex.graph.symbolic.symbols import COMPOSED, RefusedError, Symbol
-from smex.graph.symbolic.values import refuse_in_place
+from smex.graph.symbolic.symbols import COMPOSED, TRACER, RefusedError, Symbol
+from smex.graph.symbolic.values import binary, pair, refuse_in_place
 
 
 def _composed(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -36,16 +36,38 @@ def _is_flat_on_bounds() -> bool:
 
 
 def _clamped(input: Any, low: Any, high: Any, is_flat: bool | None = None) -> Any:
-    """Between two numbers, of which one may be None; ``is_flat`` on them."""
+    """Between two numbers, of which one may be None; ``is_flat`` on them.
+
+    What is no number stays so, with the gradient 0.
+    """
     if any(x is not None and type(x) not in (int, float) for x in (low, high)):
         raise RefusedError("clamp between tensors")
     flat = _is_flat_on_bounds() if is_flat is None else is_flat
-    result = input
+    result, is_inside = input, []
     if low is not None:
-        result = torch.where(result <= low if flat else result < low, low, result)
+        result = binary("maximum")(TRACER, low, result)
+        is_inside.append(input > low if flat else input >= low)
     if high is not None:
-        result = torch.where(result >= high if flat else result > high, high, result)
-    return result
+        result = binary("minimum")(TRACER, high, result)
+        is_inside.append(input < high if flat else input <= high)
+    if not is_inside:
+        return input
+    passing = torch.where(functools.reduce(torch.logical_and, is_inside), input, 0)
+    return _straight_through(result, passing)
+
+
+def _straight_through(result: Any, passing: Any) -> Any:
+    """The one's value with the other's gradient."""
+    return pair("straight_through", result.value, passing.value)
+
+
+def _with_slope(result: Any, slope: Any, input: Any) -> Any:
+    """A function's value with its derivative as one factor.
+
+    The sum of what the chain rule finds piece by piece is the same, but an infinite gradient times
+    each piece is not always infinite where one of them is 0.
+    """
+    return _straight_through(result, pair("slope", slope.value, input.value))
 
 
 @_composed(torch.clamp, torch.clip, ".clamp", ".clip")
@@ -90,9 +112,13 @@ def _selu(input: Any, inplace: bool = False) -> Any:
 @_composed(F.gelu)
 def _gelu(input: Any, approximate: str = "none") -> Any:
     if approximate == "tanh":
-        inner = math.sqrt(2 / math.pi) * (input + 0.044715 * input**3)
-        return 0.5 * input * (1 + torch.tanh(inner))
-    return 0.5 * input * (1 + torch.erf(input * math.sqrt(0.5)))
+        scale, cubic = math.sqrt(2 / math.pi), 0.044715
+        bent = torch.tanh(scale * (input + cubic * input**3))
+        steep = (1 - bent * bent) * (scale * (1 + 3 * cubic * (input * input)))
+        return _with_slope(0.5 * input * (1 + bent), 0.5 * (1 + bent) + 0.5 * input * steep, input)
+    below = 0.5 * (1 + torch.erf(input * math.sqrt(0.5)))
+    density = torch.exp(-0.5 * (input * input)) * (1 / math.sqrt(2 * math.pi))
+    return _with_slope(input * below, below + input * density, input)
 
 
 @_composed(F.hardtanh)
@@ -116,28 +142,35 @@ def _hardsigmoid(input: Any, inplace: bool = False) -> Any:
 @_composed(F.silu)
 def _silu(input: Any, inplace: bool = False) -> Any:
     refuse_in_place(inplace)
-    return input * torch.sigmoid(input)
+    share = torch.sigmoid(input)
+    return _with_slope(input * share, share * (1 + input * (1 - share)), input)
 
 
 @_composed(F.softplus)
 def _softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     scaled = input * beta
     is_straight = scaled > threshold
-    curve = torch.log1p(torch.exp(torch.where(is_straight, 0, scaled))) / beta
-    return torch.where(is_straight, input, curve)
+    power = torch.exp(binary("minimum")(TRACER, threshold, scaled))
+    result = torch.where(is_straight, input, torch.log1p(power) / beta)
+    return _with_slope(result, torch.where(is_straight, 1.0, power / (power + 1)), input)
 
 
 @_composed(F.logsigmoid)
 def _logsigmoid(input: Any) -> Any:
     is_negative = input < 0
-    below, above = torch.where(is_negative, input, 0), torch.where(is_negative, 0, input)
-    return below - torch.log1p(torch.exp(below - above))
+    power = torch.exp(-abs(input))
+    share = power / (1 + power)
+    result = torch.where(is_negative, input, 0) - torch.log1p(power)
+    return _with_slope(result, torch.where(is_negative, 1 - share, share), input)
 
 
 @_composed(F.mish)
 def _mish(input: Any, inplace: bool = False) -> Any:
     refuse_in_place(inplace)
-    return input * torch.tanh(_softplus(input))
+    # From here on the hyperbolic tangent is 1, and no exponential overflows.
+    share = torch.tanh(torch.log1p(torch.exp(binary("minimum")(TRACER, 30.0, input))))
+    slope = share + input * torch.sigmoid(input) * (1 - share * share)
+    return _with_slope(input * share, slope, input)
 
 
 @_composed(F.softsign)
@@ -175,14 +208,11 @@ def _norm(
     options = (out, dtype)
     if (p if ord is None else ord) not in (2, "fro", None) or dim is None or options != (None,) * 2:
         raise RefusedError("a norm other than the Euclidean one over a dimension, or with options")
-    square = (input * input).sum(dim, keepdim)
-    is_zero = square == 0
-    return torch.where(is_zero, 0, torch.sqrt(torch.where(is_zero, 1, square)))
-
-
-def _length_from(input: Any, dim: int, keepdim: bool, least: float) -> Any:
-    """The length, and ``least``, which is not 0, for shorter vectors."""
-    return torch.sqrt(_clamp_min((input * input).sum(dim, keepdim), least * least))
+    length = torch.sqrt((input * input).sum(dim, keepdim=True))
+    slope = torch.where(length == 0, 0, input / length)
+    passing = pair("slope", slope.value, input.value).sum(dim, keepdim)
+    result = length if keepdim else torch.sqrt((input * input).sum(dim))
+    return _straight_through(result, passing)
 
 
 @_composed(F.normalize)
@@ -191,10 +221,15 @@ def _normalize(
 ) -> Any:
     if p != 2 or out is not None:
         raise RefusedError("normalize by a norm other than the Euclidean one")
-    return input / _length_from(input, dim, keepdim=True, least=eps)
+    return input / binary("maximum")(TRACER, _norm(input, dim=dim, keepdim=True), eps)
 
 
 @_composed(F.cosine_similarity)
 def _cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    a, b = (_length_from(x, dim, keepdim=False, least=eps) for x in (x1, x2))
-    return (x1 * x2).sum(dim) / (a * b)
+    a, b = (x / _at_least(_norm(x, dim=dim, keepdim=True), eps) for x in (x1, x2))
+    return (a * b).sum(dim)
+
+
+def _at_least(length: Any, least: float) -> Any:
+    """The larger of the two, with the gradient of the length throughout."""
+    return _straight_through(binary("maximum")(TRACER, least, length), length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +58,7 @@ def _logical(op: str) -> Callable[..., Symbol]:
 
 
 def _where(tracer: Tracer, condition: Any, input: Any, other: Any) -> Symbol:
-    """``select`` gives 0 where its condition does not hold."""
+    """Where its condition does not hold ``select`` gives 0, and ``part`` what adds nothing."""
     holds = _condition(condition)
     tensors = [x for x in (input, other) if isinstance(x, (fx.Proxy, Tensor))]
     if not tensors:
@@ -67,20 +68,27 @@ def _where(tracer: Tracer, condition: Any, input: Any, other: Any) -> Symbol:
         dtype = first.dtype if isinstance(first, Tensor) else value_of(first).dtype
         holds = as_numbers(holds, dtype)
     parts = [
-        _select(c, x)
+        (c, x)
         for c, x in ((holds, input), (_not(tracer, symbol(holds)).value, other))
-        if not (type(x) in (int, float) and x == 0)
+        if not _is_zero(x)
     ]
-    return parts[0] if len(parts) == 1 else pair("+", parts[0].value, parts[1].value)
+    if len(parts) == 1:
+        return _chosen("select", *parts[0])
+    first, second = (_chosen("part", c, x).value for c, x in parts)
+    return pair("+", first, second)
 
 
-def _select(condition: Value, x: Any) -> Symbol:
+def _is_zero(x: Any) -> bool:
+    return type(x) in (int, float) and x == 0 and math.copysign(1, x) > 0
+
+
+def _chosen(op: str, condition: Value, x: Any) -> Symbol:
     if isinstance(x, Tensor):
-        return pair("select", condition, shared(x, condition))
+        return pair(op, condition, shared(x, condition))
     if isinstance(x, fx.Proxy):
-        return pair("select", condition, value_of(x))
+        return pair(op, condition, value_of(x))
     number = Term("number", (float(x),)) if type(x) in (int, float) else constant(x)
-    return call("select", (condition.term, number), condition.shape, condition, condition.dropped)
+    return call(op, (condition.term, number), condition.shape, condition, condition.dropped)
 
 
 def _masked_fill(tracer: Tracer, input: Any, mask: Any, value: Any) -> Symbol:

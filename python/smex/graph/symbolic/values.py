@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from smex.graph.relation import Relation
 
 
-MAX_TERMS = 128
+MAX_TERMS = 512
 """A formula with more operations than this is not fused."""
 
 

@@ -103,6 +103,9 @@ TEST(Derivative, OfEveryOperation) {
                            "minimum(u0, v1)",
                            "maximum(u0, 0.5)",
                            "greater(u0, v1) * u0",
+                           "weigh(greater(u0, v1), u0 * v1)",
+                           "part(less(u0, v1), u0 * v1) + part(1 - less(u0, v1), v1)",
+                           "leaky_step(u0, 0.2) * u0",
                            "select(less(u0, v1), u0 * v1)",
                            "select(1 - equal(v1, v1), u0) + u0",
                            "select(less_equal(v1, u0), 2) * u0",
@@ -135,6 +138,50 @@ TEST(Derivative, OfEveryOperation) {
   for (const char* text :
        {"sqrt(u0)", "log(u0)", "log1p(u0)", "pow(u0, 0.5)", "sqrt(u0 * v1) / log(v1 + 2)"})
     check({text, {{2, 3}, {2, 3}}}, /*positive=*/true);
+}
+
+Message gradient_in(const char* text, const std::vector<int64_t>& last_sizes) {
+  const Message message = parse_message(text);
+  return derivative(message, Target::kSource, 0, operand(Target::kEdge, 9), last_sizes);
+}
+
+// A mask that is a factor makes no number of an infinite gradient.
+TEST(Derivative, ChoosesWhereASlopeIs0) {
+  struct Case {
+    const char* text;
+    const char* gradient;
+  };
+  constexpr Case kCases[] = {
+      {"relu(u0)", "select(step(u0), e9)"},
+      {"sqrt(relu(u0))", "select(step(u0), e9 * 0.5 / sqrt(relu(u0)))"},
+      {"maximum(u0, v1)", "weigh(greater(u0, v1), e9)"},
+      {"minimum(v1, u0)", "weigh(greater(v1, u0), e9)"},
+      {"select(v1, u0)", "select(v1, e9)"},
+      {"part(v1, u0)", "select(v1, e9)"},
+      {"leaky_relu(u0, 0.25)", "e9 * leaky_step(u0, 0.25)"},
+      {"abs(u0)", "e9 * sign(u0)"},
+      {"v1 / u0", "-(e9 * (v1 / u0 / u0))"},
+  };
+  const std::vector<int64_t> sizes(10, 3);
+  for (const Case& sample : kCases)
+    EXPECT_EQ(to_string(gradient_in(sample.text, sizes)), sample.gradient) << sample.text;
+}
+
+TEST(Derivative, IsWhatAFunctionSays) {
+  const std::vector<int64_t> sizes(10, 3);
+  EXPECT_EQ(to_string(gradient_in("straight_through(exp(u0), slope(cos(u0), u0))", sizes)),
+            "e9 * cos(u0)");
+  EXPECT_EQ(to_string(gradient_in("straight_through(u0, v1)", sizes)), "0");
+}
+
+// As torch does: what a node is used for is added up before it passes through the node.
+TEST(Derivative, AddsUpBeforeItPassesThroughANode) {
+  const std::vector<int64_t> sizes(10, 3);
+  EXPECT_EQ(to_string(gradient_in("2 * sqrt(u0) - sqrt(u0)", sizes)),
+            "(e9 * 2 - e9) * 0.5 / sqrt(u0)");
+  std::vector<int64_t> wide(10, 3);
+  wide[0] = 1;
+  EXPECT_EQ(to_string(gradient_in("exp(u0) * v1", wide)), "dot(e9, v1) * exp(u0)");
 }
 
 // The operand occurs, but nothing depends on its value.

@@ -49,6 +49,10 @@ TEST(ParseMessage, PrintsWithAsFewParenthesesAsNeeded) {
       {"select(less(u0, v1), expm1(u0))", "select(less(u0, v1), expm1(u0))"},
       {"equal(u0, log1p(less_equal(v1, 2)))", "equal(u0, log1p(less_equal(v1, 2)))"},
       {"select(u0, -inf)", "select(u0, -inf)"},
+      {"part(u0, 1) + part(1 - u0, v1)", "part(u0, 1) + part(1 - u0, v1)"},
+      {"weigh(greater(u0, v1), e2)", "weigh(greater(u0, v1), e2)"},
+      {"straight_through(u0, slope(e2, v1))", "straight_through(u0, slope(e2, v1))"},
+      {"leaky_step(u0, 0.25)", "leaky_step(u0, 0.25)"},
       {"erf(sin(cos(u0)))", "erf(sin(cos(u0)))"},
       {"pow(u0, 0.5)", "sqrt(u0)"},
       {"abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))",
@@ -73,9 +77,10 @@ Message random_message(std::mt19937_64& draw, int depth) {
                       : constant(static_cast<double>(draw() % 9) / 4 - 1);
   }
   const auto inner = [&] { return random_message(draw, depth - 1); };
-  const auto op = static_cast<MessageOp>(2 + draw() % 20);
-  if (op == MessageOp::kPow || op == MessageOp::kLeakyRelu)
-    return call(op, inner(), constant(static_cast<double>(draw() % 9) / 4 - 1));
+  constexpr int kFirst = static_cast<int>(MessageOp::kAdd);
+  constexpr int kEnd = static_cast<int>(MessageOp::kSumLast);
+  const auto op = static_cast<MessageOp>(kFirst + static_cast<int>(draw() % (kEnd - kFirst)));
+  if (takes_number(op)) return call(op, inner(), constant(static_cast<double>(draw() % 9) / 4 - 1));
   return op < MessageOp::kNeg ? call(op, inner(), inner()) : call(op, inner());
 }
 
@@ -136,6 +141,7 @@ TEST(ParseMessage, ErrorsShowWhere) {
       {"u99999999999999", "an operand such as u0, v1, e2 or c3", 0, "u99999999999"},
       {"u0 + pow(u0, v1)", "a number as the second argument", 5, "pow(u0, v1)"},
       {"leaky_relu(u0, e1)", "a number as the second argument", 0, "leaky_relu(u"},
+      {"leaky_step(u0, e1)", "a number as the second argument", 0, "leaky_step(u"},
       {"u0 + .", "a number", 5, "."},
       {"u0 + 1e999", "a number", 5, "1e999"},
   };
@@ -156,11 +162,17 @@ TEST(ParseMessage, ErrorsShowWhere) {
 
 TEST(Call, SimplifiesWhereAConstantAllowsIt) {
   constexpr Text kTexts[] = {
-      {"u0 + 0", "u0"},        {"0 + u0", "u0"},   {"u0 - 0", "u0"},      {"u0 * 1", "u0"},
+      {"u0 + -0", "u0"},       {"-0 + u0", "u0"},  {"u0 - 0", "u0"},      {"u0 * 1", "u0"},
       {"1 * u0", "u0"},        {"u0 / 1", "u0"},   {"--u0", "u0"},        {"pow(u0, 1)", "u0"},
       {"u0 + -v1", "u0 - v1"}, {"2 * 3 - 1", "5"}, {"1 / 4 + 1", "1.25"}, {"-(2)", "-2"},
   };
   for (const Text& text : kTexts) EXPECT_EQ(to_string(parse_message(text.from)), text.printed);
+}
+
+// 0 added to -0 is 0.
+TEST(Call, KeepsWhatChangesTheSignOfZero) {
+  for (const char* text : {"u0 + 0", "0 + u0", "u0 - -0"})
+    EXPECT_EQ(to_string(parse_message(text)), text);
 }
 
 // An operand gives the message its shape: it may not disappear.

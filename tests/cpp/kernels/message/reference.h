@@ -88,6 +88,16 @@ inline double combine(MessageOp op, double x, double y) {
       return x == y;
     case MessageOp::kSelect:
       return x != 0 ? y : 0;
+    case MessageOp::kPart:
+      return x != 0 ? y : -0.0;
+    case MessageOp::kWeigh:
+      return x != 0 ? x * y : 0;
+    case MessageOp::kSlope:
+      return y;
+    case MessageOp::kStraightThrough:
+      return x;
+    case MessageOp::kLeakyStep:
+      return x > 0 ? 1 : y;
     default:  // kGreater
       return x < y ? 0 : x == y ? 0.5 : 1;
   }
