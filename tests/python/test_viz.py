@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 import smex
 from smex.prices import op_prices
+from smex.viz.memory import fullest_worker, live_bytes, program_order
 from smex.viz.names import collapse, numbers_words
 from smex.viz.tiles import HEIGHT, WIDTH, tensor_picture, worker_colour
 
@@ -408,3 +409,165 @@ def test_shares_of_the_costliest_ops(captured, tmp_path):
     )
     shares = [float(row[-1].rstrip("%")) for row in rows]
     assert shares == sorted(shares, reverse=True) and sum(shares) <= 100.5
+
+
+# ---- the course of an iteration ----
+
+
+class ConvNorm(torch.nn.Module):
+    """Convolutions with batch norm, of which backward computes something anew."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8)
+        self.conv2, self.norm2 = torch.nn.Conv2d(8, 8, 3, padding=1), torch.nn.BatchNorm2d(8)
+        self.fc = torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = torch.relu(self.norm1(self.conv1(x)))
+        x = torch.relu(self.norm2(self.conv2(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+class Tied(torch.nn.Module):
+    """An embedding that is the last layer's weight too."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(12, 8)
+        self.norm = torch.nn.LayerNorm(8)
+        self.head = torch.nn.Linear(8, 12, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, x):
+        return self.head(self.norm(self.embed(x)))
+
+
+def image_classes():
+    return torch.randn(6, 3, 8, 8), torch.randint(5, (6,))
+
+
+def tokens():
+    return torch.randint(12, (4, 7)), torch.randint(12, (4, 7))
+
+
+def flat_entropy(logits, target):
+    return F.cross_entropy(logits.flatten(0, -2), target.flatten())
+
+
+COURSES = {
+    "mlp": lambda: (Blocks(3), (torch.randn(8, 4), torch.randint(2, (8,))), F.cross_entropy),
+    "conv and norm": lambda: (ConvNorm(), image_classes(), F.cross_entropy),
+    "transformer layer": lambda: (
+        torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True),
+        (torch.randn(4, 6, 8), torch.randn(4, 6, 8)),
+        F.mse_loss,
+    ),
+    "tied weights": lambda: (Tied(), tokens(), flat_entropy),
+    "forward alone": lambda: (
+        torch.nn.Linear(4, 4).requires_grad_(False),
+        (torch.ones(8, 4),),
+        None,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def courses(captured):
+    """By name the graphs of the families, and of other small models."""
+    graphs = dict(captured)
+    for name, make in COURSES.items():
+        model, args, loss_fn = make()
+        graphs[name] = smex.capture_graph(model, args, loss_fn)
+    return graphs
+
+
+def passes(tree):
+    """(pass, first pixel, width) of the bands at the top of the timeline."""
+    found = []
+    for rect in tree.iter("rect"):
+        title = rect.find("title")
+        if title is not None and title.text in ("forward", "backward"):
+            found.append((title.text, float(rect.get("x")), float(rect.get("width"))))
+    return found
+
+
+@pytest.mark.parametrize("machine", [None, MACHINE], ids=["bytes", "seconds"])
+@pytest.mark.parametrize("model", ["conv and norm", "wresnet", "mlp", "transformer layer"])
+def test_forward_comes_first_and_backward_second(courses, model, machine, tmp_path):
+    graph = courses[model]
+    plan = smex.search(graph, 2, replicate_bytes=0, machine=machine)
+    _, tree = page_of(plan, tmp_path)
+    (first, x0, forward), (second, x1, backward) = passes(tree)
+    assert (first, second) == ("forward", "backward")
+    assert x0 + forward == pytest.approx(x1, abs=0.02)
+    parts = {False: 0.0, True: 0.0}
+    for op, price in zip(graph.captured.ops, op_prices(plan), strict=True):
+        parts[op.backward] += price.seconds if machine else 1
+    assert forward / (forward + backward) == pytest.approx(
+        parts[False] / sum(parts.values()), abs=1e-3
+    )
+    assert forward > 0.1 * (forward + backward)
+
+
+@pytest.mark.parametrize("model", ["conv and norm", "wresnet", "gpt"])
+def test_what_gradients_need_alone_is_drawn_in_backward(courses, model):
+    """The order of the page is that of the program."""
+    graph = courses[model]
+    plan = smex.search(graph, 1)
+    order = program_order(plan)
+    ops = graph.captured.ops
+    assert sorted(order) == list(range(len(ops)))
+    worker = plan.program().workers[0]
+    ran = [[i.op for i in part if isinstance(i, smex._C.ComputeInstr) and i.op >= 0]
+           for part in (worker.forward, worker.backward)]  # fmt: skip
+    turn = sum(not op.backward for op in ops)
+    for part, drawn in zip(ran, (order[:turn], order[turn:])):
+        assert part and part == [op for op in drawn if op in set(part)]
+    forward = [ops[number].target for number in order[:turn]]
+    assert not any("backward" in target or "channel_sums" in target for target in forward)
+    if model == "conv and norm":
+        assert [t for t in forward if "convolution" in t] == ["aten::convolution"] * 2
+        early = [number for number in order[turn:] if number < order[turn - 1]]
+        assert {ops[number].target for number in early} <= {"aten::add.Tensor", "aten::rsqrt"}
+        assert early  # or the test says nothing
+
+
+def test_a_forward_program_has_no_backward(courses, tmp_path):
+    _, tree = page_of(smex.search(courses["forward alone"], 2), tmp_path)
+    assert [name for name, _, _ in passes(tree)] == ["forward"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("model", [*COURSES, *FAMILIES])
+def test_the_memory_that_is_drawn_has_the_predicted_peak(courses, model, workers):
+    plan = smex.search(courses[model], workers, replicate_bytes=0)
+    for worker, peak in enumerate(plan.peak_bytes()):
+        live = live_bytes(plan, worker)
+        assert max(live) == peak
+        assert len(live) == len(courses[model].captured.ops) and min(live) > 0
+    assert plan.peak_bytes()[fullest_worker(plan)] == max(plan.peak_bytes())
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("model", COURSES)
+def test_the_page_has_one_peak(courses, model, workers, tmp_path):
+    plan = smex.search(courses[model], workers, replicate_bytes=0)
+    text, tree = page_of(plan, tmp_path)
+    peak = smex.text.size_words(max(plan.peak_bytes()))
+    assert f"peak {peak} per worker" in text and f"predicted peak {peak}" in text
+    (mark,) = (circle.find("title").text for circle in tree.iter("circle"))
+    assert mark.startswith(f"{peak} at ")
+    svg = next(s for s in tree.iter("svg") if any(t.text == "live bytes" for t in s.iter("text")))
+    (dashed,) = (p.get("d") for p in svg.iter("path") if p.get("stroke-dasharray"))
+    (curve,) = (p.get("d") for p in svg.iter("path") if p.get("fill") == "#9ecae9")
+    highest = min(float(y) for y in re.findall(r"V([\d.]+)", curve))
+    assert highest == float(re.match(r"M[\d.]+ ([\d.]+)", dashed).group(1))
+
+
+def test_the_memory_of_a_program_by_hand():
+    """relu(x @ w) on one worker: inputs are given up when nothing reads them again."""
+    args = torch.zeros(8, 4), torch.zeros(4, 6)
+    plan = smex.search(smex.capture_graph(lambda x, w: torch.relu(x @ w), args), 1)
+    inputs, result = 4 * (8 * 4 + 4 * 6), 4 * 8 * 6
+    assert live_bytes(plan, 0) == [inputs + result, 2 * result]

@@ -37,6 +37,7 @@ ABSENT = -1
 Tensors = dict[str, Tensor]
 
 
+@torch.compiler.disable  # what is compiled stops here: a run is large calls already
 def run(
     function: VertexFunction | Mapping[str, VertexFunction] | nn.ModuleDict,
     graphs: Any,

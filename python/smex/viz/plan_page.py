@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smex._C import live_bytes
 from smex.prices import op_prices
 from smex.viz import markup
 from smex.viz.layers import layers_section
@@ -38,7 +37,7 @@ def _sections(plan: Plan) -> list[str]:
     prices = op_prices(plan)
     return [
         _summary(plan),
-        timeline_section(plan, prices, live_bytes(plan.graph.native, plan.native)),
+        timeline_section(plan, prices),
         steps_section(plan),
         ops_section(plan, prices),
         layers_section(plan),

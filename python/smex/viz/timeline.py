@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from smex.prices import OpPrice
 from smex.text import duration_words, size_words
 from smex.viz.markup import escape, section
+from smex.viz.memory import fullest_worker, live_bytes, program_order
 
 if TYPE_CHECKING:
     from smex.capture.records import OpRecord
@@ -37,12 +38,19 @@ class _Span:
     last: int  # the op after the last
 
 
-def timeline_section(plan: Plan, prices: Sequence[OpPrice], live: Sequence[int]) -> str:
-    """Seconds of the ops where they are known, otherwise bytes along the program; and memory."""
-    ops = plan.graph.captured.ops
-    if not ops:
+def timeline_section(plan: Plan, prices: Sequence[OpPrice]) -> str:
+    """Seconds of the ops where they are known, otherwise bytes along the program; and memory.
+
+    Args:
+        plan: what is drawn.
+        prices: of its ops, in the order of the graph.
+    """
+    order = program_order(plan)
+    if not order:
         return ""
     timed = plan.machine is not None
+    ops = [plan.graph.captured.ops[number] for number in order]
+    prices = [prices[number] for number in order]
     lengths = [price.seconds if timed else 1.0 for price in prices]
     drawing = _Drawing(ops, prices, lengths, timed)
     drawing.draw_bands()
@@ -50,11 +58,12 @@ def timeline_section(plan: Plan, prices: Sequence[OpPrice], live: Sequence[int])
         drawing.draw_seconds()
     else:
         drawing.draw_bytes()
-    drawing.draw_memory(live, max(plan.peak_bytes()))
+    worker = fullest_worker(plan)
+    drawing.draw_memory(live_bytes(plan, worker))
+    whose = f"that of worker {worker}, which holds the most" if plan.workers > 1 else "counted"
     words = (
-        f"{_words(plan)} Memory is that of the largest tiles of all tensors that are live, each "
-        "view on its own and without copies of what others hold; the dashed line is the predicted "
-        "peak, which knows both."
+        f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
+        "and the tiles that others have still to fetch; the dashed line is the predicted peak."
     )
     return section("Timeline", f"<p>{words}</p>", drawing.svg())
 
@@ -83,8 +92,7 @@ class _Drawing:
         timed: bool,
     ):
         self._ops, self._prices, self._timed = ops, prices, timed
-        # Sums of gradients belong to no module, nor to the pass by themselves.
-        self._turn = next((op.id for op in ops if op.backward), len(ops))
+        self._turn = sum(not op.backward for op in ops)  # the place of the first of backward
         ends = list(itertools.accumulate(lengths))
         self._total = ends[-1] or 1.0
         self._starts = [0.0, *ends]
@@ -126,7 +134,7 @@ class _Drawing:
 
     def draw_bands(self) -> None:
         """Which pass and which modules the ops belong to."""
-        passes = self._spans("forward" if op.id < self._turn else "backward" for op in self._ops)
+        passes = self._spans("backward" if op.backward else "forward" for op in self._ops)
         for span in passes:
             self._rect(span.start, span.end, 0, 16, _BANDS[span.backward][1], span.label)
             self._label(span, 12)
@@ -180,10 +188,11 @@ class _Drawing:
         self._line(_LEFT, self._y + height, _LEFT + _WIDTH, self._y + height)
         self._y += height + _GAP
 
-    def draw_memory(self, live: Sequence[int], peak: int) -> None:
-        """Bytes that are live, and the predicted peak."""
+    def draw_memory(self, live: Sequence[int]) -> None:
+        """Bytes that are live, and the predicted peak: the most of them."""
         top, bottom = self._y + 14, self._y + 14 + _MEMORY
-        tallest = max(*live, peak) or 1
+        peak = max(live)
+        tallest = peak or 1
 
         def y(nbytes: float) -> float:
             return bottom - nbytes / tallest * _MEMORY
@@ -198,7 +207,7 @@ class _Drawing:
         self._text(_LEFT - 8, top + 8, size_words(tallest), "end")
         self._text(_LEFT - 8, bottom, "live bytes", "end")
         self._text(_LEFT + 4, y(peak) - 4, f"predicted peak {size_words(peak)}")
-        self._mark_heaviest(live, y, max(y(max(live)), y(peak)))
+        self._mark_heaviest(live, y, y(peak))
         self._y = bottom + _GAP
 
     def _mark_heaviest(
@@ -244,7 +253,7 @@ class _Drawing:
         """Runs of equal labels within a pass."""
         runs = itertools.groupby(
             enumerate(zip(labels, self._ops, strict=True)),
-            key=lambda entry: (entry[1][0], entry[1][1].id >= self._turn),
+            key=lambda entry: (entry[1][0], entry[1][1].backward),
         )
         spans = []
         for (label, backward), members in runs:
@@ -271,7 +280,7 @@ class _Drawing:
         ):
             end = self._starts[number + 1]
             span = spans[-1] if spans else None
-            backward = op.id >= self._turn
+            backward = op.backward
             if span and span.backward == backward and span.end - span.start < least:
                 span.end, span.last = end, number + 1
                 span.label = _common(span.label, label)
@@ -283,9 +292,9 @@ class _Drawing:
 def _heads(ops: Sequence[OpRecord], depth: int, turn: int) -> list[str]:
     """The first parts of the ops' modules; an op of none goes with the op before it."""
     heads: list[str] = []
-    for op in ops:
+    for number, op in enumerate(ops):
         head = ".".join(op.module_path.split(".")[:depth])
-        heads.append(heads[-1] if not head and heads and op.id != turn else head)
+        heads.append(heads[-1] if not head and heads and number != turn else head)
     return heads
 
 

@@ -378,3 +378,17 @@ def test_results_asked_for_later():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         (out.sum() + result.roots.outputs["out"].sum()).backward()
+
+
+def test_a_first_run_inside_of_what_is_compiled():
+    """Compiled code stops at the run, and goes on behind it."""
+    function, graphs = new(), graphs_of(4)
+    x = inputs_of(graphs, 4).requires_grad_()
+    states, output = expected(function, graphs, x)
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Dynamo does not know")
+        found = torch.compile(lambda x: sv.run(function, graphs, x * 1).outputs["out"] * 2)(x)
+    torch.testing.assert_close(found, output * 2)
+    (grad,) = torch.autograd.grad(found.sum(), x)
+    torch.testing.assert_close(grad, torch.autograd.grad(2 * output.sum(), x)[0])
