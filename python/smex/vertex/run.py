@@ -22,7 +22,15 @@ from smex.vertex.options import Options, current
 from smex.vertex.phases import assign
 from smex.vertex.program import Program, build
 from smex.vertex.schedule import KindRows, Schedule, schedule
-from smex.vertex.trace import TRACING, Signature, UntraceableError, reads, trace, training_flags
+from smex.vertex.trace import (
+    TRACING,
+    SetAttributeError,
+    Signature,
+    UntraceableError,
+    reads,
+    trace,
+    training_flags,
+)
 
 __all__ = ["Result", "Values", "run"]
 
@@ -291,14 +299,14 @@ class _Type:
         traces = self.function._traces
         with TRACING:
             self._add_trace(traces, key, is_leaf)
-        return traces[key]
+        return traces.get(key)
 
     def _fits(self, program: Program | None) -> bool:
         """Whether what the function reads from outside is what it was traced with."""
         outside = [] if program is None else program.source.joint.outside
         return all(found.current(self.function) is not None for found in outside)
 
-    def _add_trace(self, traces: dict[Any, Program | None], key: Any, is_leaf: bool) -> None:
+    def _add_trace(self, traces: dict[Any, Any], key: Any, is_leaf: bool) -> None:
         if key not in traces or not self._fits(traces[key]):
             try:
                 traces[key] = build(
@@ -311,7 +319,10 @@ class _Type:
                     "%s is called for each task, since %s", type(self.function).__name__, error
                 )
                 warn_of_mixed_rows(self.function, self.signature(is_leaf=False))
-                traces[key] = None
+                tried = ("tried", key)
+                if not isinstance(error, SetAttributeError) or tried in traces:
+                    traces[key] = None
+                traces[tried] = True  # what a call has kept for the next ones is there then
 
     def _key(self, is_leaf: bool) -> Any:
         tensors = tuple((n, p.shape, p.dtype, p.device) for n, p in self.params.items()) + tuple(
@@ -396,8 +407,8 @@ class _Execution:
         for one in self._types:
             for name, (shape, dtype) in ({} if one.is_there else one.pushed()).items():
                 if name not in known and name not in found:
-                    whole = (self._plan.num_vertices, *shape)
-                    found[name] = torch.zeros(whole, dtype=dtype, device=self._device)
+                    zero = torch.zeros((1, *shape), dtype=dtype, device=self._device)
+                    found[name] = zero.expand(self._plan.num_vertices, *shape)
         return found
 
     @contextmanager

@@ -254,6 +254,10 @@ class UntraceableError(Exception):
     """The function cannot be looked into, for the reason given."""
 
 
+class SetAttributeError(UntraceableError):
+    """The function sets attributes: it may be that it does so in its first call alone."""
+
+
 def trace(function: VertexFunction, signature: Signature) -> Joint:
     """The graph of a vertex function for any number of rows.
 
@@ -263,7 +267,9 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
     """
     with _looking_into(function):
         builder = _builder(function, signature)
-        return builder.joint(builder.dry_run())
+        read = builder.dry_run()
+    with _looking_into(function):
+        return builder.joint(read)
 
 
 def reads(function: VertexFunction, signature: Signature) -> Reads:
@@ -291,7 +297,7 @@ def _looking_into(function: VertexFunction) -> Iterator[None]:
     finally:
         changed = attributes.restore()
     if changed is not None:
-        raise UntraceableError(f"it changes the attribute {changed!r}")
+        raise SetAttributeError(f"it changes the attribute {changed!r}")
 
 
 def _builder(function: VertexFunction, signature: Signature) -> _Builder:

@@ -384,7 +384,7 @@ def test_a_first_run_inside_of_what_is_compiled():
     """Compiled code stops at the run, and goes on behind it."""
     function, graphs = new(), graphs_of(4)
     x = inputs_of(graphs, 4).requires_grad_()
-    states, output = expected(function, graphs, x)
+    _, output = expected(function, graphs, x)
     torch._dynamo.reset()
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Dynamo does not know")

@@ -253,3 +253,24 @@ def test_attributes_that_forward_sets_are_real(options):
         h = sv.run(function, [sv.chain(3)], x).states["h"]
     assert type(function.last) is torch.Tensor and torch.equal(function.last[0], h[2])
     assert function.count == 3 and torch.equal(torch.cat(function.seen), h)
+
+
+def test_what_the_first_call_keeps_for_the_next():
+    class Caches(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(h=4)
+            self.table = None
+
+        def forward(self):
+            if self.table is None:
+                self.table = torch.arange(4.0)
+            self.scatter(self.pull() * self.table + self.gather(0).h)
+
+    function = Caches()
+    x = torch.randn(3, 4)
+    wanted = (x * torch.arange(4.0)).cumsum(0)
+    for _ in range(3):
+        torch.testing.assert_close(sv.run(function, [sv.chain(3)], x).states["h"], wanted)
+        assert type(function.table) is torch.Tensor
+    programs = [one for key, one in function._traces.items() if key[0] in (True, False)]
+    assert len(programs) == 2 and all(programs)  # traced once the table was there
