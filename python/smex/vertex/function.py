@@ -23,6 +23,7 @@ class State(Mapping[str, Tensor]):
     """The states of some vertices by name, a row for each: ``state.h`` is ``state["h"]``."""
 
     def __init__(self, values: Mapping[str, Tensor]):
+        vars(self).update(values)  # in front of the methods of a mapping that are called so
         self._values = dict(values)
 
     def __getitem__(self, name: str) -> Tensor:

@@ -225,6 +225,26 @@ def test_states_of_types_that_set_none_are_zeros(options):
     torch.testing.assert_close(x.grad, torch.tensor([[2.0], [2], [2], [1]]).double().expand(4, 4))
 
 
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_states_called_as_methods_of_mappings(options):
+    class Named(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(values=2, items=2, get=2)
+
+        def forward(self):
+            child = self.gather(0)
+            assert set(child) == {"values", "items", "get"} and len(child) == 3
+            self.scatter(
+                values=self.pull() + child.values, items=child.items + 1, get=2 * child["get"] + 1
+            )
+
+    with sv.options(**options):
+        states = sv.run(Named(), [sv.chain(3)], torch.ones(3, 2)).states
+    assert {n: x[:, 0].tolist() for n, x in states.items()} == {
+        "values": [1, 2, 3], "items": [1, 2, 3], "get": [1, 3, 7],
+    }  # fmt: skip
+
+
 # ---- from training to evaluation and back ----
 
 
