@@ -20,7 +20,7 @@ SMEX_INLINE Vector<float, W> tanh_of(Vector<float, W> x) {
   p = p * square - 17.f / 315.f;
   p = p * square + 2.f / 15.f;
   p = p * square - 1.f / 3.f;
-  const V near = x + x * square * p;
+  const V near = x * (p * square + 1.f);  // a product: -0 stays -0
   constexpr float kNear = 0.3f;
   return size < kNear ? near : (x < 0.f ? -far : far);
 }
@@ -44,7 +44,7 @@ SMEX_INLINE Vector<float, W> erf_of(Vector<float, W> x) {
   q = q * square - 1.f / 42.f;
   q = q * square + 1.f / 10.f;
   q = q * square - 1.f / 3.f;
-  const V near = (x + x * square * q) * static_cast<float>(M_2_SQRTPI);
+  const V near = x * (q * square + 1.f) * static_cast<float>(M_2_SQRTPI);
   constexpr float kNear = 0.5f;
   return size < kNear ? near : (x < 0.f ? -far : far);
 }

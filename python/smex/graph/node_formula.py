@@ -70,7 +70,7 @@ class _Slope(torch.autograd.Function):
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         (factor,) = ctx.saved_tensors
         return None, grad * factor
 
@@ -83,7 +83,7 @@ class _StraightThrough(torch.autograd.Function):
         return a.view_as(a)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
         return None, grad
 
 

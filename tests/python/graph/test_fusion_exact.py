@@ -1,14 +1,13 @@
-"""Fused functions of numbers that are special: values and gradients are torch's, bit for NaN.
+"""Fused functions of special numbers: values and gradients are torch's, NaN where torch has NaN.
 
 Random compositions of what message functions are made of, on features with zeros of both signs,
-infinities, NaN and ties, run fused and as they are. Where they may differ, docs/graph.md says so;
-the samples leave out just that:
+infinities, NaN and ties, run fused and as they are. docs/graph.md says where the two may differ;
+of that the compositions leave out
 
-* ``maximum`` and ``minimum`` of 0 and -0, of which torch's vectors return either (no sample divides
-  by one of them),
-* ``elu``, ``selu``, ``celu``, ``hardtanh`` and ``relu6`` of NaN, and ``gelu`` of infinity in
-  float32, where torch's vectors and its scalar loops differ,
-* two calls that are written alike with infinite slopes (no sample repeats one),
+* the sign of ``maximum`` and ``minimum`` of 0 and -0, of which torch's vectors give either,
+* ``elu``, ``selu``, ``celu``, ``hardtanh`` and ``relu6`` of NaN, and in float32 ``gelu`` of
+  infinity, where torch's vectors and its scalar loops differ,
+* calls that are written alike and are not one variable,
 * gradients of messages that ``max`` and ``min`` did not choose.
 """
 
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
@@ -277,3 +277,117 @@ def test_random_compositions(group, seed):
         else:
             expected = gradients_of_chosen(g, composition, sent.detach(), reduce)
         assert_same([fused, *gradients(g, fused)], [out, *expected], text)
+
+
+# ---- function by function ----
+
+ENDS = {  # what has an infinite slope at 0, or none
+    "sqrt": torch.sqrt,
+    "** 0.5": lambda x: x**0.5,
+    "log": torch.log,
+    "1 /": lambda x: 1 / x,
+    "rsqrt": torch.rsqrt,
+    "norm": lambda x: x.norm(dim=-1, keepdim=True),
+    "** 0.3": lambda x: x**0.3,
+}
+MASKS = {
+    "relu": lambda u, v: torch.relu(u),
+    "maximum": lambda u, v: torch.maximum(u, v),
+    "minimum": lambda u, v: -torch.minimum(u, v),
+    "leaky_relu": lambda u, v: F.leaky_relu(u, 0.0),
+    "clamp": lambda u, v: u.clamp(min=0),
+    "where": lambda u, v: torch.where(u > v, u, 0.0),
+    "threshold": lambda u, v: F.threshold(u, 0.0, 0.0),
+    "masked_fill": lambda u, v: u.masked_fill(u < 0, 0.0),
+    "abs": lambda u, v: abs(u),
+    "relu6": lambda u, v: F.relu6(u),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("mask", MASKS)
+def test_a_mask_and_an_infinite_slope(mask, end):
+    g = sg.graph(([0, 1, 2, 3, 4, 0, 1], [1, 2, 3, 4, 0, 0, 0]))
+    x = torch.tensor([[-1.0, 0.0], [0.0, 0.0], [2.0, -0.0], [-3.0, -2.0], [0.5, 1.0]])
+    g.ndata["x"], mask, end = x.double().requires_grad_(), MASKS[mask], ENDS[end]
+
+    def message(edges):
+        return {"m": end(mask(edges.src["x"], edges.dst["x"]))}
+
+    assert not isinstance(fuse_edges(g._step(None), message), Unfused)
+    for reduce in ("sum", "max", None):
+        if reduce == "max" and end is ENDS["norm"]:
+            continue  # whose gradient is no matter of single numbers
+        found = []
+        for function in (message, unfused(message)):
+            if reduce is None:
+                g.apply_edges(function)
+                out = g.edata.pop("m")
+            else:
+                g.update_all(function, getattr(fn, reduce)("m", "o"))
+                out = g.ndata.pop("o")
+            out = torch.where(out.isfinite(), out, 0.0)  # whose gradient is 0, not none
+            found.append(torch.autograd.grad(out.sum(), g.ndata["x"])[0])
+        if reduce == "max":
+            found[0] = torch.where(found[1].isnan(), found[1], found[0])  # of those not chosen
+        assert_same(found[:1], found[1:], reduce)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", [*UNARY, *NOT_OF_NAN])
+def test_each_function(name, dtype):
+    function = {**UNARY, **NOT_OF_NAN}[name]
+    numbers = [x for x in SPECIAL if x == x or name not in NOT_OF_NAN]
+    if name == "gelu" and dtype is torch.float32:
+        numbers.remove(float("inf"))
+    if name == "prelu" and dtype is torch.float32:
+        function = nn.PReLU(3)
+    x = torch.tensor(numbers * 3, dtype=dtype).view(-1, 3).requires_grad_()
+    ids = torch.arange(len(x))
+    g = sg.graph((ids, ids))
+    g.ndata["x"] = x
+    found = []
+    for message in (lambda e: {"m": function(e.src["x"])}, lambda e: {"m": outer(e.src["x"])}):
+
+        def outer(x):
+            return torch.sqrt(function(x) + 0.0)
+
+        assert not isinstance(fuse_edges(g._step(None), message), Unfused)
+        for sent in (message, unfused(message)):
+            g.apply_edges(sent)
+            out = g.edata.pop("m")
+            weight = torch.linspace(-1, 2, out.numel(), dtype=dtype).view_as(out)
+            found.append([out, *torch.autograd.grad((out * weight).sum(), x)])
+    tolerance = 1e-6 if dtype is torch.float64 else 3e-5
+    for one, other in zip(found[::2], found[1::2]):
+        for a, b in zip(one, other):
+            torch.testing.assert_close(a, b, rtol=tolerance, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gelu",
+        "gelu, tanh",
+        "silu",
+        "mish",
+        "softplus",
+        "logsigmoid",
+        "norm",
+        "normalize",
+        "clamp",
+        "leaky_relu",
+        "hardsigmoid",
+    ],
+)
+def test_second_derivatives(name):
+    g = sg.graph(([0, 1, 2, 2], [1, 2, 0, 1]))
+    function = UNARY[name]
+
+    def summed(x):
+        g.ndata["x"] = x
+        g.update_all(lambda e: {"m": function(e.src["x"] * 1.5)}, fn.sum("m", "o"))
+        return g.ndata["o"]
+
+    x = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(summed, x) and torch.autograd.gradgradcheck(summed, x)

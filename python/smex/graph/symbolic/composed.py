@@ -45,15 +45,24 @@ def _clamped(input: Any, low: Any, high: Any, is_flat: bool | None = None) -> An
     flat = _is_flat_on_bounds() if is_flat is None else is_flat
     result, is_inside = input, []
     if low is not None:
-        result = binary("maximum")(TRACER, low, result)
+        result = _maximum(low, result)
         is_inside.append(input > low if flat else input >= low)
     if high is not None:
-        result = binary("minimum")(TRACER, high, result)
+        result = _minimum(high, result)
         is_inside.append(input < high if flat else input <= high)
     if not is_inside:
         return input
     passing = torch.where(functools.reduce(torch.logical_and, is_inside), input, 0)
     return _straight_through(result, passing)
+
+
+def _maximum(a: Any, b: Any) -> Any:
+    """Of which one may be a number; the second where they are equal."""
+    return binary("maximum")(TRACER, a, b)
+
+
+def _minimum(a: Any, b: Any) -> Any:
+    return binary("minimum")(TRACER, a, b)
 
 
 def _straight_through(result: Any, passing: Any) -> Any:
@@ -150,7 +159,7 @@ def _silu(input: Any, inplace: bool = False) -> Any:
 def _softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     scaled = input * beta
     is_straight = scaled > threshold
-    power = torch.exp(binary("minimum")(TRACER, threshold, scaled))
+    power = torch.exp(_minimum(threshold, scaled))
     result = torch.where(is_straight, input, torch.log1p(power) / beta)
     return _with_slope(result, torch.where(is_straight, 1.0, power / (power + 1)), input)
 
@@ -168,7 +177,7 @@ def _logsigmoid(input: Any) -> Any:
 def _mish(input: Any, inplace: bool = False) -> Any:
     refuse_in_place(inplace)
     # From here on the hyperbolic tangent is 1, and no exponential overflows.
-    share = torch.tanh(torch.log1p(torch.exp(binary("minimum")(TRACER, 30.0, input))))
+    share = torch.tanh(torch.log1p(torch.exp(_minimum(30.0, input))))
     slope = share + input * torch.sigmoid(input) * (1 - share * share)
     return _with_slope(input * share, slope, input)
 
@@ -209,10 +218,10 @@ def _norm(
     if (p if ord is None else ord) not in (2, "fro", None) or dim is None or options != (None,) * 2:
         raise RefusedError("a norm other than the Euclidean one over a dimension, or with options")
     length = torch.sqrt((input * input).sum(dim, keepdim=True))
-    slope = torch.where(length == 0, 0, input / length)
-    passing = pair("slope", slope.value, input.value).sum(dim, keepdim)
+    slope: Any = torch.where(length == 0, 0, input / length)
+    passing: Any = pair("slope", slope.value, input.value)
     result = length if keepdim else torch.sqrt((input * input).sum(dim))
-    return _straight_through(result, passing)
+    return _straight_through(result, passing.sum(dim, keepdim))
 
 
 @_composed(F.normalize)
@@ -221,7 +230,7 @@ def _normalize(
 ) -> Any:
     if p != 2 or out is not None:
         raise RefusedError("normalize by a norm other than the Euclidean one")
-    return input / binary("maximum")(TRACER, _norm(input, dim=dim, keepdim=True), eps)
+    return input / _maximum(_norm(input, dim=dim, keepdim=True), eps)
 
 
 @_composed(F.cosine_similarity)
@@ -232,4 +241,4 @@ def _cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any
 
 def _at_least(length: Any, least: float) -> Any:
     """The larger of the two, with the gradient of the length throughout."""
-    return _straight_through(binary("maximum")(TRACER, least, length), length)
+    return _straight_through(_maximum(least, length), length)

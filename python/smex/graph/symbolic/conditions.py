@@ -74,8 +74,8 @@ def _where(tracer: Tracer, condition: Any, input: Any, other: Any) -> Symbol:
     ]
     if len(parts) == 1:
         return _chosen("select", *parts[0])
-    first, second = (_chosen("part", c, x).value for c, x in parts)
-    return pair("+", first, second)
+    (value, other_value) = (_chosen("part", c, x).value for c, x in parts)
+    return pair("+", value, other_value)
 
 
 def _is_zero(x: Any) -> bool:

@@ -178,7 +178,7 @@ TEST(Derivative, IsWhatAFunctionSays) {
 TEST(Derivative, AddsUpBeforeItPassesThroughANode) {
   const std::vector<int64_t> sizes(10, 3);
   EXPECT_EQ(to_string(gradient_in("2 * sqrt(u0) - sqrt(u0)", sizes)),
-            "(e9 * 2 - e9) * 0.5 / sqrt(u0)");
+            "(-e9 + e9 * 2) * 0.5 / sqrt(u0)");
   std::vector<int64_t> wide(10, 3);
   wide[0] = 1;
   EXPECT_EQ(to_string(gradient_in("exp(u0) * v1", wide)), "dot(e9, v1) * exp(u0)");

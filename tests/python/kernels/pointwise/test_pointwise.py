@@ -17,8 +17,11 @@ BINARY = {
     "maximum": torch.maximum, "minimum": torch.minimum,
     "equal": lambda a, b: (a == b).to(a.dtype), "less": lambda a, b: (a < b).to(a.dtype),
     "less_equal": lambda a, b: (a <= b).to(a.dtype),
-    "greater": lambda a, b: torch.where(a == b, 0.5, (a > b).to(a.dtype)),
+    "greater": lambda a, b: torch.where(a == b, 0.5, (~(a < b)).to(a.dtype)),
+    "part": lambda a, b: torch.where(a != 0, b, -0.0),
     "select": lambda a, b: torch.where(a != 0, b, 0.0),
+    "slope": lambda a, b: b, "straight_through": lambda a, b: a,
+    "weigh": lambda a, b: torch.where(a != 0, a * b, 0.0),
 }  # fmt: skip
 TYPES = [(torch.float64, 1e-13), (torch.float32, 1e-6), (torch.bfloat16, 0.02)]
 
@@ -41,6 +44,45 @@ def test_each_operation(name, dtype, tolerance):
     function = {**UNARY, **POSITIVE, **BINARY}[name]
     wanted = function(a, b) if name in BINARY else function(a)
     torch.testing.assert_close(found, [wanted.to(dtype)], rtol=tolerance, atol=tolerance)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, float("inf"), -float("inf"), float("nan")]
+
+
+def assert_same(found, wanted, tolerance):
+    """Equal, NaN as NaN, and zeros of one sign."""
+    torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
+    zero = wanted == 0
+    assert torch.equal(torch.signbit(found[zero]), torch.signbit(wanted[zero]))
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
+@pytest.mark.parametrize("name", [*UNARY, *POSITIVE, *BINARY])
+def test_numbers_that_are_special(name, dtype, tolerance):
+    a = torch.tensor(SPECIAL, dtype=dtype).repeat_interleave(len(SPECIAL)).view(9, 9)
+    b = torch.tensor(SPECIAL, dtype=dtype).repeat(len(SPECIAL)).view(9, 9)
+    if name in ("maximum", "minimum"):  # of zeros torch's vectors give either
+        a, b = a + 0.0, b + 0.0
+    call = f"{name} 0 1 > 2" if name in BINARY else f"{name} 0 > 2"
+    (found,) = torch.ops.smex.pointwise([a, b], call)
+    function = {**UNARY, **POSITIVE, **BINARY}[name]
+    wanted = function(a, b) if name in BINARY else function(a)
+    assert_same(found, wanted.to(dtype), tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), TYPES[:2])
+@pytest.mark.parametrize("power", [2, 3, 0.5, -0.5, 1, -1, -2, 1.5, 0.3, -3, 4])
+def test_powers_of_numbers_that_are_special(power, dtype, tolerance):
+    x = torch.tensor(SPECIAL, dtype=dtype)
+    (found,) = torch.ops.smex.pointwise([x.unsqueeze(1)], f"pow 0 ={power} > 1")
+    assert_same(found.squeeze(1), x**power, tolerance)
+
+
+def test_slopes_of_leaky_relu_are_those_of_torch():
+    x = torch.tensor([SPECIAL], dtype=torch.float64)
+    (found,) = torch.ops.smex.pointwise([x], "leaky_step 0 =0.1 > 1")
+    wanted = torch.ops.aten.leaky_relu_backward(torch.ones_like(x), x, 0.1, False)
+    assert torch.equal(found, wanted)
 
 
 def test_numbers_in_programs():
