@@ -1,5 +1,6 @@
 #include "bindings/attr.h"
 
+#include <pybind11/complex.h>
 #include <pybind11/stl.h>
 
 namespace py = pybind11;
@@ -12,6 +13,7 @@ Attr to_attr(const py::handle& arg) {
   if (py::isinstance<py::bool_>(arg)) return arg.cast<bool>();
   if (py::isinstance<py::int_>(arg)) return arg.cast<int64_t>();
   if (py::isinstance<py::float_>(arg)) return arg.cast<double>();
+  if (PyComplex_Check(arg.ptr())) return arg.cast<std::complex<double>>();
   if (py::isinstance<py::str>(arg)) return arg.cast<std::string>();
   const auto list = arg.cast<py::sequence>();
   if (list.size() == 0) return std::vector<int64_t>{};

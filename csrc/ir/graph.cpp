@@ -27,6 +27,7 @@ struct AttrPrinter {
   void operator()(bool flag) const { out << (flag ? "True" : "False"); }
   void operator()(int64_t number) const { out << number; }
   void operator()(double number) const { out << number; }
+  void operator()(const std::complex<double>& number) const { out << number; }
   void operator()(const std::string& text) const { out << '"' << text << '"'; }
   void operator()(const std::vector<int64_t>& list) const { print_list(out, list); }
   void operator()(const std::vector<double>& list) const { print_list(out, list); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <complex>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,8 +43,9 @@ struct ValueRef {
 };
 
 /// One argument of an operator call, in schema order. Dtypes, layouts and memory formats are ints.
-using Attr = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<int64_t>,
-                          std::vector<double>, std::vector<bool>, ValueRef, std::vector<ValueRef>>;
+using Attr = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string,
+                          std::vector<int64_t>, std::vector<double>, std::vector<bool>, ValueRef,
+                          std::vector<ValueRef>>;
 
 /// How an argument is rewritten when the op computes only a tile of its output.
 enum class LocalRule {

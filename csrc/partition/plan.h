@@ -35,8 +35,8 @@ using Choices = std::vector<int>;
 /// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
 struct Plan {
   Mesh mesh;
-  std::vector<Choices> values;       ///< by ValueId; Layout::tiles follow from shape and granules
-  std::vector<Choices> ops;          ///< by OpId
+  std::vector<Choices> values;  ///< by ValueId; Layout::tiles follow from shape and granules
+  std::vector<Choices> ops;     ///< by OpId
   /// Tiles that values have in place of those that follow from their choices; see `keep_shards`.
   std::map<ValueId, std::vector<Tile>> shards;
   std::vector<int64_t> step_bytes;   ///< communication that each step adds

@@ -36,6 +36,9 @@ std::optional<IValue> as_number(const Attr& attr) {
   if (const auto* value = std::get_if<bool>(&attr)) return IValue(*value);
   if (const auto* value = std::get_if<int64_t>(&attr)) return IValue(*value);
   if (const auto* value = std::get_if<double>(&attr)) return IValue(*value);
+  if (const auto* value = std::get_if<std::complex<double>>(&attr)) {
+    return IValue(c10::complex<double>(*value));
+  }
   return std::nullopt;
 }
 
@@ -146,7 +149,7 @@ std::optional<IValue> convert(const Attr& attr, const c10::TypePtr& type, const 
 }
 
 const char* attr_kind(const Attr& attr) {
-  static constexpr const char* kNames[] = {"None",  "bool",    "int",    "float",  "str",
+  static constexpr const char* kNames[] = {"None",  "bool",    "int",    "float",  "complex", "str",
                                            "int[]", "float[]", "bool[]", "Tensor", "Tensor[]"};
   return kNames[attr.index()];
 }

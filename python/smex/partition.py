@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import json
 import os
 import pathlib
+import sys
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,16 +21,24 @@ from torch.utils import _pytree as pytree
 from smex import _C
 from smex._logging import logger
 from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
+from smex.capture.objects import flatten_call, refuse_layout
 from smex.capture.records import returns_view
+from smex.capture.trace import loss_prefix
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.machine import Machine
 from smex.pins import Pins
 from smex.plan import Plan, read_plan_file
+from smex.running_statistics import RunningStatistics
 from smex.search import Shards, search, search_again
 from smex.semantic import SemanticGraph
 from smex.trace import trace_json
 
 Tiles = list[torch.Tensor | None]
+
+_CAPTURES = threading.RLock()
+_UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
+_MOST_WORKERS = 1024
+"""Each worker is a thread of this process."""
 
 
 def capture_graph(
@@ -111,6 +123,11 @@ def partition(
         workers = 1 if listed is None else len(listed)
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise SmexValueError(f"partition: workers must be an int of at least 1, got {workers!r}")
+    if workers > _MOST_WORKERS:
+        raise SmexValueError(
+            f"partition: {workers} workers would be as many threads of this process; at most "
+            f"{_MOST_WORKERS} are. smex.search plans for more"
+        )
     if listed is not None and len(listed) != workers:
         raise SmexValueError(
             f"partition: {workers} workers need as many devices, got {len(listed)}"
@@ -192,6 +209,15 @@ class _Compiled:
     binding_of: dict[int, int]  # value id -> position among the program's inputs
     regions: list[list[list[tuple[int, int]]]]  # [binding][worker]
     read_back: set[int]  # values whose memory the backward program reads
+    tangents_of: dict[int, set[int]]  # by value with a gradient the outputs that it depends on
+
+    updated: set[int] = dataclasses.field(init=False)  # inputs that the forward program changes
+
+    def __post_init__(self) -> None:
+        outputs = self.graph.captured.outputs
+        self.updated = {
+            out.target for out in outputs if out.kind == "buffer_update" and out.target is not None
+        }
 
     @property
     def captured(self) -> CapturedGraph:
@@ -225,6 +251,7 @@ class PartitionedModule(torch.nn.Module):
         self.devices = devices
         self.training = model.training
         self._loss_fn = loss_fn
+        self._loss_prefix = loss_prefix(model)
         self._options = options  # of the search
         self._given_plan = plan
         self._model = [model]  # in a list: its parameters are not this module's
@@ -236,6 +263,9 @@ class PartitionedModule(torch.nn.Module):
         self._placements: dict[str, list[int]] = {}
         self._aliases: dict[str, str] = {}
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
+        self._parts = [*model.modules()]
+        if isinstance(loss_fn, torch.nn.Module):
+            self._parts += loss_fn.modules()
 
     def __getstate__(self) -> dict[str, Any]:
         """The copy of a net has shards of its own; the last run's values stay here."""
@@ -259,12 +289,16 @@ class PartitionedModule(torch.nn.Module):
         return self._first.plan
 
     def _get_compiled(self, args: tuple, kwargs: dict[str, Any]) -> _Compiled:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec, _ = flatten_call(args, kwargs)
+        return self._compiled_for(leaves, spec, args, kwargs)
+
+    def _compiled_for(
+        self, leaves: list[Any], spec: pytree.TreeSpec, args: tuple, kwargs: dict[str, Any]
+    ) -> _Compiled:
+        """The program of a call, which is captured at its first call of this signature."""
         wants_grad = torch.is_grad_enabled()
         signature = tuple(
-            (tuple(leaf.shape), leaf.dtype, leaf.requires_grad)
-            if isinstance(leaf, torch.Tensor)
-            else (type(leaf), leaf)
+            _described(leaf) if isinstance(leaf, torch.Tensor) else (type(leaf), leaf)
             for leaf in leaves
         )
         autocast = tuple(
@@ -273,10 +307,13 @@ class PartitionedModule(torch.nn.Module):
         )
         trained = tuple(
             (self._unique_tiles(name)[0][0] if name in self._tiles else parameter).requires_grad
-            for name, parameter in self._model[0].named_parameters()
+            for name, parameter in self._whole_parameters()
+        )
+        modes = tuple(
+            (module.training, getattr(module, "momentum", None)) for module in self._parts
         )
         dtype = torch.get_default_dtype()
-        key = (signature, spec, self.training, wants_grad, trained, autocast, dtype)
+        key = (signature, spec, modes, wants_grad, trained, autocast, dtype)
         try:
             compiled = self._compiled.get(key)
         except TypeError:
@@ -286,25 +323,21 @@ class PartitionedModule(torch.nn.Module):
                 f"must be hashable, got {type(odd).__name__}; pass a tensor"
             ) from None
         if compiled is None:
-            with torch.inference_mode(False):  # shards are used in other modes too
-                compiled = self._compile(args, kwargs, wants_grad)
-            self._compiled[key] = compiled
+            # One capture at a time in the process: torch's tracers are not made for more.
+            with _CAPTURES, torch.inference_mode(False):  # shards are used in other modes too
+                compiled = self._compiled.get(key)
+                if compiled is None:
+                    compiled = self._compiled[key] = self._compile(args, kwargs, wants_grad)
         return compiled
 
     def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> _Compiled:
         started = time.perf_counter()
-        model = self._model[0]
-        for name, parameter in model.named_parameters():
+        for name, parameter in self._whole_parameters():
             if name in self._tiles:  # frozen or thawed by the user
                 parameter.requires_grad_(self._unique_tiles(name)[0][0].requires_grad)
-        before = [(module, module.training) for module in model.modules()]
-        if model.training != self.training:
-            model.train(self.training)
-        try:
-            graph = capture_graph(model, args, self._loss_fn, kwargs=kwargs, training=wants_grad)
-        finally:
-            for module, mode in before:
-                module.training = mode
+        graph = capture_graph(
+            self._model[0], args, self._loss_fn, kwargs=kwargs, training=wants_grad
+        )
         plan = self._find_plan(graph)
         program = plan.program()
         bindings = list(program.inputs)
@@ -320,6 +353,7 @@ class PartitionedModule(torch.nn.Module):
             binding_of={binding.value: i for i, binding in enumerate(bindings)},
             regions=[list(binding.regions) for binding in bindings],
             read_back=_read_back(graph.captured),
+            tangents_of=_tangents_of(graph.captured),
         )
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._compiled) + 1, graph, seconds)
@@ -347,10 +381,86 @@ class PartitionedModule(torch.nn.Module):
             for name, pin in pinned.items()
             if name in graph.value_by_name and name not in self._boxes
         }
-        shards = {name: Shards(self._placements[name], boxes) for name, boxes in self._boxes.items()}
+        placed = self._placements
+        shards = {name: Shards(placed[name], boxes) for name, boxes in self._boxes.items()}
         return search_again(graph, first, shards, pinned)
 
-    # ---- state ----
+    # ---- modes and state ----
+
+    def train(self, mode: bool = True) -> PartitionedModule:
+        """Sets the mode of the model and all its modules, and of the loss.
+
+        Modes of single modules are theirs: `model.bn.eval()` counts at the net's next call.
+        """
+        super().train(mode)
+        for module in (self._model[0], self._loss_fn):
+            if isinstance(module, torch.nn.Module):
+                module.train(mode)
+        return self
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[torch.nn.Module]:
+        """This module alone, as it has no others; `swa_utils.update_bn` sees the model's norms."""
+        yield self
+        if sys._getframe(1).f_code is _UPDATE_BN:
+            for name, module in self._model[0].named_modules():
+                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                    yield RunningStatistics(module, functools.partial(self._write_buffers, name))
+
+    def _write_buffers(self, module_name: str) -> None:
+        """Gives the shards of a module's buffers the values of the model's own."""
+        for name, buffer in self._model[0].get_submodule(module_name).named_buffers(recurse=False):
+            self._write(f"{module_name}.{name}" if module_name else name, buffer)
+
+    def _write(self, name: str, whole: torch.Tensor) -> None:
+        """Copies a whole tensor into its shards, where there are any."""
+        known = self._aliases.get(name, name)
+        with torch.no_grad():
+            for tile, worker in self._unique_tiles(known) if known in self._tiles else []:
+                tile.copy_(_slice(whole, self._boxes[known][worker][1]))
+
+    def _whole_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+        """The model's own parameters and the loss's, each once."""
+        found = list(self._model[0].named_parameters())
+        if isinstance(self._loss_fn, torch.nn.Module):
+            known = {id(parameter) for _, parameter in found}
+            found += [
+                (self._loss_prefix + name, parameter)
+                for name, parameter in self._loss_fn.named_parameters()
+                if id(parameter) not in known
+            ]
+        return found
+
+    def _whole_state(self) -> dict[str, torch.Tensor]:
+        """The model's own state, and with its prefix that of a loss that is trained."""
+        state = dict(self._model[0].state_dict())
+        loss = self._trained_loss()
+        of_loss = {} if loss is None else loss.state_dict()
+        return state | {self._loss_prefix + name: value for name, value in of_loss.items()}
+
+    def _trained_loss(self) -> torch.nn.Module | None:
+        """The loss, if it has parameters; weights of classes, say, are buffers that stay."""
+        loss = self._loss_fn
+        if isinstance(loss, torch.nn.Module) and any(True for _ in loss.parameters()):
+            return loss
+        return None
+
+    def _divided_state(
+        self, state: Mapping[str, torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """A whole state's part that is the model's, and the loss's under its own names."""
+        prefix = self._loss_prefix
+        if self._trained_loss() is None:
+            return dict(state), {}
+        of_model = {name: value for name, value in state.items() if not name.startswith(prefix)}
+        return of_model, {n.removeprefix(prefix): v for n, v in state.items() if n not in of_model}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and "_model" in self.__dict__:
+            raise SmexRuntimeError(
+                f'partition: "{name}" cannot be set: the net has shards and not the model\'s own '
+                "parameters; net.load_state_dict(...) changes them"
+            )
+        super().__setattr__(name, value)
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
         """The shards, as `shard0.layer.weight`: the number of the tile and the model's own name.
@@ -359,7 +469,12 @@ class PartitionedModule(torch.nn.Module):
             SmexRuntimeError: before the model has been captured there are none, and an optimiser
                 made of nothing would train nothing.
         """
-        if self._first is None and any(True for _ in self._model[0].parameters()):
+        if sys._getframe(1).f_code.co_name == "_untie_named_tensors_map":
+            raise SmexRuntimeError(
+                "functional_call: a partitioned net computes with its shards alone; call the model "
+                "itself with other parameters, or load them: net.load_state_dict(...)"
+            )
+        if self._first is None and self._whole_parameters():
             raise SmexRuntimeError(
                 "parameters: the shards exist once the model is captured; call the net first or "
                 "pass example inputs: smex.partition(model, ..., args=(x,))"
@@ -395,7 +510,7 @@ class PartitionedModule(torch.nn.Module):
         tensors = dict(_named_tensors(self._model[0]))
         if isinstance(self._loss_fn, torch.nn.Module):
             for name, tensor in _named_tensors(self._loss_fn):
-                tensors[f"loss_fn.{name}"] = tensor
+                tensors[self._loss_prefix + name] = tensor
         new = [
             value
             for value in compiled.captured.values
@@ -438,6 +553,8 @@ class PartitionedModule(torch.nn.Module):
                 # A copy: the model's own tensor must not change with the shard.
                 piece = _slice(whole, box).to(self.devices[worker], copy=True).contiguous()
                 key = f"{name.replace('.', '__')}__shard{len(keys)}"
+                while key in self._names:  # of `a.b` and `a__b`
+                    key += "_"
                 self._names[key] = f"shard{len(keys)}.{name}"
                 if is_parameter:
                     shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
@@ -473,11 +590,13 @@ class PartitionedModule(torch.nn.Module):
     ) -> dict[str, torch.Tensor]:
         """Whole tensors under the model's own names, in its order.
 
+        Those of a loss that has parameters follow as `loss_fn.weight`.
+
         `destination` and `prefix` are what a module that contains this one passes; `keep_vars` is
         of no use, since whole tensors have no graph.
         """
         state = OrderedDict() if destination is None else destination
-        for name, value in self._model[0].state_dict().items():
+        for name, value in self._whole_state().items():
             known = self._aliases.get(name, name)
             tiles = self._tiles.get(known)
             state[prefix + name] = (
@@ -495,8 +614,13 @@ class PartitionedModule(torch.nn.Module):
             for name, value in state_dict.items()
             if name.startswith(prefix)
         }
-        expected = self._model[0].state_dict()
-        missing_keys += [prefix + name for name in expected if name not in own]
+        expected = self._whole_state()
+        needed = (
+            expected
+            if any(name.startswith(self._loss_prefix) for name in own)
+            else (self._model[0].state_dict())
+        )
+        missing_keys += [prefix + name for name in needed if name not in own]
         unexpected_keys += [prefix + name for name in own if name not in expected and strict]
         for name, value in own.items():
             if name in expected and value.shape != expected[name].shape:
@@ -516,12 +640,15 @@ class PartitionedModule(torch.nn.Module):
         """
         if assign:
             raise SmexValueError("load_state_dict: assign=True would drop the shards; use False")
-        result = self._model[0].load_state_dict(state_dict, strict=strict)
-        with torch.no_grad():
-            for name, value in state_dict.items():
-                known = self._aliases.get(name, name)
-                for tile, worker in self._unique_tiles(known) if known in self._tiles else []:
-                    tile.copy_(_slice(value, self._boxes[known][worker][1]))
+        of_model, of_loss = self._divided_state(state_dict)
+        result = self._model[0].load_state_dict(of_model, strict=strict)
+        loss = self._trained_loss()
+        if loss is not None and of_loss:  # a state of the model alone leaves the loss as it is
+            more = loss.load_state_dict(of_loss, strict=strict)
+            result.missing_keys.extend(self._loss_prefix + name for name in more.missing_keys)
+            result.unexpected_keys.extend(self._loss_prefix + n for n in more.unexpected_keys)
+        for name, value in state_dict.items():
+            self._write(name, value)
         return result
 
     def full_grads(self) -> dict[str, torch.Tensor]:
@@ -538,10 +665,11 @@ class PartitionedModule(torch.nn.Module):
 
     # ---- running ----
 
+    @torch.compiler.disable  # a program is compiled already
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Takes and returns whole tensors, as the model does."""
-        compiled = self._get_compiled(args, kwargs)
-        leaves, _ = pytree.tree_flatten((args, kwargs))
+        leaves, spec, objects = flatten_call(args, kwargs)
+        compiled = self._compiled_for(leaves, spec, args, kwargs)
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         shards = [
             tile
@@ -555,7 +683,7 @@ class PartitionedModule(torch.nn.Module):
             next(results) if isinstance(leaf, ValueRef) else leaf
             for leaf in compiled.captured.flat_outputs
         ]
-        return pytree.tree_unflatten(outputs, compiled.captured.out_spec)
+        return compiled.captured.result(outputs, objects)
 
     def _start(self, compiled: _Compiled, inputs: list[torch.Tensor]) -> Any:
         """Binds shards and sliced inputs and runs the forward program."""
@@ -572,7 +700,7 @@ class PartitionedModule(torch.nn.Module):
             value = compiled.captured.values[binding]
             if value.role in ("parameter", "buffer"):
                 tiles = [_detached(tile) for tile in self._tiles[value.name]]
-                if binding in compiled.read_back and value.role == "buffer":
+                if binding in compiled.read_back and binding in compiled.updated:
                     # This call's new value comes before backward reads the old one.
                     tiles = [None if tile is None else tile.clone() for tile in tiles]
                 bound.append(tiles)
@@ -730,6 +858,11 @@ class _Run(torch.autograd.Function):
                 "backward: this graph was already used and its values are freed; run the net again"
             )
         ctx.session = None
+        given = {
+            tangent
+            for tangent, grad in zip(captured.tensor_tangents, grads, strict=True)
+            if grad is not None
+        }
         for tangent, grad in zip(captured.tensor_tangents, grads, strict=True):
             if tangent is None:
                 continue
@@ -738,7 +871,7 @@ class _Run(torch.autograd.Function):
             position = compiled.binding_of[tangent]
             session.set_input(position, net._scatter(compiled, position, whole))
         session.run_backward()
-        return (None, None, None, *_collect_grads(ctx, net, compiled, session))
+        return (None, None, None, *_collect_grads(ctx, net, compiled, session, given))
 
 
 def _watched(
@@ -775,19 +908,49 @@ def _read_back(captured: CapturedGraph) -> set[int]:
     return found
 
 
+def _tangents_of(captured: CapturedGraph) -> dict[int, set[int]]:
+    """By gradient the tangents that it is computed from; all where it is computed from none."""
+    every = {tangent for tangent in captured.tangents if tangent is not None}
+    number = {tangent: 1 << n for n, tangent in enumerate(sorted(every))}
+    mask = dict(number)  # by value
+    for op in captured.ops:
+        read = 0
+        for operand in op.inputs():
+            read |= mask.get(operand, 0)
+        for output in op.outputs if read else []:
+            if output is not None:
+                mask[output] = read
+    found = {}
+    for result in captured.outputs:
+        if result.kind == "gradient" and result.value is not None:
+            read = mask.get(result.value, 0)
+            found[result.value] = {t for t in every if read & number[t]} or every
+    return found
+
+
+def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a capture depends on of an input."""
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        refuse_layout(tensor, "an argument")
+    return tuple(tensor.shape), tensor.dtype, tensor.requires_grad
+
+
 def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     yield from module.named_parameters(remove_duplicate=False)
     yield from module.named_buffers(remove_duplicate=False)
 
 
 def _collect_grads(
-    ctx: Any, net: PartitionedModule, compiled: _Compiled, session: Any
+    ctx: Any, net: PartitionedModule, compiled: _Compiled, session: Any, given: set[int]
 ) -> list[torch.Tensor | None]:
+    """The gradients in the order of `_Run`'s tensors; None where no given tangent is read."""
     captured = compiled.captured
     position_of = {
         output.target: position
         for position, output in enumerate(captured.outputs)
-        if output.kind == "gradient" and output.value is not None
+        if output.kind == "gradient"
+        and output.value is not None
+        and not given.isdisjoint(compiled.tangents_of[output.value])
     }
     result: list[torch.Tensor | None] = []
     refs = [leaf for leaf in captured.flat_args if isinstance(leaf, ValueRef)]

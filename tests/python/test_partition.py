@@ -548,7 +548,7 @@ def test_a_loss_may_have_state():
     grads = net.full_grads()
     close(grads["weight"], model.weight.grad, "weight")
     close(grads["loss_fn.weight"], loss_fn.weight.grad, "the loss's weight")
-    assert list(net.state_dict()) == ["weight", "bias"]
+    assert list(net.state_dict()) == ["weight", "bias", "loss_fn.weight", "loss_fn.bias"]
     weights = torch.rand(4).double()
     net = smex.partition(model, workers=2, loss_fn=torch.nn.CrossEntropyLoss(weight=weights))
     labels = torch.tensor([0, 1, 3, 2, 1])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import with_effects
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from smex.capture.expansions import expand
@@ -21,7 +22,7 @@ from smex.capture.records import (
     ValueRef,
     operand_ids,
 )
-from smex.capture.trace import Trace, is_tensor_mark
+from smex.capture.trace import NOBODY, Trace, is_tensor_mark, is_token
 from smex.errors import CaptureError
 
 aten = torch.ops.aten
@@ -78,7 +79,9 @@ class Converter:
         env: dict[torch.fx.Node, Any] = {}
         placeholders = []
         for node in self._trace.graph.nodes:
-            if node.op == "placeholder":
+            if is_token(node):
+                env[node] = None
+            elif node.op == "placeholder":
                 placeholders.append(node)
             elif node.op == "output":
                 results = node.args[0]
@@ -92,7 +95,7 @@ class Converter:
                 self._call(node, env)
         if placeholders:
             self._add_inputs(placeholders, env)
-        result_ids = [None if r is None else env[r].id for r in results]
+        result_ids = [None if r is None or env[r] is None else env[r].id for r in results]
         return self._finish(result_ids)
 
     # Values.
@@ -116,8 +119,13 @@ class Converter:
                 value = self._value(names[position - len(slots)], fake, "input")
                 value.requires_grad = traced.input_requires_grad[position - len(slots)]
             else:
-                j = position - len(slots) - len(names)
-                value = self._value(f"tangent{traced.tangent_of[j]}", fake, "tangent")
+                k = traced.tangent_of[position - len(slots) - len(names)]
+                if k != NOBODY:
+                    value = self._value(f"tangent{k}", fake, "tangent")
+                else:
+                    value = self._value(node.name, fake)
+                    zeros = [list(fake.shape), 0, fake.dtype, None, None, None]
+                    self._ops.append(self._op("aten::full", aten.full.default, zeros, [value.id]))
             env[node] = _Operand(value.id)
 
     def _constant(self, node: torch.fx.Node) -> _Operand:
@@ -129,6 +137,15 @@ class Converter:
             raise CaptureError(
                 f"capture: {user.target} at {self._origin[1]} is given a {type(tensor).__name__}, "
                 f"which is no tensor{hint}"
+            )
+        if self._trace.tangent_of and tensor.requires_grad:
+            self._locate(next(iter(node.users)))
+            line = self._origin[1]
+            what = self._trace.outside.get(id(tensor), f"a parameter of shape {list(tensor.shape)}")
+            raise CaptureError(
+                f"capture: {what}{f', used at {line},' if line else ''} is none of the model's own "
+                "parameters and would get no gradient: make it one (nn.Parameter, nn.ParameterList "
+                "or nn.ModuleList as an attribute), pass it as a tensor, or detach() it"
             )
         value = self._value(node.name, tensor, "constant")
         value.tensor = tensor.detach()
@@ -151,10 +168,15 @@ class Converter:
         if target is operator.getitem:
             env[node] = env[node.args[0]][node.args[1]]
             return
+        if target is with_effects and node.args[1] is aten._linalg_check_errors.default:
+            self._check_info(node, env)
+            env[node] = [None]
+            return
         if not isinstance(target, torch._ops.OpOverload):
             raise CaptureError(f"capture: cannot represent the call {node.format_node()}")
         if target in _NO_OUTPUT:
             return
+        _refuse_layout(node, self._origin[1])
         source = self._identity(node, env)
         if source is not None:
             env[node] = source
@@ -249,6 +271,31 @@ class Converter:
     def _bind(self, node: torch.fx.Node, outputs: Sequence[int | None], loose: bool, env) -> None:
         operands = [None if i is None else _Operand(i, loose) for i in outputs]
         env[node] = operands[0] if isinstance(node.meta["val"], torch.Tensor) else operands
+
+    def _check_info(self, node: torch.fx.Node, env: dict) -> None:
+        """A matrix that cannot be factored is an error of whoever reads the factors."""
+        info: Any = node.args[2]
+        item = info
+        while item.target is not operator.getitem:  # a batch is reshaped
+            item = item.all_input_nodes[0]
+        producer = item.args[0]
+        factors = next(n for n in producer.users if n.target is operator.getitem and n.args[1] == 0)
+        tensors = [self._as_recorded(n.meta["val"], env[n]) for n in (factors, info)]
+        message = f"{node.args[3]}: a matrix is singular, or not positive-definite"
+        with torch.no_grad(), self._trace.fake_mode, _Recorder(tensors) as recorder:
+            first, second = recorder.operands
+            template = recorder.finish([_checked(first, second, message)])
+        inner: dict[torch.fx.Node, Any] = {}
+        operands = iter((env[factors], env[info]))
+        results: Any
+        for member in template.nodes:
+            if member.op == "placeholder":
+                inner[member] = next(operands)
+            elif member.op == "output":
+                results = member.args[0]
+                env[factors] = env[producer][0] = inner[results[0]]
+            else:
+                self._call(member, inner)
 
     # Expansions.
 
@@ -359,7 +406,8 @@ class Converter:
         results = [OutputRecord(by_position[k], "output", str(k)) for k in sorted(by_position)]
         tensors = iter(range(len(results)))
         flat_outputs, tangents = [], []
-        tangent_ids = {k: first_tangent + j for j, k in enumerate(traced.tangent_of)}
+        given = [k for k in traced.tangent_of if k != NOBODY]
+        tangent_ids = {k: first_tangent + j for j, k in enumerate(given)}
         for leaf in traced.flat_outputs:
             k = next(tensors) if is_tensor_mark(leaf) else None
             flat_outputs.append(leaf if k is None else ValueRef(by_position[k]))
@@ -379,8 +427,9 @@ class Converter:
                 for a in traced.flat_args
             ],
             out_spec=traced.out_spec,
+            changes_spec=traced.changes_spec,
             flat_outputs=flat_outputs,
-            training=bool(traced.tangent_of),
+            training=bool(given),
         )
 
 
@@ -433,6 +482,28 @@ class _Recorder(TorchDispatchMode):
         """The graph, whose output lists the results."""
         self._graph.output([None if r is None else self._node_of[id(r)] for r in results])
         return self._graph
+
+
+def _checked(factors: torch.Tensor, info: torch.Tensor, message: str) -> torch.Tensor:
+    """The factors; an error where `info` is not 0."""
+    zero = torch.ops.smex.bounded(info, 0, 0, message).to(factors.dtype)
+    return factors + zero.view(*info.shape, *[1] * (factors.dim() - info.dim()))
+
+
+def _refuse_layout(node: torch.fx.Node, line: str) -> None:
+    """Tiles are boxes of dense tensors."""
+    made = node.meta.get("val")
+    for tensor in made if isinstance(made, (list, tuple)) else (made,):
+        if isinstance(tensor, torch.Tensor) and tensor.layout is not torch.strided:
+            hint = (
+                "; make the embedding with sparse=False"
+                if "embedding" in str(node.target) or "_sparse_coo" in str(node.target)
+                else ""
+            )
+            raise CaptureError(
+                f"capture: {node.target}{f' at {line}' if line else ''} makes a tensor of layout "
+                f"{tensor.layout}, which has no boxes to divide{hint}"
+            )
 
 
 def _tensor_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:

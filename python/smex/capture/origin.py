@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
+from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -73,12 +74,18 @@ class OriginMode(TorchFunctionMode):
     """Notes on each traced node the module path and the user's line that called it.
 
     Sets `node.meta["smex_origin"] = (module_path, source)`. Calls that name a device are moved to
-    the CPU, where every capture takes place.
+    the CPU, where every capture takes place. `note` is told each call's result, its new nodes,
+    oldest first, and their origin.
     """
 
-    def __init__(self, module_names: dict[int, str]) -> None:
+    def __init__(
+        self,
+        module_names: dict[int, str],
+        note: Callable[[Any, list[torch.fx.Node], str, str], None] | None = None,
+    ) -> None:
         super().__init__()
         self._module_names = module_names
+        self._note = note
         self._path: list[str] = []
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
         self.failed_module = ""
@@ -118,14 +125,21 @@ class OriginMode(TorchFunctionMode):
     def _call(self, func, args, kwargs):
         mode = get_proxy_mode()
         if mode is None:
-            return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            if self._note is not None:
+                self._note(result, [], self._path[-1], "")
+            return result
         root = mode.tracer.graph._root
         before = root._prev
         result = func(*args, **kwargs)
         node = root._prev
         if node is not before:
             origin = (self._path[-1], user_line(sys._getframe(2)))
+            made = []
             while node is not before:
                 node.meta.setdefault("smex_origin", origin)
+                made.append(node)
                 node = node._prev
+            if self._note is not None:
+                self._note(result, made[::-1], *origin)
         return result

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from smex.capture.objects import Objects
+
 ROLES = ("parameter", "buffer", "input", "tangent", "constant", "intermediate")
 OUTPUT_KINDS = ("output", "gradient", "buffer_update")
 
@@ -122,7 +124,9 @@ class CapturedGraph:
         in_spec: pytree of the call's `(args, kwargs)`.
         flat_args: the flattened call; a `ValueRef` for each tensor, the value itself otherwise.
         out_spec: pytree of the model's result (of the loss function's, with one).
-        flat_outputs: the flattened result; a `ValueRef` for each tensor, otherwise the value.
+        changes_spec: pytree of what the model changes of the objects that are its arguments.
+        flat_outputs: the flattened result, then the flattened changes; a `ValueRef` for each
+            tensor, otherwise the value.
         tangents: for each flat output the value id of its tangent, None if not differentiable.
     """
 
@@ -135,10 +139,19 @@ class CapturedGraph:
     in_spec: pytree.TreeSpec
     flat_args: list[Any]
     out_spec: pytree.TreeSpec
+    changes_spec: pytree.TreeSpec
     flat_outputs: list[Any]
     training: bool
     name: str = "model"
     timings: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    def result(self, leaves: list[Any], objects: Objects) -> Any:
+        """What the model returns, of flat outputs; writes the changes into the call's objects."""
+        count = self.out_spec.num_leaves
+        result = objects.unpack(pytree.tree_unflatten(leaves[:count], self.out_spec))
+        for number, parts in pytree.tree_unflatten(leaves[count:], self.changes_spec).items():
+            objects.write(number, parts)
+        return result
 
     @property
     def tensor_tangents(self) -> list[int | None]:

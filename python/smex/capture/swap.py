@@ -21,16 +21,22 @@ class StateSlot:
 
 
 def state_slots(model: Callable) -> list[StateSlot]:
-    """Parameters, then buffers, each once; a tied one has several names and holders."""
+    """Parameters, then buffers, each once.
+
+    A tied one has several names and holders; one of a module that is used twice several names.
+    """
     if not isinstance(model, torch.nn.Module):
         return []
     slots: dict[int, StateSlot] = {}
     for role, members in (("parameter", _parameters), ("buffer", _buffers)):
-        for prefix, module in model.named_modules():
+        held: set[tuple[int, str]] = set()
+        for prefix, module in model.named_modules(remove_duplicate=False):
             for name, tensor in members(module):
                 slot = slots.setdefault(id(tensor), StateSlot(tensor, role, [], []))
                 slot.names.append(f"{prefix}.{name}" if prefix else name)
-                slot.holders.append((module, name))
+                if (id(module), name) not in held:
+                    held.add((id(module), name))
+                    slot.holders.append((module, name))
     return list(slots.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,16 +17,21 @@ from torch.utils import _pytree as pytree
 
 from smex._logging import quiet_fakes
 from smex.capture.decompositions import decomposition_table, library_lstm
-from smex.capture.origin import OriginMode, error_line, script_line
+from smex.capture.objects import Objects, refuse_hidden_tensors, refuse_layout
+from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
+from smex.capture.side_effects import Attributes, Ledger, attributes_of
 from smex.capture.swap import StateSlot, state_slots, swapped
-from smex.errors import CaptureError
+from smex.capture.user_code import prepared
+from smex.errors import CaptureError, CaptureWarning, SmexError
+
+NOBODY = -1
 
 
 @dataclasses.dataclass
 class Trace:
     """An FX graph whose placeholders are the slots' tensors, the inputs, then the tangents.
 
-    `tangent_of[j]` is the position among the tensor outputs that tangent `j` belongs to.
+    `tangent_of[j]` is the position among the tensor outputs that tangent `j` belongs to, or NOBODY.
     `results` describe the FX outputs: ("output", k), ("gradient", i), ("update", i) with `i` a
     placeholder's position, or None.
     """
@@ -41,13 +47,16 @@ class Trace:
     in_spec: pytree.TreeSpec
     flat_args: list[Any]
     out_spec: pytree.TreeSpec
+    changes_spec: pytree.TreeSpec
     flat_outputs: list[Any]
+    outside: dict[int, str]  # by id of a parameter that is not the model's: whose it is
 
 
 class _Caller(torch.nn.Module):
     """Calls the model on tensors given flat, so that the tracer sees one plain function.
 
-    The model is kept out of the module tree: its state arrives as arguments.
+    The model is kept out of the module tree: its state arrives as arguments. After the leaves of
+    what the model returns come those of the objects, by number, that it was given and has changed.
     """
 
     def __init__(self, model, loss_fn, slots, in_spec, flat_args) -> None:
@@ -56,23 +65,47 @@ class _Caller(torch.nn.Module):
         names = {}
         if isinstance(model, torch.nn.Module):
             names = {id(module): name for name, module in model.named_modules()}
-        self.origins = OriginMode(names)
+        self.ledger = Ledger(num_state=len(slots))
+        self.origins = OriginMode(names, self.ledger.note)
+        self.warnings: dict[str, None] = {}
         self._assigned: set[int] = set()
         self.out_spec: pytree.TreeSpec | None = None
+        self.changes_spec: pytree.TreeSpec | None = None
         self.flat_outputs: list[Any] = []
+
+    def tell(self, warning: str) -> None:
+        """Takes down what the caller is to be warned of, once however often the model is run."""
+        self.warnings[warning] = None
 
     def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         model, loss_fn, slots, in_spec, flat_args = self._run
+        self.ledger.sweep(refuse=False)  # what an earlier call has left behind
         state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
         flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
-        args, kwargs = pytree.tree_unflatten(flat, in_spec)
+        objects = Objects()
+        args, kwargs = objects.unpack(pytree.tree_unflatten(flat, in_spec))
+        count = len(objects.found)
+        before = [objects.parts(number) for number in range(count)]
+        containers = pytree.tree_flatten((args, kwargs))
         # A buffer that is assigned anew is read from a copy: writing the new value to the buffer
         # itself must not reach what was read before. The tracer's first call finds out which.
         own = [t.clone() if i in self._assigned else t for i, t in enumerate(state)]
-        with swapped(slots, own), _mathematics_only(), self.origins:
-            result = run_user_code(model, loss_fn, args, kwargs)
+        with swapped(slots, own), prepared(self.tell), self.origins:
+            attributes = Attributes(model, loss_fn)
+            try:
+                result = run_user_code(model, loss_fn, args, kwargs)
+            except BaseException:
+                with contextlib.suppress(CaptureError):
+                    attributes.put_back(self.ledger, self.tell)
+                raise
+            attributes.put_back(self.ledger, self.tell)
             self._write_assigned(slots, state, own)
-        flat_result, self.out_spec = pytree.tree_flatten(result)
+        _refuse_changed_containers(containers, pytree.tree_flatten((args, kwargs)))
+        packed = objects.pack(result)
+        refuse_hidden_tensors(packed, "the result")
+        flat_result, self.out_spec = pytree.tree_flatten(packed)
+        changes, self.changes_spec = pytree.tree_flatten(objects.changed(count, before))
+        flat_result += changes
         self.flat_outputs = [
             None if isinstance(leaf, torch.Tensor) else leaf for leaf in flat_result
         ]
@@ -106,23 +139,6 @@ def run_user_code(model: Callable, loss_fn: Callable | None, args: tuple, kwargs
     return loss_fn(model(*args[:-1], **kwargs), args[-1])
 
 
-@contextlib.contextmanager
-def _mathematics_only():
-    """Keeps composite operators from choosing fused kernels that exist on one device only."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    with (
-        sdpa_kernel(SDPBackend.MATH),
-        torch.jit.optimized_execution(False),  # type: ignore[attr-defined]
-    ):
-        onednn = torch._C._get_mkldnn_enabled()
-        torch._C._set_mkldnn_enabled(False)  # backends.mkldnn.flags warns about unrelated devices
-        try:
-            yield
-        finally:
-            torch._C._set_mkldnn_enabled(onednn)
-
-
 def trace(
     model: Callable,
     args: tuple,
@@ -133,17 +149,27 @@ def trace(
     """Traces one call. Raises CaptureError that names the user's line."""
     slots = state_slots(model)
     if isinstance(loss_fn, torch.nn.Module):
-        slots = _joined(slots, state_slots(loss_fn))
-    keyed, in_spec = pytree.tree_flatten_with_path((args, kwargs))
+        slots = _joined(slots, state_slots(loss_fn), loss_prefix(model))
+    packed = Objects().pack((args, kwargs))
+    refuse_hidden_tensors(packed[0], "args")
+    refuse_hidden_tensors(packed[1], "kwargs")
+    keyed, in_spec = pytree.tree_flatten_with_path(packed)
     flat_args = [leaf for _, leaf in keyed]
     names = _argument_names(model, loss_fn, args, keyed)
     inputs = [leaf for leaf in flat_args if isinstance(leaf, torch.Tensor)]
+    named = [(slot.names[0], slot.tensor) for slot in slots]
+    for name, tensor in [*named, *zip(names, inputs, strict=True)]:
+        refuse_layout(tensor, f'"{name}"')
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     with fake_mode:
         fakes = [_fake(t, training) for t in [slot.tensor for slot in slots] + inputs]
     caller = _Caller(model, loss_fn, slots, in_spec, flat_args)
     module = _export(caller, fakes, fake_mode, training)
+    caller.ledger.sweep(refuse=True)
+    for warning in caller.warnings:
+        warnings.warn(warning, CaptureWarning, stacklevel=user_stacklevel())
     assert caller.out_spec is not None
+    assert caller.changes_spec is not None
     tangent_of, results = _describe(module, names, slots)
     return Trace(
         graph=module.graph,
@@ -157,23 +183,64 @@ def trace(
         in_spec=in_spec,
         flat_args=flat_args,
         out_spec=caller.out_spec,
+        changes_spec=caller.changes_spec,
         flat_outputs=[
             _TENSOR if is_tensor else leaf
             for is_tensor, leaf in zip(caller.tensor_outputs, caller.flat_outputs, strict=True)
         ],
+        outside=_outside(model, keyed),
     )
 
 
-def _joined(slots: list[StateSlot], of_loss: list[StateSlot]) -> list[StateSlot]:
-    """The model's and the loss's state; the latter's names begin with `loss_fn.`."""
+def _outside(model: Callable, keyed: list[tuple[Any, Any]]) -> dict[int, str]:
+    """Parameters that the model may use and that are not among its own, where they are kept."""
+    found: dict[int, str] = {}
+    for path, leaf in keyed:
+        if isinstance(leaf, torch.nn.Module):
+            for name, parameter in leaf.named_parameters():
+                found[id(parameter)] = f'"{name}" of the module passed as {_spelt(path)}'
+    for prefix, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
+        for key, value in attributes_of(module).items():
+            for path, tensor in pytree.tree_flatten_with_path(value)[0]:
+                if isinstance(tensor, torch.Tensor):
+                    whole = f"{prefix}.{key}" if prefix else key
+                    found.setdefault(id(tensor), f'"{whole}{pytree.keystr(path)}"')
+    return found
+
+
+def _spelt(path: tuple[Any, ...]) -> str:
+    """The place of an argument: `args[0].x`."""
+    group, *rest = path
+    return ("kwargs" if group.idx else "args") + pytree.keystr(tuple(rest))
+
+
+def loss_prefix(model: Callable) -> str:
+    """What the names of a loss's state begin with: `loss_fn.`, unless the model has such a part."""
+    prefix = "loss_fn"
+    while hasattr(model, prefix):
+        prefix += "_"
+    return f"{prefix}."
+
+
+def _joined(slots: list[StateSlot], of_loss: list[StateSlot], prefix: str) -> list[StateSlot]:
+    """The model's and the loss's state."""
     known = {id(slot.tensor): slot for slot in slots}
     for slot in of_loss:
-        slot.names = [f"loss_fn.{name}" for name in slot.names]
+        slot.names = [prefix + name for name in slot.names]
         shared = known.setdefault(id(slot.tensor), slot)
         if shared is not slot:
             shared.names += slot.names
             shared.holders += slot.holders
     return list(known.values())
+
+
+def _refuse_changed_containers(before: tuple[list[Any], Any], now: tuple[list[Any], Any]) -> None:
+    """An argument that is a dict or list is the caller's, who would not see a change of it."""
+    if before[1] != now[1] or any(a is not b for a, b in zip(before[0], now[0], strict=True)):
+        raise CaptureError(
+            "capture: the model changes a dict or list that is its argument, which a divided model "
+            "does not; return what it is to hold, or pass a copy"
+        )
 
 
 class _TensorMark:
@@ -186,6 +253,12 @@ _TENSOR = _TensorMark()
 def is_tensor_mark(leaf: Any) -> bool:
     """Whether a leaf of `Trace.flat_outputs` is a tensor."""
     return leaf is _TENSOR
+
+
+def is_token(node: torch.fx.Node) -> bool:
+    """Whether a placeholder only orders calls that are made for their effects."""
+    desc = node.meta.get("desc")
+    return node.op == "placeholder" and type(desc).__name__ == "ForwardTokenAOTInput"
 
 
 def _fake(tensor: torch.Tensor, training: bool) -> torch.Tensor:
@@ -208,7 +281,7 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
                 stack, caller, tuple(fakes), decompositions=decomposition_table()
             )
             return joint.graph_module
-    except CaptureError:
+    except SmexError:
         raise
     except Exception as error:
         raise _explain(error, caller.origins.failed_module) from error
@@ -286,7 +359,8 @@ def _describe(
     nodes = list(module.graph.nodes)
     for node in nodes:
         if node.op == "placeholder" and isinstance(node.meta["desc"], descriptors.TangentAOTInput):
-            tangent_of.append(node.meta["desc"].output.idx)  # type: ignore[attr-defined]
+            # That of a parameter that the model changes in place is nobody's.
+            tangent_of.append(getattr(node.meta["desc"].output, "idx", NOBODY))
     for desc in nodes[-1].meta["desc"]:
         if isinstance(desc, descriptors.PlainAOTOutput):
             results.append(("output", desc.idx))
@@ -300,7 +374,7 @@ def _describe(
                     "place; work on a copy, x = x.clone()"
                 )
             results.append(("update", position))
-        elif desc is None:
+        elif desc is None or type(desc).__name__ == "ForwardTokenAOTOutput":
             results.append(None)
         else:
             raise CaptureError(f"capture: cannot represent the result {desc!r}")
