@@ -205,5 +205,5 @@ def _differs(one: Tensor, other: Tensor) -> Tensor:
     """Where two tensors differ by more than rounding."""
     if not one.is_floating_point() and not one.is_complex():
         return one != other
-    rounding = 1e-9 if one.dtype in (torch.float64, torch.complex128) else 1e-3
+    rounding = max(1e-9, min(1e4 * torch.finfo(one.dtype).eps, 0.1))
     return ~torch.isclose(one, other, rtol=rounding, atol=rounding, equal_nan=True)

@@ -60,6 +60,11 @@ APART = {
 }
 
 
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
 def run(function, x=None):
     return sv.run(function, GRAPHS, torch.randn(ROWS, 4) if x is None else x)
 
@@ -87,6 +92,17 @@ def test_functions_that_keep_rows_apart_get_no_warning(combine):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run(Cell(combine))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_other_types_of_numbers(dtype):
+    x = torch.randn(ROWS, 4, dtype=dtype)
+    with pytest.warns(smex.MixedRowsWarning, match="mean"):
+        run(Cell(MIXING["mean"]).to(dtype), x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name in ("picked", "there and back", "in place"):
+            run(Cell(APART[name]).to(dtype), x)
 
 
 def test_mixed_edges_are_told():
