@@ -391,3 +391,41 @@ def test_second_derivatives(name):
 
     x = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(summed, x) and torch.autograd.gradgradcheck(summed, x)
+
+
+LENGTHS = {
+    "norm": lambda u, v, e: (u - v).norm(dim=-1),
+    "norm, kept": lambda u, v, e: (u - v).norm(dim=1, keepdim=True) * e,
+    "normalize": lambda u, v, e: F.normalize(u + v, dim=1) * e,
+    "normalize, of silu": lambda u, v, e: F.normalize(F.silu(u + v), dim=1),
+    "product of directions": lambda u, v, e: (F.normalize(u, dim=1) * F.normalize(v, dim=1)).sum(1),
+    "cosine": lambda u, v, e: F.cosine_similarity(u, v),
+    "cosine, kept": lambda u, v, e: F.cosine_similarity(u, e, dim=-1).unsqueeze(-1) * e,
+    "vector_norm": lambda u, v, e: torch.linalg.vector_norm(u * e, dim=1).sigmoid(),
+}
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_under_reducers(name, reduce):
+    function, g = LENGTHS[name], sg.rand_graph(8, 40)
+    g.ndata["x"] = torch.randn(8, 3, dtype=torch.float64).requires_grad_()
+    g.edata["x"] = torch.randn(40, 3, dtype=torch.float64).requires_grad_()
+
+    def message(edges):
+        # No node is its own neighbour's equal: of a vector of 0 the direction is anything.
+        return {"m": function(edges.src["x"], edges.dst["x"] * 0.7, edges.data["x"])}
+
+    assert sg.explain(g, message, getattr(fn, reduce)("m", "o")).fused
+    found = []
+    for sent, kept in (
+        (message, getattr(fn, reduce)("m", "o")),
+        (unfused(message), reduced_by_torch(reduce)),
+    ):
+        g.update_all(sent, kept)
+        out = g.ndata.pop("o")
+        weight = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).view_as(out)
+        columns = (g.ndata["x"], g.edata["x"])
+        grads = torch.autograd.grad((out * weight).sum(), columns, allow_unused=True)
+        found.append([out, *(0 * x if y is None else y for x, y in zip(columns, grads))])
+    assert_same(*found, name)

@@ -76,12 +76,14 @@ class Reduction(NamedTuple):
 
 
 def without_inner_sums(term: Term) -> Term:
-    """The same formula with sums over the last dimension as operands, unless it is such a sum.
+    """The same formula with sums over the last dimension as operands, but for the outermost one.
 
     ``max`` and ``min`` are found element by element, where a sum inside of the message has no
     place; the sums are small, one number for each edge or head.
     """
-    return term if term.op in SUMS else _hoisted(term)
+    if term.op not in SUMS:
+        return _hoisted(term)
+    return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
 
 
 SUMS = ("dot", "sum_last")
