@@ -173,7 +173,7 @@ SMEX_INLINE void store_one(T* to, accumulate_t<T> value) {
 
 template <typename C, int W>
 SMEX_INLINE Vector<C, W> splat(C value) {
-  return Vector<C, W>{} + value;
+  return value - Vector<C, W>{};  // 0 + -0 would be 0
 }
 
 /// The lanes of `few` below those of a wider vector; what is above them is not defined.

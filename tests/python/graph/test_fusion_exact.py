@@ -429,3 +429,18 @@ def test_lengths_under_reducers(name, reduce):
         grads = torch.autograd.grad((out * weight).sum(), columns, allow_unused=True)
         found.append([out, *(0 * x if y is None else y for x, y in zip(columns, grads))])
     assert_same(*found, name)
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])
+@pytest.mark.parametrize("name", ["u_div_e", "u_mul_e", "e_div_u", "u_sub_e", "u_add_e"])
+def test_built_in_functions_keep_the_sign_of_zero(name, size):
+    ids = torch.arange(9)
+    g = sg.graph((ids, ids))
+    g.ndata["x"] = torch.tensor([[0.0], [-0.0], [1.0]]).repeat(3, 1).expand(9, size).contiguous()
+    g.edata["w"] = torch.tensor([[0.0], [-0.0], [-2.0]]).repeat_interleave(3, 0)
+    g.apply_edges(getattr(fn, name)("x", "w", "m") if name[0] == "u" else fn.e_div_u("w", "x", "m"))
+    sides = {"u": g.ndata["x"], "e": g.edata["w"]}
+    expected = getattr(torch, name[2:5])(sides[name[0]], sides[name[-1]])
+    torch.testing.assert_close(g.edata["m"], expected, equal_nan=True)
+    known = ~expected.isnan()
+    assert torch.equal(torch.signbit(g.edata["m"])[known], torch.signbit(expected)[known])
