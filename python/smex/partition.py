@@ -250,11 +250,11 @@ class PartitionedModule(torch.nn.Module):
         self.workers = workers
         self.devices = devices
         self.training = model.training
-        self._loss_fn = loss_fn
-        self._loss_prefix = loss_prefix(model)
         self._options = options  # of the search
         self._given_plan = plan
         self._model = [model]  # in a list: its parameters are not this module's
+        self._loss = [loss_fn]  # likewise
+        self._loss_prefix = loss_prefix(model)
         self._compiled: dict[Any, _Compiled] = {}
         self._first: _Compiled | None = None
         self._last_session: Any = None
@@ -266,6 +266,10 @@ class PartitionedModule(torch.nn.Module):
         self._parts = [*model.modules()]
         if isinstance(loss_fn, torch.nn.Module):
             self._parts += loss_fn.modules()
+
+    @property
+    def _loss_fn(self) -> Callable | None:
+        return self._loss[0]
 
     def __getstate__(self) -> dict[str, Any]:
         """The copy of a net has shards of its own; the last run's values stay here."""
@@ -490,7 +494,9 @@ class PartitionedModule(torch.nn.Module):
             SmexRuntimeError: afterwards, when they would change the shards' dtype or device.
         """
         if self._first is None:
-            self._model[0]._apply(fn, recurse)
+            for module in (self._model[0], self._loss_fn):
+                if isinstance(module, torch.nn.Module):
+                    module._apply(fn, recurse)
             return self
         for key, shard in (*self._parameters.items(), *self._buffers.items()):
             assert shard is not None

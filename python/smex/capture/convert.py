@@ -73,6 +73,7 @@ class Converter:
         self._origins: dict[int, tuple[str, str]] = {}
         self._origin: tuple[str, str, int | None] = ("", "", None)
         self._transposed: dict[int, _Operand] = {}
+        self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
     def convert(self) -> CapturedGraph:
         """The finished graph. May be called once."""
@@ -96,7 +97,26 @@ class Converter:
         if placeholders:
             self._add_inputs(placeholders, env)
         result_ids = [None if r is None or env[r] is None else env[r].id for r in results]
-        return self._finish(result_ids)
+        return self._finish(self._without_void(result_ids))
+
+    def _without_void(self, result_ids: list[int | None]) -> list[int | None]:
+        """Leaves out gradients that only come from the tangent of a changed parameter: none."""
+        if not self._nobodys:
+            return result_ids
+        real, void = 1, 2
+        read = dict.fromkeys(self._nobodys, void)
+        read |= {value.id: real for value in self._values if value.role == "tangent"}
+        for op in self._ops:
+            if op.outputs[0] in self._nobodys:
+                continue
+            found = 0
+            for operand in operand_ids(op.args):
+                found |= read.get(operand, 0)
+            read |= {output: found for output in op.outputs if output is not None}
+        return [
+            None if result is not None and result[0] == "gradient" and read.get(i) == void else i
+            for result, i in zip(self._trace.results, result_ids, strict=True)
+        ]
 
     # Values.
 
@@ -124,6 +144,7 @@ class Converter:
                     value = self._value(f"tangent{k}", fake, "tangent")
                 else:
                     value = self._value(node.name, fake)
+                    self._nobodys.add(value.id)
                     zeros = [list(fake.shape), 0, fake.dtype, None, None, None]
                     self._ops.append(self._op("aten::full", aten.full.default, zeros, [value.id]))
             env[node] = _Operand(value.id)
@@ -138,7 +159,7 @@ class Converter:
                 f"capture: {user.target} at {self._origin[1]} is given a {type(tensor).__name__}, "
                 f"which is no tensor{hint}"
             )
-        if self._trace.tangent_of and tensor.requires_grad:
+        if self._trace.training and tensor.requires_grad:
             self._locate(next(iter(node.users)))
             line = self._origin[1]
             what = self._trace.outside.get(id(tensor), f"a parameter of shape {list(tensor.shape)}")

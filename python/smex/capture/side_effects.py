@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
+import smex._C  # type: ignore[import-not-found,unused-ignore]  # noqa: F401  (defines smex::uniform)
 from smex.errors import CaptureError
 
 _CONTAINERS = (dict, list, set, collections.OrderedDict, collections.defaultdict, collections.deque)
 _MODULE_STATE = frozenset(vars(torch.nn.Module()))
 _ABSENT = object()
+_DRAWS = (torch.ops.smex.uniform.default, torch.ops.smex.dropout_mask.default)
 
 
 @dataclasses.dataclass
@@ -27,7 +31,7 @@ class _Made:
 
     tensor: weakref.ref[torch.Tensor]
     place: str
-    varies: bool  # with the call's inputs or by chance; unknown: True
+    varies: bool | None  # with the call's inputs or by chance; None: no graph was made
 
 
 class Ledger:
@@ -54,10 +58,19 @@ class Ledger:
             known = True
             varies = self._node_varies(node)
         for tensor in result if isinstance(result, (list, tuple)) else (result,):
-            if isinstance(tensor, torch.Tensor) and (known or id(tensor) not in self._made):
-                place = " ".join([f"at {line}"] * bool(line) + [f"in module {path!r}"] * bool(path))
-                made = _Made(weakref.ref(tensor), place, varies or not known)
-                self._made[id(tensor)] = made
+            if _is_traced(tensor) and (known or id(tensor) not in self._made):
+                place = f"made{f' at {line}' * bool(line)}{f' in module {path!r}' * bool(path)}"
+                self._add(tensor, place, varies if known else None)
+
+    def note_given(self, state: Iterable[Any], inputs: Iterable[Any]) -> None:
+        """Takes down the tensors that stand for the model's state and inputs."""
+        for tensor in state:
+            self._add(tensor, "of the model's state", varies=False)
+        for tensor in inputs:
+            self._add(tensor, "of the model's inputs", varies=True)
+
+    def _add(self, tensor: torch.Tensor, place: str, varies: bool | None) -> None:
+        self._made[id(tensor)] = _Made(weakref.ref(tensor), place, varies)
 
     def _node_varies(self, node: Node) -> bool:
         if node not in self._varies:
@@ -67,7 +80,7 @@ class Ledger:
                 found = self._position[node] >= self._num_state
             else:
                 tags = getattr(node.target, "tags", ())
-                chance = torch.Tag.nondeterministic_seeded in tags or "smex" in str(node.target)
+                chance = torch.Tag.nondeterministic_seeded in tags or node.target in _DRAWS
                 found = chance or any(map(self._node_varies, node.all_input_nodes))
             self._varies[node] = found
         return self._varies[node]
@@ -90,19 +103,25 @@ class Ledger:
         self._made.clear()
         if not kept:
             return
-        refused = ""
+        found: list[tuple[bool, str]] = []
         tensors = tuple(tensor for _, tensor in kept)
         for holder in gc.get_referrers(*tensors):
             for made, tensor in kept if holder is not tensors else []:
                 where = _taken_from(holder, tensor)
-                if where and made.varies and not refused:
-                    refused = (
-                        f"capture: a tensor that was made {made.place or 'by the model'} is kept "
-                        f"{where} beyond the call, where a divided model never writes it; return "
-                        "it from the model instead"
-                    )
-        if refuse and refused:
-            raise CaptureError(refused)
+                if where and made.varies:
+                    # What keeps one tensor alive may keep others in the tracer's own variables.
+                    text = f"{made.place} is kept {where}"
+                    found.append((isinstance(holder, types.CellType), text))
+        if refuse and found:
+            raise CaptureError(
+                f"capture: a tensor {min(found)[1]} beyond the call, where a divided model never "
+                "writes it; return it from the model instead"
+            )
+
+
+def _is_traced(thing: Any) -> bool:
+    """Whether it is a tensor that stands for numbers only while a tracer runs."""
+    return isinstance(thing, (FunctionalTensor, FakeTensor))
 
 
 def _placeholders(graph: torch.fx.Graph) -> list[Node]:
@@ -122,7 +141,6 @@ def _taken_from(holder: Any, tensor: torch.Tensor | None) -> str:
             del holder[n]
         return f"in a {type(holder).__name__}" if places else ""
     if isinstance(holder, types.CellType):
-        holder.cell_contents = None
         return "in a variable of an enclosing function"
     return ""
 
@@ -215,9 +233,9 @@ def _refusal(path: str, new: Any, ledger: Ledger) -> str:
         made = ledger.of(leaf) if isinstance(leaf, torch.Tensor) else None
         if made is not None and made.varies:
             return (
-                f"capture: the model keeps a tensor that was made {made.place or 'in its forward'} "
-                f'as its attribute "{path}", which a divided model never writes: return the tensor '
-                "instead, or register a buffer of its shape under that name, which calls hand on"
+                f'capture: the model keeps a tensor {made.place} as its attribute "{path}", which '
+                "a divided model never writes: return the tensor instead, or register a buffer of "
+                "its shape under that name, which calls hand on"
             )
     return ""
 

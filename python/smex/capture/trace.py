@@ -49,6 +49,7 @@ class Trace:
     out_spec: pytree.TreeSpec
     changes_spec: pytree.TreeSpec
     flat_outputs: list[Any]
+    training: bool  # gradients are wanted
     outside: dict[int, str]  # by id of a parameter that is not the model's: whose it is
 
 
@@ -81,6 +82,7 @@ class _Caller(torch.nn.Module):
         model, loss_fn, slots, in_spec, flat_args = self._run
         self.ledger.sweep(refuse=False)  # what an earlier call has left behind
         state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
+        self.ledger.note_given(state, tensors[len(slots) :])
         flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
         objects = Objects()
         args, kwargs = objects.unpack(pytree.tree_unflatten(flat, in_spec))
@@ -188,6 +190,7 @@ def trace(
             _TENSOR if is_tensor else leaf
             for is_tensor, leaf in zip(caller.tensor_outputs, caller.flat_outputs, strict=True)
         ],
+        training=training,
         outside=_outside(model, keyed),
     )
 

@@ -20,6 +20,7 @@ from smex.graph.structure import (
     Structure,
     has_parallel,
     induced_edges,
+    kept_tensors,
     merge_parallel,
     relabel,
     take_rows,
@@ -354,8 +355,7 @@ class Relation:
         found = self.kept.get(key)
         if found is not None and not torch.compiler.is_compiling():
             return found
-        # A tensor made in inference mode could not be part of a gradient later on.
-        with torch.inference_mode(False):
+        with kept_tensors(self._structure.any_tensor()):
             degrees = self.in_degrees() if end == "dst" else self.out_degrees()
             wide = torch.promote_types(dtype, torch.float32)
             found = (degrees.clamp(min=1).to(wide) ** power).to(dtype)
@@ -367,8 +367,7 @@ class Relation:
     def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make` derives from the edges, made once for a key and :attr:`kept`."""
         if key not in self.kept:
-            # A tensor made in inference mode could not be part of a gradient later on.
-            with torch.inference_mode(False):
+            with kept_tensors(self._structure.any_tensor()):
                 self.kept[key] = make()
         return self.kept[key]
 

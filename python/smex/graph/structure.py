@@ -6,11 +6,13 @@ gives it names and checks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from smex.graph import by_torch
 
@@ -48,17 +50,33 @@ class Compressed(NamedTuple):
 Pair = tuple[Tensor, Tensor]
 
 
+@contextlib.contextmanager
+def kept_tensors(*ids: Tensor) -> Iterator[None]:
+    """Makes tensors of ids that are kept: ordinary ones, also in inference mode and tracers.
+
+    A tensor made in inference mode could not be part of a gradient later on, and one that a tracer
+    makes stands for numbers only while it runs. Ids that are a tracer's own stay with it, and
+    `torch.compile` keeps nothing.
+    """
+    traced = torch.compiler.is_dynamo_compiling() or any(type(each) is not Tensor for each in ids)
+    with (
+        torch.inference_mode(False),
+        contextlib.nullcontext() if traced else _disable_current_modes(),
+    ):
+        yield
+
+
 def _compress(
     rows: Tensor, columns: Tensor, eids: Tensor | None, num_rows: int, num_columns: int
 ) -> Compressed:
-    with torch.inference_mode(False):
+    with kept_tensors(rows):
         made = torch.ops.smex.compress_edges(rows, columns, eids, num_rows, num_columns)
     return Compressed(*made)
 
 
 def _expand(form: Compressed) -> Pair:
     """(row, column) of each edge, in the order of edge ids."""
-    with torch.inference_mode(False):
+    with kept_tensors(form.indptr):
         if form.eids is None:
             num_edges = form.indices.shape[0]
             return torch.ops.smex.expand_rows(form.indptr, num_edges), form.indices

@@ -12,6 +12,7 @@ from smex.graph.core import check_range
 from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
 from smex.graph.relation import Relation
+from smex.graph.structure import kept_tensors
 
 
 class TypedSources(NamedTuple):
@@ -54,7 +55,7 @@ def typed_sources(graph: Graph, types: Tensor) -> TypedSources:
     known, found = relation.kept.get("typed_sources", (None, None))
     if found is not None and torch.equal(known, types):
         return found
-    with torch.inference_mode(False):
+    with kept_tensors(types, relation.coo()[0]):
         found = _pairs(relation, types)
         relation.kept["typed_sources"] = (types.clone(), found)
     return found
