@@ -119,6 +119,18 @@ def without_cache() -> dict[str, Any]:
     return {"input_ids": tokens(), "use_cache": False}
 
 
+TEXT = {**BERT, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+VISION = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37,
+    "image_size": 32, "patch_size": 8,
+}  # fmt: skip
+
+
+def image_and_text() -> dict[str, Any]:
+    """What models of both read."""
+    return {"input_ids": tokens(), "pixel_values": images(32)}
+
+
 MODELS: dict[str, Callable[[], Case]] = {
     # torchvision
     "alexnet": torchvision("alexnet"),
@@ -158,6 +170,16 @@ MODELS: dict[str, Callable[[], Case]] = {
     "convit_tiny": timm("convit_tiny", img_size=64, call_first=True),
     "repvgg_a0": timm("repvgg_a0"),
     "edgenext_xx_small": timm("edgenext_xx_small"),
+    "levit_128s": timm("levit_128s", img_size=64),
+    "eva02_tiny_patch14_224": timm("eva02_tiny_patch14_224", size=56, img_size=56, depth=2),
+    "coatnet_nano_rw_224": timm("coatnet_nano_rw_224", img_size=64),
+    "vit_tiny_patch16_224": timm("vit_tiny_patch16_224", img_size=64, depth=4),
+    "deit3_small_patch16_224": timm("deit3_small_patch16_224", img_size=64, depth=2),
+    "gmlp_s16_224": timm("gmlp_s16_224", img_size=64),
+    "resmlp_12_224": timm("resmlp_12_224", img_size=64),
+    "visformer_tiny": timm("visformer_tiny", img_size=64),
+    "ghostnet_050": timm("ghostnet_050"),
+    "tinynet_e": timm("tinynet_e"),
     # transformers
     "BertForSequenceClassification": transformers(
         "BertForSequenceClassification", masked, **BERT, num_labels=3
@@ -187,6 +209,34 @@ MODELS: dict[str, Callable[[], Case]] = {
     ),
     "LlamaForCausalLM": transformers("LlamaForCausalLM", **LLAMA),
     "Qwen2ForCausalLM": transformers("Qwen2ForCausalLM", **LLAMA),
+    "MistralForCausalLM": transformers("MistralForCausalLM", **LLAMA),
+    "GemmaForCausalLM": transformers("GemmaForCausalLM", **LLAMA, head_dim=8),
+    "GPTNeoXForCausalLM": transformers("GPTNeoXForCausalLM", without_cache, **BERT),
+    "PhiForCausalLM": transformers("PhiForCausalLM", without_cache, **BERT),
+    "RobertaModel": transformers("RobertaModel", masked, **BERT),
+    "ElectraModel": transformers("ElectraModel", masked, **BERT, embedding_size=24),
+    "DebertaV2Model": transformers("DebertaV2Model", masked, **BERT),
+    "WhisperModel": transformers(
+        "WhisperModel",
+        lambda: {
+            "input_features": torch.randn(BATCH, 16, 26, dtype=torch.float64),
+            "decoder_input_ids": tokens(length=7), "use_cache": False,
+        },
+        vocab_size=99, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
+        decoder_attention_heads=4, encoder_ffn_dim=37, decoder_ffn_dim=37, num_mel_bins=16,
+        max_source_positions=13, max_target_positions=20, pad_token_id=1,
+    ),
+    "CLIPModel": transformers(
+        "CLIPModel", image_and_text, text_config=TEXT, vision_config=VISION, projection_dim=16
+    ),
+    "BlipModel": transformers(
+        "BlipModel", image_and_text, text_config={**TEXT, "encoder_hidden_size": 32},
+        vision_config=VISION, projection_dim=16,
+    ),
+    "SwinModel": transformers(
+        "SwinModel", lambda: {"pixel_values": images(32)},
+        image_size=32, patch_size=2, embed_dim=16, depths=[1, 2], num_heads=[2, 4], window_size=4,
+    ),
     "FNetModel": transformers("FNetModel", **SMALL, intermediate_size=37),
     "Wav2Vec2Model": transformers(
         "Wav2Vec2Model",

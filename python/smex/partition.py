@@ -31,6 +31,7 @@ from smex.plan import Plan, read_plan_file
 from smex.running_statistics import RunningStatistics
 from smex.search import Shards, search, search_again
 from smex.semantic import SemanticGraph
+from smex.settings import Settings
 from smex.trace import trace_json
 
 Tiles = list[torch.Tensor | None]
@@ -263,9 +264,12 @@ class PartitionedModule(torch.nn.Module):
         self._placements: dict[str, list[int]] = {}
         self._aliases: dict[str, str] = {}
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
-        self._parts = [*model.modules()]
-        if isinstance(loss_fn, torch.nn.Module):
-            self._parts += loss_fn.modules()
+        self._parts = [
+            Settings(module)
+            for whole in (model, loss_fn)
+            if isinstance(whole, torch.nn.Module)
+            for module in whole.modules()
+        ]
 
     @property
     def _loss_fn(self) -> Callable | None:
@@ -313,11 +317,9 @@ class PartitionedModule(torch.nn.Module):
             (self._unique_tiles(name)[0][0] if name in self._tiles else parameter).requires_grad
             for name, parameter in self._whole_parameters()
         )
-        modes = tuple(
-            (module.training, getattr(module, "momentum", None)) for module in self._parts
-        )
         dtype = torch.get_default_dtype()
-        key = (signature, spec, modes, wants_grad, trained, autocast, dtype)
+        settings = tuple([part.values() for part in self._parts])
+        key = (signature, spec, settings, wants_grad, trained, autocast, dtype)
         try:
             compiled = self._compiled.get(key)
         except TypeError:

@@ -114,7 +114,7 @@ class Converter:
                 found |= read.get(operand, 0)
             read |= {output: found for output in op.outputs if output is not None}
         return [
-            None if result is not None and result[0] == "gradient" and read.get(i) == void else i
+            None if i is None or (result and result[0] == "gradient" and read.get(i) == void) else i
             for result, i in zip(self._trace.results, result_ids, strict=True)
         ]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
+import os
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -322,9 +324,13 @@ def _explain(error: Exception, module: str) -> CaptureError:
         line = script_line(text)
     where = f" at {line}" if line else f" in module {module!r}" if module else ""
     if any(name in kind for name in _DATA_DEPENDENT) or "aten._local_scalar_dense" in text:
+        validates = f"{os.sep}distributions{os.sep}" in "".join(
+            traceback.format_tb(error.__traceback__)
+        )
         return CaptureError(
             f"capture: the model's structure depends on a tensor's values{where} "
             f"({kind}: {text}); compute with torch.where or masks of a fixed shape instead"
+            f"{', and give distributions validate_args=False' if validates else ''}"
         )
     hints = [hint for sign, hint in _HINTS.items() if sign in f"{kind} {text}"]
     hint = f"; {hints[0]}" if hints else ""

@@ -16,6 +16,7 @@
 | first calls from several threads | test_first_calls_from_threads |
 | too many workers, then fewer | test_threads_that_cannot_be_started_are_an_error |
 | torch.compile and functional_call of a net | test_compiled_nets_run_as_they_are, test_functional_call_is_refused |
+| attributes of the model that change between calls | test_attributes_that_change_between_calls |
 | train with checkpoints | test_checkpoints_warn |
 """
 
@@ -329,6 +330,30 @@ def test_graphs_are_arguments(layer):
         degrees = g.in_degrees()  # what the graph keeps is still its own
         assert type(degrees) is torch.Tensor
         assert int(degrees.sum()) == g.num_edges()
+
+
+# ---- settings ----
+
+
+def test_attributes_that_change_between_calls():
+    def scaled(self, x):
+        return F.dropout(x @ self.w, self.p, training=True) * self.scale + self.shift
+
+    plain = Calls(scaled, w=weight(), p=0.0, scale=2.0)
+    plain.shift = torch.ones((), dtype=torch.float64)
+    model = copy.deepcopy(plain)
+    net = smex.partition(model, workers=2, replicate_bytes=0)
+    x = rows()
+    for name, value in [
+        ("scale", 2.0), ("scale", 3.0), ("shift", torch.tensor(5.0)), ("scale", 2.0), ("p", 1.0),
+        ("shift", torch.arange(12.0)), ("more", 1),
+    ]:  # fmt: skip
+        setattr(plain, name, value)
+        setattr(model, name, value)
+        close(net(x), plain(x))
+    model.shift.add_(1)
+    plain.shift.add_(1)
+    close(net(x), plain(x))
 
 
 # ---- what is refused ----
