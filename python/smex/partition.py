@@ -40,6 +40,8 @@ _CAPTURES = threading.RLock()
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _MOST_WORKERS = 1024
 """Each worker is a thread of this process."""
+_KEPT_PROGRAMS = 128
+"""Of different inputs; a call of inputs that are longer ago is captured anew."""
 
 
 def capture_graph(
@@ -333,6 +335,8 @@ class PartitionedModule(torch.nn.Module):
             with _CAPTURES, torch.inference_mode(False):  # shards are used in other modes too
                 compiled = self._compiled.get(key)
                 if compiled is None:
+                    while len(self._compiled) >= _KEPT_PROGRAMS:
+                        self._compiled.pop(next(iter(self._compiled)))
                     compiled = self._compiled[key] = self._compile(args, kwargs, wants_grad)
         return compiled
 

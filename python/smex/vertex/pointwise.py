@@ -177,9 +177,7 @@ def _silu_backward(w: _Writer, grad: Value, x: Value) -> Value:
 
 
 def _leaky_relu_backward(w: _Writer, grad: Value, x: Value, slope: float, of_result: bool) -> Value:
-    positive = _above(w, x, 0)
-    rest = w("mul", w("sub", 1, positive), slope)
-    return w("mul", grad, w("add", positive, rest))
+    return w("mul", grad, w.with_number("leaky_step", x, slope))
 
 
 def _same(name: str) -> Callable[..., Value]:

@@ -140,7 +140,7 @@ class Journey:
         self.net, self.optimisers = copy.deepcopy(self.net), None
 
     def resize(self):
-        self.rows = self.draw.choice([2, 5, 6, 9])
+        self.rows = self.draw.choice([4, 5, 6, 9])
 
     def convert(self):
         self.dtype = torch.float32 if self.dtype is torch.float64 else torch.float64
