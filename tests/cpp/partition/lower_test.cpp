@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 #include <set>
 
 #include "graphs.h"
+#include "ir/error.h"
 #include "partition/search.h"
 
 namespace smex {
@@ -163,6 +165,87 @@ TEST_P(Lower, RandomPlansAreWellFormedAndMoveWhatTheyCost) {
 
 TEST_P(Lower, SearchedPlansAreWellFormedAndMoveWhatTheyCost) {
   for (const Graph& graph : graphs()) check(graph, search(graph, GetParam()));
+}
+
+/// Tiles cut anywhere along one dimension, or whole where there is none to cut.
+std::vector<Tile> random_shards(std::mt19937& random, const Shape& shape, int workers) {
+  std::vector<Tile> tiles(workers, Tile{true, Region::whole(shape)});
+  const size_t dim = random() % (shape.size() + 1);
+  if (dim == shape.size()) return tiles;
+  int64_t lo = 0;
+  for (int w = 0; w < workers; ++w) {
+    const int64_t rest = shape[dim] - lo;
+    const int64_t hi =
+        w + 1 == workers ? shape[dim] : lo + static_cast<int64_t>(random() % (rest + 1));
+    tiles[w].region.dims[dim] = {lo, hi};
+    tiles[w].held = lo < hi || shape[dim] == 0;
+    lo = hi;
+  }
+  return tiles;
+}
+
+/// Shards that another capture was cut into: uneven, on some workers only.
+TEST_P(Lower, PlansThatKeepShardsAreWellFormed) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    for (const Graph& graph : graphs()) {
+      Plan plan = test::random_plan(random, graph, GetParam());
+      std::map<ValueId, std::vector<Tile>> shards;
+      for (const Value& value : graph.values()) {
+        if (value.role != Role::kParameter && value.role != Role::kInput) continue;
+        shards[value.id] = random_shards(random, value.shape, mesh_size(GetParam()));
+      }
+      keep_shards(graph, shards, plan);
+      check(graph, plan);
+      const Program program = lower(graph, plan);
+      for (const auto* bindings : {&program.inputs, &program.outputs}) {
+        for (size_t b = 0; b < bindings->size(); ++b) {
+          const Binding& binding = (*bindings)[b];
+          const bool is_input = bindings == &program.inputs;
+          const auto found = shards.find(is_input ? binding.value : graph.outputs()[b].target);
+          if (found == shards.end()) continue;
+          for (int w = 0; w < program.num_workers; ++w) {
+            EXPECT_EQ(binding.slots[w] != kNoSlot, found->second[w].held);
+            if (found->second[w].held) EXPECT_EQ(binding.regions[w], found->second[w].region);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// One sum that is the gradient of two parameters, whose shards differ.
+TEST(KeepShards, AGradientOfTwoParametersIsMovedToBoth) {
+  test::Builder b;
+  const ValueId first = b.input({4, 6}, Role::kParameter);
+  const ValueId second = b.input({4, 6}, Role::kParameter);
+  const ValueId tangent = b.input({4, 6}, Role::kTangent);
+  b.output(b.add(first, second));
+  const ValueId gradient = b.add(tangent, tangent);
+  b.graph.add_output({gradient, OutputKind::kGradient, "first", first});
+  b.graph.add_output({gradient, OutputKind::kGradient, "second", second});
+  Plan plan = search(b.graph, {2});
+  const auto tile = [](int64_t top, int64_t bottom, int64_t left, int64_t right) {
+    return Tile{true, Region{{{top, bottom}, {left, right}}}};
+  };
+  keep_shards(b.graph,
+              {{first, {tile(0, 3, 0, 6), tile(3, 4, 0, 6)}},
+               {second, {tile(0, 4, 0, 1), tile(0, 4, 1, 6)}}},
+              plan);
+  const Program program = lower(b.graph, plan);
+  Checker(program).run();
+  EXPECT_EQ(program.outputs[1].regions[1].shape(), (Shape{1, 6}));
+  EXPECT_EQ(program.outputs[2].regions[1].shape(), (Shape{4, 5}));
+}
+
+TEST(KeepShards, RefusesTilesThatDoNotFit) {
+  const Graph graph = test::training_graph(5, 3, 4);
+  Plan plan = search(graph, {2});
+  const Tile whole{true, Region::whole({4, 3})};
+  EXPECT_THROW(keep_shards(graph, {{1, {whole}}}, plan), InternalError);
+  const Tile flat{true, Region::whole({12})};
+  EXPECT_THROW(keep_shards(graph, {{1, {flat, flat}}}, plan), InternalError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Lower,
