@@ -14,9 +14,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import time
 import warnings
@@ -75,23 +73,6 @@ def check(name: str, workers: int) -> dict[str, Any]:
     return {"error": worst, "worst": where, "float32": float32, "seconds": seconds}
 
 
-def run(name: str, workers: int) -> dict[str, Any]:
-    """The same in a process of its own."""
-    python = environments.interpreter("models")
-    command = [str(python), __file__, name, "--here", "--workers", str(workers)]
-    own = {**os.environ, "PYTHONPATH": str(pathlib.Path(smex.__file__).parents[1])}
-    try:
-        done = subprocess.run(
-            command, env=own, capture_output=True, text=True, timeout=models.MAX_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        return {"failure": f"stopped after {models.MAX_SECONDS} s"}
-    lines = done.stdout.strip().splitlines()
-    if done.returncode == 0 and lines:
-        return json.loads(lines[-1])
-    return {"failure": (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]}
-
-
 def cell(result: dict[str, Any]) -> str:
     """A model's error with one number of workers."""
     if "failure" in result:
@@ -122,7 +103,7 @@ def main() -> int:
     print(f"| --- | {'---: | ' * len(heads)}---: |")
     equal = total = 0
     for name in arguments.names or zoo.MODELS:
-        results = [run(name, workers) for workers in arguments.workers]
+        results = [models.run(name, workers, __file__) for workers in arguments.workers]
         total += 1
         equal += all("failure" not in result and models.is_equal(result) for result in results)
         seconds = sum(result.get("seconds", 0) for result in results)

@@ -100,10 +100,10 @@ def check(name: str, workers: int) -> dict[str, Any]:
     }
 
 
-def run(name: str, workers: int) -> dict[str, Any]:
-    """The same in a process of its own."""
+def run(name: str, workers: int, script: str = __file__) -> dict[str, Any]:
+    """What a script says of a model, in a process of its own."""
     python = environments.interpreter("models")
-    command = [str(python), __file__, name, "--here", "--workers", str(workers)]
+    command = [str(python), script, name, "--here", "--workers", str(workers)]
     own = {**os.environ, "PYTHONPATH": str(pathlib.Path(smex.__file__).parents[1])}
     try:
         done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=MAX_SECONDS)

@@ -109,6 +109,13 @@ def partition(
         raise SmexTypeError(
             f"partition: model must be a torch.nn.Module, got {type(model).__name__}"
         )
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel) or (
+        isinstance(model, torch.nn.DataParallel) and model.device_ids
+    ):
+        raise SmexTypeError(
+            f"partition: the model is wrapped in {type(model).__name__}, which divides it already: "
+            "pass model.module"
+        )
     if plan is not None and pins:
         raise SmexValueError(
             "partition: a plan places all tensors, pins= would change it; give one of them, or "

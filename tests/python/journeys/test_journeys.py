@@ -626,6 +626,13 @@ def test_functional_call_is_refused():
         net.weight = torch.zeros(2)
 
 
+def test_data_parallel_over_devices_is_refused():
+    model = nn.DataParallel(nn.Linear(WIDTH, WIDTH))
+    model.device_ids = [0]  # as on a machine with a GPU
+    with pytest.raises(smex.SmexTypeError, match=r"pass model\.module"):
+        smex.partition(model, workers=2)
+
+
 def test_a_model_inside_data_parallel():
     net, plain = pair(nn.DataParallel(nn.Linear(WIDTH, WIDTH)))
     x = rows()
