@@ -166,6 +166,8 @@ void bind_partition(py::module_& m) {
       },
       py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");
   m.def("peak_bytes", &peak_bytes, py::arg("program"), py::arg("view_targets"));
+  m.def("held_bytes", &held_bytes, py::arg("program"), py::arg("worker"), py::arg("view_targets"),
+        "A worker's live bytes: at first, and after each instruction.");
   m.def("moved_bytes", &moved_bytes, py::arg("program"), py::arg("forward") = true,
         py::arg("backward") = true);
   m.def(

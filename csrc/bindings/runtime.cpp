@@ -92,53 +92,6 @@ py::list to_list(const std::vector<Instr>& instrs) {
   return list;
 }
 
-/// The slot of the first operand, kNoSlot where there is none: outputs that are views alias it.
-Slot first_operand(const ComputeInstr& compute) {
-  for (const Attr& arg : compute.args) {
-    if (const auto* value = std::get_if<ValueRef>(&arg)) return value->id;
-  }
-  return kNoSlot;
-}
-
-/// The shapes of the outputs as the kernel makes them, before a crop.
-std::vector<Shape> made_shapes(const ComputeInstr& compute) {
-  const bool is_cropped = !compute.crop.empty() && compute.computed.size() == compute.crop.size();
-  return is_cropped ? std::vector<Shape>{compute.computed} : compute.output_shapes;
-}
-
-template <typename Visit>
-void for_each_instr(const WorkerProgram& program, const Visit& visit) {
-  int position = 0;
-  for (const auto* instrs : {&program.forward, &program.backward}) {
-    for (const Instr& instr : *instrs) visit(position++, instr);
-  }
-}
-
-/// By fetch of another worker's tile: the position of the instruction, that worker, its slot.
-std::vector<std::tuple<int, int, Slot>> remote_parts(const WorkerProgram& program, int worker) {
-  std::vector<std::tuple<int, int, Slot>> parts;
-  for_each_instr(program, [&](int position, const Instr& instr) {
-    if (instr.kind != InstrKind::kFetch) return;
-    for (const CopyPart& part : instr.fetch.parts) {
-      if (part.worker != worker) parts.emplace_back(position, part.worker, part.slot);
-    }
-  });
-  return parts;
-}
-
-/// By slot the position of the instruction that writes it, -1 for inputs.
-std::vector<int> written_at(const WorkerProgram& program) {
-  std::vector<int> written(program.num_slots, -1);
-  for_each_instr(program, [&](int position, const Instr& instr) {
-    if (instr.kind == InstrKind::kFetch) written.at(instr.fetch.dest) = position;
-    if (instr.kind != InstrKind::kCompute) return;
-    for (Slot slot : instr.compute.outputs) {
-      if (slot != kNoSlot) written.at(slot) = position;
-    }
-  });
-  return written;
-}
-
 void bind_program(py::module_& m) {
   py::class_<CopyPart>(m, "CopyPart", "A box of a peer's slot into a box of the destination.")
       .def(py::init([](int worker, Slot slot, const Bounds& source, const Bounds& dest) {
@@ -154,9 +107,7 @@ void bind_program(py::module_& m) {
            py::arg("output_shapes") = std::vector<Shape>{})
       .def_readonly("op", &ComputeInstr::op)
       .def_readonly("target", &ComputeInstr::target)
-      .def_readonly("outputs", &ComputeInstr::outputs)
-      .def_property_readonly("first_operand", &first_operand)
-      .def_property_readonly("made_shapes", &made_shapes);
+      .def_readonly("outputs", &ComputeInstr::outputs);
   py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
       .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
            py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
@@ -169,8 +120,7 @@ void bind_program(py::module_& m) {
       .def_readonly("view", &FetchInstr::view)
       .def_readonly("kind", &FetchInstr::kind);
   py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
-      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"))
-      .def_readonly("slot", &FreeInstr::slot);
+      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"));
   py::class_<WorkerProgram>(m, "WorkerProgram")
       .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
                        std::vector<int> remote_reads, std::vector<std::string> slot_names,
@@ -187,12 +137,8 @@ void bind_program(py::module_& m) {
            py::arg("slot_names") = std::vector<std::string>{},
            py::arg("slot_itemsizes") = std::vector<int>{})
       .def_property_readonly("forward", [](const WorkerProgram& w) { return to_list(w.forward); })
-      .def_property_readonly("backward", [](const WorkerProgram& w) { return to_list(w.backward); })
-      .def_readonly("num_slots", &WorkerProgram::num_slots)
-      .def_readonly("slot_itemsizes", &WorkerProgram::slot_itemsizes)
-      .def("remote_parts", &remote_parts, py::arg("worker"),
-           "(position, worker, slot) of each part that is fetched from another worker.")
-      .def("written_at", &written_at, "By slot the position of what writes it, -1 for inputs.");
+      .def_property_readonly("backward",
+                             [](const WorkerProgram& w) { return to_list(w.backward); });
   py::class_<Binding>(m, "Binding", "Each worker's slot (-1: none) and region of a graph input.")
       .def(py::init([](ValueId value, std::vector<Slot> slots, const std::vector<Bounds>& regions) {
              Binding binding{value, std::move(slots), {}};

@@ -133,10 +133,10 @@ class Memory {
     bytes_.push_back(Region::whole(shape).numel() * itemsize(program_, slot, "peak_bytes"));
     references_.push_back(1);
     live_ += bytes_.back();
-    peak_ = std::max(peak_, live_);
   }
 
-  void walk(const std::set<Slot>& kept) {
+  /// `held` gets what is held after each instruction, before anything is freed.
+  void walk(const std::set<Slot>& kept, std::vector<int64_t>& held) {
     std::multimap<int, Slot> read;  // what is freed, and the instruction after which it can be
     for_each_instr(program_, [&](int position, const Instr& instr) {
       if (instr.kind == InstrKind::kFree) {
@@ -149,6 +149,7 @@ class Memory {
       } else {
         compute(instr.compute);
       }
+      held.push_back(live_);
       while (!read.empty() && read.begin()->first <= position) {
         release(read.begin()->second);
         read.erase(read.begin());
@@ -156,7 +157,7 @@ class Memory {
     });
   }
 
-  int64_t peak() const { return peak_; }
+  int64_t live() const { return live_; }
 
  private:
   void compute(const ComputeInstr& compute) {
@@ -210,30 +211,45 @@ class Memory {
   std::vector<int64_t> bytes_;
   std::vector<int> references_;
   int64_t live_ = 0;
-  int64_t peak_ = 0;
 };
 
+std::vector<int64_t> held_bytes(const Program& program, int worker, const Reading& reading,
+                                const std::set<std::string>& view_targets) {
+  Memory memory(program, worker, reading, view_targets);
+  std::set<Slot> kept;
+  for (const Binding& output : program.outputs) {
+    if (!output.slots.empty()) kept.insert(output.slots.at(worker));
+  }
+  for (const Binding& input : program.inputs) {
+    if (input.slots.at(worker) == kNoSlot) continue;
+    if (static_cast<size_t>(worker) >= input.regions.size()) {
+      throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
+                      " are not given");
+    }
+    memory.allocate(input.slots[worker], input.regions[worker].shape());
+  }
+  std::vector<int64_t> held{memory.live()};
+  memory.walk(kept, held);
+  return held;
+}
+
 }  // namespace
+
+std::vector<int64_t> held_bytes(const Program& program, int worker,
+                                const std::set<std::string>& view_targets) {
+  if (worker < 0 || worker >= program.num_workers) {
+    throw UserError("held_bytes: no worker " + std::to_string(worker) + " among " +
+                    std::to_string(program.num_workers));
+  }
+  return held_bytes(program, worker, Reading(program), view_targets);
+}
 
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets) {
   std::vector<int64_t> peaks;
   const Reading reading(program);
   for (int w = 0; w < program.num_workers; ++w) {
-    Memory memory(program, w, reading, view_targets);
-    std::set<Slot> kept;
-    for (const Binding& output : program.outputs) {
-      if (!output.slots.empty()) kept.insert(output.slots.at(w));
-    }
-    for (const Binding& input : program.inputs) {
-      if (input.slots.at(w) == kNoSlot) continue;
-      if (static_cast<size_t>(w) >= input.regions.size()) {
-        throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
-                        " are not given");
-      }
-      memory.allocate(input.slots[w], input.regions[w].shape());
-    }
-    memory.walk(kept);
-    peaks.push_back(memory.peak());
+    const std::vector<int64_t> held = held_bytes(program, w, reading, view_targets);
+    peaks.push_back(*std::max_element(held.begin(), held.end()));
   }
   return peaks;
 }

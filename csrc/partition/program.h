@@ -99,6 +99,12 @@ struct Program {
 /// than the one that fetches. Throws UserError when a destination's item size is not given.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
+/// Bytes of live tensors of one worker: before the first instruction, and after each one of the
+/// forward and the backward list, before what it lets go is freed. See peak_bytes, which is the
+/// largest of them. Throws UserError where there is no such worker.
+std::vector<int64_t> held_bytes(const Program& program, int worker,
+                                const std::set<std::string>& view_targets);
+
 /// Peak bytes of live tensors per worker, as the runtime counts them for the slowest of its peers:
 /// every storage once, graph inputs and outputs included, parameters and buffers all the time.
 /// Walks the instruction lists; a tile that peers fetch is counted until the worker fetches what

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -259,6 +260,20 @@ TEST(PeakBytes, CountsShardsAllTheTime) {
   const int64_t results = 3 * 4 * 10;
   EXPECT_EQ(peak_bytes(lower(graph, search(graph, {})), {}),
             std::vector<int64_t>{(parameters + results) * 4});
+}
+
+TEST(HeldBytes, ThePeakIsTheirLargest) {
+  for (const Graph& graph : graphs()) {
+    const Program program = lower(graph, search(graph, {2}));
+    const std::vector<int64_t> peaks = peak_bytes(program, {});
+    for (int w = 0; w < 2; ++w) {
+      const std::vector<int64_t> held = held_bytes(program, w, {});
+      const WorkerProgram& worker = program.workers[w];
+      EXPECT_EQ(held.size(), 1 + worker.forward.size() + worker.backward.size());
+      EXPECT_EQ(*std::max_element(held.begin(), held.end()), peaks[w]);
+    }
+    EXPECT_THROW(held_bytes(program, 2, {}), UserError);
+  }
 }
 
 }  // namespace
