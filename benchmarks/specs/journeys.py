@@ -67,7 +67,7 @@ def check(name: str, workers: int) -> dict[str, Any]:
             error = models.error(*pair)
             if not error <= worst:
                 worst, where = error, f"{key} at {number + 1}: {station}"
-    for compiled in net._compiled.values():
+    for compiled in net._programs:
         float32 |= any(value.dtype is torch.float32 for value in compiled.captured.values)
     seconds = time.perf_counter() - start
     return {"error": worst, "worst": where, "float32": float32, "seconds": seconds}

@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 /// One binder per folder of csrc, each in its own file here; module.cpp calls them in this order.
+/// The last one is of Python alone.
 /// ir, tdl, partition and vertex see pybind11 only; runtime may use torch's headers and casters.
 namespace smex::bindings {
 
@@ -11,5 +12,6 @@ void bind_tdl(pybind11::module_& m);
 void bind_partition(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);
 void bind_vertex(pybind11::module_& m);
+void bind_contents(pybind11::module_& m);
 
 }  // namespace smex::bindings

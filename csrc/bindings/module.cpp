@@ -38,4 +38,5 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_partition(m);
   bindings::bind_runtime(m);
   bindings::bind_vertex(m);
+  bindings::bind_contents(m);
 }

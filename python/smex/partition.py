@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -23,25 +23,27 @@ from smex._logging import logger
 from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
 from smex.capture.objects import flatten_call, refuse_layout
 from smex.capture.records import returns_view
-from smex.capture.trace import loss_prefix
+from smex.capture.swap import all_slots
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.machine import Machine
 from smex.pins import Pins
 from smex.plan import Plan, read_plan_file
+from smex.programs import Occasion, Programs
 from smex.running_statistics import RunningStatistics
 from smex.search import Shards, search, search_again
 from smex.semantic import SemanticGraph
-from smex.settings import Settings
+from smex.shards import ShardedState, Tiles, assembled, sliced
 from smex.trace import trace_json
-
-Tiles = list[torch.Tensor | None]
+from smex.watch import State, Watch, described
 
 _CAPTURES = threading.RLock()
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _MOST_WORKERS = 1024
 """Each worker is a thread of this process."""
-_KEPT_PROGRAMS = 128
-"""Of different inputs; a call of inputs that are longer ago is captured anew."""
+_MODULE_WALKS = {
+    inspect.unwrap(walk).__code__
+    for walk in (torch.nn.Module.modules, torch.nn.Module.named_modules)
+}
 
 
 def capture_graph(
@@ -115,6 +117,11 @@ def partition(
         raise SmexTypeError(
             f"partition: the model is wrapped in {type(model).__name__}, which divides it already: "
             "pass model.module"
+        )
+    if any(isinstance(part, PartitionedModule) for part in model.modules()):
+        raise SmexTypeError(
+            "partition: the model is partitioned already, or a part of it is: pass the model that "
+            "it was made from"
         )
     if plan is not None and pins:
         raise SmexValueError(
@@ -221,6 +228,8 @@ class _Compiled:
     read_back: set[int]  # values whose memory the backward program reads
     tangents_of: dict[int, set[int]]  # by value with a gradient the outputs that it depends on
 
+    constants: dict[int, torch.Tensor]  # by value id
+
     updated: set[int] = dataclasses.field(init=False)  # inputs that the forward program changes
 
     def __post_init__(self) -> None:
@@ -229,13 +238,20 @@ class _Compiled:
             out.target for out in outputs if out.kind == "buffer_update" and out.target is not None
         }
 
+    @functools.cached_property
+    def state_names(self) -> set[str]:
+        """The parameters and buffers that it reads."""
+        return {v.name for v in self.captured.values if v.role in ("parameter", "buffer")}
+
     @property
     def captured(self) -> CapturedGraph:
         """The records that the graph was made from."""
         return self.graph.captured
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Compiled:
-        return self  # nothing here changes
+        """The same, with the plain tensors of the model's copy."""
+        constants = {i: memo.get(id(tensor), tensor) for i, tensor in self.constants.items()}
+        return dataclasses.replace(self, constants=constants)
 
     def __reduce__(self) -> Any:
         raise SmexTypeError(
@@ -264,21 +280,11 @@ class PartitionedModule(torch.nn.Module):
         self._given_plan = plan
         self._model = [model]  # in a list: its parameters are not this module's
         self._loss = [loss_fn]  # likewise
-        self._loss_prefix = loss_prefix(model)
-        self._compiled: dict[Any, _Compiled] = {}
+        self._watch = Watch(model, loss_fn)
+        self._state = ShardedState(self, model, loss_fn, devices)
+        self._programs: Programs[_Compiled] = Programs()
         self._first: _Compiled | None = None
         self._last_session: Any = None
-        self._tiles: dict[str, Tiles] = {}  # parameters and buffers: per worker its tile
-        self._boxes: dict[str, list[tuple[bool, list[tuple[int, int]]]]] = {}
-        self._placements: dict[str, list[int]] = {}
-        self._aliases: dict[str, str] = {}
-        self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
-        self._parts = [
-            Settings(module)
-            for whole in (model, loss_fn)
-            if isinstance(whole, torch.nn.Module)
-            for module in whole.modules()
-        ]
 
     @property
     def _loss_fn(self) -> Callable | None:
@@ -315,46 +321,45 @@ class PartitionedModule(torch.nn.Module):
         """The program of a call, which is captured at its first call of this signature."""
         wants_grad = torch.is_grad_enabled()
         signature = tuple(
-            _described(leaf) if isinstance(leaf, torch.Tensor) else (type(leaf), leaf)
-            for leaf in leaves
+            [
+                _described(leaf) if isinstance(leaf, torch.Tensor) else described(leaf)
+                for leaf in leaves
+            ]
         )
         autocast = tuple(
             torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
             for device in ("cpu", "cuda")
         )
-        trained = tuple(
-            (self._unique_tiles(name)[0][0] if name in self._tiles else parameter).requires_grad
-            for name, parameter in self._whole_parameters()
-        )
+        state = self._look()
+        trained = self._state.trained()
         dtype = torch.get_default_dtype()
-        settings = tuple([part.values() for part in self._parts])
-        key = (signature, spec, settings, wants_grad, trained, autocast, dtype)
-        try:
-            compiled = self._compiled.get(key)
-        except TypeError:
-            odd = next(leaf for leaf in leaves if not isinstance(leaf, Hashable))
-            raise SmexTypeError(
-                "partition: an argument that is not a tensor is part of the captured program and "
-                f"must be hashable, got {type(odd).__name__}; pass a tensor"
-            ) from None
+        occasion = Occasion(state, (signature, spec, wants_grad, trained, autocast, dtype))
+        compiled = self._programs.get(occasion)
         if compiled is None:
             # One capture at a time in the process: torch's tracers are not made for more.
             with _CAPTURES, torch.inference_mode(False):  # shards are used in other modes too
-                compiled = self._compiled.get(key)
+                compiled = self._programs.get(occasion)
                 if compiled is None:
-                    while len(self._compiled) >= _KEPT_PROGRAMS:
-                        self._compiled.pop(next(iter(self._compiled)))
-                    compiled = self._compiled[key] = self._compile(args, kwargs, wants_grad)
+                    compiled = self._compile(args, kwargs, wants_grad)
+                    self._programs.add(occasion, compiled)
         return compiled
+
+    def _look(self) -> State:
+        """What the model is; what the user has replaced in it is taken over."""
+        state = self._watch.unchanged()
+        if state is None:
+            with _CAPTURES:  # whoever captures the model has other tensors in it
+                state = self._watch.look()
+                gone = self._state.follow()
+                self._programs.drop(lambda program: not gone.isdisjoint(program.state_names))
+        return state
 
     def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> _Compiled:
         started = time.perf_counter()
-        for name, parameter in self._whole_parameters():
-            if name in self._tiles:  # frozen or thawed by the user
-                parameter.requires_grad_(self._unique_tiles(name)[0][0].requires_grad)
-        graph = capture_graph(
-            self._model[0], args, self._loss_fn, kwargs=kwargs, training=wants_grad
-        )
+        with self._state.frozen_as_shards():
+            graph = capture_graph(
+                self._model[0], args, self._loss_fn, kwargs=kwargs, training=wants_grad
+            )
         plan = self._find_plan(graph)
         program = plan.program()
         bindings = list(program.inputs)
@@ -371,9 +376,10 @@ class PartitionedModule(torch.nn.Module):
             regions=[list(binding.regions) for binding in bindings],
             read_back=_read_back(graph.captured),
             tangents_of=_tangents_of(graph.captured),
+            constants={v.id: v.tensor for v in graph.captured.values if v.tensor is not None},
         )
         seconds = time.perf_counter() - started
-        logger.info("program %d: %r in %.2f s", len(self._compiled) + 1, graph, seconds)
+        logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
         if self._first is None:
             self._first = compiled
         self._adopt_state(compiled)
@@ -396,10 +402,10 @@ class PartitionedModule(torch.nn.Module):
         pinned = {
             name: pin
             for name, pin in pinned.items()
-            if name in graph.value_by_name and name not in self._boxes
+            if name in graph.value_by_name and name not in self._state.boxes
         }
-        placed = self._placements
-        shards = {name: Shards(placed[name], boxes) for name, boxes in self._boxes.items()}
+        placed = self._state.placements
+        shards = {name: Shards(placed[name], boxes) for name, boxes in self._state.boxes.items()}
         return search_again(graph, first, shards, pinned)
 
     # ---- modes and state ----
@@ -415,61 +421,26 @@ class PartitionedModule(torch.nn.Module):
                 module.train(mode)
         return self
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[torch.nn.Module]:
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, torch.nn.Module]]:
         """This module alone, as it has no others; `swa_utils.update_bn` sees the model's norms."""
-        yield self
-        if sys._getframe(1).f_code is _UPDATE_BN:
+        caller: Any = sys._getframe(1)
+        yield from super().named_modules(memo, prefix, remove_duplicate)
+        while caller.f_code in _MODULE_WALKS:
+            caller = caller.f_back
+        if caller.f_code is _UPDATE_BN:
             for name, module in self._model[0].named_modules():
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-                    yield RunningStatistics(module, functools.partial(self._write_buffers, name))
+                    write = functools.partial(self._write_buffers, name)
+                    yield f"{prefix}.{name}".lstrip("."), RunningStatistics(module, write)
 
     def _write_buffers(self, module_name: str) -> None:
         """Gives the shards of a module's buffers the values of the model's own."""
-        for name, buffer in self._model[0].get_submodule(module_name).named_buffers(recurse=False):
-            self._write(f"{module_name}.{name}" if module_name else name, buffer)
-
-    def _write(self, name: str, whole: torch.Tensor) -> None:
-        """Copies a whole tensor into its shards, where there are any."""
-        known = self._aliases.get(name, name)
-        with torch.no_grad():
-            for tile, worker in self._unique_tiles(known) if known in self._tiles else []:
-                tile.copy_(_slice(whole, self._boxes[known][worker][1]))
-
-    def _whole_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
-        """The model's own parameters and the loss's, each once."""
-        found = list(self._model[0].named_parameters())
-        if isinstance(self._loss_fn, torch.nn.Module):
-            known = {id(parameter) for _, parameter in found}
-            found += [
-                (self._loss_prefix + name, parameter)
-                for name, parameter in self._loss_fn.named_parameters()
-                if id(parameter) not in known
-            ]
-        return found
-
-    def _whole_state(self) -> dict[str, torch.Tensor]:
-        """The model's own state, and with its prefix that of a loss that is trained."""
-        state = dict(self._model[0].state_dict())
-        loss = self._trained_loss()
-        of_loss = {} if loss is None else loss.state_dict()
-        return state | {self._loss_prefix + name: value for name, value in of_loss.items()}
-
-    def _trained_loss(self) -> torch.nn.Module | None:
-        """The loss, if it has parameters; weights of classes, say, are buffers that stay."""
-        loss = self._loss_fn
-        if isinstance(loss, torch.nn.Module) and any(True for _ in loss.parameters()):
-            return loss
-        return None
-
-    def _divided_state(
-        self, state: Mapping[str, torch.Tensor]
-    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-        """A whole state's part that is the model's, and the loss's under its own names."""
-        prefix = self._loss_prefix
-        if self._trained_loss() is None:
-            return dict(state), {}
-        of_model = {name: value for name, value in state.items() if not name.startswith(prefix)}
-        return of_model, {n.removeprefix(prefix): v for n, v in state.items() if n not in of_model}
+        for slot in all_slots(self._model[0], None):
+            for module, name in slot.holders:
+                if slot.role == "buffer" and module is self._model[0].get_submodule(module_name):
+                    self._state.write(slot.names[0], getattr(module, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, torch.Tensor) and "_model" in self.__dict__:
@@ -491,14 +462,14 @@ class PartitionedModule(torch.nn.Module):
                 "functional_call: a partitioned net computes with its shards alone; call the model "
                 "itself with other parameters, or load them: net.load_state_dict(...)"
             )
-        if self._first is None and self._whole_parameters():
+        self._look()
+        if not self._state.is_cut():
             raise SmexRuntimeError(
                 "parameters: the shards exist once the model is captured; call the net first or "
                 "pass example inputs: smex.partition(model, ..., args=(x,))"
             )
         for name, parameter in super().named_parameters(*args, **kwargs):
-            start, _, key = name.rpartition(".")
-            yield f"{start}.{self._names[key]}" if start else self._names[key], parameter
+            yield self._state.told_name(name), parameter
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Conversions (`half`, `to`, `cuda`) reach the model until it is captured.
@@ -516,7 +487,7 @@ class PartitionedModule(torch.nn.Module):
             probe = shard.detach().new_empty(0)
             changed = fn(probe)
             if changed.dtype != probe.dtype or changed.device != probe.device:
-                name = self._names[key].partition(".")[2]
+                name = self._state.told_name(key).partition(".")[2]
                 raise SmexRuntimeError(
                     f'partition: the shards of "{name}" are {probe.dtype} on {probe.device} and '
                     f"cannot become {changed.dtype} on {changed.device}: convert the model before "
@@ -526,83 +497,18 @@ class PartitionedModule(torch.nn.Module):
 
     def _adopt_state(self, compiled: _Compiled) -> None:
         """Cuts the model's tensors that have no shards yet as the plan says."""
-        tensors = dict(_named_tensors(self._model[0]))
-        if isinstance(self._loss_fn, torch.nn.Module):
-            for name, tensor in _named_tensors(self._loss_fn):
-                tensors[self._loss_prefix + name] = tensor
+        slots = {slot.names[0]: slot.tensor for slot in all_slots(self._model[0], self._loss_fn)}
         new = [
             value
             for value in compiled.captured.values
-            if value.role in ("parameter", "buffer") and value.name not in self._tiles
+            if value.role in ("parameter", "buffer") and value.name not in self._state.tiles
         ]
         ids = [value.id for value in new]
         tiles = _C.home_tiles(compiled.graph.native, compiled.plan.native, ids)
         for value, boxes in zip(new, tiles, strict=True):
-            source = tensors.get(value.name)
-            if source is None:
-                raise SmexRuntimeError(f'partition: the model lost its tensor "{value.name}"')
-            if source.is_meta:
-                raise SmexValueError(
-                    f'partition: "{value.name}" is on the meta device; give it values '
-                    "(model.to_empty(device='cpu') and initialise) before it is trained"
-                )
-            self._cut(value.name, source.detach(), boxes, value.role == "parameter", source)
-            self._placements[value.name] = compiled.plan.placement(value.name)
-            for alias in value.aliases:
-                self._aliases[alias] = value.name
-
-    def _cut(
-        self,
-        name: str,
-        whole: torch.Tensor,
-        boxes: list[tuple[bool, list[tuple[int, int]]]],
-        is_parameter: bool,
-        source: torch.Tensor,
-    ) -> None:
-        """Registers one tensor per distinct tile and device; replicas on a device share it."""
-        tiles: Tiles = []
-        keys: list[str] = []
-        made: dict[Any, torch.Tensor] = {}
-        for worker, (held, box) in enumerate(boxes):
-            if not held:
-                tiles.append(None)
-                continue
-            identity = (tuple(box), self.devices[worker])
-            if identity not in made:
-                # A copy: the model's own tensor must not change with the shard.
-                piece = _slice(whole, box).to(self.devices[worker], copy=True).contiguous()
-                key = f"{name.replace('.', '__')}__shard{len(keys)}"
-                while key in self._names:  # of `a.b` and `a__b`
-                    key += "_"
-                self._names[key] = f"shard{len(keys)}.{name}"
-                if is_parameter:
-                    shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
-                    made[identity] = shard
-                    self.register_parameter(key, shard)
-                else:
-                    made[identity] = piece
-                    self.register_buffer(key, piece)
-                keys.append(key)
-            tiles.append(made[identity])
-        self._tiles[name] = tiles
-        self._boxes[name] = boxes
-
-    def _whole(self, name: str, tiles: Tiles) -> torch.Tensor:
-        """Puts tiles together."""
-        boxes = self._boxes[name]
-        shape = [0] * len(boxes[0][1])
-        for held, box in boxes:
-            if held:
-                shape = [max(size, hi) for size, (_, hi) in zip(shape, box, strict=True)]
-        return _assemble(shape, boxes, tiles)
-
-    def _unique_tiles(self, name: str) -> list[tuple[torch.Tensor, int]]:
-        """The distinct tiles of a tensor, each with the first worker that holds it."""
-        found: dict[int, tuple[torch.Tensor, int]] = {}
-        for worker, tile in enumerate(self._tiles[name]):
-            if tile is not None:
-                found.setdefault(id(tile), (tile, worker))
-        return list(found.values())
+            placement = compiled.plan.placement(value.name)
+            self._state.cut(value.name, slots[value.name], boxes, placement)
+        self._state.follow()
 
     def state_dict(  # type: ignore[override]
         self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -614,73 +520,47 @@ class PartitionedModule(torch.nn.Module):
         `destination` and `prefix` are what a module that contains this one passes; `keep_vars` is
         of no use, since whole tensors have no graph.
         """
-        state = OrderedDict() if destination is None else destination
-        for name, value in self._whole_state().items():
-            known = self._aliases.get(name, name)
-            tiles = self._tiles.get(known)
-            state[prefix + name] = (
-                value if tiles is None else self._whole(known, [_detached(t) for t in tiles])
-            )
-        return state
+        self._look()
+        return self._state.save(destination, prefix)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
         """The part of a containing module's `load_state_dict` that is this net's."""
-        own = {
-            name.removeprefix(prefix): value
+        own: Any = OrderedDict(
+            (name.removeprefix(prefix), value)
             for name, value in state_dict.items()
             if name.startswith(prefix)
-        }
-        expected = self._whole_state()
-        needed = (
-            expected
-            if any(name.startswith(self._loss_prefix) for name in own)
-            else (self._model[0].state_dict())
         )
-        missing_keys += [prefix + name for name in needed if name not in own]
-        unexpected_keys += [prefix + name for name in own if name not in expected and strict]
-        for name, value in own.items():
-            if name in expected and value.shape != expected[name].shape:
-                error_msgs.append(
-                    f"size mismatch for {prefix}{name}: copying a tensor of shape "
-                    f"{tuple(value.shape)}, the shape in the model is {tuple(expected[name].shape)}"
-                )
-        if not error_msgs:
-            self.load_state_dict({n: v for n, v in own.items() if n in expected}, strict=False)
+        own._metadata = self._state.metadata()
+        try:
+            result = self.load_state_dict(own, strict=False)
+        except RuntimeError as error:
+            _, *found = str(error).splitlines()
+            error_msgs += [
+                line.strip().replace("mismatch for ", f"mismatch for {prefix}")
+                for line in found or [str(error)]
+            ]
+            return
+        missing_keys += [prefix + name for name in result.missing_keys]
+        unexpected_keys += [prefix + name for name in result.unexpected_keys if strict]
 
-    def load_state_dict(  # type: ignore[override]
-        self, state_dict: dict[str, torch.Tensor], strict: bool = True, assign: bool = False
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
         """Loads whole tensors by the model's own names, whatever the number of workers was.
 
-        Shapes are checked by the model itself before anything changes.
+        The model's own hooks and versions count. Where keys or shapes do not fit, nothing changes.
         """
         if assign:
             raise SmexValueError("load_state_dict: assign=True would drop the shards; use False")
-        of_model, of_loss = self._divided_state(state_dict)
-        result = self._model[0].load_state_dict(of_model, strict=strict)
-        loss = self._trained_loss()
-        if loss is not None and of_loss:  # a state of the model alone leaves the loss as it is
-            more = loss.load_state_dict(of_loss, strict=strict)
-            result.missing_keys.extend(self._loss_prefix + name for name in more.missing_keys)
-            result.unexpected_keys.extend(self._loss_prefix + n for n in more.unexpected_keys)
-        for name, value in state_dict.items():
-            self._write(name, value)
-        return result
+        self._look()
+        return self._state.load(state_dict, strict)
 
     def full_grads(self) -> dict[str, torch.Tensor]:
         """Every parameter's whole gradient by the model's own name; those without are left out."""
-        grads = {}
-        for name, tiles in self._tiles.items():
-            pieces = [None if tile is None else tile.grad for tile in tiles]
-            if any(piece is not None for piece in pieces):
-                grads[name] = self._whole(name, pieces)
-        for alias, name in self._aliases.items():
-            if name in grads:
-                grads[alias] = grads[name]
-        return grads
+        return self._state.full_grads()
 
     # ---- running ----
 
@@ -693,7 +573,7 @@ class PartitionedModule(torch.nn.Module):
         shards = [
             tile
             for value in compiled.captured.with_role("parameter")
-            for tile, _ in self._unique_tiles(value.name)
+            for tile, _ in self._state.unique(value.name)
         ]
         flat = _Run.apply(self, compiled, len(inputs), *inputs, *shards)
         flat = flat if isinstance(flat, tuple) else (flat,)
@@ -718,7 +598,7 @@ class PartitionedModule(torch.nn.Module):
         for binding, position in compiled.binding_of.items():
             value = compiled.captured.values[binding]
             if value.role in ("parameter", "buffer"):
-                tiles = [_detached(tile) for tile in self._tiles[value.name]]
+                tiles = [_detached(tile) for tile in self._state.tiles[value.name]]
                 if binding in compiled.read_back and binding in compiled.updated:
                     # This call's new value comes before backward reads the old one.
                     tiles = [None if tile is None else tile.clone() for tile in tiles]
@@ -726,7 +606,7 @@ class PartitionedModule(torch.nn.Module):
             elif value.role == "tangent":
                 bound.append(None)  # set when backward begins
             else:
-                whole = value.tensor if value.role == "constant" else by_id[value.id]
+                whole = compiled.constants[binding] if value.role == "constant" else by_id[value.id]
                 bound.append(self._scatter(compiled, position, whole))
         seed = int(torch.empty((), dtype=torch.int64).random_().item())
         session = compiled.executor.start(bound, seed=seed)
@@ -744,7 +624,7 @@ class PartitionedModule(torch.nn.Module):
             if slot < 0:
                 tiles.append(None)
             else:
-                tiles.append(_slice(whole.detach(), box).to(self.devices[worker]).contiguous())
+                tiles.append(sliced(whole.detach(), box).to(self.devices[worker]).contiguous())
         return tiles
 
     def _gather(self, compiled: _Compiled, session: Any, position: int) -> torch.Tensor:
@@ -754,14 +634,16 @@ class PartitionedModule(torch.nn.Module):
         boxes = [
             (slot >= 0, list(box)) for slot, box in zip(binding.slots, binding.regions, strict=True)
         ]
-        return _assemble(shape, boxes, session.outputs(position))
+        return assembled(shape, boxes, session.outputs(position))
 
     def _update_buffers(self, compiled: _Compiled, session: Any) -> None:
         for position, output in enumerate(compiled.captured.outputs):
             if output.kind != "buffer_update" or output.value is None:
                 continue
             done = set()
-            for tile, new in zip(self._tiles[output.name], session.outputs(position), strict=True):
+            for tile, new in zip(
+                self._state.tiles[output.name], session.outputs(position), strict=True
+            ):
                 if tile is not None and id(tile) not in done:
                     done.add(id(tile))
                     tile.copy_(new)
@@ -900,7 +782,7 @@ def _watched(
     captured = compiled.captured
     owners = [leaf.id for leaf in captured.flat_args if isinstance(leaf, ValueRef)]
     for value in captured.with_role("parameter"):
-        owners += [value.id] * len(net._unique_tiles(value.name))
+        owners += [value.id] * len(net._state.unique(value.name))
     owners += [leaf.id for leaf in captured.flat_outputs if isinstance(leaf, ValueRef)]
     everything = [*tensors, *outputs]
     return [
@@ -954,11 +836,6 @@ def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
     return tuple(tensor.shape), tensor.dtype, tensor.requires_grad
 
 
-def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    yield from module.named_parameters(remove_duplicate=False)
-    yield from module.named_buffers(remove_duplicate=False)
-
-
 def _collect_grads(
     ctx: Any, net: PartitionedModule, compiled: _Compiled, session: Any, given: set[int]
 ) -> list[torch.Tensor | None]:
@@ -979,37 +856,9 @@ def _collect_grads(
     for value in captured.with_role("parameter"):
         found = position_of.get(value.id)
         tiles = None if found is None else session.take_outputs(found)
-        for _, worker in net._unique_tiles(value.name):
+        for _, worker in net._state.unique(value.name):
             result.append(None if tiles is None else tiles[worker])
     return result
-
-
-def _slice(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:
-    for dim, (lo, hi) in enumerate(box):
-        if lo != 0 or hi != whole.shape[dim]:
-            whole = whole.narrow(dim, lo, hi - lo)
-    return whole
-
-
-def _assemble(
-    shape: Sequence[int], boxes: Sequence[tuple[bool, list[tuple[int, int]]]], tiles: Tiles
-) -> torch.Tensor:
-    """The tensor that tiles make up; one that is whole is returned as it is."""
-    for (held, box), tile in zip(boxes, tiles, strict=True):
-        if (
-            held
-            and tile is not None
-            and all((lo, hi) == (0, size) for (lo, hi), size in zip(box, shape, strict=True))
-        ):
-            return tile
-    first = next(tile for tile in tiles if tile is not None)
-    whole = torch.zeros(list(shape), dtype=first.dtype, device=first.device)
-    done = set()
-    for (held, box), tile in zip(boxes, tiles, strict=True):
-        if held and tile is not None and tuple(box) not in done:
-            done.add(tuple(box))
-            _slice(whole, box).copy_(tile)
-    return whole
 
 
 def _detached(tile: torch.Tensor | None) -> torch.Tensor | None:

@@ -289,8 +289,8 @@ def test_partition_keeps_to_pins_for_all_shapes_of_inputs():
     for rows in (8, 6):
         x = torch.randn(rows, 4, dtype=torch.float64)
         torch.testing.assert_close(net(x), model(x))
-    others = [compiled.plan for compiled in net._compiled.values()]
-    assert len(others) == 3 - (len(net._compiled) < 3)
+    others = [compiled.plan for compiled in net._programs]
+    assert len(others) == 3 - (len(net._programs) < 3)
     assert all(plan.placement("input") == [0] for plan in others)
     with pytest.raises(
         smex.SmexValueError, match="a plan places all tensors, pins= would change it"

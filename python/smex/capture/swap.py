@@ -40,6 +40,30 @@ def state_slots(model: Callable) -> list[StateSlot]:
     return list(slots.values())
 
 
+def all_slots(model: Callable, loss_fn: Callable | None) -> list[StateSlot]:
+    """The model's state, and after it that of a loss that is a module."""
+    slots = state_slots(model)
+    if not isinstance(loss_fn, torch.nn.Module):
+        return slots
+    known = {id(slot.tensor): slot for slot in slots}
+    prefix = loss_prefix(model)
+    for slot in state_slots(loss_fn):
+        slot.names = [prefix + name for name in slot.names]
+        shared = known.setdefault(id(slot.tensor), slot)
+        if shared is not slot:
+            shared.names += slot.names
+            shared.holders += slot.holders
+    return list(known.values())
+
+
+def loss_prefix(model: Callable) -> str:
+    """What the names of a loss's state begin with: `loss_fn.`, unless the model has such a part."""
+    prefix = "loss_fn"
+    while hasattr(model, prefix):
+        prefix += "_"
+    return f"{prefix}."
+
+
 def _parameters(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     return module.named_parameters(recurse=False, remove_duplicate=False)
 

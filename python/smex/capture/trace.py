@@ -22,7 +22,7 @@ from smex.capture.decompositions import decomposition_table, library_lstm
 from smex.capture.objects import Objects, refuse_hidden_tensors, refuse_layout
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.side_effects import Attributes, Ledger, attributes_of
-from smex.capture.swap import StateSlot, state_slots, swapped
+from smex.capture.swap import StateSlot, all_slots, swapped
 from smex.capture.user_code import prepared
 from smex.errors import CaptureError, CaptureWarning, SmexError
 
@@ -34,8 +34,8 @@ class Trace:
     """An FX graph whose placeholders are the slots' tensors, the inputs, then the tangents.
 
     `tangent_of[j]` is the position among the tensor outputs that tangent `j` belongs to, or NOBODY.
-    `results` describe the FX outputs: ("output", k), ("gradient", i), ("update", i) with `i` a
-    placeholder's position, or None.
+    `results` describe the FX outputs: ("output", k), ("gradient", i), ("update", i) with `i` the
+    position of a placeholder, state or input, or None.
     """
 
     graph: torch.fx.Graph
@@ -62,9 +62,10 @@ class _Caller(torch.nn.Module):
     what the model returns come those of the objects, by number, that it was given and has changed.
     """
 
-    def __init__(self, model, loss_fn, slots, in_spec, flat_args) -> None:
+    def __init__(self, model, loss_fn, slots, in_spec, flat_args, input_names) -> None:
         super().__init__()
         self._run = (model, loss_fn, slots, in_spec, flat_args)
+        self._given = [slot.names[0] for slot in slots] + input_names
         names = {}
         if isinstance(model, torch.nn.Module):
             names = {id(module): name for name, module in model.named_modules()}
@@ -94,6 +95,8 @@ class _Caller(torch.nn.Module):
         # A buffer that is assigned anew is read from a copy: writing the new value to the buffer
         # itself must not reach what was read before. The tracer's first call finds out which.
         own = [t.clone() if i in self._assigned else t for i, t in enumerate(state)]
+        given = [*own, *tensors[len(slots) :]]
+        boxes = [(t.shape, t.stride()) for t in given]
         with swapped(slots, own), prepared(self.tell), self.origins:
             attributes = Attributes(model, loss_fn)
             try:
@@ -104,6 +107,7 @@ class _Caller(torch.nn.Module):
                 raise
             attributes.put_back(self.ledger, self.tell)
             self._write_assigned(slots, state, own)
+        _refuse_reshaped(given, boxes, self._given)
         _refuse_changed_containers(containers, pytree.tree_flatten((args, kwargs)))
         packed = objects.pack(result)
         refuse_hidden_tensors(packed, "the result")
@@ -151,9 +155,7 @@ def trace(
     training: bool,
 ) -> Trace:
     """Traces one call. Raises CaptureError that names the user's line."""
-    slots = state_slots(model)
-    if isinstance(loss_fn, torch.nn.Module):
-        slots = _joined(slots, state_slots(loss_fn), loss_prefix(model))
+    slots = all_slots(model, loss_fn)
     packed = Objects().pack((args, kwargs))
     refuse_hidden_tensors(packed[0], "args")
     refuse_hidden_tensors(packed[1], "kwargs")
@@ -166,8 +168,8 @@ def trace(
         refuse_layout(tensor, f'"{name}"')
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     with fake_mode:
-        fakes = [_fake(t, training) for t in [slot.tensor for slot in slots] + inputs]
-    caller = _Caller(model, loss_fn, slots, in_spec, flat_args)
+        fakes = [_fake(t) for t in [slot.tensor for slot in slots] + inputs]
+    caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names)
     module = _export(caller, fakes, fake_mode, training)
     caller.ledger.sweep(refuse=True)
     for warning in caller.warnings:
@@ -219,24 +221,17 @@ def _spelt(path: tuple[Any, ...]) -> str:
     return ("kwargs" if group.idx else "args") + pytree.keystr(tuple(rest))
 
 
-def loss_prefix(model: Callable) -> str:
-    """What the names of a loss's state begin with: `loss_fn.`, unless the model has such a part."""
-    prefix = "loss_fn"
-    while hasattr(model, prefix):
-        prefix += "_"
-    return f"{prefix}."
-
-
-def _joined(slots: list[StateSlot], of_loss: list[StateSlot], prefix: str) -> list[StateSlot]:
-    """The model's and the loss's state."""
-    known = {id(slot.tensor): slot for slot in slots}
-    for slot in of_loss:
-        slot.names = [prefix + name for name in slot.names]
-        shared = known.setdefault(id(slot.tensor), slot)
-        if shared is not slot:
-            shared.names += slot.names
-            shared.holders += slot.holders
-    return list(known.values())
+def _refuse_reshaped(
+    tensors: Sequence[torch.Tensor], before: Sequence[tuple[Any, Any]], names: Sequence[str]
+) -> None:
+    """Tensors of the caller's and the model's get new values in their shapes."""
+    for tensor, (shape, stride), name in zip(tensors, before, names, strict=True):
+        if (tensor.shape, tensor.stride()) != (shape, stride):
+            raise CaptureError(
+                f'capture: the model changes the shape or strides of "{name}" itself, from '
+                f"{list(shape)} to {list(tensor.shape)}, which a divided model does not: use "
+                "functions without an underscore, such as x = x.t()"
+            )
 
 
 def _refuse_changed_containers(before: tuple[list[Any], Any], now: tuple[list[Any], Any]) -> None:
@@ -260,15 +255,18 @@ def is_tensor_mark(leaf: Any) -> bool:
     return leaf is _TENSOR
 
 
+_TOKENS = ("ForwardTokenAOTInput", "BackwardTokenAOTInput")
+_TOKEN_RESULTS = ("ForwardTokenAOTOutput", "BackwardTokenAOTOutput")
+
+
 def is_token(node: torch.fx.Node) -> bool:
     """Whether a placeholder only orders calls that are made for their effects."""
-    desc = node.meta.get("desc")
-    return node.op == "placeholder" and type(desc).__name__ == "ForwardTokenAOTInput"
+    return node.op == "placeholder" and type(node.meta.get("desc")).__name__ in _TOKENS
 
 
-def _fake(tensor: torch.Tensor, training: bool) -> torch.Tensor:
+def _fake(tensor: torch.Tensor) -> torch.Tensor:
     fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
-    return fake.requires_grad_(training and tensor.requires_grad)
+    return fake.requires_grad_(tensor.requires_grad)
 
 
 def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
@@ -368,23 +366,31 @@ def _describe(
     nodes = list(module.graph.nodes)
     for node in nodes:
         if node.op == "placeholder" and isinstance(node.meta["desc"], descriptors.TangentAOTInput):
+            of = node.meta["desc"].output
             # That of a parameter that the model changes in place is nobody's.
-            tangent_of.append(getattr(node.meta["desc"].output, "idx", NOBODY))
+            tangent_of.append(getattr(of, "idx", NOBODY))
+            if isinstance(of, descriptors.InputMutationAOTOutput):
+                _refuse_trained_input(of.mutated_input.idx - len(slots), names)  # type: ignore[attr-defined]
     for desc in nodes[-1].meta["desc"]:
         if isinstance(desc, descriptors.PlainAOTOutput):
             results.append(("output", desc.idx))
         elif isinstance(desc, descriptors.GradAOTOutput):
             results.append(("gradient", desc.grad_of.idx))  # type: ignore[attr-defined]
         elif isinstance(desc, descriptors.InputMutationAOTOutput):
-            position = desc.mutated_input.idx  # type: ignore[attr-defined]
-            if position >= len(slots):
-                raise CaptureError(
-                    f"capture: the model changes its input {names[position - len(slots)]!r} in "
-                    "place; work on a copy, x = x.clone()"
-                )
-            results.append(("update", position))
-        elif desc is None or type(desc).__name__ == "ForwardTokenAOTOutput":
+            results.append(("update", desc.mutated_input.idx))  # type: ignore[attr-defined]
+        elif desc is None or type(desc).__name__ in _TOKEN_RESULTS:
             results.append(None)
         else:
             raise CaptureError(f"capture: cannot represent the result {desc!r}")
     return tangent_of, results
+
+
+def _refuse_trained_input(position: int, names: list[str]) -> None:
+    """An input that the model changes is handed back as plain numbers, without a graph."""
+    if position >= 0:
+        raise CaptureError(
+            f'capture: the model changes its input "{names[position]}" in place, and gradients '
+            "would flow through the change: call the net under torch.no_grad(), write "
+            "detach()ed values into an input that requires no gradient, or work on a copy, "
+            "x = x.clone()"
+        )

@@ -1,0 +1,73 @@
+"""The programs of a net, by what they were captured for."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from smex.capture.origin import user_stacklevel
+from smex.errors import CaptureWarning
+from smex.watch import State, difference
+
+_KEPT = 128
+_MANY = 8
+"""Programs of the same inputs after which the user is told why."""
+
+Program = TypeVar("Program")
+
+
+class Occasion(NamedTuple):
+    """What a program is captured for."""
+
+    state: State  # of the model
+    call: Hashable  # inputs and modes
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Occasion:
+        return Occasion(copy.deepcopy(self.state, memo), self.call)
+
+
+class Programs(Generic[Program]):
+    """As many as fit; the one that was not used for longest makes room."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Occasion, Program] = OrderedDict()
+        self._told = False
+
+    def get(self, occasion: Occasion) -> Program | None:
+        """The program, if there is one."""
+        found = self._known.get(occasion)
+        if found is not None:
+            self._known.move_to_end(occasion)
+        return found
+
+    def add(self, occasion: Occasion, program: Program) -> None:
+        """Keeps a program; warns once where attributes of the model make many of them."""
+        while len(self._known) >= _KEPT:
+            self._known.popitem(last=False)
+        self._known[occasion] = program
+        alike = [known.state for known in self._known if known.call == occasion.call]
+        if len(alike) == _MANY and not self._told:
+            self._told = True
+            name = difference(alike[-1], alike[-2])
+            warnings.warn(
+                f"partition: the model was captured {_MANY} times for the same inputs, as its "
+                f"attributes change between calls{f', now {name!r}' if name else ''}: each value "
+                "has a program of its own. Register a buffer, or pass a tensor, for what is "
+                "another number in every call",
+                CaptureWarning,
+                stacklevel=user_stacklevel(),
+            )
+
+    def drop(self, is_void: Callable[[Program], bool]) -> None:
+        """Lets programs go."""
+        for occasion in [key for key, program in self._known.items() if is_void(program)]:
+            del self._known[occasion]
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __iter__(self) -> Iterator[Program]:
+        return iter(self._known.values())
