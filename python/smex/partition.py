@@ -350,8 +350,9 @@ class PartitionedModule(torch.nn.Module):
         if state is None:
             with _CAPTURES:  # whoever captures the model has other tensors in it
                 state = self._watch.look()
-                gone = self._state.follow()
-                self._programs.drop(lambda program: not gone.isdisjoint(program.state_names))
+                if self._watch.moved:
+                    gone = self._state.follow()
+                    self._programs.drop(lambda program: not gone.isdisjoint(program.state_names))
         return state
 
     def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> _Compiled:

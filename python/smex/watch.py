@@ -94,6 +94,8 @@ class Watch:
         self._roots = roots
         self._states: weakref.WeakValueDictionary[int, State] = weakref.WeakValueDictionary()
         self._recent: list[tuple[Any, State]] = []
+        self._members: Any = None
+        self.moved = False
 
     def unchanged(self) -> State | None:
         """The state, if it is what it was at the last look."""
@@ -102,12 +104,21 @@ class Watch:
         return None
 
     def look(self) -> State:
-        """The state."""
+        """The state; `moved` tells whether modules and tensors are others than at the last look."""
+        modules = [root for root in self._roots if isinstance(root, torch.nn.Module)]
+        self.moved = self._members is None or not self._members.same()
+        if self.moved:
+            self._members = Contents(
+                vars(part)[name]
+                for module in modules
+                for part in module.modules()
+                if not isinstance(part, torch.jit.ScriptModule)
+                for name in ("_modules", "_parameters", "_buffers")
+            )
         for place, (contents, state) in enumerate(self._recent):
             if contents.same():
                 self._recent.insert(0, self._recent.pop(place))
                 return state
-        modules = [root for root in self._roots if isinstance(root, torch.nn.Module)]
         reader = Reader({id(part) for module in modules for part in module.modules()})
         found = State(tuple([reader.read(root) for root in self._roots]))
         known = self._states.setdefault(hash(found), found)

@@ -169,7 +169,7 @@ class Converter:
                 "or nn.ModuleList as an attribute), pass it as a tensor, or detach() it"
             )
         value = self._value(node.name, tensor, "constant")
-        value.tensor = tensor.detach()
+        value.tensor = tensor
         return _Operand(value.id)
 
     # Calls.

@@ -208,11 +208,19 @@ def _outside(model: Callable, keyed: list[tuple[Any, Any]]) -> dict[int, str]:
                 found[id(parameter)] = f'"{name}" of the module passed as {_spelt(path)}'
     for prefix, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
         for key, value in attributes_of(module).items():
-            for path, tensor in pytree.tree_flatten_with_path(value)[0]:
-                if isinstance(tensor, torch.Tensor):
-                    whole = f"{prefix}.{key}" if prefix else key
-                    found.setdefault(id(tensor), f'"{whole}{pytree.keystr(path)}"')
+            for path, tensor in _tensors_in(value, f"{prefix}.{key}" if prefix else key, set()):
+                found.setdefault(id(tensor), f'"{path}"')
     return found
+
+
+def _tensors_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors in an attribute's dicts and lists, which may lead back to themselves."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, (dict, list, tuple)) and id(value) not in seen:
+        seen.add(id(value))
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _tensors_in(item, f"{path}[{key!r}]", seen)
 
 
 def _spelt(path: tuple[Any, ...]) -> str:

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -36,59 +37,13 @@ from torch.utils.checkpoint import checkpoint
 import smex
 import smex.graph as sg
 
-WIDTH = 12
+sys.path.insert(0, str(Path(__file__).parent))
+from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 
 
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)
-
-
-def pair(model, **options):
-    """A net and the plain module."""
-    model = model.double()
-    options = {"workers": 2, "replicate_bytes": 0, **options}
-    return smex.partition(copy.deepcopy(model), **options), model
-
-
-def rows(count=6, width=WIDTH):
-    return torch.randn(count, width, dtype=torch.float64)
-
-
-def close(found, wanted):
-    torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
-
-
-def same_state(net, plain):
-    state = net.state_dict()
-    assert list(state) == list(plain.state_dict())
-    for name, tensor in plain.state_dict().items():
-        close(state[name], tensor)
-
-
-def same_grads(net, plain):
-    grads = net.full_grads()
-    for name, parameter in plain.named_parameters():
-        assert (name in grads) == (parameter.grad is not None), name
-        if parameter.grad is not None:
-            close(grads[name], parameter.grad)
-
-
-class Calls(nn.Module):
-    """A module whose forward is given as a function of itself and the inputs."""
-
-    def __init__(self, function, **members):
-        super().__init__()
-        self.function = function
-        for name, member in members.items():
-            setattr(self, name, member)
-
-    def forward(self, *args, **kwargs):
-        return self.function(self, *args, **kwargs)
-
-
-def weight(*shape):
-    return nn.Parameter(torch.randn(*(shape or (WIDTH, WIDTH)), dtype=torch.float64))
 
 
 # ---- training, evaluation, modes ----
