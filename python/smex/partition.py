@@ -20,9 +20,16 @@ from torch.utils import _pytree as pytree
 
 from smex import _C
 from smex._logging import logger
+from smex.calls import (
+    refuse_export,
+    refuse_meta,
+    refuse_overlaps,
+    refuse_tracer,
+    refuse_tracers,
+)
 from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
+from smex.capture.memory import borrowed, read_back
 from smex.capture.objects import flatten_call, refuse_layout
-from smex.capture.records import returns_view
 from smex.capture.swap import all_slots
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.machine import Machine
@@ -37,6 +44,7 @@ from smex.trace import trace_json
 from smex.watch import State, Watch, described
 
 _CAPTURES = threading.RLock()
+_FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _MOST_WORKERS = 1024
 """Each worker is a thread of this process."""
@@ -230,13 +238,19 @@ class _Compiled:
 
     constants: dict[int, torch.Tensor]  # by value id
 
+    borrowed: set[int] = dataclasses.field(init=False)  # values that may lie in bound memory
+    draws: bool = dataclasses.field(init=False)  # whether a seed is needed
     updated: set[int] = dataclasses.field(init=False)  # inputs that the forward program changes
 
     def __post_init__(self) -> None:
         outputs = self.graph.captured.outputs
         self.updated = {
-            out.target for out in outputs if out.kind == "buffer_update" and out.target is not None
+            out.target
+            for out in outputs
+            if out.kind in ("buffer_update", "input_update") and out.target is not None
         }
+        self.borrowed = borrowed(self.captured)
+        self.draws = self.captured.draws
 
     @functools.cached_property
     def state_names(self) -> set[str]:
@@ -247,6 +261,13 @@ class _Compiled:
     def captured(self) -> CapturedGraph:
         """The records that the graph was made from."""
         return self.graph.captured
+
+    def refuse(self, inputs: list[torch.Tensor]) -> None:
+        """Raises an error for inputs that the program cannot read, or change as the model does."""
+        refs = self.captured.input_refs
+        names = [self.captured.values[ref.id].name for ref in refs]
+        refuse_meta(inputs, names)
+        refuse_overlaps({n for n, ref in enumerate(refs) if ref.id in self.updated}, inputs, names)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _Compiled:
         """The same, with the plain tensors of the model's copy."""
@@ -375,7 +396,7 @@ class PartitionedModule(torch.nn.Module):
             ),
             binding_of={binding.value: i for i, binding in enumerate(bindings)},
             regions=[list(binding.regions) for binding in bindings],
-            read_back=_read_back(graph.captured),
+            read_back=read_back(graph.captured),
             tangents_of=_tangents_of(graph.captured),
             constants={v.id: v.tensor for v in graph.captured.values if v.tensor is not None},
         )
@@ -458,6 +479,7 @@ class PartitionedModule(torch.nn.Module):
             SmexRuntimeError: before the model has been captured there are none, and an optimiser
                 made of nothing would train nothing.
         """
+        refuse_export(sys._getframe(1))
         if sys._getframe(1).f_code.co_name == "_untie_named_tensors_map":
             raise SmexRuntimeError(
                 "functional_call: a partitioned net computes with its shards alone; call the model "
@@ -565,12 +587,19 @@ class PartitionedModule(torch.nn.Module):
 
     # ---- running ----
 
-    @torch.compiler.disable  # a program is compiled already
+    @torch.compiler.disable(reason="a partitioned net is a compiled program")
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Takes and returns whole tensors, as the model does."""
+        """Takes and returns whole tensors, as the model does.
+
+        Raises:
+            CaptureError: the model cannot be captured.
+            SmexRuntimeError: a tracer or a transform of torch.func calls it.
+        """
         leaves, spec, objects = flatten_call(args, kwargs)
+        refuse_tracers(leaves)
         compiled = self._compiled_for(leaves, spec, args, kwargs)
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        compiled.refuse(inputs)
         shards = [
             tile
             for value in compiled.captured.with_role("parameter")
@@ -585,31 +614,38 @@ class PartitionedModule(torch.nn.Module):
         ]
         return compiled.captured.result(outputs, objects)
 
+    def __dir__(self) -> list[str]:
+        """Without the plan while there is none: what inspects a net reads all that is listed."""
+        return [name for name in super().__dir__() if name != "plan" or self._first is not None]
+
+    def _get_name(self) -> str:
+        if sys._getframe(1).f_code is _FX_TRACE:  # which asks before it calls
+            refuse_tracer("torch.fx")
+        return super()._get_name()
+
+    def __prepare_scriptable__(self) -> Any:
+        refuse_tracer("torch.jit.script")
+
     def _start(self, compiled: _Compiled, inputs: list[torch.Tensor]) -> Any:
         """Binds shards and sliced inputs and runs the forward program."""
-        by_id = {
-            ref.id: tensor
-            for ref, tensor in zip(
-                [leaf for leaf in compiled.captured.flat_args if isinstance(leaf, ValueRef)],
-                inputs,
-                strict=True,
-            )
-        }
+        refs = compiled.captured.input_refs
+        by_id = {ref.id: tensor for ref, tensor in zip(refs, inputs, strict=True)}
         bound: list[Tiles | None] = []
         for binding, position in compiled.binding_of.items():
             value = compiled.captured.values[binding]
+            if value.role == "tangent":
+                bound.append(None)  # set when backward begins
+                continue
             if value.role in ("parameter", "buffer"):
                 tiles = [_detached(tile) for tile in self._state.tiles[value.name]]
-                if binding in compiled.read_back and binding in compiled.updated:
-                    # This call's new value comes before backward reads the old one.
-                    tiles = [None if tile is None else tile.clone() for tile in tiles]
-                bound.append(tiles)
-            elif value.role == "tangent":
-                bound.append(None)  # set when backward begins
             else:
                 whole = compiled.constants[binding] if value.role == "constant" else by_id[value.id]
-                bound.append(self._scatter(compiled, position, whole))
-        seed = int(torch.empty((), dtype=torch.int64).random_().item())
+                tiles = self._scatter(compiled, position, whole)
+            if binding in compiled.read_back and binding in compiled.updated:
+                # This call's new value comes before backward reads the old one.
+                tiles = [None if tile is None else tile.clone() for tile in tiles]
+            bound.append(tiles)
+        seed = int(torch.empty((), dtype=torch.int64).random_().item()) if compiled.draws else 0
         session = compiled.executor.start(bound, seed=seed)
         session.run_forward()
         self._last_session = (session, compiled)
@@ -617,6 +653,7 @@ class PartitionedModule(torch.nn.Module):
 
     def _scatter(self, compiled: _Compiled, position: int, whole: torch.Tensor | None) -> Tiles:
         assert whole is not None
+        whole = whole.detach().resolve_conj().resolve_neg()
         binding = compiled.program.inputs[position]
         tiles: Tiles = []
         for worker, (slot, box) in enumerate(
@@ -625,29 +662,48 @@ class PartitionedModule(torch.nn.Module):
             if slot < 0:
                 tiles.append(None)
             else:
-                tiles.append(sliced(whole.detach(), box).to(self.devices[worker]).contiguous())
+                tiles.append(sliced(whole, box).to(self.devices[worker]).contiguous())
         return tiles
 
     def _gather(self, compiled: _Compiled, session: Any, position: int) -> torch.Tensor:
-        """The whole of a graph output."""
+        """The whole of a graph output, in memory that is none of the inputs'."""
         binding = compiled.program.outputs[position]
         shape = list(compiled.captured.values[binding.value].shape)
         boxes = [
             (slot >= 0, list(box)) for slot, box in zip(binding.slots, binding.regions, strict=True)
         ]
-        return assembled(shape, boxes, session.outputs(position))
+        tiles = session.outputs(position)
+        whole = assembled(shape, boxes, tiles)
+        is_tile = any(whole is tile for tile in tiles)
+        return whole.clone() if is_tile and binding.value in compiled.borrowed else whole
 
-    def _update_buffers(self, compiled: _Compiled, session: Any) -> None:
+    def _updates(self, compiled: _Compiled, session: Any) -> list[tuple[torch.Tensor, Any]]:
+        """The tiles of parameters and buffers that the forward program changes, and their values.
+
+        All values are there before one is written: they may be made of what others were.
+        """
+        found: dict[int, tuple[torch.Tensor, Any]] = {}
         for position, output in enumerate(compiled.captured.outputs):
             if output.kind != "buffer_update" or output.value is None:
                 continue
-            done = set()
+            is_borrowed = output.value in compiled.borrowed
             for tile, new in zip(
                 self._state.tiles[output.name], session.outputs(position), strict=True
             ):
-                if tile is not None and id(tile) not in done:
-                    done.add(id(tile))
-                    tile.copy_(new)
+                if tile is not None:
+                    found.setdefault(id(tile), (tile, new.clone() if is_borrowed else new))
+        return list(found.values())
+
+    def _input_updates(
+        self, compiled: _Compiled, session: Any, inputs: Sequence[torch.Tensor]
+    ) -> list[tuple[torch.Tensor, Any]]:
+        """The caller's tensors that the model changes in place, and their values."""
+        place = {ref.id: n for n, ref in enumerate(compiled.captured.input_refs)}
+        return [
+            (inputs[place[output.target]], self._gather(compiled, session, position))
+            for position, output in enumerate(compiled.captured.outputs)
+            if output.kind == "input_update" and output.target is not None
+        ]
 
     # ---- measurements ----
 
@@ -725,15 +781,19 @@ class _Run(torch.autograd.Function):
     def forward(
         ctx: Any, net: PartitionedModule, compiled: _Compiled, num_inputs: int, *tensors: Any
     ) -> Any:
-        session = net._start(compiled, list(tensors[:num_inputs]))
-        net._update_buffers(compiled, session)
+        inputs = list(tensors[:num_inputs])
+        session = net._start(compiled, inputs)
         ctx.net, ctx.compiled, ctx.session = net, compiled, session
-        ctx.device_of_inputs = [tensor.device for tensor in tensors[:num_inputs]]
+        ctx.device_of_inputs = [tensor.device for tensor in inputs]
         ctx.set_materialize_grads(False)
         outputs = []
         for position, output in enumerate(compiled.captured.outputs):
             if output.kind == "output":
                 outputs.append(net._gather(compiled, session, position))
+        updates = net._updates(compiled, session)
+        updates += net._input_updates(compiled, session, inputs)
+        for tensor, new in updates:
+            tensor.copy_(new)
         known: set[int] = set()
         for position, tensor in enumerate(outputs):
             if id(tensor) in known:  # a value and its detached self are two outputs
@@ -747,9 +807,14 @@ class _Run(torch.autograd.Function):
         return tuple(outputs)
 
     @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        refuse_tracer("forward-mode differentiation")
+
+    @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         net, compiled, session = ctx.net, ctx.compiled, ctx.session
         captured = compiled.captured
+        refuse_tracers([grad for grad in grads if grad is not None])
         if torch.is_grad_enabled():
             raise SmexRuntimeError(
                 "backward: a partitioned net has no second derivative; leave out create_graph=True"
@@ -781,7 +846,7 @@ def _watched(
 ) -> list[torch.Tensor]:
     """The call's tensors whose memory backward reads, so that autograd sees their changes."""
     captured = compiled.captured
-    owners = [leaf.id for leaf in captured.flat_args if isinstance(leaf, ValueRef)]
+    owners = [ref.id for ref in captured.input_refs]
     for value in captured.with_role("parameter"):
         owners += [value.id] * len(net._state.unique(value.name))
     owners += [leaf.id for leaf in captured.flat_outputs if isinstance(leaf, ValueRef)]
@@ -789,25 +854,8 @@ def _watched(
     return [
         tensor
         for owner, tensor in zip(owners, everything, strict=True)
-        if owner in compiled.read_back
+        if owner in compiled.read_back and owner not in compiled.updated  # backward has a copy
     ]
-
-
-def _read_back(captured: CapturedGraph) -> set[int]:
-    """The values that backward operators read, themselves or through a view of them."""
-    bases: dict[int, set[int]] = {}  # a view's id -> what it may be a view of
-    found: set[int] = set()
-    for op in captured.ops:
-        operands = op.inputs()
-        if op.backward:
-            for operand in operands:
-                found |= {operand, *bases.get(operand, ())}
-        elif operands and (returns_view(op) or op.target in ("aten::reshape", "aten::contiguous")):
-            base = {operands[0], *bases.get(operands[0], ())}
-            for output in op.outputs:
-                if output is not None:
-                    bases[output] = base
-    return found
 
 
 def _tangents_of(captured: CapturedGraph) -> dict[int, set[int]]:
@@ -850,8 +898,7 @@ def _collect_grads(
         and not given.isdisjoint(compiled.tangents_of[output.value])
     }
     result: list[torch.Tensor | None] = []
-    refs = [leaf for leaf in captured.flat_args if isinstance(leaf, ValueRef)]
-    for ref, device in zip(refs, ctx.device_of_inputs, strict=True):
+    for ref, device in zip(captured.input_refs, ctx.device_of_inputs, strict=True):
         found = position_of.get(ref.id)
         result.append(None if found is None else net._gather(compiled, session, found).to(device))
     for value in captured.with_role("parameter"):

@@ -114,11 +114,13 @@ class SemanticGraph:
         for fusion in captured.fusions:
             self.native.add_fusion(**self._call(fusion.fused), members=fusion.members)
         for output in captured.outputs:
+            # An input's new value goes to the caller as an output does, however it lies.
+            goes_out = output.kind == "input_update"
             self.native.add_output(
                 -1 if output.value is None else output.value,
-                getattr(_C.OutputKind, output.kind),
+                getattr(_C.OutputKind, "output" if goes_out else output.kind),
                 output.name,
-                -1 if output.target is None else output.target,
+                -1 if output.target is None or goes_out else output.target,
             )
         self.native.verify()
         self._warn_missing()

@@ -419,13 +419,16 @@ def test_model_knows_that_it_is_captured():
     assert not torch.compiler.is_compiling()
 
 
-def test_input_changed_in_place_is_refused():
+def test_an_input_that_is_changed_in_place_is_a_result():
     class Changes(nn.Module):
-        def forward(self, x):
-            return x.add_(1) * 2
+        def forward(self, x, y):
+            return x.add_(y) * 2
 
-    with pytest.raises(CaptureError, match="'x' in place"):
-        capture(Changes(), (torch.randn(3),))
+    x, y = torch.randn(3), torch.randn(3)
+    graph = capture(Changes(), (x, y))
+    (update,) = [out for out in graph.outputs if out.kind == "input_update"]
+    assert (update.name, update.target) == ("x", graph.inputs[0])
+    torch.testing.assert_close(replay(graph, {}, [x, y])["input_update", "x"], x + y)
 
 
 def test_text():

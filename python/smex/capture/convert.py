@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ from smex.capture.records import (
     ValueRecord,
     ValueRef,
     operand_ids,
+    stream_position,
 )
 from smex.capture.trace import NOBODY, Trace, is_tensor_mark, is_token
 from smex.errors import CaptureError
@@ -420,9 +422,10 @@ class Converter:
             if kind == "output":
                 by_position[position] = value
                 continue
-            kind = "gradient" if kind == "gradient" else "buffer_update"
-            if kind == "buffer_update" and value == position:
-                continue  # unchanged
+            if kind == "update":
+                kind = "input_update" if values[position].role == "input" else "buffer_update"
+                if value == position:
+                    continue  # unchanged
             outputs.append(OutputRecord(value, kind, values[position].name, position))
         results = [OutputRecord(by_position[k], "output", str(k)) for k in sorted(by_position)]
         tensors = iter(range(len(results)))
@@ -564,9 +567,8 @@ def _mark_backward(graph: CapturedGraph) -> None:
 
 def _number_random_ops(graph: CapturedGraph) -> None:
     """Gives each random op its own stream of random numbers."""
-    streams = 0
+    streams = itertools.count()
     for op in graph.ops:
-        names = [argument.name for argument in op.dispatch._schema.arguments]
-        if op.target.startswith("smex::") and "stream" in names:
-            op.args[names.index("stream")] = streams
-            streams += 1
+        position = stream_position(op)
+        if position is not None:
+            op.args[position] = next(streams)

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from smex.capture.objects import Objects
 
 ROLES = ("parameter", "buffer", "input", "tangent", "constant", "intermediate")
-OUTPUT_KINDS = ("output", "gradient", "buffer_update")
+OUTPUT_KINDS = ("output", "gradient", "buffer_update", "input_update")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +106,14 @@ def operand_ids(args: Sequence[Any]) -> list[int]:
     return ids
 
 
+def stream_position(op: OpRecord) -> int | None:
+    """Where among its arguments a random operator has its stream; None for all others."""
+    if not op.target.startswith("smex::"):
+        return None
+    names = [argument.name for argument in op.dispatch._schema.arguments]
+    return names.index("stream") if "stream" in names else None
+
+
 def returns_view(op: OpRecord) -> bool:
     """Whether the operator's schema says that its first output aliases an operand."""
     returned = op.dispatch._schema.returns
@@ -154,6 +162,11 @@ class CapturedGraph:
         return result
 
     @property
+    def input_refs(self) -> list[ValueRef]:
+        """The call's tensors among `flat_args`."""
+        return [leaf for leaf in self.flat_args if isinstance(leaf, ValueRef)]
+
+    @property
     def tensor_tangents(self) -> list[int | None]:
         """`tangents` of the tensors among the flat outputs."""
         return [
@@ -166,6 +179,11 @@ class CapturedGraph:
     def differentiable(self) -> list[bool]:
         """Whether each tensor among the flat outputs has a tangent."""
         return [tangent is not None for tangent in self.tensor_tangents]
+
+    @property
+    def draws(self) -> bool:
+        """Whether an operator draws numbers from the seed of the call."""
+        return any(stream_position(op) is not None for op in self.ops)
 
     def with_role(self, role: str) -> list[ValueRecord]:
         """The values of one role, in order."""

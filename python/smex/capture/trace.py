@@ -96,7 +96,7 @@ class _Caller(torch.nn.Module):
         # itself must not reach what was read before. The tracer's first call finds out which.
         own = [t.clone() if i in self._assigned else t for i, t in enumerate(state)]
         given = [*own, *tensors[len(slots) :]]
-        boxes = [(t.shape, t.stride()) for t in given]
+        shapes = [t.shape for t in given]
         with swapped(slots, own), prepared(self.tell), self.origins:
             attributes = Attributes(model, loss_fn)
             try:
@@ -107,7 +107,7 @@ class _Caller(torch.nn.Module):
                 raise
             attributes.put_back(self.ledger, self.tell)
             self._write_assigned(slots, state, own)
-        _refuse_reshaped(given, boxes, self._given)
+        _refuse_reshaped(given, shapes, self._given)
         _refuse_changed_containers(containers, pytree.tree_flatten((args, kwargs)))
         packed = objects.pack(result)
         refuse_hidden_tensors(packed, "the result")
@@ -230,15 +230,15 @@ def _spelt(path: tuple[Any, ...]) -> str:
 
 
 def _refuse_reshaped(
-    tensors: Sequence[torch.Tensor], before: Sequence[tuple[Any, Any]], names: Sequence[str]
+    tensors: Sequence[torch.Tensor], before: Sequence[torch.Size], names: Sequence[str]
 ) -> None:
-    """Tensors of the caller's and the model's get new values in their shapes."""
-    for tensor, (shape, stride), name in zip(tensors, before, names, strict=True):
-        if (tensor.shape, tensor.stride()) != (shape, stride):
+    """Tensors of the caller's and the model's get new values in the shapes that they have."""
+    for tensor, shape, name in zip(tensors, before, names, strict=True):
+        if tensor.shape != shape:
             raise CaptureError(
-                f'capture: the model changes the shape or strides of "{name}" itself, from '
-                f"{list(shape)} to {list(tensor.shape)}, which a divided model does not: use "
-                "functions without an underscore, such as x = x.t()"
+                f'capture: the model changes the shape of "{name}" itself, from {list(shape)} to '
+                f"{list(tensor.shape)}: use the function without an underscore, x = x.t() in place "
+                "of x.t_()"
             )
 
 
