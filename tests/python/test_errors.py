@@ -61,14 +61,18 @@ def test_loading_by_assignment():
         net.load_state_dict(net.state_dict(), assign=True)
 
 
-def test_a_tensor_that_is_there_only_during_the_capture():
-    class Forgetful(torch.nn.Linear):
-        def named_parameters(self, *args, recurse=True, **kwargs):
-            if not recurse:  # as the capture asks
-                yield from super().named_parameters(*args, recurse=recurse, **kwargs)
+def test_a_weight_that_a_load_makes_anew():
+    class Growing(torch.nn.Linear):
+        def _load_from_state_dict(self, state, prefix, *rest):
+            self.weight = torch.nn.Parameter(torch.zeros_like(state[prefix + "weight"]))
+            super()._load_from_state_dict(state, prefix, *rest)
 
-    with pytest.raises(smex.SmexRuntimeError, match='the model lost its tensor "weight"'):
-        smex.partition(Forgetful(4, 4), workers=2, args=(torch.zeros(2, 4),))
+    net = smex.partition(Growing(4, 4), workers=2, args=(torch.zeros(2, 4),))
+    before = net.state_dict()
+    state = before | {"weight": torch.zeros(4, 5)}
+    with pytest.raises(smex.SmexRuntimeError, match=r'gives "weight" the shape \[4, 5\] when it'):
+        net.load_state_dict(state)
+    torch.testing.assert_close(net.state_dict(), before)
 
 
 def test_an_operator_without_a_spec_warns_and_shows_how_to_describe_it():
