@@ -16,7 +16,7 @@ import torch
 import smex
 
 sys.path.insert(0, str(Path(__file__).parent))
-from random_modules import WIDTH, WORDS, Random, parts_of
+from random_modules import KINDS, WIDTH, WORDS, Random, parts_of
 
 SEEDS = 1000 if os.environ.get("SMEX_SLOW") == "1" else 40
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-3}
@@ -33,6 +33,7 @@ class Journey:
         self.net = self.divided()
         self.optimisers = None
         self.rows = 6
+        self.handles = []
 
     def divided(self):
         return smex.partition(copy.deepcopy(self.plain), workers=self.workers, replicate_bytes=0)
@@ -125,6 +126,7 @@ class Journey:
 
     def move(self):
         """Saves, and loads into a net of another number of workers."""
+        self.unhook()
         state = {name: tensor.clone() for name, tensor in self.net.state_dict().items()}
         self.workers = self.draw.choice([1, 2, 3, 4])
         fresh = copy.deepcopy(self.plain)
@@ -137,19 +139,69 @@ class Journey:
         self.optimisers = None
 
     def copied(self):
+        self.unhook()
         self.net, self.optimisers = copy.deepcopy(self.net), None
 
     def resize(self):
         self.rows = self.draw.choice([4, 5, 6, 9])
 
     def convert(self):
+        self.unhook()
         self.dtype = torch.float32 if self.dtype is torch.float64 else torch.float64
         self.plain.to(self.dtype)
         self.net, self.optimisers = self.divided(), None
 
+    # What the user does to the model itself.
+
+    def models(self):
+        return self.net._model[0], self.plain
+
+    def replace(self):
+        """Another part, which is trained from now on."""
+        number, make = self.draw.randrange(len(self.plain.parts)), self.draw.choice(KINDS)
+        part = make().to(self.dtype)
+        for model in self.models():
+            model.parts[number] = copy.deepcopy(part)
+        self.optimisers = None
+
+    def retie(self):
+        new = torch.randn(WORDS, WIDTH, dtype=self.dtype)
+        for model in self.models():
+            if model.head.weight is model.words.weight:
+                model.head.weight = torch.nn.Parameter(new.clone())
+            else:
+                model.head.weight = model.words.weight
+        self.evaluate()  # a net has whole tensors of its own only after it is called
+        self.optimisers = None
+
+    def setting(self):
+        step = self.draw.randrange(len(self.plain.parts)), self.draw.random(), self.draw.random()
+        form = self.draw.choice(["dataclass", "tuple", "dict"])
+        at = self.draw.randrange(len(self.plain.steps))
+        for model in self.models():
+            model.form = form
+            model.steps[at] = step
+
+    def hook(self):
+        if self.handles:
+            self.unhook()
+            return
+        factor = self.draw.random()
+        number = self.draw.randrange(len(self.plain.parts))
+        for model in self.models():
+            part = model.parts[number]
+            self.handles.append(part.register_forward_hook(lambda m, a, y: y * factor))
+
+    def unhook(self):
+        """Takes the hooks back while their handles lead to the models."""
+        for handle in self.handles:
+            handle.remove()
+        self.handles = []
+
     STATIONS = (
         (train, 5), (evaluate, 2), (eval_mode, 2), (train_mode, 2), (part_mode, 1), (freeze, 1),
         (move, 1), (copied, 1), (resize, 1), (convert, 1),
+        (replace, 1), (retie, 1), (setting, 1), (hook, 1),
     )  # fmt: skip
 
     def travel(self, count: int):
