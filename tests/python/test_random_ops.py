@@ -66,6 +66,30 @@ def test_distribution_and_independence_of_the_workers(name):
     assert not torch.equal(drawn(function, 1, seed=6)[0], one)
 
 
+@pytest.mark.parametrize(
+    ("function", "mean", "variance"),
+    [(torch.rand_like, 0.5, 1 / 12), (torch.randn_like, 0.0, 0.5)],
+    ids=["rand", "randn"],
+)
+def test_complex_numbers(function, mean, variance):
+    """The parts are independent; normal numbers have a variance of 1 together."""
+    x = torch.zeros(N, dtype=torch.complex128)
+
+    class Draws(nn.Module):
+        def forward(self, x):
+            return function(x) + 0 * x
+
+    found = []
+    for workers in (1, 2):
+        torch.manual_seed(5)
+        found.append(smex.partition(Draws(), workers=workers, replicate_bytes=0)(x))
+    assert torch.equal(*found)
+    parts = torch.view_as_real(found[0]).flatten(0, -2).T
+    assert (parts.mean(1) - mean).abs().max() < 6 * math.sqrt(variance / x.numel())
+    expected = variance * torch.eye(2, dtype=torch.float64)
+    torch.testing.assert_close(parts.cov(), expected, rtol=0.1, atol=0.05 * variance)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_narrow_dtypes(dtype):
     graph = smex.capture_graph(

@@ -93,6 +93,9 @@ def _inside(like: Tensor, dtype: torch.dtype) -> Tensor:
 
 def _normal(like: Tensor, dtype: torch.dtype) -> Tensor:
     """Standard normal numbers: the inverse of their distribution, in the middle between draws."""
+    if dtype.is_complex:  # of variance 1
+        parts = [_normal(like, dtype.to_real()) for _ in range(2)]
+        return torch.complex(*parts) * math.sqrt(0.5)
     wide = _wide(dtype)
     middle = _uniform(like, wide) * 2 - 1 + 2 * _LEAST[wide]
     return torch.erfinv(middle) * math.sqrt(2)
@@ -113,6 +116,8 @@ def _randn(size, dtype=None, **_):
 
 def _rand_like(x, dtype=None, **_):
     dtype = dtype or x.dtype
+    if dtype.is_complex:
+        return torch.complex(*[_rand_like(x, dtype.to_real()) for _ in range(2)])
     return _uniform(x, dtype).to(dtype)
 
 

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 
 from smex._logging import quiet_fakes
 from smex.capture.decompositions import decomposition_table, library_lstm
+from smex.capture.gradients import own_gradients
 from smex.capture.objects import Objects, refuse_hidden_tensors, refuse_layout
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.side_effects import Attributes, Ledger, attributes_of
@@ -100,7 +101,8 @@ class _Caller(torch.nn.Module):
         with swapped(slots, own), prepared(self.tell), self.origins:
             attributes = Attributes(model, loss_fn)
             try:
-                result = run_user_code(model, loss_fn, args, kwargs)
+                with own_gradients(given):
+                    result = run_user_code(model, loss_fn, args, kwargs)
             except BaseException:
                 with contextlib.suppress(CaptureError):
                     attributes.put_back(self.ledger, self.tell)
@@ -310,6 +312,9 @@ def _told_compiling() -> Iterator[None]:
 
 _HINTS = {
     "UnsupportedOperator": "tell the shapes of its results with torch.library.register_fake",
+    "derivative for": "detach() what it is given, or leave out the backward pass with "
+    "torch.no_grad()",
+    "set_ on a graph input": "write x.copy_(...) in place of x.set_(...)",
     "no autograd formula": "register one with torch.library.register_autograd, or leave out the "
     "backward pass with torch.no_grad()",
 }
@@ -329,6 +334,11 @@ def _explain(error: Exception, module: str) -> CaptureError:
     if "TorchScript interpreter" in text:
         line = script_line(text)
     where = f" at {line}" if line else f" in module {module!r}" if module else ""
+    if "aten.linalg_lstsq" in text:
+        return CaptureError(
+            f"capture: the shapes of linalg.lstsq's results depend on the rank of a matrix{where}: "
+            "write torch.linalg.pinv(A) @ B for the solution"
+        )
     if any(name in kind for name in _DATA_DEPENDENT) or "aten._local_scalar_dense" in text:
         validates = f"{os.sep}distributions{os.sep}" in "".join(
             traceback.format_tb(error.__traceback__)
