@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from smex._C import Contents
-from smex.capture.objects import kind_of
+from smex.capture.objects import Same, kind_of
 from smex.errors import SmexTypeError
 
 _PLAIN = (bool, int, str, bytes, type(None))
@@ -40,24 +40,6 @@ _UNREAD = frozenset(
     if "state_dict" in name or name.endswith(("_kwargs", "_called", "_set", "_backward_hook"))
 )
 """Of a module: what no call depends on, or what changes with its hooks."""
-
-
-class Same:
-    """An object, equal to itself alone."""
-
-    __slots__ = ("thing",)
-
-    def __init__(self, thing: Any):
-        self.thing = thing
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.thing is self.thing
-
-    def __hash__(self) -> int:
-        return id(self.thing)
-
-    def __repr__(self) -> str:
-        return f"{type(self.thing).__name__} at {id(self.thing):#x}"
 
 
 class State:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -33,6 +34,10 @@ __all__ = [
     "capture",
     "replay",
 ]
+
+
+_LOCK = threading.RLock()
+"""Torch traces in one thread at a time."""
 
 
 @contextlib.contextmanager
@@ -100,7 +105,7 @@ def capture(
     args = as_arguments(args)
     wants_grad = torch.is_grad_enabled() if training is None else training
     started = time.perf_counter()
-    with _collector_paused():
+    with _LOCK, _collector_paused():
         traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
         traced_at = time.perf_counter()
         graph = Converter(traced).convert()

@@ -9,8 +9,12 @@ out.
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
+import functools
+import sys
+import types
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -18,6 +22,24 @@ import torch
 from torch.utils import _pytree as pytree
 
 from smex.errors import SmexTypeError
+
+
+class Same:
+    """An object, equal to itself alone."""
+
+    __slots__ = ("thing",)
+
+    def __init__(self, thing: Any):
+        self.thing = thing
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.thing is self.thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+    def __repr__(self) -> str:
+        return f"{type(self.thing).__name__} at {id(self.thing):#x}"
 
 
 class Kind(Protocol):
@@ -40,7 +62,10 @@ class Kind(Protocol):
 
 
 class _Attributes:
-    """Objects that are their attributes: dataclasses, and caches of transformers."""
+    """Objects that are their attributes: dataclasses, and caches of transformers.
+
+    Those that are dicts too have the dict's content as one more part.
+    """
 
     def matches(self, thing: Any) -> bool:
         is_cache = any(c.__module__ == "transformers.cache_utils" for c in type(thing).__mro__)
@@ -51,19 +76,63 @@ class _Attributes:
     def read(self, thing: Any) -> dict[str, Any]:
         fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
         parts = {f.name: getattr(thing, f.name) for f in fields if hasattr(thing, f.name)}
-        return parts | getattr(thing, "__dict__", {})
+        parts |= own_attributes(thing)
+        return parts | {_ITEMS: dict(thing.items())} if isinstance(thing, dict) else parts
 
     def identity(self, thing: Any) -> Hashable:
         return None
 
     def blank(self, template: Any) -> Any:
-        return object.__new__(type(template))
+        return _builtin(template).__new__(type(template))
 
     def write(self, thing: Any, parts: Mapping[str, Any]) -> None:
-        for name, part in parts.items():
-            object.__setattr__(thing, name, part)  # of frozen dataclasses too
-        for name in set(getattr(thing, "__dict__", ())) - parts.keys():
+        for name in own_attributes(thing).keys() - parts.keys():
             object.__delattr__(thing, name)
+        for name, part in parts.items():
+            if name != _ITEMS:
+                object.__setattr__(thing, name, part)  # of frozen dataclasses too
+        if _ITEMS in parts:
+            base = _builtin(thing)
+            base.clear(thing)
+            for key, item in parts[_ITEMS].items():
+                base.__setitem__(thing, key, item)
+
+
+_ITEMS = "items()"
+"""The part that is a dict's content: no attribute has that name."""
+
+_HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: of classes that are made by a class statement."""
+
+
+_OTHERS = frozenset({"torch", "smex", "numpy", *sys.stdlib_module_names})
+"""Packages whose objects are not made of attributes that a model sets."""
+
+
+def is_of_user(thing: Any) -> bool:
+    """Whether it is an object of a class of the model's author, or of a library that models use."""
+    cls = type(thing)
+    if isinstance(thing, (type, torch.Tensor, torch.autograd.function.FunctionCtx)):
+        return False
+    return bool(cls.__flags__ & _HEAP_TYPE) and cls.__module__.partition(".")[0] not in _OTHERS
+
+
+def _builtin(thing: Any) -> Any:
+    """What Python itself makes of an object: `object`, `dict`, `OrderedDict`."""
+    return next(cls for cls in type(thing).__mro__ if not cls.__flags__ & _HEAP_TYPE)
+
+
+def own_attributes(thing: Any) -> dict[str, Any]:
+    """What an object of a class statement keeps: attributes, and slots by their inner names."""
+    slots = {
+        name: getattr(thing, name)
+        for cls in type(thing).__mro__
+        if "__slots__" in vars(cls)
+        for name, member in vars(cls).items()
+        if isinstance(member, types.MemberDescriptorType) and hasattr(thing, name)
+    }
+    attributes = getattr(thing, "__dict__", None)
+    return slots | attributes if isinstance(attributes, dict) else slots
 
 
 class _PyGData:
@@ -127,7 +196,17 @@ class _Graph:
         return {name: dict(frame.items()) for name, frame in self._frames(thing).items()}
 
     def identity(self, thing: Any) -> Hashable:
-        return tuple(thing._relations.values())  # the objects: a structure never changes
+        held = (
+            thing._relations,  # the objects: a structure never changes
+            thing._batch_num_nodes or {},
+            thing._batch_num_edges or {},
+        )
+        numbers = (thing._src_num_nodes, thing._dst_num_nodes)
+        return (
+            thing._is_block,
+            *[tuple(of_type.items()) for of_type in numbers],
+            *[tuple((key, Same(each)) for key, each in of_type.items()) for of_type in held],
+        )
 
     def blank(self, template: Any) -> Any:
         empty = template.local_var()
@@ -261,6 +340,11 @@ class Objects:
                 changes[number] = self._take(kind, thing)
         return changes
 
+    def identities(self) -> list[Hashable]:
+        """What tells each object's structure."""
+        kinds = [(kind_of(thing), thing) for thing in self.found]
+        return [kind.identity(thing) for kind, thing in kinds if kind is not None]
+
     def parts(self, number: int) -> tuple[list[Any], Any]:
         """The leaves of an object's parts, and their structure."""
         kind = kind_of(self.found[number])
@@ -270,6 +354,25 @@ class Objects:
     def write(self, number: int, packed: _Packed) -> None:
         """Gives an object the parts that a packed one has."""
         self._fill(self.found[number], packed)
+
+
+def flatten_with_paths(tree: Any) -> tuple[list[tuple[Any, Any]], pytree.TreeSpec]:
+    """`tree_flatten_with_path`, with numbers where a class is registered without keys."""
+    leaves, spec = pytree.tree_flatten(tree)
+    return list(zip(_paths(tree, ()), leaves, strict=True)), spec
+
+
+def _paths(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if pytree.tree_is_leaf(tree):
+        yield path
+        return
+    node = pytree.SUPPORTED_NODES[pytree._get_node_type(tree)]
+    if node.flatten_with_keys_fn is not None:
+        keyed = node.flatten_with_keys_fn(tree)[0]
+    else:
+        keyed = [(pytree.SequenceKey(n), child) for n, child in enumerate(node.flatten_fn(tree)[0])]
+    for key, child in keyed:
+        yield from _paths(child, (*path, key))
 
 
 def flatten_call(args: Any, kwargs: Any) -> tuple[list[Any], pytree.TreeSpec, Objects]:
@@ -304,6 +407,8 @@ def _has_objects(tree: Any) -> bool:
 _DEPTH = 6
 """So deep tensors are looked for in objects."""
 
+_NOT_LOOKED_INTO = (str, bytes, int, float, type, types.ModuleType, torch.nn.Module)
+
 
 def refuse_hidden_tensors(tree: Any, what: str) -> None:
     """Raises SmexTypeError for a leaf that is no tensor and holds one, or is a graph's or list's.
@@ -312,10 +417,10 @@ def refuse_hidden_tensors(tree: Any, what: str) -> None:
         tree: what `Objects.pack` returned.
         what: what the tree is.
     """
-    for path, leaf in pytree.tree_flatten_with_path(tree)[0]:
+    for path, leaf in flatten_with_paths(tree)[0]:
         if isinstance(leaf, (torch.Tensor, _Known)):
             continue
-        where = next(hidden_tensors(leaf), None)
+        where = next((where for where, _ in hidden_tensors(leaf)), None)
         if where is not None:
             raise SmexTypeError(
                 f"capture: {what}{pytree.keystr(path)} is a {type(leaf).__name__} that holds a "
@@ -325,21 +430,27 @@ def refuse_hidden_tensors(tree: Any, what: str) -> None:
             )
 
 
-def hidden_tensors(thing: Any, path: str = "", depth: int = _DEPTH) -> Iterator[str]:
-    """Where an object holds tensors: `.cache[0]`. Modules are looked at elsewhere."""
+def hidden_tensors(
+    thing: Any, path: str = "", depth: int = _DEPTH
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that an object holds, and where: `.cache[0]`. Modules are looked at elsewhere."""
     if isinstance(thing, torch.Tensor):
-        yield path
-    elif depth == 0 or isinstance(thing, (str, bytes, int, float, type, torch.nn.Module)):
-        return
-    elif isinstance(thing, Mapping):
-        for key, item in list(thing.items()):
-            yield from hidden_tensors(item, f"{path}[{key!r}]", depth - 1)
-    elif isinstance(thing, (list, tuple, set, frozenset)):
-        for number, item in enumerate(thing):
-            yield from hidden_tensors(item, f"{path}[{number}]", depth - 1)
-    else:
-        for name, item in list(getattr(thing, "__dict__", {}).items()):
-            yield from hidden_tensors(item, f"{path}.{name}", depth - 1)
+        yield path, thing
+    elif depth > 0 and not isinstance(thing, _NOT_LOOKED_INTO):
+        for where, item in _held(thing):
+            yield from hidden_tensors(item, path + where, depth - 1)
+
+
+def _held(thing: Any) -> list[tuple[str, Any]]:
+    """What an object holds, and where."""
+    held: list[tuple[str, Any]] = []
+    if isinstance(thing, Mapping):
+        held += [(f"[{key!r}]", item) for key, item in thing.items()]
+    elif isinstance(thing, (list, tuple, set, frozenset, collections.deque)):
+        held += [(f"[{number}]", item) for number, item in enumerate(thing)]
+    elif isinstance(thing, functools.partial):
+        held += [(".args", thing.args), (".keywords", thing.keywords)]
+    return held + [(f".{name}", item) for name, item in own_attributes(thing).items()]
 
 
 def refuse_layout(tensor: torch.Tensor, what: str) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -27,13 +28,17 @@ def _line(filename: str, number: int) -> str:
     return f"{os.path.basename(filename)}:{number}"
 
 
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame outside torch and this package."""
+    while frame is not None and not _is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def user_line(frame: FrameType | None) -> str:
     """`file.py:12` of the innermost frame outside torch and this package, or ''."""
-    while frame is not None:
-        if _is_user_file(frame.f_code.co_filename):
-            return _line(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back
-    return ""
+    frame = user_frame(frame)
+    return "" if frame is None else _line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def user_stacklevel() -> int:
@@ -75,17 +80,20 @@ class OriginMode(TorchFunctionMode):
 
     Sets `node.meta["smex_origin"] = (module_path, source)`. Calls that name a device are moved to
     the CPU, where every capture takes place. `note` is told each call's result, its new nodes,
-    oldest first, and their origin.
+    oldest first, and their origin. `instead` has functions that run in the place of others.
     """
 
     def __init__(
         self,
         module_names: dict[int, str],
         note: Callable[[Any, list[torch.fx.Node], str, str], None] | None = None,
+        instead: Mapping[Callable, Callable] | None = None,
     ) -> None:
         super().__init__()
         self._module_names = module_names
         self._note = note
+        self._instead = instead or {}
+        self._thread = threading.get_ident()
         self._path: list[str] = []
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
         self.failed_module = ""
@@ -93,6 +101,7 @@ class OriginMode(TorchFunctionMode):
     def __enter__(self):
         modules = torch.nn.modules.module
         self._path = [""]
+        self._thread = threading.get_ident()
         self._handles = [
             modules.register_module_forward_pre_hook(self._enter_module),
             modules.register_module_forward_hook(self._leave_module, always_call=True),
@@ -105,10 +114,12 @@ class OriginMode(TorchFunctionMode):
         return super().__exit__(*exc)
 
     def _enter_module(self, module, args):
-        self._path.append(self._module_names.get(id(module), self._path[-1]))
+        if threading.get_ident() == self._thread:
+            self._path.append(self._module_names.get(id(module), self._path[-1]))
 
     def _leave_module(self, module, args, result):
-        self._path.pop()
+        if threading.get_ident() == self._thread:
+            self._path.pop()
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -117,7 +128,7 @@ class OriginMode(TorchFunctionMode):
         elif func is torch.Tensor.cuda:
             return args[0]
         try:
-            return self._call(func, args, kwargs)
+            return self._call(self._instead.get(func, func), args, kwargs)
         except Exception:
             self.failed_module = self._path[-1]
             raise

@@ -8,7 +8,7 @@ import inspect
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,13 +18,20 @@ from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from smex._logging import quiet_fakes
+from smex.capture.attributes import Attributes
 from smex.capture.decompositions import decomposition_table, library_lstm
 from smex.capture.gradients import own_gradients
-from smex.capture.objects import Objects, refuse_hidden_tensors, refuse_layout
+from smex.capture.objects import (
+    Objects,
+    flatten_with_paths,
+    refuse_hidden_tensors,
+    refuse_layout,
+)
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
-from smex.capture.side_effects import Attributes, Ledger, attributes_of
+from smex.capture.outside import OutsideMode, attribute_tensors
+from smex.capture.side_effects import Ledger
 from smex.capture.swap import StateSlot, all_slots, swapped
-from smex.capture.user_code import prepared
+from smex.capture.user_code import prepared, replaced
 from smex.errors import CaptureError, CaptureWarning, SmexError
 
 NOBODY = -1
@@ -71,7 +78,8 @@ class _Caller(torch.nn.Module):
         if isinstance(model, torch.nn.Module):
             names = {id(module): name for name, module in model.named_modules()}
         self.ledger = Ledger(num_state=len(slots))
-        self.origins = OriginMode(names, self.ledger.note)
+        self.outside = OutsideMode(model, loss_fn)
+        self.origins = OriginMode(names, self.ledger.note, self.outside.instead())
         self.warnings: dict[str, None] = {}
         self._assigned: set[int] = set()
         self.out_spec: pytree.TreeSpec | None = None
@@ -92,13 +100,15 @@ class _Caller(torch.nn.Module):
         args, kwargs = objects.unpack(pytree.tree_unflatten(flat, in_spec))
         count = len(objects.found)
         before = [objects.parts(number) for number in range(count)]
+        structures = objects.identities()
         containers = pytree.tree_flatten((args, kwargs))
         # A buffer that is assigned anew is read from a copy: writing the new value to the buffer
         # itself must not reach what was read before. The tracer's first call finds out which.
         own = [t.clone() if i in self._assigned else t for i, t in enumerate(state)]
         given = [*own, *tensors[len(slots) :]]
+        self.outside.given = frozenset(map(id, given))
         shapes = [t.shape for t in given]
-        with swapped(slots, own), prepared(self.tell), self.origins:
+        with swapped(slots, own), prepared(self.tell), self.origins, self.outside:
             attributes = Attributes(model, loss_fn)
             try:
                 with own_gradients(given):
@@ -110,6 +120,7 @@ class _Caller(torch.nn.Module):
             attributes.put_back(self.ledger, self.tell)
             self._write_assigned(slots, state, own)
         _refuse_reshaped(given, shapes, self._given)
+        _refuse_restructured(objects, structures, (args, kwargs))
         _refuse_changed_containers(containers, pytree.tree_flatten((args, kwargs)))
         packed = objects.pack(result)
         refuse_hidden_tensors(packed, "the result")
@@ -161,7 +172,7 @@ def trace(
     packed = Objects().pack((args, kwargs))
     refuse_hidden_tensors(packed[0], "args")
     refuse_hidden_tensors(packed[1], "kwargs")
-    keyed, in_spec = pytree.tree_flatten_with_path(packed)
+    keyed, in_spec = flatten_with_paths(packed)
     flat_args = [leaf for _, leaf in keyed]
     names = _argument_names(model, loss_fn, args, keyed)
     inputs = [leaf for leaf in flat_args if isinstance(leaf, torch.Tensor)]
@@ -172,7 +183,11 @@ def trace(
     with fake_mode:
         fakes = [_fake(t) for t in [slot.tensor for slot in slots] + inputs]
     caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names)
-    module = _export(caller, fakes, fake_mode, training)
+    try:
+        module = _export(caller, fakes, fake_mode, training)
+    except BaseException:
+        caller.ledger.sweep(refuse=False)
+        raise
     caller.ledger.sweep(refuse=True)
     for warning in caller.warnings:
         warnings.warn(warning, CaptureWarning, stacklevel=user_stacklevel())
@@ -208,21 +223,10 @@ def _outside(model: Callable, keyed: list[tuple[Any, Any]]) -> dict[int, str]:
         if isinstance(leaf, torch.nn.Module):
             for name, parameter in leaf.named_parameters():
                 found[id(parameter)] = f'"{name}" of the module passed as {_spelt(path)}'
-    for prefix, module in model.named_modules() if isinstance(model, torch.nn.Module) else ():
-        for key, value in attributes_of(module).items():
-            for path, tensor in _tensors_in(value, f"{prefix}.{key}" if prefix else key, set()):
-                found.setdefault(id(tensor), f'"{path}"')
+    if isinstance(model, torch.nn.Module):
+        for path, tensor in attribute_tensors(model):
+            found.setdefault(id(tensor), f'"{path}"')
     return found
-
-
-def _tensors_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors in an attribute's dicts and lists, which may lead back to themselves."""
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, (dict, list, tuple)) and id(value) not in seen:
-        seen.add(id(value))
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _tensors_in(item, f"{path}[{key!r}]", seen)
 
 
 def _spelt(path: tuple[Any, ...]) -> str:
@@ -241,6 +245,19 @@ def _refuse_reshaped(
                 f'capture: the model changes the shape of "{name}" itself, from {list(shape)} to '
                 f"{list(tensor.shape)}: use the function without an underscore, x = x.t() in place "
                 "of x.t_()"
+            )
+
+
+def _refuse_restructured(objects: Objects, before: list[Any], call: tuple[tuple, dict]) -> None:
+    """What a program computes is for one structure, and only features are written back."""
+    for thing, old, new in zip(objects.found, before, objects.identities(), strict=False):
+        if new != old:
+            paths = [path for path, leaf in flatten_with_paths(call)[0] if leaf is thing]
+            where = f" {_spelt(paths[0])}" if paths else ""
+            raise CaptureError(
+                f"capture: the model changes the structure of its argument{where}, a "
+                f"{type(thing).__name__}, which a divided model does not: change a copy "
+                "(g = g.clone(), or g.local_var()), or change it before the call"
             )
 
 
@@ -285,7 +302,7 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
         with (
             contextlib.ExitStack() as stack,
             quiet_fakes(),
-            _told_compiling(),
+            replaced(torch.compiler, "_is_compiling_flag", True),  # no looking at values
             library_lstm(),
             fake_mode,
             grad_mode,
@@ -298,16 +315,6 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
         raise
     except Exception as error:
         raise _explain(error, caller.origins.failed_module) from error
-
-
-@contextlib.contextmanager
-def _told_compiling() -> Iterator[None]:
-    """``torch.compiler.is_compiling()`` is true, so that models leave out what looks at values."""
-    before, torch.compiler._is_compiling_flag = torch.compiler._is_compiling_flag, True
-    try:
-        yield
-    finally:
-        torch.compiler._is_compiling_flag = before
 
 
 _HINTS = {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,31 +30,84 @@ def prepared(tell: Callable[[str], None]) -> Iterator[None]:
         sdpa_kernel(SDPBackend.MATH),
         torch.jit.optimized_execution(False),  # type: ignore[attr-defined]
         _without_onednn(),
-        _without_validation(),
+        # Distributions look at their parameters' values unless they are told not to.
+        replaced(torch.distributions.Distribution, "_validate_args", False),
         _without_checkpoints(tell),
         _without_seeds(),
-        _replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
+        replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
         # Names for a profiler, which the tracer cannot take.
-        _replaced(torch.autograd.profiler.record_function, "__enter__", lambda self: self),
-        _replaced(torch.autograd.profiler.record_function, "__exit__", lambda *_: None),
+        replaced(torch.autograd.profiler.record_function, "__enter__", lambda self: self),
+        replaced(torch.autograd.profiler.record_function, "__exit__", lambda *_: None),
     ):
         yield
 
 
+class _Choice:
+    """A value of a module or class for the threads that replace it; others find the original."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self.inherited = name not in vars(owner)
+        self.kept = vars(owner).get(name)
+        self.original = getattr(owner, name)
+        self.of_thread: dict[int, list[Any]] = collections.defaultdict(list)
+
+    def now(self) -> Any:
+        values = self.of_thread.get(threading.get_ident())
+        return values[-1] if values else self.original
+
+
+class _Flag(_Choice):
+    """One that is true or false."""
+
+    def __bool__(self) -> bool:
+        return bool(self.now())
+
+    def __or__(self, other: Any) -> Any:
+        return bool(self) | other
+
+    def __and__(self, other: Any) -> Any:
+        return bool(self) & other
+
+    __ror__ = __or__
+    __rand__ = __and__
+
+
+_choices: dict[tuple[int, str], _Choice] = {}
+_lock = threading.Lock()
+
+
 @contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    before = owner.__dict__.get(name, _ABSENT)
-    setattr(owner, name, value)
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Gives a module or class another function, or flag, for the code of this thread."""
+    key, thread = (id(owner), name), threading.get_ident()
+    with _lock:
+        choice = _choices.get(key)
+        if choice is None:
+            choice = _choices[key] = (_Flag if type(value) is bool else _Choice)(owner, name)
+            setattr(owner, name, choice if type(value) is bool else _stand_in(choice))
+        choice.of_thread[thread].append(value)
     try:
         yield
     finally:
-        if before is _ABSENT:  # inherited
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
+        with _lock:
+            choice.of_thread[thread].pop()
+            if not choice.of_thread[thread]:
+                del choice.of_thread[thread]
+            if not choice.of_thread:
+                del _choices[key]
+                _give_back(owner, name, choice)
 
 
-_ABSENT = object()
+def _stand_in(choice: _Choice) -> Callable:
+    """A function, of which a class makes methods."""
+    return functools.wraps(choice.original)(lambda *args, **kwargs: choice.now()(*args, **kwargs))
+
+
+def _give_back(owner: Any, name: str, choice: _Choice) -> None:
+    if choice.inherited:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, choice.kept)
 
 
 @contextlib.contextmanager
@@ -62,18 +118,6 @@ def _without_onednn() -> Iterator[None]:
         yield
     finally:
         torch._C._set_mkldnn_enabled(onednn)
-
-
-@contextlib.contextmanager
-def _without_validation() -> Iterator[None]:
-    """Distributions look at their parameters' values unless they are told not to."""
-    base = torch.distributions.Distribution
-    before = base._validate_args
-    base.set_default_validate_args(False)
-    try:
-        yield
-    finally:
-        base.set_default_validate_args(before)
 
 
 @contextlib.contextmanager
@@ -105,8 +149,8 @@ def _without_checkpoints(tell: Callable[[str], None]) -> Iterator[None]:
         for name in ("", "_impl"):  # of torch 2.11 and 2.15
             generator = f"_checkpoint_without_reentrant_generator{name}"
             if hasattr(module, generator):
-                stack.enter_context(_replaced(module, generator, region))
-        stack.enter_context(_replaced(module.CheckpointFunction, "apply", apply))
+                stack.enter_context(replaced(module, generator, region))
+        stack.enter_context(replaced(module.CheckpointFunction, "apply", apply))
         yield
 
 
@@ -121,10 +165,10 @@ def _without_seeds() -> Iterator[None]:
         )
 
     with (
-        _replaced(torch, "manual_seed", refuse),
-        _replaced(torch.random, "manual_seed", refuse),
-        _replaced(torch, "seed", refuse),
-        _replaced(torch.random, "seed", refuse),
+        replaced(torch, "manual_seed", refuse),
+        replaced(torch.random, "manual_seed", refuse),
+        replaced(torch, "seed", refuse),
+        replaced(torch.random, "seed", refuse),
     ):
         yield
 

@@ -368,7 +368,7 @@ REFUSED = {
     "opaque result": (lambda self, x: Opaque(x @ self.w), (rows(),), "the result is a Opaque"),
     "attribute": (_keeps, (rows(),), 'attribute "last"'),
     "list": (_keeps_in_list, (rows(),), "made at test_journeys.py.* in a list"),
-    "variable": (_keeps_in_variable(), (rows(),), "in a variable of an enclosing function"),
+    "variable": (_keeps_in_variable(), (rows(),), 'in the variable "kept" of an enclosing'),
     "changed dict": (_changes_dict, (rows(), {}), "changes a dict or list"),
     "global parameter": (lambda self, x: x @ self.w @ OUTSIDE, (rows(),), "would get no gradient"),
     "module argument": (
