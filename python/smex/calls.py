@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any, NoReturn
@@ -11,6 +10,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
+from smex.capture.memory import overlapping
 from smex.errors import SmexRuntimeError, SmexValueError
 
 
@@ -83,23 +83,10 @@ def refuse_overlaps(changed: set[int], tensors: Sequence[torch.Tensor], names: l
                 f'partition: the model changes its input "{names[n]}" in place, several elements '
                 "of which are one in memory: pass x.clone() in place of an expanded tensor"
             )
-    for n, other in itertools.product(sorted(changed), range(len(tensors))):
-        if n != other and _overlap(tensors[n], tensors[other]):
+    for pair in overlapping(tensors) if changed else ():
+        if not changed.isdisjoint(pair):
+            n, other = pair if pair[0] in changed else pair[::-1]
             raise SmexRuntimeError(
                 f'partition: the model changes its input "{names[n]}" in place, whose memory is '
                 f'also that of "{names[other]}": pass x.clone() for one of them'
             )
-
-
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the ranges that two tensors span in memory overlap."""
-    if a.device != b.device or a.numel() == 0 or b.numel() == 0:
-        return False
-    (first, last), (start, stop) = _span(a), _span(b)
-    return first < stop and start < last
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    reach = 1 + sum((size - 1) * stride for size, stride in steps)
-    return tensor.data_ptr(), tensor.data_ptr() + reach * tensor.element_size()

@@ -880,7 +880,8 @@ def _tangents_of(captured: CapturedGraph) -> dict[int, set[int]]:
 
 def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
     """What a capture depends on of an input."""
-    if tensor.is_nested or tensor.layout is not torch.strided:
+    plain = type(tensor) is torch.Tensor and not tensor.is_quantized
+    if not plain or tensor.is_nested or tensor.layout is not torch.strided:
         refuse_layout(tensor, "an argument")
     return tuple(tensor.shape), tensor.dtype, tensor.requires_grad
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
 from smex.capture.origin import user_line
+from smex.capture.user_code import replaced
 from smex.errors import CaptureError
 
 
@@ -24,26 +24,19 @@ def own_gradients(given: Sequence[torch.Tensor]) -> Iterator[None]:
     Args:
         given: the tensors that stand for the model's state and inputs.
     """
-    engine: Any = torch.autograd
-    run = engine._engine_run_backward
-    thread = threading.get_ident()
     kept = {id(tensor) for tensor in given if tensor.requires_grad}
 
     def traced(
         outputs: Any, tangents: Any, retain: Any, create: Any, inputs: Any, *rest: Any, **more: Any
     ) -> Any:
-        if threading.get_ident() != thread:
-            return run(outputs, tangents, retain, create, inputs, *rest, **more)
         targets = set(map(id, inputs)) if inputs else kept
         if more.get("accumulate_grad") and not kept.isdisjoint(targets):
             _refuse_accumulation(user_line(sys._getframe(1)))
+        run = torch.autograd.graph._engine_run_backward
         return run(outputs, tangents, True, create, inputs, *rest, **more)
 
-    engine._engine_run_backward = traced
-    try:
+    with replaced(torch.autograd, "_engine_run_backward", traced):
         yield
-    finally:
-        engine._engine_run_backward = run
 
 
 def _refuse_accumulation(line: str) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 
 from smex.errors import SmexTypeError
@@ -454,7 +455,7 @@ def _held(thing: Any) -> list[tuple[str, Any]]:
 
 
 def refuse_layout(tensor: torch.Tensor, what: str) -> None:
-    """Raises SmexTypeError for a sparse, nested or not yet initialised tensor."""
+    """Raises SmexTypeError for what is no dense tensor of numbers, or has no shape yet."""
     if torch.nn.parameter.is_lazy(tensor):
         raise SmexTypeError(
             f"capture: {what} is a parameter that has no shape yet: call the model once before it "
@@ -464,6 +465,16 @@ def refuse_layout(tensor: torch.Tensor, what: str) -> None:
         raise SmexTypeError(
             f"capture: {what} is a nested tensor, whose rows have no common length; pad it "
             "(torch.nested.to_padded_tensor) and pass a mask"
+        )
+    if tensor.is_quantized:
+        raise SmexTypeError(
+            f"capture: {what} is a quantised tensor; pass its numbers, tensor.dequantize()"
+        )
+    plain = type(tensor).__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl
+    if not plain and not isinstance(tensor, FakeTensor):
+        raise SmexTypeError(
+            f"capture: {what} is a {type(tensor).__name__}, which is made of other tensors; pass a "
+            "plain one, such as full_tensor() of a DTensor"
         )
     if tensor.layout is not torch.strided:
         raise SmexTypeError(

@@ -21,6 +21,7 @@ from smex._logging import quiet_fakes
 from smex.capture.attributes import Attributes
 from smex.capture.decompositions import decomposition_table, library_lstm
 from smex.capture.gradients import own_gradients
+from smex.capture.memory import overlapping
 from smex.capture.objects import (
     Objects,
     flatten_with_paths,
@@ -194,6 +195,7 @@ def trace(
     assert caller.out_spec is not None
     assert caller.changes_spec is not None
     tangent_of, results = _describe(module, names, slots)
+    _refuse_shared_memory(slots, {r[1] for r in results if r and r[0] == "update"}, training)
     return Trace(
         graph=module.graph,
         module=module,
@@ -233,6 +235,19 @@ def _spelt(path: tuple[Any, ...]) -> str:
     """The place of an argument: `args[0].x`."""
     group, *rest = path
     return ("kwargs" if group.idx else "args") + pytree.keystr(tuple(rest))
+
+
+def _refuse_shared_memory(slots: list[StateSlot], updated: set[int], training: bool) -> None:
+    """Tensors of the model that overlap would be kept apart, and differ once one has changed."""
+    trained = {n for n, slot in enumerate(slots) if training and slot.tensor.requires_grad}
+    for pair in overlapping([slot.tensor for slot in slots]):
+        if not (updated | trained).isdisjoint(pair):
+            one, other = (slots[n].names[0] for n in pair)
+            raise CaptureError(
+                f'capture: "{one}" and "{other}" of the model share memory, and one of them is '
+                "changed or trained: make them one tensor (decoder.weight = encoder.weight), or "
+                "give each its own, tensor.clone()"
+            )
 
 
 def _refuse_reshaped(
@@ -321,6 +336,7 @@ _HINTS = {
     "UnsupportedOperator": "tell the shapes of its results with torch.library.register_fake",
     "derivative for": "detach() what it is given, or leave out the backward pass with "
     "torch.no_grad()",
+    "requires_grad flags of leaf": "freeze or thaw parameters outside of forward",
     "set_ on a graph input": "write x.copy_(...) in place of x.set_(...)",
     "no autograd formula": "register one with torch.library.register_autograd, or leave out the "
     "backward pass with torch.no_grad()",

@@ -718,3 +718,65 @@ def test_fourier_transforms(case, dtype):
     model = Calls(step, a=nn.Parameter(torch.randn(6, 6, dtype=dtype)))
     net = smex.partition(copy.deepcopy(model), workers=2, replicate_bytes=0)
     trained_alike(net, model, torch.randn(6, 6, dtype=dtype))
+
+
+# ---- tensors that are not what they seem ----
+
+
+def _tied_by_data():
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)).double()
+    model[1].weight.data = model[0].weight.data
+    return model
+
+
+def _overlapping_buffers():
+    model = Calls(lambda self, x: (self.a.add_(1), x + self.b)[1])
+    both = rows()[0]
+    model.register_buffer("a", both[1:])
+    model.register_buffer("b", both)
+    return model
+
+
+@pytest.mark.parametrize("make", [_tied_by_data, _overlapping_buffers])
+def test_state_that_shares_memory_is_refused(make):
+    net = smex.partition(make(), workers=2, replicate_bytes=0)
+    with pytest.raises(smex.CaptureError, match=r'".*" and ".*" of the model share memory'):
+        net(rows())
+
+
+def test_shared_memory_that_nobody_changes():
+    model = _tied_by_data()
+    net = smex.partition(model, workers=2, replicate_bytes=0)
+    x = rows()
+    with torch.no_grad():
+        close(net(x), model(x))
+
+
+def test_neighbours_in_the_memory_of_parameters():
+    both = rows(WIDTH, 2)
+    model = Calls(lambda self, x: x * self.a + self.b)
+    model.a, model.b = nn.Parameter(both[:, 0]), nn.Parameter(both[:, 1])
+    net = smex.partition(model, workers=2, replicate_bytes=0)
+    x = rows()
+    for module in (net, model):
+        module(x).sum().backward()
+    same_grads(net, model)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tensors_that_are_made_of_others_are_refused():
+    net, plain = pair(Calls(lambda self, x: x.sum() * self.w, w=weight()))
+    x = torch.ones(2, 2, dtype=torch.float64)
+    quantised = torch.quantize_per_tensor(x.float(), 0.1, 0, torch.qint8)
+    for wrapped in (torch.masked.masked_tensor(x, x > 0), quantised):
+        for _ in range(2):  # before and after one that is plain
+            with pytest.raises(smex.SmexTypeError, match="is a (Masked|quantised )[tT]ensor"):
+                net(wrapped)
+            close(net(x), plain(x))
+
+
+def test_parameters_that_forward_freezes_are_refused():
+    net, _ = pair(Calls(lambda self, x: x @ self.w.requires_grad_(False), w=weight()))
+    for mode in (torch.no_grad, torch.enable_grad):
+        with mode(), pytest.raises(smex.CaptureError, match=r"freeze or thaw .* outside"):
+            net(rows())
