@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -80,19 +80,19 @@ class OriginMode(TorchFunctionMode):
 
     Sets `node.meta["smex_origin"] = (module_path, source)`. Calls that name a device are moved to
     the CPU, where every capture takes place. `note` is told each call's result, its new nodes,
-    oldest first, and their origin. `instead` has functions that run in the place of others.
+    oldest first, and their origin. `before` gives what runs in the place of a call.
     """
 
     def __init__(
         self,
         module_names: dict[int, str],
-        note: Callable[[Any, list[torch.fx.Node], str, str], None] | None = None,
-        instead: Mapping[Callable, Callable] | None = None,
+        note: Callable[[Any, list[torch.fx.Node], str, str], None],
+        before: Callable[[Callable, Any, dict], Any],
     ) -> None:
         super().__init__()
         self._module_names = module_names
         self._note = note
-        self._instead = instead or {}
+        self._before = before
         self._thread = threading.get_ident()
         self._path: list[str] = []
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
@@ -128,7 +128,7 @@ class OriginMode(TorchFunctionMode):
         elif func is torch.Tensor.cuda:
             return args[0]
         try:
-            return self._call(self._instead.get(func, func), args, kwargs)
+            return self._call(*self._before(func, args, kwargs))
         except Exception:
             self.failed_module = self._path[-1]
             raise
@@ -137,8 +137,7 @@ class OriginMode(TorchFunctionMode):
         mode = get_proxy_mode()
         if mode is None:
             result = func(*args, **kwargs)
-            if self._note is not None:
-                self._note(result, [], self._path[-1], "")
+            self._note(result, [], self._path[-1], user_line(sys._getframe(2)))
             return result
         root = mode.tracer.graph._root
         before = root._prev
@@ -151,6 +150,5 @@ class OriginMode(TorchFunctionMode):
                 node.meta.setdefault("smex_origin", origin)
                 made.append(node)
                 node = node._prev
-            if self._note is not None:
-                self._note(result, made[::-1], *origin)
+            self._note(result, made[::-1], *origin)
         return result

@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from smex.capture.attributes import attributes_of
+from smex.capture.objects import refuse_layout
 from smex.capture.origin import user_frame, user_line
 from smex.errors import CaptureError
 
@@ -51,10 +52,13 @@ class OutsideMode(TorchDispatchMode):
         self.given: frozenset[int] = frozenset()  # ids of the tensors that are the model's
         self._models = models
         self._constants: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by id of the outside
+        self._moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._of_storage: dict[int, torch.Tensor] = {}
+        self._instead = self._functions()
 
     def __enter__(self):
         self._constants.clear()
+        self._moved.clear()
         self._of_storage.clear()
         return super().__enter__()
 
@@ -75,10 +79,11 @@ class OutsideMode(TorchDispatchMode):
 
     def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
         """What stands for an outside tensor."""
-        if not is_outside(tensor) or tensor.layout is not torch.strided or tensor.is_nested:
+        if not is_outside(tensor):
             return tensor
         known = self._constants.get(id(tensor))
         if known is None:
+            refuse_layout(tensor, self._name(tensor, user_frame(sys._getframe(1))))
             lifted = torch.ops.aten.lift_fresh.default(tensor)
             known = self._constants[id(tensor)] = (tensor, lifted)
             self._of_storage[lifted.untyped_storage()._cdata] = tensor
@@ -101,7 +106,22 @@ class OutsideMode(TorchDispatchMode):
             return self._of_storage.get(tensor.untyped_storage()._cdata)
         return None
 
-    def instead(self) -> dict[Callable, Callable]:
+    def call(self, function: Callable, args: Any, kwargs: dict[str, Any]) -> Any:
+        """What runs in the place of a call, with outside tensors on the CPU: captures are there."""
+        if any(tensor.device.type != "cpu" for tensor in _tensors(args, kwargs)):
+            args, kwargs = pytree.tree_map_only(torch.Tensor, self._on_cpu, (args, kwargs))
+        return self._instead.get(function, function), args, kwargs
+
+    def _on_cpu(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type == "cpu" or not is_outside(tensor):
+            return tensor
+        if id(tensor) not in self._moved:
+            moved = tensor.to("cpu")
+            self._moved[id(tensor)] = (tensor, moved)
+            self._of_storage[moved.untyped_storage()._cdata] = tensor
+        return self._moved[id(tensor)][1]
+
+    def _functions(self) -> dict[Callable, Callable]:
         """What runs in the place of functions that the dispatcher does not see."""
         return {
             torch.Tensor.data.__set__: self._set_data,  # type: ignore[attr-defined]
@@ -146,7 +166,7 @@ class OutsideMode(TorchDispatchMode):
                     if attribute is tensor:
                         return f'its attribute "{path}"'
         if frame is not None:
-            for what, names in (("", frame.f_locals), ("global ", frame.f_globals)):
+            for what, names in (("global ", frame.f_globals), ("", frame.f_locals)):
                 for name, value in names.items():
                     if value is tensor:
                         return f'the {what}tensor "{name}"'

@@ -33,6 +33,7 @@ class Ledger:
     """The tensors that a model makes while it is traced, and what each depends on."""
 
     def __init__(self, num_state: int) -> None:
+        self.taken = ""  # which tensor the last sweep has found, and where
         self._num_state = num_state
         self._made: dict[int, _Made] = {}
         self._varies: dict[Node, bool] = {}
@@ -97,18 +98,18 @@ class Ledger:
         if refuse and any(made.varies for made, _ in self._places()):
             gc.collect()  # what only a cycle keeps is gone afterwards
         found = list(self._places())
-        varying = [(made, place) for made, place in found if made.varies]
-        text = ""
-        if refuse and varying:
-            made, place = min(varying, key=lambda each: each[1].depth)
-            text = f"{made.place} is kept {place}"
+        concerns = [(made, place) for made, place in found if made.varies or not refuse]
+        self.taken = ""
+        if concerns:
+            made, place = min(concerns, key=lambda each: each[1].depth)
+            self.taken = f"{made.place} is kept {place}"
         for _, place in found:
             place.clear()
         self._made.clear()
-        if text:
+        if refuse and self.taken:
             raise CaptureError(
-                f"capture: a tensor {text} beyond the call, where a divided model never writes it; "
-                "return it from the model instead"
+                f"capture: a tensor {self.taken} beyond the call, where a divided model never "
+                "writes it; return it from the model instead"
             )
 
     def _places(self) -> Iterator[tuple[_Made, Place]]:

@@ -80,7 +80,7 @@ class _Caller(torch.nn.Module):
             names = {id(module): name for name, module in model.named_modules()}
         self.ledger = Ledger(num_state=len(slots))
         self.outside = OutsideMode(model, loss_fn)
-        self.origins = OriginMode(names, self.ledger.note, self.outside.instead())
+        self.origins = OriginMode(names, self.ledger.note, self.outside.call)
         self.warnings: dict[str, None] = {}
         self._assigned: set[int] = set()
         self.out_spec: pytree.TreeSpec | None = None
@@ -329,7 +329,7 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
     except SmexError:
         raise
     except Exception as error:
-        raise _explain(error, caller.origins.failed_module) from error
+        raise _explain(error, caller.origins.failed_module, caller.ledger.taken) from error
 
 
 _HINTS = {
@@ -346,7 +346,7 @@ _HINTS = {
 _DATA_DEPENDENT = ("DataDependent", "DynamicOutputShape", "UnbackedSymInt")
 
 
-def _explain(error: Exception, module: str) -> CaptureError:
+def _explain(error: Exception, module: str, taken: str) -> CaptureError:
     cause: BaseException | None = error
     line = ""
     while cause is not None and not line:
@@ -372,6 +372,8 @@ def _explain(error: Exception, module: str) -> CaptureError:
             f"{', and give distributions validate_args=False' if validates else ''}"
         )
     hints = [hint for sign, hint in _HINTS.items() if sign in f"{kind} {text}"]
+    if taken:
+        hints.append(f"a tensor {taken} from call to call: return it from the model instead")
     hint = f"; {hints[0]}" if hints else ""
     return CaptureError(f"capture: the model failed{where} ({kind}: {text}){hint}")
 

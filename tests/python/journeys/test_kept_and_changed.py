@@ -11,6 +11,7 @@
 | forward keeps a tensor in an object, tuple, variable, anywhere | test_kept_tensors_are_named |
 | forward keeps what depends on parameters alone; capture, plain | test_caches_are_filled_anew |
 | forward keeps a tensor and fails; another capture | test_nothing_is_kept_after_an_error |
+| forward assigns to a place in a list | test_a_call_that_needs_what_the_last_one_kept |
 | objects of a call refer to each other | test_cycles_of_a_call_are_not_kept |
 | objects with slots, dicts with attributes, pytrees without keys as arguments and results | test_objects_of_every_kind |
 | tensors in slots, sets and bound arguments | test_hidden_tensors_are_found |
@@ -20,6 +21,7 @@
 | results of plain tensors changed in place | test_results_of_plain_tensors_may_be_changed |
 | parameters and buffers changed by data | test_data_is_assigned |
 | plain tensors read, as numbers, arrays, indices | test_plain_tensors_are_read |
+| plain tensors of another device, of another layout | test_plain_tensors_of_other_devices, ... |
 | one_hot out of range, then in range | test_one_hot_of_no_class_is_an_error |
 | another thread runs torch while one captures | test_other_threads_run_plain_torch |
 | several threads capture | test_captures_in_threads |
@@ -240,7 +242,7 @@ class SubSlots(Slots):
 HELD = Holder()
 SLOTTED = SubSlots()
 KEPT: dict = {}
-PLACES = [None]
+PLACES: list = []
 
 
 def _in_object(self, x):
@@ -412,6 +414,20 @@ def test_nothing_is_kept_after_an_error():
     model.function = lambda self, x: x @ self.w
     x = rows()
     close(net(x), model(x))
+
+
+def test_a_call_that_needs_what_the_last_one_kept():
+    """The tracer calls a model twice, and takes away what the first call has kept."""
+
+    def forward(self, x):
+        PLACES[0] = x @ self.w
+        return x
+
+    PLACES.append(None)
+    _, net = captured(forward)
+    with pytest.raises(smex.CaptureError, match=r"IndexError.*made at test_kept.* in a list"):
+        net(rows())
+    PLACES.clear()
 
 
 def test_cycles_of_a_call_are_not_kept():
@@ -722,7 +738,7 @@ CHANGES = {
     _writes_data: "TABLE",
     _assigns_data: "TABLE",
     _writes_many: "TABLE",
-    _writes_local(): 'changes the tensor "table" at test_kept',
+    _writes_local(): "TABLE",
 }
 
 
@@ -809,6 +825,39 @@ def test_plain_tensors_are_read():
         wanted.sum().backward()
         same_grads(net, plain)
         CONSTANT.add_(0)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.scale = torch.ones(3)
+
+    def forward(self, x):
+        shift = self.scale * 2
+        shift += 1
+        return self.layer(x) * self.scale + shift.to(self.scale.device)
+
+
+def test_plain_tensors_of_other_devices():
+    with torch.device("meta"):
+        there = smex.capture(Scaled(), (torch.ones(2, 3),))
+    here = smex.capture(Scaled(), (torch.ones(2, 3),))
+    assert [op.target for op in there.ops] == [op.target for op in here.ops]
+
+    def changes(self, x):
+        self.scale.mul_(2)
+        return x * self.scale
+
+    with torch.device("meta"), pytest.raises(smex.CaptureError, match='attribute "scale"'):
+        smex.capture(Calls(changes, scale=torch.ones(3)), (torch.ones(2, 3),))
+
+
+def test_sparse_plain_tensors_are_refused():
+    model, net = captured(lambda self, x: torch.sparse.mm(self.table, x.T).T @ self.w)
+    model.table = torch.eye(WIDTH, dtype=torch.float64).to_sparse()
+    with pytest.raises(smex.SmexTypeError, match=r'attribute "table" is .*sparse_coo.*to_dense'):
+        net(rows())
 
 
 def _assigns(self, x):
@@ -917,7 +966,8 @@ def _calls_modules():
     [_seeds, _validates, _averages, _records, _checkpoints, _compiles, _calls_modules],
     ids=lambda work: work.__name__,
 )
-def test_other_threads_run_plain_torch(work):
+def test_other_threads_run_plain_torch(work, monkeypatch):
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
     failed = []
 
     def run():
