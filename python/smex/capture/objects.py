@@ -147,7 +147,7 @@ class _PyGData:
 
     def read(self, thing: Any) -> dict[str, Any]:
         stores = {f"store {n}": dict(store.items()) for n, store in enumerate(thing.stores)}
-        own = {name: part for name, part in vars(thing).items() if not _is_store(part)}
+        own = {name: part for name, part in vars(thing).items() if not _is_store(name)}
         return {**stores, "own": own}
 
     def identity(self, thing: Any) -> Hashable:
@@ -157,7 +157,7 @@ class _PyGData:
         empty = copy.copy(template)
         for store in empty.stores:
             store._mapping = {}
-        for name in [name for name, part in vars(empty).items() if not _is_store(part)]:
+        for name in [name for name in vars(empty) if not _is_store(name)]:
             empty.__dict__[name] = None
         return empty
 
@@ -172,10 +172,9 @@ class _PyGData:
             thing.__dict__[name] = part
 
 
-def _is_store(part: Any) -> bool:
+def _is_store(name: str) -> bool:
     """Whether an attribute of a PyG object is where its tensors are."""
-    parts = part.values() if isinstance(part, dict) else [part]
-    return any(type(each).__module__ == "torch_geometric.data.storage" for each in parts)
+    return name.endswith(("_store", "_store_dict"))
 
 
 class _Graph:

@@ -17,6 +17,7 @@
 | tensors in slots, sets and bound arguments | test_hidden_tensors_are_found |
 | a batch of graphs, with other sizes | test_sizes_of_a_batch_tell_graphs_apart |
 | a graph changed in forward; its copy changed | test_graphs_keep_their_structure |
+| data of PyG with a new feature, a new type | test_stores_of_pyg_keep_their_types |
 | plain tensors changed in place; capture, plain | test_plain_tensors_are_not_changed |
 | results of plain tensors changed in place | test_results_of_plain_tensors_may_be_changed |
 | parameters and buffers changed by data | test_data_is_assigned |
@@ -662,6 +663,29 @@ def test_graphs_keep_their_structure(function):
 
     net, plain = pair(Calls(changes_a_copy, w=weight()))
     close(net(g), plain(g))
+
+
+def test_stores_of_pyg_keep_their_types():
+    data = pytest.importorskip("torch_geometric.data")
+
+    def sets_feature(self, d):
+        d["a"].h = d["a"].x @ self.w
+        return d["a"].h.sum()
+
+    def adds_type(self, d):
+        d["new"].x = d["a"].x @ self.w
+        return d["new"].x.sum()
+
+    given = data.HeteroData()  # without edges
+    given["a"].x, given["b"].x = rows(), rows(2)
+    net, plain = pair(Calls(sets_feature, w=weight()))
+    mine, theirs = given.clone(), given.clone()
+    close(net(mine), plain(theirs))
+    close(mine["a"].h, theirs["a"].h)
+    _, net = captured(adds_type)
+    with pytest.raises(smex.CaptureError, match=r"structure of its argument args\[0\]"):
+        net(given)
+    assert given.node_types == ["a", "b"]
 
 
 # ---- plain tensors that are changed ----
