@@ -402,9 +402,9 @@ class PartitionedModule(torch.nn.Module):
         )
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
+        self._adopt_state(compiled)
         if self._first is None:
             self._first = compiled
-        self._adopt_state(compiled)
         return compiled
 
     def _find_plan(self, graph: SemanticGraph) -> Plan:
@@ -520,7 +520,6 @@ class PartitionedModule(torch.nn.Module):
 
     def _adopt_state(self, compiled: _Compiled) -> None:
         """Cuts the model's tensors that have no shards yet as the plan says."""
-        slots = {slot.names[0]: slot.tensor for slot in all_slots(self._model[0], self._loss_fn)}
         new = [
             value
             for value in compiled.captured.values
@@ -528,10 +527,8 @@ class PartitionedModule(torch.nn.Module):
         ]
         ids = [value.id for value in new]
         tiles = _C.home_tiles(compiled.graph.native, compiled.plan.native, ids)
-        for value, boxes in zip(new, tiles, strict=True):
-            placement = compiled.plan.placement(value.name)
-            self._state.cut(value.name, slots[value.name], boxes, placement)
-        self._state.follow()
+        placements = [compiled.plan.placement(value.name) for value in new]
+        self._state.cut([value.name for value in new], tiles, placements)
 
     def state_dict(  # type: ignore[override]
         self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -544,7 +541,8 @@ class PartitionedModule(torch.nn.Module):
         of no use, since whole tensors have no graph.
         """
         self._look()
-        return self._state.save(destination, prefix)
+        with _CAPTURES:
+            return self._state.save(destination, prefix)
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
@@ -579,7 +577,8 @@ class PartitionedModule(torch.nn.Module):
         if assign:
             raise SmexValueError("load_state_dict: assign=True would drop the shards; use False")
         self._look()
-        return self._state.load(state_dict, strict)
+        with _CAPTURES:
+            return self._state.load(state_dict, strict)
 
     def full_grads(self) -> dict[str, torch.Tensor]:
         """Every parameter's whole gradient by the model's own name; those without are left out."""

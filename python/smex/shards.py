@@ -65,25 +65,44 @@ class ShardedState:
 
     # ---- shards ----
 
-    def cut(self, name: str, whole: torch.Tensor, boxes: Boxes, placement: list[int]) -> None:
-        """Makes the shards of one of the model's tensors."""
-        if whole.is_meta:
-            raise SmexValueError(
-                f'partition: "{name}" is on the meta device; give it values '
-                "(model.to_empty(device='cpu') and initialise) before it is trained"
-            )
-        tiles: Tiles = []
-        made: dict[Any, torch.Tensor] = {}
+    def cut(
+        self, names: Sequence[str], boxes: Sequence[Boxes], placements: Sequence[list[int]]
+    ) -> None:
+        """Makes the shards of tensors of the model, of all or of none.
+
+        Raises:
+            SmexValueError: one of them is on the meta device.
+        """
+        slots = self._slots()
+        sources = {slot.names[0]: slot.tensor for slot in slots}
+        for name in names:
+            if sources[name].is_meta:
+                raise SmexValueError(
+                    f'partition: "{name}" is on the meta device; give it values '
+                    "(model.to_empty(device='cpu') and initialise) before it is trained"
+                )
+        try:
+            for name, where, placement in zip(names, boxes, placements, strict=True):
+                self._cut(name, sources[name], where, placement)
+        except BaseException:  # no memory, or the user's patience
+            for name in self._keys.keys() & set(names):
+                self._drop(name)
+            raise
+        self._list_parameters(slots)
+
+    def _cut(self, name: str, whole: torch.Tensor, boxes: Boxes, placement: list[int]) -> None:
         self._keys[name] = []
+        self.boxes[name] = boxes
+        self.placements[name] = placement
+        self._sources[name] = whole
+        made: dict[Any, torch.Tensor] = {}
+        tiles: Tiles = []
         for (held, box), device in zip(boxes, self._devices, strict=True):
             identity = (tuple(box), device)
             if held and identity not in made:
                 made[identity] = self._register(name, whole, box, device)
             tiles.append(made[identity] if held else None)
         self.tiles[name] = tiles
-        self.boxes[name] = boxes
-        self.placements[name] = placement
-        self._sources[name] = whole
 
     def _register(
         self, name: str, whole: torch.Tensor, box: Sequence[tuple[int, int]], device: torch.device
@@ -105,10 +124,11 @@ class ShardedState:
 
     def _drop(self, name: str) -> None:
         for key in self._keys.pop(name):
-            delattr(self._owner, key)
             del self._names[key]
+            if hasattr(self._owner, key):
+                delattr(self._owner, key)
         for known in (self.tiles, self.boxes, self.placements, self._sources):
-            del known[name]
+            known.pop(name, None)
 
     def unique(self, name: str) -> list[tuple[torch.Tensor, int]]:
         """The distinct tiles of a tensor, each with the first worker that holds it."""

@@ -12,6 +12,7 @@
 | average weights, then update_bn of the average | test_update_bn_of_a_wrapped_net |
 | objects and slices as arguments, changed between calls | test_plain_arguments_that_change |
 | more inputs than programs are kept | test_the_program_of_the_last_call_is_kept |
+| a first call that is interrupted, or of a model without values, then a good one | test_an_interrupted_cut_leaves_nothing, test_a_model_that_gets_its_values_later |
 """
 
 import argparse
@@ -32,7 +33,7 @@ from torch import nn
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError
+from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError, SmexValueError
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pairs import WIDTH, Calls, close, pair, rows, same_state, weight
@@ -530,3 +531,40 @@ def test_nothing_is_told_of_calls_that_are_alike():
                 plain.train(training)
                 both(net, plain, rows())
     assert len(net._programs) == 2
+
+
+def test_an_interrupted_cut_leaves_nothing(monkeypatch):
+    net, plain = pair(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)))
+    x = rows()
+    made = []
+    register = type(net).register_parameter
+
+    def interrupted(self, name, parameter):
+        made.append(name)
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        register(self, name, parameter)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(net), "register_parameter", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            net(x)
+    with pytest.raises(SmexRuntimeError, match="shards exist once the model is captured"):
+        list(net.parameters())
+    both(net, plain, x)
+    trained(net, plain, x)
+
+
+def test_a_model_that_gets_its_values_later():
+    with torch.device("meta"):
+        model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH))
+    model[0].to_empty(device="cpu")
+    model.double()
+    net = smex.partition(model, workers=2, replicate_bytes=0)
+    with pytest.raises(SmexValueError, match=r'"1.weight" is on the meta device'):
+        net(rows())
+    plain = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)).double()
+    net.to_empty(device="cpu")
+    net.load_state_dict(plain.state_dict())
+    both(net, plain, rows())
+    trained(net, plain, rows())
