@@ -61,7 +61,7 @@ def choose(rows: int, size: int, layers: int, mesh: Sequence[int]) -> Row:
     outputs = [op.outputs[0] for op in products if not op.backward]
     return Row(
         rows,
-        tuple(smex.plan.placement_words(plan.native.values[value], mesh) for value in outputs),
+        tuple(smex.text.placement_words(plan.native.values[value], mesh) for value in outputs),
         by_rows,
         len(products),
         plan.total_bytes // 4,
@@ -78,7 +78,7 @@ def main() -> None:
     size = options.size
     print(f"torch {torch.__version__}; {options.layers} layers, N = {size}")
     for mesh in ([2], [4], [2, 2]):
-        print(f"\n{smex.plan.mesh_words(mesh)} workers\n")
+        print(f"\n{smex.text.mesh_words(mesh)} workers\n")
         print("| M | activations | products cut by rows | moved | of the bound |")
         print("| ---: | --- | ---: | ---: | ---: |")
         for share in (0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 4):

@@ -161,7 +161,7 @@ def row(name: str, plan: smex.Plan, took: float) -> str:
     peak = max(plan.peak_bytes()) + 2 * plan.parameter_bytes()
     fits = "" if peak <= machine(plan.workers).memory else ", does not fit"
     return (
-        f"| {name} | {smex.plan.mesh_words(plan.mesh)} | {plan.total_bytes / 2**30:.2f} GiB | "
+        f"| {name} | {smex.text.mesh_words(plan.mesh)} | {plan.total_bytes / 2**30:.2f} GiB | "
         f"{plan.seconds * 1e3:.1f} ms | {1 - plan.compute_seconds / plan.seconds:.0%} | "
         f"{peak / 2**30:.1f} GiB{fits} | {took:.3f} s |"
     )

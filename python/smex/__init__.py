@@ -23,13 +23,13 @@ from smex.errors import (
 if _native.missing_reason is None:
     from smex import baselines, specs
     from smex.capture import capture
-    from smex.coverage import Coverage, coverage
-    from smex.machine import Level, Machine
-    from smex.partition import PartitionedModule, capture_graph, partition
-    from smex.pins import Pin, pin
-    from smex.plan import Plan
-    from smex.search import search
-    from smex.semantic import SemanticGraph
+    from smex.execution.partition import PartitionedModule, capture_graph, partition
+    from smex.planning.coverage import Coverage, coverage
+    from smex.planning.machine import Level, Machine
+    from smex.planning.pins import Pin, pin
+    from smex.planning.plan import Plan
+    from smex.planning.search import search
+    from smex.planning.semantic import SemanticGraph
     from smex.tdl import spec
 else:
 

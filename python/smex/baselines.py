@@ -19,10 +19,10 @@ from smex._C import Plan as _NativePlan
 from smex._C import op_prices as _op_prices
 from smex.capture.records import OpRecord, returns_view
 from smex.errors import SmexTypeError, SmexValueError
-from smex.machine import GB, Machine
-from smex.plan import Plan
-from smex.search import search
-from smex.semantic import SemanticGraph
+from smex.planning.machine import GB, Machine
+from smex.planning.plan import Plan
+from smex.planning.search import search
+from smex.planning.semantic import SemanticGraph
 from smex.text import size_words
 
 HOST_BANDWIDTH = 10 * GB

@@ -528,7 +528,7 @@ def test_explain_keeps_the_users_pins():
         assert "impossible" not in line
     other = smex.search(plan.graph, 2, pinned={"a": [0], "b": [1]}, replicate_bytes=0)
     rejected = next(line for line in plan.explain("b").splitlines() if "  S1/2 " in line)
-    assert f" {smex.plan.size_words(other.total_bytes)} " in rejected
+    assert f" {smex.text.size_words(other.total_bytes)} " in rejected
 
 
 def test_diff_lists_only_what_differs(graph):
@@ -573,7 +573,7 @@ def test_peak_is_in_the_summary_before_anything_runs(graph):
 
 
 def test_a_summary_of_many_calls_leaves_out_a_peak_that_is_not_known(graph, monkeypatch):
-    monkeypatch.setattr("smex.plan._LOWERED_CALLS", 2 * len(graph.captured.ops) - 1)
+    monkeypatch.setattr("smex.planning.placed._LOWERED_CALLS", 2 * len(graph.captured.ops) - 1)
     plan = smex.search(graph, 2)
     assert "peak" not in plan.summary() and "peak" not in str(plan)
     assert plan._program is None

@@ -29,7 +29,7 @@ import models
 
 import smex
 from smex import _C
-from smex.semantic import SemanticGraph
+from smex.planning.semantic import SemanticGraph
 from test_random_graphs import Generator, build
 
 # ---- models of a few operators ----

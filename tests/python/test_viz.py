@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from smex.prices import op_prices
+from smex.planning.prices import op_prices
 from smex.viz.memory import fullest_worker, live_bytes, program_order
 from smex.viz.names import collapse, numbers_words
 from smex.viz.tiles import HEIGHT, WIDTH, tensor_picture, worker_colour

@@ -5,18 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from smex._C import home_tiles
 from smex.capture.records import ValueRecord, returns_view
+from smex.planning.placed import PlacedGraph
+from smex.planning.semantic import SemanticGraph
 from smex.text import placement_words, shape_words, size_words
 from smex.viz.markup import escape, section
 from smex.viz.names import numbers_words
 from smex.viz.tiles import legend, tiles_svg
-
-if TYPE_CHECKING:
-    from smex.plan import Plan
-    from smex.semantic import SemanticGraph
 
 _SMALLEST, _LARGEST = 24.0, 80.0  # sides of a picture, in pixels
 _WORDS = (
@@ -78,7 +75,7 @@ class _Block:
         )
 
 
-def layers_section(plan: Plan) -> str:
+def layers_section(plan: PlacedGraph) -> str:
     """The layers along the network; repeated blocks that are cut alike are drawn once."""
     layers = list(_merged_calls(_layers(plan)))
     if not layers:
@@ -94,7 +91,7 @@ def layers_section(plan: Plan) -> str:
 # ---- which calls ----
 
 
-def _layers(plan: Plan) -> Iterator[_Layer]:
+def _layers(plan: PlacedGraph) -> Iterator[_Layer]:
     """Forward calls with a weight of two or more dimensions and an activation."""
     graph = plan.graph
     weights = _weights(graph)
@@ -125,7 +122,7 @@ def _weights(graph: SemanticGraph) -> dict[int, int]:
     return found
 
 
-def _tensor(plan: Plan, value_id: int) -> _Tensor:
+def _tensor(plan: PlacedGraph, value_id: int) -> _Tensor:
     value: ValueRecord = plan.graph.captured.values[value_id]
     placement = tuple(plan.value_choices[value_id])
     return _Tensor(value_id, tuple(value.shape), value.dtype.itemsize, placement)
@@ -183,7 +180,7 @@ def _repeated(blocks: Sequence[_Block]) -> list[_Block]:
 class _Pictures:
     """Draws layers whose tiles have been asked for at once."""
 
-    def __init__(self, plan: Plan, layers: Sequence[_Layer]):
+    def __init__(self, plan: PlacedGraph, layers: Sequence[_Layer]):
         self._mesh = plan.mesh
         tensors = {
             tensor.value: tensor

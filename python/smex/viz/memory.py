@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from smex._C import ComputeInstr, FreeInstr, held_bytes
-
-if TYPE_CHECKING:
-    from smex.plan import Plan
+from smex.planning.placed import PlacedGraph, view_targets
 
 
-def program_order(plan: Plan) -> list[int]:
+def program_order(plan: PlacedGraph) -> list[int]:
     """The ids of all ops in the order in which they run.
 
     What only gradients need is computed among them, wherever the model computes it.
@@ -19,21 +15,19 @@ def program_order(plan: Plan) -> list[int]:
     return sorted(range(len(ops)), key=lambda number: ops[number].backward)
 
 
-def fullest_worker(plan: Plan) -> int:
+def fullest_worker(plan: PlacedGraph) -> int:
     """The worker with the highest predicted peak."""
     peaks = plan.peak_bytes()
     return max(range(len(peaks)), key=peaks.__getitem__)
 
 
-def live_bytes(plan: Plan, worker: int) -> list[int]:
+def live_bytes(plan: PlacedGraph, worker: int) -> list[int]:
     """By op what a worker holds at most while it runs; ops are those of :func:`program_order`.
 
     Every storage once, inputs included, and tiles until peers have surely fetched them. The largest
     of them is the worker's predicted peak. A fused call counts for the first of its ops; those that
     follow hold as much.
     """
-    from smex.plan import view_targets  # which draws pages itself
-
     place = {op: number for number, op in enumerate(program_order(plan))}
     found = [-1] * len(place)
     program = plan.program()

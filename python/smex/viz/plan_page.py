@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from smex.prices import op_prices
+from smex.planning.placed import PlacedGraph
+from smex.planning.prices import op_prices
 from smex.viz import markup
 from smex.viz.layers import layers_section
 from smex.viz.tables import ops_section, steps_section, tensors_section
 from smex.viz.timeline import timeline_section
 
-if TYPE_CHECKING:
-    from smex.plan import Plan
 
-
-def plan_overview(plan: Plan) -> str:
+def plan_overview(plan: PlacedGraph) -> str:
     """The summary and the tensors, as a notebook shows a plan."""
     return markup.fragment(_summary(plan), tensors_section(plan))
 
 
-def plan_fragment(plan: Plan) -> str:
+def plan_fragment(plan: PlacedGraph) -> str:
     """All sections, to be shown inside of another page."""
     return markup.fragment(*_sections(plan))
 
 
-def plan_page(plan: Plan) -> str:
+def plan_page(plan: PlacedGraph) -> str:
     """All sections as a page of its own, which refers to nothing outside of it."""
     return markup.page(f"{plan.graph.captured.name} on {plan.workers} workers", *_sections(plan))
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: PlacedGraph) -> str:
     return f"<p>{markup.escape(plan.summary())}</p>"
 
 
-def _sections(plan: Plan) -> list[str]:
+def _sections(plan: PlacedGraph) -> list[str]:
     prices = op_prices(plan)
     return [
         _summary(plan),

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from smex.prices import OpPrice
+from smex.planning.placed import PlacedGraph
+from smex.planning.prices import OpPrice
 from smex.text import duration_words, shape_words, size_words, strategy_words
 from smex.viz.markup import code, escape, section, table
 from smex.viz.names import collapse
 from smex.viz.tiles import bar, legend, tensor_picture
-
-if TYPE_CHECKING:
-    from smex.plan import Plan
 
 _MOST_OPS = 20  # rows of the table of ops
 _DIM_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d")
@@ -24,7 +22,7 @@ _REPLICA_COLOUR = "#bab0ac"
 # ---- named tensors ----
 
 
-def tensors_section(plan: Plan) -> str:
+def tensors_section(plan: PlacedGraph) -> str:
     """How parameters, inputs and buffers are cut; buffers, of which there are many, are folded."""
     roles = {plan.graph.captured.values[i].role for i in plan.graph.value_by_name.values()}
     parts = [
@@ -38,7 +36,7 @@ def tensors_section(plan: Plan) -> str:
     return section("Tensors", legend(plan.workers), *parts)
 
 
-def _tensor_table(plan: Plan, role: str) -> str:
+def _tensor_table(plan: PlacedGraph, role: str) -> str:
     """Rows of one role; tensors that are alike but for numbers in their names share a row."""
     rows = []
     for name, value_id in plan.graph.value_by_name.items():
@@ -68,7 +66,7 @@ def _tensor_table(plan: Plan, role: str) -> str:
 # ---- steps ----
 
 
-def steps_section(plan: Plan) -> str:
+def steps_section(plan: PlacedGraph) -> str:
     """What each recursive step adds, and how it cuts the tensors."""
     links = plan.machine.links(plan.mesh) if plan.machine else [None] * len(plan.mesh)
     rows = []
@@ -92,7 +90,7 @@ def steps_section(plan: Plan) -> str:
     return section("Steps", f"<p>{words}</p>", found if rows else "<p>One worker has no steps.</p>")
 
 
-def _cut_words(plan: Plan, step: int, parameters: bool) -> str:
+def _cut_words(plan: PlacedGraph, step: int, parameters: bool) -> str:
     """A bar by bytes, and by dimension the number and bytes of tensors."""
     counts: Counter[int] = Counter()
     sizes: Counter[int] = Counter()
@@ -119,7 +117,7 @@ def _dim_colour(dim: int) -> str:
 # ---- ops ----
 
 
-def ops_section(plan: Plan, prices: Sequence[OpPrice]) -> str:
+def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
     """The calls that cost most, those that are alike together."""
     timed = any(price.seconds for price in prices)
     alike: Counter[tuple[str, tuple[Any, ...]]] = Counter()

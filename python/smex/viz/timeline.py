@@ -6,16 +6,13 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
-from smex.prices import OpPrice
+from smex.capture.records import OpRecord
+from smex.planning.placed import PlacedGraph
+from smex.planning.prices import OpPrice
 from smex.text import duration_words, size_words
 from smex.viz.markup import escape, section
 from smex.viz.memory import fullest_worker, live_bytes, program_order
-
-if TYPE_CHECKING:
-    from smex.capture.records import OpRecord
-    from smex.plan import Plan
 
 _LEFT, _WIDTH = 110, 1000  # pixels: of the words before the lanes, of the lanes
 _LANE, _MEMORY, _GAP = 30, 90, 8
@@ -38,7 +35,7 @@ class _Span:
     last: int  # the op after the last
 
 
-def timeline_section(plan: Plan, prices: Sequence[OpPrice]) -> str:
+def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
     """Seconds of the ops where they are known, otherwise bytes along the program; and memory.
 
     Args:
@@ -68,7 +65,7 @@ def timeline_section(plan: Plan, prices: Sequence[OpPrice]) -> str:
     return section("Timeline", f"<p>{words}</p>", drawing.svg())
 
 
-def _words(plan: Plan) -> str:
+def _words(plan: PlacedGraph) -> str:
     if plan.machine is None:
         return (
             "Without a machine seconds are not known: the bytes that all workers receive, along "

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from smex.capture import CapturedGraph, capture
-from smex.semantic import find_spec
+from smex.planning.semantic import find_spec
 from smex.text import aligned
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureWarning
-from smex.watch import State, difference
+from smex.execution.watch import State, difference
 
 _KEPT = 128
 _MANY = 8

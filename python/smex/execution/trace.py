@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from smex import _C
+from smex._C import FetchInstr
 
 _WORKERS, _LINKS = 0, 1  # the processes of a trace file
 
@@ -44,7 +44,7 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 def _fetches(worker: Any) -> list[Any]:
     """A worker's fetches in the order in which they run."""
-    return [i for i in (*worker.forward, *worker.backward) if isinstance(i, _C.FetchInstr)]
+    return [i for i in (*worker.forward, *worker.backward) if isinstance(i, FetchInstr)]
 
 
 def _sources(fetch: Any, worker: int) -> dict[int, int]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from smex.errors import PlanError, SmexTypeError
-from smex.semantic import SemanticGraph
+from smex.planning.semantic import SemanticGraph
 from smex.text import mesh_words, placement_words
 
 Placement = str | int | Sequence[int]

@@ -18,30 +18,33 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from smex import _C
+from smex._C import Executor, home_tiles
+from smex._C import moved_bytes as native_moved_bytes
 from smex._logging import logger
-from smex.calls import (
+from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
+from smex.capture.memory import borrowed, read_back
+from smex.capture.objects import flatten_call, refuse_layout
+from smex.capture.swap import all_slots
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.execution.calls import (
     refuse_export,
     refuse_meta,
     refuse_overlaps,
     refuse_tracer,
     refuse_tracers,
 )
-from smex.capture import CapturedGraph, ValueRef, as_arguments, capture
-from smex.capture.memory import borrowed, read_back
-from smex.capture.objects import flatten_call, refuse_layout
-from smex.capture.swap import all_slots
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
-from smex.machine import Machine
-from smex.pins import Pins
-from smex.plan import Plan, read_plan_file
-from smex.programs import Occasion, Programs
-from smex.running_statistics import RunningStatistics
-from smex.search import Shards, search, search_again
-from smex.semantic import SemanticGraph
-from smex.shards import ShardedState, Tiles, assembled, sliced
-from smex.trace import trace_json
-from smex.watch import State, Watch, described
+from smex.execution.programs import Occasion, Programs
+from smex.execution.running_statistics import RunningStatistics
+from smex.execution.shards import ShardedState, Tiles, assembled, sliced
+from smex.execution.trace import trace_json
+from smex.execution.watch import State, Watch, described
+from smex.planning.machine import Machine
+from smex.planning.options import Shards
+from smex.planning.pins import Pins
+from smex.planning.plan import Plan
+from smex.planning.plan_file import read_plan_file
+from smex.planning.search import search, search_again
+from smex.planning.semantic import SemanticGraph
 
 _CAPTURES = threading.RLock()
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
@@ -389,7 +392,7 @@ class PartitionedModule(torch.nn.Module):
             graph=graph,
             plan=plan,
             program=program,
-            executor=_C.Executor(
+            executor=Executor(
                 program,
                 devices=[str(device) for device in self.devices],
                 sibling=None if self._first is None else self._first.executor,
@@ -526,7 +529,7 @@ class PartitionedModule(torch.nn.Module):
             if value.role in ("parameter", "buffer") and value.name not in self._state.tiles
         ]
         ids = [value.id for value in new]
-        tiles = _C.home_tiles(compiled.graph.native, compiled.plan.native, ids)
+        tiles = home_tiles(compiled.graph.native, compiled.plan.native, ids)
         placements = [compiled.plan.placement(value.name) for value in new]
         self._state.cut([value.name for value in new], tiles, placements)
 
@@ -713,7 +716,7 @@ class PartitionedModule(torch.nn.Module):
         session, compiled = self._last_session
         measured = dict(session.stats())
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
-        measured["predicted_bytes_moved"] = _C.moved_bytes(
+        measured["predicted_bytes_moved"] = native_moved_bytes(
             compiled.program, backward=measured["backward_seconds"] > 0
         )
         measured["predicted_peak_bytes"] = compiled.plan.peak_bytes()

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from smex._C import op_prices as native_op_prices
-
-if TYPE_CHECKING:
-    from smex.plan import Plan
+from smex.planning.placed import PlacedGraph
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +38,7 @@ class OpPrice:
         return self.compute_seconds + self.communication_seconds
 
 
-def op_prices(plan: Plan) -> list[OpPrice]:
+def op_prices(plan: PlacedGraph) -> list[OpPrice]:
     """The price of each op, in the order of the graph; together they are the plan's."""
     machine = plan.machine and plan.machine.native(plan.mesh)
     found = native_op_prices(plan.graph.native, plan.native, machine)
@@ -51,8 +46,3 @@ def op_prices(plan: Plan) -> list[OpPrice]:
         OpPrice(tuple(nbytes), tuple(seconds) if machine else (), compute)
         for nbytes, seconds, compute in found
     ]
-
-
-def largest_numel(tiles: Iterable[tuple[bool, list[tuple[int, int]]]]) -> int:
-    """Elements of the largest of the workers' tiles."""
-    return max(math.prod(hi - lo for lo, hi in box) if held else 0 for held, box in tiles)

@@ -1,0 +1,257 @@
+"""A captured graph with a placement for every tensor, and what follows from it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from smex._C import home_tiles, lower
+from smex._C import op_bytes as native_op_bytes
+from smex._C import peak_bytes as native_peak_bytes
+from smex.capture.records import returns_view
+from smex.errors import PlanError, SmexTypeError
+from smex.planning.machine import Machine
+from smex.planning.options import SearchOptions
+from smex.planning.semantic import SemanticGraph
+from smex.text import (
+    duration_words,
+    mesh_words,
+    placement_words,
+    size_words,
+    strategy_words,
+)
+
+_LOWERED_CALLS = 2**20  # of all workers, that a summary lowers to tell the peak
+
+
+def _predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
+    """Peak bytes of live tensors per worker in one iteration, from the program alone.
+
+    Kernels' workspaces are not counted.
+    """
+    return native_peak_bytes(program, view_targets(graph))
+
+
+def view_targets(graph: SemanticGraph) -> set[str]:
+    """The operators whose schema says that they return a view: they share an operand's memory."""
+    records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
+    return {op.target for op in records if returns_view(op)}
+
+
+class PlacedGraph:
+    """What a search finds: a placement for every tensor and a strategy for every op.
+
+    Attributes:
+        graph: what is placed.
+        native: the choices, as the native library has them.
+        options: of the search that found them.
+        pinned: the placements that were given to it.
+    """
+
+    def __init__(
+        self,
+        graph: SemanticGraph,
+        native: Any,
+        options: SearchOptions,
+        pinned: Mapping[str, list[int]] | None = None,
+    ):
+        self.graph = graph
+        self.native = native
+        self.pinned = dict(pinned or {})
+        self.options = options
+        self._program: Any = None
+        self._peak_bytes: list[int] | None = None
+
+    @property
+    def replicate_bytes(self) -> int:
+        """Tensors up to this size might be held by every worker."""
+        return self.options.replicate_bytes
+
+    @property
+    def objective(self) -> str:
+        """What the search minimised: "communication" or "time"."""
+        return self.options.objective
+
+    @property
+    def machine(self) -> Machine | None:
+        """What times are predicted for."""
+        return self.options.machine
+
+    @property
+    def mesh(self) -> tuple[int, ...]:
+        """Worker counts of the recursive steps."""
+        return tuple(self.native.mesh)
+
+    @property
+    def workers(self) -> int:
+        """Number of workers."""
+        return math.prod(self.mesh)
+
+    @property
+    def step_bytes(self) -> tuple[int, ...]:
+        """Bytes that each recursive step adds to the communication of one iteration."""
+        return tuple(self.native.step_bytes)
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that one iteration communicates."""
+        return sum(self.native.step_bytes)
+
+    @property
+    def step_seconds(self) -> tuple[float, ...]:
+        """Predicted seconds of the communication that each step adds; empty without a machine."""
+        return tuple(self.native.step_seconds)
+
+    @property
+    def compute_seconds(self) -> float:
+        """Predicted seconds of all ops in one iteration; nan without a machine."""
+        return self.native.compute_seconds if self.machine else math.nan
+
+    @property
+    def seconds(self) -> float:
+        """Predicted seconds of one iteration; nan without a machine."""
+        return self.compute_seconds + sum(self.step_seconds)
+
+    @property
+    def search_seconds(self) -> float:
+        """How long the search took."""
+        return self.native.search_seconds
+
+    @property
+    def exact(self) -> bool:
+        """Whether each step is proven to be the cheapest given the steps before."""
+        return self.native.exact
+
+    @property
+    def planner(self) -> str:
+        """The planner that found the plan."""
+        return self.native.planner
+
+    def program(self) -> Any:
+        """What every worker runs; made at the first call."""
+        if self._program is None:
+            self._program = lower(self.graph.native, self.native)
+        return self._program
+
+    def peak_bytes(self) -> list[int]:
+        """Predicted peak bytes of live tensors per worker in one iteration.
+
+        Kernels' workspaces are not counted. The first call lowers the plan.
+        """
+        if self._peak_bytes is None:
+            self._peak_bytes = _predicted_peak_bytes(self.graph, self.program())
+        return list(self._peak_bytes)
+
+    def peak(self) -> float:
+        """Predicted peak bytes of the fullest worker, the optimiser's states included."""
+        states = self.options.optimizer_states
+        return max(self.peak_bytes()) + (states * self.parameter_bytes() if states else 0)
+
+    def parameter_bytes(self) -> int:
+        """Bytes of the largest tiles of all parameters."""
+        values = [v for v in self.graph.captured.values if v.role == "parameter"]
+        tiles = home_tiles(self.graph.native, self.native, [value.id for value in values])
+        return sum(
+            largest_numel(held) * value.dtype.itemsize
+            for value, held in zip(values, tiles, strict=True)
+        )
+
+    def _id(self, name: str) -> int:
+        if not isinstance(name, str):
+            raise SmexTypeError(f'plan: a name must be text, such as "fc.weight", got {name!r}')
+        if name not in self.graph.value_by_name:
+            raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
+        return self.graph.value_by_name[name]
+
+    @functools.cached_property
+    def value_choices(self) -> list[list[int]]:
+        """By value id the dimension that each step cuts, -1 where it replicates."""
+        return list(self.native.values)
+
+    @functools.cached_property
+    def op_choices(self) -> list[list[int]]:
+        """By op id the index of its Spec along which each step splits it, -1 where it repeats."""
+        return list(self.native.ops)
+
+    def placement(self, name: str) -> list[int]:
+        """Per step the dimension along which a named tensor is cut, -1 where it is replicated."""
+        return list(self.value_choices[self._id(name)])
+
+    def words(self, name: str) -> str:
+        """The placement as text: `S0/2 R/2`."""
+        return placement_words(self.placement(name), self.mesh)
+
+    def split_words(self, op_id: int) -> str:
+        """The index along which each step splits an op, as text: `i·k`."""
+        return strategy_words(self.graph.native.ops[op_id].spec, self.op_choices[op_id])
+
+    def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
+        """Per worker whether it holds a tile of the tensor, and the tile's (lo, hi) by dim."""
+        self._id(name)
+        return self.named_tiles()[name]
+
+    def named_tiles(self) -> dict[str, list[tuple[bool, list[tuple[int, int]]]]]:
+        """The tiles of all parameters, buffers and inputs by name."""
+        return self._named_tiles
+
+    @functools.cached_property
+    def _named_tiles(self) -> dict[str, list[tuple[bool, list[tuple[int, int]]]]]:
+        ids = self.graph.value_by_name
+        tiles = home_tiles(self.graph.native, self.native, list(ids.values()))
+        return dict(zip(ids, tiles, strict=True))
+
+    def worker_bytes(self, name: str) -> int:
+        """Bytes of the largest tile of a named tensor."""
+        value = self.graph.captured.values[self._id(name)]
+        return largest_numel(self.tiles(name)) * value.dtype.itemsize
+
+    def placements(self) -> dict[str, list[int]]:
+        """Placements of all parameters, buffers and inputs by name."""
+        return {name: self.placement(name) for name in self.graph.value_by_name}
+
+    @functools.cached_property
+    def op_bytes(self) -> list[int]:
+        """By op the bytes that it moves."""
+        return list(native_op_bytes(self.graph.native, self.native))
+
+    def summary(self) -> str:
+        """One line: workers, what an iteration moves and takes, the predicted peak, the proof.
+
+        The peak is left out where lowering the plan would take long and it is not known yet: for
+        more than 2**20 calls of all workers. `peak_bytes` counts it.
+        """
+        steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
+        proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
+        if self.planner in ("random", "spartan"):
+            proof = "a heuristic"
+        moves = f"moves {size_words(self.total_bytes)} an iteration ({steps})"
+        if self.machine:
+            parts = [self.compute_seconds, *self.step_seconds]
+            moves += (
+                f" in {duration_words(self.seconds)} ({' + '.join(map(duration_words, parts))})"
+            )
+        return (
+            f"{self.workers} workers as {mesh_words(self.mesh)}, "
+            f"{self.planner}, {moves}, "
+            f"{self._peak_words()}"
+            f"searched in {self.search_seconds:.3f} s, {proof}"
+        )
+
+    def _peak_words(self) -> str:
+        """The peak as the summary has it, and whether the machine's memory is too small for it."""
+        calls = self.workers * len(self.graph.captured.ops)
+        if self._peak_bytes is None and self._program is None and calls > _LOWERED_CALLS:
+            return ""
+        words = f"peak {size_words(max(self.peak_bytes()))} per worker"
+        if self.machine and self.peak() > self.machine.memory:
+            if self.options.optimizer_states:
+                words += f", {size_words(self.peak())} with the optimiser's states,"
+            words += f" does not fit {size_words(self.machine.memory)}"
+        return f"{words}, "
+
+
+def largest_numel(tiles: Iterable[tuple[bool, list[tuple[int, int]]]]) -> int:
+    """Elements of the largest of the workers' tiles."""
+    return max(math.prod(hi - lo for lo, hi in box) if held else 0 for held, box in tiles)

@@ -1,0 +1,304 @@
+"""Plans: how to talk about them, to save them and to look at them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import sys
+import tempfile
+from typing import Any
+
+from smex._C import price
+from smex.capture import CapturedGraph
+from smex.errors import PlanError, SmexTypeError
+from smex.planning.machine import Machine
+from smex.planning.options import SearchOptions
+from smex.planning.placed import PlacedGraph
+from smex.planning.plan_file import (
+    FORMAT,
+    choices_text,
+    described,
+    digest,
+    native_of,
+    read_plan_file,
+)
+from smex.planning.portfolio import best
+from smex.planning.semantic import SemanticGraph
+from smex.planning.solver import Solver
+from smex.text import (
+    aligned,
+    duration_words,
+    placement_words,
+    shape_words,
+    size_words,
+)
+from smex.viz.plan_page import plan_fragment, plan_overview, plan_page
+
+
+class Plan(PlacedGraph):
+    """A placement for every tensor and a strategy for every op, step by step of the mesh.
+
+    Prints as a table, renders as HTML in notebooks, saves and loads as JSON. A placement such as
+    `S0/2 R/2` reads: cut along dimension 0 by 2, then held by both halves of 2.
+    """
+
+    @classmethod
+    def of(cls, placed: PlacedGraph) -> Plan:
+        """What a search has found, as users talk about it."""
+        plan = cls(placed.graph, placed.native, placed.options, placed.pinned)
+        plan._program, plan._peak_bytes = placed._program, placed._peak_bytes
+        return plan
+
+    def on(self, machine: Machine) -> Plan:
+        """The same plan with the times that it takes on a machine."""
+        if not isinstance(machine, Machine):
+            raise SmexTypeError(f"plan: expected a smex.Machine, found {machine!r}")
+        options = dataclasses.replace(self.options, machine=machine)
+        native = price(self.graph.native, self.native, options.native_machine)
+        return Plan(self.graph, native, options, self.pinned)
+
+    def of_same(self, graph: SemanticGraph) -> Plan | None:
+        """The same plan for another capture of the same calls; None where the calls differ."""
+        if graph is not self.graph and described(graph) != described(self.graph):
+            return None
+        return Plan(graph, self.native, self.options, self.pinned)
+
+    def explain(self, name: str) -> str:
+        """What a tensor's placement costs, op by op, and why the others were rejected.
+
+        The alternatives are one cut in all steps, and the chosen placement with another cut in one
+        step. Each is priced exactly: the rest of the plan is searched again with it pinned. Of a
+        rejected one it says which calls move the most more than in this plan, with their module and
+        line; other calls may move less.
+        """
+        chosen, value_id = self.placement(name), self._id(name)
+        value = self.graph.captured.values[value_id]
+        costs = self.op_bytes
+        alike: dict[tuple[str, ...], int] = {}  # unrolled steps use a tensor in the same way
+        for op_id in self.graph.native.values[value_id].users:
+            op = self.graph.captured.ops[op_id]
+            split = self.split_words(op_id)
+            row = (op.target, split, size_words(costs[op_id]), op.module_path)
+            alike[row] = alike.get(row, 0) + 1
+        users: list[tuple[str, ...]] = [("", "op", "split", "each moves", "module")]
+        users += [(f"{count} ×", *row) for row, count in alike.items()]
+        timed = self.machine is not None
+        choices: list[tuple[str, ...]] = [
+            ("", "placement", "per worker", "moves", *["takes"] * timed, "against the plan")
+        ]
+        choices.append(
+            (
+                "chosen",
+                self.words(name),
+                size_words(self.worker_bytes(name)),
+                size_words(self.total_bytes),
+                *[duration_words(self.seconds)] * timed,
+                "pinned" if name in self.pinned else "",
+            )
+        )
+        for pin in self._alternatives(chosen, len(value.shape)):
+            choices.append(self._priced(name, pin))
+        return "\n".join(
+            [
+                f"{name}: {value.type_str()}, {value.role}",
+                *aligned(users, right=(0, 3)),
+                *aligned(choices, right=(2, 3, 4) if timed else (2, 3)),
+            ]
+        )
+
+    def _alternatives(self, chosen: list[int], ndim: int) -> list[list[int]]:
+        dims = [*range(ndim), -1]
+        found = [[dim] * len(chosen) for dim in dims]
+        for step, dim in itertools.product(range(len(chosen)), dims):
+            found.append([*chosen[:step], dim, *chosen[step + 1 :]])
+        unique = dict.fromkeys(map(tuple, found))
+        return [list(pin) for pin in unique if list(pin) != chosen]
+
+    def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
+        """A row of `explain`: the plan that has this placement, against this plan."""
+        words = placement_words(pin, self.mesh)
+        ids = self.graph.value_by_name  # a tied tensor may be pinned under another name
+        others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
+        impossible = ("impossible", words, "", "", *([""] if self.machine else []))
+        try:
+            other = Solver(self.graph, self.options).find({**others, name: pin})
+        except PlanError as error:
+            return *impossible, str(error).rpartition(": ")[2]
+        held = other.worker_bytes(name)
+        delta = other.total_bytes - self.total_bytes
+        reason = f"{'-' if delta < 0 else '+'}{size_words(abs(delta))}"
+        if -1 in pin and held > self.replicate_bytes and held > self.worker_bytes(name):
+            reason += f", replicas above replicate_bytes={self.replicate_bytes}"
+        reason += self._dearest(other)
+        seconds = [duration_words(other.seconds)] if self.machine else []
+        return "rejected", words, size_words(held), size_words(other.total_bytes), *seconds, reason
+
+    def _dearest(self, other: PlacedGraph) -> str:
+        """The calls of one operator and line that move the most more in another plan; "" if none.
+
+        Backward calls are told from forward ones, unrolled steps are one.
+        """
+        more: dict[tuple[str, str, str, bool], list[int]] = {}
+        for op, here, there in zip(
+            self.graph.captured.ops, self.op_bytes, other.op_bytes, strict=True
+        ):
+            key = (op.target, op.module_path, op.source, op.backward)
+            sums = more.setdefault(key, [0, 0])
+            sums[0] += here
+            sums[1] += there
+        if not more:
+            return ""
+        key, (here, there) = max(more.items(), key=lambda item: item[1][1] - item[1][0])
+        if there <= here:
+            return ""
+        target, module, source, backward = key
+        at = ", ".join(filter(None, (module and f"module {module}", source, "backward" * backward)))
+        where = f"{target} ({at})" if at else target
+        return f", most by {where}: {size_words(here)} -> {size_words(there)}"
+
+    def diff(self, other: Plan) -> str:
+        """The named tensors that two plans place differently, and what both plans move."""
+        if not isinstance(other, Plan):
+            raise SmexTypeError(f"plan: expected a plan to compare with, got {other!r}")
+        rows = [("tensor", "here", "there", "per worker here", "there")]
+        names = dict.fromkeys([*self.graph.value_by_name, *other.graph.value_by_name])
+        for name in names:
+            cells = [
+                (plan.words(name), size_words(plan.worker_bytes(name)))
+                if name in plan.graph.value_by_name
+                else ("absent", "")
+                for plan in (self, other)
+            ]
+            if cells[0] != cells[1]:
+                rows.append((name, cells[0][0], cells[1][0], cells[0][1], cells[1][1]))
+        if len(rows) == 1:
+            rows = [("no tensor is placed differently", "", "", "", "")]
+        totals = [
+            ("workers", str(self.workers), str(other.workers)),
+            ("moves", size_words(self.total_bytes), size_words(other.total_bytes)),
+            *(
+                [("takes", duration_words(self.seconds), duration_words(other.seconds))]
+                if self.machine and other.machine
+                else []
+            ),
+            (
+                "peak per worker",
+                size_words(max(self.peak_bytes())),
+                size_words(max(other.peak_bytes())),
+            ),
+        ]
+        lines = aligned(rows, right=(3, 4))
+        lines += [f"{what}: {here} -> {there}" for what, here, there in totals]
+        return "\n".join(lines)
+
+    def contents(self) -> dict[str, Any]:
+        """What `save` writes: the placements of the named tensors, and all that was chosen.
+
+        The choices hold for the same calls and the same placements only, which the digest tells;
+        otherwise they are searched anew from the placements.
+        """
+        content = {
+            "format": FORMAT,
+            "workers": self.workers,
+            "mesh": list(self.mesh),
+            "planner": self.planner,
+            "objective": self.objective,
+            "machine": self.machine and self.machine.contents(),
+            "memory_limit": self.options.memory_limit,
+            "optimizer_states": self.options.optimizer_states,
+            "replicate_bytes": self.replicate_bytes,
+            "total_bytes": self.total_bytes,
+            "placements": self.placements(),
+            "choices": {
+                "values": choices_text(self.native.values),
+                "ops": choices_text(self.native.ops),
+                "exact": self.exact,
+                "gap": self.native.gap,
+            },
+        }
+        return content | {"digest": digest(self.graph, content)}
+
+    def save(self, path: str | pathlib.Path) -> None:
+        """Writes the plan as JSON."""
+        pathlib.Path(path).write_text(json.dumps(self.contents(), indent=1) + "\n")
+
+    @staticmethod
+    def load(path: str | pathlib.Path, graph: SemanticGraph | CapturedGraph) -> Plan:
+        """Reads placements and finds the best plan of `graph` that has them.
+
+        Raises:
+            PlanError: the file is not a plan, or does not fit the model.
+        """
+        return Plan.from_contents(read_plan_file(path), graph)
+
+    @staticmethod
+    def from_contents(content: dict[str, Any], graph: SemanticGraph | CapturedGraph) -> Plan:
+        """The plan whose `contents` these are; of another graph the best with its placements."""
+        if isinstance(graph, CapturedGraph):
+            graph = SemanticGraph(graph)
+        machine = content.get("machine")
+        asked = SearchOptions.checked(
+            content["workers"],
+            mesh=content["mesh"],
+            planner=content["planner"],
+            objective=content.get("objective", "communication"),
+            machine=None if machine is None else Machine.from_contents(machine),
+            memory_limit=content.get("memory_limit"),
+            optimizer_states=content.get("optimizer_states", 0),
+            replicate_bytes=content["replicate_bytes"],
+        )
+        native = native_of(content, graph)
+        if native is None:
+            return Plan.of(best(graph, asked, content["placements"], any_mesh=False))
+        return Plan(graph, price(graph.native, native, asked.native_machine), asked)
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        rows = []
+        for name, value_id in self.graph.value_by_name.items():
+            value = self.graph.captured.values[value_id]
+            each = size_words(self.worker_bytes(name))
+            rows.append((name, shape_words(value.shape), self.words(name), each))
+        return rows
+
+    def __repr__(self) -> str:
+        return f"Plan({self.summary()})"
+
+    def __str__(self) -> str:
+        rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
+        return "\n".join([self.summary(), *aligned(rows, right=(1, 3), indent="")])
+
+    def _repr_html_(self) -> str:
+        return plan_overview(self)
+
+    def show(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
+        """Draws the plan: tensors, steps, the costliest ops, layers and a predicted timeline.
+
+        Args:
+            path: of the page to write, a single file that needs no network. Without one a notebook
+                shows the plan, and elsewhere a temporary file is written and its path printed.
+
+        Returns:
+            The path that was written, None in a notebook.
+        """
+        if path is None and _in_notebook():
+            from IPython.display import HTML, display
+
+            display(HTML(plan_fragment(self)))
+            return None
+        if path is None:
+            handle, name = tempfile.mkstemp(prefix="smex-plan-", suffix=".html")
+            os.close(handle)
+            print(name)
+        written = pathlib.Path(name if path is None else path)
+        written.write_text(plan_page(self), encoding="utf-8")
+        return written
+
+
+def _in_notebook() -> bool:
+    """Whether IPython runs with a front end that shows HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython and ipython.get_ipython()
+    return hasattr(shell, "kernel")

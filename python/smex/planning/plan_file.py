@@ -1,0 +1,99 @@
+"""The files of plans: what they say, and whether it is still true of a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from smex._C import Plan as _NativePlan
+from smex.errors import PlanError, SmexError, SmexTypeError
+from smex.planning.machine import Machine
+from smex.planning.semantic import SemanticGraph
+
+FORMAT = "smex-plan-1"
+_FILE_KEYS: dict[str, type] = {
+    "workers": int,
+    "mesh": list,
+    "planner": str,
+    "replicate_bytes": int,
+    "placements": dict,
+}
+
+
+def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
+    """The content of a file that `Plan.save` wrote.
+
+    Raises:
+        PlanError: it is not such a file, or a key is missing or of the wrong type.
+        OSError: it cannot be read.
+        SmexTypeError: it is no path.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise SmexTypeError(f"plan: expected the path of a file, got {path!r}")
+    try:
+        content = json.loads(pathlib.Path(path).read_text())
+    except ValueError as error:
+        raise PlanError(f"plan: {path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise PlanError(f"plan: {path} holds a {type(content).__name__}, expected an object")
+    if content.get("format") != FORMAT:
+        raise PlanError(f"plan: {path} has format {content.get('format')!r}, expected {FORMAT!r}")
+    for key, kind in _FILE_KEYS.items():
+        if key not in content:
+            raise PlanError(f'plan: {path} has no key "{key}"')
+        if type(content[key]) is not kind:
+            raise PlanError(
+                f'plan: "{key}" in {path} must be {kind.__name__}, got {content[key]!r}'
+            )
+    workers, mesh = content["workers"], content["mesh"]
+    if workers < 1:
+        raise PlanError(f'plan: "workers" in {path} must be at least 1, got {workers}')
+    if any(type(parts) is not int or parts < 2 for parts in mesh) or math.prod(mesh) != workers:
+        raise PlanError(
+            f'plan: "mesh" in {path} is {mesh}, expected numbers above 1 whose product is {workers}'
+        )
+    if content.get("machine") is not None:
+        try:
+            Machine.from_contents(content["machine"])
+        except SmexError as error:
+            raise PlanError(f'plan: "machine" in {path} is none: {error}') from error
+    return content
+
+
+def described(graph: SemanticGraph) -> tuple[Any, ...]:
+    """All that a plan depends on: the values, the calls and what becomes of them."""
+    values = [(v.name, v.role, tuple(v.shape), v.dtype) for v in graph.captured.values]
+    outputs = [(out.kind, out.value, out.target) for out in graph.captured.outputs]
+    return values, outputs, str(graph)
+
+
+def choices_text(choices: Iterable[Sequence[int]]) -> list[str]:
+    """By value or op the choices of all steps, as text."""
+    return [" ".join(map(str, steps)) for steps in choices]
+
+
+def digest(graph: SemanticGraph, content: dict[str, Any]) -> str:
+    """Of the calls and of all that a file says; no signature."""
+    said = {key: content[key] for key in content if key != "digest"}
+    text = json.dumps([repr(described(graph)), said], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def native_of(content: dict[str, Any], graph: SemanticGraph) -> Any:
+    """The native plan that a file holds, None where it is of other calls or was edited."""
+    if content.get("digest") != digest(graph, content):
+        return None
+    choices = content["choices"]
+    native = _NativePlan()
+    native.mesh = content["mesh"]
+    native.values, native.ops = (
+        [list(map(int, steps.split())) for steps in choices[key]] for key in ("values", "ops")
+    )
+    native.planner = content["planner"]
+    native.exact, native.gap = choices["exact"], choices["gap"]
+    return native

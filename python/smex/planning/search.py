@@ -1,0 +1,104 @@
+"""What users call to find plans."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from smex._logging import logger
+from smex.capture import CapturedGraph
+from smex.errors import PlanError, SmexTypeError
+from smex.planning.machine import Machine
+from smex.planning.options import SearchOptions, Shards
+from smex.planning.pins import Pins
+from smex.planning.plan import Plan
+from smex.planning.portfolio import best
+from smex.planning.semantic import SemanticGraph
+
+
+def search(
+    graph: SemanticGraph | CapturedGraph,
+    workers: int,
+    *,
+    planner: str = "tofu",
+    objective: str = "communication",
+    machine: Machine | None = None,
+    memory_limit: float | None = None,
+    optimizer_states: float = 0,
+    replicate_bytes: int | None = None,
+    pinned: Pins | None = None,
+    mesh: Sequence[int] | None = None,
+    refine: bool | None = None,
+    joint: int = 1,
+    seed: int = 0,
+) -> Plan:
+    """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
+
+    Args:
+        graph: what `smex.capture` or `smex.capture_graph` returns.
+        workers: number of workers.
+        planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
+            falls with their number. The others are what it is compared with (Tofu §7.3):
+            "data_parallel" replicates parameters and cuts the batch; "fsdp" does too, and keeps
+            parameters cut between their uses; "all_row" cuts dimension 0 of every tensor;
+            "spartan" decides tensor by tensor, the largest first; "equal_chop" cuts every tensor
+            along one dimension only; "icml18" never lets workers make partial results; "random"
+            draws the cuts. With each, tensors up to `replicate_bytes` may be replicated.
+        objective: "communication", the bytes moved in one iteration, or "time", the seconds of one
+            iteration on `machine`.
+        machine: what "time" is counted by; with "communication" the plan tells its time on it.
+        memory_limit: bytes of a worker that the plan's predicted peak keeps to, as
+            `Plan.peak_bytes` counts it, with the optimiser's states.
+        optimizer_states: so many tensors of each parameter's size the optimiser keeps: 1 for SGD
+            with momentum, 2 for Adam.
+        replicate_bytes: tensors up to this size may be held by every worker; by default 64 KiB for
+            "communication", and all for "time" and with a `memory_limit`.
+        pinned: placements that are given: a list of `smex.pin(name, placement)`, or a dictionary of
+            placements by parameter, buffer or input name.
+        mesh: the workers of the recursive steps; by default one step for "data_parallel", "fsdp"
+            and "equal_chop", otherwise the prime factors of `workers`, the largest first, or others
+            where those are cheaper: one step of all workers, for "time" one for each of the
+            machine's levels, and for small graphs products of `workers` in all orders.
+        refine: whether "tofu", when it has chosen all steps, chooses each anew given all others
+            until none gains; by default for up to 3 steps. Without, it is the paper's recursion.
+        joint: so many steps are chosen together instead of one after the other: 2 finds what the
+            recursion of two steps may miss, for tables that are squared.
+        seed: of "random".
+
+    Raises:
+        PlanError: unknown objective or name, a number out of range, a placement or mesh that does
+            not fit, or no plan within the limit.
+        SmexValueError: unknown planner, or more workers than the machine has.
+        SmexTypeError: no graph, no machine, or another argument of the wrong type.
+    """
+    if isinstance(graph, CapturedGraph):
+        graph = SemanticGraph(graph)
+    if not isinstance(graph, SemanticGraph):
+        raise SmexTypeError(
+            f"search: expected what smex.capture returns, got {type(graph).__name__}"
+        )
+    asked = SearchOptions.checked(
+        workers, planner=planner, objective=objective, machine=machine, memory_limit=memory_limit,
+        optimizer_states=optimizer_states, replicate_bytes=replicate_bytes, mesh=mesh,
+        refine=refine, joint=joint, seed=seed,
+    )  # fmt: skip
+    pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
+    return Plan.of(best(graph, asked, pins, any_mesh=mesh is None))
+
+
+def search_again(
+    graph: SemanticGraph, first: Plan, shards: Mapping[str, Shards], pinned: Pins
+) -> Plan:
+    """Plans another capture of the model that `first` is a plan of, whose shards exist.
+
+    They stay as they are; what an operator needs otherwise is fetched when it runs. Pins that this
+    capture has no place for, such as one of an input that is smaller now, are left out.
+    """
+    asked = dataclasses.replace(first.options, mesh=list(first.mesh), shards=shards)
+    try:
+        return Plan.of(best(graph, asked, pinned, any_mesh=False))
+    except PlanError as error:
+        if not pinned:
+            raise
+        logger.info("pins are left out of the plan of another capture: %s", error)
+        return Plan.of(best(graph, asked, {}, any_mesh=False))
