@@ -23,13 +23,14 @@ from smex.errors import (
 if _native.missing_reason is None:
     from smex import baselines, specs
     from smex.capture import capture
-    from smex.execution.partition import PartitionedModule, capture_graph, partition
+    from smex.execution.module import PartitionedModule
+    from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
     from smex.planning.machine import Level, Machine
     from smex.planning.pins import Pin, pin
     from smex.planning.plan import Plan
     from smex.planning.search import search
-    from smex.planning.semantic import SemanticGraph
+    from smex.planning.semantic import SemanticGraph, capture_graph
     from smex.tdl import spec
 else:
 

@@ -839,7 +839,7 @@ def test_gradients_are_not_copied_for_the_parameters():
 
     net = smex.partition(torch.nn.Linear(8, 8, bias=False), workers=1)
     net(torch.randn(4, 8)).sum().backward()
-    session, _ = net._last_session
+    session = net._last.session
     live = session.stats()["live_bytes"][0]
     # The weight and the output; its gradient is not held beside the parameter's .grad.
     assert live == (8 * 8 + 4 * 8) * ITEM

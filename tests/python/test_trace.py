@@ -90,7 +90,7 @@ def test_a_later_call_is_not_traced(tmp_path):
     _, net, x = make(2)
     net.trace(tmp_path / "trace.json", x, backward=True)
     net(x).sum().backward()
-    assert net._last_session[0].trace_events() == []
+    assert net._last.session.trace_events() == []
 
 
 def test_nothing_to_differentiate(tmp_path):

@@ -27,6 +27,7 @@ class ShardedState:
         tiles: of each tensor the shard that each worker holds.
         boxes: of each tensor where these are.
         placements: of each tensor what the plan says.
+        devices: of the workers.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ShardedState:
         self._owner = owner
         self._model = model
         self._loss_fn = loss_fn
-        self._devices = devices
+        self.devices = devices
         self._parameters: list[tuple[str, torch.Tensor]] = []
         self._trained: list[torch.Tensor] = []  # for each parameter what tells whether it is
         self._flags: list[bool] = []
@@ -97,7 +98,7 @@ class ShardedState:
         self._sources[name] = whole
         made: dict[Any, torch.Tensor] = {}
         tiles: Tiles = []
-        for (held, box), device in zip(boxes, self._devices, strict=True):
+        for (held, box), device in zip(boxes, self.devices, strict=True):
             identity = (tuple(box), device)
             if held and identity not in made:
                 made[identity] = self._register(name, whole, box, device)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import keyword
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from smex import _C
-from smex.capture import CapturedGraph, OpRecord, ValueRef
+from smex.capture import CapturedGraph, OpRecord, ValueRef, capture
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureError, MissingSpecWarning
 from smex.specs import argument_names, instantiate
@@ -187,3 +188,13 @@ class SemanticGraph:
 
     def __str__(self) -> str:
         return str(self.native)
+
+
+def capture_graph(
+    model: Callable,
+    args: tuple | torch.Tensor = (),
+    loss_fn: Callable | None = None,
+    **options: Any,
+) -> SemanticGraph:
+    """Captures a model and attaches a Spec to every op; `options` are those of `smex.capture`."""
+    return SemanticGraph(capture(model, args, loss_fn=loss_fn, **options))

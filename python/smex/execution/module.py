@@ -1,0 +1,470 @@
+"""Nets: modules that run as programs on several workers."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import pathlib
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from smex._C import Executor, home_tiles
+from smex._logging import logger
+from smex.capture import ValueRef
+from smex.capture.memory import read_back
+from smex.capture.objects import flatten_call, refuse_layout
+from smex.capture.swap import all_slots
+from smex.errors import SmexRuntimeError, SmexValueError
+from smex.execution.autograd import Run
+from smex.execution.calls import (
+    refuse_export,
+    refuse_tracer,
+    refuse_tracers,
+)
+from smex.execution.compiled import Compiled, tangents_of
+from smex.execution.given_plan import GivenPlan
+from smex.execution.iteration import Iteration
+from smex.execution.programs import Occasion, Programs
+from smex.execution.running_statistics import RunningStatistics
+from smex.execution.shards import ShardedState
+from smex.execution.trace import trace_json
+from smex.execution.watch import State, Watch, described
+from smex.planning.options import Shards
+from smex.planning.plan import Plan
+from smex.planning.search import search, search_again
+from smex.planning.semantic import SemanticGraph, capture_graph
+
+_CAPTURES = threading.RLock()
+_FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
+_UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
+_MODULE_WALKS = {
+    inspect.unwrap(walk).__code__
+    for walk in (torch.nn.Module.modules, torch.nn.Module.named_modules)
+}
+
+
+class PartitionedModule(torch.nn.Module):
+    """A model split over workers; see `smex.partition`."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        workers: int,
+        loss_fn: Callable | None,
+        devices: list[torch.device],
+        options: dict[str, Any],
+        plan: GivenPlan | None,
+    ):
+        super().__init__()
+        self.workers = workers
+        self.devices = devices
+        self.training = model.training
+        self._options = options  # of the search
+        self._given_plan = plan
+        self._model = [model]  # in a list: its parameters are not this module's
+        self._loss = [loss_fn]  # likewise
+        self._watch = Watch(model, loss_fn)
+        self._state = ShardedState(self, model, loss_fn, devices)
+        self._programs: Programs[Compiled] = Programs()
+        self._first: Compiled | None = None
+        self._last: Iteration | None = None
+
+    @property
+    def _loss_fn(self) -> Callable | None:
+        return self._loss[0]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The copy of a net has shards of its own; the last run's values stay here."""
+        return {**self.__dict__, "_last": None}
+
+    # ---- planning ----
+
+    def prepare(self, args: tuple, kwargs: dict[str, Any] | None = None) -> PartitionedModule:
+        """Captures, plans and lowers for these inputs; nothing is computed."""
+        self._get_compiled(args, kwargs or {})
+        return self
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the first captured call."""
+        if self._first is None:
+            raise SmexRuntimeError(
+                "plan: the model has not been captured yet; call the net once or pass args= to "
+                "smex.partition"
+            )
+        return self._first.plan
+
+    def _get_compiled(self, args: tuple, kwargs: dict[str, Any]) -> Compiled:
+        leaves, spec, _ = flatten_call(args, kwargs)
+        return self._compiled_for(leaves, spec, args, kwargs)
+
+    def _compiled_for(
+        self, leaves: list[Any], spec: pytree.TreeSpec, args: tuple, kwargs: dict[str, Any]
+    ) -> Compiled:
+        """The program of a call, which is captured at its first call of this signature."""
+        wants_grad = torch.is_grad_enabled()
+        signature = tuple(
+            [
+                _described(leaf) if isinstance(leaf, torch.Tensor) else described(leaf)
+                for leaf in leaves
+            ]
+        )
+        autocast = tuple(
+            torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+            for device in ("cpu", "cuda")
+        )
+        state = self._look()
+        trained = self._state.trained()
+        dtype = torch.get_default_dtype()
+        occasion = Occasion(state, (signature, spec, wants_grad, trained, autocast, dtype))
+        compiled = self._programs.get(occasion)
+        if compiled is None:
+            # One capture at a time in the process: torch's tracers are not made for more.
+            with _CAPTURES, torch.inference_mode(False):  # shards are used in other modes too
+                compiled = self._programs.get(occasion)
+                if compiled is None:
+                    compiled = self._compile(args, kwargs, wants_grad)
+                    self._programs.add(occasion, compiled)
+        return compiled
+
+    def _look(self) -> State:
+        """What the model is; what the user has replaced in it is taken over."""
+        state = self._watch.unchanged()
+        if state is None:
+            with _CAPTURES:  # whoever captures the model has other tensors in it
+                state = self._watch.look()
+                if self._watch.moved:
+                    gone = self._state.follow()
+                    self._programs.drop(lambda program: not gone.isdisjoint(program.state_names))
+        return state
+
+    def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> Compiled:
+        started = time.perf_counter()
+        with self._state.frozen_as_shards():
+            graph = capture_graph(
+                self._model[0], args, self._loss_fn, kwargs=kwargs, training=wants_grad
+            )
+        plan = self._find_plan(graph)
+        program = plan.program()
+        bindings = list(program.inputs)
+        compiled = Compiled(
+            graph=graph,
+            plan=plan,
+            program=program,
+            executor=Executor(
+                program,
+                devices=[str(device) for device in self.devices],
+                sibling=None if self._first is None else self._first.executor,
+            ),
+            binding_of={binding.value: i for i, binding in enumerate(bindings)},
+            regions=[list(binding.regions) for binding in bindings],
+            read_back=read_back(graph.captured),
+            tangents_of=tangents_of(graph.captured),
+            constants={v.id: v.tensor for v in graph.captured.values if v.tensor is not None},
+        )
+        seconds = time.perf_counter() - started
+        logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
+        self._adopt_state(compiled)
+        if self._first is None:
+            self._first = compiled
+        return compiled
+
+    def _find_plan(self, graph: SemanticGraph) -> Plan:
+        """The first call's plan is the user's or the best; later ones keep its parameters."""
+        if self._first is None and self._given_plan is not None:
+            plan = self._given_plan.on(graph)
+            if plan.workers != self.workers:
+                raise SmexValueError(
+                    f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"
+                )
+            return plan
+        if self._first is None:
+            return search(graph, self.workers, **self._options)
+        first = self._first.plan
+        # What the user pinned stays so, as far as it is here; of a given plan only what has shards.
+        pinned = {} if self._given_plan is not None else first.pinned
+        pinned = {
+            name: pin
+            for name, pin in pinned.items()
+            if name in graph.value_by_name and name not in self._state.boxes
+        }
+        placed = self._state.placements
+        shards = {name: Shards(placed[name], boxes) for name, boxes in self._state.boxes.items()}
+        return search_again(graph, first, shards, pinned)
+
+    # ---- modes and state ----
+
+    def train(self, mode: bool = True) -> PartitionedModule:
+        """Sets the mode of the model and all its modules, and of the loss.
+
+        Modes of single modules are theirs: `model.bn.eval()` counts at the net's next call.
+        """
+        super().train(mode)
+        for module in (self._model[0], self._loss_fn):
+            if isinstance(module, torch.nn.Module):
+                module.train(mode)
+        return self
+
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, torch.nn.Module]]:
+        """This module alone, as it has no others; `swa_utils.update_bn` sees the model's norms."""
+        caller: Any = sys._getframe(1)
+        yield from super().named_modules(memo, prefix, remove_duplicate)
+        while caller.f_code in _MODULE_WALKS:
+            caller = caller.f_back
+        if caller.f_code is _UPDATE_BN:
+            for name, module in self._model[0].named_modules():
+                if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                    write = functools.partial(self._write_buffers, name)
+                    yield f"{prefix}.{name}".lstrip("."), RunningStatistics(module, write)
+
+    def _write_buffers(self, module_name: str) -> None:
+        """Gives the shards of a module's buffers the values of the model's own."""
+        for slot in all_slots(self._model[0], None):
+            for module, name in slot.holders:
+                if slot.role == "buffer" and module is self._model[0].get_submodule(module_name):
+                    self._state.write(slot.names[0], getattr(module, name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor) and "_model" in self.__dict__:
+            raise SmexRuntimeError(
+                f'partition: "{name}" cannot be set: the net has shards and not the model\'s own '
+                "parameters; net.load_state_dict(...) changes them"
+            )
+        super().__setattr__(name, value)
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        """The shards, as `shard0.layer.weight`: the number of the tile and the model's own name.
+
+        Raises:
+            SmexRuntimeError: before the model has been captured there are none, and an optimiser
+                made of nothing would train nothing.
+        """
+        refuse_export(sys._getframe(1))
+        if sys._getframe(1).f_code.co_name == "_untie_named_tensors_map":
+            raise SmexRuntimeError(
+                "functional_call: a partitioned net computes with its shards alone; call the model "
+                "itself with other parameters, or load them: net.load_state_dict(...)"
+            )
+        self._look()
+        if not self._state.is_cut():
+            raise SmexRuntimeError(
+                "parameters: the shards exist once the model is captured; call the net first or "
+                "pass example inputs: smex.partition(model, ..., args=(x,))"
+            )
+        for name, parameter in super().named_parameters(*args, **kwargs):
+            yield self._state.told_name(name), parameter
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        """Conversions (`half`, `to`, `cuda`) reach the model until it is captured.
+
+        Raises:
+            SmexRuntimeError: afterwards, when they would change the shards' dtype or device.
+        """
+        if self._first is None:
+            for module in (self._model[0], self._loss_fn):
+                if isinstance(module, torch.nn.Module):
+                    module._apply(fn, recurse)
+            return self
+        for key, shard in (*self._parameters.items(), *self._buffers.items()):
+            assert shard is not None
+            probe = shard.detach().new_empty(0)
+            changed = fn(probe)
+            if changed.dtype != probe.dtype or changed.device != probe.device:
+                name = self._state.told_name(key).partition(".")[2]
+                raise SmexRuntimeError(
+                    f'partition: the shards of "{name}" are {probe.dtype} on {probe.device} and '
+                    f"cannot become {changed.dtype} on {changed.device}: convert the model before "
+                    "smex.partition, or pass devices="
+                )
+        return super()._apply(fn, recurse)
+
+    def _adopt_state(self, compiled: Compiled) -> None:
+        """Cuts the model's tensors that have no shards yet as the plan says."""
+        new = [
+            value
+            for value in compiled.captured.values
+            if value.role in ("parameter", "buffer") and value.name not in self._state.tiles
+        ]
+        ids = [value.id for value in new]
+        tiles = home_tiles(compiled.graph.native, compiled.plan.native, ids)
+        placements = [compiled.plan.placement(value.name) for value in new]
+        self._state.cut([value.name for value in new], tiles, placements)
+
+    def state_dict(  # type: ignore[override]
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, torch.Tensor]:
+        """Whole tensors under the model's own names, in its order.
+
+        Those of a loss that has parameters follow as `loss_fn.weight`.
+
+        `destination` and `prefix` are what a module that contains this one passes; `keep_vars` is
+        of no use, since whole tensors have no graph.
+        """
+        self._look()
+        with _CAPTURES:
+            return self._state.save(destination, prefix)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """The part of a containing module's `load_state_dict` that is this net's."""
+        own: Any = OrderedDict(
+            (name.removeprefix(prefix), value)
+            for name, value in state_dict.items()
+            if name.startswith(prefix)
+        )
+        own._metadata = self._state.metadata()
+        try:
+            result = self.load_state_dict(own, strict=False)
+        except RuntimeError as error:
+            _, *found = str(error).splitlines()
+            error_msgs += [
+                line.strip().replace("mismatch for ", f"mismatch for {prefix}")
+                for line in found or [str(error)]
+            ]
+            return
+        missing_keys += [prefix + name for name in result.missing_keys]
+        unexpected_keys += [prefix + name for name in result.unexpected_keys if strict]
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Loads whole tensors by the model's own names, whatever the number of workers was.
+
+        The model's own hooks and versions count. Where keys or shapes do not fit, nothing changes.
+        """
+        if assign:
+            raise SmexValueError("load_state_dict: assign=True would drop the shards; use False")
+        self._look()
+        with _CAPTURES:
+            return self._state.load(state_dict, strict)
+
+    def full_grads(self) -> dict[str, torch.Tensor]:
+        """Every parameter's whole gradient by the model's own name; those without are left out."""
+        return self._state.full_grads()
+
+    # ---- running ----
+
+    @torch.compiler.disable(reason="a partitioned net is a compiled program")
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Takes and returns whole tensors, as the model does.
+
+        Raises:
+            CaptureError: the model cannot be captured.
+            SmexRuntimeError: a tracer or a transform of torch.func calls it.
+        """
+        leaves, spec, objects = flatten_call(args, kwargs)
+        refuse_tracers(leaves)
+        compiled = self._compiled_for(leaves, spec, args, kwargs)
+        inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        compiled.refuse(inputs)
+        shards, owners = [], []
+        for value in compiled.captured.with_role("parameter"):
+            for tile, _ in self._state.unique(value.name):
+                shards.append(tile)
+                owners.append(value.id)
+        start = functools.partial(self._start, compiled)
+        flat = Run.apply(start, compiled, owners, *inputs, *shards)
+        flat = flat if isinstance(flat, tuple) else (flat,)
+        results = iter(flat)
+        outputs = [
+            next(results) if isinstance(leaf, ValueRef) else leaf
+            for leaf in compiled.captured.flat_outputs
+        ]
+        return compiled.captured.result(outputs, objects)
+
+    def __dir__(self) -> list[str]:
+        """Without the plan while there is none: what inspects a net reads all that is listed."""
+        return [name for name in super().__dir__() if name != "plan" or self._first is not None]
+
+    def _get_name(self) -> str:
+        if sys._getframe(1).f_code is _FX_TRACE:  # which asks before it calls
+            refuse_tracer("torch.fx")
+        return super()._get_name()
+
+    def __prepare_scriptable__(self) -> Any:
+        refuse_tracer("torch.jit.script")
+
+    def _start(self, compiled: Compiled, inputs: Sequence[torch.Tensor]) -> Iteration:
+        self._last = Iteration(compiled, self._state, inputs)
+        return self._last
+
+    # ---- measurements ----
+
+    def stats(self) -> dict[str, Any]:
+        """What the last run measured, beside what the plan predicted."""
+        if self._last is None:
+            raise SmexRuntimeError("stats: nothing has run yet; call the net first")
+        return self._last.stats()
+
+    def trace(
+        self, path: str | pathlib.Path, *args: Any, backward: bool = False, **kwargs: Any
+    ) -> Any:
+        """Runs the net once with timing on and writes a file for ui.perfetto.dev.
+
+        The file has a track per worker, with every operator and fetch, and a track per link that
+        moves bytes, from source to destination. A fetch that several workers feed is on all their
+        links for its whole duration, each with its own bytes.
+
+        Args:
+            path: the JSON file, in Chrome's trace event format.
+            args: inputs of the net, and its target where the loss is part of it.
+            backward: also run the backward program, for the gradient of the sum of all outputs;
+                the `grad` of parameters stays as it is. Without it the forward-only program runs,
+                as under `no_grad`.
+            kwargs: keyword inputs of the net.
+
+        Returns:
+            The net's result, without gradients. Buffers are updated as in any call.
+        """
+        with torch.set_grad_enabled(backward):
+            compiled = self._get_compiled(args, kwargs)
+            compiled.executor.set_trace(True)
+            try:
+                result = self(*args, **kwargs)
+                assert self._last is not None
+                session = self._last.session
+                if backward:
+                    self._run_backward(result)
+            finally:
+                compiled.executor.set_trace(False)
+        content = {"traceEvents": trace_json(compiled.program, session.trace_events())}
+        pathlib.Path(path).write_text(json.dumps(content))
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+
+    def _run_backward(self, result: Any) -> None:
+        """The backward program of one call, with tangents of one; changes no `grad`."""
+        outputs = [
+            leaf
+            for leaf in pytree.tree_leaves(result)
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        ]
+        parameters = [p for p in self.parameters() if p.requires_grad]
+        if not outputs or not parameters:
+            raise SmexValueError("trace: backward=True, but no output or parameter has a gradient")
+        ones = [torch.ones_like(output) for output in outputs]
+        torch.autograd.grad(outputs, parameters, ones, allow_unused=True)
+
+    def extra_repr(self) -> str:
+        """The model's class and its plan in one line."""
+        state = repr(self._first.plan) if self._first is not None else "not captured yet"
+        return f"{type(self._model[0]).__name__}, {state}"
+
+
+def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """What a capture depends on of an input."""
+    plain = type(tensor) is torch.Tensor and not tensor.is_quantized
+    if not plain or tensor.is_nested or tensor.layout is not torch.strided:
+        refuse_layout(tensor, "an argument")
+    return tuple(tensor.shape), tensor.dtype, tensor.requires_grad
