@@ -12,7 +12,7 @@ namespace smex::bindings {
 namespace {
 
 /// What a container held when it was read, in the order of its iteration; a dict's keys and values
-/// in turn.
+/// in turn. A cell of a closure is one too.
 class Held {
  public:
   explicit Held(py::object container) : container_(std::move(container)) {
@@ -23,6 +23,8 @@ class Held {
         keep(key);
         keep(value);
       }
+    } else if (is_cell()) {
+      if (PyObject* item = PyCell_GET(container_.ptr())) keep(item);
     } else if (!is_list()) {
       for (const py::handle item : py::iter(container_)) keep(item.ptr());
     } else {
@@ -34,6 +36,8 @@ class Held {
 
   bool same() const {
     if (PyDict_Check(container_.ptr()) != 0) return same_dict();
+    if (is_cell())
+      return PyCell_GET(container_.ptr()) == (items_.empty() ? nullptr : items_[0].ptr());
     return is_list() ? same_list() : same_items();
   }
 
@@ -46,6 +50,7 @@ class Held {
  private:
   void keep(PyObject* item) { items_.push_back(py::reinterpret_borrow<py::object>(item)); }
   bool is_list() const { return PyList_Check(container_.ptr()) != 0; }
+  bool is_cell() const { return PyCell_Check(container_.ptr()) != 0; }
 
   bool same_dict() const {
     if (2 * PyDict_GET_SIZE(container_.ptr()) != static_cast<Py_ssize_t>(items_.size())) {
@@ -135,11 +140,11 @@ void collect_cycles(PyHeapTypeObject* made) {
 }  // namespace
 
 void bind_contents(py::module_& m) {
-  py::class_<Contents>(
-      m, "Contents",
-      "What dicts, lists, sets and other containers hold now, to be compared with later: by "
-      "identity, so that nothing of Python is called for dicts and lists.",
-      py::custom_type_setup(&collect_cycles))
+  py::class_<Contents>(m, "Contents",
+                       "What dicts, lists, sets, cells of closures and other containers hold now, "
+                       "to be compared with later: by "
+                       "identity, so that nothing of Python is called for dicts and lists.",
+                       py::custom_type_setup(&collect_cycles))
       .def(py::init<const py::iterable&>(), py::arg("containers"))
       .def("same", &Contents::same,
            "Whether all of them hold the very objects that they held, in the same order.");

@@ -461,7 +461,7 @@ def test_changes_that_backward_does_not_see_are_allowed():
     output = net(torch.randn(3, 4))
     with torch.no_grad():
         output.mul_(2)
-        net._state.tiles["bias"][0].zero_()
+        net._state.cuts["bias"].tiles[0].zero_()
     output.sum().backward()
 
 

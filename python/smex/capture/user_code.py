@@ -5,11 +5,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
+import numpy.random
 import torch
 import torch.utils.checkpoint
 from torch.nn import functional as F
@@ -34,6 +37,7 @@ def prepared(tell: Callable[[str], None]) -> Iterator[None]:
         replaced(torch.distributions.Distribution, "_validate_args", False),
         _without_checkpoints(tell),
         _without_seeds(),
+        _without_pythons_chance(),
         replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
         # Names for a profiler, which the tracer cannot take.
         replaced(torch.autograd.profiler.record_function, "__enter__", lambda self: self),
@@ -170,6 +174,40 @@ def _without_seeds() -> Iterator[None]:
         replaced(torch, "seed", refuse),
         replaced(torch.random, "seed", refuse),
     ):
+        yield
+
+
+def _drawing(module: Any, generator: Any) -> list[str]:
+    """The functions of a module that are methods of one generator."""
+    return [
+        name
+        for name, function in vars(module).items()
+        if getattr(function, "__self__", None) is generator
+        and not name.startswith(("_", "get", "set"))  # which a tracer reads and puts back
+    ]
+
+
+_DRAWING = [
+    *((random, name) for name in _drawing(random, random._inst)),
+    *((numpy.random, name) for name in _drawing(numpy.random, numpy.random.mtrand._rand)),
+]
+
+
+@contextlib.contextmanager
+def _without_pythons_chance() -> Iterator[None]:
+    """What Python draws would be drawn once, for all calls."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        line = user_line(sys._getframe(1))
+        raise CaptureError(
+            f"capture: the model draws a number with Python or NumPy{f' at {line}' if line else ''}"
+            ", which would happen once, when it is captured: draw it with torch.rand and choose "
+            "with torch.where, or pass it as an argument"
+        )
+
+    with contextlib.ExitStack() as stack:
+        for module, name in _DRAWING:
+            stack.enter_context(replaced(module, name, refuse))
         yield
 
 

@@ -11,6 +11,8 @@ from smex._C import moved_bytes
 from smex.execution.compiled import Compiled
 from smex.execution.shards import ShardedState, Tiles, assembled, sliced
 
+_STATE = ("parameter", "buffer")
+
 
 class Iteration:
     """The forward program of one call, and its backward program when it is asked for.
@@ -23,7 +25,10 @@ class Iteration:
 
     def __init__(self, compiled: Compiled, state: ShardedState, inputs: Sequence[torch.Tensor]):
         self.compiled = compiled
-        self._state = state
+        named = compiled.captured.values
+        read = [named[i].name for i in compiled.binding_of if named[i].role in _STATE]
+        self._cuts = {name: state.cuts[name] for name in read}  # whatever they are called later
+        self._devices = state.devices
         seed = int(torch.empty((), dtype=torch.int64).random_().item()) if compiled.draws else 0
         self.session = compiled.executor.start(list(self._bound(inputs)), seed=seed)
         self.session.run_forward()
@@ -38,8 +43,8 @@ class Iteration:
             if value.role == "tangent":
                 yield None
                 continue
-            if value.role in ("parameter", "buffer"):
-                held = self._state.tiles[value.name]
+            if value.role in _STATE:
+                held = self._cuts[value.name].tiles
                 tiles: Tiles = [None if tile is None else tile.detach() for tile in held]
             elif value.role == "constant":
                 tiles = self._scatter(position, compiled.constants[binding])
@@ -54,7 +59,7 @@ class Iteration:
         """The tiles of an input of the program."""
         whole = whole.detach().resolve_conj().resolve_neg()
         slots = self.compiled.program.inputs[position].slots
-        boxes, devices = self.compiled.regions[position], self._state.devices
+        boxes, devices = self.compiled.regions[position], self._devices
         return [
             None if slot < 0 else sliced(whole, box).to(device).contiguous()
             for slot, box, device in zip(slots, boxes, devices, strict=True)
@@ -92,7 +97,7 @@ class Iteration:
                 continue
             is_borrowed = output.value in self.compiled.borrowed
             made = self.session.outputs(position)
-            for tile, new in zip(self._state.tiles[output.name], made, strict=True):
+            for tile, new in zip(self._cuts[output.name].tiles, made, strict=True):
                 if tile is not None:
                     found.setdefault(id(tile), (tile, new.clone() if is_borrowed else new))
         return list(found.values())
@@ -151,7 +156,7 @@ class Iteration:
         for value in captured.with_role("parameter"):
             found = position_of.get(value.id)
             tiles = None if found is None else self.session.take_outputs(found)
-            for _, worker in self._state.unique(value.name):
+            for _, worker in self._cuts[value.name].unique():
                 result.append(None if tiles is None else tiles[worker])
         return result
 

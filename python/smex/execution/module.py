@@ -148,6 +148,7 @@ class PartitionedModule(torch.nn.Module):
 
     def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> Compiled:
         started = time.perf_counter()
+        self._state.refuse_converted()
         with self._state.frozen_as_shards():
             graph = capture_graph(
                 self._model[0], args, self._loss_fn, kwargs=kwargs, training=wants_grad
@@ -194,10 +195,9 @@ class PartitionedModule(torch.nn.Module):
         pinned = {
             name: pin
             for name, pin in pinned.items()
-            if name in graph.value_by_name and name not in self._state.boxes
+            if name in graph.value_by_name and name not in self._state.cuts
         }
-        placed = self._state.placements
-        shards = {name: Shards(placed[name], boxes) for name, boxes in self._state.boxes.items()}
+        shards = {n: Shards(cut.placement, cut.boxes) for n, cut in self._state.cuts.items()}
         return search_again(graph, first, shards, pinned)
 
     # ---- modes and state ----
@@ -264,6 +264,39 @@ class PartitionedModule(torch.nn.Module):
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield self._state.told_name(name), parameter
 
+    def apply(self, fn: Callable[[torch.nn.Module], Any]) -> PartitionedModule:
+        """Calls a function for all of the model's modules; what it does to their tensors counts."""
+        self._look()
+        with _CAPTURES:
+            self._state.apply(fn)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> PartitionedModule:
+        """Freezes or thaws all parameters."""
+        if self._first is not None:
+            return super().requires_grad_(requires_grad)
+        for module in (self._model[0], self._loss_fn):
+            if isinstance(module, torch.nn.Module):
+                module.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forgets the gradients; before the first call there are none."""
+        if self._first is not None:
+            super().zero_grad(set_to_none)
+
+    def __getattr__(self, name: str) -> Any:
+        """Says where the model's own attributes are."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if "_model" in self.__dict__ and hasattr(self._model[0], name):
+                raise AttributeError(
+                    f"'{type(self).__name__}' object has no attribute '{name}', which the model "
+                    "has: a net runs forward alone; keep the model at hand for the rest"
+                ) from None
+            raise error
+
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Conversions (`half`, `to`, `cuda`) reach the model until it is captured.
 
@@ -293,7 +326,7 @@ class PartitionedModule(torch.nn.Module):
         new = [
             value
             for value in compiled.captured.values
-            if value.role in ("parameter", "buffer") and value.name not in self._state.tiles
+            if value.role in ("parameter", "buffer") and value.name not in self._state.cuts
         ]
         ids = [value.id for value in new]
         tiles = home_tiles(compiled.graph.native, compiled.plan.native, ids)
@@ -352,6 +385,7 @@ class PartitionedModule(torch.nn.Module):
 
     def full_grads(self) -> dict[str, torch.Tensor]:
         """Every parameter's whole gradient by the model's own name; those without are left out."""
+        self._look()
         return self._state.full_grads()
 
     # ---- running ----
@@ -371,7 +405,7 @@ class PartitionedModule(torch.nn.Module):
         compiled.refuse(inputs)
         shards, owners = [], []
         for value in compiled.captured.with_role("parameter"):
-            for tile, _ in self._state.unique(value.name):
+            for tile, _ in self._state.cuts[value.name].unique():
                 shards.append(tile)
                 owners.append(value.id)
         start = functools.partial(self._start, compiled)

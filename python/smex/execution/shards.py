@@ -3,18 +3,81 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from smex.capture.origin import user_stacklevel
 from smex.capture.swap import StateSlot, all_slots, loss_prefix, swapped
-from smex.errors import SmexRuntimeError, SmexValueError
+from smex.errors import CaptureWarning, SmexRuntimeError, SmexValueError
 
 Tiles = list[torch.Tensor | None]
 Boxes = list[tuple[bool, list[tuple[int, int]]]]
 """By worker whether it holds a tile, and the tile's bounds in every dimension."""
+
+
+@dataclasses.dataclass
+class Cut:
+    """A tensor of the model, cut.
+
+    Attributes:
+        source: the model's own.
+        tiles: the shard that each worker holds.
+        boxes: where these are.
+        placement: what the plan says.
+        keys: under which the shards are registered.
+    """
+
+    source: torch.Tensor
+    tiles: Tiles
+    boxes: Boxes
+    placement: list[int]
+    keys: list[str]
+
+    def __post_init__(self) -> None:
+        self._memory = self.source.data_ptr()
+
+    def has_other_data(self) -> bool:
+        """Whether the source was given other memory (`weight.data = ...`) since this last asked."""
+        before, self._memory = self._memory, self.source.data_ptr()
+        return before != self._memory
+
+    def unique(self) -> list[tuple[torch.Tensor, int]]:
+        """The distinct shards, each with the first worker that holds it."""
+        found: dict[int, tuple[torch.Tensor, int]] = {}
+        for worker, tile in enumerate(self.tiles):
+            if tile is not None:
+                found.setdefault(id(tile), (tile, worker))
+        return list(found.values())
+
+    def whole(self, tiles: Tiles | None = None) -> torch.Tensor:
+        """Puts the shards together, or others in their places: their gradients."""
+        if tiles is None:
+            tiles = [None if tile is None else tile.detach() for tile in self.tiles]
+        shape = [0] * len(self.boxes[0][1])
+        for held, box in self.boxes:
+            if held:
+                shape = [max(size, hi) for size, (_, hi) in zip(shape, box, strict=True)]
+        return assembled(shape, self.boxes, tiles)
+
+    def write(self, whole: torch.Tensor) -> None:
+        """Copies a whole tensor into the shards."""
+        with torch.no_grad():
+            for tile, worker in self.unique():
+                tile.copy_(sliced(whole, self.boxes[worker][1]))
+
+    def fits(self, tensor: torch.Tensor) -> bool:
+        """Whether another tensor could have been cut like this."""
+        source = self.source
+        return (
+            tensor.shape == source.shape
+            and tensor.dtype == source.dtype
+            and isinstance(tensor, torch.nn.Parameter) == isinstance(source, torch.nn.Parameter)
+        )
 
 
 class ShardedState:
@@ -24,9 +87,7 @@ class ShardedState:
     model's own tensors stay what they were when they were cut.
 
     Attributes:
-        tiles: of each tensor the shard that each worker holds.
-        boxes: of each tensor where these are.
-        placements: of each tensor what the plan says.
+        cuts: by name what is cut.
         devices: of the workers.
     """
 
@@ -37,13 +98,9 @@ class ShardedState:
         loss_fn: Callable | None,
         devices: Sequence[torch.device],
     ):
-        self.tiles: dict[str, Tiles] = {}
-        self.boxes: dict[str, Boxes] = {}
-        self.placements: dict[str, list[int]] = {}
+        self.cuts: dict[str, Cut] = {}
         self.prefix = loss_prefix(model)
-        self._keys: dict[str, list[str]] = {}  # under which the shards of a tensor are registered
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
-        self._sources: dict[str, torch.Tensor] = {}  # the model's own that was cut
         self._owner = owner
         self._model = model
         self._loss_fn = loss_fn
@@ -60,7 +117,7 @@ class ShardedState:
         self._parameters = [(s.names[0], s.tensor) for s in slots if s.role == "parameter"]
         self._flags = [parameter.requires_grad for _, parameter in self._parameters]
         self._trained = [
-            self.unique(name)[0][0] if name in self.tiles else parameter
+            self.cuts[name].unique()[0][0] if name in self.cuts else parameter
             for name, parameter in self._parameters
         ]
 
@@ -86,75 +143,50 @@ class ShardedState:
             for name, where, placement in zip(names, boxes, placements, strict=True):
                 self._cut(name, sources[name], where, placement)
         except BaseException:  # no memory, or the user's patience
-            for name in self._keys.keys() & set(names):
-                self._drop(name)
+            for name in self.cuts.keys() & set(names):
+                self._unregister(self.cuts.pop(name))
             raise
         self._list_parameters(slots)
 
     def _cut(self, name: str, whole: torch.Tensor, boxes: Boxes, placement: list[int]) -> None:
-        self._keys[name] = []
-        self.boxes[name] = boxes
-        self.placements[name] = placement
-        self._sources[name] = whole
+        cut = self.cuts[name] = Cut(whole, [], boxes, placement, [])
         made: dict[Any, torch.Tensor] = {}
-        tiles: Tiles = []
         for (held, box), device in zip(boxes, self.devices, strict=True):
             identity = (tuple(box), device)
             if held and identity not in made:
-                made[identity] = self._register(name, whole, box, device)
-            tiles.append(made[identity] if held else None)
-        self.tiles[name] = tiles
+                made[identity] = self._register(name, cut, box, device)
+            cut.tiles.append(made[identity] if held else None)
+        _tell_of_hooks(name, whole)
 
     def _register(
-        self, name: str, whole: torch.Tensor, box: Sequence[tuple[int, int]], device: torch.device
+        self, name: str, cut: Cut, box: Sequence[tuple[int, int]], device: torch.device
     ) -> torch.Tensor:
-        number = len(self._keys[name])
+        number, whole = len(cut.keys), cut.source
         key = f"{name.replace('.', '__')}__shard{number}"
         while key in self._names:  # of `a.b` and `a__b`
             key += "_"
-        self._keys[name].append(key)
+        cut.keys.append(key)
         self._names[key] = f"shard{number}.{name}"
         # A copy: the model's own tensor must not change with the shard.
         piece = sliced(whole.detach(), box).to(device, copy=True).contiguous()
         if isinstance(whole, torch.nn.Parameter):
             shard = torch.nn.Parameter(piece, requires_grad=whole.requires_grad)
+            vars(shard).update(vars(whole))  # what optimisers go by
             self._owner.register_parameter(key, shard)
             return shard
         self._owner.register_buffer(key, piece)
         return piece
 
-    def _drop(self, name: str) -> None:
-        for key in self._keys.pop(name):
+    def _unregister(self, cut: Cut) -> None:
+        for key in cut.keys:
             del self._names[key]
             if hasattr(self._owner, key):
                 delattr(self._owner, key)
-        for known in (self.tiles, self.boxes, self.placements, self._sources):
-            known.pop(name, None)
-
-    def unique(self, name: str) -> list[tuple[torch.Tensor, int]]:
-        """The distinct tiles of a tensor, each with the first worker that holds it."""
-        found: dict[int, tuple[torch.Tensor, int]] = {}
-        for worker, tile in enumerate(self.tiles[name]):
-            if tile is not None:
-                found.setdefault(id(tile), (tile, worker))
-        return list(found.values())
-
-    def whole(self, name: str, tiles: Tiles | None = None) -> torch.Tensor:
-        """Puts the tiles of a tensor together, or others in their places: its gradient's."""
-        if tiles is None:
-            tiles = [None if tile is None else tile.detach() for tile in self.tiles[name]]
-        boxes = self.boxes[name]
-        shape = [0] * len(boxes[0][1])
-        for held, box in boxes:
-            if held:
-                shape = [max(size, hi) for size, (_, hi) in zip(shape, box, strict=True)]
-        return assembled(shape, boxes, tiles)
 
     def write(self, name: str, whole: torch.Tensor) -> None:
         """Copies a whole tensor into its shards, where there are any."""
-        with torch.no_grad():
-            for tile, worker in self.unique(name) if name in self.tiles else []:
-                tile.copy_(sliced(whole, self.boxes[name][worker][1]))
+        if name in self.cuts:
+            self.cuts[name].write(whole)
 
     def told_name(self, key: str) -> str:
         """How a registered shard is called: `shard0.layer.weight`."""
@@ -165,17 +197,17 @@ class ShardedState:
         """The whole gradient of each parameter that has one, under all of its names."""
         grads: dict[str, torch.Tensor] = {}
         for slot in self._slots():
-            name = slot.names[0]
-            pieces = [None if tile is None else tile.grad for tile in self.tiles.get(name, [])]
-            if any(piece is not None for piece in pieces):
-                grads |= dict.fromkeys(slot.names, self.whole(name, pieces))
+            cut = self.cuts.get(slot.names[0])
+            pieces = [None if tile is None else tile.grad for tile in cut.tiles] if cut else []
+            if cut and any(piece is not None for piece in pieces):
+                grads |= dict.fromkeys(slot.names, cut.whole(pieces))
         return grads
 
     # ---- what the user does with the model ----
 
     def is_cut(self) -> bool:
         """Whether every parameter of the model and the loss has shards."""
-        return all(name in self.tiles for name, _ in self._parameters)
+        return all(name in self.cuts for name, _ in self._parameters)
 
     def trained(self) -> tuple[bool, ...]:
         """For each parameter whether it requires a gradient: as the shards say.
@@ -185,8 +217,9 @@ class ShardedState:
         flags = [parameter.requires_grad for _, parameter in self._parameters]
         if flags != self._flags:
             for (name, _), now, before in zip(self._parameters, flags, self._flags, strict=True):
-                for shard, _ in self.unique(name) if now != before and name in self.tiles else ():
-                    shard.requires_grad_(now)
+                if now != before and name in self.cuts:
+                    for shard, _ in self.cuts[name].unique():
+                        shard.requires_grad_(now)
             self._flags = flags
         return tuple([tensor.requires_grad for tensor in self._trained])
 
@@ -205,43 +238,65 @@ class ShardedState:
             if parameter.requires_grad != flag:
                 parameter.requires_grad_(flag)
 
+    def refuse_converted(self) -> None:
+        """Raises SmexRuntimeError where the model is of another type than what was cut of it."""
+        for name, cut in self.cuts.items():
+            shard = cut.unique()[0][0]
+            if shard.dtype != cut.source.dtype:
+                raise SmexRuntimeError(
+                    f'partition: the shards of "{name}" are {shard.dtype} on {shard.device} and '
+                    f"cannot become {cut.source.dtype} on {cut.source.device}: convert the model "
+                    "before smex.partition, or pass devices="
+                )
+
     def follow(self) -> set[str]:
         """Takes over tensors that the user has put into the model, or taken out of it.
 
-        What leaves the model takes its shards' values along. One of the same shape and type is
-        written into the shards that are there.
+        A tensor that has another name now keeps its shards. One that leaves the model takes their
+        values along. A new parameter has new shards, which no optimiser knows yet; a new buffer is
+        written into those that are there.
 
         Returns:
-            The names whose shards are gone: programs that read them are of no use.
+            The names whose shards are gone or cut otherwise: programs that read them are of no use.
         """
         slots = self._slots()
         now = {slot.names[0]: slot.tensor for slot in slots}
-        known = {id(source): name for name, source in self._sources.items()}
-        moved = {name for name, source in self._sources.items() if now.get(name) is not source}
-        given = {}
-        for name in moved & now.keys():
-            other = known.get(id(now[name]))
-            given[name] = now[name].detach() if other is None else self.whole(other).clone()
-        with torch.no_grad():
-            for name in moved:
-                self._sources[name].copy_(self.whole(name))
-        gone = {name for name in moved if name not in now or not self._fits(name, now[name])}
-        for name in moved:
-            if name in gone:
-                self._drop(name)
-            else:
-                self._sources[name] = now[name]
-                self.write(name, given[name])
+        before = {n: cut for n, cut in self.cuts.items() if now.get(n) is not cut.source}
+        if before:
+            self._take_over(now, before)
         self._list_parameters(slots)
-        return gone
+        return {
+            name
+            for name, cut in before.items()
+            if name not in self.cuts or self.cuts[name].boxes != cut.boxes
+        }
 
-    def _fits(self, name: str, tensor: torch.Tensor) -> bool:
-        source = self._sources[name]
-        return (
-            tensor.shape == source.shape
-            and tensor.dtype == source.dtype
-            and isinstance(tensor, torch.nn.Parameter) == isinstance(source, torch.nn.Parameter)
-        )
+    def _take_over(self, now: Mapping[str, torch.Tensor], before: Mapping[str, Cut]) -> None:
+        known = {id(cut.source): cut for cut in before.values()}
+        left = {id(cut): cut for cut in before.values()}
+        for name in before:
+            del self.cuts[name]
+        for name, tensor in now.items():
+            cut, old = known.get(id(tensor)), before.get(name)
+            if cut is not None:
+                self.cuts[name] = left.pop(id(cut))
+                if cut.has_other_data():  # prune.remove writes the mask
+                    cut.write(tensor.detach())
+                for number, key in enumerate(cut.keys):
+                    self._names[key] = f"shard{number}.{name}"
+            elif (
+                old is not None and old.fits(tensor) and not isinstance(tensor, torch.nn.Parameter)
+            ):
+                self.cuts[name] = left.pop(id(old))
+                old.source = tensor
+                old.write(tensor)
+        for cut in left.values():
+            self._unregister(cut)
+            with torch.no_grad():
+                cut.source.copy_(cut.whole())
+        for name, cut in before.items():
+            if name in now and name not in self.cuts and cut.fits(now[name]):
+                self._cut(name, now[name], cut.boxes, cut.placement)
 
     # ---- saving and loading ----
 
@@ -263,7 +318,7 @@ class ShardedState:
         """
         slots = self._slots()
         of_model, of_loss = self._divided(state)
-        copies = [self._value(s).clone() if s.names[0] in self.tiles else s.tensor for s in slots]
+        copies = [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
         with swapped(slots, copies):
             result = self._model.load_state_dict(of_model, strict=strict)
             loss = self._trained_loss()
@@ -279,9 +334,21 @@ class ShardedState:
                     f"{list(tensor.shape)} when it loads, its shards have {list(slot.tensor.shape)}"
                     "; load into the model before smex.partition"
                 )
-        for slot, tensor in zip(slots, loaded, strict=True):
-            self.write(slot.names[0], tensor)
+        self._write_all(slots, loaded)
         return result
+
+    def apply(self, change: Callable[[torch.nn.Module], Any]) -> None:
+        """Lets a function change the tensors of the model's modules, as `nn.Module.apply` does."""
+        slots = self._slots()
+        copies = [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
+        with swapped(slots, copies):
+            self._model.apply(change)
+            changed = [getattr(*slot.holders[0]) for slot in slots]
+        self._write_all(slots, changed)
+
+    def _write_all(self, slots: list[StateSlot], tensors: Sequence[torch.Tensor]) -> None:
+        for slot, tensor in zip(slots, tensors, strict=True):
+            self.write(slot.names[0], tensor.detach())
 
     def metadata(self) -> Any:
         """The versions of the model's modules, as its state dict has them."""
@@ -289,7 +356,7 @@ class ShardedState:
 
     def _value(self, slot: StateSlot) -> torch.Tensor:
         name = slot.names[0]
-        return self.whole(name) if name in self.tiles else slot.tensor
+        return self.cuts[name].whole() if name in self.cuts else slot.tensor
 
     def _trained_loss(self) -> torch.nn.Module | None:
         """The loss, if it has parameters; weights of classes, say, are buffers that stay."""
@@ -306,6 +373,16 @@ class ShardedState:
         if hasattr(state, "_metadata"):
             of_model._metadata = state._metadata  # type: ignore[attr-defined]
         return of_model, {n.removeprefix(self.prefix): state[n] for n in state if n not in of_model}
+
+
+def _tell_of_hooks(name: str, whole: torch.Tensor) -> None:
+    if whole._backward_hooks or getattr(whole, "_post_accumulate_grad_hooks", None):
+        warnings.warn(
+            f'partition: "{name}" has hooks for its gradient, which its shards do not have: '
+            "register them on net.parameters()",
+            CaptureWarning,
+            stacklevel=user_stacklevel(),
+        )
 
 
 def sliced(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:

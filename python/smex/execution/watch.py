@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import copy
 import enum
+import functools
 import types
 import weakref
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
@@ -25,14 +26,19 @@ _OPAQUE = (
     type,
     enum.Enum,
     types.ModuleType,
-    types.FunctionType,
-    types.MethodType,
     weakref.ref,
     torch.Generator,
 )
 _MOST_CONTAINERS = 512
 """An object that leads to more dicts and lists is no setting: a trainer is itself alone."""
 _RECENT = 4
+
+_GLOBAL_HOOKS = [
+    hooks
+    for name, hooks in vars(torch.nn.modules.module).items()
+    if name.startswith(("_global_forward", "_global_backward")) and name.endswith("hooks")
+]
+"""Of all modules: dicts that are changed in place."""
 
 _UNREAD = frozenset(
     name
@@ -102,7 +108,8 @@ class Watch:
                 self._recent.insert(0, self._recent.pop(place))
                 return state
         reader = Reader({id(part) for module in modules for part in module.modules()})
-        found = State(tuple([reader.read(root) for root in self._roots]))
+        roots = [*self._roots, *_GLOBAL_HOOKS]
+        found = State(tuple([reader.read(root) for root in roots]))
         known = self._states.setdefault(hash(found), found)
         state = known if known == found else found
         if reader.watchable:
@@ -143,11 +150,9 @@ class Reader:
         kind = type(thing)
         if kind in _PLAIN:
             return kind, thing
-        if isinstance(thing, (float, complex)):
+        if kind in (float, complex):
             return kind, repr(thing)  # tells -0.0 from 0.0, and nan is itself
-        if isinstance(thing, torch.Tensor):
-            return Same(thing)
-        if isinstance(thing, _OPAQUE):
+        if isinstance(thing, (torch.Tensor, *_OPAQUE)):
             return Same(thing)
         if id(thing) in self._number:
             return "again", self._number[id(thing)]
@@ -156,9 +161,33 @@ class Reader:
         self._number[id(thing)] = len(self._number)
         if isinstance(thing, torch.nn.Module):
             return self._module(thing)
+        if isinstance(thing, types.FunctionType):
+            return Same(thing.__code__), self._cells(thing), self.read(thing.__defaults__)
+        if isinstance(thing, types.MethodType):
+            return self.read(thing.__func__), self.read(thing.__self__)
+        if isinstance(thing, functools.partial):
+            self._watch(thing.keywords)
+            return kind, self.read(thing.func), self.read(thing.args), self._named(thing.keywords)
         if isinstance(thing, (tuple, list, dict, set, frozenset, collections.deque)):
-            return self._container(thing)
+            return self._container(thing), self._attributes(thing)
+        if isinstance(thing, (int, float, complex, str, bytes)):  # of a class of its own
+            return kind, repr(thing), self._attributes(thing)
         return self._object(thing)
+
+    def _cells(self, function: types.FunctionType) -> Hashable:
+        """What a function has of the function around it."""
+        cells = function.__closure__ or ()
+        for cell in cells:
+            self._watch(cell)
+        return tuple([self.read(cell.cell_contents) for cell in cells if _is_filled(cell)])
+
+    def _attributes(self, thing: Any) -> Hashable:
+        """Those of an object that is something else besides."""
+        own = getattr(thing, "__dict__", None)
+        if not isinstance(own, dict):
+            return None
+        self._watch(own)
+        return self._named(own)
 
     # ---- containers ----
 
@@ -247,6 +276,14 @@ class Reader:
         if slots:
             self.watchable = False
         return {name: getattr(thing, name) for name in slots if hasattr(thing, name)} | (own or {})
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:  # its variable is assigned later, or was deleted
+        return False
+    return True
 
 
 class _TooManyError(Exception):

@@ -10,6 +10,12 @@
 | train, load with hooks, versions and extra state, save | test_loading_is_the_model_s_own, ... |
 | train, deepcopy, change a plain tensor, call both | test_a_copy_reads_its_own_plain_tensors |
 | average weights, then update_bn of the average | test_update_bn_of_a_wrapped_net |
+| what is inside of partials, methods, closures, subclasses of str and dict | test_values_inside_of_others, test_a_hook_that_is_switched_by_a_variable |
+| train, wrap a module (LoRA), train on with the same optimiser | test_a_module_that_is_wrapped_keeps_its_shards |
+| freeze, put a new head on, train | test_a_trainable_head_on_a_frozen_model, test_gradients_and_optimisers_of_what_is_replaced |
+| train, load into the model, prune or remove a parametrisation, train | test_what_torch_computes_from_the_model_s_values |
+| two nets of one model, which is changed | test_two_nets_of_one_model_that_is_changed |
+| net.apply, net.requires_grad_ and net.zero_grad, before the first call and after | test_functions_for_all_modules, test_freezing_before_the_first_call |
 | objects and slices as arguments, changed between calls | test_plain_arguments_that_change |
 | more inputs than programs are kept | test_the_program_of_the_last_call_is_kept |
 | a first call that is interrupted, or of a model without values, then a good one | test_an_interrupted_cut_leaves_nothing, test_a_model_that_gets_its_values_later |
@@ -19,6 +25,7 @@ import argparse
 import copy
 import dataclasses
 import enum
+import functools
 import re
 import sys
 import types
@@ -29,6 +36,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import smex
 import smex.graph as sg
@@ -36,7 +44,7 @@ import smex.graph.function as fn
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError, SmexValueError
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, close, pair, rows, same_state, weight
+from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 
 
 @pytest.fixture(autouse=True)
@@ -568,3 +576,256 @@ def test_a_model_that_gets_its_values_later():
     net.load_state_dict(plain.state_dict())
     both(net, plain, rows())
     trained(net, plain, rows())
+
+
+# ---- relatives of settings ----
+
+
+def _leaky(slope):
+    return functools.partial(torch.nn.functional.leaky_relu, negative_slope=slope)
+
+
+class Word(str):
+    pass
+
+
+class Number(int):
+    pass
+
+
+class Table(dict):
+    pass
+
+
+class Rows(list):
+    pass
+
+
+class Helper:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def scaled(self, x):
+        return x * self.factor
+
+
+def _with_factor(kind, factor):
+    made = kind()
+    made.factor = factor
+    return made
+
+
+def _scaling(factor):
+    return lambda x: x * factor
+
+
+@pytest.mark.parametrize(
+    ("function", "first", "second"),
+    [
+        (lambda x, s: s(x), _leaky(0.1), _leaky(0.7)),
+        (lambda x, s: x if s == "a" else -x, Word("a"), Word("b")),
+        (lambda x, s: x * s, Number(2), Number(3)),
+        (lambda x, s: x * s.factor, _with_factor(Table, 2.0), _with_factor(Table, 3.0)),
+        (lambda x, s: x * s.factor, _with_factor(Rows, 2.0), _with_factor(Rows, 3.0)),
+        (lambda x, s: s(x), Helper(2.0).scaled, Helper(3.0).scaled),
+        (lambda x, s: s(x), _scaling(2.0), _scaling(3.0)),
+    ],
+    ids=["partial", "str", "int", "dict", "list", "method", "closure"],
+)
+def test_values_inside_of_others(function, first, second):
+    as_attribute = pair(Calls(lambda s, x: function(x @ s.w, s.setting), w=weight(), setting=None))
+    as_argument = pair(Calls(lambda s, x, given: function(x @ s.w, given), w=weight()))
+    x = rows()
+    for value in (first, second, first):
+        net, plain = as_attribute
+        net._model[0].setting = plain.setting = value
+        both(net, plain, x)
+        both(*as_argument, x, value)
+    assert len(as_attribute[0]._programs) == len(as_argument[0]._programs) == 2
+
+
+def test_a_hook_that_is_switched_by_a_variable():
+    net, plain = pair(nn.Sequential(nn.Linear(WIDTH, WIDTH)))
+    on = [False]
+    helper = Helper(2.0)
+    for each in (net._model[0], plain):
+        each[0].register_forward_hook(lambda m, a, y: 3 * y if on[0] else None)
+        each[0].register_forward_hook(lambda m, a, y: helper.scaled(y))
+    for on[0] in (False, True, False):
+        both(net, plain, rows())
+    helper.factor = 5.0
+    both(net, plain, rows())
+    assert len(net._programs) == 3
+
+
+def test_hooks_of_all_modules():
+    net, plain = pair(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()))
+    x = rows()
+    both(net, plain, x)
+
+    def double(module, args, result):
+        return 2 * result if isinstance(module, nn.Tanh) else None
+
+    handle = torch.nn.modules.module.register_module_forward_hook(double)
+    try:
+        both(net, plain, x)
+    finally:
+        handle.remove()
+    both(net, plain, x)
+
+
+def _heads(outputs=WIDTH):
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, outputs))
+
+
+def test_a_trainable_head_on_a_frozen_model():
+    net, plain = pair(_heads().requires_grad_(False))
+    x = rows()
+    both(net, plain, x)
+    head = nn.Linear(WIDTH, WIDTH).double()
+    net._model[0][2], plain[2] = copy.deepcopy(head), head
+    assert net(x).requires_grad
+    trained(net, plain, x)
+    frozen = nn.Linear(WIDTH, WIDTH).double().requires_grad_(False)
+    net._model[0][2], plain[2] = copy.deepcopy(frozen), frozen
+    assert not net(x).requires_grad
+    both(net, plain, x)
+
+
+def test_gradients_and_optimisers_of_what_is_replaced():
+    net, plain = pair(_heads())
+    x = rows()
+    both(net, plain, x)
+    optimisers = [torch.optim.SGD(each.parameters(), 0.1) for each in (net, plain)]
+    for each in (net, plain):
+        each(x).square().sum().backward()
+    head = nn.Linear(WIDTH, WIDTH).double()
+    net._model[0][2], plain[2] = copy.deepcopy(head), head
+    same_grads(net, plain)
+    for each, optimiser in zip((net, plain), optimisers, strict=True):
+        each(x).square().sum().backward()
+        optimiser.step()
+    same_grads(net, plain)
+    same_state(net, plain)
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_module_that_is_wrapped_keeps_its_shards(when):
+    net, plain = pair(_heads())
+    x = rows()
+    both(net, plain, x)
+    optimisers = [torch.optim.SGD(e.parameters(), 0.1, momentum=0.9) for e in (net, plain)]
+    for each, optimiser in zip((net, plain), optimisers, strict=True):
+        each(x).square().sum().backward()
+        optimiser.step()
+    results = [each(x).square().sum() for each in (net, plain)]
+    if when == "before":
+        for result in results:
+            result.backward()
+    for each in (net._model[0], plain):
+        each[2] = nn.Sequential(each[2], nn.Tanh())
+    if when == "between":
+        for result in results:
+            result.backward()
+    same_grads(net, plain)
+    for each, optimiser in zip((net, plain), optimisers, strict=True):
+        each(x).square().sum().backward()
+        optimiser.step()
+    same_grads(net, plain)
+    same_state(net, plain)
+    assert any(name.endswith("2.0.weight") for name, _ in net.named_parameters())
+
+
+def test_two_nets_of_one_model_that_is_changed():
+    model = _heads().double()
+    plains = [copy.deepcopy(model) for _ in range(2)]
+    nets = [smex.partition(model, workers=n, replicate_bytes=0) for n in (2, 3)]
+    x = rows()
+    for net, plain in zip(nets, plains, strict=True):
+        trained(net, plain, x, steps=1 + nets.index(net))
+    model[0] = nn.Sequential(model[0])
+    for plain in plains:
+        plain[0] = nn.Sequential(plain[0])
+    for net, plain in zip(nets, plains, strict=True):
+        same_state(net, plain)
+        both(net, plain, x)
+
+
+def test_functions_for_all_modules():
+    def fill(module):
+        if isinstance(module, nn.Linear):
+            nn.init.constant_(module.weight, 0.5)
+            module.bias.data.add_(1.0)
+
+    net, plain = pair(_heads())
+    x = rows()
+    for _ in range(2):
+        assert net.apply(fill) is net
+        plain.apply(fill)
+        both(net, plain, x)
+        trained(net, plain, x)
+
+
+def test_freezing_before_the_first_call():
+    net, plain = pair(_heads())
+    for each in (net, plain):
+        each.zero_grad()
+        assert each.requires_grad_(False) is each
+    assert not net(rows()).requires_grad
+    net.requires_grad_(True)
+    plain.requires_grad_(True)
+    trained(net, plain, rows())
+
+
+def test_what_a_net_says_of_its_model():
+    class Talking(nn.Linear):
+        def generate(self):
+            return 1
+
+    net = smex.partition(Talking(4, 4), workers=2)
+    with pytest.raises(AttributeError, match="no attribute 'generate', which the model has"):
+        net.generate()
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
+        _ = net.nonsense
+    model = nn.Linear(4, 4)
+    model.weight.register_hook(lambda grad: grad * 0)
+    model.bias._no_decay = True
+    with pytest.warns(CaptureWarning, match='"weight" has hooks for its gradient'):
+        net = smex.partition(model, workers=2, args=(torch.zeros(2, 4),))
+    marked = [hasattr(shard, "_no_decay") for name, shard in net.named_parameters()]
+    assert marked == ["bias" in name for name, _ in net.named_parameters()]
+
+
+def test_a_model_that_is_converted_after_it_was_cut():
+    model = nn.Linear(WIDTH, WIDTH)
+    net = smex.partition(model, workers=2, replicate_bytes=0)
+    net(rows().float())
+    model.double()
+    with pytest.raises(SmexRuntimeError, match="are torch.float32 on cpu and cannot become"):
+        net(rows())
+
+
+def test_what_torch_computes_from_the_model_s_values():
+    def made():  # twice: copies of a parametrised module share its class, which is changed
+        normed = nn.utils.parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
+        return nn.Sequential(normed, nn.Tanh()).double()
+
+    model, plain, x = made(), made(), rows()
+    model.load_state_dict(plain.state_dict())
+    net = smex.partition(model, workers=2, replicate_bytes=0)
+    trained(net, plain, x)
+    model.load_state_dict(net.state_dict())
+    for each in (model, plain):
+        nn.utils.parametrize.remove_parametrizations(each[0], "weight")
+    both(net, plain, x)
+    trained(net, plain, x)
+    model.load_state_dict(net.state_dict())
+    for each in (model, plain):
+        prune.l1_unstructured(each[0], "weight", amount=0.5)
+    both(net, plain, x)
+    trained(net, plain, x)
+    model.load_state_dict(net.state_dict())
+    for each in (model, plain):
+        prune.remove(each[0], "weight")
+    both(net, plain, x)
+    trained(net, plain, x)

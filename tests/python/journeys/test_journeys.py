@@ -22,12 +22,14 @@
 
 import copy
 import dataclasses
+import random
 import subprocess
 import sys
 import threading
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -374,6 +376,14 @@ REFUSED = {
     "module argument": (
         lambda self, x, m: m(x @ self.w), (rows(), nn.Linear(WIDTH, 2).double()),
         r'"weight" of the module passed as args\[1\]',
+    ),
+    "python's chance": (
+        lambda self, x: x @ self.w * random.random(), (rows(),),
+        "draws a number with Python or NumPy at test_journeys.py",
+    ),
+    "numpy's chance": (
+        lambda self, x: x @ self.w * np.random.rand(),  # noqa: NPY002
+        (rows(),), "draws a number with Python or NumPy",
     ),
     "seed": (_seeds, (rows(),), "sets the seed at test_journeys.py"),
     "sparse gradient": (
