@@ -31,6 +31,8 @@ _OPAQUE = (
 )
 _MOST_CONTAINERS = 512
 """An object that leads to more dicts and lists is no setting: a trainer is itself alone."""
+_MOST_ITEMS = 4096
+"""A longer dict or list is a table, such as a vocabulary: it is itself alone too."""
 _RECENT = 4
 
 _GLOBAL_HOOKS = [
@@ -197,6 +199,8 @@ class Reader:
         self.containers.append(container)
 
     def _container(self, thing: Any) -> Hashable:
+        if len(thing) > _MOST_ITEMS:
+            return Same(thing)
         if not isinstance(thing, (tuple, frozenset)):
             self._watch(thing)
         kind = type(thing)

@@ -42,6 +42,7 @@ import smex
 import smex.graph as sg
 import smex.graph.function as fn
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.execution.watch import Reader
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
@@ -190,6 +191,16 @@ def test_a_trainer_that_counts_is_no_setting():
         net._model[0].trainer.step = step
         both(net, plain, rows())
     assert len(net._programs) == 1
+
+
+def test_a_vocabulary_is_not_read():
+    words = {str(n): n for n in range(100_000)}
+    net, plain = pair(Calls(lambda s, x: x @ s.w * len(s.words), w=weight(), words=words))
+    for _ in range(2):
+        both(net, plain, rows())
+    reader = Reader()
+    reader.read(net._model[0])
+    assert not any(part is net._model[0].words for part in reader.containers)
 
 
 def test_settings_that_lead_to_the_model_itself():
