@@ -41,6 +41,11 @@ class Cut:
     def __post_init__(self) -> None:
         self._memory = self.source.data_ptr()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of a copy, whose source has memory of its own."""
+        vars(self).update(state)
+        self._memory = self.source.data_ptr()
+
     def has_other_data(self) -> bool:
         """Whether the source was given other memory (`weight.data = ...`) since this last asked."""
         before, self._memory = self._memory, self.source.data_ptr()
@@ -277,19 +282,15 @@ class ShardedState:
         for name in before:
             del self.cuts[name]
         for name, tensor in now.items():
-            cut, old = known.get(id(tensor)), before.get(name)
-            if cut is not None:
+            if id(tensor) in known:
+                self.cuts[name] = left.pop(id(known[id(tensor)]))
+                self._rename(self.cuts[name], name)
+        for name, cut in before.items():
+            new = now.get(name)
+            if id(cut) in left and new is not None and _is_buffer(new) and cut.fits(new):
                 self.cuts[name] = left.pop(id(cut))
-                if cut.has_other_data():  # prune.remove writes the mask
-                    cut.write(tensor.detach())
-                for number, key in enumerate(cut.keys):
-                    self._names[key] = f"shard{number}.{name}"
-            elif (
-                old is not None and old.fits(tensor) and not isinstance(tensor, torch.nn.Parameter)
-            ):
-                self.cuts[name] = left.pop(id(old))
-                old.source = tensor
-                old.write(tensor)
+                cut.source = new
+                cut.write(new)
         for cut in left.values():
             self._unregister(cut)
             with torch.no_grad():
@@ -297,6 +298,12 @@ class ShardedState:
         for name, cut in before.items():
             if name in now and name not in self.cuts and cut.fits(now[name]):
                 self._cut(name, now[name], cut.boxes, cut.placement)
+
+    def _rename(self, cut: Cut, name: str) -> None:
+        for number, key in enumerate(cut.keys):
+            self._names[key] = f"shard{number}.{name}"
+        if cut.has_other_data():  # prune.remove writes the mask
+            cut.write(cut.source.detach())
 
     # ---- saving and loading ----
 
@@ -373,6 +380,10 @@ class ShardedState:
         if hasattr(state, "_metadata"):
             of_model._metadata = state._metadata  # type: ignore[attr-defined]
         return of_model, {n.removeprefix(self.prefix): state[n] for n in state if n not in of_model}
+
+
+def _is_buffer(tensor: torch.Tensor) -> bool:
+    return not isinstance(tensor, torch.nn.Parameter)
 
 
 def _tell_of_hooks(name: str, whole: torch.Tensor) -> None:

@@ -747,6 +747,22 @@ def test_a_module_that_is_wrapped_keeps_its_shards(when):
     assert any(name.endswith("2.0.weight") for name, _ in net.named_parameters())
 
 
+@pytest.mark.parametrize("part", [nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH)])
+@pytest.mark.parametrize("copied", [False, True])
+def test_one_of_two_places_of_a_module(part, copied):
+    net, plain = pair(nn.Sequential(part, nn.Tanh(), part))
+    x = rows()
+    trained(net, plain, x)
+    if copied:
+        net, plain = copy.deepcopy((net, plain))
+    for each in (net._model[0], plain):
+        torch.manual_seed(1)
+        each[0] = type(part)(*[WIDTH] * (1 + isinstance(part, nn.Linear))).double()
+    same_state(net, plain)
+    both(net, plain, x)
+    trained(net, plain, x)
+
+
 def test_two_nets_of_one_model_that_is_changed():
     model = _heads().double()
     plains = [copy.deepcopy(model) for _ in range(2)]
