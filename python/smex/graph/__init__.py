@@ -9,6 +9,7 @@ from smex.graph import (
     dataloading,
     function,
     init,
+    methods,
     nn,
     ops,
     sampling,
@@ -160,6 +161,8 @@ from smex.graph.convert import (  # isort: skip
     graph,
     heterograph,
 )
+
+methods.bind()
 
 DGLGraph = Graph
 DGLHeteroGraph = Graph

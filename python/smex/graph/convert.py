@@ -8,11 +8,9 @@ from typing import Any
 import torch
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph import edge_data
+from smex.graph import arrays, edge_data
 from smex.graph.constants import DEFAULT_ETYPE, DEFAULT_NTYPE
 from smex.graph.core import CanonicalType
-from smex.graph.edge_data import EdgeData, RawEdges
-from smex.graph.frame import Frame
 from smex.graph.graph import Graph
 
 __all__ = [
@@ -66,10 +64,15 @@ def graph(
         >>> g.in_degrees()
         tensor([0, 1, 2, 0])
     """
-    raw = edge_data.parse("graph", data)
-    edges = _convert("graph", {DEFAULT_ETYPE: raw}, idtype, device)
-    sizes = _sizes("graph", edges, None if num_nodes is None else {DEFAULT_NTYPE: num_nodes})
-    return _assemble(edges, sizes)
+    content = arrays.graph(
+        data,
+        num_nodes=num_nodes,
+        idtype=idtype,
+        device=device,
+        row_sorted=row_sorted,
+        col_sorted=col_sorted,
+    )
+    return content.made(Graph)
 
 
 def heterograph(
@@ -100,9 +103,10 @@ def heterograph(
         >>> g.ntypes, g.num_nodes("user"), g.num_nodes("game")
         (['game', 'user'], 2, 1)
     """
-    raw = _parse_dict("heterograph", data_dict)
-    edges = _convert("heterograph", raw, idtype, device)
-    return _assemble(edges, _sizes("heterograph", edges, num_nodes_dict))
+    raw = arrays.parse_dict("heterograph", data_dict)
+    edges = arrays.convert("heterograph", raw, idtype, device)
+    sizes = arrays.sizes_of("heterograph", edges, num_nodes_dict)
+    return arrays.assemble(edges, sizes).made(Graph)
 
 
 def create_block(
@@ -134,7 +138,7 @@ def create_block(
         (4, 2, True)
     """
     if isinstance(data_dict, Mapping):
-        raw = _parse_dict("create_block", data_dict)
+        raw = arrays.parse_dict("create_block", data_dict)
         given = (num_src_nodes, num_dst_nodes)
     else:
         raw = {DEFAULT_ETYPE: edge_data.parse("create_block", data_dict)}
@@ -145,12 +149,13 @@ def create_block(
                 f"create_block: {name} must be a dict from node type to number as data_dict is a "
                 f"dict, found {type(numbers).__name__}"
             )
-    edges = _convert("create_block", raw, idtype, device)
-    return _assemble(
+    edges = arrays.convert("create_block", raw, idtype, device)
+    content = arrays.assemble(
         edges,
-        _sizes("create_block", edges, given[0], (0,)),  # type: ignore[arg-type]
-        _sizes("create_block", edges, given[1], (2,)),  # type: ignore[arg-type]
+        arrays.sizes_of("create_block", edges, given[0], (0,)),  # type: ignore[arg-type]
+        arrays.sizes_of("create_block", edges, given[1], (2,)),  # type: ignore[arg-type]
     )
+    return content.made(Graph)
 
 
 def block_to_graph(block: Graph) -> Graph:
@@ -204,16 +209,7 @@ def from_scipy(
         >>> sg.from_scipy(scipy.sparse.eye_array(3), eweight_name="w").edata["w"].dtype
         torch.float64
     """
-    _check_sparse("from_scipy", sp_mat)
-    rows, columns = sp_mat.shape
-    if rows != columns:
-        raise SmexValueError(
-            f"from_scipy: expected a square matrix, found {rows} × {columns}; use "
-            "bipartite_from_scipy"
-        )
-    return _from_scipy(
-        "from_scipy", sp_mat, {DEFAULT_NTYPE: rows}, DEFAULT_ETYPE, eweight_name, idtype, device
-    )
+    return arrays.from_scipy(sp_mat, eweight_name, idtype, device).made(Graph)
 
 
 def bipartite_from_scipy(
@@ -237,14 +233,14 @@ def bipartite_from_scipy(
         >>> sg.bipartite_from_scipy(m, "user", "plays", "game").num_nodes("game")
         3
     """
-    _check_sparse("bipartite_from_scipy", sp_mat)
+    arrays.check_sparse("bipartite_from_scipy", sp_mat)
     rows, columns = sp_mat.shape
     if utype == vtype and rows != columns:
         raise SmexValueError(
             f'bipartite_from_scipy: rows and columns both are of type "{utype}", expected a square '
             f"matrix, found {rows} × {columns}"
         )
-    return _from_scipy(
+    content = arrays.of_matrix(
         "bipartite_from_scipy",
         sp_mat,
         {utype: rows, vtype: columns},
@@ -253,26 +249,7 @@ def bipartite_from_scipy(
         idtype,
         device,
     )
-
-
-def _check_sparse(op: str, sp_mat: Any) -> None:
-    module = type(sp_mat).__module__
-    if not module.startswith("scipy.sparse") or not hasattr(sp_mat, "tocoo"):
-        raise SmexTypeError(f"{op}: expected a SciPy sparse matrix, found {type(sp_mat).__name__}")
-
-
-def _from_scipy(op, sp_mat, num_nodes, canonical, eweight_name, idtype, device) -> Graph:
-    if sp_mat.format in ("csr", "csc"):
-        raw = RawEdges(sp_mat.format, (sp_mat.indptr, sp_mat.indices, []))
-    else:
-        sp_mat = sp_mat.tocoo()
-        raw = RawEdges("coo", (sp_mat.row, sp_mat.col))
-    edges = _convert(op, {canonical: raw}, idtype or torch.int64, device)
-    result = _assemble(edges, num_nodes)
-    if eweight_name is not None:
-        weights = torch.as_tensor(sp_mat.data, device=result.device)
-        result._edge_frames[canonical][eweight_name] = weights
-    return result
+    return content.made(Graph)
 
 
 def _of_one_type(number: Any) -> Any:
@@ -280,59 +257,3 @@ def _of_one_type(number: Any) -> Any:
     if number is None or isinstance(number, Mapping):
         return number
     return {DEFAULT_NTYPE: number}
-
-
-def _parse_dict(op: str, data_dict: Mapping[CanonicalType, Any]) -> dict[CanonicalType, RawEdges]:
-    if not isinstance(data_dict, Mapping) or not data_dict:
-        raise SmexTypeError(
-            f"{op}: expected a dict from (source type, edge type, destination type) to edges with "
-            f"at least one entry, found {data_dict!r}"
-        )
-    for key in data_dict:
-        triple = isinstance(key, tuple) and len(key) == 3
-        if not triple or not all(isinstance(name, str) for name in key):
-            raise SmexTypeError(
-                f"{op}: expected keys (source type, edge type, destination type), found {key!r}"
-            )
-    return {key: edge_data.parse(op, data_dict[key]) for key in sorted(data_dict)}
-
-
-def _convert(
-    op: str, raw: Mapping[CanonicalType, RawEdges], idtype: torch.dtype | None, device: Any
-) -> dict[CanonicalType, EdgeData]:
-    dtype = edge_data.choose_idtype(op, raw.values(), idtype)
-    target = edge_data.choose_device(raw.values(), device)
-    return {c: edge_data.convert(op, edges, dtype, target) for c, edges in raw.items()}
-
-
-def _sizes(
-    op: str,
-    edges: Mapping[CanonicalType, EdgeData],
-    given: Mapping[str, int] | None,
-    sides: tuple[int, ...] = (0, 2),
-) -> dict[str, int]:
-    """Number of nodes of each type in alphabetical order; `sides` of a triple that count."""
-    needed: dict[str, int] = {}
-    for canonical, data in edges.items():
-        for side in sides:
-            number = data.num_src if side == 0 else data.num_dst
-            needed[canonical[side]] = max(needed.get(canonical[side], 0), number)
-    for ntype, number in (given or {}).items():
-        if number < needed.get(ntype, 0):
-            raise SmexValueError(
-                f'{op}: the number of nodes of type "{ntype}" must be above the largest id '
-                f"{needed[ntype] - 1}, found {number}"
-            )
-    sizes = needed | {t: int(n) for t, n in (given or {}).items()}
-    return {ntype: sizes[ntype] for ntype in sorted(sizes)}
-
-
-def _assemble(
-    edges: Mapping[CanonicalType, EdgeData],
-    num_nodes: Mapping[str, int],
-    dst_num_nodes: Mapping[str, int] | None = None,
-    edge_frames: Mapping[CanonicalType, Frame] | None = None,
-) -> Graph:
-    dst_sizes = num_nodes if dst_num_nodes is None else dst_num_nodes
-    relations = {c: d.relation(num_nodes[c[0]], dst_sizes[c[2]]) for c, d in edges.items()}
-    return Graph(relations, num_nodes, dst_num_nodes, edge_frames=edge_frames)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.frame import Frame, Scheme, counted, named
+from smex.graph.step import Step, checked_columns
 from smex.graph.udf import EdgeBatch, Mailbox, NodeBatch
-
-if TYPE_CHECKING:
-    from smex.graph.step import Step
 
 
 class Bucket(NamedTuple):
@@ -77,8 +75,6 @@ def reduce_in_buckets(
 def _reduce(
     step: Step, function: Callable[..., Any], messages: Mapping[str, Tensor], bucket: Bucket
 ) -> Mapping[str, Tensor]:
-    from smex.graph.step import checked_columns
-
     shape = (bucket.rows.shape[0], bucket.degree)
     mailbox = Mailbox(
         (name, value.index_select(0, bucket.edges).view(*shape, *value.shape[1:]))
@@ -138,8 +134,6 @@ def apply_in_groups(
     Returns:
         Columns ``[num_edges, ...]`` in the order of edge ids.
     """
-    from smex.graph.step import checked_columns
-
     results: list[Mapping[str, Tensor]] = []
     ids: list[Tensor] = []
     sizes: list[int] = []

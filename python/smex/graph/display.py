@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import html as markup
 import math
-from typing import TYPE_CHECKING
 
+from smex.graph.batching import BatchMixin
+from smex.graph.core import GraphCore
 from smex.graph.frame import Frame, Scheme
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
 
 _MAX_DRAWN_NODES = 30  # more are a tangle
 _MAX_DRAWN_EDGES = 100
 _MAX_ROWS = 50
 
 
-def text(graph: Graph) -> str:
+def text(graph: GraphCore) -> str:
     """The graph as ``repr`` shows it, in DGL's form."""
     if graph.is_homogeneous:
         return (
             f"Graph(num_nodes={graph.num_nodes()}, num_edges={graph.num_edges()},\n"
-            f"      ndata_schemes={graph.node_attr_schemes()}\n"
-            f"      edata_schemes={graph.edge_attr_schemes()})"
+            f"      ndata_schemes={graph._node_frame(graph._slots()[0]).schemes()}\n"
+            f"      edata_schemes={next(iter(graph._edge_frames.values())).schemes()})"
         )
     if graph.is_block and len(graph.srctypes) == len(graph.dsttypes) == len(graph.etypes) == 1:
         return (
@@ -43,7 +41,7 @@ def text(graph: Graph) -> str:
     )
 
 
-def _grouped_metagraph(graph: Graph) -> list[tuple[str, str, str]]:
+def _grouped_metagraph(graph: GraphCore) -> list[tuple[str, str, str]]:
     """(source type, destination type, edge type) in the order in which networkx lists edges."""
     by_source: dict[str, dict[str, list[str]]] = {}
     for src, name, dst in graph.canonical_etypes:
@@ -57,7 +55,7 @@ def _grouped_metagraph(graph: Graph) -> list[tuple[str, str, str]]:
     ]
 
 
-def html(graph: Graph) -> str:
+def html(graph: BatchMixin) -> str:
     """A table of types, sizes and features; a small homogeneous graph is drawn beside it."""
     kind = "Block" if graph.is_block else "Graph"
     facts = f"{graph.idtype}, {graph.device}".replace("torch.", "")
@@ -78,7 +76,7 @@ def html(graph: Graph) -> str:
     )
 
 
-def _node_rows(graph: Graph) -> list[str]:
+def _node_rows(graph: GraphCore) -> list[str]:
     rows = []
     for slot in graph._slots():
         side = {"src": "source ", "dst": "destination "}[slot.side] if graph.is_block else ""
@@ -87,7 +85,7 @@ def _node_rows(graph: Graph) -> list[str]:
     return rows
 
 
-def _edge_rows(graph: Graph) -> list[str]:
+def _edge_rows(graph: GraphCore) -> list[str]:
     return [
         _row(f"edges {src} → {name} → {dst}", frame)
         for (src, name, dst), frame in graph._edge_frames.items()
@@ -107,7 +105,7 @@ def _feature(name: str, scheme: Scheme) -> str:
     return f"{markup.escape(name)}: {dtype} {markup.escape(str(list(scheme.shape)))}"
 
 
-def _drawing(graph: Graph) -> str:
+def _drawing(graph: GraphCore) -> str:
     """An SVG of nodes on a circle; nothing for other than small homogeneous graphs."""
     nodes, edges = graph.num_nodes(), graph.num_edges()
     if not graph.is_homogeneous or not 0 < nodes <= _MAX_DRAWN_NODES or edges > _MAX_DRAWN_EDGES:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from smex.graph.function import BuiltinFunction, ReduceFunction
 from smex.graph.node_formula import NodeFormula
-
-if TYPE_CHECKING:
-    from smex.graph.fusion import Unfused
-    from smex.graph.symbolic import Reduction
+from smex.graph.symbolic import Reduction
 
 _BUILTIN_SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
@@ -36,6 +33,15 @@ def _described(
     if isinstance(output, NodeFormula):
         return (field, None, output.named(), None)
     return (field, output.reduce, output.formula.named(), builtin_name(output.formula.text))
+
+
+class Unfused(NamedTuple):
+    """Why functions run as they are."""
+
+    reason: str
+    function: str | None = None
+    line: int | None = None
+    message_bytes: int | None = None
 
 
 class Explanation:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
-from smex.graph.explanation import Explanation
+from smex.graph.core import GraphCore
+from smex.graph.explanation import Explanation, Unfused
 from smex.graph.frame import Frame
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
 from smex.graph.init import zero_initializer
@@ -31,6 +32,7 @@ from smex.graph.node_formula import NodeFormula
 from smex.graph.ops.kernels import REDUCERS
 from smex.graph.purity import Impure, impurity_of
 from smex.graph.relation import Relation
+from smex.graph.step import Step, check_function, step_of
 from smex.graph.symbolic import (
     Formula,
     Leaf,
@@ -47,10 +49,6 @@ from smex.graph.symbolic import (
     symbol,
 )
 from smex.graph.udf import name_of as _name
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
-    from smex.graph.step import Step
 
 FUSED_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
@@ -70,15 +68,6 @@ class Fused(NamedTuple):
             else output.run(self.relation)
             for field, output in self.outputs.items()
         }
-
-
-class Unfused(NamedTuple):
-    """Why functions run as they are."""
-
-    reason: str
-    function: str | None = None
-    line: int | None = None
-    message_bytes: int | None = None
 
 
 class _StopError(Exception):
@@ -290,7 +279,7 @@ def _bytes_of(sent: Mapping[str, Value], num_edges: int) -> int:
     return total
 
 
-def explain(g: Graph, message: Any, reduce: Any, etype: Any = None) -> Explanation:
+def explain(g: GraphCore, message: Any, reduce: Any, etype: Any = None) -> Explanation:
     """Says whether ``g.update_all(message, reduce)`` runs fused, as what, and if not, why.
 
     Args:
@@ -317,11 +306,9 @@ def explain(g: Graph, message: Any, reduce: Any, etype: Any = None) -> Explanati
           "h" = sum of u.h * e.w  (smex::spmm, the built-in u_mul_e)
           messages would take 32 bytes
     """
-    from smex.graph.step import check_function
-
     check_function("message", message, MessageFunction)
     check_function("reduce", reduce, ReduceFunction)
-    found = fuse(g._step(etype), message, reduce)
+    found = fuse(step_of(g, etype), message, reduce)
     sent, kept = (f if isinstance(f, BuiltinFunction) else _name(f) for f in (message, reduce))
     if isinstance(found, Unfused):
         return Explanation(sent, kept, found.message_bytes, {}, found)

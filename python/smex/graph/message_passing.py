@@ -13,17 +13,12 @@ from smex.graph import fusion
 from smex.graph.core import ALL, CanonicalType, EdgeType, GraphCore, NodeSlot, is_all
 from smex.graph.cross_types import CROSS_REDUCERS, merge_types
 from smex.graph.degree_bucketing import apply_in_groups
+from smex.graph.explanation import Unfused
 from smex.graph.function import MessageFunction, ReduceFunction
 from smex.graph.ops.spmm import merge_relations
+from smex.graph.passing import edge_results, pass_messages
 from smex.graph.relation import Relation
-from smex.graph.step import (
-    Columns,
-    Step,
-    check_function,
-    checked_columns,
-    edge_results,
-    pass_messages,
-)
+from smex.graph.step import Columns, Step, check_function, checked_columns, step_of
 from smex.graph.traversal import topological_nodes_generator
 from smex.graph.udf import NodeBatch, described
 
@@ -85,20 +80,8 @@ class MessagePassingMixin(GraphCore):
         if etype is None and len(self._relations) > 1:
             self._update_all_types(message_func, reduce_func, apply_node_func)
             return
-        step = self._step(etype)
+        step = step_of(self, etype)
         step.dst.update(pass_messages(step, message_func, reduce_func, apply_node_func))
-
-    def _step(self, etype: EdgeType) -> Step:
-        """All edges of a type."""
-        canonical = self.to_canonical_etype(etype)
-        return Step(
-            self,
-            canonical,
-            self._relations[canonical],
-            self._src_frames[canonical[0]],
-            self._dst_frames[canonical[2]],
-            self._edge_frames[canonical],
-        )
 
     def _update_all_types(self, message: Any, reduce: Any, apply: Function | None) -> None:
         if not isinstance(message, MessageFunction) or not isinstance(reduce, ReduceFunction):
@@ -173,7 +156,7 @@ class MessagePassingMixin(GraphCore):
         apply = rest[0] if rest else None
         # -inf without messages, so that the largest of all messages is found.
         raw = apply is None and isinstance(reduce, ReduceFunction) and reduce.name == cross_reducer
-        return pass_messages(self._step(canonical), message, reduce, apply, not raw)
+        return pass_messages(step_of(self, canonical), message, reduce, apply, not raw)
 
     # ---- some edges ----
 
@@ -345,7 +328,7 @@ class MessagePassingMixin(GraphCore):
         if etype is None and len(self._relations) > 1 and is_all(edges):
             self._apply_to_all_types(func)
             return
-        step = self._step(etype)
+        step = step_of(self, etype)
         if is_all(edges):
             step.edge.update(_on_edges(step, func))
             return
@@ -362,7 +345,7 @@ class MessagePassingMixin(GraphCore):
                 f"{described(func)}; pass etype="
             )
         for canonical in self._relations:
-            step = self._step(canonical)
+            step = step_of(self, canonical)
             step.edge.update(_on_edges(step, func))
 
     def group_apply_edges(
@@ -385,7 +368,7 @@ class MessagePassingMixin(GraphCore):
             raise SmexValueError(
                 f"group_apply_edges: group_by must be 'src' or 'dst', found {group_by!r}"
             )
-        step = self._step(etype)
+        step = step_of(self, etype)
         frame, eids = step.edge, None
         if not is_all(edges):
             eids = self._eids_of(edges, step.etype, "group_apply_edges")
@@ -457,9 +440,9 @@ class MessagePassingMixin(GraphCore):
         if not reverse and self.num_nodes():
             from smex.vertex.propagation import propagate
 
-            if propagate(self, message_func, reduce_func, apply_node_func):  # type: ignore[arg-type]
+            if propagate(self, message_func, reduce_func, apply_node_func):
                 return
-        steps = topological_nodes_generator(self, reverse)  # type: ignore[arg-type]
+        steps = topological_nodes_generator(self, reverse)
         self.prop_nodes(steps, message_func, reduce_func, apply_node_func)
 
     def prop_edges(
@@ -482,7 +465,7 @@ def _on_edges(step: Step, func: Any) -> Columns:
     """What a function makes of the edges of a step, fused where it can be."""
     if not isinstance(func, MessageFunction) and not torch.compiler.is_compiling():
         found = fusion.fuse_edges(step, func)
-        if not isinstance(found, fusion.Unfused):
+        if not isinstance(found, Unfused):
             values = {name: formula.on_edges(step.relation) for name, (formula, _) in found.items()}
             return {n: x.squeeze(-1) if found[n][1] else x for n, x in values.items()}
     return edge_results(step, func, "message")

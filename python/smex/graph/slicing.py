@@ -10,18 +10,19 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import NID, NTYPE
-from smex.graph.core import CanonicalType, EdgeType, GraphCore, NodeSlot, quoted
+from smex.graph.core import CanonicalType, EdgeType, NodeSlot, quoted
 from smex.graph.frame import Frame
+from smex.graph.placement import PlacementMixin
 from smex.graph.relation import Relation
 
 if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+    from typing_extensions import Self
 
 
-class SlicingMixin(GraphCore):
+class SlicingMixin(PlacementMixin):
     """Selection of types of :class:`smex.graph.Graph`."""
 
-    def __getitem__(self, key: Any) -> Graph:
+    def __getitem__(self, key: Any) -> Self:
         """The part of the graph that some edge types make up.
 
         Args:
@@ -65,7 +66,7 @@ class SlicingMixin(GraphCore):
 
     def edge_type_subgraph(
         self, etypes: str | Iterable[EdgeType], output_device: torch.device | str | None = None
-    ) -> Graph:
+    ) -> Self:
         """The graph of some edge types, in the given order, and the node types that they join.
 
         Features are shared as in ``g[etype]``.
@@ -90,7 +91,7 @@ class SlicingMixin(GraphCore):
 
     def node_type_subgraph(
         self, ntypes: str | Iterable[str], output_device: torch.device | str | None = None
-    ) -> Graph:
+    ) -> Self:
         """The graph of the edge types that join some node types to each other.
 
         Features are shared as in ``g[etype]``.
@@ -126,13 +127,13 @@ class SlicingMixin(GraphCore):
             if all(want in (everything, have) for want, have in zip(pattern, canonical))
         ]
 
-    def _only(self, chosen: list[CanonicalType], order: list[str] | None = None) -> Graph:
+    def _only(self, chosen: list[CanonicalType], order: list[str] | None = None) -> Self:
         """The chosen edge types; frames are the same objects."""
         sources = {c[0] for c in chosen}
         destinations = {c[2] for c in chosen}
         kept = sources if self._is_block else sources | destinations
         order = order or self.ntypes
-        return type(self)(  # type: ignore[return-value]
+        return type(self)(
             {c: self._relations[c] for c in chosen},
             {t: self._src_num_nodes[t] for t in order if t in kept},
             {t: self._dst_num_nodes[t] for t in order if t in destinations}
@@ -143,7 +144,7 @@ class SlicingMixin(GraphCore):
             edge_frames=self._edge_frames,
         )
 
-    def _joined(self, chosen: list[CanonicalType]) -> Graph:
+    def _joined(self, chosen: list[CanonicalType]) -> Self:
         sources = [t for t in self._src_num_nodes if any(c[0] == t for c in chosen)]
         destinations = [t for t in self._dst_num_nodes if any(c[2] == t for c in chosen)]
         src_name, dst_name = "+".join(sorted(sources)), "+".join(sorted(destinations))
@@ -155,7 +156,7 @@ class SlicingMixin(GraphCore):
         dst_frame = self._joined_frame([self._dst_of_type(t) for t in destinations])
         two_sides = self._is_block or (src_name == dst_name and sources != destinations)
         frames = {src_name: src_frame, dst_name: dst_frame}
-        return type(self)(  # type: ignore[return-value]
+        return type(self)(
             {canonical: relation},
             {src_name: sum(src_sizes)}
             if two_sides

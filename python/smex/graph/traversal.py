@@ -7,24 +7,21 @@ on the CPU before the first step is yielded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import NodeSlot
+from smex.graph.core import GraphCore, NodeSlot
 from smex.graph.frame import counted
 from smex.graph.relation import Compressed
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
 
 FORWARD, REVERSE, NONTREE = 0, 1, 2
 """Labels of edges in a depth-first search."""
 
 
-def bfs_nodes_generator(graph: Graph, source: Any, reverse: bool = False) -> Iterator[Tensor]:
+def bfs_nodes_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
     """Nodes by their distance from the sources, which are the first step.
 
     Args:
@@ -48,7 +45,7 @@ def bfs_nodes_generator(graph: Graph, source: Any, reverse: bool = False) -> Ite
     return _steps(graph, sizes, nodes)
 
 
-def bfs_edges_generator(graph: Graph, source: Any, reverse: bool = False) -> Iterator[Tensor]:
+def bfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
     """The edges that reach a node first in :func:`bfs_nodes_generator`.
 
     Example:
@@ -61,7 +58,7 @@ def bfs_edges_generator(graph: Graph, source: Any, reverse: bool = False) -> Ite
     return _steps(graph, sizes, edges)
 
 
-def topological_nodes_generator(graph: Graph, reverse: bool = False) -> Iterator[Tensor]:
+def topological_nodes_generator(graph: GraphCore, reverse: bool = False) -> Iterator[Tensor]:
     """Nodes in an order in which every edge leads from an earlier step to a later one.
 
     Args:
@@ -87,7 +84,7 @@ def topological_nodes_generator(graph: Graph, reverse: bool = False) -> Iterator
     return _steps(graph, sizes, nodes)
 
 
-def dfs_edges_generator(graph: Graph, source: Any, reverse: bool = False) -> Iterator[Tensor]:
+def dfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
     """Edges that reach a node first in a depth-first search.
 
     From several sources searches run side by side, each over the whole graph: step k has the k-th
@@ -109,7 +106,7 @@ def dfs_edges_generator(graph: Graph, source: Any, reverse: bool = False) -> Ite
 
 
 def dfs_labeled_edges_generator(
-    graph: Graph,
+    graph: GraphCore,
     source: Any,
     reverse: bool = False,
     has_reverse_edge: bool = False,
@@ -155,14 +152,14 @@ def _depth_first(
     )
 
 
-def _start(op: str, graph: Graph, source: Any, reverse: bool) -> tuple[Compressed, Tensor]:
+def _start(op: str, graph: GraphCore, source: Any, reverse: bool) -> tuple[Compressed, Tensor]:
     """What to walk along, and from where; on the CPU."""
     rows = _adjacency(op, graph, reverse)
     slot = NodeSlot("src", graph.canonical_etypes[0][0])
     return rows, graph._node_ids(source, slot, op).cpu()
 
 
-def _adjacency(op: str, graph: Graph, reverse: bool) -> Compressed:
+def _adjacency(op: str, graph: GraphCore, reverse: bool) -> Compressed:
     """The edges by the node that a walk leaves, on the CPU."""
     src, _, dst = graph.to_canonical_etype(None)
     if src != dst or graph.is_block:
@@ -176,5 +173,5 @@ def _adjacency(op: str, graph: Graph, reverse: bool) -> Compressed:
     return Compressed(rows.indptr.cpu(), rows.indices.cpu(), eids)
 
 
-def _steps(graph: Graph, sizes: Tensor, values: Tensor) -> Iterator[Tensor]:
+def _steps(graph: GraphCore, sizes: Tensor, values: Tensor) -> Iterator[Tensor]:
     return iter(values.to(graph.device).split(sizes.tolist()))

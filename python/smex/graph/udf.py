@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from smex.graph.frame import MissingFeatureError, named
+from smex.graph.core import CanonicalType
+from smex.graph.frame import Frame, MissingFeatureError, named
 from smex.graph.function import BuiltinFunction
-
-if TYPE_CHECKING:
-    from smex.graph.core import CanonicalType
-    from smex.graph.frame import Frame
 
 
 class Mailbox(dict[str, Tensor]):

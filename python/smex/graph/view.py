@@ -14,16 +14,14 @@ from collections.abc import (
     MutableMapping,
     ValuesView,
 )
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.core import CanonicalType, GraphCore, NodeSlot, is_all, quoted
 from smex.graph.frame import Frame, Scheme, check_column, check_layout, named
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+from smex.graph.queries import QueryMixin
 
 
 class NodeSpace(NamedTuple):
@@ -41,7 +39,7 @@ class EdgeSpace(NamedTuple):
 class ColumnView(MutableMapping[str, Tensor]):
     """Features of one node or edge type, of all its rows or of some."""
 
-    def __init__(self, graph: Graph, rows: Tensor | None = None):
+    def __init__(self, graph: GraphCore, rows: Tensor | None = None):
         self._graph = graph
         self._rows = rows
 
@@ -122,7 +120,7 @@ class ColumnView(MutableMapping[str, Tensor]):
 class NodeView(ColumnView):
     """Features of the nodes of one type."""
 
-    def __init__(self, graph: Graph, slot: NodeSlot, rows: Tensor | None = None):
+    def __init__(self, graph: GraphCore, slot: NodeSlot, rows: Tensor | None = None):
         super().__init__(graph, rows)
         self._slot = slot
 
@@ -133,7 +131,7 @@ class NodeView(ColumnView):
 class EdgeView(ColumnView):
     """Features of the edges of one type."""
 
-    def __init__(self, graph: Graph, canonical: CanonicalType, rows: Tensor | None = None):
+    def __init__(self, graph: GraphCore, canonical: CanonicalType, rows: Tensor | None = None):
         super().__init__(graph, rows)
         self._canonical = canonical
 
@@ -144,7 +142,7 @@ class EdgeView(ColumnView):
 class TypedView(MutableMapping[str, dict[Any, Tensor]]):
     """Features of several types: a name stands for {type: feature} of the types that have it."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: GraphCore):
         self._graph = graph
 
     def _typed_frames(self) -> list[tuple[Any, Frame]]:
@@ -229,7 +227,7 @@ class TypedNodeView(TypedView):
     """Features of the nodes of several types."""
 
     def __init__(
-        self, graph: Graph, slots: list[NodeSlot], resolve: Callable[[str | None], NodeSlot]
+        self, graph: GraphCore, slots: list[NodeSlot], resolve: Callable[[str | None], NodeSlot]
     ):
         super().__init__(graph)
         self._slots = slots
@@ -255,7 +253,7 @@ class TypedEdgeView(TypedView):
 class NodesView:
     """``g.nodes``, ``g.srcnodes`` and ``g.dstnodes``: called for ids, indexed for features."""
 
-    def __init__(self, graph: Graph, resolve: Callable[[str | None], NodeSlot]):
+    def __init__(self, graph: QueryMixin, resolve: Callable[[str | None], NodeSlot]):
         self._graph = graph
         self._resolve = resolve
 
@@ -280,7 +278,7 @@ class NodesView:
 class EdgesView:
     """``g.edges``: called for the edges themselves, indexed for features."""
 
-    def __init__(self, graph: Graph):
+    def __init__(self, graph: QueryMixin):
         self._graph = graph
 
     def __call__(self, form: str = "uv", order: str = "eid", etype: Any = None) -> Any:
@@ -318,7 +316,7 @@ def _is_etype(key: Any) -> bool:
     return isinstance(key, str) or _is_canonical(key)
 
 
-def _rows(graph: Graph, key: Any, size: int) -> Any:
+def _rows(graph: GraphCore, key: Any, size: int) -> Any:
     """Slices become ids; the full slice and ALL become None."""
     if is_all(key) or (isinstance(key, slice) and key == slice(None)):
         return None

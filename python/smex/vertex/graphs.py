@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -16,6 +16,18 @@ __all__ = ["GraphBatch", "InputGraph", "batch", "chain", "from_children", "from_
 
 Array = np.ndarray
 NO_TYPES = np.zeros(0, np.int64)
+
+
+@runtime_checkable
+class _Graph(Protocol):
+    """What is read of an :class:`smex.graph.Graph`, which imports this package."""
+
+    edges: Any
+    ndata: Any
+
+    def num_nodes(self) -> int: ...
+
+    def batch_num_nodes(self) -> Tensor: ...
 
 
 class InputGraph:
@@ -195,9 +207,7 @@ def from_graph(graph: Any, types: str | None = None, reverse: bool = False) -> l
         >>> smex.vertex.from_graph(g)[0].children_of(2)
         [0, 1]
     """
-    from smex.graph import Graph
-
-    if not isinstance(graph, Graph):
+    if not isinstance(graph, _Graph):
         raise SmexTypeError(
             f"from_graph: expected a smex.graph.Graph, found {type(graph).__name__}; for others "
             "there are from_children and from_parents"
@@ -304,9 +314,7 @@ def as_batch(graphs: Any) -> GraphBatch:
         return GraphBatch([graphs])
     if isinstance(graphs, (list, tuple)):
         return GraphBatch(graphs)
-    from smex.graph import Graph
-
-    if isinstance(graphs, Graph):
+    if isinstance(graphs, _Graph):
         return GraphBatch(from_graph(graphs))
     raise SmexTypeError(
         f"smex.vertex.run: expected a list of InputGraphs, a GraphBatch or a smex.graph.Graph as "

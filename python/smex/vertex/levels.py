@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from smex.graph.core import GraphCore
+from smex.graph.relation import Relation
 from smex.graph.traversal import topological_nodes_generator
 from smex.vertex.graphs import GraphBatch, InputGraph
 from smex.vertex.trace import UntraceableError
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
-    from smex.graph.relation import Relation
 
 ANY = -1
 """Stands for any number of in-edges above 0."""
@@ -58,7 +55,7 @@ class Levels:
     buckets: list[Bucket]
 
 
-def levels_of(graph: Graph, by_degree: bool) -> Levels:
+def levels_of(graph: GraphCore, by_degree: bool) -> Levels:
     """The structure of a graph as vertex functions run it, made once and kept with the structure.
 
     Args:
@@ -81,7 +78,7 @@ def levels_of(graph: Graph, by_degree: bool) -> Levels:
     return found
 
 
-def has_one_degree(graph: Graph) -> bool:
+def has_one_degree(graph: GraphCore) -> bool:
     """Whether all nodes that have in-edges have as many of them, and few: as in binary trees."""
     relation = graph.relation()
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from smex._logging import quiet_fakes
+from smex.graph.core import GraphCore
 from smex.graph.function import MessageFunction, ReduceFunction
 from smex.vertex.levels import Levels, has_one_degree, levels_of
 from smex.vertex.messages import Functions
@@ -24,14 +25,11 @@ from smex.vertex.run import execute
 from smex.vertex.surroundings import surroundings
 from smex.vertex.trace import UntraceableError
 
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
-
 logger = logging.getLogger(__name__)
 
 
 def propagate(
-    graph: Graph, message: Any, reduce: Any, apply: Callable[..., Any] | None = None
+    graph: GraphCore, message: Any, reduce: Any, apply: Callable[..., Any] | None = None
 ) -> bool:
     """Updates all nodes in topological order as one run of a vertex function, if it can be one.
 
@@ -61,7 +59,7 @@ def _say(text: str) -> None:
     logger.info(text)
 
 
-def run(graph: Graph, functions: Functions) -> None:
+def run(graph: GraphCore, functions: Functions) -> None:
     """As :func:`propagate`, which catches the error.
 
     Raises:
@@ -94,7 +92,7 @@ def run(graph: Graph, functions: Functions) -> None:
     nodes.update(found)
 
 
-def _check_surroundings(graph: Graph) -> None:
+def _check_surroundings(graph: GraphCore) -> None:
     if torch.compiler.is_compiling():
         raise UntraceableError("torch.compile traces it")
     if not graph.is_homogeneous:
@@ -107,7 +105,7 @@ def _check_surroundings(graph: Graph) -> None:
         raise UntraceableError("a transform of torch.func is active")
 
 
-def _levels(graph: Graph, functions: Functions) -> Levels:
+def _levels(graph: GraphCore, functions: Functions) -> Levels:
     message, reduce, _ = functions
     is_sum = isinstance(reduce, ReduceFunction) and reduce.name in ("sum", "mean")
     reads_nodes = isinstance(message, MessageFunction) and "e" not in dict(message.operands)
