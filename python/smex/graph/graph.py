@@ -9,19 +9,18 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph import arrays, display, networkx_arrays
-from smex.graph.adjacency import AdjacencyMixin
-from smex.graph.arrays import Content
-from smex.graph.batching import BatchMixin
-from smex.graph.core import EdgeType
-from smex.graph.declared import FunctionMethods
-from smex.graph.frame import Initializer, Scheme
-from smex.graph.message_passing import MessagePassingMixin
-from smex.graph.mutation import MutationMixin
-from smex.graph.placement import PlacementMixin
-from smex.graph.queries import QueryMixin
-from smex.graph.slicing import SlicingMixin
-from smex.graph.view import (
+from smex.graph.content import arrays
+from smex.graph.content import networkx_graphs as networkx_arrays
+from smex.graph.content.arrays import Content
+from smex.graph.core import display
+from smex.graph.core.adjacency import AdjacencyMixin
+from smex.graph.core.batches import BatchMixin
+from smex.graph.core.declared import FunctionMethods
+from smex.graph.core.mutation import MutationMixin
+from smex.graph.core.placement import PlacementMixin
+from smex.graph.core.queries import QueryMixin
+from smex.graph.core.slicing import SlicingMixin
+from smex.graph.core.views import (
     ColumnView,
     EdgesView,
     EdgeView,
@@ -30,6 +29,10 @@ from smex.graph.view import (
     TypedEdgeView,
     TypedNodeView,
 )
+from smex.graph.features.column import Scheme
+from smex.graph.features.frame import Initializer
+from smex.graph.messages.message_passing import MessagePassingMixin
+from smex.graph.words import EdgeType
 
 
 class Graph(

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from smex.graph.derived import line_graph
+from smex.graph.creation.networkx_io import to_networkx
 from smex.graph.graph import Graph
-from smex.graph.networkx_io import to_networkx
-from smex.graph.reorder import reorder_graph
-from smex.graph.sampling.biased import sample_neighbors_biased
-from smex.graph.sampling.labor import sample_labors
-from smex.graph.sampling.negative import global_uniform_negative_sampling
-from smex.graph.sampling.neighbor import sample_etype_neighbors, sample_neighbors, select_topk
-from smex.graph.subgraph import (
+from smex.graph.parts.derived import line_graph
+from smex.graph.parts.subgraph import (
     edge_subgraph,
     in_subgraph,
     khop_in_subgraph,
@@ -21,7 +16,12 @@ from smex.graph.subgraph import (
     node_subgraph,
     out_subgraph,
 )
+from smex.graph.sampling.biased import sample_neighbors_biased
+from smex.graph.sampling.labor import sample_labors
+from smex.graph.sampling.negative import global_uniform_negative_sampling
+from smex.graph.sampling.neighbor import sample_etype_neighbors, sample_neighbors, select_topk
 from smex.graph.transforms.edits import add_self_loop, remove_self_loop, reverse, to_simple
+from smex.graph.transforms.reorder import reorder_graph
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     "add_self_loop": add_self_loop,

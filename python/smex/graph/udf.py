@@ -7,9 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from smex.graph.core import CanonicalType
-from smex.graph.frame import Frame, MissingFeatureError, named
+from smex.graph.features.column import MissingFeatureError
+from smex.graph.features.frame import Frame
 from smex.graph.function import BuiltinFunction
+from smex.graph.words import CanonicalType, named
 
 
 class Mailbox(dict[str, Tensor]):

@@ -5,9 +5,11 @@ each sample, which vertices there are. :func:`run` evaluates the function on all
 mini-batch, as few large batched calls.
 """
 
-from smex.vertex.cells import lstm, tree_lstm
-from smex.vertex.function import State, VertexFunction
-from smex.vertex.graphs import (
+from smex._module_names import also_named
+from smex.vertex.execution.run import Result, Values, run
+from smex.vertex.words.cells import lstm, tree_lstm
+from smex.vertex.words.function import State, VertexFunction
+from smex.vertex.words.graphs import (
     GraphBatch,
     InputGraph,
     batch,
@@ -17,8 +19,21 @@ from smex.vertex.graphs import (
     from_parents,
     tree,
 )
-from smex.vertex.options import Options, options
-from smex.vertex.run import Result, Values, run
+from smex.vertex.words.options import Options, options
+
+# Names that pickled objects have of modules, and programs before there were folders.
+also_named(
+    __name__,
+    {
+        "cells": "words.cells",
+        "function": "words.function",
+        "graphs": "words.graphs",
+        "program": "compile.program",
+        "run": "execution.run",
+        "schedule": "execution.schedule",
+        "trace": "compile.trace",
+    },
+)
 
 __all__ = [
     "GraphBatch",

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import smex
-from smex.graph.frame import Frame, MissingFeatureError, Scheme
+from smex.graph.features.column import MissingFeatureError, Scheme
+from smex.graph.features.frame import Frame
 
 
 def ones(shape, dtype, device, ids):

@@ -22,8 +22,9 @@ from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
-from smex.graph.fusion import Unfused, fuse_edges
-from smex.graph.step import step_of
+from smex.graph.core.step import step_of
+from smex.graph.tracing.explanation import Unfused
+from smex.graph.tracing.fuse import fuse_edges
 
 sys.path.insert(0, str(Path(__file__).parent))
 from message_samples import unfused

@@ -8,7 +8,7 @@ import torch
 
 import smex.graph as sg
 import smex.graph.function as fn
-from smex.graph.fusion import explain
+from smex.graph.tracing.fuse import explain
 
 LEAVES = ["e.src['h']", "e.src['k']", "e.dst['h']", "e.data['z']", "e.data['w']", "e.src['c']"]
 UNARY = [

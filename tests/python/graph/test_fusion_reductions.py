@@ -103,9 +103,9 @@ def test_what_follows_a_reduction_is_done_for_all_nodes(reduce, text):
 
 def test_each_reduction_runs_once(monkeypatch):
     calls = []
-    kernel = sg.symbolic.formulas.aggregate
+    kernel = sg.tracing.symbols.formulas.aggregate
     monkeypatch.setattr(
-        sg.symbolic.formulas, "aggregate", lambda *a: calls.append(a[1]) or kernel(*a)
+        sg.tracing.symbols.formulas, "aggregate", lambda *a: calls.append(a[1]) or kernel(*a)
     )
 
     def reduce(nodes):

@@ -594,4 +594,4 @@ def test_batch_sizes_that_do_not_fit(hetero):
         hetero.set_batch_num_nodes({"user": torch.tensor([1]), "dev": torch.tensor([1, 2])})
     assert hetero.batch_size == 1
     with pytest.raises(smex.SmexValueError, match="frame of 'a': expected 2 rows, found 3"):
-        sg.Graph({}, {"a": 2}, src_frames={"a": smex.graph.frame.Frame(3)})
+        sg.Graph({}, {"a": 2}, src_frames={"a": smex.graph.features.frame.Frame(3)})

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import smex
-from smex.graph import by_torch
-from smex.graph.relation import Relation, unique_and_relabel
+from smex.graph.structure import by_torch
+from smex.graph.structure.relation import Relation, unique_and_relabel
 
 DTYPES = [torch.int32, torch.int64]
 fuzz = settings(

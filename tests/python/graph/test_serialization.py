@@ -11,7 +11,7 @@ import torch
 
 import smex
 import smex.graph as sg
-from smex.graph import serialization
+from smex.graph.creation import files as serialization
 
 sys.path.insert(0, str(Path(__file__).parent))
 from graph_samples import graphs, heterographs, pairs, with_features

@@ -12,8 +12,9 @@ import smex
 import smex.graph as sg
 import smex.graph.function as fn
 import smex.vertex as sv
-from smex.vertex import levels, plans, propagation
-from smex.vertex.messages import Functions
+from smex.graph.recursion import levels, plans
+from smex.graph.recursion import propagate as propagation
+from smex.graph.recursion.cells import Functions
 
 WIDTH = 3
 
@@ -280,8 +281,12 @@ def test_a_schedule_is_made_once(monkeypatch):
     agree(g, given, functions)
     made = []
     monkeypatch.setattr(levels, "_levels", lambda relation: made.append("levels"))
-    monkeypatch.setattr("smex.vertex.schedule._made", lambda *args: made.append("schedule"))
-    monkeypatch.setattr(sys.modules["smex.vertex.run"], "build", lambda *args: made.append("trace"))
+    monkeypatch.setattr(
+        "smex.vertex.execution.schedule._made", lambda *args: made.append("schedule")
+    )
+    monkeypatch.setattr(
+        sys.modules["smex.vertex.execution.run"], "build", lambda *args: made.append("trace")
+    )
     agree(g, given, functions)
     agree(g.local_var(), given, functions)  # which shares the structure
     assert made == []

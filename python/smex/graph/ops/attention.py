@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import GraphCore
-from smex.graph.frame import counted
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.ops.kernels import check_sources, edges_of_gradient
-from smex.graph.relation import Relation
+from smex.graph.structure.relation import Relation
+from smex.graph.words import counted
 
 
 def gat_attention(

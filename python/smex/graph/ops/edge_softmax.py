@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import GraphCore, is_all
-from smex.graph.frame import counted
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.ops.kernels import softmax_over_edges
-from smex.graph.relation import Relation
+from smex.graph.structure.relation import Relation
+from smex.graph.words import counted, is_all
 
 
 def edge_softmax(graph: GraphCore, logits: Any, eids: Any = "__ALL__", norm_by: str = "dst") -> Any:

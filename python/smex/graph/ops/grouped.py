@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import check_range
-from smex.graph.frame import counted, describe
+from smex.graph.words import check_range, counted, describe
 
 
 def segment_mm(a: Tensor, b: Tensor, seglen_a: Tensor) -> Tensor:

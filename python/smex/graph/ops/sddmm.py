@@ -8,11 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import GraphCore
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.function import LETTERS, message_text
 from smex.graph.ops.kernels import binary_text, per_edge
 from smex.graph.ops.spmm import BINARY, operand_of
-from smex.graph.relation import Relation
+from smex.graph.structure.relation import Relation
 
 
 def gsddmm(

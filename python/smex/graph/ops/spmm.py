@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import GraphCore
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.function import message_text
 from smex.graph.ops.kernels import REDUCERS, aggregate, binary_text
-from smex.graph.relation import Relation
+from smex.graph.structure.relation import Relation
 
 BINARY = ("add", "sub", "mul", "div", "dot")
 _COPIES = {"copy_lhs": "u0", "copy_u": "u0", "copy_rhs": "e0", "copy_e": "e0"}
