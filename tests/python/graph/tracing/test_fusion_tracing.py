@@ -12,7 +12,7 @@ from torch import nn
 import smex
 import smex.graph as sg
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from message_samples import ADD, Counter, graph
 
 SCALE = 2.0

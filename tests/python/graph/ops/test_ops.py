@@ -11,7 +11,7 @@ import smex
 import smex.graph as sg
 from smex.graph import ops
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from reference import messages, reduced, softmax
 
 OPS = ("add", "sub", "mul", "div", "dot")

@@ -11,24 +11,10 @@ from hypothesis import strategies as st
 import smex
 import smex.graph as sg
 
-sys.path.insert(0, str(Path(__file__).parent))
-from graph_samples import TRIPLES, graphs, heterographs, pairs, with_features
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from graph_samples import TRIPLES, graphs, heterographs, pairs, same, with_features
 
 MANY = settings(max_examples=40, deadline=None)
-
-
-def same(a, b):
-    """Whether two graphs are equal: types, edges, features."""
-    assert a.ntypes == b.ntypes and a.canonical_etypes == b.canonical_etypes
-    assert a.idtype == b.idtype
-    for ntype in a.ntypes:
-        assert a.num_nodes(ntype) == b.num_nodes(ntype)
-        x, y = a.nodes[ntype].data, b.nodes[ntype].data
-        assert list(x) == list(y) and all(torch.equal(x[name], y[name]) for name in x)
-    for canonical in a.canonical_etypes:
-        assert pairs(a, canonical) == pairs(b, canonical)
-        x, y = a.edges[canonical].data, b.edges[canonical].data
-        assert list(x) == list(y) and all(torch.equal(x[name], y[name]) for name in x)
 
 
 @MANY

@@ -9,7 +9,7 @@ import torch
 import smex
 import smex.graph.function as fn
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from message_samples import two_ways
 
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 import smex.graph as sg
 import smex.graph.function as fn
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from message_samples import ADD, Counter, graph, total
 
 WEIGHT = torch.rand(4, dtype=torch.float64)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import smex
 import smex.graph as sg
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from graph_samples import TRIPLES, graphs, heterographs, pairs, with_features
 
 

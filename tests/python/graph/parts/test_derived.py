@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import smex
 import smex.graph as sg
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from graph_samples import graphs, pairs
 
 MANY = settings(max_examples=40, deadline=None)

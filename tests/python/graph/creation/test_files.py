@@ -13,7 +13,7 @@ import smex
 import smex.graph as sg
 from smex.graph.creation import files as serialization
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from graph_samples import graphs, heterographs, pairs, with_features
 
 fuzz = hypothesis.settings(max_examples=20, deadline=None)

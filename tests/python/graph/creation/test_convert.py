@@ -10,7 +10,7 @@ import torch
 import smex
 import smex.graph as sg
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from graph_samples import IDTYPES, pairs
 
 scipy_sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")

@@ -7,7 +7,7 @@ import pytest
 
 from smex.graph import migrate
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 def rows(page):

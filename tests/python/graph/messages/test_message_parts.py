@@ -9,7 +9,7 @@ import torch
 import smex.graph as sg
 import smex.graph.function as fn
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from message_samples import (
     KINDS,
     frames_of,

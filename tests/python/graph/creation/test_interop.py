@@ -10,9 +10,8 @@ from hypothesis import given, settings
 import smex
 import smex.graph as sg
 
-sys.path.insert(0, str(Path(__file__).parent))
-from graph_samples import IDTYPES, graphs, heterographs, pairs
-from test_batch import same
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from graph_samples import IDTYPES, graphs, heterographs, pairs, same
 
 MANY = settings(max_examples=30, deadline=None)
 LAYOUTS = [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc]

@@ -26,7 +26,7 @@ from smex.graph.core.step import step_of
 from smex.graph.tracing.explanation import Unfused
 from smex.graph.tracing.fuse import fuse_edges
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from message_samples import unfused
 
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, 6.0, 0.37, -1.9]

@@ -12,7 +12,7 @@ from torch import nn
 import smex.graph as sg
 import smex.graph.function as fn
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from message_samples import ADD, assert_fused, assert_same_gradient, graph, run, total, unfused
 
 SCALE = 2.0
