@@ -1,4 +1,13 @@
-"""Message passing on graphs, with DGL's names and semantics: ``import smex.graph as dgl``."""
+"""Message passing on graphs, with DGL's names and semantics: ``import smex.graph as dgl``.
+
+The folders, each of which knows those before it alone: ``structure`` has the edges of one type,
+``features`` the columns of nodes and edges, ``core`` what a graph is and can be asked, ``content``
+what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of users' functions,
+``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
+among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
+and ``sampling``, whose functions ``methods.py`` gives it as methods, and on these ``nn``,
+``dataloading`` and ``data``. ``migration`` reads programs written for DGL.
+"""
 
 from __future__ import annotations
 

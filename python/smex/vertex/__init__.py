@@ -3,9 +3,12 @@
 A :class:`VertexFunction` says what one vertex computes from its children; an input graph says, for
 each sample, which vertices there are. :func:`run` evaluates the function on all vertices of a
 mini-batch, as few large batched calls.
+
+``words`` has what users say, ``compile`` makes one program for many vertices of it, ``execution``
+schedules and runs that on batches.
 """
 
-from smex._module_names import also_named
+from smex._module_names import also_named as _also_named
 from smex.vertex.execution.run import Result, Values, run
 from smex.vertex.words.cells import lstm, tree_lstm
 from smex.vertex.words.function import State, VertexFunction
@@ -22,7 +25,7 @@ from smex.vertex.words.graphs import (
 from smex.vertex.words.options import Options, options
 
 # Names that pickled objects have of modules, and programs before there were folders.
-also_named(
+_also_named(
     __name__,
     {
         "cells": "words.cells",
