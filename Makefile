@@ -1,6 +1,6 @@
 # make demo     run examples/demo.py
 # make test     C++ and Python tests; TORCH=2.11.0 tests with that torch in its own environment
-# make lint     ruff, mypy, clang-format
+# make lint     ruff, mypy, import-linter, clang-format
 # make verify-specs  executes every Spec on the samples that PyTorch tests its operators with, and
 #               writes docs/specs.md
 # make build    the environment and the native library only
@@ -89,6 +89,7 @@ lint: $(DEPS)
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	PYTHONPATH=python $(VENV)/bin/lint-imports --no-cache
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format --dry-run -Werror $(CXX_FILES))
 
 format: $(DEPS)

@@ -182,7 +182,7 @@ class _Graph:
 
     def matches(self, thing: Any) -> bool:
         return any(
-            c.__module__ == "smex.graph.core" and c.__name__ == "GraphCore"
+            c.__module__ == "smex.graph.core.graph_core" and c.__name__ == "GraphCore"
             for c in type(thing).__mro__
         )
 

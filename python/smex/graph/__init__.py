@@ -1,14 +1,25 @@
-"""Message passing on graphs, with DGL's names and semantics: ``import smex.graph as dgl``."""
+"""Message passing on graphs, with DGL's names and semantics: ``import smex.graph as dgl``.
+
+The folders, each of which knows those before it alone: ``structure`` has the edges of one type,
+``features`` the columns of nodes and edges, ``core`` what a graph is and can be asked, ``content``
+what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of users' functions,
+``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
+among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
+and ``sampling``, whose functions ``methods.py`` gives it as methods, and on these ``nn``,
+``dataloading`` and ``data``. ``migration`` reads programs written for DGL.
+"""
 
 from __future__ import annotations
 
 from smex._version import __version__
 from smex.graph import (
+    aliases,
     base,
     data,
     dataloading,
     function,
     init,
+    methods,
     nn,
     ops,
     sampling,
@@ -16,11 +27,35 @@ from smex.graph import (
     udf,
     utils,
 )
-from smex.graph.batch import batch, slice_batch, unbatch
-from smex.graph.compact import compact_graphs, to_block
 from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
-from smex.graph.containers import apply_each
-from smex.graph.derived import (
+from smex.graph.core.traversal import (
+    bfs_edges_generator,
+    bfs_nodes_generator,
+    dfs_edges_generator,
+    dfs_labeled_edges_generator,
+    topological_nodes_generator,
+)
+from smex.graph.creation.files import load_graphs, load_labels, save_graphs
+from smex.graph.creation.interop import (
+    bipartite_from_torch_sparse,
+    from_pyg,
+    from_torch_sparse,
+    to_pyg,
+    to_torch_sparse,
+)
+from smex.graph.creation.networkx_io import bipartite_from_networkx, from_networkx, to_networkx
+from smex.graph.creation.random import rand_bipartite, rand_graph, seed
+from smex.graph.graph import Graph
+from smex.graph.messages.propagate import (
+    prop_edges,
+    prop_edges_dfs,
+    prop_nodes,
+    prop_nodes_bfs,
+    prop_nodes_topo,
+)
+from smex.graph.parts.batch import batch, slice_batch, unbatch
+from smex.graph.parts.compact import compact_graphs, to_block
+from smex.graph.parts.derived import (
     khop_adj,
     khop_graph,
     line_graph,
@@ -30,39 +65,17 @@ from smex.graph.derived import (
     to_float,
     to_half,
 )
-from smex.graph.edgewise import copy_u, copy_v, u_add_v, u_div_v, u_dot_v, u_mul_v, u_sub_v
-from smex.graph.fusion import explain
-from smex.graph.graph import Graph
-from smex.graph.homogeneous import to_heterogeneous, to_homogeneous
-from smex.graph.interop import (
-    bipartite_from_torch_sparse,
-    from_pyg,
-    from_torch_sparse,
-    to_pyg,
-    to_torch_sparse,
+from smex.graph.parts.homogeneous import to_heterogeneous, to_homogeneous
+from smex.graph.parts.subgraph import (
+    edge_subgraph,
+    edge_type_subgraph,
+    in_subgraph,
+    khop_in_subgraph,
+    khop_out_subgraph,
+    node_subgraph,
+    node_type_subgraph,
+    out_subgraph,
 )
-from smex.graph.measures import (
-    adjusted_homophily,
-    edge_homophily,
-    edge_label_informativeness,
-    linkx_homophily,
-    node_homophily,
-    node_label_informativeness,
-)
-from smex.graph.networkx_io import bipartite_from_networkx, from_networkx, to_networkx
-from smex.graph.partition import (
-    metis_partition,
-    metis_partition_assignment,
-    partition_graph_with_halo,
-)
-from smex.graph.propagate import (
-    prop_edges,
-    prop_edges_dfs,
-    prop_nodes,
-    prop_nodes_bfs,
-    prop_nodes_topo,
-)
-from smex.graph.random import rand_bipartite, rand_graph, seed
 from smex.graph.readout import (
     broadcast_edges,
     broadcast_nodes,
@@ -79,18 +92,8 @@ from smex.graph.readout import (
     topk_edges,
     topk_nodes,
 )
-from smex.graph.reorder import reorder_graph
-from smex.graph.serialization import load_graphs, load_labels, save_graphs
-from smex.graph.subgraph import (
-    edge_subgraph,
-    edge_type_subgraph,
-    in_subgraph,
-    khop_in_subgraph,
-    khop_out_subgraph,
-    node_subgraph,
-    node_type_subgraph,
-    out_subgraph,
-)
+from smex.graph.readout.edges import copy_u, copy_v, u_add_v, u_div_v, u_dot_v, u_mul_v, u_sub_v
+from smex.graph.tracing.fuse import explain
 from smex.graph.transforms import (
     GDC,
     PPR,
@@ -143,16 +146,24 @@ from smex.graph.transforms import (
     to_simple,
     to_simple_graph,
 )
-from smex.graph.traversal import (
-    bfs_edges_generator,
-    bfs_nodes_generator,
-    dfs_edges_generator,
-    dfs_labeled_edges_generator,
-    topological_nodes_generator,
+from smex.graph.transforms.measures import (
+    adjusted_homophily,
+    edge_homophily,
+    edge_label_informativeness,
+    linkx_homophily,
+    node_homophily,
+    node_label_informativeness,
 )
+from smex.graph.transforms.partition import (
+    metis_partition,
+    metis_partition_assignment,
+    partition_graph_with_halo,
+)
+from smex.graph.transforms.reorder import reorder_graph
+from smex.graph.utils import apply_each
 
 # Last: the function replaces the module of the same name among this package's attributes.
-from smex.graph.convert import (  # isort: skip
+from smex.graph.creation.convert import (  # isort: skip
     bipartite_from_scipy,
     block_to_graph,
     create_block,
@@ -163,6 +174,9 @@ from smex.graph.convert import (  # isort: skip
 
 DGLGraph = Graph
 DGLHeteroGraph = Graph
+
+methods.bind()
+aliases.register()
 
 __all__ = [
     "ALL",

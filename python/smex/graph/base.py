@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from smex.graph.constants import ALL, EID, ETYPE, NID, NTYPE, DGLError
-from smex.graph.core import is_all
+from smex.graph.words import is_all
 
 __all__ = [
     "ALL",

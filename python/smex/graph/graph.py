@@ -9,19 +9,18 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph import display
-from smex.graph.adjacency import AdjacencyMixin
-from smex.graph.batching import BatchMixin
-from smex.graph.core import EdgeType
-from smex.graph.frame import Initializer, Scheme
-from smex.graph.message_passing import MessagePassingMixin
-from smex.graph.mutation import MutationMixin
-from smex.graph.placement import PlacementMixin
-from smex.graph.queries import QueryMixin
-from smex.graph.sampling_mixin import SamplingMixin
-from smex.graph.slicing import SlicingMixin
-from smex.graph.transform_mixin import TransformMixin
-from smex.graph.view import (
+from smex.graph.content import arrays
+from smex.graph.content import networkx_graphs as networkx_arrays
+from smex.graph.content.arrays import Content
+from smex.graph.core import display
+from smex.graph.core.adjacency import AdjacencyMixin
+from smex.graph.core.batches import BatchMixin
+from smex.graph.core.declared import FunctionMethods
+from smex.graph.core.mutation import MutationMixin
+from smex.graph.core.placement import PlacementMixin
+from smex.graph.core.queries import QueryMixin
+from smex.graph.core.slicing import SlicingMixin
+from smex.graph.core.views import (
     ColumnView,
     EdgesView,
     EdgeView,
@@ -30,6 +29,10 @@ from smex.graph.view import (
     TypedEdgeView,
     TypedNodeView,
 )
+from smex.graph.features.column import Scheme
+from smex.graph.features.frame import Initializer
+from smex.graph.messages.message_passing import MessagePassingMixin
+from smex.graph.words import EdgeType
 
 
 class Graph(
@@ -40,8 +43,7 @@ class Graph(
     BatchMixin,
     PlacementMixin,
     MessagePassingMixin,
-    TransformMixin,
-    SamplingMixin,
+    FunctionMethods,
 ):
     """A directed graph whose nodes and edges may have several types.
 
@@ -82,7 +84,7 @@ class Graph(
         if isinstance(num_nodes, Mapping):
             super().__init__(data, num_nodes, *args, **options)
         else:
-            self.__dict__.update(_from_data(data, num_nodes, options).__dict__)
+            _content(data, num_nodes, options).fill(self)
 
     # ---- features ----
 
@@ -222,16 +224,14 @@ class Graph(
         return display.html(self)
 
 
-def _from_data(data: Any, num_nodes: int | None, options: dict[str, Any]) -> Graph:
-    from smex.graph import convert, networkx_io  # which import this module
-
+def _content(data: Any, num_nodes: int | None, options: dict[str, Any]) -> Content:
     if isinstance(data, Graph):
         raise SmexValueError("Graph: expected edges, found a graph already; use g.clone()")
     if hasattr(data, "tocoo"):
-        return convert.from_scipy(data, **options)
+        return arrays.from_scipy(data, **options)
     if hasattr(data, "is_directed"):
-        return networkx_io.from_networkx(data, **options)
-    return convert.graph(data, num_nodes=num_nodes, **options)
+        return networkx_arrays.from_networkx(data, **options)
+    return arrays.graph(data, num_nodes=num_nodes, **options)
 
 
 class ColumnStorage:

@@ -22,10 +22,10 @@ import torch
 
 import smex.graph as sg
 from smex.errors import SmexValueError
-from smex.graph.frame import counted
 from smex.graph.migration.kinds import Kinds
 from smex.graph.migration.members import has_member, takes_keyword
 from smex.graph.migration.programs import programs_in, read
+from smex.graph.words import counted
 from smex.text import aligned
 
 __all__ = ["Use", "main", "uses"]

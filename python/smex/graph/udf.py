@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from smex.graph.frame import MissingFeatureError, named
+from smex.graph.features.column import MissingFeatureError
+from smex.graph.features.frame import Frame
 from smex.graph.function import BuiltinFunction
-
-if TYPE_CHECKING:
-    from smex.graph.core import CanonicalType
-    from smex.graph.frame import Frame
+from smex.graph.words import CanonicalType, named
 
 
 class Mailbox(dict[str, Tensor]):

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from smex.errors import SmexValueError
-from smex.graph.containers import apply_each
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+from smex.graph.core.graph_core import GraphCore
 
 __all__ = ["apply_each", "check_eq_shape", "expand_as_pair"]
 
 
-def expand_as_pair(input_: Any, g: Graph | None = None) -> tuple[Any, Any]:
+def apply_each(data: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`fn` of each value of a dict, or of each element of a sequence, or of anything else itself.
+
+    Args:
+        data: the values.
+        fn: called as ``fn(value, *args, **kwargs)``.
+        args: passed on.
+        kwargs: passed on.
+
+    Returns:
+        A dict for a mapping, a list for a sequence, else what `fn` returns.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.apply_each({"user": 1, "game": 2}, lambda x, y: x + y, 10)
+        {'user': 11, 'game': 12}
+    """
+    if isinstance(data, Mapping):
+        return {key: fn(value, *args, **kwargs) for key, value in data.items()}
+    if isinstance(data, Sequence) and not isinstance(data, str):
+        return [fn(value, *args, **kwargs) for value in data]
+    return fn(data, *args, **kwargs)
+
+
+def expand_as_pair(input_: Any, g: GraphCore | None = None) -> tuple[Any, Any]:
     """Features of sources and of destinations, given as a pair or as one.
 
     Args:

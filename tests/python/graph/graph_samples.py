@@ -23,6 +23,20 @@ def counted(g, etype=None):
     return Counter(pairs(g, etype))
 
 
+def same(a, b):
+    """Whether two graphs are equal: types, edges, features."""
+    assert a.ntypes == b.ntypes and a.canonical_etypes == b.canonical_etypes
+    assert a.idtype == b.idtype
+    for ntype in a.ntypes:
+        assert a.num_nodes(ntype) == b.num_nodes(ntype)
+        x, y = a.nodes[ntype].data, b.nodes[ntype].data
+        assert list(x) == list(y) and all(torch.equal(x[name], y[name]) for name in x)
+    for canonical in a.canonical_etypes:
+        assert pairs(a, canonical) == pairs(b, canonical)
+        x, y = a.edges[canonical].data, b.edges[canonical].data
+        assert list(x) == list(y) and all(torch.equal(x[name], y[name]) for name in x)
+
+
 def with_features(g):
     """Features that name the node or edge they belong to."""
     for n, ntype in enumerate(g.ntypes):

@@ -14,14 +14,14 @@ import smex.graph.function as fn
 
 MODULES = sorted(m.name for m in pkgutil.walk_packages(sg.__path__, "smex.graph."))
 PACKAGES = {
-    "smex.graph.adjacency": ["networkx", "scipy"],
-    "smex.graph.convert": ["scipy"],
+    "smex.graph.core.adjacency": ["networkx", "scipy"],
+    "smex.graph.creation.convert": ["scipy"],
     "smex.graph.data.adapters": ["networkx"],
     "smex.graph.data.karate": ["networkx"],
     "smex.graph.data.synthetic": ["networkx"],
-    "smex.graph.interop": ["torch_geometric"],
-    "smex.graph.networkx_io": ["networkx"],
-    "smex.graph.partition": ["pymetis"],
+    "smex.graph.creation.interop": ["torch_geometric"],
+    "smex.graph.creation.networkx_io": ["networkx"],
+    "smex.graph.transforms.partition": ["pymetis"],
     "smex.graph.transforms.paths": ["scipy"],
 }
 

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 import smex
 import smex.vertex as sv
-from smex.vertex import schedule
+from smex.vertex.execution import schedule
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from recursion import Average, Binary, ChildSum, loss_of, random_graph, star

@@ -8,7 +8,7 @@ import torch
 
 import smex.graph as sg
 import smex.vertex as sv
-from smex.vertex.schedule import schedule
+from smex.vertex.execution.schedule import schedule
 
 ANY = [(0, -1, False)]
 

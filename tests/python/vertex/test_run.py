@@ -14,7 +14,7 @@ from torch import nn
 
 import smex
 import smex.vertex as sv
-from smex.vertex import schedule
+from smex.vertex.execution import schedule
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from recursion import (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLDataset, OneGraphMixin, other_name
 from smex.graph.data.utils import permutation, set_masks, split_sizes
 from smex.graph.graph import Graph

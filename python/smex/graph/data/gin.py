@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, LabelledGraphsMixin, Transform
 from smex.graph.graph import Graph
 from smex.graph.transforms import add_self_loop

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, OneGraphMixin, Transform
 from smex.graph.transforms import to_bidirected
 

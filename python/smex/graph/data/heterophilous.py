@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, OneGraphMixin, Transform
 from smex.graph.transforms import to_bidirected
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from smex.graph.creation.networkx_io import from_networkx
 from smex.graph.data.dataset import DGLDataset, OneGraphMixin, Transform
-from smex.graph.networkx_io import from_networkx
 from smex.graph.packages import optional
 
 __all__ = ["KarateClub", "KarateClubDataset"]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import (
     DGLBuiltinDataset,
     Folder,
@@ -22,8 +22,8 @@ from smex.graph.data.dataset import (
     Transform,
     check_index,
 )
-from smex.graph.frame import counted
 from smex.graph.graph import Graph
+from smex.graph.words import counted
 
 __all__ = ["DglGraphPropPredDataset", "DglNodePropPredDataset"]
 

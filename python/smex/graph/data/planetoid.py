@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, OneGraphMixin, Transform
 from smex.graph.data.files import Source
 from smex.graph.data.unpickle import load_pickle
-from smex.graph.frame import counted
 from smex.graph.graph import Graph
-from smex.graph.reorder import reorder_graph
+from smex.graph.transforms.reorder import reorder_graph
+from smex.graph.words import counted
 
 __all__ = [
     "CitationGraphDataset",

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, Transform, check_index
 from smex.graph.graph import Graph
-from smex.graph.subgraph import node_subgraph
+from smex.graph.parts.subgraph import node_subgraph
 
 __all__ = ["PPIDataset"]
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import quoted
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
+from smex.graph.words import quoted
 
 __all__ = ["add_node_property_split", "mask_nodes_by_property"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, OneGraphMixin, Transform
 
 __all__ = ["RedditDataset"]

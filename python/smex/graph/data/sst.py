@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, Transform, check_index
 from smex.graph.graph import Graph
 

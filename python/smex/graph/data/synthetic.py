@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.batch import batch
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
+from smex.graph.creation.networkx_io import from_networkx
 from smex.graph.data.dataset import (
     DGLDataset,
     Folder,
@@ -21,10 +21,10 @@ from smex.graph.data.dataset import (
     Transform,
     check_index,
 )
-from smex.graph.derived import line_graph
 from smex.graph.graph import Graph
-from smex.graph.networkx_io import from_networkx
 from smex.graph.packages import optional
+from smex.graph.parts.batch import batch
+from smex.graph.parts.derived import line_graph
 from smex.graph.transforms import add_self_loop
 
 __all__ = [

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import (
     DGLBuiltinDataset,
     Folder,
@@ -22,7 +22,7 @@ from smex.graph.data.dataset import (
     Transform,
     other_name,
 )
-from smex.graph.frame import counted
+from smex.graph.words import counted
 
 __all__ = ["TUDataset"]
 

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.creation.files import load_graphs, load_labels, save_graphs
 from smex.graph.data.files import check_sha1, download, extract_archive, get_download_dir
 from smex.graph.data.property_split import add_node_property_split, mask_nodes_by_property
-from smex.graph.serialization import load_graphs, load_labels, save_graphs
 
 __all__ = [
     "Subset",

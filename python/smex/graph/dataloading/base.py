@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from smex.errors import SmexTypeError
-from smex.graph.core import quoted
 from smex.graph.graph import Graph
+from smex.graph.words import quoted
 
 __all__ = ["BlockSampler", "Sampler", "prefetch_edge_features", "prefetch_node_features"]
 

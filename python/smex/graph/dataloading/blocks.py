@@ -10,12 +10,12 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.constants import EID, NID
-from smex.graph.core import CanonicalType
 from smex.graph.graph import Graph
-from smex.graph.relation import Compressed, Relation, unique_and_relabel
+from smex.graph.parts.selection import nodes_by_type
 from smex.graph.sampling.arguments import Neighbors, check_graph
-from smex.graph.selection import nodes_by_type
-from smex.graph.structure import Structure
+from smex.graph.structure.formats import Structure
+from smex.graph.structure.relation import Compressed, Relation, unique_and_relabel
+from smex.graph.words import CanonicalType
 
 __all__ = ["SampleBlock", "block_of_drawn", "one_or_all", "sample_layers"]
 

@@ -15,9 +15,9 @@ from smex.graph.dataloading.base import (
     prefetch_node_features,
 )
 from smex.graph.graph import Graph
-from smex.graph.partition import metis_partition_assignment
-from smex.graph.selection import check_one_type
-from smex.graph.subgraph import node_subgraph
+from smex.graph.parts.selection import check_one_type
+from smex.graph.parts.subgraph import node_subgraph
+from smex.graph.transforms.partition import metis_partition_assignment
 
 __all__ = ["ClusterGCNSampler"]
 

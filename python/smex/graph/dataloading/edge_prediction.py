@@ -9,16 +9,15 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.compact import compact_graphs
 from smex.graph.constants import NID
-from smex.graph.core import CanonicalType, EdgeType, check_range
 from smex.graph.dataloading.base import Sampler, prefetch_edge_features
 from smex.graph.dataloading.blocks import one_or_all
-from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
-from smex.graph.relation import Relation
-from smex.graph.selection import edges_by_type
-from smex.graph.subgraph import edge_subgraph
+from smex.graph.parts.compact import compact_graphs
+from smex.graph.parts.selection import edges_by_type
+from smex.graph.parts.subgraph import edge_subgraph
+from smex.graph.structure.relation import Relation
+from smex.graph.words import CanonicalType, EdgeType, check_range, counted, describe
 
 __all__ = [
     "EdgePredictionSampler",

@@ -10,9 +10,9 @@ from torch.utils.data import DistributedSampler
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
 from smex.errors import SmexValueError
-from smex.graph.batch import batch
 from smex.graph.dataloading.epochs import EpochSeedMixin
 from smex.graph.graph import Graph
+from smex.graph.parts.batch import batch
 
 __all__ = ["GraphDataLoader"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from smex.graph.creation.random import draw_seed
 from smex.graph.dataloading.base import BlockSampler
 from smex.graph.dataloading.blocks import sample_layers
 from smex.graph.dataloading.neighbor_sampler import check_layers
 from smex.graph.graph import Graph
-from smex.graph.random import draw_seed
 from smex.graph.sampling.arguments import check_count
 from smex.graph.sampling.labor import LaborDraw
 

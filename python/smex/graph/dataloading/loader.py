@@ -13,11 +13,11 @@ from torch import Tensor
 from torch.utils.data import Dataset, DistributedSampler
 
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.graph.creation.random import drawing_from
 from smex.graph.dataloading.affinity import own_cores
 from smex.graph.dataloading.epochs import EpochSeedMixin
 from smex.graph.dataloading.transport import FeatureSource, map_graphs
 from smex.graph.graph import Graph
-from smex.graph.random import drawing_from
 from smex.graph.sampling.arguments import check_count
 
 __all__ = ["DataLoader"]

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smex.graph.core import CanonicalType
+from smex.graph.creation.random import current_generator
 from smex.graph.graph import Graph
-from smex.graph.random import current_generator
+from smex.graph.parts.selection import edges_by_type
 from smex.graph.sampling.arguments import check_count
 from smex.graph.sampling.negative import global_uniform_negative_sampling
-from smex.graph.selection import edges_by_type
+from smex.graph.words import CanonicalType
 
 __all__ = ["GlobalUniform", "PerSourceUniform", "Uniform"]
 

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.creation.random import current_generator
 from smex.graph.dataloading.base import (
     Sampler,
     prefetch_edge_features,
     prefetch_node_features,
 )
 from smex.graph.graph import Graph
-from smex.graph.random import current_generator
+from smex.graph.parts.selection import check_one_type
+from smex.graph.parts.subgraph import node_subgraph
 from smex.graph.sampling.arguments import check_count, check_graph
 from smex.graph.sampling.walks import random_walk
-from smex.graph.selection import check_one_type
-from smex.graph.subgraph import node_subgraph
 
 __all__ = ["SAINTSampler"]
 

@@ -16,9 +16,9 @@ from smex.graph.dataloading.base import (
 from smex.graph.dataloading.blocks import sample_layers
 from smex.graph.dataloading.neighbor_sampler import check_layers
 from smex.graph.graph import Graph
+from smex.graph.parts.selection import edges_by_type
+from smex.graph.parts.subgraph import edge_subgraph, node_subgraph
 from smex.graph.sampling.neighbor import NeighborDraw
-from smex.graph.selection import edges_by_type
-from smex.graph.subgraph import edge_subgraph, node_subgraph
 
 __all__ = ["ShaDowKHopSampler", "without_edges"]
 

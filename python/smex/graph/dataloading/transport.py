@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from smex.graph.frame import Frame, Pending
+from smex.graph.features.column import Pending
+from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 
 __all__ = ["FeatureSource", "Parcel", "map_graphs"]

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import check_range
-from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
 from smex.graph.utils import expand_as_pair
+from smex.graph.words import check_range, counted, describe
 
 if TYPE_CHECKING:
-    from smex.graph.relation import Relation
+    from smex.graph.structure.relation import Relation
 
 
 def check_graph(layer: str, graph: Any) -> None:

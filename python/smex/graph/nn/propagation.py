@@ -10,7 +10,7 @@ from torch import Tensor
 
 from smex.graph.nn.inputs import degree_factor, edge_factor
 from smex.graph.ops.kernels import aggregate, per_edge, softmax_over_edges
-from smex.graph.relation import Relation
+from smex.graph.structure.relation import Relation
 
 if TYPE_CHECKING:
     from smex.graph.graph import Graph

@@ -6,8 +6,8 @@ each of these names is this module.
 
 import sys
 
-from smex.graph import nn
-from smex.graph.nn import *  # noqa: F403
+from smex.graph.nn import layers
+from smex.graph.nn.layers import *  # noqa: F403
 from smex.graph.ops import edge_softmax as edge_softmax
 from smex.graph.transforms import knn_graph as knn_graph
 from smex.graph.transforms import radius_graph as radius_graph
@@ -27,7 +27,7 @@ _MODULES = (
     "utils",
 )
 
-__all__ = [*nn.__all__, "edge_softmax", "knn_graph", "radius_graph", "segmented_knn_graph"]
+__all__ = [*layers.__all__, "edge_softmax", "knn_graph", "radius_graph", "segmented_knn_graph"]
 
 for _name in _MODULES:
     # An import looks here first, and for attributes of the parent afterwards.

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.frame import counted
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.ops.kernels import check_sources, edges_of_gradient
-from smex.graph.relation import Relation
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+from smex.graph.structure.relation import Relation
+from smex.graph.words import counted
 
 
 def gat_attention(
-    graph: Graph, left: Tensor, right: Tensor, value: Tensor, negative_slope: float = 0.2
+    graph: GraphCore, left: Tensor, right: Tensor, value: Tensor, negative_slope: float = 0.2
 ) -> Tensor:
     r"""Graph attention (Veličković et al., ICLR'18, §2.1) as one kernel.
 
@@ -57,7 +53,7 @@ def gat_attention(
 
 
 def gatv2_attention(
-    graph: Graph, left: Tensor, right: Tensor, attention: Tensor, negative_slope: float = 0.2
+    graph: GraphCore, left: Tensor, right: Tensor, attention: Tensor, negative_slope: float = 0.2
 ) -> Tensor:
     r"""Graph attention with a score that depends on both ends (Brody et al., ICLR'22, eq. 7).
 
@@ -91,7 +87,7 @@ def gatv2_attention(
 
 
 def dot_attention(
-    graph: Graph, query: Tensor, key: Tensor, value: Tensor, scale: float | None = None
+    graph: GraphCore, query: Tensor, key: Tensor, value: Tensor, scale: float | None = None
 ) -> Tensor:
     r"""Dot-product attention along the edges (Vaswani et al., 2017, §3.2.1).
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import is_all
-from smex.graph.frame import counted
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.ops.kernels import softmax_over_edges
-from smex.graph.relation import Relation
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+from smex.graph.structure.relation import Relation
+from smex.graph.words import counted, is_all
 
 
-def edge_softmax(graph: Graph, logits: Any, eids: Any = "__ALL__", norm_by: str = "dst") -> Any:
+def edge_softmax(graph: GraphCore, logits: Any, eids: Any = "__ALL__", norm_by: str = "dst") -> Any:
     r"""Softmax of the edges' scores over the edges into each node.
 
     .. math:: a_{uv} = \exp(z_{uv}) \; / \; \sum_{w \in N(v)} \exp(z_{wv})
@@ -68,7 +65,9 @@ def _checked_softmax(relation: Relation, logits: Tensor, norm_by: str) -> Tensor
     return softmax_over_edges(relation, logits, norm_by)
 
 
-def _softmax_by_type(graph: Graph, logits: dict[Any, Tensor], norm_by: str) -> dict[Any, Tensor]:
+def _softmax_by_type(
+    graph: GraphCore, logits: dict[Any, Tensor], norm_by: str
+) -> dict[Any, Tensor]:
     """Normalises together what ends (or starts) in the same nodes."""
     end = 2 if norm_by == "dst" else 0
     groups: dict[str, list[Any]] = {}

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import check_range
-from smex.graph.frame import counted, describe
+from smex.graph.words import check_range, counted, describe
 
 
 def segment_mm(a: Tensor, b: Tensor, seglen_a: Tensor) -> Tensor:
@@ -111,7 +110,6 @@ def _autocast(x: Tensor) -> Tensor:
 _NARROWED = (torch.float32, torch.float16, torch.bfloat16)
 
 
-@torch.library.custom_op("smex::segment_mm", mutates_args=())
 def _segment_mm(a: Tensor, b: Tensor, lengths: Tensor) -> Tensor:
     out = a.new_empty(a.shape[0], b.shape[2])
     for rows, matrix, result in _groups(a, b, out, lengths):
@@ -119,7 +117,6 @@ def _segment_mm(a: Tensor, b: Tensor, lengths: Tensor) -> Tensor:
     return out
 
 
-@torch.library.custom_op("smex::segment_outer", mutates_args=())
 def _segment_outer(a: Tensor, g: Tensor, lengths: Tensor) -> Tensor:
     out = a.new_empty(lengths.shape[0], a.shape[1], g.shape[1])
     for rows, result, other in _groups(a, out, g, lengths):
@@ -138,13 +135,11 @@ def _groups(a: Tensor, b: Tensor, out: Tensor, lengths: Tensor) -> Any:
     return zip(a.split(sizes), b.unbind(), out.split(sizes))
 
 
-@_segment_mm.register_fake
-def _(a: Tensor, b: Tensor, lengths: Tensor) -> Tensor:
+def _segment_mm_shape(a: Tensor, b: Tensor, lengths: Tensor) -> Tensor:
     return a.new_empty(a.shape[0], b.shape[2])
 
 
-@_segment_outer.register_fake
-def _(a: Tensor, g: Tensor, lengths: Tensor) -> Tensor:
+def _segment_outer_shape(a: Tensor, g: Tensor, lengths: Tensor) -> Tensor:
     return a.new_empty(lengths.shape[0], a.shape[1], g.shape[1])
 
 
@@ -154,23 +149,35 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
 
 def _segment_mm_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
     a, b, lengths = ctx.saved_tensors
+    ops = torch.ops.smex
     need_a, need_b, _ = ctx.needs_input_grad
     return (
-        _segment_mm(grad, b.transpose(1, 2), lengths) if need_a else None,
-        _segment_outer(a, grad, lengths) if need_b else None,
+        ops.segment_mm.default(grad, b.transpose(1, 2), lengths) if need_a else None,
+        ops.segment_outer.default(a, grad, lengths) if need_b else None,
         None,
     )
 
 
 def _segment_outer_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
     a, g, lengths = ctx.saved_tensors
+    ops = torch.ops.smex
     need_a, need_g, _ = ctx.needs_input_grad
     return (
-        _segment_mm(g, grad.transpose(1, 2), lengths) if need_a else None,
-        _segment_mm(a, grad, lengths) if need_g else None,
+        ops.segment_mm.default(g, grad.transpose(1, 2), lengths) if need_a else None,
+        ops.segment_mm.default(a, grad, lengths) if need_g else None,
         None,
     )
 
 
-_segment_mm.register_autograd(_segment_mm_backward, setup_context=_save)
-_segment_outer.register_autograd(_segment_outer_backward, setup_context=_save)
+# Not by torch.library.custom_op, which looks through all modules for the line it is called from.
+_LIBRARY = torch.library.Library("smex", "FRAGMENT")
+for _name, _kernel, _shape, _backward in (
+    ("segment_mm", _segment_mm, _segment_mm_shape, _segment_mm_backward),
+    ("segment_outer", _segment_outer, _segment_outer_shape, _segment_outer_backward),
+):
+    _second = "b" if _name == "segment_mm" else "g"
+    _schema = f"{_name}(Tensor a, Tensor {_second}, Tensor lengths) -> Tensor"
+    _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+    _LIBRARY.impl(_name, _kernel, "CompositeExplicitAutograd")
+    _LIBRARY.impl(_name, _shape, "Meta")
+    torch.library.register_autograd(f"smex::{_name}", _backward, setup_context=_save, lib=_LIBRARY)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.frame import counted
-from smex.graph.relation import Relation
+from smex.graph.structure.relation import Relation
+from smex.graph.words import counted
 
 REDUCERS = ("sum", "mean", "max", "min")
 """What messages can be reduced by in one kernel."""

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.function import LETTERS, message_text
 from smex.graph.ops.kernels import binary_text, per_edge
 from smex.graph.ops.spmm import BINARY, operand_of
-from smex.graph.relation import Relation
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+from smex.graph.structure.relation import Relation
 
 
 def gsddmm(
-    g: Graph,
+    g: GraphCore,
     op: str,
     lhs_data: Any,
     rhs_data: Any,
@@ -76,7 +74,7 @@ def gsddmm(
     return _gsddmm(g.relation(), op, lhs_data, rhs_data, lhs_target, rhs_target)
 
 
-def _of_relation(g: Graph, etype_id: int, data: Any, target: str) -> Tensor | None:
+def _of_relation(g: GraphCore, etype_id: int, data: Any, target: str) -> Tensor | None:
     """The features that an edge type's operand has, of features by type id."""
     if data is None:
         return None
@@ -98,7 +96,7 @@ def _gsddmm(
 
 
 def _binary(left: str, op: str, right: str) -> Callable[..., Any]:
-    def function(g: Graph, x: Any, y: Any) -> Any:
+    def function(g: GraphCore, x: Any, y: Any) -> Any:
         return gsddmm(g, op, x, y, left, right)
 
     function.__name__ = function.__qualname__ = f"{left}_{op}_{right}"
@@ -107,7 +105,7 @@ def _binary(left: str, op: str, right: str) -> Callable[..., Any]:
 
 
 def _copy(letter: str) -> Callable[..., Any]:
-    def function(g: Graph, x: Any) -> Any:
+    def function(g: GraphCore, x: Any) -> Any:
         return gsddmm(g, "copy_lhs", x, None, letter)
 
     function.__name__ = function.__qualname__ = "copy_" + letter

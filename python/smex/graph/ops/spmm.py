@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
+from smex.graph.core.graph_core import GraphCore
 from smex.graph.function import message_text
 from smex.graph.ops.kernels import REDUCERS, aggregate, binary_text
-from smex.graph.relation import Relation
-
-if TYPE_CHECKING:
-    from smex.graph.graph import Graph
+from smex.graph.structure.relation import Relation
 
 BINARY = ("add", "sub", "mul", "div", "dot")
 _COPIES = {"copy_lhs": "u0", "copy_u": "u0", "copy_rhs": "e0", "copy_e": "e0"}
 
 
-def gspmm(g: Graph, op: str, reduce_op: str, lhs_data: Any, rhs_data: Any) -> Any:
+def gspmm(g: GraphCore, op: str, reduce_op: str, lhs_data: Any, rhs_data: Any) -> Any:
     r"""Reduces the message ``lhs op rhs`` of every edge at its destination, storing no message.
 
     .. math:: out_v = \rho_{(u, e, v)} \; op(lhs_u, rhs_e)
@@ -83,7 +81,7 @@ def operand_of(function: str, op: str, x: Tensor | None) -> Tensor:
 
 
 def _gspmm_by_type(
-    g: Graph, op: str, reduce: str, lhs: Sequence[Any] | None, rhs: Sequence[Any] | None
+    g: GraphCore, op: str, reduce: str, lhs: Sequence[Any] | None, rhs: Sequence[Any] | None
 ) -> tuple[Tensor, ...]:
     """One result for each node type, what several relations bring reduced by the same reducer."""
     found: dict[int, list[Tensor]] = {}
@@ -112,17 +110,17 @@ def merge_relations(parts: list[Tensor], reduce: str) -> Tensor:
 
 
 def _binary(op: str, reduce: str) -> Callable[..., Any]:
-    def function(g: Graph, x: Any, y: Any) -> Any:
+    def function(g: GraphCore, x: Any, y: Any) -> Any:
         return gspmm(g, op, reduce, x, y)
 
     return _named(function, f"u_{op}_e_{reduce}", f"gspmm(g, {op!r}, {reduce!r}, x, y)")
 
 
 def _copy(letter: str, reduce: str) -> Callable[..., Any]:
-    def copy_u(g: Graph, x: Any) -> Any:
+    def copy_u(g: GraphCore, x: Any) -> Any:
         return gspmm(g, "copy_lhs", reduce, x, None)
 
-    def copy_e(g: Graph, x: Any) -> Any:
+    def copy_e(g: GraphCore, x: Any) -> Any:
         return gspmm(g, "copy_rhs", reduce, None, x)
 
     call = f"gspmm(g, 'copy_lhs', {reduce!r}, x, None)"

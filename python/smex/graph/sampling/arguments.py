@@ -10,12 +10,11 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import EID
-from smex.graph.core import CanonicalType
-from smex.graph.frame import describe, named
 from smex.graph.graph import Graph
-from smex.graph.relation import Compressed, Relation
-from smex.graph.selection import edges_by_type, nodes_by_type, reject_block
-from smex.graph.subgraph import Parts, graph_of_parts
+from smex.graph.parts.selection import edges_by_type, nodes_by_type, reject_block
+from smex.graph.parts.subgraph import Parts, graph_of_parts
+from smex.graph.structure.relation import Compressed, Relation
+from smex.graph.words import CanonicalType, describe, named
 
 Result = TypeVar("Result")
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from smex.errors import SmexValueError
-from smex.graph.frame import MissingFeatureError
+from smex.graph.features.column import MissingFeatureError
 from smex.graph.graph import Graph
 from smex.graph.sampling.neighbor import sample_neighbors
 from smex.graph.transforms.tags import TAGS

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import CanonicalType
+from smex.graph.creation.random import draw_seed
 from smex.graph.graph import Graph
-from smex.graph.random import draw_seed
-from smex.graph.relation import Compressed
 from smex.graph.sampling.arguments import (
     Neighbors,
     check_count,
@@ -22,6 +20,8 @@ from smex.graph.sampling.arguments import (
     graph_of_drawn,
     weights_of,
 )
+from smex.graph.structure.relation import Compressed
+from smex.graph.words import CanonicalType
 
 __all__ = ["LaborDraw", "sample_labors"]
 

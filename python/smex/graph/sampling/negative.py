@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import EdgeType
+from smex.graph.creation.random import current_generator
 from smex.graph.graph import Graph
-from smex.graph.random import current_generator
 from smex.graph.sampling.arguments import check_count, check_graph
+from smex.graph.words import EdgeType
 
 __all__ = ["global_uniform_negative_sampling"]
 

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import CanonicalType
-from smex.graph.frame import counted
+from smex.graph.creation.random import draw_seed
 from smex.graph.graph import Graph
-from smex.graph.random import draw_seed
-from smex.graph.relation import Compressed, Relation
+from smex.graph.parts.selection import check_one_type
 from smex.graph.sampling.arguments import (
     Neighbors,
     checked,
@@ -24,8 +22,9 @@ from smex.graph.sampling.arguments import (
     graph_of_drawn,
     weights_of,
 )
-from smex.graph.selection import check_one_type
-from smex.graph.structure import take_rows
+from smex.graph.structure.formats import take_rows
+from smex.graph.structure.relation import Compressed, Relation
+from smex.graph.words import CanonicalType, counted
 
 __all__ = ["NeighborDraw", "sample_etype_neighbors", "sample_neighbors", "select_topk"]
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from smex.errors import SmexValueError
-from smex.graph.core import EdgeType
 from smex.graph.graph import Graph
-from smex.graph.relation import Relation
 from smex.graph.sampling.arguments import check_count, check_graph
 from smex.graph.sampling.walks import random_walk
+from smex.graph.structure.relation import Relation
+from smex.graph.words import EdgeType
 
 __all__ = ["PinSAGESampler", "RandomWalkNeighborSampler"]
 

@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import CanonicalType, EdgeType
-from smex.graph.frame import describe
+from smex.graph.creation.random import draw_seed
 from smex.graph.graph import Graph
-from smex.graph.random import draw_seed
 from smex.graph.sampling.arguments import (
     check_count,
     check_graph,
@@ -21,6 +19,7 @@ from smex.graph.sampling.arguments import (
     checked,
     weights_of,
 )
+from smex.graph.words import CanonicalType, EdgeType, describe
 
 __all__ = ["node2vec_random_walk", "pack_traces", "random_walk"]
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from smex.graph.compact import compact_graphs, to_block
-from smex.graph.derived import (
+from smex.graph.parts.compact import compact_graphs, to_block
+from smex.graph.parts.derived import (
     khop_adj,
     khop_graph,
     line_graph,
@@ -13,12 +13,6 @@ from smex.graph.derived import (
     to_float,
     to_half,
 )
-from smex.graph.partition import (
-    metis_partition,
-    metis_partition_assignment,
-    partition_graph_with_halo,
-)
-from smex.graph.reorder import reorder_graph
 from smex.graph.transforms.diffusion import (
     GDC,
     PPR,
@@ -76,11 +70,17 @@ from smex.graph.transforms.neighbours import (
     radius_graph,
     segmented_knn_graph,
 )
+from smex.graph.transforms.partition import (
+    metis_partition,
+    metis_partition_assignment,
+    partition_graph_with_halo,
+)
 from smex.graph.transforms.paths import (
     double_radius_node_labeling,
     metapath_reachable_graph,
     shortest_dist,
 )
+from smex.graph.transforms.reorder import reorder_graph
 from smex.graph.transforms.tags import sort_csc_by_tag, sort_csr_by_tag
 
 __all__ = [

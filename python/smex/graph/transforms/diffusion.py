@@ -18,9 +18,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from smex.graph.convert import graph
+from smex.graph.creation.convert import graph
 from smex.graph.graph import Graph
-from smex.graph.selection import check_one_type
+from smex.graph.parts.selection import check_one_type
 from smex.graph.transforms.encodings import dense_adjacency
 from smex.graph.transforms.modules import BaseTransform
 

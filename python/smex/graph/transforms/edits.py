@@ -15,11 +15,12 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import EID
-from smex.graph.core import CanonicalType, EdgeType, quoted
-from smex.graph.frame import Frame, MissingFeatureError
+from smex.graph.features.column import MissingFeatureError
+from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
-from smex.graph.relation import Relation
-from smex.graph.selection import graphs_of, reject_block
+from smex.graph.parts.selection import graphs_of, reject_block
+from smex.graph.structure.relation import Relation
+from smex.graph.words import CanonicalType, EdgeType, quoted
 
 __all__ = [
     "add_edges",

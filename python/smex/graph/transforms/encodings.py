@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.batch import unbatch
-from smex.graph.frame import MissingFeatureError
+from smex.graph.features.column import MissingFeatureError
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
-from smex.graph.selection import check_one_type
+from smex.graph.parts.batch import unbatch
+from smex.graph.parts.selection import check_one_type
 
 __all__ = ["lap_pe", "laplacian_lambda_max", "laplacian_pe", "random_walk_pe", "svd_pe"]
 

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph import function as fn
-from smex.graph.core import CanonicalType, quoted
-from smex.graph.frame import Frame, MissingFeatureError
+from smex.graph.features.column import MissingFeatureError
+from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
-from smex.graph.selection import check_one_type
+from smex.graph.parts.selection import check_one_type
 from smex.graph.transforms.encodings import edge_weights, lap_pe, random_walk_pe, svd_pe
 from smex.graph.transforms.modules import BaseTransform, probability
+from smex.graph.words import CanonicalType, quoted
 
 __all__ = [
     "SVDPE",

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.core import CanonicalType, EdgeType
-from smex.graph.derived import khop_graph, line_graph
-from smex.graph.frame import Frame
+from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
-from smex.graph.relation import Relation
-from smex.graph.selection import check_one_type, reject_block
+from smex.graph.parts.derived import khop_graph, line_graph
+from smex.graph.parts.selection import check_one_type, reject_block
+from smex.graph.structure.relation import Relation
 from smex.graph.transforms.edits import (
     add_edges,
     add_self_loop,
@@ -28,6 +27,7 @@ from smex.graph.transforms.edits import (
     to_simple,
 )
 from smex.graph.transforms.paths import metapath_reachable_graph
+from smex.graph.words import CanonicalType, EdgeType
 
 __all__ = [
     "AddEdge",

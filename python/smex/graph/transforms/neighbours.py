@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.convert import graph
-from smex.graph.core import quoted
-from smex.graph.frame import counted, describe
+from smex.graph.creation.convert import graph
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
+from smex.graph.words import counted, describe, quoted
 
 __all__ = ["knn_graph", "radius_graph", "segmented_knn_graph"]
 

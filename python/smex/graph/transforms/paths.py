@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core import EdgeType
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
-from smex.graph.relation import Relation
-from smex.graph.selection import check_one_type
+from smex.graph.parts.selection import check_one_type
+from smex.graph.structure.relation import Relation
+from smex.graph.words import EdgeType
 
 __all__ = ["double_radius_node_labeling", "metapath_reachable_graph", "shortest_dist"]
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.frame import counted, describe
 from smex.graph.graph import Graph
+from smex.graph.words import counted, describe
 
 __all__ = ["TAGS", "sort_csc_by_tag", "sort_csr_by_tag"]
 

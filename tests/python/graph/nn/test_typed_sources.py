@@ -7,7 +7,7 @@ import torch
 
 import smex.graph as sg
 from smex.graph import nn
-from smex.graph.nn.typed_sources import typed_sources
+from smex.graph.nn.typed.typed_sources import typed_sources
 
 NUM_TYPES = 3
 

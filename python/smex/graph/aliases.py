@@ -1,0 +1,79 @@
+"""Second names of modules: DGL's, and those that objects in files were saved with."""
+
+from smex._module_names import also_named
+
+GRAPH = {
+    "batch": "parts.batch",
+    "compact": "parts.compact",
+    "convert": "creation.convert",
+    "derived": "parts.derived",
+    "edgewise": "readout.edges",
+    "frame": "features.frame",
+    "fusion": "tracing.fuse",
+    "homogeneous": "parts.homogeneous",
+    "interop": "creation.interop",
+    "measures": "transforms.measures",
+    "networkx_io": "creation.networkx_io",
+    "partition": "transforms.partition",
+    "propagate": "messages.propagate",
+    "random": "creation.random",
+    "relation": "structure.relation",
+    "reorder": "transforms.reorder",
+    "serialization": "creation.files",
+    "subgraph": "parts.subgraph",
+    "traversal": "core.traversal",
+    "view": "core.views",
+}
+"""Modules of :mod:`smex.graph`."""
+
+NN = {
+    "agnn_conv": "attention.agnn_conv",
+    "appnp_conv": "conv.appnp_conv",
+    "atomic_conv": "points.atomic_conv",
+    "cf_conv": "points.cf_conv",
+    "cheb_conv": "conv.cheb_conv",
+    "deep_walk": "embedding.deep_walk",
+    "dense_conv": "conv.dense_conv",
+    "dot_gat_conv": "attention.dot_gat_conv",
+    "edge_conv": "conv.edge_conv",
+    "edge_weight_norm": "conv.edge_weight_norm",
+    "egat_conv": "attention.egat_conv",
+    "egnn_conv": "points.egnn_conv",
+    "egt_layer": "transformer.egt_layer",
+    "gat_conv": "attention.gat_conv",
+    "gated_gcn_conv": "conv.gated_gcn_conv",
+    "gated_graph_conv": "conv.gated_graph_conv",
+    "gatv2_conv": "attention.gatv2_conv",
+    "gcn2_conv": "conv.gcn2_conv",
+    "gin_conv": "conv.gin_conv",
+    "gmm_conv": "conv.gmm_conv",
+    "gnn_explainer": "explain.gnn_explainer",
+    "graph_conv": "conv.graph_conv",
+    "graph_encoders": "transformer.graph_encoders",
+    "graphormer": "transformer.graphormer",
+    "graphs_of_points": "points.graphs_of_points",
+    "hetero": "typed.hetero",
+    "hgt_conv": "typed.hgt_conv",
+    "label_propagation": "conv.label_propagation",
+    "link": "embedding.link",
+    "metapath2vec": "embedding.metapath2vec",
+    "nn_conv": "conv.nn_conv",
+    "pg_explainer": "explain.pg_explainer",
+    "pna_conv": "conv.pna_conv",
+    "pooling": "readout.pooling",
+    "rel_graph_conv": "typed.rel_graph_conv",
+    "sage_conv": "conv.sage_conv",
+    "set_transformer": "readout.set_transformer",
+    "sg_conv": "conv.sg_conv",
+    "tag_conv": "conv.tag_conv",
+    "twirls_conv": "conv.twirls_conv",
+    "typed_linear": "typed.typed_linear",
+    "typed_sources": "typed.typed_sources",
+}
+"""Modules of :mod:`smex.graph.nn`, which pickled layers name."""
+
+
+def register() -> None:
+    """Lets the modules be imported by these names."""
+    also_named("smex.graph", GRAPH)
+    also_named("smex.graph.nn", NN)

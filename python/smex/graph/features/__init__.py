@@ -1,0 +1,1 @@
+"""Features of nodes and edges: frames of named columns."""

@@ -1,0 +1,144 @@
+"""Columns: what the rows of a feature look like, whose they are, and those yet to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.constants import DEFAULT_ETYPE, DEFAULT_NTYPE
+from smex.graph.words import counted, named
+
+
+class MissingFeatureError(SmexValueError, KeyError):
+    """A feature is read that was never set."""
+
+    def __str__(self) -> str:  # KeyError would print the message's repr
+        return str(self.args[0]) if self.args else ""
+
+
+class Owner(NamedTuple):
+    """Whose rows a frame has, as errors name them."""
+
+    kind: str  # "node", "source node", "edge", ...
+    key: Any = None  # node type or canonical edge type, where there may be several
+
+    def __str__(self) -> str:
+        return self.kind + self._of_type()
+
+    def plural(self) -> str:
+        """All of them."""
+        return f"{self.kind}s{self._of_type()}"
+
+    def _of_type(self) -> str:
+        if self.key in (None, DEFAULT_NTYPE, DEFAULT_ETYPE):
+            return ""
+        return f" of type {named(self.key)}"
+
+
+class Scheme(NamedTuple):
+    """What the rows of a column look like: their shape (without the number of rows) and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Pending:
+    """A column that is gathered, and copied to another device, when it is first read.
+
+    Sampled subgraphs inherit every feature of the graph that they are cut from and use few of them.
+    """
+
+    def __init__(
+        self,
+        source: Tensor,
+        rows: Tensor | None = None,
+        device: torch.device | None = None,
+        prefetch: bool = False,
+    ) -> None:
+        self.source = source
+        self.rows = rows
+        self.device = source.device if device is None else device
+        self.prefetch = prefetch
+
+    @property
+    def scheme(self) -> Scheme:
+        """Shape of a row and dtype, without reading the column."""
+        return Scheme(tuple(self.source.shape[1:]), self.source.dtype)
+
+    def select(self, rows: Tensor) -> Pending:
+        """Rows of this column, still pending."""
+        if self.rows is None:
+            return Pending(self.source, rows, self.device)
+        kept = rows.to(self.rows.device)
+        return Pending(self.source, self.rows.index_select(0, kept), self.device)
+
+    def to(self, device: torch.device) -> Pending:
+        """This column on another device, still pending."""
+        return Pending(self.source, self.rows, device, self.prefetch)
+
+    def read(self, **kwargs: Any) -> Tensor:
+        """The rows of the source, on the column's device."""
+        column = self.source
+        if self.rows is not None:
+            column = column.index_select(0, self.rows.to(column.device))
+        return column.to(self.device, **kwargs)
+
+    def may_be_kept(self) -> bool:
+        """Whether what is read now serves later readers too; under no_grad a gradient is lost."""
+        return torch.is_grad_enabled() or not self.source.requires_grad
+
+
+def check_column(
+    name: object, value: object, num_rows: int, owner: object = None, function: str = ""
+) -> None:
+    """Raise unless ``value`` can be the rows of a column.
+
+    Args:
+        name: of the column.
+        value: what is to be checked.
+        num_rows: how many rows there are.
+        owner: what each row is for: an Owner, or words.
+        function: the kind of the function that returned it, if one did.
+    """
+    if isinstance(value, Mapping):
+        raise SmexTypeError(
+            f"feature {named(name)}: expected a tensor, found a dict; dicts from type to tensor "
+            "are for graphs of several types"
+        )
+    origin = f" from the {function} function" if function else ""
+    if not isinstance(value, Tensor):
+        remedy = "leave it out" if value is None else "use torch.as_tensor"
+        raise SmexTypeError(
+            f"feature {named(name)}{origin}: expected a tensor, found {type(value).__name__}; "
+            f"{remedy}"
+        )
+    if value.dim() == 0 or value.shape[0] != num_rows:
+        raise SmexValueError(
+            f"feature {named(name)}{origin}: expected {counted(num_rows, 'row')}, one for each "
+            f"{owner or 'node or edge'}, found a tensor of shape {list(value.shape)}"
+        )
+
+
+def check_layout(name: object, value: Tensor) -> None:
+    """Raise unless a column is made of plain numbers, as the kernels read them."""
+    if value.layout != torch.strided or value.is_quantized:
+        found = value.dtype if value.is_quantized else value.layout
+        remedy = ".dequantize()" if value.is_quantized else ".to_dense()"
+        raise SmexTypeError(
+            f"feature {named(name)}: expected a dense tensor of numbers, found {found}; convert it "
+            f"with {remedy}"
+        )
+
+
+def check_row(name: object, value: Tensor, column: Tensor) -> None:
+    """Raise unless the rows of ``value`` fit into a column that exists."""
+    if value.dtype != column.dtype or value.shape[1:] != column.shape[1:]:
+        raise SmexTypeError(
+            f"feature {named(name)}: expected rows of {column.dtype} {list(column.shape[1:])} as "
+            f"the column has, found {value.dtype} {list(value.shape[1:])}; convert them, or set "
+            "the whole column"
+        )

@@ -1,0 +1,1 @@
+"""Message passing: along all edges or some, of one type or several, in buckets or fused."""

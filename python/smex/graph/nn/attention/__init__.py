@@ -1,0 +1,1 @@
+"""Layers that weigh neighbours by attention."""

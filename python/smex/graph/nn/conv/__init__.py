@@ -1,0 +1,1 @@
+"""Layers that aggregate neighbours, without attention and for one edge type."""

@@ -1,0 +1,1 @@
+"""Embeddings that are trained on walks or on links."""

@@ -1,0 +1,1 @@
+"""Which nodes, edges and features a prediction comes from."""

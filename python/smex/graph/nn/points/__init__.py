@@ -1,0 +1,1 @@
+"""Layers and graphs of points in space: molecules, point clouds."""

@@ -1,0 +1,1 @@
+"""From rows of nodes to one row for each graph."""

@@ -1,0 +1,1 @@
+"""Transformers on graphs: dense attention with encodings of the structure."""

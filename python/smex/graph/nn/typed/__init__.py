@@ -1,0 +1,1 @@
+"""Layers for several node and edge types."""

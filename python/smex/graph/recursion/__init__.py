@@ -1,0 +1,1 @@
+"""Message passing in topological order as a vertex function of :mod:`smex.vertex`."""

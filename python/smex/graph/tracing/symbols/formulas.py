@@ -1,0 +1,127 @@
+"""Formulas as text and operands, as the ``smex::`` operators read them, and their reductions."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+from smex.graph.ops.kernels import aggregate, per_edge
+from smex.graph.tracing.symbols.symbols import Leaf, Term, Value
+
+if TYPE_CHECKING:
+    from smex.graph.structure.relation import Relation
+
+
+class Formula(NamedTuple):
+    """A formula as ``smex::`` operators read it, and its operands in the order of their numbers."""
+
+    text: str
+    leaves: tuple[Leaf, ...]
+
+    def operands(self, relation: Relation) -> list[Tensor]:
+        """The operands, for the edges of a relation."""
+        return [leaf.of(relation) for leaf in self.leaves]
+
+    def on_edges(self, relation: Relation) -> Tensor:
+        """The value on every edge."""
+        if len(self.leaves) == 1 and self.text == "e0":
+            return self.leaves[0].of(relation)
+        return per_edge(relation, self.text, self.operands(relation))
+
+    def named(self) -> str:
+        """The text with the features' names, such as ``u.h * e.w``."""
+
+        def name(match: re.Match) -> str:
+            leaf = self.leaves[int(match[1])]
+            if leaf.tensor is None:
+                return leaf.key
+            if leaf.letter == "c":
+                return f"tensor{list(leaf.tensor.shape[1:])}"
+            return f"{leaf.letter}.{leaf.key}"
+
+        return re.sub(r"\b[uvecn](\d+)\b", name, self.text)
+
+
+def formula_of(term: Term) -> Formula:
+    """The text of a formula; operands are numbered in the order of their first appearance."""
+    leaves: dict[tuple[str, str], Leaf] = {}
+    text = _text(term, leaves)
+    return Formula(text, tuple(leaves.values()))
+
+
+class Reduction(NamedTuple):
+    """What each node makes of its messages."""
+
+    reduce: str
+    formula: Formula
+    dropped: bool  # the formula's last dimension, of size 1, is not in the result
+
+    @staticmethod
+    def of(reduce: str, value: Value) -> Reduction:
+        """The reduction of messages with a value."""
+        term = value.term if reduce in ("sum", "mean") else without_inner_sums(value.term)
+        return Reduction(reduce, formula_of(term), value.dropped)
+
+    def named(self) -> str:
+        """The text with the features' names, such as ``sum(u.h * e.w)``."""
+        return f"{self.reduce}({self.formula.named()})"
+
+    def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
+        """The result ``[num_dst, ...]``, by one kernel."""
+        operands = self.formula.operands(relation)
+        out = aggregate(relation, self.formula.text, self.reduce, operands, zero_empty)
+        return out.squeeze(-1) if self.dropped else out
+
+
+def without_inner_sums(term: Term) -> Term:
+    """The same formula with sums over the last dimension as operands, but for the outermost one.
+
+    ``max`` and ``min`` are found element by element, where a sum inside of the message has no
+    place; the sums are small, one number for each edge or head.
+    """
+    if term.op not in SUMS:
+        return _hoisted(term)
+    return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
+
+
+SUMS = ("dot", "sum_last")
+"""Operations that add up over the last dimension."""
+
+
+def _hoisted(term: Term) -> Term:
+    if term.op in ("leaf", "number"):
+        return term
+    if term.op in SUMS:
+        formula = formula_of(term)
+        return Term("leaf", (Leaf("e", formula.named(), None, formula.on_edges),))
+    return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
+
+
+def _text(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
+    if term.op == "number":
+        return repr(term.args[0])
+    if term.op == "leaf":
+        leaf = term.args[0]
+        leaves.setdefault((leaf.letter, leaf.key), leaf)
+        return f"{leaf.letter}{list(leaves).index((leaf.letter, leaf.key))}"
+    if term.op in "+-*/":
+        left, right = (_grouped(arg, leaves) for arg in _in_order(term))
+        return f"{left} {term.op} {right}"
+    if term.op == "neg":
+        return "-" + _grouped(term.args[0], leaves)
+    return f"{term.op}({', '.join(_text(arg, leaves) for arg in _in_order(term))})"
+
+
+def _in_order(term: Term) -> tuple[Term, ...]:
+    """The arguments; of a product or a sum of two features the source's first, as built-ins say."""
+    letters = [arg.args[0].letter for arg in term.args if arg.op == "leaf"]
+    if term.op in ("+", "*", "dot") and letters in (["e", "u"], ["v", "u"], ["e", "v"]):
+        return (term.args[1], term.args[0])
+    return term.args
+
+
+def _grouped(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
+    text = _text(term, leaves)
+    return f"({text})" if term.op in ("+", "-", "*", "/", "neg") else text

@@ -1,0 +1,61 @@
+"""What the parts of a graph say in common: types of edges, kinds of ids, and words of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from smex.errors import SmexValueError
+from smex.graph.constants import ALL
+
+CanonicalType: TypeAlias = tuple[str, str, str]
+EdgeType: TypeAlias = "str | CanonicalType | None"
+
+
+def is_all(ids: Any) -> bool:
+    """Whether an argument means all nodes or edges."""
+    return isinstance(ids, str) and ids == ALL
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether a query's argument is a single id, so that its result is a Python value."""
+    return (
+        not isinstance(value, Tensor)
+        and getattr(value, "ndim", None) in (None, 0)
+        and not (isinstance(value, (list, tuple, range)))
+    )
+
+
+def check_range(ids: Tensor, size: int, what: str) -> None:
+    """Raise unless all ids are at least 0 and below ``size``; not under torch.compile."""
+    if torch.compiler.is_compiling() or ids.numel() == 0:
+        return
+    low, high = (int(x) for x in torch.aminmax(ids))
+    if low < 0 or high >= size:
+        wrong = low if low < 0 else high
+        raise SmexValueError(f"{what}: expected ids from 0 to {size - 1}, found {wrong}")
+
+
+def describe(value: object) -> str:
+    """A value in an error message: a tensor's shape and dtype, anything else's type."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype} {list(value.shape)}"
+    return type(value).__name__
+
+
+def named(name: object) -> str:
+    """A name in an error message; names need not be strings."""
+    return f'"{name}"' if isinstance(name, str) else repr(name)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things in an error message."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def quoted(names: Iterable[object]) -> str:
+    """Names in an error message."""
+    return ", ".join(named(n) for n in names) or "none"

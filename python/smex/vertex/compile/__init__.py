@@ -1,0 +1,1 @@
+"""From a function of one vertex to a program for many: traced, simplified, cut into phases."""

@@ -1,0 +1,1 @@
+"""What users say: a function of a vertex, input graphs, options, and cells to start from."""
