@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from smex.formula import Term
 from smex.graph.explanation import Explanation
 from smex.graph.frame import Frame
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
@@ -38,7 +39,6 @@ from smex.graph.symbolic import (
     Reduction,
     RefusedError,
     Symbol,
-    Term,
     Value,
     feature,
     formula_of,
@@ -204,7 +204,7 @@ def _builtin_message(step: Step, message: MessageFunction) -> Value:
         for (letter, field), x in zip(message.operands, operands)
     )
     shapes = [tuple(x.shape[1:]) for x in operands]
-    op = message.text[3:4] if message.text[0] != "d" else "dot"
+    op = message.message.term.op
     if len(operands) == 2 and op == "dot" and shapes == [(), ()]:
         op = "*"
     try:

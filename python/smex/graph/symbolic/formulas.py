@@ -1,23 +1,23 @@
-"""Formulas as text and operands, as the ``smex::`` operators read them, and their reductions."""
+"""Formulas as messages and operands, as ``smex::`` operators take them, and their reductions."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
+from smex.formula import Message, Operand, Term, text_of
 from smex.graph.ops.kernels import aggregate, per_edge
-from smex.graph.symbolic.symbols import Leaf, Term, Value
+from smex.graph.symbolic.symbols import Leaf, Value
 
 if TYPE_CHECKING:
     from smex.graph.relation import Relation
 
 
 class Formula(NamedTuple):
-    """A formula as ``smex::`` operators read it, and its operands in the order of their numbers."""
+    """A formula as a message, and its operands in the order of their numbers."""
 
-    text: str
+    message: Message
     leaves: tuple[Leaf, ...]
 
     def operands(self, relation: Relation) -> list[Tensor]:
@@ -26,29 +26,44 @@ class Formula(NamedTuple):
 
     def on_edges(self, relation: Relation) -> Tensor:
         """The value on every edge."""
-        if len(self.leaves) == 1 and self.text == "e0":
+        if self.message.term.op == "leaf" and self.leaves[0].letter == "e":
             return self.leaves[0].of(relation)
-        return per_edge(relation, self.text, self.operands(relation))
+        return per_edge(relation, self.message, self.operands(relation))
 
     def named(self) -> str:
         """The text with the features' names, such as ``u.h * e.w``."""
+        names = [_name_of(leaf) for leaf in self.leaves]
+        return text_of(self.message.term, lambda operand: names[operand.number])
 
-        def name(match: re.Match) -> str:
-            leaf = self.leaves[int(match[1])]
-            if leaf.tensor is None:
-                return leaf.key
-            if leaf.letter == "c":
-                return f"tensor{list(leaf.tensor.shape[1:])}"
-            return f"{leaf.letter}.{leaf.key}"
 
-        return re.sub(r"\b[uvecn](\d+)\b", name, self.text)
+def _name_of(leaf: Leaf) -> str:
+    if leaf.tensor is None:
+        return leaf.key
+    if leaf.letter == "c":
+        return f"tensor{list(leaf.tensor.shape[1:])}"
+    return f"{leaf.letter}.{leaf.key}"
 
 
 def formula_of(term: Term) -> Formula:
-    """The text of a formula; operands are numbered in the order of their first appearance."""
-    leaves: dict[tuple[str, str], Leaf] = {}
-    text = _text(term, leaves)
-    return Formula(text, tuple(leaves.values()))
+    """The message of a formula; operands are numbered in the order of their first appearance."""
+    leaves: dict[tuple[str, str], tuple[Leaf, Operand]] = {}
+    numbered = _numbered(term, leaves)
+    letters = tuple(operand.letter for _, operand in leaves.values())
+    return Formula(Message(numbered, letters), tuple(leaf for leaf, _ in leaves.values()))
+
+
+def _numbered(term: Term, leaves: dict[tuple[str, str], tuple[Leaf, Operand]]) -> Term:
+    """The formula with operands as its leaves."""
+    if term.op == "number":
+        return term
+    if term.op == "leaf":
+        leaf = term.args[0]
+        known = leaves.get((leaf.letter, leaf.key))
+        if known is None:
+            known = (leaf, Operand(leaf.letter, len(leaves)))
+            leaves[leaf.letter, leaf.key] = known
+        return Term("leaf", (known[1],))
+    return Term(term.op, tuple(_numbered(arg, leaves) for arg in _in_order(term)), term.size)
 
 
 class Reduction(NamedTuple):
@@ -71,7 +86,7 @@ class Reduction(NamedTuple):
     def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
         """The result ``[num_dst, ...]``, by one kernel."""
         operands = self.formula.operands(relation)
-        out = aggregate(relation, self.formula.text, self.reduce, operands, zero_empty)
+        out = aggregate(relation, self.formula.message, self.reduce, operands, zero_empty)
         return out.squeeze(-1) if self.dropped else out
 
 
@@ -99,29 +114,9 @@ def _hoisted(term: Term) -> Term:
     return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
 
 
-def _text(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
-    if term.op == "number":
-        return repr(term.args[0])
-    if term.op == "leaf":
-        leaf = term.args[0]
-        leaves.setdefault((leaf.letter, leaf.key), leaf)
-        return f"{leaf.letter}{list(leaves).index((leaf.letter, leaf.key))}"
-    if term.op in "+-*/":
-        left, right = (_grouped(arg, leaves) for arg in _in_order(term))
-        return f"{left} {term.op} {right}"
-    if term.op == "neg":
-        return "-" + _grouped(term.args[0], leaves)
-    return f"{term.op}({', '.join(_text(arg, leaves) for arg in _in_order(term))})"
-
-
 def _in_order(term: Term) -> tuple[Term, ...]:
     """The arguments; of a product or a sum of two features the source's first, as built-ins say."""
     letters = [arg.args[0].letter for arg in term.args if arg.op == "leaf"]
     if term.op in ("+", "*", "dot") and letters in (["e", "u"], ["v", "u"], ["e", "v"]):
         return (term.args[1], term.args[0])
     return term.args
-
-
-def _grouped(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
-    text = _text(term, leaves)
-    return f"({text})" if term.op in ("+", "-", "*", "/", "neg") else text
