@@ -19,6 +19,7 @@ TEXTS = [
     "sum_last(u0 + v1)",
     "leaky_relu(u0 + v1, 0.2)",
     "pow(u0, -1.5)",
+    "softplus(u0)",
     "maximum(u0, 0) - minimum(v1, 0.5)",
     "part(less(u0, v1), 1) + part(1 - less(u0, v1), e2)",
     "straight_through(u0, slope(e1, v2))",

@@ -55,6 +55,7 @@ TEST(ParseMessage, PrintsWithAsFewParenthesesAsNeeded) {
       {"straight_through(u0, slope(e2, v1))", "straight_through(u0, slope(e2, v1))"},
       {"leaky_step(u0, 0.25)", "leaky_step(u0, 0.25)"},
       {"erf(sin(cos(u0)))", "erf(sin(cos(u0)))"},
+      {"softplus(u0)", "softplus(u0)"},
       {"pow(u0, 0.5)", "sqrt(u0)"},
       {"abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))",
        "abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))"},

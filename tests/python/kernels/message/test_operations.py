@@ -23,6 +23,7 @@ pytestmark = pytest.mark.skipif(
 DTYPES = [(torch.float64, 1e-13), (torch.float32, 2e-6)]
 INF, NAN = math.inf, math.nan
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -3.0, 0.37, INF, -INF, NAN]
+THRESHOLD = [19.5, 20.0, 20.5, 25.0, 90.0, 800.0, -20.0, -90.0, -800.0]  # of softplus
 
 
 def unary_operations():
@@ -58,6 +59,33 @@ def check(text, function, numbers, grads, dtype, tolerance):
 def test_each_function_of_one_number(operation, dtype, tolerance):
     function = getattr(torch, operation.torch, None) or getattr(F, operation.torch)
     check(f"{operation.name}(e0)", function, NUMBERS, [1.0, -2.5], dtype, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), DTYPES, ids=str)
+def test_softplus_beside_its_threshold(dtype, tolerance):
+    numbers = [*NUMBERS, *THRESHOLD]
+    check("softplus(e0)", F.softplus, numbers, [1.0, -2.5, 0.0], dtype, tolerance)
+    # An infinite gradient keeps its sign, and is no number where the slope is 0.
+    check("softplus(e0)", F.softplus, [0.0, 3.0, 25.0, -INF, NAN], [INF, -INF], dtype, tolerance)
+
+
+def test_softplus_is_differentiable_twice():
+    x = torch.tensor([[0.0, -3.0, 3.0, 19.0, 21.0, 90.0, -90.0, 800.0]], dtype=torch.float64)
+    found, wanted = x.clone().requires_grad_(), x.clone().requires_grad_()
+    results = []
+    for value, out in (
+        (found, message_of_edges("softplus(e0)", found)),
+        (wanted, F.softplus(wanted)),
+    ):
+        (grad,) = torch.autograd.grad(out.sum(), value, create_graph=True)
+        results.append(torch.autograd.grad(grad.sum(), value)[0])
+    torch.testing.assert_close(*results, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_softplus_of_16_bits(dtype):
+    x = torch.tensor([[0.0], [-5.0], [3.0], [19.5], [21.0], [INF], [-INF], [NAN]], dtype=dtype)
+    torch.testing.assert_close(message_of_edges("softplus(e0)", x), F.softplus(x), equal_nan=True)
 
 
 def test_every_operation_is_documented():

@@ -8,7 +8,7 @@ import smex.vertex  # noqa: F401  (which registers the operators)
 UNARY = {
     "abs": torch.abs, "cos": torch.cos, "erf": torch.erf, "exp": torch.exp, "expm1": torch.expm1,
     "neg": torch.neg, "relu": torch.relu, "sigmoid": torch.sigmoid, "sign": torch.sign,
-    "sin": torch.sin, "tanh": torch.tanh,
+    "sin": torch.sin, "softplus": torch.nn.functional.softplus, "tanh": torch.tanh,
     "step": lambda x: (~(x <= 0)).to(x.dtype),
 }  # fmt: skip
 POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt}
