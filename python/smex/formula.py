@@ -35,24 +35,28 @@ class Operand(NamedTuple):
 
 
 class Message:
-    """A formula whose leaves are operands.
+    """A formula whose leaves are features of an edge and its ends.
 
     Attributes:
         term: the formula.
-        letters: of each operand, by its index.
+        letters: of each operand, by its number: whose feature it is.
         text: what the ``smex::`` operators read.
     """
 
-    def __init__(self, term: Term, letters: tuple[str, ...]):
+    def __init__(self, term: Term, letters: tuple[str, ...], text: str):
         self.term = term
         self.letters = letters
-        self.text = text_of(term, lambda leaf: f"{leaf.letter}{leaf.number}")
+        self.text = text
 
     @classmethod
     def of(cls, op: str, *letters: str) -> Message:
         """An operation on one operand of each letter; with "leaf", the one operand itself."""
         leaves = tuple(Term("leaf", (Operand(x, i),)) for i, x in enumerate(letters))
-        return cls(leaves[0] if op == "leaf" else Term(op, leaves), letters)
+        return cls._of_operands(leaves[0] if op == "leaf" else Term(op, leaves), letters)
+
+    @classmethod
+    def _of_operands(cls, term: Term, letters: tuple[str, ...]) -> Message:
+        return cls(term, letters, text_of(term, lambda leaf: f"{leaf.letter}{leaf.number}"))
 
     @classmethod
     def parse(cls, text: str) -> Message:
@@ -71,26 +75,38 @@ class Message:
             return Term(op, args if op == "number" else tuple(term_of(arg) for arg in args))
 
         term = term_of(parse_message(text))
-        return cls(term, tuple(letters.get(i, "") for i in range(max(letters, default=-1) + 1)))
+        count = max(letters, default=-1) + 1
+        return cls._of_operands(term, tuple(letters.get(i, "") for i in range(count)))
 
     def __repr__(self) -> str:
         return self.text
 
 
-def text_of(term: Term, leaf_text: Callable[[Any], str]) -> str:
-    """The text of a formula, with the text of each leaf in its place."""
-    if term.op == "number":
+_SIGNS = {op: operation.sign for op, operation in OPERATIONS.items() if operation.sign}
+
+
+def text_of(
+    term: Term,
+    leaf_text: Callable[[Any], str],
+    arguments: Callable[[Term], tuple[Any, ...]] = lambda term: term.args,
+) -> str:
+    """The text of a formula.
+
+    Args:
+        term: the formula.
+        leaf_text: the text of a leaf.
+        arguments: of an operation, in the order to write them in.
+    """
+    op = term.op
+    if op == "number":
         return repr(term.args[0])
-    if term.op == "leaf":
+    if op == "leaf":
         return leaf_text(term.args[0])
-    operation = OPERATIONS.get(term.op)
-    if operation is None or not operation.sign:
-        return f"{term.op}({', '.join(text_of(arg, leaf_text) for arg in term.args)})"
-    parts = [_grouped(arg, leaf_text) for arg in term.args]
-    return operation.sign + parts[0] if len(parts) == 1 else f" {operation.sign} ".join(parts)
-
-
-def _grouped(term: Term, leaf_text: Callable[[Any], str]) -> str:
-    text = text_of(term, leaf_text)
-    operation = OPERATIONS.get(term.op)
-    return f"({text})" if operation is not None and operation.sign else text
+    sign = _SIGNS.get(op)
+    parts = []
+    for arg in arguments(term):
+        part = text_of(arg, leaf_text, arguments)
+        parts.append(f"({part})" if sign and arg.op in _SIGNS else part)
+    if sign is None:
+        return f"{op}({', '.join(parts)})"
+    return sign + parts[0] if len(parts) == 1 else f"{parts[0]} {sign} {parts[1]}"

@@ -34,7 +34,7 @@ def _described(
 ) -> tuple[str, str | None, str, str | None]:
     if isinstance(output, NodeFormula):
         return (field, None, output.named(), None)
-    return (field, output.reduce, output.formula.named(), builtin_name(output.formula.message))
+    return (field, output.reduce, output.formula.named(), builtin_name(output.formula))
 
 
 class Explanation:

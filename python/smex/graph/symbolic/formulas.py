@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
-from smex.formula import Message, Operand, Term, text_of
+from smex.formula import Message, Term, text_of
 from smex.graph.ops.kernels import aggregate, per_edge
 from smex.graph.symbolic.symbols import Leaf, Value
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from smex.graph.relation import Relation
 
 
-class Formula(NamedTuple):
-    """A formula as a message, and its operands in the order of their numbers."""
+class Formula(Message):
+    """A message whose leaves are features at hand, the operands in the order of their numbers."""
 
-    message: Message
-    leaves: tuple[Leaf, ...]
+    def __init__(self, term: Term, text: str, leaves: tuple[Leaf, ...]):
+        super().__init__(term, tuple(leaf.letter for leaf in leaves), text)
+        self.leaves = leaves
 
     def operands(self, relation: Relation) -> list[Tensor]:
         """The operands, for the edges of a relation."""
@@ -26,14 +27,13 @@ class Formula(NamedTuple):
 
     def on_edges(self, relation: Relation) -> Tensor:
         """The value on every edge."""
-        if self.message.term.op == "leaf" and self.leaves[0].letter == "e":
+        if self.term.op == "leaf" and self.letters == ("e",):
             return self.leaves[0].of(relation)
-        return per_edge(relation, self.message, self.operands(relation))
+        return per_edge(relation, self, self.operands(relation))
 
     def named(self) -> str:
         """The text with the features' names, such as ``u.h * e.w``."""
-        names = [_name_of(leaf) for leaf in self.leaves]
-        return text_of(self.message.term, lambda operand: names[operand.number])
+        return text_of(self.term, _name_of, _in_order)
 
 
 def _name_of(leaf: Leaf) -> str:
@@ -46,24 +46,17 @@ def _name_of(leaf: Leaf) -> str:
 
 def formula_of(term: Term) -> Formula:
     """The message of a formula; operands are numbered in the order of their first appearance."""
-    leaves: dict[tuple[str, str], tuple[Leaf, Operand]] = {}
-    numbered = _numbered(term, leaves)
-    letters = tuple(operand.letter for _, operand in leaves.values())
-    return Formula(Message(numbered, letters), tuple(leaf for leaf, _ in leaves.values()))
+    numbers: dict[tuple[str, str], int] = {}
+    leaves: list[Leaf] = []
 
+    def name(leaf: Leaf) -> str:
+        number = numbers.setdefault((leaf.letter, leaf.key), len(leaves))
+        if number == len(leaves):
+            leaves.append(leaf)
+        return f"{leaf.letter}{number}"
 
-def _numbered(term: Term, leaves: dict[tuple[str, str], tuple[Leaf, Operand]]) -> Term:
-    """The formula with operands as its leaves."""
-    if term.op == "number":
-        return term
-    if term.op == "leaf":
-        leaf = term.args[0]
-        known = leaves.get((leaf.letter, leaf.key))
-        if known is None:
-            known = (leaf, Operand(leaf.letter, len(leaves)))
-            leaves[leaf.letter, leaf.key] = known
-        return Term("leaf", (known[1],))
-    return Term(term.op, tuple(_numbered(arg, leaves) for arg in _in_order(term)), term.size)
+    text = text_of(term, name, _in_order)
+    return Formula(term, text, tuple(leaves))
 
 
 class Reduction(NamedTuple):
@@ -86,7 +79,7 @@ class Reduction(NamedTuple):
     def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
         """The result ``[num_dst, ...]``, by one kernel."""
         operands = self.formula.operands(relation)
-        out = aggregate(relation, self.formula.message, self.reduce, operands, zero_empty)
+        out = aggregate(relation, self.formula, self.reduce, operands, zero_empty)
         return out.squeeze(-1) if self.dropped else out
 
 
