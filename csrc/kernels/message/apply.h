@@ -30,6 +30,10 @@ struct NumberMath {
     return std::exp(x);
   }
   template <typename C>
+  static SMEX_HOST_DEVICE C log1p(C x) {
+    return std::log1p(x);
+  }
+  template <typename C>
   static SMEX_HOST_DEVICE C tanh(C x) {
     return std::tanh(x);
   }

@@ -70,6 +70,10 @@ template <typename C, typename V>
 struct VectorMath {
   static constexpr int W = sizeof(V) / sizeof(C);
   static SMEX_INLINE V exp(V x) { return exp_of<W>(x); }
+  static SMEX_INLINE V log1p(V x) {
+    for (int i = 0; i < W; ++i) x[i] = std::log1p(x[i]);
+    return x;
+  }
   static SMEX_INLINE V tanh(V x) { return tanh_of<W>(x); }
   static SMEX_INLINE V erf(V x) { return erf_of<W>(x); }
 };
