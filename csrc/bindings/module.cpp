@@ -37,6 +37,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_tdl(m);
   bindings::bind_partition(m);
   bindings::bind_runtime(m);
+  bindings::bind_kernels(m);
   bindings::bind_vertex(m);
   bindings::bind_contents(m);
 }

@@ -22,77 +22,39 @@ SMEX_HOST_DEVICE C power_of(C x, C exponent) {
   return std::pow(x, exponent);
 }
 
+/// The functions of one number that operations.def calls where its values are written for vectors
+/// too.
+struct NumberMath {
+  template <typename C>
+  static SMEX_HOST_DEVICE C exp(C x) {
+    return std::exp(x);
+  }
+  template <typename C>
+  static SMEX_HOST_DEVICE C log1p(C x) {
+    return std::log1p(x);
+  }
+  template <typename C>
+  static SMEX_HOST_DEVICE C tanh(C x) {
+    return std::tanh(x);
+  }
+  template <typename C>
+  static SMEX_HOST_DEVICE C erf(C x) {
+    return std::erf(x);
+  }
+};
+
 /// `op(x, y)`; `value` is that of kConstant and of what `takes_number`. Not for kOperand and
 /// kSumLast, which need more than a number.
 template <typename C>
 SMEX_HOST_DEVICE C apply(MessageOp op, C x, C y, C value) {
+  using Math = NumberMath;
   switch (op) {
     case MessageOp::kConstant:
       return value;
-    case MessageOp::kAdd:
-      return x + y;
-    case MessageOp::kSub:
-      return x - y;
-    case MessageOp::kMul:
-      return x * y;
-    case MessageOp::kDiv:
-      return x / y;
-    case MessageOp::kMaximum:  // a NaN on either side stays
-      return x > y || x != x ? x : y;
-    case MessageOp::kMinimum:
-      return x < y || x != x ? x : y;
-    case MessageOp::kGreater:
-      return x < y ? C(0) : (x == y ? C(0.5) : C(1));
-    case MessageOp::kLess:
-      return x < y ? C(1) : C(0);
-    case MessageOp::kLessEqual:
-      return x <= y ? C(1) : C(0);
-    case MessageOp::kEqual:
-      return x == y ? C(1) : C(0);
-    case MessageOp::kSelect:
-      return x != C(0) ? y : C(0);
-    case MessageOp::kPart:
-      return x != C(0) ? y : -C(0);
-    case MessageOp::kWeigh:
-      return x != C(0) ? x * y : C(0);
-    case MessageOp::kSlope:
-      return y;
-    case MessageOp::kPow:
-      return power_of(x, value);
-    case MessageOp::kLeakyRelu:
-      return x > C(0) ? x : x * value;
-    case MessageOp::kLeakyStep:
-      return x > C(0) ? C(1) : value;
-    case MessageOp::kNeg:
-      return -x;
-    case MessageOp::kAbs:
-      return x < C(0) ? -x : x + C(0);
-    case MessageOp::kSign:
-      return x > C(0) ? C(1) : (x < C(0) ? C(-1) : C(0));
-    case MessageOp::kStep:
-      return x <= C(0) ? C(0) : C(1);
-    case MessageOp::kRelu:
-      return x < C(0) ? C(0) : x;
-    case MessageOp::kSqrt:
-      return std::sqrt(x);
-    case MessageOp::kExp:
-      return std::exp(x);
-    case MessageOp::kExpm1:
-      return std::expm1(x);
-    case MessageOp::kLog:
-      return std::log(x);
-    case MessageOp::kLog1p:
-      return std::log1p(x);
-    case MessageOp::kSigmoid:
-      return C(1) / (C(1) + std::exp(-x));
-    case MessageOp::kTanh:
-      return std::tanh(x);
-    case MessageOp::kErf:
-      return std::erf(x);
-    case MessageOp::kSin:
-      return std::sin(x);
-    case MessageOp::kCos:
-      return std::cos(x);
+#define SMEX_OP(id, name, form, result, to_a, to_b, torch) \
+  case MessageOp::id:                                      \
+    return result;
+#include "kernels/message/operations.def"
     default:
       return x;
   }

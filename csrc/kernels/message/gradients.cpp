@@ -2,36 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/cos.h>
-#include <ATen/ops/div.h>
-#include <ATen/ops/eq.h>
-#include <ATen/ops/erf.h>
-#include <ATen/ops/exp.h>
-#include <ATen/ops/expm1.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/le.h>
-#include <ATen/ops/leaky_relu.h>
-#include <ATen/ops/log.h>
-#include <ATen/ops/log1p.h>
-#include <ATen/ops/lt.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/minimum.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/neg.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/pow.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/sign.h>
-#include <ATen/ops/sin.h>
-#include <ATen/ops/sqrt.h>
-#include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/tanh.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <map>
@@ -227,79 +199,6 @@ torch::autograd::variable_list input_gradients(torch::autograd::AutogradContext*
   for (size_t i = 0; i < saved.operands.size(); ++i)
     if (ctx->needs_input_grad(i)) result[i] = of_operand(static_cast<int>(i));
   return result;
-}
-
-at::Tensor call_torch(MessageOp op, const at::Tensor& a, const at::Tensor& b, double value) {
-  switch (op) {
-    case MessageOp::kAdd:
-      return a + b;
-    case MessageOp::kSub:
-      return a - b;
-    case MessageOp::kMul:
-      return a * b;
-    case MessageOp::kDiv:
-      return a / b;
-    case MessageOp::kMaximum:
-      return at::maximum(a, b);
-    case MessageOp::kMinimum:
-      return at::minimum(a, b);
-    case MessageOp::kPow:
-      return at::pow(a, value);
-    case MessageOp::kLeakyRelu:
-      return at::leaky_relu(a, value);
-    case MessageOp::kLeakyStep:
-      return at::where(a > 0, at::ones({}, a.options()), at::full({}, value, a.options()));
-    case MessageOp::kGreater:
-      return 1 - (at::lt(a, b).to(a.scalar_type()) + at::le(a, b).to(a.scalar_type())) * 0.5;
-    case MessageOp::kLess:
-      return at::lt(a, b).to(a.scalar_type());
-    case MessageOp::kLessEqual:
-      return at::le(a, b).to(a.scalar_type());
-    case MessageOp::kEqual:
-      return at::eq(a, b).to(a.scalar_type());
-    case MessageOp::kSelect:
-      return at::where(a != 0, b, at::zeros({}, b.options()));
-    case MessageOp::kPart:
-      return at::where(a != 0, b, at::full({}, -0.0, b.options()));
-    case MessageOp::kWeigh:
-      return at::where(a != 0, a * b, at::zeros({}, b.options()));
-    case MessageOp::kSlope:
-      return b;
-    case MessageOp::kStraightThrough:
-      return a;
-    case MessageOp::kNeg:
-      return at::neg(a);
-    case MessageOp::kAbs:
-      return at::abs(a);
-    case MessageOp::kSign:
-      return at::sign(a);
-    case MessageOp::kStep:
-      return 1 - at::le(a, 0).to(a.scalar_type());
-    case MessageOp::kRelu:
-      return at::relu(a);
-    case MessageOp::kSqrt:
-      return at::sqrt(a);
-    case MessageOp::kExp:
-      return at::exp(a);
-    case MessageOp::kExpm1:
-      return at::expm1(a);
-    case MessageOp::kLog:
-      return at::log(a);
-    case MessageOp::kLog1p:
-      return at::log1p(a);
-    case MessageOp::kSigmoid:
-      return at::sigmoid(a);
-    case MessageOp::kTanh:
-      return at::tanh(a);
-    case MessageOp::kErf:
-      return at::erf(a);
-    case MessageOp::kSin:
-      return at::sin(a);
-    case MessageOp::kCos:
-      return at::cos(a);
-    default:  // kSumLast; rows without features have one number
-      return a.dim() < 2 ? a : a.sum(-1, /*keepdim=*/true);
-  }
 }
 
 at::Tensor evaluate(const Message& message, at::TensorList operands) {

@@ -6,6 +6,7 @@
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/tanh_erf.h"
+#include "kernels/message/apply.h"
 #include "kernels/message/edges.h"
 #include "kernels/message/program.h"
 
@@ -31,9 +32,6 @@ SMEX_INLINE void map_lanes(C* out, const C* a, int64_t n, const Function& f) {
   for (; i + W <= n; i += W) store<W>(out + i, f(load<C, W>(a + i)));
   for (; i < n; ++i) out[i] = f(Vector<C, 1>{a[i]})[0];
 }
-template <typename C, typename V>
-constexpr int kLanesOf = sizeof(V) / sizeof(C);
-
 template <typename C, typename Function>
 SMEX_INLINE void map_unary(C* out, const C* a, int64_t n, const Function& f) {
 #pragma GCC ivdep
@@ -55,17 +53,63 @@ SMEX_INLINE C sum_of(const C* a, int64_t n) {
   return sum;
 }
 
-/// As `power_of` (apply.h), in a loop of its own for each of the short ways.
+/// `power_of` (apply.h), in a loop of its own for each of the short ways.
 template <typename C>
 void run_power(C exponent, C* out, const C* a, int64_t n) {
-  if (exponent == C(2)) return map_unary(out, a, n, [](C x) { return x * x; });
-  if (exponent == C(3)) return map_unary(out, a, n, [](C x) { return x * x * x; });
-  if (exponent == C(-1)) return map_unary(out, a, n, [](C x) { return C(1) / x; });
-  if (exponent == C(-2)) return map_unary(out, a, n, [](C x) { return C(1) / (x * x); });
-  if (exponent == C(0.5)) return map_unary(out, a, n, [](C x) { return std::sqrt(x); });
-  if (exponent == C(-0.5)) return map_unary(out, a, n, [](C x) { return C(1) / std::sqrt(x); });
+  if (exponent == C(2)) return map_unary(out, a, n, [](C x) { return power_of(x, C(2)); });
+  if (exponent == C(3)) return map_unary(out, a, n, [](C x) { return power_of(x, C(3)); });
+  if (exponent == C(-1)) return map_unary(out, a, n, [](C x) { return power_of(x, C(-1)); });
+  if (exponent == C(-2)) return map_unary(out, a, n, [](C x) { return power_of(x, C(-2)); });
+  if (exponent == C(0.5)) return map_unary(out, a, n, [](C x) { return power_of(x, C(0.5)); });
+  if (exponent == C(-0.5)) return map_unary(out, a, n, [](C x) { return power_of(x, C(-0.5)); });
   return map_unary(out, a, n, [exponent](C x) { return std::pow(x, exponent); });
 }
+
+/// As NumberMath (apply.h), of the vectors `V` of `C`.
+template <typename C, typename V>
+struct VectorMath {
+  static constexpr int W = sizeof(V) / sizeof(C);
+  static SMEX_INLINE V exp(V x) { return exp_of<W>(x); }
+  static SMEX_INLINE V log1p(V x) {
+    for (int i = 0; i < W; ++i) x[i] = std::log1p(x[i]);
+    return x;
+  }
+  static SMEX_INLINE V tanh(V x) { return tanh_of<W>(x); }
+  static SMEX_INLINE V erf(V x) { return erf_of<W>(x); }
+};
+
+/// `f` of numbers and a constant; a power has a loop of its own.
+template <MessageOp op, typename C, typename Function>
+SMEX_INLINE void map_number(C value, C* out, const C* a, int64_t n, const Function& f) {
+  if constexpr (op == MessageOp::kPow) {
+    run_power(value, out, a, n);
+  } else {
+    map_unary(out, a, n, f);
+  }
+}
+
+/// Fills groups of `last` numbers with their sums.
+template <typename C>
+SMEX_INLINE void sum_groups(C* out, const C* a, int64_t n, int64_t last) {
+  for (int64_t start = 0; start < n; start += last) {
+    const C sum =
+        last < kLanes<C> ? sum_of<4>(a + start, last) : sum_of<kLanes<C>>(a + start, last);
+    for (int64_t i = 0; i < last; ++i) out[start + i] = sum;
+  }
+}
+
+// A loop for each form of operations.def.
+#define SMEX_LOOP_unary(op, result) map_unary(out, a, n, [](C x) { return result; })
+#define SMEX_LOOP_lanes(op, result)          \
+  map_lanes(out, a, n, [](auto x) {          \
+    using Math = VectorMath<C, decltype(x)>; \
+    return result;                           \
+  })
+#define SMEX_LOOP_binary(op, result) \
+  map_binary(out, a, b, n, []([[maybe_unused]] C x, [[maybe_unused]] C y) { return result; })
+#define SMEX_LOOP_number(op, result) \
+  map_number<op>(value, out, a, n, [value](C x) { return result; })
+#define SMEX_LOOP_sum(op, result) sum_groups(out, a, n, last)
 
 /// One instruction on `n` numbers; `last` is the size of the groups that kSumLast adds up.
 template <typename C>
@@ -78,83 +122,18 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
     case MessageOp::kConstant:
       for (int64_t i = 0; i < n; ++i) out[i] = value;
       return;
-    case MessageOp::kAdd:
-      return map_binary(out, a, b, n, [](C x, C y) { return x + y; });
-    case MessageOp::kSub:
-      return map_binary(out, a, b, n, [](C x, C y) { return x - y; });
-    case MessageOp::kMul:
-      return map_binary(out, a, b, n, [](C x, C y) { return x * y; });
-    case MessageOp::kDiv:
-      return map_binary(out, a, b, n, [](C x, C y) { return x / y; });
-    case MessageOp::kMaximum:  // a NaN on either side stays
-      return map_binary(out, a, b, n, [](C x, C y) { return x > y || x != x ? x : y; });
-    case MessageOp::kMinimum:
-      return map_binary(out, a, b, n, [](C x, C y) { return x < y || x != x ? x : y; });
-    case MessageOp::kGreater:
-      return map_binary(out, a, b, n,
-                        [](C x, C y) { return x < y ? C(0) : (x == y ? C(0.5) : C(1)); });
-    case MessageOp::kLess:
-      return map_binary(out, a, b, n, [](C x, C y) { return x < y ? C(1) : C(0); });
-    case MessageOp::kLessEqual:
-      return map_binary(out, a, b, n, [](C x, C y) { return x <= y ? C(1) : C(0); });
-    case MessageOp::kEqual:
-      return map_binary(out, a, b, n, [](C x, C y) { return x == y ? C(1) : C(0); });
-    case MessageOp::kSelect:
-      return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? y : C(0); });
-    case MessageOp::kPart:
-      return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? y : -C(0); });
-    case MessageOp::kWeigh:
-      return map_binary(out, a, b, n, [](C x, C y) { return x != C(0) ? x * y : C(0); });
-    case MessageOp::kSlope:
-      return map_unary(out, b, n, [](C x) { return x; });
-    case MessageOp::kStraightThrough:
-      return map_unary(out, a, n, [](C x) { return x; });
-    case MessageOp::kPow:
-      return run_power(value, out, a, n);
-    case MessageOp::kLeakyRelu:
-      return map_unary(out, a, n, [value](C x) { return x > C(0) ? x : x * value; });
-    case MessageOp::kLeakyStep:
-      return map_unary(out, a, n, [value](C x) { return x > C(0) ? C(1) : value; });
-    case MessageOp::kNeg:
-      return map_unary(out, a, n, [](C x) { return -x; });
-    case MessageOp::kAbs:
-      return map_unary(out, a, n, [](C x) { return x < C(0) ? -x : x + C(0); });
-    case MessageOp::kSign:
-      return map_unary(out, a, n, [](C x) { return x > C(0) ? C(1) : (x < C(0) ? C(-1) : C(0)); });
-    case MessageOp::kStep:
-      return map_unary(out, a, n, [](C x) { return x <= C(0) ? C(0) : C(1); });
-    case MessageOp::kRelu:
-      return map_unary(out, a, n, [](C x) { return x < C(0) ? C(0) : x; });
-    case MessageOp::kSqrt:
-      return map_unary(out, a, n, [](C x) { return std::sqrt(x); });
-    case MessageOp::kExp:
-      return map_lanes(out, a, n, [](auto x) { return exp_of<kLanesOf<C, decltype(x)>>(x); });
-    case MessageOp::kExpm1:
-      return map_unary(out, a, n, [](C x) { return std::expm1(x); });
-    case MessageOp::kLog:
-      return map_unary(out, a, n, [](C x) { return std::log(x); });
-    case MessageOp::kLog1p:
-      return map_unary(out, a, n, [](C x) { return std::log1p(x); });
-    case MessageOp::kSigmoid:
-      return map_lanes(out, a, n,
-                       [](auto x) { return C(1) / (C(1) + exp_of<kLanesOf<C, decltype(x)>>(-x)); });
-    case MessageOp::kTanh:
-      return map_lanes(out, a, n, [](auto x) { return tanh_of<kLanesOf<C, decltype(x)>>(x); });
-    case MessageOp::kErf:
-      return map_lanes(out, a, n, [](auto x) { return erf_of<kLanesOf<C, decltype(x)>>(x); });
-    case MessageOp::kSin:
-      return map_unary(out, a, n, [](C x) { return std::sin(x); });
-    case MessageOp::kCos:
-      return map_unary(out, a, n, [](C x) { return std::cos(x); });
-    case MessageOp::kSumLast:
-      for (int64_t start = 0; start < n; start += last) {
-        const C sum =
-            last < kLanes<C> ? sum_of<4>(a + start, last) : sum_of<kLanes<C>>(a + start, last);
-        for (int64_t i = 0; i < last; ++i) out[start + i] = sum;
-      }
-      return;
+#define SMEX_OP(id, name, form, result, to_a, to_b, torch) \
+  case MessageOp::id:                                      \
+    return SMEX_LOOP_##form(MessageOp::id, result);
+#include "kernels/message/operations.def"
   }
 }
+
+#undef SMEX_LOOP_unary
+#undef SMEX_LOOP_lanes
+#undef SMEX_LOOP_binary
+#undef SMEX_LOOP_number
+#undef SMEX_LOOP_sum
 
 /// Copies the row at `from`, repeated as `broadcast` says, into `to[0 .. n)`.
 template <typename T>

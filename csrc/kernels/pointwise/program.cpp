@@ -1,9 +1,10 @@
 #include "kernels/pointwise/program.h"
 
-#include <sstream>
+#include <map>
 #include <stdexcept>
 
-#include "kernels/message/names.h"
+#include "kernels/message/operation_table.h"
+#include "kernels/message/text.h"
 
 namespace smex::kernels {
 namespace {
@@ -12,64 +13,58 @@ namespace {
   throw std::invalid_argument("program \"" + text + "\": " + why);
 }
 
-/// The values of a program in the order of the text, each made once.
-class Reader {
+/// Turns the formulas of a program into instructions, each distinct one once.
+class Compiler {
  public:
-  Reader(const std::string& text, int num_operands) : text_(text), values_(num_operands) {}
-
-  Instruction call(const std::string& part) {
-    std::istringstream words(part);
-    std::string name, word;
-    words >> name;
-    Instruction found;
-    int arguments = 0;
-    if (!find_op(name, found.op, arguments)) fail(text_, "there is no operation \"" + name + "\"");
-    int read = 0;
-    for (; words >> word; ++read) {
-      if (word[0] == '=') {
-        const int place = found.op == MessageOp::kConstant ? 0 : takes_number(found.op) ? 1 : -1;
-        if (read != place)
-          fail(text_, name + " takes no number as argument " + std::to_string(read));
-        found.value = number(word.substr(1));
-      } else {
-        (read == 0 ? found.a : found.b) = value(word);
-      }
-    }
-    if (takes_number(found.op) && found.b >= 0) fail(text_, name + " takes a number, as =0.5");
-    if (read != arguments)
-      fail(text_, "expected " + std::to_string(arguments) + " arguments of " + name + ", found " +
-                      std::to_string(read));
-    found.out = values_++;
-    return found;
+  Compiler(const std::string& text, int num_operands, std::vector<Instruction>& code)
+      : text_(text), code_(code), num_values_(num_operands) {
+    for (int i = 0; i < num_operands; ++i) values_.push_back(i);
   }
 
-  int value(const std::string& word) const {
-    size_t used = 0;
-    int found = -1;
-    try {
-      found = std::stoi(word, &used);
-    } catch (const std::exception&) {
-      used = 0;
-    }
-    if (used != word.size() || found < 0 || found >= values_)
-      fail(text_, "expected the number of a value below " + std::to_string(values_) + ", found \"" +
-                      word + "\"");
-    return found;
+  void add(const Message& formula) { values_.push_back(value_of(formula)); }
+
+  /// Where the value is that the text has by this number.
+  int value(int number) const {
+    const int count = static_cast<int>(values_.size());
+    if (number >= count)
+      fail(text_, "expected the number of a value below " + std::to_string(count) + ", found \"" +
+                      std::to_string(number) + "\"");
+    return values_[number];
   }
 
-  int num_values() const { return values_; }
+  int num_values() const { return num_values_; }
 
  private:
-  double number(const std::string& word) const {
-    std::istringstream stream(word);
-    stream.imbue(std::locale::classic());
-    double found = 0;
-    if (!(stream >> found)) fail(text_, "expected a number, found \"" + word + "\"");
-    return found;
+  int value_of(const Message& m) {
+    if (m->op == MessageOp::kOperand) return value(m->operand);
+    const auto [known, is_new] = known_.emplace(to_string(m), 0);
+    if (is_new) known->second = new_instruction(m);
+    return known->second;
+  }
+
+  int new_instruction(const Message& m) {
+    Instruction next{m->op, 0, -1, -1, m->value};
+    if (m->op != MessageOp::kConstant) {
+      const Operation& called = operation_of(m->op);
+      if (!called.is_elementwise)
+        fail(text_, std::string("there is no element-wise operation \"") + called.name + "\"");
+      next.a = value_of(m->a);
+      if (called.takes_number) {
+        next.value = m->b->value;
+      } else if (m->b) {
+        next.b = value_of(m->b);
+      }
+    }
+    next.out = num_values_++;
+    code_.push_back(next);
+    return next.out;
   }
 
   const std::string& text_;
-  int values_;
+  std::vector<Instruction>& code_;
+  int num_values_;
+  std::vector<int> values_;
+  std::map<std::string, int> known_;
 };
 
 /// Gives values that are not needed at the same time the same slot.
@@ -101,17 +96,13 @@ void share_slots(PointwiseProgram& program, int num_values) {
 }  // namespace
 
 PointwiseProgram parse_pointwise(const std::string& text, int num_operands) {
-  const size_t arrow = text.find('>');
-  if (arrow == std::string::npos) fail(text, "expected \">\" and the numbers of the results");
+  const ProgramText read = parse_program(text);
   PointwiseProgram program;
   program.num_operands = num_operands;
-  Reader reader(text, num_operands);
-  std::istringstream calls(text.substr(0, arrow));
-  for (std::string part; std::getline(calls, part, ';');) program.code.push_back(reader.call(part));
-  std::istringstream outs(text.substr(arrow + 1));
-  for (std::string word; outs >> word;) program.outs.push_back(reader.value(word));
-  if (program.outs.empty()) fail(text, "expected the numbers of the results behind \">\"");
-  share_slots(program, reader.num_values());
+  Compiler compiler(text, num_operands, program.code);
+  for (const Message& formula : read.formulas) compiler.add(formula);
+  for (const int result : read.results) program.outs.push_back(compiler.value(result));
+  share_slots(program, compiler.num_values());
   return program;
 }
 

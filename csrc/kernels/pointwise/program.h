@@ -19,11 +19,11 @@ struct PointwiseProgram {
   std::vector<int> outs;  ///< the slots of the results
 };
 
-/// Reads a program from `calls > outs`. Calls are separated by `;`, each an operation of messages
-/// (expression.h) or one of `add sub mul div neg constant` and its arguments: numbers of values, or
-/// `=0.5` for a constant. Values are the operands, then the results of the calls in order.
+/// Reads a program from `formulas > results`. Formulas are those of messages (expression.h),
+/// separated by `;`, over values: the operands, then the values of the formulas in order. None adds
+/// up over a dimension.
 ///
-///   "sigmoid 0;tanh 1;mul 2 3 > 4"    sigmoid(operand 0) * tanh(operand 1)
+///   "sigmoid(x0); x2 * tanh(x1) > x3 x2"    two results, the second of which is sigmoid(x0)
 ///
 /// Throws std::invalid_argument that shows where the text is wrong.
 PointwiseProgram parse_pointwise(const std::string& text, int num_operands);

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from smex.formula import OPERATIONS, Message
+
 __all__ = [
     "BinaryMessageFunction",
     "BuiltinFunction",
@@ -73,18 +75,29 @@ class TargetCode:
 LETTERS = ("u", "v", "e")
 """Whose feature an operand is, by target code."""
 
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+BINARY = {**{OPERATIONS[sign].name: sign for sign in "+-*/"}, "dot": "dot"}
+"""What formulas call the operations of binary built-ins, by their names."""
+
+COPIES = {letter: Message.of("leaf", letter) for letter in LETTERS}
+"""The message that an operand itself is, by whose feature it is."""
+
+_BINARIES = {
+    (op, lhs, rhs): Message.of(BINARY[op], lhs, rhs)
+    for op in BINARY
+    for lhs in LETTERS
+    for rhs in LETTERS
+}
 
 
-def message_text(op: str, lhs: str, rhs: str) -> str:
-    """The message of a binary built-in, as ``smex::spmm`` takes it.
+def binary_message(op: str, lhs: str, rhs: str) -> Message:
+    """The message of a binary built-in.
 
     Args:
         op: add, sub, mul, div or dot.
         lhs: whose feature the left operand is: u, v or e.
         rhs: whose feature the right operand is.
     """
-    return f"dot({lhs}0, {rhs}1)" if op == "dot" else f"{lhs}0 {_SIGNS[op]} {rhs}1"
+    return _BINARIES[op, lhs, rhs]
 
 
 class BuiltinFunction:
@@ -98,14 +111,19 @@ class MessageFunction(BuiltinFunction):
 
     Attributes:
         name: such as ``u_mul_e``.
-        text: the message as ``smex::`` operators take it.
+        message: what it sends, of its operands in their order.
         operands: (u, v or e, name of the feature) of each operand.
         out_field: what the message is called.
     """
 
-    text: str
+    message: Message
     operands: tuple[tuple[str, str], ...]
     out_field: str
+
+    @property
+    def text(self) -> str:
+        """The message as ``smex::`` operators take it."""
+        return self.message.text
 
 
 class CopyMessageFunction(MessageFunction):
@@ -117,7 +135,7 @@ class CopyMessageFunction(MessageFunction):
         self.target = target
         self.in_field = in_field
         self.out_field = out_field
-        self.text = letter + "0"
+        self.message = COPIES[letter]
         self.operands = ((letter, in_field),)
 
     def __repr__(self) -> str:
@@ -138,7 +156,7 @@ class BinaryMessageFunction(MessageFunction):
         self.lhs_field = lhs_field
         self.rhs_field = rhs_field
         self.out_field = out_field
-        self.text = _TEXTS[self.name]
+        self.message = binary_message(binary_op, left, right)
         self.operands = ((left, lhs_field), (right, rhs_field))
 
     def __repr__(self) -> str:
@@ -155,15 +173,6 @@ class ReduceFunction(BuiltinFunction):
 
     def __repr__(self) -> str:
         return f"{self.name}({self.msg_field!r}, {self.out_field!r})"
-
-
-_TEXTS = {
-    f"{lhs}_{op}_{rhs}": message_text(op, lhs, rhs)
-    for op in ("add", "sub", "mul", "div", "dot")
-    for lhs in LETTERS
-    for rhs in LETTERS
-    if lhs != rhs
-}
 
 
 def copy_u(u: str, out: str) -> CopyMessageFunction:

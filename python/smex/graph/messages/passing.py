@@ -12,7 +12,7 @@ from smex.errors import SmexValueError
 from smex.graph.core.step import Columns, Step, check_function, checked_columns
 from smex.graph.function import MessageFunction, ReduceFunction
 from smex.graph.messages.buckets import reduce_in_buckets
-from smex.graph.ops.kernels import aggregate, binary_text, per_edge
+from smex.graph.ops.kernels import aggregate, for_operands, per_edge
 from smex.graph.tracing import fuse as fusion
 from smex.graph.udf import NodeBatch
 from smex.graph.words import named
@@ -49,11 +49,11 @@ def _builtin(
             f"{named(message.out_field)}; give both the same name"
         )
     operands = step.operands(message)
-    text = message.text
+    sent = message.message
     try:
         if len(operands) == 2:
-            text = binary_text(text, operands[0], operands[1])
-        return aggregate(step.relation, text, reduce.name, operands, zero_empty)
+            sent = for_operands(sent, operands[0], operands[1])
+        return aggregate(step.relation, sent, reduce.name, operands, zero_empty)
     except (TypeError, ValueError) as error:
         raise step.with_names(error, message) from None
 
@@ -89,11 +89,11 @@ def edge_results(step: Step, function: Any, kind: str) -> Columns:
     """What a message or apply function makes of all edges of the step, ``[num_edges, ...]``."""
     if isinstance(function, MessageFunction):
         operands = step.operands(function)
-        text = function.text
+        sent = function.message
         try:
             if len(operands) == 2:
-                text = binary_text(text, operands[0], operands[1])
-            return {function.out_field: per_edge(step.relation, text, operands)}
+                sent = for_operands(sent, operands[0], operands[1])
+            return {function.out_field: per_edge(step.relation, sent, operands)}
         except (TypeError, ValueError) as error:
             raise step.with_names(error, function) from None
     result = function(step.edge_batch())

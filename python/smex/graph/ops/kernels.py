@@ -1,12 +1,11 @@
-"""From a relation and a message text to the ``smex::`` operators that compute it.
+"""From a relation and a message to the ``smex::`` operators that compute it.
 
-A message text is what the operators read: ``"u0 * e1"`` multiplies operand 0, a feature of the
-edge's source, by operand 1, a feature of the edge.
+A message is data, or the text that the operators read: ``"u0 * e1"`` multiplies operand 0, a
+feature of the edge's source, by operand 1, a feature of the edge.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.formula import Message
+from smex.graph.function import binary_message
+from smex.graph.ops.formula_values import evaluate
 from smex.graph.structure.relation import Relation
 from smex.graph.words import counted
 
@@ -23,7 +25,7 @@ REDUCERS = ("sum", "mean", "max", "min")
 
 def aggregate(
     relation: Relation,
-    text: str,
+    message: Message | str,
     reduce: str,
     operands: Sequence[Tensor],
     zero_empty: bool = True,
@@ -35,14 +37,15 @@ def aggregate(
 
     Args:
         relation: the edges.
-        text: the message.
+        message: what each edge sends.
         reduce: sum, mean, max or min.
-        operands: features ``[num_src | num_dst | num_edges, ...]``, as the text numbers them.
+        operands: features ``[num_src | num_dst | num_edges, ...]``, as the message numbers them.
         zero_empty: whether ``max`` and ``min`` are 0 without messages, instead of -inf and inf.
     """
-    check_sources(relation, text, operands)
+    check_sources(relation, message, operands)
     if not operands[0].dtype.is_floating_point:
-        return _reduce_plainly(relation, text, reduce, operands, zero_empty)
+        return _reduce_plainly(relation, message, reduce, operands, zero_empty)
+    text = str_of(message)
     ops = torch.ops.smex
     out_edges = edges_of_gradient(relation, operands)
     if reduce == "sum" or reduce == "mean":
@@ -52,13 +55,19 @@ def aggregate(
     )[0]
 
 
-def per_edge(relation: Relation, text: str, operands: Sequence[Tensor]) -> Tensor:
+def per_edge(relation: Relation, message: Message | str, operands: Sequence[Tensor]) -> Tensor:
     """The message of every edge: ``[num_edges, ...]``."""
-    check_sources(relation, text, operands)
+    check_sources(relation, message, operands)
     if not operands[0].dtype.is_floating_point:
-        return _message_plainly(relation, text, operands)
+        return _message_plainly(relation, message, operands)
     out_edges = edges_of_gradient(relation, operands)
+    text = str_of(message)
     return torch.ops.smex.sddmm.default(relation.in_edges(), out_edges, text, operands)
+
+
+def str_of(message: Message | str) -> str:
+    """The text of a message."""
+    return message if isinstance(message, str) else message.text
 
 
 def softmax_over_edges(relation: Relation, score: Tensor, norm_by: str = "dst") -> Tensor:
@@ -67,8 +76,8 @@ def softmax_over_edges(relation: Relation, score: Tensor, norm_by: str = "dst") 
     return torch.ops.smex.edge_softmax.default(edges, score)
 
 
-def binary_text(text: str, lhs: Tensor, rhs: Tensor) -> str:
-    """The text of a binary built-in for these operands, which are checked.
+def for_operands(message: Message, lhs: Tensor, rhs: Tensor) -> Message:
+    """The message of a binary built-in for these operands, which are checked.
 
     A ``dot`` of operands without feature dimensions is their product.
 
@@ -78,28 +87,30 @@ def binary_text(text: str, lhs: Tensor, rhs: Tensor) -> str:
     """
     if lhs.dtype != rhs.dtype and not torch.is_autocast_enabled(lhs.device.type):
         raise SmexTypeError(
-            f"message {text}: operands must have one dtype, found {lhs.dtype} and {rhs.dtype}; "
-            "convert one of them"
+            f"message {message.text}: operands must have one dtype, found {lhs.dtype} and "
+            f"{rhs.dtype}; convert one of them"
         )
-    if text[0] != "d":
-        return text
+    if message.term.op != "dot":
+        return message
     if lhs.dim() == 1 and rhs.dim() == 1:
-        return f"{text[4:6]} * {text[8:10]}"
+        return binary_message("mul", *message.letters)
     left, right = (x.shape[-1] if x.dim() > 1 else 1 for x in (lhs, rhs))
     if left != right:
         raise SmexValueError(
-            f"message {text}: the last dimensions must be equal, found {left} and {right}"
+            f"message {message.text}: the last dimensions must be equal, found {left} and {right}"
         )
-    return text
+    return message
 
 
-def check_sources(relation: Relation, text: str, operands: Sequence[Tensor]) -> None:
+def check_sources(relation: Relation, message: Message | str, operands: Sequence[Tensor]) -> None:
     """What the operators cannot know without edges by source; they check all other rows."""
     for i, operand in enumerate(operands):
-        if f"u{i}" in text and operand.dim() and operand.shape[0] != relation.num_src:
+        reads = f"u{i}" in message if isinstance(message, str) else message.letters[i] == "u"
+        if reads and operand.dim() and operand.shape[0] != relation.num_src:
             raise SmexValueError(
-                f"message {text}: expected operand u{i} of {counted(relation.num_src, 'row')}, one "
-                f"for each source node, found {operand.shape[0]}"
+                f"message {str_of(message)}: expected operand u{i} of "
+                f"{counted(relation.num_src, 'row')}, one for each source node, found "
+                f"{operand.shape[0]}"
             )
 
 
@@ -114,30 +125,25 @@ def edges_of_gradient(relation: Relation, operands: Sequence[Tensor]) -> list[Te
 
 # ---- dtypes that the kernels do not have ----
 
-_SIGNS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
-
-def _message_plainly(relation: Relation, text: str, operands: Sequence[Tensor]) -> Tensor:
-    """A built-in message, with its operands gathered."""
+def _message_plainly(
+    relation: Relation, message: Message | str, operands: Sequence[Tensor]
+) -> Tensor:
+    """A message by torch, with its operands gathered."""
+    if isinstance(message, str):
+        message = Message.parse(message)
     src, dst = relation.coo()
     rank = max(x.dim() for x in operands)
-    words = text.removeprefix("dot(").removesuffix(")").replace(",", "").split()
-    leaves = [word for word in words if word not in _SIGNS]
-    rows = [
-        _gather(operands[int(leaf[1:])], {"u": src, "v": dst}.get(leaf[0]), rank) for leaf in leaves
-    ]
-    if len(rows) == 1:
-        return rows[0]
+    rows = {"u": src, "v": dst}
+    gathered = [_gather(x, rows.get(letter), rank) for letter, x in zip(message.letters, operands)]
     try:
-        if text[0] == "d":
-            return (rows[0] * rows[1]).sum(-1, keepdim=True)
-        return _SIGNS[words[1]](*rows)
+        return evaluate(message.term, lambda operand: gathered[operand.number])
     except RuntimeError:
         shapes = [list(x.shape[1:]) for x in operands]
-        if not broadcasts(*shapes):
+        if len(shapes) == 2 and not broadcasts(*shapes):
             raise SmexValueError(
-                f"message {text}: feature shapes {shapes[0]} and {shapes[1]} do not broadcast; "
-                "reshape one of them"
+                f"message {message.text}: feature shapes {shapes[0]} and {shapes[1]} do not "
+                "broadcast; reshape one of them"
             ) from None
         raise
 
@@ -153,13 +159,17 @@ def _gather(x: Tensor, index: Tensor | None, rank: int) -> Tensor:
 
 
 def _reduce_plainly(
-    relation: Relation, text: str, reduce: str, operands: Sequence[Tensor], zero_empty: bool
+    relation: Relation,
+    sent: Message | str,
+    reduce: str,
+    operands: Sequence[Tensor],
+    zero_empty: bool,
 ) -> Tensor:
-    message = _message_plainly(relation, text, operands)
+    message = _message_plainly(relation, sent, operands)
     if reduce == "mean" or message.dtype == torch.bool or message.is_complex():
         raise SmexTypeError(
-            f"{reduce} of messages {text}: expected floating point features (integers too for sum, "
-            f"max and min), found {operands[0].dtype}; convert them first"
+            f"{reduce} of messages {str_of(sent)}: expected floating point features (integers too "
+            f"for sum, max and min), found {operands[0].dtype}; convert them first"
         )
     dst = relation.coo()[1].long()
     out = message.new_zeros(relation.num_dst, *message.shape[1:])

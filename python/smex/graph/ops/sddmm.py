@@ -9,9 +9,9 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.core.graph_core import GraphCore
-from smex.graph.function import LETTERS, message_text
-from smex.graph.ops.kernels import binary_text, per_edge
-from smex.graph.ops.spmm import BINARY, operand_of
+from smex.graph.function import BINARY, COPIES, LETTERS, binary_message
+from smex.graph.ops.kernels import for_operands, per_edge
+from smex.graph.ops.spmm import operand_of
 from smex.graph.structure.relation import Relation
 
 
@@ -88,11 +88,11 @@ def _gsddmm(
     relation: Relation, op: str, lhs: Tensor | None, rhs: Tensor | None, left: str, right: str
 ) -> Tensor:
     if op == "copy_lhs":
-        return per_edge(relation, left + "0", [operand_of("gsddmm", op, lhs)])
+        return per_edge(relation, COPIES[left], [operand_of("gsddmm", op, lhs)])
     if op == "copy_rhs":
-        return per_edge(relation, right + "0", [operand_of("gsddmm", op, rhs)])
+        return per_edge(relation, COPIES[right], [operand_of("gsddmm", op, rhs)])
     x, y = operand_of("gsddmm", op, lhs), operand_of("gsddmm", op, rhs)
-    return per_edge(relation, binary_text(message_text(op, left, right), x, y), [x, y])
+    return per_edge(relation, for_operands(binary_message(op, left, right), x, y), [x, y])
 
 
 def _binary(left: str, op: str, right: str) -> Callable[..., Any]:

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.core.graph_core import GraphCore
-from smex.graph.function import message_text
-from smex.graph.ops.kernels import REDUCERS, aggregate, binary_text
+from smex.graph.function import BINARY, COPIES, binary_message
+from smex.graph.ops.kernels import REDUCERS, aggregate, for_operands
 from smex.graph.structure.relation import Relation
 
-BINARY = ("add", "sub", "mul", "div", "dot")
-_COPIES = {"copy_lhs": "u0", "copy_u": "u0", "copy_rhs": "e0", "copy_e": "e0"}
+_COPIES = {"copy_lhs": "u", "copy_u": "u", "copy_rhs": "e", "copy_e": "e"}
 
 
 def gspmm(g: GraphCore, op: str, reduce_op: str, lhs_data: Any, rhs_data: Any) -> Any:
@@ -64,13 +63,13 @@ def gspmm(g: GraphCore, op: str, reduce_op: str, lhs_data: Any, rhs_data: Any) -
 def _gspmm(
     relation: Relation, op: str, reduce: str, lhs: Tensor | None, rhs: Tensor | None
 ) -> Tensor:
-    text = _COPIES.get(op)
-    if text is not None:
-        operand = operand_of("gspmm", op, lhs if text == "u0" else rhs)
-        return aggregate(relation, text, reduce, [operand], False)
+    letter = _COPIES.get(op)
+    if letter is not None:
+        operand = operand_of("gspmm", op, lhs if letter == "u" else rhs)
+        return aggregate(relation, COPIES[letter], reduce, [operand], False)
     left, right = operand_of("gspmm", op, lhs), operand_of("gspmm", op, rhs)
-    text = binary_text(message_text(op, "u", "e"), left, right)
-    return aggregate(relation, text, reduce, [left, right], False)
+    message = for_operands(binary_message(op, "u", "e"), left, right)
+    return aggregate(relation, message, reduce, [left, right], False)
 
 
 def operand_of(function: str, op: str, x: Tensor | None) -> Tensor:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from smex.graph.function import BuiltinFunction, ReduceFunction
+from smex.formula import Message
+from smex.graph.function import BINARY, LETTERS, BuiltinFunction, ReduceFunction
 from smex.graph.tracing.node_formula import NodeFormula
 from smex.graph.tracing.symbols import Reduction
 
-_BUILTIN_SIGNS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+_NAMES = {op: name for name, op in BINARY.items()}
 
 
-def builtin_name(text: str) -> str | None:
-    """The built-in message function that a text is, such as ``u_mul_e``."""
-    words = text.split()
-    if re.search(r"c\d", text):  # a tensor that all edges share, which built-ins do not take
+def builtin_name(message: Message) -> str | None:
+    """The built-in message function that a message is, such as ``u_mul_e``."""
+    op, args, _ = message.term
+    letters = message.letters
+    if not set(letters) <= set(LETTERS):  # a tensor that all edges share
         return None
-    if len(text) == 2 and text[1] == "0":
-        return f"copy_{text[0]}"
-    if len(words) == 3 and len(text) == 7 and words[1] in _BUILTIN_SIGNS and words[0] != words[2]:
-        return f"{text[0]}_{_BUILTIN_SIGNS[words[1]]}_{text[5]}"
-    if len(text) == 11 and text.startswith("dot(") and text[4] != text[8]:
-        return f"{text[4]}_dot_{text[8]}"
-    return None
+    if op == "leaf":
+        return f"copy_{letters[0]}"
+    if op not in _NAMES or any(arg.op != "leaf" for arg in args) or len(set(letters)) < 2:
+        return None
+    return f"{letters[0]}_{_NAMES[op]}_{letters[1]}"
 
 
 def _described(
@@ -32,7 +31,7 @@ def _described(
 ) -> tuple[str, str | None, str, str | None]:
     if isinstance(output, NodeFormula):
         return (field, None, output.named(), None)
-    return (field, output.reduce, output.formula.named(), builtin_name(output.formula.text))
+    return (field, output.reduce, output.formula.named(), builtin_name(output.formula))
 
 
 class Unfused(NamedTuple):

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from torch import Tensor
 
+from smex.formula import Term
 from smex.graph.core.graph_core import GraphCore
 from smex.graph.core.step import Step, check_function, step_of
 from smex.graph.features.frame import Frame
@@ -40,7 +41,6 @@ from smex.graph.tracing.symbols import (
     Reduction,
     RefusedError,
     Symbol,
-    Term,
     Value,
     feature,
     formula_of,
@@ -193,7 +193,7 @@ def _builtin_message(step: Step, message: MessageFunction) -> Value:
         for (letter, field), x in zip(message.operands, operands)
     )
     shapes = [tuple(x.shape[1:]) for x in operands]
-    op = message.text[3:4] if message.text[0] != "d" else "dot"
+    op = message.message.term.op
     if len(operands) == 2 and op == "dot" and shapes == [(), ()]:
         op = "*"
     try:

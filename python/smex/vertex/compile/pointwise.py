@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, fx
 
+from smex.formula import OPERATIONS, Term, text_of
 from smex.vertex.compile.rows import EDGE, ROW
 from smex.vertex.compile.simplify import is_view
 
@@ -86,7 +87,7 @@ def _key(node: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
     is_alike = all(isinstance(x, Tensor) and x.dtype == value.dtype for x in operands)
     others = [x for x in (*node.args, *node.kwargs.values()) if not isinstance(x, fx.Node)]
     is_plain = all(isinstance(x, (int, float)) and math.isfinite(x) for x in others)
-    if not is_alike or not is_plain or kinds[node] not in (ROW, EDGE):
+    if not is_alike or not is_plain or _has_options(node) or kinds[node] not in (ROW, EDGE):
         return None
     if value.dtype not in TYPES.get(value.device.type, ()):
         return None
@@ -97,128 +98,113 @@ def _group(nodes: list[fx.Node], results: Collection[fx.Node]) -> Group:
     operands: dict[fx.Node, None] = {}
     for node in nodes:
         operands.update((n, None) for n in node.all_input_nodes if n not in nodes)
-    writer = _Writer(len(operands))
-    values = {node: Value(i) for i, node in enumerate(operands)}
+    values = {node: Term("leaf", (i,)) for i, node in enumerate((*operands, *nodes))}
+    formulas = []
     for node in nodes:
         args, kwargs = fx.map_arg((node.args, node.kwargs), lambda n: values[n])
-        values[node] = CALLS[node.target](writer, *args, **kwargs)
+        formulas.append(CALLS[node.target](*args, **kwargs))
     outs = [n for n in nodes if n in results or any(user not in nodes for user in n.users)]
-    places = " ".join(str(values[n].number) for n in outs)
-    return Group(nodes, list(operands), outs, f"{';'.join(writer.calls)} > {places}")
+    calls = "; ".join(text_of(formula, _name) for formula in formulas)
+    places = " ".join(text_of(values[n], _name) for n in outs)
+    return Group(nodes, list(operands), outs, f"{calls} > {places}")
 
 
-class Value(NamedTuple):
-    """The number of a value in a program."""
-
-    number: int
+def _name(value: int) -> str:
+    return f"x{value}"
 
 
-class _Writer:
-    """Writes a program call by call."""
-
-    def __init__(self, num_operands: int):
-        self.calls: list[str] = []
-        self._next = num_operands
-        self._constants: dict[float, Value] = {}
-
-    def __call__(self, name: str, *args: Value | float) -> Value:
-        """A call, of which numbers among the arguments are constants."""
-        texts = [str(self._value(x).number) for x in args]
-        return self._call(f"{name} {' '.join(texts)}")
-
-    def with_number(self, name: str, value: Value | float, number: float) -> Value:
-        """A call of an operation that takes a number."""
-        return self._call(f"{name} {self._value(value).number} ={float(number)!r}")
-
-    def _value(self, x: Value | float) -> Value:
-        if isinstance(x, Value):
-            return x
-        if x not in self._constants:
-            self._constants[x] = self._call(f"constant ={float(x)!r}")
-        return self._constants[x]
-
-    def _call(self, text: str) -> Value:
-        self.calls.append(text)
-        self._next += 1
-        return Value(self._next - 1)
+Formula = Term | float
+"""What calls are made with; numbers are constants."""
 
 
-def _scaled(w: _Writer, x: Any, by: float) -> Any:
-    return x if by == 1 else w("mul", x, by)
+def _of(op: str, *args: Formula) -> Term:
+    """An operation of formulas and numbers."""
+    return Term(op, tuple(x if isinstance(x, Term) else Term("number", (float(x),)) for x in args))
 
 
-def _one_minus_square(w: _Writer, x: Value) -> Value:
-    return w("sub", 1, w("mul", x, x))
+def _plain(op: str) -> Callable[..., Term]:
+    return lambda *args: _of(op, *args)
 
 
-def _above(w: _Writer, x: Value, threshold: float) -> Value:
+def _operator_of(operation: Any) -> Any:
+    """The ATen operator of an operation, of two tensors or of one and a number."""
+    packet = getattr(aten, operation.torch)
+    overload = "Tensor_Scalar" if operation.takes_number else "Tensor"
+    return getattr(packet, overload if overload in packet.overloads() else "default")
+
+
+def _sum(a: Formula, b: Formula, alpha: float = 1) -> Term:
+    return _of("+", a, _of("*", b, alpha))
+
+
+def _difference(a: Formula, b: Formula, alpha: float = 1) -> Term:
+    return _of("-", a, _of("*", b, alpha))
+
+
+def _one_minus(x: Formula) -> Term:
+    return _of("-", 1, x)
+
+
+def _above(x: Formula, threshold: float) -> Term:
     """1 where x is above the threshold or no number, else 0."""
-    return w("sub", 1, w("less_equal", x, threshold))
+    return _one_minus(_of("less_equal", x, threshold))
 
 
-def _gelu(w: _Writer, x: Value) -> Value:
-    return w("mul", x, _normal(w, x))
+def _gelu(x: Formula) -> Term:
+    return _of("*", x, _normal(x))
 
 
-def _normal(w: _Writer, x: Value) -> Value:
+def _normal(x: Formula) -> Term:
     """The standard normal distribution's probability below x."""
-    return w("mul", w("add", w("erf", w("mul", x, math.sqrt(0.5))), 1), 0.5)
+    return _of("*", _of("+", _of("erf", _of("*", x, math.sqrt(0.5))), 1), 0.5)
 
 
-def _gelu_backward(w: _Writer, grad: Value, x: Value) -> Value:
-    density = w("mul", w("exp", w("mul", w("mul", x, x), -0.5)), 1 / math.sqrt(2 * math.pi))
-    return w("mul", grad, w("add", _normal(w, x), w("mul", x, density)))
+def _gelu_backward(grad: Formula, x: Formula) -> Term:
+    bell = _of("exp", _of("*", _of("*", x, x), -0.5))
+    density = _of("*", bell, 1 / math.sqrt(2 * math.pi))
+    return _of("*", grad, _of("+", _normal(x), _of("*", x, density)))
 
 
-def _silu_backward(w: _Writer, grad: Value, x: Value) -> Value:
-    s = w("sigmoid", x)
-    rest = w("add", 1, w("mul", x, w("sub", 1, s)))
-    return w("mul", grad, w("mul", s, rest))
+def _silu_backward(grad: Formula, x: Formula) -> Term:
+    share = _of("sigmoid", x)
+    rest = _of("+", 1, _of("*", x, _one_minus(share)))
+    return _of("*", grad, _of("*", share, rest))
 
 
-def _leaky_relu_backward(w: _Writer, grad: Value, x: Value, slope: float, of_result: bool) -> Value:
-    return w("mul", grad, w.with_number("leaky_step", x, slope))
+def _leaky_relu_backward(grad: Formula, x: Formula, slope: float, of_result: bool) -> Term:
+    return _of("*", grad, _of("leaky_step", x, slope))
 
 
-def _same(name: str) -> Callable[..., Value]:
-    return lambda w, *args: w(name, *args)
-
-
-Call = Callable[..., Value]
-CALLS: dict[Any, Call] = {
-    aten.abs.default: _same("abs"),
-    aten.add.Tensor: lambda w, a, b, alpha=1: w("add", a, _scaled(w, b, alpha)),
-    aten.cos.default: _same("cos"),
-    aten.div.Tensor: _same("div"),
-    aten.erf.default: _same("erf"),
-    aten.exp.default: _same("exp"),
-    aten.expm1.default: _same("expm1"),
+_COMPOSED: dict[Any, Callable[..., Term]] = {
+    aten.add.Tensor: _sum,
     aten.gelu.default: _gelu,
     aten.gelu_backward.default: _gelu_backward,
-    aten.leaky_relu.default: lambda w, x, slope=0.01: w.with_number("leaky_relu", x, slope),
+    aten.leaky_relu.default: lambda x, slope=0.01: _of("leaky_relu", x, slope),
     aten.leaky_relu_backward.default: _leaky_relu_backward,
-    aten.log.default: _same("log"),
-    aten.log1p.default: _same("log1p"),
-    aten.maximum.default: _same("maximum"),
-    aten.minimum.default: _same("minimum"),
-    aten.mul.Tensor: _same("mul"),
-    aten.neg.default: _same("neg"),
-    aten.pow.Tensor_Scalar: lambda w, x, exponent: w.with_number("pow", x, exponent),
-    aten.reciprocal.default: lambda w, x: w("div", 1, x),
-    aten.relu.default: _same("relu"),
-    aten.rsqrt.default: lambda w, x: w("div", 1, w("sqrt", x)),
-    aten.rsub.Scalar: lambda w, a, b, alpha=1: w("sub", b, _scaled(w, a, alpha)),
-    aten.sigmoid.default: _same("sigmoid"),
-    aten.sigmoid_backward.default: lambda w, grad, y: w("mul", grad, w("mul", w("sub", 1, y), y)),
-    aten.silu.default: lambda w, x: w("mul", x, w("sigmoid", x)),
+    aten.reciprocal.default: lambda x: _of("/", 1, x),
+    aten.rsqrt.default: lambda x: _of("/", 1, _of("sqrt", x)),
+    aten.rsub.Scalar: lambda a, b, alpha=1: _difference(b, a, alpha),
+    aten.sigmoid_backward.default: lambda grad, y: _of("*", grad, _of("*", _one_minus(y), y)),
+    aten.silu.default: lambda x: _of("*", x, _of("sigmoid", x)),
     aten.silu_backward.default: _silu_backward,
-    aten.sin.default: _same("sin"),
-    aten.sqrt.default: _same("sqrt"),
-    aten.sub.Tensor: lambda w, a, b, alpha=1: w("sub", a, _scaled(w, b, alpha)),
-    aten.tanh.default: _same("tanh"),
-    aten.tanh_backward.default: lambda w, grad, y: w("mul", grad, _one_minus_square(w, y)),
-    aten.threshold_backward.default: lambda w, grad, x, threshold: w(
-        "select", _above(w, x, threshold), grad
+    aten.sub.Tensor: _difference,
+    aten.tanh_backward.default: lambda grad, y: _of("*", grad, _one_minus(_of("*", y, y))),
+    aten.threshold_backward.default: lambda grad, x, threshold: _of(
+        "select", _above(x, threshold), grad
     ),
 }
-"""For each element-wise operator what it computes: a writer and the call's arguments."""
+
+_PLAIN = {
+    _operator_of(operation): op
+    for op, operation in OPERATIONS.items()
+    if operation.torch and not operation.is_condition and _operator_of(operation) not in _COMPOSED
+}
+
+CALLS = {**{target: _plain(op) for target, op in _PLAIN.items()}, **_COMPOSED}
+"""For each element-wise operator the formula of what it is called with."""
+
+
+def _has_options(node: fx.Node) -> bool:
+    """Whether a call that is one operation says more than its arguments."""
+    op = _PLAIN.get(node.target)
+    return op is not None and len(node.args) + len(node.kwargs) > OPERATIONS[op].arguments

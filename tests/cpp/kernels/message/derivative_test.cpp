@@ -126,6 +126,7 @@ TEST(Derivative, OfEveryOperation) {
                            "sin(u0)",
                            "cos(u0)",
                            "sigmoid(u0)",
+                           "softplus(u0)",
                            "tanh(u0)",
                            "sum_last(u0)",
                            "dot(u0, v1)",
@@ -160,6 +161,7 @@ TEST(Derivative, ChoosesWhereASlopeIs0) {
       {"part(v1, u0)", "select(v1, e9)"},
       {"leaky_relu(u0, 0.25)", "e9 * leaky_step(u0, 0.25)"},
       {"abs(u0)", "e9 * sign(u0)"},
+      {"softplus(u0)", "e9 * maximum(sigmoid(u0), less(20, u0))"},
       {"v1 / u0", "-(e9 * (v1 / u0 / u0))"},
   };
   const std::vector<int64_t> sizes(10, 3);

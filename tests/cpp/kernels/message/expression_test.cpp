@@ -6,6 +6,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "kernels/message/operation_table.h"
 #include "kernels/message/reference.h"
 
 namespace smex::kernels {
@@ -54,6 +55,7 @@ TEST(ParseMessage, PrintsWithAsFewParenthesesAsNeeded) {
       {"straight_through(u0, slope(e2, v1))", "straight_through(u0, slope(e2, v1))"},
       {"leaky_step(u0, 0.25)", "leaky_step(u0, 0.25)"},
       {"erf(sin(cos(u0)))", "erf(sin(cos(u0)))"},
+      {"softplus(u0)", "softplus(u0)"},
       {"pow(u0, 0.5)", "sqrt(u0)"},
       {"abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))",
        "abs(exp(log(relu(sigmoid(sign(sqrt(step(tanh(u0)))))))))"},
@@ -77,11 +79,11 @@ Message random_message(std::mt19937_64& draw, int depth) {
                       : constant(static_cast<double>(draw() % 9) / 4 - 1);
   }
   const auto inner = [&] { return random_message(draw, depth - 1); };
-  constexpr int kFirst = static_cast<int>(MessageOp::kAdd);
-  constexpr int kEnd = static_cast<int>(MessageOp::kSumLast);
-  const auto op = static_cast<MessageOp>(kFirst + static_cast<int>(draw() % (kEnd - kFirst)));
-  if (takes_number(op)) return call(op, inner(), constant(static_cast<double>(draw() % 9) / 4 - 1));
-  return op < MessageOp::kNeg ? call(op, inner(), inner()) : call(op, inner());
+  const Operation& known = operations()[draw() % operations().size()];
+  if (!known.is_elementwise) return inner();
+  if (known.takes_number)
+    return call(known.op, inner(), constant(static_cast<double>(draw() % 9) / 4 - 1));
+  return known.arguments == 2 ? call(known.op, inner(), inner()) : call(known.op, inner());
 }
 
 // The same value, or both are no number: a simplification may not know which argument it is.
@@ -136,6 +138,8 @@ TEST(ParseMessage, ErrorsShowWhere) {
       {"sinh(u0)", "a known function", 0, "sinh(u0)"},
       {"exp2(u0)", "a known function", 0, "exp2(u0)"},
       {"u0(v1)", "a known function", 0, "u0(v1)"},
+      {"add(u0, v1)", "a known function", 0, "add(u0, v1)"},
+      {"u0 + x1", "an operand such as u0, v1, e2 or c3", 5, "x1"},
       {"u0 + w1", "an operand such as u0, v1, e2 or c3", 5, "w1"},
       {"u0 * uv1", "an operand such as u0, v1, e2 or c3", 5, "uv1"},
       {"u99999999999999", "an operand such as u0, v1, e2 or c3", 0, "u99999999999"},
@@ -156,6 +160,32 @@ TEST(ParseMessage, ErrorsShowWhere) {
                                   "\"");
     }
   }
+}
+
+// ---- the table ----
+
+TEST(Operations, AreFoundByNameAndByOp) {
+  for (const Operation& known : operations()) {
+    EXPECT_EQ(find_operation(known.name), &operation_of(known.op)) << known.name;
+    EXPECT_EQ(operation_of(known.op).op, known.op) << known.name;
+    EXPECT_EQ(takes_number(known.op), known.takes_number) << known.name;
+  }
+  EXPECT_EQ(find_operation("frob"), nullptr);
+  EXPECT_FALSE(takes_number(MessageOp::kOperand));
+}
+
+TEST(Operations, SayWhatTheirLinesSay) {
+  const Operation& sub = operation_of(MessageOp::kSub);
+  EXPECT_STREQ(sub.name, "sub");
+  EXPECT_STREQ(sub.sign, "-");
+  EXPECT_STREQ(sub.torch, "sub");
+  EXPECT_EQ(sub.arguments, 2);
+  EXPECT_STREQ(operation_of(MessageOp::kLess).torch, "lt");
+  EXPECT_TRUE(operation_of(MessageOp::kLess).is_condition);
+  EXPECT_FALSE(operation_of(MessageOp::kLess).has_gradient);
+  EXPECT_TRUE(operation_of(MessageOp::kSelect).has_gradient);
+  EXPECT_STREQ(operation_of(MessageOp::kSelect).torch, "");
+  EXPECT_FALSE(operation_of(MessageOp::kSumLast).is_elementwise);
 }
 
 // ---- simplification ----

@@ -133,6 +133,8 @@ inline double apply(MessageOp op, double x) {
       return std::cos(x);
     case MessageOp::kSigmoid:
       return 1 / (1 + std::exp(-x));
+    case MessageOp::kSoftplus:
+      return x > 20 ? x : std::log1p(std::exp(x));
     default:  // kTanh
       return std::tanh(x);
   }

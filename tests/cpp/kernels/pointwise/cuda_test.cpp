@@ -29,7 +29,7 @@ std::vector<double> wide(const std::vector<T>& values) {
 }
 
 constexpr const char* kProgram =
-    "sigmoid 0;tanh 1;mul 3 4;constant =0.5;add 5 6;leaky_relu 7 =0.1;mul 8 2 > 9 5";
+    "sigmoid(x0); tanh(x1); x3 * x4; 0.5; x5 + x6; leaky_relu(x7, 0.1); x8 * x2 > x9 x5";
 
 template <typename T>
 void check(int64_t rows, int64_t width, int64_t gap) {
@@ -69,9 +69,10 @@ TEST(PointwiseCuda, BFloat16) { check_all<BFloat16>(); }
 TEST(PointwiseCuda, Half) { check_all<Half>(); }
 
 TEST(PointwiseCuda, LongProgramsAreNotTaken) {
-  std::string text = "exp 0";
-  for (int i = 1; i <= DevicePointwise::kMaxInstructions; ++i) text += ";exp " + std::to_string(i);
-  EXPECT_FALSE(fits_device(parse_pointwise(text + " > 1", 1)));
+  std::string text = "exp(x0)";
+  for (int i = 1; i <= DevicePointwise::kMaxInstructions; ++i)
+    text += "; exp(x" + std::to_string(i) + ")";
+  EXPECT_FALSE(fits_device(parse_pointwise(text + " > x1", 1)));
   EXPECT_TRUE(fits_device(parse_pointwise(kProgram, 3)));
 }
 

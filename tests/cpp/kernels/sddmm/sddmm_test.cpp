@@ -175,6 +175,7 @@ TYPED_TEST(SddmmKernel, EveryOperation) {
                            "sin(u0) + v1 * 0",
                            "cos(u0) + v1 * 0",
                            "sigmoid(u0) + v1 * 0",
+                           "softplus(u0) + v1 * 0",
                            "tanh(u0) + v1 * 0",
                            "u0 * 2.5 + v1 / 4 - 1",
                            "sum_last(u0) * v1",

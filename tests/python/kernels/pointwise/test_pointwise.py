@@ -8,7 +8,7 @@ import smex.vertex  # noqa: F401  (which registers the operators)
 UNARY = {
     "abs": torch.abs, "cos": torch.cos, "erf": torch.erf, "exp": torch.exp, "expm1": torch.expm1,
     "neg": torch.neg, "relu": torch.relu, "sigmoid": torch.sigmoid, "sign": torch.sign,
-    "sin": torch.sin, "tanh": torch.tanh,
+    "sin": torch.sin, "softplus": torch.nn.functional.softplus, "tanh": torch.tanh,
     "step": lambda x: (~(x <= 0)).to(x.dtype),
 }  # fmt: skip
 POSITIVE = {"log": torch.log, "log1p": torch.log1p, "sqrt": torch.sqrt}
@@ -23,7 +23,13 @@ BINARY = {
     "slope": lambda a, b: b, "straight_through": lambda a, b: a,
     "weigh": lambda a, b: torch.where(a != 0, a * b, 0.0),
 }  # fmt: skip
+SIGNS = {"add": "x0 + x1", "sub": "x0 - x1", "mul": "x0 * x1", "div": "x0 / x1", "neg": "-x0"}
 TYPES = [(torch.float64, 1e-13), (torch.float32, 1e-6), (torch.bfloat16, 0.02)]
+
+
+def program_of(name):
+    call = f"{name}(x0, x1)" if name in BINARY else f"{name}(x0)"
+    return f"{SIGNS.get(name, call)} > x2"
 
 
 def numbers(*shape, dtype=torch.float64, seed=0):
@@ -39,8 +45,7 @@ def test_each_operation(name, dtype, tolerance):
     a[1, :4] = 0
     if name in POSITIVE:
         a = a.abs() + 0.1
-    call = f"{name} 0 1 > 2" if name in BINARY else f"{name} 0 > {2}"
-    found = torch.ops.smex.pointwise([a, b], call)
+    found = torch.ops.smex.pointwise([a, b], program_of(name))
     function = {**UNARY, **POSITIVE, **BINARY}[name]
     wanted = function(a, b) if name in BINARY else function(a)
     torch.testing.assert_close(found, [wanted.to(dtype)], rtol=tolerance, atol=tolerance)
@@ -63,8 +68,7 @@ def test_numbers_that_are_special(name, dtype, tolerance):
     b = torch.tensor(SPECIAL, dtype=dtype).repeat(len(SPECIAL)).view(9, 9)
     if name in ("maximum", "minimum"):  # of zeros torch's vectors give either
         a, b = a + 0.0, b + 0.0
-    call = f"{name} 0 1 > 2" if name in BINARY else f"{name} 0 > 2"
-    (found,) = torch.ops.smex.pointwise([a, b], call)
+    (found,) = torch.ops.smex.pointwise([a, b], program_of(name))
     function = {**UNARY, **POSITIVE, **BINARY}[name]
     wanted = function(a, b) if name in BINARY else function(a)
     assert_same(found, wanted.to(dtype), tolerance)
@@ -74,13 +78,13 @@ def test_numbers_that_are_special(name, dtype, tolerance):
 @pytest.mark.parametrize("power", [2, 3, 0.5, -0.5, 1, -1, -2, 1.5, 0.3, -3, 4])
 def test_powers_of_numbers_that_are_special(power, dtype, tolerance):
     x = torch.tensor(SPECIAL, dtype=dtype)
-    (found,) = torch.ops.smex.pointwise([x.unsqueeze(1)], f"pow 0 ={power} > 1")
+    (found,) = torch.ops.smex.pointwise([x.unsqueeze(1)], f"pow(x0, {power}) > x1")
     assert_same(found.squeeze(1), x**power, tolerance)
 
 
 def test_slopes_of_leaky_relu_are_those_of_torch():
     x = torch.tensor([SPECIAL], dtype=torch.float64)
-    (found,) = torch.ops.smex.pointwise([x], "leaky_step 0 =0.1 > 1")
+    (found,) = torch.ops.smex.pointwise([x], "leaky_step(x0, 0.1) > x1")
     wanted = torch.ops.aten.leaky_relu_backward(torch.ones_like(x), x, 0.1, False)
     assert torch.equal(found, wanted)
 
@@ -88,7 +92,7 @@ def test_slopes_of_leaky_relu_are_those_of_torch():
 def test_numbers_in_programs():
     x = numbers(4, 3)
     found = torch.ops.smex.pointwise(
-        [x], "pow 0 =3;leaky_relu 0 =0.1;constant =2.5;mul 3 0 > 1 2 4"
+        [x], "pow(x0, 3); leaky_relu(x0, 0.1); 2.5; x3 * x0 > x1 x2 x4"
     )
     wanted = [x**3, torch.nn.functional.leaky_relu(x, 0.1), 2.5 * x]
     torch.testing.assert_close(found, wanted)
@@ -104,7 +108,7 @@ def test_operands_of_all_layouts(rows):
     turned = numbers(9, rows, 4).permute(1, 2, 0)
     scalar = numbers()
     operands = [whole, part, column, shared, inner, turned, scalar]
-    code = "add 0 1;add 7 2;mul 8 3;add 9 4;mul 10 5;add 11 6 > 12"
+    code = "x0 + x1; x7 + x2; x8 * x3; x9 + x4; x10 * x5; x11 + x6 > x12"
     (found,) = torch.ops.smex.pointwise(operands, code)
     wanted = ((whole + part + column) * shared + inner) * turned + scalar
     torch.testing.assert_close(found, wanted)
@@ -115,12 +119,12 @@ def test_results_into_memory():
     into = numbers(6, 12)
     before = into.clone()
     outs = [into[:, 1:6], into[:, 7:12]]
-    torch.ops.smex.pointwise_into([a, b], "add 0 1;mul 0 1 > 2 3", outs)
+    torch.ops.smex.pointwise_into([a, b], "x0 + x1; x0 * x1 > x2 x3", outs)
     torch.testing.assert_close(into[:, 1:6], a + b)
     torch.testing.assert_close(into[:, 7:12], a * b)
     assert torch.equal(into[:, [0, 6]], before[:, [0, 6]])
     old = a.clone()
-    torch.ops.smex.pointwise_into([a, b], "add 0 1;mul 2 0 > 3", [a])  # in place
+    torch.ops.smex.pointwise_into([a, b], "x0 + x1; x2 * x0 > x3", [a])  # in place
     torch.testing.assert_close(a, (old + b) * old)
 
 
@@ -128,7 +132,7 @@ def test_results_into_memory():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_on_cuda_as_on_the_cpu(dtype):
     operands = [numbers(300, 70), numbers(70, seed=1), numbers(300, 1, seed=2)]
-    code = "sigmoid 0;mul 3 1;tanh 4;add 5 2;leaky_relu 6 =0.1 > 3 7"
+    code = "sigmoid(x0); x3 * x1; tanh(x4); x5 + x2; leaky_relu(x6, 0.1) > x3 x7"
     wanted = torch.ops.smex.pointwise(operands, code)
     narrow = [x.to("cuda", dtype) for x in operands]
     tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype, 0.05)
@@ -138,16 +142,16 @@ def test_on_cuda_as_on_the_cpu(dtype):
 
 def test_shapes_on_meta():
     a = torch.empty(6, 5, device="meta")
-    found = torch.ops.smex.pointwise([a, a[0]], "add 0 1;exp 2 > 2 3")
+    found = torch.ops.smex.pointwise([a, a[0]], "x0 + x1; exp(x2) > x2 x3")
     assert [x.shape for x in found] == [(6, 5), (6, 5)]
 
 
 @pytest.mark.parametrize(
     ("operands", "code", "error", "text"),
     [
-        ([], "constant =1 > 0", ValueError, "expected at least one operand"),
-        ([(2, 3)], "frob 0 > 1", ValueError, 'there is no operation "frob"'),
-        ([(2, 3), (2, 4)], "add 0 1 > 2", ValueError, "expected operands that broadcast"),
+        ([], "1 > x0", ValueError, "expected at least one operand"),
+        ([(2, 3)], "frob(x0) > x1", ValueError, "expected a known function at position 0"),
+        ([(2, 3), (2, 4)], "x0 + x1 > x2", ValueError, "expected operands that broadcast"),
     ],
 )
 def test_mistakes(operands, code, error, text):
@@ -159,8 +163,8 @@ def test_mistakes(operands, code, error, text):
 def test_mistakes_of_types_and_results():
     x = torch.zeros(2, 3)
     with pytest.raises(TypeError, match="operands of one floating point type"):
-        torch.ops.smex.pointwise([x, x.double()], "add 0 1 > 2")
+        torch.ops.smex.pointwise([x, x.double()], "x0 + x1 > x2")
     with pytest.raises(ValueError, match="expected 1 results, found 2"):
-        torch.ops.smex.pointwise_into([x], "exp 0 > 1", [x, x])
+        torch.ops.smex.pointwise_into([x], "exp(x0) > x1", [x, x])
     with pytest.raises(ValueError, match="expected a result of shape"):
-        torch.ops.smex.pointwise_into([x], "exp 0 > 1", [x[:1]])
+        torch.ops.smex.pointwise_into([x], "exp(x0) > x1", [x[:1]])

@@ -10,7 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
-from smex.graph.tracing.symbols.symbols import RefusedError, Symbol, Term, Tracer, symbol
+from smex.formula import OPERATIONS, Term
+from smex.graph.tracing.symbols.symbols import RefusedError, Symbol, Tracer, symbol
 from smex.graph.tracing.symbols.values import (
     binary,
     call,
@@ -75,6 +76,21 @@ def _same(tracer: Tracer, input: Any) -> Symbol:
     return symbol(value_of(input))
 
 
+def _spellings(name: str) -> list[Any]:
+    """Functions and methods of torch that have a name, or one that means the same."""
+    names = (name, *_ALIASES.get(name, ()))
+    functions = [getattr(m, x, None) for m in (operator, torch, torch.special, F) for x in names]
+    methods = [f".{x}" for x in names if hasattr(Tensor, x)]
+    return [x for x in functions if x is not None] + methods
+
+
+_ALIASES = {"abs": ("absolute",), "neg": ("negative",), "sigmoid": ("expit",)}
+
+for _operation in OPERATIONS.values():
+    # What has no gradient is torch's to compute, which gives zeros instead of none.
+    if _operation.torch and _operation.arguments == 1 and _operation.has_gradient:
+        register(unary(_operation.name), *_spellings(_operation.torch))
+
 register(
     binary("*"),
     *(operator.mul, torch.mul, torch.multiply, ".mul", ".multiply"),
@@ -98,15 +114,3 @@ register(_scaled_binary("+"), torch.add, ".add", Tensor.add)
 register(_scaled_binary("-"), torch.sub, torch.subtract, ".sub", ".subtract", Tensor.sub)
 register(_same, torch.clone, ".clone", ".contiguous")
 register(_square, torch.square, ".square")
-register(unary("abs"), operator.abs, torch.abs, torch.absolute, ".abs", ".absolute")
-register(unary("cos"), torch.cos, ".cos")
-register(unary("erf"), torch.erf, torch.special.erf, ".erf")
-register(unary("exp"), torch.exp, ".exp")
-register(unary("expm1"), torch.expm1, torch.special.expm1, ".expm1")
-register(unary("log"), torch.log, ".log")
-register(unary("log1p"), torch.log1p, torch.special.log1p, ".log1p")
-register(unary("neg"), operator.neg, torch.neg, torch.negative, ".neg", ".negative")
-register(unary("sigmoid"), torch.sigmoid, F.sigmoid, torch.special.expit, ".sigmoid")
-register(unary("sin"), torch.sin, ".sin")
-register(unary("sqrt"), torch.sqrt, ".sqrt")
-register(unary("tanh"), torch.tanh, F.tanh, ".tanh")

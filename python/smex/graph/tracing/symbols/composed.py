@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from smex.graph.tracing.symbols.symbols import COMPOSED, TRACER, RefusedError, Symbol
-from smex.graph.tracing.symbols.values import binary, pair, refuse_in_place
+from smex.graph.tracing.symbols.values import binary, pair, refuse_in_place, unary
 
 
 def _composed(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -157,6 +157,8 @@ def _silu(input: Any, inplace: bool = False) -> Any:
 
 @_composed(F.softplus)
 def _softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    if beta == 1 and threshold == 20:
+        return unary("softplus")(TRACER, input)
     scaled = input * beta
     is_straight = scaled > threshold
     power = torch.exp(_minimum(threshold, scaled))

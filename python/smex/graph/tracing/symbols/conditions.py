@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from smex.graph.tracing.symbols.symbols import RefusedError, Symbol, Term, Tracer, Value, symbol
+from smex.formula import Term
+from smex.graph.tracing.symbols.symbols import RefusedError, Symbol, Tracer, Value, symbol
 from smex.graph.tracing.symbols.values import (
     any_value,
     as_condition,

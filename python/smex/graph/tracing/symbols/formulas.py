@@ -1,24 +1,25 @@
-"""Formulas as text and operands, as the ``smex::`` operators read them, and their reductions."""
+"""Formulas as messages and operands, as ``smex::`` operators take them, and their reductions."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
+from smex.formula import Message, Term, text_of
 from smex.graph.ops.kernels import aggregate, per_edge
-from smex.graph.tracing.symbols.symbols import Leaf, Term, Value
+from smex.graph.tracing.symbols.symbols import Leaf, Value
 
 if TYPE_CHECKING:
     from smex.graph.structure.relation import Relation
 
 
-class Formula(NamedTuple):
-    """A formula as ``smex::`` operators read it, and its operands in the order of their numbers."""
+class Formula(Message):
+    """A message whose leaves are features at hand, the operands in the order of their numbers."""
 
-    text: str
-    leaves: tuple[Leaf, ...]
+    def __init__(self, term: Term, text: str, leaves: tuple[Leaf, ...]):
+        super().__init__(term, tuple(leaf.letter for leaf in leaves), text)
+        self.leaves = leaves
 
     def operands(self, relation: Relation) -> list[Tensor]:
         """The operands, for the edges of a relation."""
@@ -26,29 +27,36 @@ class Formula(NamedTuple):
 
     def on_edges(self, relation: Relation) -> Tensor:
         """The value on every edge."""
-        if len(self.leaves) == 1 and self.text == "e0":
+        if self.term.op == "leaf" and self.letters == ("e",):
             return self.leaves[0].of(relation)
-        return per_edge(relation, self.text, self.operands(relation))
+        return per_edge(relation, self, self.operands(relation))
 
     def named(self) -> str:
         """The text with the features' names, such as ``u.h * e.w``."""
+        return text_of(self.term, _name_of, _in_order)
 
-        def name(match: re.Match) -> str:
-            leaf = self.leaves[int(match[1])]
-            if leaf.tensor is None:
-                return leaf.key
-            if leaf.letter == "c":
-                return f"tensor{list(leaf.tensor.shape[1:])}"
-            return f"{leaf.letter}.{leaf.key}"
 
-        return re.sub(r"\b[uvecn](\d+)\b", name, self.text)
+def _name_of(leaf: Leaf) -> str:
+    if leaf.tensor is None:
+        return leaf.key
+    if leaf.letter == "c":
+        return f"tensor{list(leaf.tensor.shape[1:])}"
+    return f"{leaf.letter}.{leaf.key}"
 
 
 def formula_of(term: Term) -> Formula:
-    """The text of a formula; operands are numbered in the order of their first appearance."""
-    leaves: dict[tuple[str, str], Leaf] = {}
-    text = _text(term, leaves)
-    return Formula(text, tuple(leaves.values()))
+    """The message of a formula; operands are numbered in the order of their first appearance."""
+    numbers: dict[tuple[str, str], int] = {}
+    leaves: list[Leaf] = []
+
+    def name(leaf: Leaf) -> str:
+        number = numbers.setdefault((leaf.letter, leaf.key), len(leaves))
+        if number == len(leaves):
+            leaves.append(leaf)
+        return f"{leaf.letter}{number}"
+
+    text = text_of(term, name, _in_order)
+    return Formula(term, text, tuple(leaves))
 
 
 class Reduction(NamedTuple):
@@ -71,7 +79,7 @@ class Reduction(NamedTuple):
     def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
         """The result ``[num_dst, ...]``, by one kernel."""
         operands = self.formula.operands(relation)
-        out = aggregate(relation, self.formula.text, self.reduce, operands, zero_empty)
+        out = aggregate(relation, self.formula, self.reduce, operands, zero_empty)
         return out.squeeze(-1) if self.dropped else out
 
 
@@ -99,29 +107,9 @@ def _hoisted(term: Term) -> Term:
     return Term(term.op, tuple(_hoisted(arg) for arg in term.args), term.size)
 
 
-def _text(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
-    if term.op == "number":
-        return repr(term.args[0])
-    if term.op == "leaf":
-        leaf = term.args[0]
-        leaves.setdefault((leaf.letter, leaf.key), leaf)
-        return f"{leaf.letter}{list(leaves).index((leaf.letter, leaf.key))}"
-    if term.op in "+-*/":
-        left, right = (_grouped(arg, leaves) for arg in _in_order(term))
-        return f"{left} {term.op} {right}"
-    if term.op == "neg":
-        return "-" + _grouped(term.args[0], leaves)
-    return f"{term.op}({', '.join(_text(arg, leaves) for arg in _in_order(term))})"
-
-
 def _in_order(term: Term) -> tuple[Term, ...]:
     """The arguments; of a product or a sum of two features the source's first, as built-ins say."""
     letters = [arg.args[0].letter for arg in term.args if arg.op == "leaf"]
     if term.op in ("+", "*", "dot") and letters in (["e", "u"], ["v", "u"], ["e", "v"]):
         return (term.args[1], term.args[0])
     return term.args
-
-
-def _grouped(term: Term, leaves: dict[tuple[str, str], Leaf]) -> str:
-    text = _text(term, leaves)
-    return f"({text})" if term.op in ("+", "-", "*", "/", "neg") else text

@@ -9,17 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
+from smex.formula import Term
 from smex.graph.ops.kernels import softmax_over_edges
 from smex.graph.tracing.symbols.formulas import formula_of
-from smex.graph.tracing.symbols.symbols import (
-    Leaf,
-    RefusedError,
-    Symbol,
-    Term,
-    Tracer,
-    Value,
-    symbol,
-)
+from smex.graph.tracing.symbols.symbols import Leaf, RefusedError, Symbol, Tracer, Value, symbol
 from smex.graph.tracing.symbols.values import binary, call, once, one_dim, register, value_of
 
 if TYPE_CHECKING:

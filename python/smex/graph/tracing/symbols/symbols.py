@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, fx
 from torch.overrides import TorchFunctionMode
 
+from smex.formula import Term
+
 if TYPE_CHECKING:
     from smex.graph.features.frame import Frame
     from smex.graph.structure.relation import Relation
@@ -52,14 +54,6 @@ class Leaf(NamedTuple):
 def key_of(field: str) -> str:
     """A feature's name, quoted where it could read like a formula: equal keys are equal tensors."""
     return field if isinstance(field, str) and field.isidentifier() else repr(field)
-
-
-class Term(NamedTuple):
-    """A node of a formula: an operation, a leaf or a number."""
-
-    op: str  # a function's name, an infix operator, "leaf" or "number"
-    args: tuple[Any, ...]
-    size: int = 1
 
 
 class Value(NamedTuple):

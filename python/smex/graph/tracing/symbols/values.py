@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, fx
 
+from smex.formula import Term
 from smex.graph.tracing.symbols.formulas import Reduction
 from smex.graph.tracing.symbols.symbols import (
     COUNT,
@@ -17,7 +18,6 @@ from smex.graph.tracing.symbols.symbols import (
     RefusedError,
     Shape,
     Symbol,
-    Term,
     Tracer,
     Value,
     count_beside,
