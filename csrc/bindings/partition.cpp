@@ -4,12 +4,12 @@
 
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
-#include "partition/coarsen.h"
-#include "partition/lower.h"
-#include "partition/memory.h"
-#include "partition/price.h"
-#include "partition/search.h"
-#include "partition/window.h"
+#include "partition/lower/lower.h"
+#include "partition/lower/window.h"
+#include "partition/plan/coarsen.h"
+#include "partition/price/price.h"
+#include "partition/search/memory.h"
+#include "partition/search/search.h"
 
 namespace py = pybind11;
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "partition/program.h"
+#include "partition/lower/program.h"
 
 namespace smex::runtime {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "partition/program.h"
+#include "partition/lower/program.h"
 #include "runtime/steps.h"
 #include "runtime/worker_pool.h"
 

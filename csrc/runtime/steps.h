@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "partition/program.h"
+#include "partition/lower/program.h"
 #include "runtime/arguments.h"
 
 namespace smex::runtime {

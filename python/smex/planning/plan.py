@@ -16,6 +16,7 @@ from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
+from smex.planning.page.plan_page import plan_fragment, plan_overview, plan_page
 from smex.planning.placed import PlacedGraph
 from smex.planning.plan_file import (
     FORMAT,
@@ -35,7 +36,6 @@ from smex.text import (
     shape_words,
     size_words,
 )
-from smex.viz.plan_page import plan_fragment, plan_overview, plan_page
 
 
 class Plan(PlacedGraph):

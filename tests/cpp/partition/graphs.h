@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "partition/plan.h"
+#include "partition/plan/plan.h"
 #include "tdl/expr.h"
 #include "tdl/spec.h"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "partition/coarsen.h"
-#include "partition/pending.h"
-#include "partition/plan.h"
+#include "partition/plan/coarsen.h"
+#include "partition/plan/pending.h"
+#include "partition/plan/plan.h"
 #include "tdl/spec.h"
 
 namespace smex::test {

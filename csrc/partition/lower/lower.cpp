@@ -1,0 +1,385 @@
+#include "partition/lower/lower.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "partition/lower/fuse.h"
+#include "partition/lower/window.h"
+
+namespace smex {
+
+namespace {
+
+/// Whether `inner` is a box inside of `outer`, also where it is empty.
+bool covers(const Region& outer, const Region& inner) {
+  for (size_t d = 0; d < outer.rank(); ++d) {
+    if (inner.dims[d].lo < outer.dims[d].lo || inner.dims[d].hi > outer.dims[d].hi) return false;
+  }
+  return true;
+}
+
+class Lowering {
+ public:
+  Lowering(const Graph& graph, const Plan& plan)
+      : graph_(graph), plan_(plan), classes_(graph), workers_(mesh_size(plan.mesh)) {
+    program_.num_workers = workers_;
+    program_.workers.resize(workers_);
+    home_slots_.assign(graph.values().size(), std::vector<Slot>(workers_, kNoSlot));
+    homes_.resize(graph.values().size());
+  }
+
+  Program run() {
+    bind_inputs();
+    std::vector<Call> calls = select_calls(graph_, classes_, plan_);
+    std::stable_partition(calls.begin(), calls.end(),
+                          [](const Call& call) { return !call.op->backward; });
+    find_last_uses(calls);
+    for (size_t position = 0; position < calls.size(); ++position) {
+      backward_ = calls[position].op->backward;
+      lower_call(calls[position]);
+      for (ValueId dead : dying_[position]) free_home(dead);
+    }
+    bind_outputs();
+    return std::move(program_);
+  }
+
+ private:
+  // ---- slots and lifetimes ----
+
+  Slot new_slot(int worker, const Value& value) {
+    WorkerProgram& program = program_.workers[worker];
+    program.remote_reads.push_back(0);
+    program.slot_names.push_back(value.name);
+    program.slot_itemsizes.push_back(value.itemsize);
+    return program.num_slots++;
+  }
+
+  void emit(int worker, Instr instr) {
+    WorkerProgram& program = program_.workers[worker];
+    (backward_ ? program.backward : program.forward).push_back(std::move(instr));
+  }
+
+  void emit_free(int worker, Slot slot) {
+    Instr instr;
+    instr.kind = InstrKind::kFree;
+    instr.free.slot = slot;
+    emit(worker, std::move(instr));
+  }
+
+  const Layout& home(ValueId id) {
+    if (homes_[id].tiles.empty()) homes_[id] = home_layout(graph_, classes_, plan_, id);
+    return homes_[id];
+  }
+
+  void bind_inputs() {
+    for (const Value& value : graph_.values()) {
+      if (value.role == Role::kIntermediate) continue;
+      Binding binding{value.id, {}, {}};
+      for (int w = 0; w < workers_; ++w) {
+        const Tile& tile = home(value.id).tiles[w];
+        const Slot slot = tile.held ? new_slot(w, value) : kNoSlot;
+        home_slots_[value.id][w] = slot;
+        binding.slots.push_back(slot);
+        binding.regions.push_back(tile.region);
+      }
+      program_.inputs.push_back(std::move(binding));
+    }
+  }
+
+  void bind_outputs() {
+    for (const GraphOutput& output : graph_.outputs()) {
+      Binding binding{output.value, {}, {}};
+      if (output.value == kNoValue) {  // a parameter that the loss does not depend on
+        binding.slots.assign(workers_, kNoSlot);
+        binding.regions.resize(workers_);
+      } else {
+        const Layout& layout = output_layout(output);
+        binding.slots = output_slots(output, layout);
+        for (const Tile& tile : layout.tiles) binding.regions.push_back(tile.region);
+      }
+      program_.outputs.push_back(std::move(binding));
+    }
+  }
+
+  /// A gradient lies as its parameter does, and a buffer's new value as the buffer.
+  const Layout& output_layout(const GraphOutput& output) {
+    const bool imposed = output.target != kNoValue && plan_.shards.count(output.target);
+    return home(imposed ? output.target : output.value);
+  }
+
+  /// A value that is the gradient of several parameters, whose shards differ, is moved once more.
+  std::vector<Slot> output_slots(const GraphOutput& output, const Layout& layout) {
+    const Layout& have = home(output.value);
+    const Value& value = graph_.value(output.value);
+    backward_ = output.kind == OutputKind::kGradient;
+    std::vector<Slot> slots = home_slots_[output.value];
+    std::vector<Copy> copies;
+    for (int w = 0; w < workers_; ++w) {
+      const Tile &own = have.tiles[w], &wanted = layout.tiles[w];
+      if (!wanted.held) slots[w] = kNoSlot;
+      if (!wanted.held || (own.held && own.region == wanted.region)) continue;
+      if (copies.empty()) copies = relayout(have, layout.tiles);
+      slots[w] = emit_fetch(w, value, wanted.region, copies, have, home_slots_[output.value],
+                            std::nullopt, /*fill=*/0, "store");
+    }
+    return slots;
+  }
+
+  void find_last_uses(const std::vector<Call>& calls) {
+    dying_.resize(calls.size());
+    std::vector<int> last(graph_.values().size(), -1);
+    for (size_t position = 0; position < calls.size(); ++position) {
+      const Op& op = *calls[position].op;
+      for (ValueId id : op.inputs) last[id] = static_cast<int>(position);
+      for (ValueId id : op.outputs) {
+        if (id != kNoValue) last[id] = std::max(last[id], static_cast<int>(position));
+      }
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      if (output.value != kNoValue) last[output.value] = -1;
+    }
+    for (const Value& value : graph_.values()) {
+      if (last[value.id] >= 0 && !outlives_run(value.role)) {
+        dying_[last[value.id]].push_back(value.id);
+      }
+    }
+  }
+
+  /// The module holds these tiles before and after; giving up a reference would free nothing.
+  static bool outlives_run(Role role) {
+    return role == Role::kParameter || role == Role::kBuffer || role == Role::kConstant;
+  }
+
+  void free_home(ValueId id) {
+    for (int w = 0; w < workers_; ++w) {
+      if (home_slots_[id][w] != kNoSlot) emit_free(w, home_slots_[id][w]);
+    }
+  }
+
+  // ---- one call ----
+
+  /// A view of a box of a local slot.
+  Slot emit_view(int worker, const Value& value, Slot slot, const Region& held,
+                 const Region& wanted) {
+    FetchInstr fetch;
+    fetch.value = value.id;
+    fetch.dest = new_slot(worker, value);
+    fetch.shape = wanted.shape();
+    fetch.dtype = value.dtype;
+    fetch.view = true;
+    fetch.kind = "view";
+    fetch.parts.push_back(
+        {worker, slot, wanted.relative_to(held).dims, Region::whole(wanted.shape()).dims});
+    Instr instr;
+    instr.kind = InstrKind::kFetch;
+    instr.fetch = std::move(fetch);
+    const Slot dest = instr.fetch.dest;
+    emit(worker, std::move(instr));
+    return dest;
+  }
+
+  /// Assembles `frame` (coordinates of the value) from the copies that are meant for `worker`.
+  Slot emit_fetch(int worker, const Value& value, const Region& frame,
+                  const std::vector<Copy>& copies, const Layout& have,
+                  const std::vector<Slot>& slots, std::optional<tdl::ReduceKind> reduce,
+                  double fill, const std::string& kind) {
+    FetchInstr fetch;
+    fetch.value = value.id;
+    fetch.dest = new_slot(worker, value);
+    fetch.shape = frame.shape();
+    fetch.dtype = value.dtype;
+    fetch.reducing = reduce.has_value();
+    fetch.reduce = reduce.value_or(tdl::ReduceKind::kSum);
+    fetch.fill = fill;
+    fetch.kind = kind;
+    std::set<int> peers;
+    for (const Copy& copy : copies) {
+      if (copy.dest != worker) continue;
+      fetch.parts.push_back({copy.source, slots[copy.source],
+                             copy.region.relative_to(have.tiles[copy.source].region).dims,
+                             copy.region.relative_to(frame).dims});
+      if (copy.source != worker) peers.insert(copy.source);
+    }
+    for (int peer : peers) ++program_.workers[peer].remote_reads[slots[peer]];
+    Instr instr;
+    instr.kind = InstrKind::kFetch;
+    const Slot dest = fetch.dest;
+    instr.fetch = std::move(fetch);
+    emit(worker, std::move(instr));
+    return dest;
+  }
+
+  void lower_call(const Call& call) {
+    const Op& op = *call.op;
+    const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
+    const OpTiles tiles = op_tiles(graph_, classes_, plan_, op, splits, call.choices);
+    std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
+    std::vector<std::vector<Slot>> temporary(workers_);
+    std::vector<Window> windows(workers_);
+    for (int w = 0; w < workers_; ++w) {
+      if (tiles.whole || !tiles.active[w]) continue;
+      windows[w] = find_window(op, tiles.ranges[w], tiles.needs[w]);
+    }
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      fetch_input(op, tiles, i, windows, operands, temporary);
+    }
+    std::vector<std::vector<Slot>> made(op.outputs.size(), std::vector<Slot>(workers_, kNoSlot));
+    for (int w = 0; w < workers_; ++w) {
+      if (!tiles.active[w]) continue;
+      emit_compute(op, tiles, w, windows[w], operands[w], made);
+      for (Slot slot : temporary[w]) emit_free(w, slot);
+    }
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      if (op.outputs[o] != kNoValue) store(graph_.value(op.outputs[o]), tiles, o, made[o]);
+    }
+  }
+
+  void fetch_input(const Op& op, const OpTiles& tiles, size_t i, const std::vector<Window>& windows,
+                   std::vector<std::vector<Slot>>& operands,
+                   std::vector<std::vector<Slot>>& temporary) {
+    const Value& value = graph_.value(op.inputs[i]);
+    const Layout& have = home(value.id);
+    const std::vector<Tile> need = needed_tiles(tiles, i, have);
+    const std::vector<Copy> copies = relayout(have, need);
+    for (int w = 0; w < workers_; ++w) {
+      if (!tiles.active[w]) continue;
+      const tdl::InputNeed& asked = tiles.needs[w][i];
+      const bool shaped = asked.region.rank() == value.shape.size();
+      const Region wanted =
+          shaped ? asked.region : Region::whole(Shape(value.shape.size(), 0));  // reads nothing
+      const bool pad = windows[w].padded && asked.used && !(asked.unclamped == asked.region);
+      const Tile& own = have.tiles[w];
+      if (!asked.used) {
+        operands[w][i] = stand_in(value, w, own, shape_only(wanted, windows[w]), temporary[w]);
+        continue;
+      }
+      if (!pad && own.held && covers(own.region, wanted)) {
+        if (own.region == wanted) {
+          operands[w][i] = home_slots_[value.id][w];
+          continue;
+        }
+        operands[w][i] = emit_view(w, value, home_slots_[value.id][w], own.region, wanted);
+      } else {
+        operands[w][i] =
+            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
+                       home_slots_[value.id], std::nullopt,
+                       pad ? pad_value(*op.spec, static_cast<int>(i)) : 0, pad ? "halo" : "fetch");
+      }
+      temporary[w].push_back(operands[w][i]);
+    }
+  }
+
+  /// An operand of which only the shape matters: the worker's own tile where that is large enough.
+  Slot stand_in(const Value& value, int worker, const Tile& own, const Shape& shape,
+                std::vector<Slot>& temporary) {
+    const Region box = Region::whole(shape);
+    if (own.held && own.region.shape() == shape) return home_slots_[value.id][worker];
+    if (own.held && covers(Region::whole(own.region.shape()), box)) {
+      temporary.push_back(emit_view(worker, value, home_slots_[value.id][worker],
+                                    Region::whole(own.region.shape()), box));
+    } else {
+      temporary.push_back(emit_fetch(worker, value, box, {}, {}, {}, std::nullopt, 0, "shape"));
+      last_fetch(worker).shape_only = true;
+    }
+    return temporary.back();
+  }
+
+  FetchInstr& last_fetch(int worker) {
+    WorkerProgram& program = program_.workers[worker];
+    return (backward_ ? program.backward : program.forward).back().fetch;
+  }
+
+  void emit_compute(const Op& op, const OpTiles& tiles, int w, const Window& window,
+                    const std::vector<Slot>& operands, std::vector<std::vector<Slot>>& made) {
+    Instr instr;
+    instr.kind = InstrKind::kCompute;
+    ComputeInstr& compute = instr.compute;
+    compute.op = op.id;
+    compute.target = op.target;
+    compute.source = op.source;
+    if (!op.module_path.empty()) {
+      compute.source += (op.source.empty() ? "module " : ", module ") + op.module_path;
+    }
+    compute.args = op.args;
+    auto local = [&](ValueRef& ref) {
+      if (ref.id == kNoValue) return;
+      const auto it = std::find(op.inputs.begin(), op.inputs.end(), ref.id);
+      ref.id = operands[it - op.inputs.begin()];
+    };
+    for (Attr& arg : compute.args) {
+      if (auto* ref = std::get_if<ValueRef>(&arg)) local(*ref);
+      if (auto* refs = std::get_if<std::vector<ValueRef>>(&arg)) {
+        for (ValueRef& ref : *refs) local(ref);
+      }
+    }
+    if (!tiles.whole) localise(op, tiles.ranges[w], tiles.needs[w], window, compute.args);
+    compute.crop = window.crop;
+    compute.computed = window.computed;
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      Slot slot = kNoSlot;
+      Shape shape;
+      if (op.outputs[o] != kNoValue) {
+        slot = made[o][w] = new_slot(w, graph_.value(op.outputs[o]));
+        shape = tiles.outputs[o].tiles[w].region.shape();
+      }
+      compute.outputs.push_back(slot);
+      compute.output_shapes.push_back(std::move(shape));
+    }
+    emit(w, std::move(instr));
+  }
+
+  /// Brings an output from where it was made to its home.
+  void store(const Value& value, const OpTiles& tiles, size_t position,
+             const std::vector<Slot>& made) {
+    const Layout& from = tiles.outputs[position];
+    const Layout& to = home(value.id);
+    const std::vector<Tile> stage = scatter_stage(from, to.tiles);
+    const bool pending = from.num_partials > 1;
+    std::vector<Slot> staged = move(value, from, made, stage, pending, tiles.reduces[position],
+                                    pending ? "reduce_scatter" : "store");
+    const Layout stage_layout{stage, 1};
+    home_slots_[value.id] = move(value, stage_layout, staged, to.tiles, /*pending=*/false,
+                                 tiles.reduces[position], "all_gather");
+  }
+
+  /// Moves a value between layouts; slots that are not passed on are freed.
+  std::vector<Slot> move(const Value& value, const Layout& from, const std::vector<Slot>& slots,
+                         const std::vector<Tile>& to, bool pending, tdl::ReduceKind reduce,
+                         const std::string& kind) {
+    const std::vector<Copy> copies = relayout(from, to);
+    std::vector<Slot> moved(workers_, kNoSlot);
+    std::vector<bool> kept(workers_, false);
+    for (int w = 0; w < workers_; ++w) {
+      if (!to[w].held) continue;
+      const Tile& own = from.tiles[w];
+      if (!pending && own.held && own.region == to[w].region) {
+        moved[w] = slots[w];
+        kept[w] = true;
+      } else {
+        moved[w] = emit_fetch(w, value, to[w].region, copies, from, slots,
+                              pending ? std::optional(reduce) : std::nullopt, /*fill=*/0, kind);
+      }
+    }
+    for (int w = 0; w < workers_; ++w) {
+      if (!kept[w] && slots[w] != kNoSlot) emit_free(w, slots[w]);
+    }
+    return moved;
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const DimClasses classes_;
+  const int workers_;
+  Program program_;
+  bool backward_ = false;
+  std::vector<Layout> homes_;
+  std::vector<std::vector<Slot>> home_slots_;  ///< [value][worker]
+  std::vector<std::vector<ValueId>> dying_;    ///< by call position
+};
+
+}  // namespace
+
+Program lower(const Graph& graph, const Plan& plan) { return Lowering(graph, plan).run(); }
+
+}  // namespace smex

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "ir/graph.h"
+#include "partition/lower/program.h"
+#include "partition/plan/plan.h"
+
+namespace smex {
+
+/// Turns a plan into one instruction list per worker: every op fetches what its tile needs as late
+/// as possible, computes, and brings its outputs to their home layouts (partition-n-reduce, Tofu
+/// §4.1). Every worker keeps the graph's order, so a fetch never waits for something that comes
+/// after it.
+Program lower(const Graph& graph, const Plan& plan);
+
+}  // namespace smex

@@ -1,0 +1,292 @@
+#include "partition/lower/program.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <sstream>
+
+#include "ir/error.h"
+
+namespace smex {
+
+namespace {
+
+void print_compute(std::ostream& out, const ComputeInstr& compute) {
+  for (size_t o = 0; o < compute.outputs.size(); ++o) {
+    out << (o ? ", " : "") << compute.outputs[o];
+  }
+  out << " = " << compute.target << "  # " << op_label(compute);
+}
+
+void print_fetch(std::ostream& out, const FetchInstr& fetch) {
+  out << fetch.dest << " = " << fetch.kind << '(';
+  for (size_t p = 0; p < fetch.parts.size(); ++p) {
+    const CopyPart& part = fetch.parts[p];
+    out << (p ? ", " : "") << part.worker << ':' << part.slot << Region{part.source}.str();
+  }
+  out << ')';
+}
+
+void print(std::ostream& out, const std::vector<Instr>& instrs) {
+  for (const Instr& instr : instrs) {
+    out << "  ";
+    if (instr.kind == InstrKind::kCompute) print_compute(out, instr.compute);
+    if (instr.kind == InstrKind::kFetch) print_fetch(out, instr.fetch);
+    if (instr.kind == InstrKind::kFree) out << "free " << instr.free.slot;
+    out << '\n';
+  }
+}
+
+}  // namespace
+
+namespace {
+
+/// Bytes of an element of a slot; `what` asks.
+int itemsize(const WorkerProgram& program, Slot slot, const char* what) {
+  if (slot < 0 || slot >= static_cast<Slot>(program.slot_itemsizes.size())) {
+    throw UserError(std::string(what) + ": expected slot_itemsizes for slot " +
+                    std::to_string(slot) + ", found " +
+                    std::to_string(program.slot_itemsizes.size()) + " of them");
+  }
+  return program.slot_itemsizes[slot];
+}
+
+template <typename Visit>
+void for_each_instr(const WorkerProgram& worker, const Visit& visit) {
+  int position = 0;
+  for (const auto* instrs : {&worker.forward, &worker.backward}) {
+    for (const Instr& instr : *instrs) visit(position++, instr);
+  }
+}
+
+/// When other workers have surely read a tile: once its owner has fetched what a reader made
+/// later, or all have finished the forward.
+class Reading {
+ public:
+  explicit Reading(const Program& program) : done_(program.num_workers) {
+    std::vector<std::vector<int>> written(program.num_workers);  // by worker and slot
+    for (int w = 0; w < program.num_workers; ++w) {
+      written[w].assign(program.workers[w].num_slots, -1);
+      done_[w].assign(program.workers[w].num_slots, -1);
+      for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
+        if (instr.kind == InstrKind::kFetch) written[w].at(instr.fetch.dest) = position;
+        if (instr.kind != InstrKind::kCompute) return;
+        for (Slot slot : instr.compute.outputs) {
+          if (slot != kNoSlot) written[w].at(slot) = position;
+        }
+      });
+    }
+    // By owner and reader: after which of the owner's instructions the reader has come how far.
+    std::map<std::pair<int, int>, std::vector<std::pair<int, int>>> known;
+    visit_remote_parts(program, [&](int w, int position, const CopyPart& part) {
+      auto& progress = known[{w, part.worker}];
+      const int reached = written[part.worker].at(part.slot);
+      if (progress.empty() || reached > progress.back().first) {
+        progress.emplace_back(reached, position);
+      }
+    });
+    visit_remote_parts(program, [&](int w, int position, const CopyPart& part) {
+      const auto& progress = known[{part.worker, w}];
+      const auto next = std::lower_bound(progress.begin(), progress.end(), std::pair(position, -1));
+      const bool in_forward = position < static_cast<int>(program.workers[w].forward.size());
+      const auto last = static_cast<int>(program.workers[part.worker].forward.size()) - 1;
+      int& done = done_[part.worker].at(part.slot);
+      done = std::max(done, std::min(next == progress.end() ? kNever : next->second,
+                                     in_forward ? last : kNever));
+    });
+  }
+
+  /// The instruction of the owner after which nobody reads the slot; -1: nobody else does.
+  int done(int worker, Slot slot) const { return done_[worker].at(slot); }
+
+ private:
+  static constexpr int kNever = std::numeric_limits<int>::max();
+
+  template <typename Visit>
+  static void visit_remote_parts(const Program& program, const Visit& visit) {
+    for (int w = 0; w < program.num_workers; ++w) {
+      for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
+        if (instr.kind != InstrKind::kFetch) return;
+        for (const CopyPart& part : instr.fetch.parts) {
+          if (part.worker != w) visit(w, position, part);
+        }
+      });
+    }
+  }
+
+  std::vector<std::vector<int>> done_;  ///< by worker and slot
+};
+
+/// The live storages of one worker while its instructions are walked.
+class Memory {
+ public:
+  Memory(const Program& program, int worker, const Reading& reading,
+         const std::set<std::string>& view_targets)
+      : program_(program.workers[worker]),
+        worker_(worker),
+        reading_(reading),
+        view_targets_(view_targets),
+        storage_(program_.num_slots, -1) {}
+
+  void allocate(Slot slot, const Shape& shape) {
+    storage_.at(slot) = static_cast<int>(bytes_.size());
+    bytes_.push_back(Region::whole(shape).numel() * itemsize(program_, slot, "peak_bytes"));
+    references_.push_back(1);
+    live_ += bytes_.back();
+  }
+
+  /// `held` gets what is held after each instruction, before anything is freed.
+  void walk(const std::set<Slot>& kept, std::vector<int64_t>& held) {
+    std::multimap<int, Slot> read;  // what is freed, and the instruction after which it can be
+    for_each_instr(program_, [&](int position, const Instr& instr) {
+      if (instr.kind == InstrKind::kFree) {
+        const Slot slot = instr.free.slot;
+        if (!kept.count(slot)) read.emplace(reading_.done(worker_, slot), slot);
+      } else if (instr.kind == InstrKind::kFetch) {
+        const FetchInstr& fetch = instr.fetch;
+        fetch.view ? alias(fetch.dest, fetch.parts.front().slot)
+                   : allocate(fetch.dest, fetch.shape);
+      } else {
+        compute(instr.compute);
+      }
+      held.push_back(live_);
+      while (!read.empty() && read.begin()->first <= position) {
+        release(read.begin()->second);
+        read.erase(read.begin());
+      }
+    });
+  }
+
+  int64_t live() const { return live_; }
+
+ private:
+  void compute(const ComputeInstr& compute) {
+    const ValueRef* first = nullptr;
+    for (const Attr& arg : compute.args) {
+      if (!first) first = std::get_if<ValueRef>(&arg);
+    }
+    const bool view = first && view_targets_.count(compute.target);
+    for (size_t o = 0; o < compute.outputs.size(); ++o) {
+      if (compute.outputs[o] == kNoSlot) continue;
+      view ? alias(compute.outputs[o], first->id) : allocate(compute.outputs[o], made(compute, o));
+    }
+  }
+
+  /// The shape of an output as the kernel makes it, before a crop.
+  static const Shape& made(const ComputeInstr& compute, size_t output) {
+    if (!compute.crop.empty() && compute.computed.size() == compute.crop.size()) {
+      return compute.computed;
+    }
+    if (!compute.crop.empty() || output >= compute.output_shapes.size()) {
+      throw UserError("peak_bytes: the shape of output " + std::to_string(output) + " of " +
+                      compute.target + " is not given");
+    }
+    return compute.output_shapes[output];
+  }
+
+  void alias(Slot slot, Slot base) {
+    const int shared = storage(base);
+    storage_.at(slot) = shared;
+    ++references_[shared];
+  }
+
+  void release(Slot slot) {
+    const int freed = storage(slot);
+    if (--references_[freed] == 0) live_ -= bytes_[freed];
+  }
+
+  int storage(Slot slot) const {
+    const int found = storage_.at(slot);
+    if (found < 0) {
+      throw UserError("peak_bytes: slot " + std::to_string(slot) + " is used before it is written");
+    }
+    return found;
+  }
+
+  const WorkerProgram& program_;
+  const int worker_;
+  const Reading& reading_;
+  const std::set<std::string>& view_targets_;
+  std::vector<int> storage_;  ///< per slot
+  std::vector<int64_t> bytes_;
+  std::vector<int> references_;
+  int64_t live_ = 0;
+};
+
+std::vector<int64_t> held_bytes(const Program& program, int worker, const Reading& reading,
+                                const std::set<std::string>& view_targets) {
+  Memory memory(program, worker, reading, view_targets);
+  std::set<Slot> kept;
+  for (const Binding& output : program.outputs) {
+    if (!output.slots.empty()) kept.insert(output.slots.at(worker));
+  }
+  for (const Binding& input : program.inputs) {
+    if (input.slots.at(worker) == kNoSlot) continue;
+    if (static_cast<size_t>(worker) >= input.regions.size()) {
+      throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
+                      " are not given");
+    }
+    memory.allocate(input.slots[worker], input.regions[worker].shape());
+  }
+  std::vector<int64_t> held{memory.live()};
+  memory.walk(kept, held);
+  return held;
+}
+
+}  // namespace
+
+std::vector<int64_t> held_bytes(const Program& program, int worker,
+                                const std::set<std::string>& view_targets) {
+  if (worker < 0 || worker >= program.num_workers) {
+    throw UserError("held_bytes: no worker " + std::to_string(worker) + " among " +
+                    std::to_string(program.num_workers));
+  }
+  return held_bytes(program, worker, Reading(program), view_targets);
+}
+
+std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets) {
+  std::vector<int64_t> peaks;
+  const Reading reading(program);
+  for (int w = 0; w < program.num_workers; ++w) {
+    const std::vector<int64_t> held = held_bytes(program, w, reading, view_targets);
+    peaks.push_back(*std::max_element(held.begin(), held.end()));
+  }
+  return peaks;
+}
+
+std::string op_label(const ComputeInstr& compute) {
+  return compute.op < 0 ? "fused" : "op " + std::to_string(compute.op);
+}
+
+std::string Program::str() const {
+  std::ostringstream out;
+  for (size_t w = 0; w < workers.size(); ++w) {
+    out << "worker " << w << " forward:\n";
+    print(out, workers[w].forward);
+    out << "worker " << w << " backward:\n";
+    print(out, workers[w].backward);
+  }
+  return out.str();
+}
+
+int64_t moved_bytes(const Program& program, bool forward, bool backward) {
+  int64_t bytes = 0;
+  auto count = [&](int worker, const std::vector<Instr>& instrs) {
+    for (const Instr& instr : instrs) {
+      if (instr.kind != InstrKind::kFetch) continue;
+      int64_t elements = 0;
+      for (const CopyPart& part : instr.fetch.parts) {
+        if (part.worker != worker) elements += Region{part.dest}.numel();
+      }
+      if (elements == 0) continue;
+      bytes += elements * itemsize(program.workers[worker], instr.fetch.dest, "moved_bytes");
+    }
+  };
+  for (int w = 0; w < program.num_workers; ++w) {
+    if (forward) count(w, program.workers[w].forward);
+    if (backward) count(w, program.workers[w].backward);
+  }
+  return bytes;
+}
+
+}  // namespace smex

@@ -1,0 +1,122 @@
+#include "partition/plan/dim_classes.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "tdl/spec.h"
+
+namespace smex {
+
+using tdl::ExprKind;
+using tdl::ExprPtr;
+
+namespace {
+
+/// Calls `visit(input, dim, index)` for every dimension of a read that is one index alone.
+template <typename Visit>
+void visit_lone_indices(const ExprPtr& expr, const Visit& visit) {
+  if (expr->kind == ExprKind::kRead) {
+    for (size_t d = 0; d < expr->args.size(); ++d) {
+      if (expr->args[d]->kind == ExprKind::kIndex) visit(expr->input, d, expr->args[d]->index);
+    }
+  }
+  for (const ExprPtr& arg : expr->args) visit_lone_indices(arg, visit);
+}
+
+}  // namespace
+
+DimClasses::DimClasses(const Graph& graph) {
+  int nodes = 0;
+  for (const Value& value : graph.values()) {
+    offset_.push_back(nodes);
+    nodes += static_cast<int>(value.shape.size());
+  }
+  parent_.resize(nodes);
+  std::iota(parent_.begin(), parent_.end(), 0);
+  granule_.assign(nodes, 1);
+  op_nodes_.resize(graph.ops().size());
+  for (const Op& op : graph.ops()) {
+    if (!op.spec) continue;
+    std::vector<int>& linked = op_nodes_[op.id];
+    linked.assign(op.spec->indices.size(), -1);
+    auto link = [&](ValueId value, size_t dim, int index) {
+      if (graph.value(value).shape.at(dim) != op.spec->indices[index].extent) return;
+      const int node = offset_[value] + static_cast<int>(dim);
+      if (linked[index] < 0) {
+        linked[index] = node;
+      } else {
+        parent_[find(node)] = find(linked[index]);
+      }
+    };
+    for (size_t o = 0; o < op.spec->outputs.size() && o < op.outputs.size(); ++o) {
+      const tdl::Statement& statement = op.spec->outputs[o];
+      if (!statement.body) continue;
+      if (op.outputs[o] != kNoValue) {
+        for (size_t d = 0; d < statement.axes.size(); ++d) {
+          link(op.outputs[o], d, statement.axes[d]);
+        }
+      }
+      visit_lone_indices(statement.body, [&](int input, size_t dim, int index) {
+        link(op.inputs[input], dim, index);
+      });
+    }
+  }
+  // A gradient lies where its parameter lies, and a buffer's new value where the buffer does.
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == kNoValue || output.target == kNoValue) continue;
+    const size_t rank = graph.value(output.value).shape.size();
+    if (graph.value(output.target).shape.size() != rank) continue;
+    for (size_t d = 0; d < rank; ++d) {
+      parent_[find(offset_[output.value] + static_cast<int>(d))] =
+          find(offset_[output.target] + static_cast<int>(d));
+    }
+  }
+  std::vector<int64_t> own(nodes, 1);
+  std::unordered_map<const tdl::Spec*, std::vector<tdl::Split>> splits;
+  for (const Op& op : graph.ops()) {
+    if (!op.spec) continue;
+    const auto [known, fresh] = splits.try_emplace(op.spec.get());
+    if (fresh) known->second = tdl::derive_splits(*op.spec);
+    for (const tdl::Split& split : known->second) {
+      const int node = op_nodes_[op.id][split.index];
+      if (node >= 0) {
+        int64_t& granule = own[find(node)];
+        granule = std::lcm(granule, split.granule);
+      }
+    }
+  }
+  for (int node = 0; node < nodes; ++node) granule_[node] = own[find(node)];
+}
+
+int DimClasses::find(int node) const {
+  while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
+  return node;
+}
+
+int64_t DimClasses::granule(ValueId value, size_t dim) const {
+  return granule_[offset_[value] + dim];
+}
+
+std::vector<int64_t> DimClasses::granules(ValueId value) const {
+  const bool is_last = static_cast<size_t>(value) + 1 == offset_.size();
+  const auto end = is_last ? granule_.end() : granule_.begin() + offset_[value + 1];
+  return {granule_.begin() + offset_[value], end};
+}
+
+int64_t DimClasses::granule(const Op& op, int index) const {
+  if (op.id >= 0) {
+    const int node = op_nodes_[op.id][index];
+    return node < 0 ? 1 : granule_[node];
+  }
+  // A fused call is no op of the graph, but its outputs are values of it.
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    if (op.outputs[o] == kNoValue) continue;
+    const auto& axes = op.spec->outputs.at(o).axes;
+    const auto axis = std::find(axes.begin(), axes.end(), index);
+    if (axis != axes.end()) return granule(op.outputs[o], axis - axes.begin());
+  }
+  return 1;
+}
+
+}  // namespace smex

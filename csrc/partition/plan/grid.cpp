@@ -1,0 +1,444 @@
+#include "partition/plan/grid.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace smex {
+
+Pieces Pieces::whole(Interval range, size_t steps) { return {{range}, std::vector<int>(steps, 0)}; }
+
+void Pieces::cut(size_t step, int count, int64_t granule) {
+  std::vector<Interval> finer;
+  finer.reserve(parts.size() * count);
+  for (const Interval& part : parts) {
+    for (int n = 0; n < count; ++n) finer.push_back(smex::cut(part, count, n, granule));
+  }
+  parts = std::move(finer);
+  for (int& stride : strides) stride *= count;
+  strides[step] = 1;
+}
+
+bool Pieces::any_empty() const {
+  return std::any_of(parts.begin(), parts.end(), [](const Interval& p) { return p.empty(); });
+}
+
+namespace {
+
+/// What one dimension contributes to a worker's count of elements.
+struct Factor {
+  const Pieces* pieces = nullptr;
+  const Pieces* other = nullptr;  ///< where given, the part that both have
+  bool counts_once = false;       ///< 1 where there is something
+
+  int64_t value(int part, int other_part) const {
+    const Interval& range = pieces->parts[part];
+    if (other) return intersect(range, other->parts[other_part]).size();
+    return counts_once ? !range.empty() : range.size();
+  }
+  uint64_t steps() const {
+    uint64_t mask = 0;
+    for (size_t s = 0; s < pieces->strides.size(); ++s) {
+      const bool moves = pieces->strides[s] != 0 || (other && other->strides[s] != 0);
+      if (moves) mask |= uint64_t{1} << s;
+    }
+    return mask;
+  }
+};
+
+/// Factors that share steps, and no step with any other.
+struct Component {
+  uint64_t steps = 0;
+  std::vector<Factor> factors;
+};
+
+/// Σ over the coordinates of the component's steps of the product of its factors.
+class ComponentSum {
+ public:
+  ComponentSum(const Mesh& mesh, const Component& component)
+      : mesh_(mesh), component_(component), part_(component.factors.size(), 0), other_(part_) {
+    for (size_t s = 0; s < mesh.size(); ++s) {
+      if (component.steps >> s & 1) steps_.push_back(s);
+    }
+  }
+
+  int64_t take() {
+    if (component_.factors.size() == 1) {
+      const Factor& only = component_.factors.front();
+      if (!only.other || only.other->strides == only.pieces->strides) {
+        int64_t sum = 0;
+        for (size_t n = 0; n < only.pieces->parts.size(); ++n) {
+          sum += only.value(static_cast<int>(n), static_cast<int>(n));
+        }
+        return sum;
+      }
+    }
+    return below(0);
+  }
+
+ private:
+  int64_t below(size_t depth) {
+    if (depth == steps_.size()) {
+      int64_t product = 1;
+      for (size_t f = 0; f < part_.size() && product != 0; ++f) {
+        product *= component_.factors[f].value(part_[f], other_[f]);
+      }
+      return product;
+    }
+    const size_t step = steps_[depth];
+    int64_t sum = 0;
+    for (int coordinate = 0; coordinate < mesh_[step]; ++coordinate) {
+      sum += below(depth + 1);
+      move(step, 1);
+    }
+    move(step, -mesh_[step]);
+    return sum;
+  }
+
+  void move(size_t step, int by) {
+    for (size_t f = 0; f < part_.size(); ++f) {
+      const Factor& factor = component_.factors[f];
+      part_[f] += by * factor.pieces->strides[step];
+      if (factor.other) other_[f] += by * factor.other->strides[step];
+    }
+  }
+
+  const Mesh& mesh_;
+  const Component& component_;
+  std::vector<int> part_, other_;
+  std::vector<size_t> steps_;
+};
+
+/// Σ over the workers of a product. Factors that depend on different steps are summed apart.
+int64_t sum_over_workers(const Mesh& mesh, const std::vector<Factor>& factors) {
+  int64_t result = 1;
+  uint64_t free = (uint64_t{1} << mesh.size()) - 1;
+  std::vector<Component> components;
+  for (const Factor& factor : factors) {
+    Component joined{factor.steps(), {factor}};
+    if (joined.steps == 0) {
+      result *= factor.value(0, 0);
+      continue;
+    }
+    free &= ~joined.steps;
+    std::erase_if(components, [&](const Component& component) {
+      if ((component.steps & joined.steps) == 0) return false;
+      joined.steps |= component.steps;
+      joined.factors.insert(joined.factors.end(), component.factors.begin(),
+                            component.factors.end());
+      return true;
+    });
+    components.push_back(std::move(joined));
+  }
+  for (size_t s = 0; s < mesh.size(); ++s) {
+    if (free >> s & 1) result *= mesh[s];
+  }
+  for (const Component& component : components) {
+    if (result == 0) return 0;
+    result *= ComponentSum(mesh, component).take();
+  }
+  return result;
+}
+
+void add_presence(const Grid& grid, std::vector<Factor>& factors) {
+  for (const Pieces& index : grid.present) factors.push_back({&index, nullptr, true});
+}
+
+/// Into how many addends a step divides the sum.
+int addends_of(const Grid& grid, size_t step) {
+  return grid.addends.empty() ? 1 : grid.addends[step];
+}
+
+/// The workers that have equal tiles, as factors of the mesh; 1 where all tiles differ.
+int replicas(const Grid& grid, const Mesh& mesh, std::vector<size_t>& steps) {
+  int count = 1;
+  for (size_t s = 0; s < mesh.size(); ++s) {
+    const bool cuts = std::any_of(grid.dims.begin(), grid.dims.end(),
+                                  [&](const Pieces& dim) { return dim.strides[s] != 0; });
+    if (cuts || mesh[s] == 1 || addends_of(grid, s) > 1) continue;
+    steps.push_back(s);
+    count *= mesh[s];
+  }
+  return count;
+}
+
+/// Least and greatest size of the parts that are not empty.
+std::pair<int64_t, int64_t> sizes(const Pieces& pieces) {
+  int64_t least = INT64_MAX, greatest = 0;
+  for (const Interval& part : pieces.parts) {
+    if (part.empty()) continue;
+    least = std::min(least, part.size());
+    greatest = std::max(greatest, part.size());
+  }
+  return {least, greatest};
+}
+
+/// The dimension that is the longest, the first of equals, of every tile; nothing where tiles
+/// differ in that.
+std::optional<size_t> longest_everywhere(const Grid& grid) {
+  size_t longest = 0;
+  for (size_t d = 1; d < grid.dims.size(); ++d) {
+    if (sizes(grid.dims[d]).second > sizes(grid.dims[longest]).second) longest = d;
+  }
+  const int64_t least = sizes(grid.dims[longest]).first;
+  for (size_t d = 0; d < grid.dims.size(); ++d) {
+    const int64_t greatest = sizes(grid.dims[d]).second;
+    if (d != longest && (d < longest ? greatest >= least : greatest > least)) return std::nullopt;
+  }
+  return longest;
+}
+
+}  // namespace
+
+Layout Grid::layout(const Mesh& mesh) const {
+  Layout layout;
+  for (int w = 0; w < mesh_size(mesh); ++w) {
+    const auto part = [&](const Pieces& pieces) {
+      int number = 0;
+      for (size_t s = 0; s < mesh.size(); ++s) {
+        number += mesh_coordinate(mesh, w, static_cast<int>(s)) * pieces.strides[s];
+      }
+      return pieces.parts[number];
+    };
+    Tile tile{/*held=*/true, {}, /*partial=*/0};
+    for (const Pieces& dim : dims) {
+      tile.region.dims.push_back(part(dim));
+      tile.held = tile.held && !tile.region.dims.back().empty();
+    }
+    for (const Pieces& index : present) tile.held = tile.held && !part(index).empty();
+    for (size_t s = 0; s < addends.size(); ++s) {
+      if (addends[s] == 1) continue;
+      tile.addend = tile.addend * addends[s] + mesh_coordinate(mesh, w, static_cast<int>(s));
+    }
+    layout.tiles.push_back(std::move(tile));
+  }
+  return layout;
+}
+
+Grid home_grid(const Shape& shape, const std::vector<int64_t>& granules, const Choices& choices,
+               const Mesh& mesh) {
+  Grid grid;
+  for (int64_t size : shape) grid.dims.push_back(Pieces::whole({0, size}, mesh.size()));
+  for (size_t s = 0; s < choices.size(); ++s) {
+    if (choices[s] == kPending) {
+      grid.addends.resize(mesh.size(), 1);
+      grid.addends[s] = mesh[s];
+    } else if (choices[s] != kReplicate) {
+      grid.dims[choices[s]].cut(s, mesh[s], granules[choices[s]]);
+    }
+  }
+  return grid;
+}
+
+OpGrids::Known& OpGrids::known(const Op& op) {
+  const auto [it, fresh] = known_.try_emplace(op.spec.get());
+  Known& known = it->second;
+  if (fresh && op.spec) {
+    known.splits = tdl::derive_splits(*op.spec);
+    known.sources = tdl::need_sources(*op.spec);
+    for (const auto& need : tdl::input_needs(*op.spec, tdl::full_ranges(*op.spec))) {
+      known.used.push_back(need.used);
+    }
+  }
+  return known;
+}
+
+const std::vector<tdl::Split>& OpGrids::splits(const Op& op) { return known(op).splits; }
+
+const std::vector<uint64_t>& OpGrids::linear_sets(const Op& op) {
+  auto& sets = known(op).linear_sets;
+  if (!sets) sets = op.spec ? tdl::linear_sets(*op.spec) : std::vector<uint64_t>{};
+  return *sets;
+}
+
+int64_t OpGrids::granule(const Op& op, const tdl::Split& split) const {
+  return std::lcm(classes_.granule(op, split.index), split.granule);
+}
+
+OpGrid OpGrids::whole(const Op& op, const Mesh& mesh) const {
+  const auto grid = [&](ValueId id) {
+    Grid all = home_grid(graph_.value(id).shape, {}, {}, mesh);
+    if (!op.random) return all;
+    Pieces first = Pieces::whole({0, 1}, mesh.size());  // every worker would draw other numbers
+    for (size_t s = 0; s < mesh.size(); ++s) first.cut(s, mesh[s], 1);
+    first.parts.assign(first.parts.size(), {0, 0});
+    first.parts.front() = {0, 1};
+    all.present.push_back(std::move(first));
+    return all;
+  };
+  OpGrid result;
+  for (ValueId input : op.inputs) result.inputs.emplace_back(grid(input));
+  for (ValueId output : op.outputs) {
+    result.outputs.push_back(output == kNoValue ? std::nullopt : std::optional(grid(output)));
+  }
+  return result;
+}
+
+Pieces OpGrids::need(const tdl::Spec& spec, Known& known, size_t input, size_t dim,
+                     const std::vector<Pieces>& indices, size_t steps) {
+  const tdl::NeedSource& source = known.sources[input][dim];
+  if (source.plain) return indices[source.indices.front()];
+  // Numbered by the parts of all the indices together.
+  Pieces result = Pieces::whole({0, spec.input_shapes[input][dim]}, steps);
+  size_t count = 1;
+  std::vector<int64_t> key{static_cast<int64_t>(input), static_cast<int64_t>(dim)};
+  for (int index : source.indices) {
+    const Pieces& pieces = indices[index];
+    for (size_t s = 0; s < steps; ++s) {
+      result.strides[s] += static_cast<int>(count) * pieces.strides[s];
+    }
+    count *= pieces.parts.size();
+    key.push_back(static_cast<int64_t>(pieces.parts.size()));
+    for (const Interval& part : pieces.parts) key.push_back(part.hi);
+  }
+  auto [it, fresh] = known.needs.try_emplace(std::move(key));
+  if (fresh) {
+    tdl::IndexRanges ranges = tdl::full_ranges(spec);
+    for (size_t number = 0; number < count; ++number) {
+      size_t rest = number;
+      for (int index : source.indices) {
+        ranges[index] = indices[index].parts[rest % indices[index].parts.size()];
+        rest /= indices[index].parts.size();
+      }
+      it->second.push_back(tdl::input_needs(spec, ranges)[input].region.dims[dim]);
+    }
+  }
+  result.parts = it->second;
+  return result;
+}
+
+namespace {
+
+/// By step the addends that output `o` is made in; an index of which some parts are empty is
+/// counted at the first step that splits it.
+std::vector<int> addends(const Choices& choices, const std::vector<const tdl::Split*>& chosen,
+                         const std::vector<Pieces>& indices, size_t o, const Mesh& mesh) {
+  std::vector<int> counts(mesh.size(), 1);
+  std::vector<bool> counted(indices.size(), false);
+  for (size_t s = 0; s < choices.size(); ++s) {
+    const int choice = choices[s];
+    if (choice == kPending) counts[s] = mesh[s];
+    if (choice < 0 || !chosen[choice] || !chosen[choice]->reduces[o]) continue;
+    const Pieces& index = indices[choice];
+    if (!index.any_empty()) {
+      counts[s] = mesh[s];
+    } else if (!counted[choice]) {
+      const auto parts = std::count_if(index.parts.begin(), index.parts.end(),
+                                       [](const Interval& part) { return !part.empty(); });
+      counts[s] = std::max(static_cast<int>(parts), 1);
+      counted[choice] = true;
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
+OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
+  const bool runs_whole =
+      std::all_of(choices.begin(), choices.end(), [](int choice) { return choice == kReplicate; });
+  if (!op.spec || runs_whole) return whole(op, mesh);
+  Known& known = this->known(op);
+  const tdl::Spec& spec = *op.spec;
+  OpGrid result;
+  for (const tdl::Index& index : spec.indices) {
+    result.indices.push_back(Pieces::whole({0, index.extent}, mesh.size()));
+  }
+  std::vector<const tdl::Split*> chosen(spec.indices.size(), nullptr);
+  for (size_t s = 0; s < choices.size(); ++s) {
+    if (choices[s] < 0) continue;
+    const auto split =
+        std::find_if(known.splits.begin(), known.splits.end(),
+                     [&](const tdl::Split& split) { return split.index == choices[s]; });
+    const bool is_split = split != known.splits.end();
+    const int64_t granule = is_split ? this->granule(op, *split) : classes_.granule(op, choices[s]);
+    result.indices[choices[s]].cut(s, mesh[s], granule);
+    chosen[choices[s]] = is_split ? &*split : nullptr;
+  }
+  std::vector<Pieces> present;
+  for (const Pieces& index : result.indices) {
+    if (index.parts.size() > 1 && index.any_empty()) present.push_back(index);
+  }
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    auto& input = result.inputs.emplace_back();
+    if (!known.used[i]) continue;
+    input.emplace();
+    for (size_t d = 0; d < spec.input_shapes[i].size(); ++d) {
+      input->dims.push_back(need(spec, known, i, d, result.indices, mesh.size()));
+    }
+    input->present = present;
+  }
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    auto& output = result.outputs.emplace_back();
+    if (op.outputs[o] == kNoValue) continue;
+    output.emplace();
+    for (int axis : spec.outputs[o].axes) output->dims.push_back(result.indices[axis]);
+    output->present = present;
+    output->addends = addends(choices, chosen, result.indices, o, mesh);
+  }
+  return result;
+}
+
+namespace {
+
+/// Elements that move when each of `partials` addends of `have` is needed.
+int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh, int partials) {
+  std::vector<Factor> wanted, both;
+  for (size_t d = 0; d < need.dims.size(); ++d) {
+    wanted.push_back({&need.dims[d], nullptr, false});
+    both.push_back({&need.dims[d], &have.dims[d], false});
+  }
+  add_presence(need, wanted);
+  both.insert(both.end(), wanted.begin() + static_cast<std::ptrdiff_t>(need.dims.size()),
+              wanted.end());
+  add_presence(have, both);
+  return sum_over_workers(mesh, wanted) * partials - sum_over_workers(mesh, both);
+}
+
+}  // namespace
+
+int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh) {
+  return moved_numel(have, need, mesh, /*partials=*/1);
+}
+
+std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh) {
+  int partials = 1;
+  for (size_t s = 0; s < mesh.size(); ++s) {
+    const int here = addends_of(made, s), stay = addends_of(home, s);
+    if (stay > 1 && here != stay) return std::nullopt;
+    partials *= here / stay;
+  }
+  std::vector<size_t> steps;
+  const int copies = partials > 1 ? replicas(home, mesh, steps) : 1;
+  if (copies == 1 || home.dims.empty()) return moved_numel(made, home, mesh, partials);
+  const auto longest = longest_everywhere(home);
+  if (!longest) {
+    Layout from = made.layout(mesh);
+    const Layout to = home.layout(mesh);
+    from.num_partials = partials;
+    const std::vector<Tile> stage = scatter_stage(from, to.tiles);
+    return relayout_numel(from, stage) + relayout_numel({stage, 1}, to.tiles);
+  }
+  if (sizes(home.dims[*longest]).first < copies) return moved_numel(made, home, mesh, partials);
+  Grid stage = home;
+  Pieces& dim = stage.dims[*longest];
+  std::vector<Interval> finer;
+  for (const Interval& part : dim.parts) {
+    for (int n = 0; n < copies; ++n) finer.push_back(cut(part, copies, n, /*granule=*/1));
+  }
+  dim.parts = std::move(finer);
+  for (int& stride : dim.strides) stride *= copies;
+  int stride = 1;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    dim.strides[*step] = stride;
+    stride *= mesh[*step];
+  }
+  return moved_numel(made, stage, mesh, partials) + moved_numel(stage, home, mesh);
+}
+
+int64_t largest_numel(const Grid& grid) {
+  int64_t numel = 1;
+  for (const Pieces& dim : grid.dims) numel *= sizes(dim).second;
+  return numel;
+}
+
+}  // namespace smex

@@ -1,0 +1,241 @@
+#include "partition/plan/plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/error.h"
+
+namespace smex {
+
+int mesh_size(const Mesh& mesh) {
+  return std::accumulate(mesh.begin(), mesh.end(), 1, std::multiplies<>());
+}
+
+int mesh_coordinate(const Mesh& mesh, int worker, int step) {
+  for (int s = static_cast<int>(mesh.size()) - 1; s > step; --s) worker /= mesh[s];
+  return worker % mesh[step];
+}
+
+Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
+                const std::vector<int64_t>& granules) {
+  Tile tile{/*held=*/true, Region::whole(shape), /*partial=*/0};
+  for (size_t step = 0; step < choices.size(); ++step) {
+    const int dim = choices[step];
+    if (dim == kReplicate) continue;
+    const int coordinate = mesh_coordinate(mesh, worker, static_cast<int>(step));
+    if (dim == kPending) {
+      tile.addend = tile.addend * mesh[step] + coordinate;
+      continue;
+    }
+    Interval& range = tile.region.dims.at(dim);
+    range = cut(range, mesh[step], coordinate, granules[dim]);
+    if (range.empty()) tile.held = false;
+  }
+  return tile;
+}
+
+Layout home_layout(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId id) {
+  const auto shards = plan.shards.find(id);
+  if (shards != plan.shards.end()) return {shards->second};
+  const Shape& shape = graph.value(id).shape;
+  const std::vector<int64_t> granules = classes.granules(id);
+  Layout layout;
+  for (int w = 0; w < mesh_size(plan.mesh); ++w) {
+    layout.tiles.push_back(value_tile(shape, plan.values[id], plan.mesh, w, granules));
+  }
+  return layout;
+}
+
+void keep_shards(const Graph& graph, const std::map<ValueId, std::vector<Tile>>& shards,
+                 Plan& plan) {
+  for (const auto& [id, tiles] : shards) {
+    const Value& value = graph.value(id);
+    const bool fits = std::all_of(tiles.begin(), tiles.end(), [&](const Tile& tile) {
+      return tile.region.rank() == value.shape.size();
+    });
+    if (!fits || tiles.size() != static_cast<size_t>(mesh_size(plan.mesh))) {
+      throw InternalError("plan: the shards of " + value.name + " do not fit it or the workers");
+    }
+    plan.shards[id] = tiles;
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == kNoValue || output.target == kNoValue) continue;
+    const auto target = shards.find(output.target);
+    // One value may be the gradient of several parameters: it lies as the first one's does.
+    if (target != shards.end()) plan.shards.try_emplace(output.value, target->second);
+  }
+}
+
+namespace {
+
+/// What one worker does of an op.
+struct Share {
+  bool active = true;  ///< false: it is empty
+  tdl::IndexRanges ranges;
+  std::vector<int> partials, addends;  ///< by output: the numbers of its tile
+};
+
+Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
+                   const std::vector<tdl::Split>& splits, const Choices& choices, int worker) {
+  Share share{true, tdl::full_ranges(*op.spec), std::vector<int>(op.outputs.size(), 0), {}};
+  share.addends = share.partials;
+  for (size_t step = 0; step < choices.size(); ++step) {
+    const int choice = choices[step];
+    const int parts = plan.mesh[step];
+    const int coordinate = mesh_coordinate(plan.mesh, worker, static_cast<int>(step));
+    const auto split = std::find_if(splits.begin(), splits.end(),
+                                    [&](const auto& split) { return split.index == choice; });
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      if (op.outputs[o] == kNoValue) continue;
+      const bool adds =
+          choice == kPending || (split != splits.end() && split->reduces[o].has_value());
+      const bool stays = plan.values[op.outputs[o]][step] == kPending;
+      if (stays && !adds) {
+        throw InternalError("plan: " + op.target + " does not make the addends of its output " +
+                            std::to_string(o) + " in step " + std::to_string(step));
+      }
+      int& number = stays ? share.addends[o] : share.partials[o];
+      if (adds) number = number * parts + coordinate;
+    }
+    if (choice < 0) continue;
+    int64_t granule = classes.granule(op, choice);
+    if (split != splits.end()) granule = std::lcm(granule, split->granule);
+    Interval& range = share.ranges[choice];
+    range = cut(range, parts, coordinate, granule);
+    share.active = share.active && !range.empty();
+  }
+  return share;
+}
+
+/// Renumbers the partials that occur to 0, 1, 2 … in their order.
+void compact_partials(Layout& layout) {
+  int largest = 0;
+  for (const Tile& tile : layout.tiles) largest = std::max(largest, tile.partial);
+  std::vector<int> number(largest + 1, -1);
+  for (const Tile& tile : layout.tiles) {
+    if (tile.held) number[tile.partial] = 0;
+  }
+  int next = 0;
+  for (int& n : number) {
+    if (n == 0) n = next++;
+  }
+  for (Tile& tile : layout.tiles) tile.partial = tile.held ? number[tile.partial] : 0;
+  layout.num_partials = std::max(next, 1);
+}
+
+void whole_tiles(const Graph& graph, const Op& op, int workers, OpTiles& tiles) {
+  std::vector<tdl::InputNeed> needs;
+  for (ValueId input : op.inputs) {
+    const Region region = Region::whole(graph.value(input).shape);
+    needs.push_back({/*used=*/true, region, region});
+  }
+  // Every worker would draw other numbers.
+  tiles.reduces.assign(op.outputs.size(), tdl::ReduceKind::kSum);
+  tiles.active.assign(workers, !op.random);
+  tiles.active.front() = true;
+  tiles.needs.assign(workers, needs);
+  tiles.ranges.assign(workers, op.spec ? tdl::full_ranges(*op.spec) : tdl::IndexRanges{});
+  for (ValueId output : op.outputs) {
+    Layout layout;
+    if (output != kNoValue) {
+      for (int w = 0; w < workers; ++w) {
+        layout.tiles.push_back({tiles.active[w], Region::whole(graph.value(output).shape), 0});
+      }
+    }
+    tiles.outputs.push_back(std::move(layout));
+  }
+}
+
+}  // namespace
+
+OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const std::vector<tdl::Split>& splits, const Choices& choices) {
+  const int workers = mesh_size(plan.mesh);
+  OpTiles tiles;
+  for (int choice : choices) tiles.whole = tiles.whole && choice == kReplicate;
+  if (tiles.whole || !op.spec) {
+    whole_tiles(graph, op, workers, tiles);
+    return tiles;
+  }
+  tiles.reduces.assign(op.outputs.size(), tdl::ReduceKind::kSum);
+  for (int choice : choices) {
+    for (const tdl::Split& split : splits) {
+      for (size_t o = 0; split.index == choice && o < op.outputs.size(); ++o) {
+        tiles.reduces[o] = split.reduces[o].value_or(tiles.reduces[o]);
+      }
+    }
+  }
+  tiles.outputs.resize(op.outputs.size());
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    if (op.outputs[o] != kNoValue) tiles.outputs[o].tiles.resize(workers);
+  }
+  for (int w = 0; w < workers; ++w) {
+    Share share = worker_share(classes, plan, op, splits, choices, w);
+    tiles.active.push_back(share.active);
+    tiles.needs.push_back(share.active ? tdl::input_needs(*op.spec, share.ranges)
+                                       : std::vector<tdl::InputNeed>(op.inputs.size()));
+    for (size_t o = 0; share.active && o < op.outputs.size(); ++o) {
+      if (op.outputs[o] == kNoValue) continue;
+      tiles.outputs[o].tiles[w] = {true,
+                                   tdl::output_region(*op.spec, static_cast<int>(o), share.ranges),
+                                   share.partials[o], share.addends[o]};
+    }
+    tiles.ranges.push_back(std::move(share.ranges));
+  }
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    if (op.outputs[o] != kNoValue) compact_partials(tiles.outputs[o]);
+  }
+  return tiles;
+}
+
+std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input, const Layout& home) {
+  std::vector<Tile> need(tiles.needs.size());
+  for (size_t w = 0; w < need.size(); ++w) {
+    if (!tiles.active[w] || !tiles.needs[w][input].used) continue;
+    need[w] = {true, tiles.needs[w][input].region, /*partial=*/0, home.tiles[w].addend};
+  }
+  return need;
+}
+
+int64_t fetch_bytes(const Layout& home, const std::vector<Tile>& need, int itemsize) {
+  return relayout_numel(home, need) * itemsize;
+}
+
+int64_t store_bytes(const Layout& made, const Layout& home, int itemsize) {
+  const std::vector<Tile> stage = scatter_stage(made, home.tiles);
+  int64_t moved = relayout_numel(made, stage);
+  if (made.num_partials > 1) moved += relayout_numel({stage, 1}, home.tiles);
+  return moved * itemsize;
+}
+
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, OpId id) {
+  return op_bytes(graph, classes, plan, graph.op(id), plan.ops[id]);
+}
+
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const Choices& choices) {
+  const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
+  const OpTiles tiles = op_tiles(graph, classes, plan, op, splits, choices);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const ValueId input = op.inputs[i];
+    const Layout home = home_layout(graph, classes, plan, input);
+    bytes += fetch_bytes(home, needed_tiles(tiles, i, home), graph.value(input).itemsize);
+  }
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    const ValueId output = op.outputs[o];
+    if (output == kNoValue) continue;
+    const Layout home = home_layout(graph, classes, plan, output);
+    bytes += store_bytes(tiles.outputs[o], home, graph.value(output).itemsize);
+  }
+  return bytes;
+}
+
+int64_t plan_bytes(const Graph& graph, const Plan& plan) {
+  const DimClasses classes(graph);
+  int64_t bytes = 0;
+  for (const Op& op : graph.ops()) bytes += op_bytes(graph, classes, plan, op.id);
+  return bytes;
+}
+
+}  // namespace smex

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "partition/plan/dim_classes.h"
+#include "partition/plan/layout.h"
+#include "tdl/spec.h"
+
+namespace smex {
+
+/// Worker counts of the recursive steps, k = k1·k2·…; worker numbers are mixed-radix, step 0
+/// slowest.
+using Mesh = std::vector<int>;
+
+/// Number of workers of a mesh.
+int mesh_size(const Mesh& mesh);
+/// The coordinate of `worker` along step `step`.
+int mesh_coordinate(const Mesh& mesh, int worker, int step);
+
+inline constexpr int kReplicate = -1;
+/// A sum that stays pending: every worker holds an addend of a value, or computes an op, which is
+/// linear in them, on its addends. What makes such a value splits a sum, or is such an op; what
+/// uses it is such an op.
+inline constexpr int kPending = -2;
+
+/// Per step the dimension that is cut (values) or the index that is split (ops), or one of the
+/// above.
+using Choices = std::vector<int>;
+
+/// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
+struct Plan {
+  Mesh mesh;
+  std::vector<Choices> values;  ///< by ValueId; Layout::tiles follow from shape and granules
+  std::vector<Choices> ops;     ///< by OpId
+  /// Tiles that values have in place of those that follow from their choices; see `keep_shards`.
+  std::map<ValueId, std::vector<Tile>> shards;
+  std::vector<int64_t> step_bytes;   ///< communication that each step adds
+  std::vector<double> step_seconds;  ///< and its time, where a machine is given
+  double compute_seconds = 0;        ///< of all ops, where a machine is given
+  bool exact = true;                 ///< the search proved this the cheapest plan of each step
+  double gap = 0;                    ///< otherwise (cost - lower bound) / cost, of the worst step
+  bool fits = true;                  ///< the homes keep to the memory limit that was given
+  double search_seconds = 0;
+  std::string planner;
+};
+
+/// The tile of `worker` when a tensor is cut step by step.
+Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
+                const std::vector<int64_t>& granules);
+
+/// The home layout of a value under a plan.
+Layout home_layout(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId value);
+
+/// Lets parameters and buffers have the tiles that `shards` lists, one for each worker: shards that
+/// another graph of the same model was cut into, whose reshapes ask for other granules. Their
+/// gradients and new values get the same tiles. What ops compute stays as the plan says.
+/// Throws InternalError where a value has not as many tiles as there are workers, or a tile another
+/// rank.
+void keep_shards(const Graph& graph, const std::map<ValueId, std::vector<Tile>>& shards,
+                 Plan& plan);
+
+/// What each worker does of an op: index ranges, inputs needed, outputs made.
+struct OpTiles {
+  std::vector<bool> active;                        ///< false: the worker's share is empty
+  std::vector<tdl::IndexRanges> ranges;            ///< empty for ops without a spec
+  std::vector<std::vector<tdl::InputNeed>> needs;  ///< [worker][input]
+  std::vector<Layout> outputs;                     ///< [output]; partial when a reduction is split
+  std::vector<tdl::ReduceKind> reduces;            ///< [output]; of partial ones
+  bool whole = true;                               ///< every worker computes all of it
+};
+
+/// Tiles of an op under `choices`, which are not necessarily the plan's; `splits` is derive_splits
+/// of its spec. Outputs have an addend where their homes do. Throws InternalError where the op does
+/// not make the addends that a home has.
+OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const std::vector<tdl::Split>& splits, const Choices& choices);
+
+/// The tiles that an op's workers need of input number `input`, whose home is `home`.
+std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input, const Layout& home);
+
+/// Bytes moved to bring a value from its home to what an op needs.
+int64_t fetch_bytes(const Layout& home, const std::vector<Tile>& need, int itemsize);
+/// Bytes moved to bring an op's output to its home, the reduction included.
+int64_t store_bytes(const Layout& made, const Layout& home, int itemsize);
+
+/// Bytes that one op moves under a plan, inputs and outputs.
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, OpId op);
+/// The same of an op, or a fused call, that runs under other choices than the plan's.
+int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
+                 const Choices& choices);
+/// Bytes that the whole plan moves in one iteration.
+int64_t plan_bytes(const Graph& graph, const Plan& plan);
+
+}  // namespace smex

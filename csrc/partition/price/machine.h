@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "partition/plan/grid.h"
+#include "partition/plan/plan.h"
+
+namespace smex {
+
+/// What a worker receives over: seconds for a message, bytes a second.
+struct Link {
+  double latency = 0;
+  double bandwidth = 1;
+};
+
+/// The few numbers that the objective "time" knows of a machine. All workers are alike.
+struct Machine {
+  std::map<int, double> flops;  ///< by item size in bytes: operations a second of a worker
+  double memory_bandwidth = 1;  ///< bytes a second of a worker
+  double launch = 0;            ///< seconds that the shortest kernel takes
+  std::vector<Link> links;      ///< by step of the mesh: between the parts that the step makes
+
+  /// Seconds of the op's largest tile: the roofline of its arithmetic and its bytes.
+  double compute(const Graph& graph, const Op& op, const OpGrid& grid) const;
+  /// Seconds to move what a step adds to what the steps before move, in all workers together.
+  double transfer(size_t step, double bytes, int workers) const;
+};
+
+}  // namespace smex

@@ -1,0 +1,475 @@
+#include "partition/search/factor_graph.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <queue>
+#include <unordered_map>
+
+#include "partition/plan/interner.h"
+
+namespace smex {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// A factor in the course of an elimination. Tables that are equal have equal numbers.
+struct Term {
+  std::vector<int> variables;
+  const std::vector<double>* table = nullptr;
+  int number = 0;
+  bool used = false;  ///< by the elimination of one of its variables
+};
+
+/// Tables and their numbers.
+class Tables {
+ public:
+  /// A table of the problem, which outlives this.
+  int of_problem(const std::vector<double>& table) {
+    size_t hash = table.size();
+    for (double entry : table) {
+      hash ^= std::hash<double>()(entry) + 0x9E3779B97F4A7C15ULL + (hash << 6) + (hash >> 2);
+    }
+    const auto [first, last] = by_content_.equal_range(hash);
+    for (auto it = first; it != last; ++it) {
+      if (*tables_[it->second] == table) return it->second;
+    }
+    const int number = static_cast<int>(tables_.size());
+    by_content_.emplace(hash, number);
+    tables_.push_back(&table);
+    return number;
+  }
+
+  /// The table that a computation makes, which `key` says all of: done once for equal keys, as in
+  /// layers that repeat.
+  template <typename Compute>
+  int made(std::vector<int64_t> key, const Compute& compute) {
+    const auto [it, fresh] = by_key_.try_emplace(keys_.number(std::move(key)), 0);
+    if (fresh) {
+      it->second = static_cast<int>(tables_.size());
+      tables_.push_back(&made_.emplace_back(compute()));
+    }
+    return it->second;
+  }
+
+  const std::vector<double>* operator[](int number) const { return tables_[number]; }
+
+ private:
+  std::vector<const std::vector<double>*> tables_;
+  std::deque<std::vector<double>> made_;
+  std::unordered_multimap<size_t, int> by_content_;
+  Interner keys_;
+  std::unordered_map<int, int> by_key_;
+};
+
+class Elimination {
+ public:
+  Elimination(const FactorGraph& graph, int64_t max_table, double max_work)
+      : graph_(graph), max_table_(max_table), max_work_(max_work) {
+    const size_t count = graph.domain_sizes.size();
+    buckets_.resize(count);
+    neighbours_.resize(count);
+    used_.resize(count);
+    for (const Factor& factor : graph.factors) {
+      if (factor.variables.empty()) {
+        constant_ += factor.table[0];
+      } else {
+        add({factor.variables, &factor.table, tables_.of_problem(factor.table)});
+      }
+    }
+    problem_terms_ = terms_.size();
+  }
+
+  /// Nothing where it is more work than allowed.
+  std::optional<Assignment> run() {
+    const int count = static_cast<int>(graph_.domain_sizes.size());
+    // The least weight first; entries that have become wrong are passed over.
+    using Entry = std::pair<double, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
+    std::vector<double> weights(count);
+    for (int v = 0; v < count; ++v) queue.push({weights[v] = weight(v), v});
+    std::vector<int> order;
+    while (!queue.empty()) {
+      const auto [entries, variable] = queue.top();
+      queue.pop();
+      if (entries != weights[variable]) continue;
+      work_ += entries;
+      if (work_ > max_work_) return std::nullopt;
+      weights[variable] = -1;
+      order.push_back(variable);
+      for (int other : eliminate(variable)) {
+        const double changed = weight(other);
+        if (changed == weights[other]) continue;
+        queue.push({weights[other] = changed, other});
+      }
+    }
+    return decode(order);
+  }
+
+ private:
+  using Scope = std::vector<int>;  ///< ascending
+
+  static Scope joined(const Scope& a, const Scope& b) {
+    Scope both;
+    both.reserve(a.size() + b.size());
+    std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+    return both;
+  }
+
+  static Scope sorted(Scope scope) {
+    std::sort(scope.begin(), scope.end());
+    return scope;
+  }
+
+  void add(Term term) {
+    const Scope scope = sorted(term.variables);
+    Term* added = &terms_.emplace_back(std::move(term));
+    for (int variable : scope) {
+      buckets_[variable].push_back(added);
+      const Scope& known = neighbours_[variable];
+      if (std::includes(known.begin(), known.end(), scope.begin(), scope.end())) continue;
+      neighbours_[variable] = joined(known, scope);
+    }
+  }
+
+  static void remove(Scope& scope, int variable) {
+    const auto place = std::lower_bound(scope.begin(), scope.end(), variable);
+    if (place != scope.end() && *place == variable) scope.erase(place);
+  }
+
+  /// Entries of the table that eliminating `variable` makes, counted up to a number that no table
+  /// has: a tensor that all layers read has thousands of neighbours.
+  double weight(int variable) const {
+    constexpr double kEnough = 1e15;
+    double entries = neighbours_[variable].empty() ? graph_.domain_sizes[variable] : 1;
+    for (int other : neighbours_[variable]) {
+      entries *= graph_.domain_sizes[other];
+      if (entries > kEnough) break;
+    }
+    return entries;
+  }
+
+  /// Removes the variable; returns its former neighbours. `used_` keeps its factors for decoding.
+  Scope eliminate(int variable) {
+    auto& used = used_[variable];
+    for (Term* term : buckets_[variable]) {
+      if (term->used) continue;
+      term->used = true;
+      used.push_back(term);
+    }
+    buckets_[variable].clear();
+    Scope touched = std::move(neighbours_[variable]);
+    remove(touched, variable);
+    for (int other : touched) remove(neighbours_[other], variable);
+    // Mini-buckets: join factors while the joint table fits.
+    std::vector<std::vector<const Term*>> groups;
+    std::vector<Scope> scopes;
+    for (const Term* term : used) {
+      Scope scope = sorted(term->variables);
+      bool placed = false;
+      for (size_t g = 0; g < groups.size() && !placed; ++g) {
+        Scope joint = joined(scopes[g], scope);
+        if (entries(joint) > static_cast<double>(max_table_)) continue;
+        groups[g].push_back(term);
+        scopes[g] = std::move(joint);
+        placed = true;
+      }
+      if (placed) continue;
+      groups.push_back({term});
+      scopes.push_back(std::move(scope));
+    }
+    if (groups.size() > 1) exact_ = false;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      width_ = std::max(width_, static_cast<int>(scopes[g].size()));
+      std::erase(scopes[g], variable);
+      const int number = minimum_over(variable, groups[g], scopes[g]);
+      if (scopes[g].empty()) {
+        constant_ += tables_[number]->front();
+      } else {
+        add({std::move(scopes[g]), tables_[number], number});
+      }
+    }
+    return touched;
+  }
+
+  double entries(const Scope& scope) const {
+    double count = 1;
+    for (int variable : scope) count *= graph_.domain_sizes[variable];
+    return count;
+  }
+
+  /// The number of the table over `scope` that is left of the terms.
+  int minimum_over(int variable, const std::vector<const Term*>& terms, const Scope& scope) {
+    const auto position = [&](int other) {
+      return other == variable
+                 ? scope.size()
+                 : static_cast<size_t>(std::lower_bound(scope.begin(), scope.end(), other) -
+                                       scope.begin());
+    };
+    std::vector<int64_t> key{static_cast<int64_t>(scope.size()), graph_.domain_sizes[variable]};
+    for (int other : scope) key.push_back(graph_.domain_sizes[other]);
+    for (const Term* term : terms) {
+      key.insert(key.end(), {term->number, static_cast<int64_t>(term->variables.size())});
+      for (int other : term->variables) key.push_back(static_cast<int64_t>(position(other)));
+    }
+    return tables_.made(std::move(key), [&] {
+      std::vector<int> extents;
+      for (int other : scope) extents.push_back(graph_.domain_sizes[other]);
+      extents.push_back(graph_.domain_sizes[variable]);
+      // Many layers may leave tables over the same variables; those are added up first.
+      std::map<Strides, std::vector<double>> aligned;
+      for (const Term* term : terms) {
+        Strides strides(extents.size(), 0);
+        int64_t step = 1;
+        for (size_t d = term->variables.size(); d-- > 0;) {
+          strides[position(term->variables[d])] = step;
+          step *= graph_.domain_sizes[term->variables[d]];
+        }
+        std::vector<double>& sum = aligned[std::move(strides)];
+        sum.resize(term->table->size(), 0);
+        for (size_t entry = 0; entry < sum.size(); ++entry) sum[entry] += (*term->table)[entry];
+      }
+      absorb(aligned, extents);
+      return minimum(aligned, extents);
+    });
+  }
+
+  using Strides = std::vector<int64_t>;  ///< of a table, by variable; 0: it has not this one
+
+  /// Adds every table to the smallest one that has all of its variables.
+  static void absorb(std::map<Strides, std::vector<double>>& tables,
+                     const std::vector<int>& extents) {
+    for (auto small = tables.begin(); small != tables.end();) {
+      auto large = tables.end();
+      for (auto it = tables.begin(); it != tables.end(); ++it) {
+        const bool covers =
+            it != small &&
+            std::equal(small->first.begin(), small->first.end(), it->first.begin(),
+                       [](int64_t has, int64_t had) { return has == 0 || had != 0; });
+        if (!covers || (large != tables.end() && it->second.size() >= large->second.size()))
+          continue;
+        large = it;
+      }
+      if (large == tables.end()) {
+        ++small;
+        continue;
+      }
+      std::vector<size_t> order;  // of the large one's variables, the slowest first
+      for (size_t d = 0; d < extents.size(); ++d) {
+        if (large->first[d] != 0) order.push_back(d);
+      }
+      std::sort(order.begin(), order.end(),
+                [&](size_t a, size_t b) { return large->first[a] > large->first[b]; });
+      std::vector<int> digits(order.size(), 0);
+      const double* place = small->second.data();
+      for (double& entry : large->second) {
+        entry += *place;
+        for (size_t d = order.size(); d-- > 0;) {
+          const int64_t stride = small->first[order[d]];
+          const int extent = extents[order[d]];
+          if (++digits[d] < extent) {
+            place += stride;
+            break;
+          }
+          digits[d] = 0;
+          place -= stride * (extent - 1);
+        }
+      }
+      small = tables.erase(small);
+    }
+  }
+
+  /// Of the tables' sum the minima over the last variable; each table has with it how the place
+  /// in it moves with each of the variables.
+  static std::vector<double> minimum(const std::map<Strides, std::vector<double>>& tables,
+                                     const std::vector<int>& extents) {
+    const size_t outer = extents.size() - 1;
+    const int choices = extents.back();
+    size_t count = 1;
+    for (size_t d = 0; d < outer; ++d) count *= extents[d];
+    std::vector<double> minima(count);
+    std::vector<double> sums(choices);
+    std::vector<int> digits(outer, 0);
+    std::vector<const double*> places;
+    std::vector<const int64_t*> strides;
+    for (const auto& [moves, table] : tables) {
+      places.push_back(table.data());
+      strides.push_back(moves.data());
+    }
+    for (double& least : minima) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (size_t t = 0; t < places.size(); ++t) {
+        const double* place = places[t];
+        const int64_t stride = strides[t][outer];
+        for (int choice = 0; choice < choices; ++choice) sums[choice] += place[choice * stride];
+      }
+      least = *std::min_element(sums.begin(), sums.end());
+      for (size_t d = outer; d-- > 0;) {
+        const bool wraps = digits[d] + 1 == extents[d];
+        const int64_t move = wraps ? 1 - extents[d] : 1;
+        digits[d] = wraps ? 0 : digits[d] + 1;
+        for (size_t t = 0; t < places.size(); ++t) places[t] += move * strides[t][d];
+        if (!wraps) break;
+      }
+    }
+    return minima;
+  }
+
+  double lookup(const Term& term, const std::vector<int>& choices) const {
+    return (*term.table)[place(term.variables, choices)];
+  }
+
+  int64_t place(const std::vector<int>& variables, const std::vector<int>& choices) const {
+    int64_t place = 0;
+    for (int variable : variables)
+      place = place * graph_.domain_sizes[variable] + choices[variable];
+    return place;
+  }
+
+  double total(const std::vector<int>& choices) const {
+    double sum = 0;
+    for (const Factor& factor : graph_.factors) {
+      sum += factor.table[place(factor.variables, choices)];
+    }
+    return sum;
+  }
+
+  Assignment decode(const std::vector<int>& order) const {
+    Assignment result;
+    result.choices.assign(order.size(), 0);
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      choose(*it, used_[*it], result.choices);
+    }
+    if (!exact_) descend(result.choices);
+    result.value = total(result.choices);
+    result.exact = exact_;
+    result.lower_bound = exact_ ? result.value : constant_;
+    result.largest_table = width_;
+    return result;
+  }
+
+  /// Gives `variable` its cheapest choice under `factors`, the first of equals; true if it changed.
+  bool choose(int variable, const std::vector<const Term*>& terms,
+              std::vector<int>& choices) const {
+    const int before = choices[variable];
+    double best = kInfinity;
+    int best_choice = before;
+    for (int choice = 0; choice < graph_.domain_sizes[variable]; ++choice) {
+      choices[variable] = choice;
+      double sum = 0;
+      for (const Term* term : terms) sum += lookup(*term, choices);
+      if (sum < best) {
+        best = sum;
+        best_choice = choice;
+      }
+    }
+    choices[variable] = best_choice;
+    return best_choice != before;
+  }
+
+  /// Coordinate descent on the original factors until nothing changes.
+  void descend(std::vector<int>& choices) const {
+    constexpr int kMaxRounds = 50;
+    std::vector<std::vector<const Term*>> touching(choices.size());
+    for (size_t t = 0; t < problem_terms_; ++t) {
+      for (int variable : terms_[t].variables) touching[variable].push_back(&terms_[t]);
+    }
+    bool changed = true;
+    for (int round = 0; round < kMaxRounds && changed; ++round) {
+      changed = false;
+      for (size_t v = 0; v < choices.size(); ++v) {
+        const double before = cost(touching[v], choices);
+        std::vector<int> trial = choices;
+        if (choose(static_cast<int>(v), touching[v], trial) && cost(touching[v], trial) < before) {
+          choices = trial;
+          changed = true;
+        }
+      }
+    }
+  }
+
+  double cost(const std::vector<const Term*>& terms, const std::vector<int>& choices) const {
+    double sum = 0;
+    for (const Term* term : terms) sum += lookup(*term, choices);
+    return sum;
+  }
+
+  const FactorGraph& graph_;
+  const int64_t max_table_;
+  const double max_work_;
+  Tables tables_;
+  std::deque<Term> terms_;                      ///< those of the problem first
+  size_t problem_terms_ = 0;                    ///< how many those are
+  std::vector<std::vector<Term*>> buckets_;     ///< by variable, used ones too
+  std::vector<Scope> neighbours_;               ///< by variable, itself too where it has factors
+  std::vector<std::vector<const Term*>> used_;  ///< by variable: what it was eliminated from
+  double work_ = 0;
+  double constant_ = 0;
+  bool exact_ = true;
+  int width_ = 0;
+};
+
+/// The least entry of the factor among those that agree with the choices; -1 is undecided.
+double least_entry(const FactorGraph& graph, const Factor& factor, const std::vector<int>& choices,
+                   size_t depth = 0, int64_t position = 0) {
+  if (depth == factor.variables.size()) return factor.table[position];
+  const int variable = factor.variables[depth];
+  const int size = graph.domain_sizes[variable];
+  if (choices[variable] >= 0) {
+    return least_entry(graph, factor, choices, depth + 1, position * size + choices[variable]);
+  }
+  double least = kInfinity;
+  for (int choice = 0; choice < size; ++choice) {
+    least =
+        std::min(least, least_entry(graph, factor, choices, depth + 1, position * size + choice));
+  }
+  return least;
+}
+
+}  // namespace
+
+Assignment decide_in_order(const FactorGraph& graph, const std::vector<int>& order,
+                           const std::vector<int>& fixed) {
+  Assignment result;
+  result.exact = false;
+  result.choices = fixed;
+  std::vector<std::vector<const Factor*>> touching(graph.domain_sizes.size());
+  for (const Factor& factor : graph.factors) {
+    for (int variable : factor.variables) touching[variable].push_back(&factor);
+  }
+  for (int variable : order) {
+    if (fixed[variable] >= 0) continue;
+    double best = kInfinity;
+    int best_choice = 0;
+    for (int choice = 0; choice < graph.domain_sizes[variable]; ++choice) {
+      result.choices[variable] = choice;
+      double sum = 0;
+      for (const Factor* factor : touching[variable]) {
+        sum += least_entry(graph, *factor, result.choices);
+      }
+      if (sum < best) {
+        best = sum;
+        best_choice = choice;
+      }
+    }
+    result.choices[variable] = best_choice;
+  }
+  for (const Factor& factor : graph.factors) {
+    result.value += least_entry(graph, factor, result.choices);
+  }
+  return result;
+}
+
+Assignment minimise(const FactorGraph& graph, int64_t max_table) {
+  return *Elimination(graph, max_table, kInfinity).run();
+}
+
+std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work) {
+  return Elimination(graph, std::numeric_limits<int64_t>::max(), max_work).run();
+}
+
+}  // namespace smex

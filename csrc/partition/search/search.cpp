@@ -1,0 +1,80 @@
+#include "partition/search/search.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ir/error.h"
+#include "partition/price/price.h"
+#include "partition/search/recursion.h"
+#include "partition/search/rules.h"
+
+namespace smex {
+
+namespace {
+
+/// Of a plan with prices: seconds, or bytes without a machine.
+double cost_of(const Plan& plan) {
+  double cost = plan.compute_seconds;
+  for (double seconds : plan.step_seconds) cost += seconds;
+  if (!plan.step_seconds.empty() || plan.compute_seconds > 0) return cost;
+  for (int64_t bytes : plan.step_bytes) cost += static_cast<double>(bytes);
+  return cost;
+}
+
+bool has_pins(const Plan& plan, const std::map<ValueId, Choices>& pins) {
+  return std::all_of(pins.begin(), pins.end(),
+                     [&](const auto& pin) { return plan.values[pin.first] == pin.second; });
+}
+
+}  // namespace
+
+Mesh factorise(int workers) {
+  if (workers < 1) {
+    throw UserError("workers must be at least 1, got " + std::to_string(workers));
+  }
+  Mesh mesh;
+  for (int factor = 2; workers > 1; ++factor) {
+    while (workers % factor == 0) {
+      mesh.push_back(factor);
+      workers /= factor;
+    }
+  }
+  std::sort(mesh.rbegin(), mesh.rend());
+  return mesh;
+}
+
+Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto priced = [&](std::optional<Plan> plan) {
+    if (!plan) return plan;
+    plan->planner = options.planner;
+    if (options.planner == "fsdp") shard_parameters(graph, options.pinned, *plan);
+    price(graph, options.machine ? &*options.machine : nullptr, *plan);
+    return plan;
+  };
+  const Rules& rules = rules_of(options.planner);
+  std::optional<Plan> found;
+  const bool unmerged = rules.order == Rules::Order::kExact && !options.merge &&
+                        graph.ops().size() <= options.max_unmerged;
+  for (const Merge merge : {Merge::kGradients, Merge::kSteps}) {
+    if (!unmerged || found) break;
+    found = priced(search_merged(graph, mesh, options, merge, options.max_work));
+  }
+  // A finer first step does not make the recursion cheaper as a whole.
+  if (!found || (mesh.size() > 1 && !options.memory_limit)) {
+    for (const Merge merge : {Merge::kPointwise, Merge::kSteps, Merge::kGradients}) {
+      if (merge != options.merge.value_or(merge)) continue;
+      auto merged = priced(search_merged(graph, mesh, options, merge));
+      const bool usable = has_pins(*merged, options.pinned);
+      if (!found || (usable && cost_of(*merged) < cost_of(*found))) found = std::move(merged);
+      if (has_pins(*found, options.pinned)) break;  // what is merged cannot be pinned apart
+      if (merge != Merge::kGradients && !options.merge) found.reset();
+    }
+  }
+  Plan plan = std::move(*found);
+  plan.search_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace smex

@@ -1,0 +1,158 @@
+"""Tables of a plan's page: tensors, steps of the mesh, and the ops that cost most."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from smex.planning.page.markup import code, escape, section, table
+from smex.planning.page.names import collapse
+from smex.planning.page.tiles import bar, legend, tensor_picture
+from smex.planning.placed import PlacedGraph
+from smex.planning.prices import OpPrice
+from smex.text import duration_words, shape_words, size_words, strategy_words
+
+_MOST_OPS = 20  # rows of the table of ops
+_DIM_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d")
+_REPLICA_COLOUR = "#bab0ac"
+
+
+# ---- named tensors ----
+
+
+def tensors_section(plan: PlacedGraph) -> str:
+    """How parameters, inputs and buffers are cut; buffers, of which there are many, are folded."""
+    roles = {plan.graph.captured.values[i].role for i in plan.graph.value_by_name.values()}
+    parts = [
+        f"<h3>{title}</h3>\n{_tensor_table(plan, role)}"
+        for role, title in (("parameter", "Parameters"), ("input", "Inputs"))
+        if role in roles
+    ]
+    if "buffer" in roles:
+        buffers = _tensor_table(plan, "buffer")
+        parts.append(f"<details><summary>Buffers</summary>\n{buffers}\n</details>")
+    return section("Tensors", legend(plan.workers), *parts)
+
+
+def _tensor_table(plan: PlacedGraph, role: str) -> str:
+    """Rows of one role; tensors that are alike but for numbers in their names share a row."""
+    rows = []
+    for name, value_id in plan.graph.value_by_name.items():
+        value = plan.graph.captured.values[value_id]
+        if value.role == role:
+            dtype = value.type_str().partition("[")[0]
+            words, each = plan.words(name), plan.worker_bytes(name)
+            rows.append((name, (tuple(value.shape), dtype, words, each)))
+    lines = []
+    for pattern, (shape, dtype, words, each), names in collapse(rows):
+        lines.append(
+            (
+                code(pattern),
+                f"{len(names)} ×" if len(names) > 1 else "",
+                dtype,
+                shape_words(shape),
+                escape(words),
+                size_words(each),
+                size_words(each * len(names)),
+                tensor_picture(shape, plan.placement(names[0]), plan.tiles(names[0])),
+            )
+        )
+    head = ("tensor", "", "dtype", "shape", "placement", "per worker", "together", "tiles")
+    return table(head, lines, right=(1, 3, 5, 6))
+
+
+# ---- steps ----
+
+
+def steps_section(plan: PlacedGraph) -> str:
+    """What each recursive step adds, and how it cuts the tensors."""
+    links = plan.machine.links(plan.mesh) if plan.machine else [None] * len(plan.mesh)
+    rows = []
+    for step, parts in enumerate(plan.mesh):
+        share = plan.step_bytes[step] / plan.total_bytes if plan.total_bytes else 0
+        row = [str(step), str(parts), size_words(plan.step_bytes[step]), f"{share:.0%}"]
+        link = links[step]
+        if link is not None:
+            row += [
+                f"{link.bandwidth / 1e9:g} GB/s, {duration_words(link.latency)}",
+                duration_words(plan.step_seconds[step]),
+            ]
+        rows.append((*row, _cut_words(plan, step, True), _cut_words(plan, step, False)))
+    timed = ("link", "takes") if plan.machine else ()
+    head = ("step", "parts", "adds", "share", *timed, "parameters by the cut dimension")
+    words = (
+        "The steps cut one after the other what the steps before have left. S0 is cut along "
+        "dimension 0, R is held by all parts; how many tensors, and their bytes as a whole."
+    )
+    found = table((*head, "all other tensors"), rows, right=(0, 1, 2, 3, 5) if timed else range(4))
+    return section("Steps", f"<p>{words}</p>", found if rows else "<p>One worker has no steps.</p>")
+
+
+def _cut_words(plan: PlacedGraph, step: int, parameters: bool) -> str:
+    """A bar by bytes, and by dimension the number and bytes of tensors."""
+    counts: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
+    for value, choices in zip(plan.graph.captured.values, plan.value_choices, strict=True):
+        if (value.role == "parameter") == parameters:
+            counts[choices[step]] += 1
+            sizes[choices[step]] += math.prod(value.shape) * value.dtype.itemsize
+    dims = sorted(counts, key=lambda dim: (dim < 0, dim))
+    words = {
+        dim: f"{'R' if dim < 0 else f'S{dim}'} {counts[dim]:,} ({size_words(sizes[dim])})"
+        for dim in dims
+    }
+    if not sum(sizes.values()):
+        return ""
+    drawn = bar([(sizes[dim], _dim_colour(dim), words[dim]) for dim in dims])
+    keys = " ".join(f'<span style="color:{_dim_colour(dim)}">■</span> {words[dim]}' for dim in dims)
+    return f"{drawn}<br/><small>{keys}</small>"
+
+
+def _dim_colour(dim: int) -> str:
+    return _REPLICA_COLOUR if dim < 0 else _DIM_COLOURS[dim % len(_DIM_COLOURS)]
+
+
+# ---- ops ----
+
+
+def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
+    """The calls that cost most, those that are alike together."""
+    timed = any(price.seconds for price in prices)
+    alike: Counter[tuple[str, tuple[Any, ...]]] = Counter()
+    for op, native, price, choices in zip(
+        plan.graph.captured.ops, plan.graph.native.ops, prices, plan.op_choices, strict=True
+    ):
+        split = strategy_words(native.spec, choices)
+        cost = (price.nbytes, price.communication_seconds, price.compute_seconds)
+        alike[op.module_path, (op.target, split, op.source, op.backward, *cost)] += 1
+    groups = []
+    for module, (key, calls), paths in collapse((p, (k, n)) for (p, k), n in alike.items()):
+        groups.append((module, key, calls * len(paths)))
+    if timed:
+        groups.sort(key=lambda group: (group[1][5] + group[1][6]) * group[2], reverse=True)
+    else:
+        groups = [group for group in groups if group[1][4]]
+        groups.sort(key=lambda group: group[1][4] * group[2], reverse=True)
+    total = plan.seconds if timed else plan.total_bytes
+    rows = []
+    for module, (target, split, source, backward, nbytes, sent, computed), count in groups:
+        share = (sent + computed if timed else nbytes) * count / total if total else 0
+        row = [code(target), escape(split), code(module), escape(source)]
+        row += ["backward" if backward else "forward", f"{count:,} ×", size_words(nbytes)]
+        row += [size_words(nbytes * count)]
+        if timed:
+            row += [duration_words(sent * count), duration_words(computed * count)]
+        rows.append([*row, f"{share:.1%}"])
+    head = ["op", "split", "module", "line", "pass", "calls", "each moves", "together"]
+    head += ["communication", "compute"] if timed else []
+    by = "predicted seconds" if timed else "bytes that they move"
+    words = (
+        f"By {by}, the first {min(_MOST_OPS, len(rows))} of {len(rows)} kinds of call. A split "
+        "names for each step the index along which the op is divided; repeat: every part does all."
+    )
+    if not rows:
+        return section("Ops", "<p>Nothing is moved.</p>")
+    found = table([*head, "share"], rows[:_MOST_OPS], right=range(5, len(head) + 1))
+    return section("Ops that cost most", f"<p>{words}</p>", found)

@@ -1,0 +1,309 @@
+"""The predicted course of an iteration as one SVG: modules, compute, communication, memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from smex.capture.records import OpRecord
+from smex.planning.page.markup import escape, section
+from smex.planning.page.memory import fullest_worker, live_bytes, program_order
+from smex.planning.placed import PlacedGraph
+from smex.planning.prices import OpPrice
+from smex.text import duration_words, size_words
+
+_LEFT, _WIDTH = 110, 1000  # pixels: of the words before the lanes, of the lanes
+_LANE, _MEMORY, _GAP = 30, 90, 8
+_MOST_BANDS = 48
+_FINEST = 2.0  # pixels of the narrowest box
+_COMPUTE, _COMMUNICATION, _LIVE = "#4c78a8", "#f58518", "#9ecae9"
+_BANDS = {False: ("#e8eef4", "#d5e0ea"), True: ("#f3ece6", "#e8dccf")}  # by backward
+_LETTER = 6.2  # pixels
+
+
+@dataclasses.dataclass
+class _Span:
+    """Consecutive ops, and where they lie on the axis."""
+
+    label: str
+    backward: bool
+    start: float
+    end: float
+    first: int
+    last: int  # the op after the last
+
+
+def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
+    """Seconds of the ops where they are known, otherwise bytes along the program; and memory.
+
+    Args:
+        plan: what is drawn.
+        prices: of its ops, in the order of the graph.
+    """
+    order = program_order(plan)
+    if not order:
+        return ""
+    timed = plan.machine is not None
+    ops = [plan.graph.captured.ops[number] for number in order]
+    prices = [prices[number] for number in order]
+    lengths = [price.seconds if timed else 1.0 for price in prices]
+    drawing = _Drawing(ops, prices, lengths, timed)
+    drawing.draw_bands()
+    if timed:
+        drawing.draw_seconds()
+    else:
+        drawing.draw_bytes()
+    worker = fullest_worker(plan)
+    drawing.draw_memory(live_bytes(plan, worker))
+    whose = f"that of worker {worker}, which holds the most" if plan.workers > 1 else "counted"
+    words = (
+        f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
+        "and the tiles that others have still to fetch; the dashed line is the predicted peak."
+    )
+    return section("Timeline", f"<p>{words}</p>", drawing.svg())
+
+
+def _words(plan: PlacedGraph) -> str:
+    if plan.machine is None:
+        return (
+            "Without a machine seconds are not known: the bytes that all workers receive, along "
+            "the ops of the program."
+        )
+    return (
+        f"One iteration of the worker with the largest tiles on {escape(plan.machine)}, "
+        f"predicted: {duration_words(plan.seconds)}, of which "
+        f"{duration_words(plan.compute_seconds)} compute. Nothing overlaps, as in the runtime."
+    )
+
+
+class _Drawing:
+    """An SVG that grows downwards lane by lane."""
+
+    def __init__(
+        self,
+        ops: Sequence[OpRecord],
+        prices: Sequence[OpPrice],
+        lengths: Sequence[float],
+        timed: bool,
+    ):
+        self._ops, self._prices, self._timed = ops, prices, timed
+        self._turn = sum(not op.backward for op in ops)  # the place of the first of backward
+        ends = list(itertools.accumulate(lengths))
+        self._total = ends[-1] or 1.0
+        self._starts = [0.0, *ends]
+        self._parts: list[str] = []
+        self._y = 0.0
+
+    def svg(self) -> str:
+        """What has been drawn."""
+        self._draw_axis()
+        width, height = _LEFT + _WIDTH + 20, self._y
+        return (
+            f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" '
+            f'style="max-width:100%;height:auto">\n{"".join(self._parts)}</svg>'
+        )
+
+    def _x(self, at: float) -> float:
+        return _LEFT + at / self._total * _WIDTH
+
+    def _rect(
+        self, start: float, end: float, y: float, height: float, fill: str, title: str
+    ) -> None:
+        x, width = self._x(start), (end - start) / self._total * _WIDTH
+        self._parts.append(
+            f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height:.1f}" '
+            f'fill="{fill}"><title>{escape(title)}</title></rect>\n'
+        )
+
+    def _text(self, x: float, y: float, text: str, anchor: str = "start") -> None:
+        self._parts.append(
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>\n'
+        )
+
+    def _line(self, x0: float, y0: float, x1: float, y1: float, more: str = "") -> None:
+        self._parts.append(
+            f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="#888"{more}/>\n'
+        )
+
+    # ---- lanes ----
+
+    def draw_bands(self) -> None:
+        """Which pass and which modules the ops belong to."""
+        passes = self._spans("backward" if op.backward else "forward" for op in self._ops)
+        for span in passes:
+            self._rect(span.start, span.end, 0, 16, _BANDS[span.backward][1], span.label)
+            self._label(span, 12)
+        for number, span in enumerate(self._module_spans()):
+            took = self._cost_words(span)
+            fill = _BANDS[span.backward][number % 2]
+            self._rect(span.start, span.end, 18, 18, fill, f"{span.label or 'model'}: {took}")
+            self._label(span, 31)
+        self._text(_LEFT - 8, 31, "modules", "end")
+        self._y = 36 + _GAP
+
+    def _label(self, span: _Span, y: float) -> None:
+        """The name in the middle of a span, or its last part, as far as there is room."""
+        x0, x1 = self._x(span.start), self._x(span.end)
+        for words in (span.label, span.label.rpartition(".")[2]):
+            if len(words) * _LETTER < x1 - x0:
+                self._text((x0 + x1) / 2, y, words, "middle")
+                return
+
+    def draw_seconds(self) -> None:
+        """A lane of boxes for arithmetic and one for communication."""
+        for span in self._fine_spans():
+            prices = self._prices[span.first : span.last]
+            sent = sum(price.communication_seconds for price in prices)
+            title = self._title(span)
+            # What an op needs comes first; a box of many ops is drawn in the same order.
+            if sent > 0:
+                y = self._y + _LANE + _GAP
+                self._rect(span.start, span.start + sent, y, _LANE, _COMMUNICATION, title)
+            if span.end - span.start > sent:
+                self._rect(span.start + sent, span.end, self._y, _LANE, _COMPUTE, title)
+        for lane, name in enumerate(("compute", "communication")):
+            self._text(_LEFT - 8, self._y + lane * (_LANE + _GAP) + 19, name, "end")
+        self._y += 2 * (_LANE + _GAP)
+
+    def draw_bytes(self) -> None:
+        """A bar for what the ops of each stretch of the program move."""
+        height = 2 * _LANE
+        spans = self._fine_spans()
+        moved = [
+            sum(price.nbytes for price in self._prices[span.first : span.last]) for span in spans
+        ]
+        most = max(moved)
+        for span, nbytes in zip(spans, moved, strict=True):
+            if nbytes:
+                tall = max(1.0, nbytes / most * height)
+                y = self._y + height - tall
+                self._rect(span.start, span.end, y, tall, _COMMUNICATION, self._title(span))
+        self._text(_LEFT - 8, self._y + 12, size_words(most), "end")
+        self._text(_LEFT - 8, self._y + height, "bytes moved", "end")
+        self._line(_LEFT, self._y + height, _LEFT + _WIDTH, self._y + height)
+        self._y += height + _GAP
+
+    def draw_memory(self, live: Sequence[int]) -> None:
+        """Bytes that are live, and the predicted peak: the most of them."""
+        top, bottom = self._y + 14, self._y + 14 + _MEMORY
+        peak = max(live)
+        tallest = peak or 1
+
+        def y(nbytes: float) -> float:
+            return bottom - nbytes / tallest * _MEMORY
+
+        path = [f"M{_LEFT} {bottom:.1f}"]
+        for span in self._fine_spans(1.0):
+            most = max(live[span.first : span.last])
+            path.append(f"V{y(most):.1f}H{self._x(span.end):.1f}")
+        self._parts.append(f'<path d="{"".join(path)}V{bottom:.1f}Z" fill="{_LIVE}"/>\n')
+        self._line(_LEFT, y(peak), _LEFT + _WIDTH, y(peak), ' stroke-dasharray="5 4"')
+        self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
+        self._text(_LEFT - 8, top + 8, size_words(tallest), "end")
+        self._text(_LEFT - 8, bottom, "live bytes", "end")
+        self._text(_LEFT + 4, y(peak) - 4, f"predicted peak {size_words(peak)}")
+        self._mark_heaviest(live, y, y(peak))
+        self._y = bottom + _GAP
+
+    def _mark_heaviest(
+        self, live: Sequence[int], y: Callable[[float], float], below: float
+    ) -> None:
+        heaviest = max(range(len(live)), key=live.__getitem__)
+        x, op = self._x(self._starts[heaviest]), self._ops[heaviest]
+        where = f"{op.target} of {op.module_path or 'the model'}"
+        words = f"{size_words(live[heaviest])} at {where}"
+        self._parts.append(
+            f'<circle cx="{x:.1f}" cy="{y(live[heaviest]):.1f}" r="3" fill="#333">'
+            f"<title>{escape(words)}</title></circle>\n"
+        )
+        anchor, shift = ("start", 6) if x < _LEFT + _WIDTH / 2 else ("end", -6)
+        self._text(x + shift, below + 14, words, anchor)
+
+    def _draw_axis(self) -> None:
+        """Numbers below all lanes."""
+        step = _round_step(self._total / 8 if self._timed else max(1.0, self._total / 8))
+        for tick in range(int(self._total / step) + 1):
+            at = tick * step
+            self._line(self._x(at), self._y, self._x(at), self._y + 4)
+            label = duration_words(at) if self._timed and at else f"{at:g}"
+            self._text(self._x(at), self._y + 16, label, "middle")
+        self._text(_LEFT - 8, self._y + 16, "seconds" if self._timed else "ops", "end")
+        self._y += 24
+
+    # ---- spans of ops ----
+
+    def _title(self, span: _Span) -> str:
+        return f"{span.label or 'model'}: {self._cost_words(span)}"
+
+    def _cost_words(self, span: _Span) -> str:
+        prices = self._prices[span.first : span.last]
+        words = f"{len(prices)} ops, moves {size_words(sum(price.nbytes for price in prices))}"
+        if self._timed:
+            sent = sum(price.communication_seconds for price in prices)
+            computed = sum(price.compute_seconds for price in prices)
+            words += f", {duration_words(computed)} compute, {duration_words(sent)} communication"
+        return words
+
+    def _spans(self, labels: Iterable[str]) -> list[_Span]:
+        """Runs of equal labels within a pass."""
+        runs = itertools.groupby(
+            enumerate(zip(labels, self._ops, strict=True)),
+            key=lambda entry: (entry[1][0], entry[1][1].backward),
+        )
+        spans = []
+        for (label, backward), members in runs:
+            numbers = [number for number, _ in members]
+            first, last = numbers[0], numbers[-1] + 1
+            start, end = self._starts[first], self._starts[last]
+            spans.append(_Span(label, backward, start, end, first, last))
+        return spans
+
+    def _module_spans(self) -> list[_Span]:
+        """Runs of modules, as deep as there is room for."""
+        for depth in (3, 2, 1):
+            spans = self._spans(_heads(self._ops, depth, self._turn))
+            if len(spans) <= _MOST_BANDS:
+                break
+        return spans
+
+    def _fine_spans(self, finest: float = _FINEST) -> list[_Span]:
+        """Ops, as many together as are as wide as the narrowest box."""
+        spans: list[_Span] = []
+        least = finest / _WIDTH * self._total
+        for number, (op, label) in enumerate(
+            zip(self._ops, _heads(self._ops, 99, self._turn), strict=True)
+        ):
+            end = self._starts[number + 1]
+            span = spans[-1] if spans else None
+            backward = op.backward
+            if span and span.backward == backward and span.end - span.start < least:
+                span.end, span.last = end, number + 1
+                span.label = _common(span.label, label)
+            else:
+                spans.append(_Span(label, backward, self._starts[number], end, number, number + 1))
+        return spans
+
+
+def _heads(ops: Sequence[OpRecord], depth: int, turn: int) -> list[str]:
+    """The first parts of the ops' modules; an op of none goes with the op before it."""
+    heads: list[str] = []
+    for number, op in enumerate(ops):
+        head = ".".join(op.module_path.split(".")[:depth])
+        heads.append(heads[-1] if not head and heads and number != turn else head)
+    return heads
+
+
+def _common(here: str, there: str) -> str:
+    """The module that two modules have in common."""
+    same = itertools.takewhile(
+        lambda pair: pair[0] == pair[1], zip(here.split("."), there.split("."), strict=False)
+    )
+    return ".".join(part for part, _ in same)
+
+
+def _round_step(step: float) -> float:
+    """The next number of the form 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= step)

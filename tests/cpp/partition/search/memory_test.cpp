@@ -1,0 +1,115 @@
+#include "partition/search/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "../graphs.h"
+#include "../plans.h"
+#include "partition/search/search.h"
+
+namespace smex {
+namespace {
+
+int64_t tile_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId id) {
+  int64_t largest = 0;
+  for (const Tile& tile : home_layout(graph, classes, plan, id).tiles) {
+    if (tile.held) largest = std::max(largest, tile.region.numel());
+  }
+  return largest * graph.value(id).itemsize;
+}
+
+bool is_live(const Graph& graph, const Value& value, OpId at) {
+  if (value.producer > at) return false;
+  if (value.role == Role::kParameter || value.producer == at) return true;
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == value.id) return true;
+  }
+  for (const Op& op : graph.ops()) {
+    const bool reads = std::find(op.inputs.begin(), op.inputs.end(), value.id) != op.inputs.end();
+    if (reads && op.id >= at) return true;
+  }
+  return value.producer < 0 && at == 0;  // nobody reads it
+}
+
+TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 30; ++round) {
+    for (const Graph& graph : {test::linear_graph(8, 9, 10), test::training_graph(9, 8, 12),
+                               test::deep_graph(8, 12, 9)}) {
+      const DimClasses classes(graph);
+      const Plan plan = test::random_plan(random, graph, {2, 2});
+      int64_t most = 0;
+      for (const Op& op : graph.ops()) {
+        int64_t bytes = 0;
+        for (const Value& value : graph.values()) {
+          if (is_live(graph, value, op.id)) bytes += tile_bytes(graph, classes, plan, value.id);
+        }
+        most = std::max(most, bytes);
+      }
+      const MemoryPoint point = heaviest_point(graph, plan);
+      EXPECT_EQ(point.bytes, most);
+      int64_t live = 0;
+      for (ValueId id : point.live) {
+        EXPECT_TRUE(is_live(graph, graph.value(id), point.op));
+        live += tile_bytes(graph, classes, plan, id);
+      }
+      EXPECT_EQ(live, most);
+    }
+  }
+}
+
+TEST(MemoryLimit, IsKeptAtTheLeastCost) {
+  for (const Graph& graph : {test::linear_graph(8, 12, 16), test::training_graph(16, 8, 12),
+                             test::deep_graph(8, 12, 16)}) {
+    SearchOptions options;
+    options.replicate_bytes = int64_t{1} << 40;
+    options.refine = false;
+    const int64_t most = heaviest_point(graph, search(graph, {4}, options)).bytes;
+    int64_t cheaper = 0;
+    for (const double part : {1.0, 0.8, 0.6, 0.45, 0.35, 0.3}) {
+      options.memory_limit = part * static_cast<double>(most);
+      const Plan plan = search(graph, {4}, options);
+      const bool fits = heaviest_point(graph, plan).bytes <= *options.memory_limit;
+      EXPECT_TRUE(plan.exact);
+      int64_t best = -1;
+      test::for_each_plan(graph, 4, Merge::kGradients, [&](const Plan& other, int64_t bytes) {
+        if (heaviest_point(graph, other).bytes > *options.memory_limit) return;
+        if (best < 0 || bytes < best) best = bytes;
+      });
+      EXPECT_EQ(fits, best >= 0);
+      if (!fits) continue;
+      EXPECT_EQ(plan.step_bytes[0], best) << graph.str() << part;
+      EXPECT_GE(best, cheaper);
+      cheaper = best;
+    }
+    EXPECT_GT(cheaper, 0);
+  }
+}
+
+TEST(MemoryLimit, HasTheOptimiser) {
+  const Graph graph = test::training_graph(8, 64, 64);
+  SearchOptions options;
+  options.replicate_bytes = int64_t{1} << 40;
+  options.memory_limit = heaviest_point(graph, search(graph, {4}, options)).bytes;
+  EXPECT_EQ(plan_bytes(graph, search(graph, {4}, options)), 0) << "replicas move nothing";
+  options.optimizer_states = 2;
+  EXPECT_GT(plan_bytes(graph, search(graph, {4}, options)), 0);
+}
+
+TEST(Lifetimes, OfViewsAreThoseOfWhatTheyView) {
+  test::Builder b;
+  const ValueId x = b.input({4, 6}), w = b.input({6, 5});
+  const ValueId made = b.mm(x, w), turned = b.transpose(made);
+  b.output(b.sum_rows(b.mm(x, w)));
+  b.output(turned);
+  const auto own = lifetimes(b.graph, {}), shared = lifetimes(b.graph, {"t"});
+  EXPECT_FALSE(own[turned].is_view);
+  EXPECT_EQ(own[made].last, 1);
+  EXPECT_TRUE(shared[turned].is_view);
+  EXPECT_EQ(shared[made].last, own[turned].last);
+}
+
+}  // namespace
+}  // namespace smex
