@@ -11,8 +11,10 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 find_program(SMEX_CCACHE ccache)
 mark_as_advanced(SMEX_CCACHE)
 if(SMEX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${SMEX_CCACHE}")
-  set(CMAKE_CUDA_COMPILER_LAUNCHER "${SMEX_CCACHE}")
+  # Paths below the sources are taken as relative, so that clones and build folders share results.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}"
+    CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros "${SMEX_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
 endif()
 
 # Compiler output through ninja keeps its colours only when asked to.
