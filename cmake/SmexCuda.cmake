@@ -26,8 +26,8 @@ function(smex_cmake_architectures torch_list out)
   set(${out} "${result}" PARENT_SCOPE)
 endfunction()
 
-# The compute capabilities of this machine's GPUs; without one, Ampere and Hopper, and the latter's
-# PTX for what came since.
+# The compute capabilities of this machine's GPUs; without one, Ampere, and its PTX for what came
+# since.
 function(smex_default_archs out)
   set(archs)
   find_program(SMEX_NVIDIA_SMI nvidia-smi)
@@ -39,7 +39,7 @@ function(smex_default_archs out)
     list(REMOVE_DUPLICATES archs)
   endif()
   if(NOT archs)
-    set(archs "8.0;9.0+PTX")
+    set(archs "8.0+PTX")
   endif()
   set(${out} "${archs}" PARENT_SCOPE)
 endfunction()
