@@ -71,6 +71,16 @@ class Slotted:
         self.scale = scale
 
 
+class Private:
+    __slots__ = ("__scale",)
+
+    def __init__(self, scale):
+        self.__scale = scale
+
+    def scale(self):
+        return self.__scale
+
+
 def both(net, plain, *args):
     close(net(*args), plain(*args))
 
@@ -95,6 +105,12 @@ SETTINGS = {
     ),
     "tensor": (lambda m, x: x * m.setting, torch.tensor(2.0), torch.tensor(3.0)),
     "slice": (lambda m, x: x[m.setting].sum(0), slice(0, 2), slice(0, 3)),
+    "slices": (
+        lambda m, x: x[m.setting].sum(0),
+        (slice(0, 2), slice(0, 3)),
+        (slice(0, 2), slice(0, 4)),
+    ),
+    "private slot": (lambda m, x: x * m.setting.scale(), Private(2.0), Private(3.0)),
 }
 
 
@@ -630,6 +646,18 @@ def _scaling(factor):
     return lambda x: x * factor
 
 
+def _scaling_by_default(factor):
+    return lambda x, *, by=factor: x * by
+
+
+def _with_attribute(factor):
+    def function(x):
+        return x
+
+    function.factor = factor
+    return function
+
+
 @pytest.mark.parametrize(
     ("function", "first", "second"),
     [
@@ -640,8 +668,20 @@ def _scaling(factor):
         (lambda x, s: x * s.factor, _with_factor(Rows, 2.0), _with_factor(Rows, 3.0)),
         (lambda x, s: s(x), Helper(2.0).scaled, Helper(3.0).scaled),
         (lambda x, s: s(x), _scaling(2.0), _scaling(3.0)),
+        (lambda x, s: s(x), _scaling_by_default(2.0), _scaling_by_default(3.0)),
+        (lambda x, s: x * s.factor, _with_attribute(2.0), _with_attribute(3.0)),
     ],
-    ids=["partial", "str", "int", "dict", "list", "method", "closure"],
+    ids=[
+        "partial",
+        "str",
+        "int",
+        "dict",
+        "list",
+        "method",
+        "closure",
+        "keyword default",
+        "attribute of a function",
+    ],
 )
 def test_values_inside_of_others(function, first, second):
     as_attribute = pair(Calls(lambda s, x: function(x @ s.w, s.setting), w=weight(), setting=None))
