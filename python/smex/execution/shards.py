@@ -335,22 +335,30 @@ class ShardedState:
                 result.missing_keys.extend(self.prefix + name for name in more.missing_keys)
                 result.unexpected_keys.extend(self.prefix + name for name in more.unexpected_keys)
             loaded = _held(slots)
-        for slot, tensor in zip(slots, loaded, strict=True):
-            if tensor.shape != slot.tensor.shape:
-                raise SmexRuntimeError(
-                    f'load_state_dict: the model gives "{slot.names[0]}" the shape '
-                    f"{list(tensor.shape)} when it loads, its shards have {list(slot.tensor.shape)}"
-                    "; load into the model before smex.partition"
-                )
+        for slot, tensor in _reshaped(slots, loaded):
+            raise SmexRuntimeError(
+                f'load_state_dict: the model gives "{slot.names[0]}" the shape '
+                f"{list(tensor.shape)} when it loads, its shards have {list(slot.tensor.shape)}"
+                "; load into the model before smex.partition"
+            )
         self._write_all(slots, loaded)
         return result
 
     def apply(self, change: Callable[[torch.nn.Module], Any]) -> None:
-        """Lets a function change the tensors of the model's modules, as `nn.Module.apply` does."""
+        """Lets a function change the tensors of the model's modules, as `nn.Module.apply` does.
+
+        Raises:
+            SmexRuntimeError: it gives a tensor another shape; no shard is changed.
+        """
         slots = self._slots()
         with swapped(slots, self._copies(slots)):
             self._model.apply(change)
             changed = _held(slots)
+        for slot, tensor in _reshaped(slots, changed):
+            raise SmexRuntimeError(
+                f'apply: the function gives "{slot.names[0]}" the shape {list(tensor.shape)}, its '
+                f"shards have {list(slot.tensor.shape)}; change the model before smex.partition"
+            )
         self._write_all(slots, changed)
 
     def _write_all(self, slots: list[StateSlot], tensors: Sequence[torch.Tensor]) -> None:
@@ -384,6 +392,17 @@ class ShardedState:
         if hasattr(state, "_metadata"):
             of_model._metadata = state._metadata  # type: ignore[attr-defined]
         return of_model, {n.removeprefix(self.prefix): state[n] for n in state if n not in of_model}
+
+
+def _reshaped(
+    slots: list[StateSlot], tensors: Sequence[torch.Tensor]
+) -> Iterator[tuple[StateSlot, torch.Tensor]]:
+    """What no longer fits its shards."""
+    return (
+        (slot, tensor)
+        for slot, tensor in zip(slots, tensors, strict=True)
+        if tensor.shape != slot.tensor.shape
+    )
 
 
 def _held(slots: list[StateSlot]) -> list[torch.Tensor]:

@@ -6,7 +6,7 @@
 | train, load with hooks, versions and extra state, save | test_loading_is_the_model_s_own, ... |
 | train, deepcopy, change a plain tensor, call both | test_a_copy_reads_its_own_plain_tensors |
 | average weights, then update_bn of the average | test_update_bn_of_a_wrapped_net |
-| net.apply, net.requires_grad_ and net.zero_grad, before the first call and after | test_functions_for_all_modules, test_freezing_before_the_first_call |
+| net.apply, net.requires_grad_ and net.zero_grad, before the first call and after | test_functions_for_all_modules, test_a_function_that_gives_another_shape_changes_nothing, test_freezing_before_the_first_call |
 | a first call that is interrupted, or of a model without values, then a good one | test_an_interrupted_cut_leaves_nothing, test_a_model_that_gets_its_values_later |
 """
 
@@ -233,6 +233,21 @@ def test_functions_for_all_modules():
         plain.apply(fill)
         both(net, plain, x)
         trained(net, plain, x)
+
+
+def test_a_function_that_gives_another_shape_changes_nothing():
+    def grow(module):
+        if isinstance(module, nn.Linear):
+            module.weight.data.fill_(2.0)
+            module.bias = nn.Parameter(module.bias.new_zeros(1))
+
+    net, plain = pair(heads())
+    x = rows()
+    both(net, plain, x)
+    with pytest.raises(SmexRuntimeError, match=r"gives \".*\" the shape \[1\], its shards have"):
+        net.apply(grow)
+    both(net, plain, x)
+    trained(net, plain, x)
 
 
 def test_freezing_before_the_first_call():
