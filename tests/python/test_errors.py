@@ -191,8 +191,8 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    folders = ("*.py", "capture/*.py", "graph/**/*.py", "vertex/**/*.py")
-    files = [path for pattern in folders for path in PACKAGE.glob(pattern)]
+    folders = ("", "capture/", "execution/", "graph/**/", "planning/**/", "vertex/**/")
+    files = [path for folder in folders for path in PACKAGE.glob(f"{folder}*.py")]
     for path in sorted(files):
         for node in ast.walk(ast.parse(path.read_text())):
             call = node.exc if isinstance(node, ast.Raise) else None

@@ -123,15 +123,20 @@ def _builtin(thing: Any) -> Any:
     return next(cls for cls in type(thing).__mro__ if not cls.__flags__ & _HEAP_TYPE)
 
 
-def own_attributes(thing: Any) -> dict[str, Any]:
-    """What an object of a class statement keeps: attributes, and slots by their inner names."""
-    slots = {
-        name: getattr(thing, name)
+def slot_names(thing: Any) -> list[str]:
+    """The inner names of an object's slots: of `__a` that with the name of its class."""
+    return [
+        name
         for cls in type(thing).__mro__
         if "__slots__" in vars(cls)
         for name, member in vars(cls).items()
-        if isinstance(member, types.MemberDescriptorType) and hasattr(thing, name)
-    }
+        if isinstance(member, types.MemberDescriptorType)
+    ]
+
+
+def own_attributes(thing: Any) -> dict[str, Any]:
+    """What an object of a class statement keeps: attributes, and slots by their inner names."""
+    slots = {name: getattr(thing, name) for name in slot_names(thing) if hasattr(thing, name)}
     attributes = getattr(thing, "__dict__", None)
     return slots | attributes if isinstance(attributes, dict) else slots
 

@@ -8,7 +8,7 @@ import functools
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy
@@ -36,8 +36,8 @@ def prepared(tell: Callable[[str], None]) -> Iterator[None]:
         # Distributions look at their parameters' values unless they are told not to.
         replaced(torch.distributions.Distribution, "_validate_args", False),
         _without_checkpoints(tell),
-        _without_seeds(),
-        _without_pythons_chance(),
+        _without(_SEEDING, _sets_seed),
+        _without(_DRAWING, _draws),
         replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
         # Names for a profiler, which the tracer cannot take.
         replaced(torch.autograd.profiler.record_function, "__enter__", lambda self: self),
@@ -158,25 +158,6 @@ def _without_checkpoints(tell: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _without_seeds() -> Iterator[None]:
-    def refuse(*_: Any, **__: Any) -> Any:
-        line = user_line(sys._getframe(1))
-        raise CaptureError(
-            f"capture: the model sets the seed{f' at {line}' if line else ''}, which would happen "
-            "once, when it is captured: numbers are drawn by place from one seed for each call. "
-            "Set it before the call"
-        )
-
-    with (
-        replaced(torch, "manual_seed", refuse),
-        replaced(torch.random, "manual_seed", refuse),
-        replaced(torch, "seed", refuse),
-        replaced(torch.random, "seed", refuse),
-    ):
-        yield
-
-
 def _drawing(module: Any, generator: Any) -> list[str]:
     """The functions of a module that are methods of one generator."""
     return [
@@ -187,26 +168,40 @@ def _drawing(module: Any, generator: Any) -> list[str]:
     ]
 
 
+_SEEDING = [(module, name) for module in (torch, torch.random) for name in ("manual_seed", "seed")]
 _DRAWING = [
     *((random, name) for name in _drawing(random, random._inst)),
     *((numpy.random, name) for name in _drawing(numpy.random, numpy.random.mtrand._rand)),
 ]
 
 
+def _sets_seed(where: str) -> CaptureError:
+    return CaptureError(
+        f"capture: the model sets the seed{where}, which would happen once, when it is captured: "
+        "numbers are drawn by place from one seed for each call. Set it before the call"
+    )
+
+
+def _draws(where: str) -> CaptureError:
+    return CaptureError(
+        f"capture: the model draws a number with Python or NumPy{where}, which would happen once, "
+        "when it is captured: draw it with torch.rand and choose with torch.where, or pass it as "
+        "an argument"
+    )
+
+
 @contextlib.contextmanager
-def _without_pythons_chance() -> Iterator[None]:
-    """What Python draws would be drawn once, for all calls."""
+def _without(
+    functions: Sequence[tuple[Any, str]], error: Callable[[str], CaptureError]
+) -> Iterator[None]:
+    """Refuses functions of modules that would run once, for all calls."""
 
     def refuse(*_: Any, **__: Any) -> Any:
         line = user_line(sys._getframe(1))
-        raise CaptureError(
-            f"capture: the model draws a number with Python or NumPy{f' at {line}' if line else ''}"
-            ", which would happen once, when it is captured: draw it with torch.rand and choose "
-            "with torch.where, or pass it as an argument"
-        )
+        raise error(f" at {line}" if line else "")
 
     with contextlib.ExitStack() as stack:
-        for module, name in _DRAWING:
+        for module, name in functions:
             stack.enter_context(replaced(module, name, refuse))
         yield
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from smex.capture import CapturedGraph
-from smex.capture.memory import borrowed
+from smex.capture.memory import borrowed, read_back
+from smex.capture.records import ValueRecord
 from smex.errors import SmexTypeError
 from smex.execution.calls import refuse_meta, refuse_overlaps
 from smex.planning.plan import Plan
@@ -18,32 +19,42 @@ from smex.planning.semantic import SemanticGraph
 
 @dataclasses.dataclass
 class Compiled:
-    """One captured call signature: its plan, program and what binds tensors to them."""
+    """One captured call signature: its plan, program and what binds tensors to them.
+
+    Attributes:
+        binding_of: by value id its position among the program's inputs.
+        regions: by binding and worker the tile that the worker holds.
+        parameters: that the program reads.
+        constants: tensors by value id.
+        updated: the values that the forward program changes.
+        read_back: the values whose memory the backward program reads.
+        borrowed: the values that may lie in bound memory.
+        tangents_of: by value that is a gradient the tangents that it is computed from.
+        draws: whether a seed is needed.
+    """
 
     graph: SemanticGraph
     plan: Plan
     program: Any
     executor: Any
-    binding_of: dict[int, int]  # value id -> position among the program's inputs
-    regions: list[list[list[tuple[int, int]]]]  # [binding][worker]
-    read_back: set[int]  # values whose memory the backward program reads
-    tangents_of: dict[int, set[int]]  # by value with a gradient the outputs that it depends on
-
-    constants: dict[int, torch.Tensor]  # by value id
-
-    borrowed: set[int] = dataclasses.field(init=False)  # values that may lie in bound memory
-    draws: bool = dataclasses.field(init=False)  # whether a seed is needed
-    updated: set[int] = dataclasses.field(init=False)  # inputs that the forward program changes
 
     def __post_init__(self) -> None:
-        outputs = self.graph.captured.outputs
-        self.updated = {
+        captured, bindings = self.captured, list(self.program.inputs)
+        self.binding_of: dict[int, int] = {each.value: n for n, each in enumerate(bindings)}
+        self.regions: list[list[list[tuple[int, int]]]] = [list(each.regions) for each in bindings]
+        self.parameters: list[ValueRecord] = captured.with_role("parameter")
+        self.constants: dict[int, torch.Tensor] = {
+            value.id: value.tensor for value in captured.values if value.tensor is not None
+        }
+        self.updated: set[int] = {
             out.target
-            for out in outputs
+            for out in captured.outputs
             if out.kind in ("buffer_update", "input_update") and out.target is not None
         }
-        self.borrowed = borrowed(self.captured)
-        self.draws = self.captured.draws
+        self.read_back = read_back(captured)
+        self.borrowed = borrowed(captured)
+        self.tangents_of = tangents_of(captured)
+        self.draws = captured.draws
 
     @functools.cached_property
     def state_names(self) -> set[str]:
@@ -64,8 +75,9 @@ class Compiled:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         """The same, with the plain tensors of the model's copy."""
-        constants = {i: memo.get(id(tensor), tensor) for i, tensor in self.constants.items()}
-        return dataclasses.replace(self, constants=constants)
+        copied = dataclasses.replace(self)
+        copied.constants = {i: memo.get(id(held), held) for i, held in self.constants.items()}
+        return copied
 
     def __reduce__(self) -> Any:
         raise SmexTypeError(

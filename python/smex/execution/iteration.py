@@ -153,10 +153,10 @@ class Iteration:
         for ref, device in zip(captured.input_refs, devices, strict=True):
             found = position_of.get(ref.id)
             result.append(None if found is None else self._gather(found).to(device))
-        for value in captured.with_role("parameter"):
+        for value in self.compiled.parameters:
             found = position_of.get(value.id)
             tiles = None if found is None else self.session.take_outputs(found)
-            for _, worker in self._cuts[value.name].unique():
+            for _, worker in self._cuts[value.name].unique:
                 result.append(None if tiles is None else tiles[worker])
         return result
 

@@ -19,17 +19,12 @@ from torch.utils import _pytree as pytree
 from smex._C import Executor, home_tiles
 from smex._logging import logger
 from smex.capture import ValueRef
-from smex.capture.memory import read_back
-from smex.capture.objects import flatten_call, refuse_layout
+from smex.capture.objects import flatten_call
 from smex.capture.swap import all_slots
 from smex.errors import SmexRuntimeError, SmexValueError
 from smex.execution.autograd import Run
-from smex.execution.calls import (
-    refuse_export,
-    refuse_tracer,
-    refuse_tracers,
-)
-from smex.execution.compiled import Compiled, tangents_of
+from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
+from smex.execution.compiled import Compiled
 from smex.execution.given_plan import GivenPlan
 from smex.execution.iteration import Iteration
 from smex.execution.programs import Occasion, Programs
@@ -73,7 +68,7 @@ class PartitionedModule(torch.nn.Module):
         self._loss = [loss_fn]  # likewise
         self._watch = Watch(model, loss_fn)
         self._state = ShardedState(self, model, loss_fn, devices)
-        self._programs: Programs[Compiled] = Programs()
+        self._programs = Programs()
         self._first: Compiled | None = None
         self._last: Iteration | None = None
 
@@ -111,12 +106,7 @@ class PartitionedModule(torch.nn.Module):
     ) -> Compiled:
         """The program of a call, which is captured at its first call of this signature."""
         wants_grad = torch.is_grad_enabled()
-        signature = tuple(
-            [
-                _described(leaf) if isinstance(leaf, torch.Tensor) else described(leaf)
-                for leaf in leaves
-            ]
-        )
+        signature = tuple(map(described, leaves))
         autocast = tuple(
             torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
             for device in ("cpu", "cuda")
@@ -155,7 +145,6 @@ class PartitionedModule(torch.nn.Module):
             )
         plan = self._find_plan(graph)
         program = plan.program()
-        bindings = list(program.inputs)
         compiled = Compiled(
             graph=graph,
             plan=plan,
@@ -165,11 +154,6 @@ class PartitionedModule(torch.nn.Module):
                 devices=[str(device) for device in self.devices],
                 sibling=None if self._first is None else self._first.executor,
             ),
-            binding_of={binding.value: i for i, binding in enumerate(bindings)},
-            regions=[list(binding.regions) for binding in bindings],
-            read_back=read_back(graph.captured),
-            tangents_of=tangents_of(graph.captured),
-            constants={v.id: v.tensor for v in graph.captured.values if v.tensor is not None},
         )
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
@@ -404,8 +388,8 @@ class PartitionedModule(torch.nn.Module):
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         compiled.refuse(inputs)
         shards, owners = [], []
-        for value in compiled.captured.with_role("parameter"):
-            for tile, _ in self._state.cuts[value.name].unique():
+        for value in compiled.parameters:
+            for tile, _ in self._state.cuts[value.name].unique:
                 shards.append(tile)
                 owners.append(value.id)
         start = functools.partial(self._start, compiled)
@@ -494,11 +478,3 @@ class PartitionedModule(torch.nn.Module):
         """The model's class and its plan in one line."""
         state = repr(self._first.plan) if self._first is not None else "not captured yet"
         return f"{type(self._model[0]).__name__}, {state}"
-
-
-def _described(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """What a capture depends on of an input."""
-    plain = type(tensor) is torch.Tensor and not tensor.is_quantized
-    if not plain or tensor.is_nested or tensor.layout is not torch.strided:
-        refuse_layout(tensor, "an argument")
-    return tuple(tensor.shape), tensor.dtype, tensor.requires_grad

@@ -6,17 +6,16 @@ import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureWarning
+from smex.execution.compiled import Compiled
 from smex.execution.watch import State, difference
 
 _KEPT = 128
 _MANY = 8
 """Programs of the same inputs after which the user is told why."""
-
-Program = TypeVar("Program")
 
 
 class Occasion(NamedTuple):
@@ -29,21 +28,21 @@ class Occasion(NamedTuple):
         return Occasion(copy.deepcopy(self.state, memo), self.call)
 
 
-class Programs(Generic[Program]):
+class Programs:
     """As many as fit; the one that was not used for longest makes room."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Occasion, Program] = OrderedDict()
+        self._known: OrderedDict[Occasion, Compiled] = OrderedDict()
         self._told = False
 
-    def get(self, occasion: Occasion) -> Program | None:
+    def get(self, occasion: Occasion) -> Compiled | None:
         """The program, if there is one."""
         found = self._known.get(occasion)
         if found is not None:
             self._known.move_to_end(occasion)
         return found
 
-    def add(self, occasion: Occasion, program: Program) -> None:
+    def add(self, occasion: Occasion, program: Compiled) -> None:
         """Keeps a program; warns once where attributes of the model make many of them."""
         while len(self._known) >= _KEPT:
             self._known.popitem(last=False)
@@ -61,7 +60,7 @@ class Programs(Generic[Program]):
                 stacklevel=user_stacklevel(),
             )
 
-    def drop(self, is_void: Callable[[Program], bool]) -> None:
+    def drop(self, is_void: Callable[[Compiled], bool]) -> None:
         """Lets programs go."""
         for occasion in [key for key, program in self._known.items() if is_void(program)]:
             del self._known[occasion]
@@ -69,5 +68,5 @@ class Programs(Generic[Program]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def __iter__(self) -> Iterator[Program]:
+    def __iter__(self) -> Iterator[Compiled]:
         return iter(self._known.values())

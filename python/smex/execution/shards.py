@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ class Cut:
         before, self._memory = self._memory, self.source.data_ptr()
         return before != self._memory
 
+    @functools.cached_property
     def unique(self) -> list[tuple[torch.Tensor, int]]:
         """The distinct shards, each with the first worker that holds it."""
         found: dict[int, tuple[torch.Tensor, int]] = {}
@@ -72,7 +74,7 @@ class Cut:
     def write(self, whole: torch.Tensor) -> None:
         """Copies a whole tensor into the shards."""
         with torch.no_grad():
-            for tile, worker in self.unique():
+            for tile, worker in self.unique:
                 tile.copy_(sliced(whole, self.boxes[worker][1]))
 
     def fits(self, tensor: torch.Tensor) -> bool:
@@ -122,7 +124,7 @@ class ShardedState:
         self._parameters = [(s.names[0], s.tensor) for s in slots if s.role == "parameter"]
         self._flags = [parameter.requires_grad for _, parameter in self._parameters]
         self._trained = [
-            self.cuts[name].unique()[0][0] if name in self.cuts else parameter
+            self.cuts[name].unique[0][0] if name in self.cuts else parameter
             for name, parameter in self._parameters
         ]
 
@@ -223,7 +225,7 @@ class ShardedState:
         if flags != self._flags:
             for (name, _), now, before in zip(self._parameters, flags, self._flags, strict=True):
                 if now != before and name in self.cuts:
-                    for shard, _ in self.cuts[name].unique():
+                    for shard, _ in self.cuts[name].unique:
                         shard.requires_grad_(now)
             self._flags = flags
         return tuple([tensor.requires_grad for tensor in self._trained])
@@ -246,7 +248,7 @@ class ShardedState:
     def refuse_converted(self) -> None:
         """Raises SmexRuntimeError where the model is of another type than what was cut of it."""
         for name, cut in self.cuts.items():
-            shard = cut.unique()[0][0]
+            shard = cut.unique[0][0]
             if shard.dtype != cut.source.dtype:
                 raise SmexRuntimeError(
                     f'partition: the shards of "{name}" are {shard.dtype} on {shard.device} and '
@@ -325,32 +327,38 @@ class ShardedState:
         """
         slots = self._slots()
         of_model, of_loss = self._divided(state)
-        copies = [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
-        with swapped(slots, copies):
+        with swapped(slots, self._copies(slots)):
             result = self._model.load_state_dict(of_model, strict=strict)
             loss = self._trained_loss()
             if loss is not None and of_loss:  # one of the model alone leaves the loss as it is
                 more = loss.load_state_dict(of_loss, strict=strict)
                 result.missing_keys.extend(self.prefix + name for name in more.missing_keys)
                 result.unexpected_keys.extend(self.prefix + name for name in more.unexpected_keys)
-            loaded = [getattr(*slot.holders[0]) for slot in slots]
-        for slot, tensor in zip(slots, loaded, strict=True):
-            if tensor.shape != slot.tensor.shape:
-                raise SmexRuntimeError(
-                    f'load_state_dict: the model gives "{slot.names[0]}" the shape '
-                    f"{list(tensor.shape)} when it loads, its shards have {list(slot.tensor.shape)}"
-                    "; load into the model before smex.partition"
-                )
+            loaded = _held(slots)
+        for slot, tensor in _reshaped(slots, loaded):
+            raise SmexRuntimeError(
+                f'load_state_dict: the model gives "{slot.names[0]}" the shape '
+                f"{list(tensor.shape)} when it loads, its shards have {list(slot.tensor.shape)}"
+                "; load into the model before smex.partition"
+            )
         self._write_all(slots, loaded)
         return result
 
     def apply(self, change: Callable[[torch.nn.Module], Any]) -> None:
-        """Lets a function change the tensors of the model's modules, as `nn.Module.apply` does."""
+        """Lets a function change the tensors of the model's modules, as `nn.Module.apply` does.
+
+        Raises:
+            SmexRuntimeError: it gives a tensor another shape; no shard is changed.
+        """
         slots = self._slots()
-        copies = [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
-        with swapped(slots, copies):
+        with swapped(slots, self._copies(slots)):
             self._model.apply(change)
-            changed = [getattr(*slot.holders[0]) for slot in slots]
+            changed = _held(slots)
+        for slot, tensor in _reshaped(slots, changed):
+            raise SmexRuntimeError(
+                f'apply: the function gives "{slot.names[0]}" the shape {list(tensor.shape)}, its '
+                f"shards have {list(slot.tensor.shape)}; change the model before smex.partition"
+            )
         self._write_all(slots, changed)
 
     def _write_all(self, slots: list[StateSlot], tensors: Sequence[torch.Tensor]) -> None:
@@ -364,6 +372,10 @@ class ShardedState:
     def _value(self, slot: StateSlot) -> torch.Tensor:
         name = slot.names[0]
         return self.cuts[name].whole() if name in self.cuts else slot.tensor
+
+    def _copies(self, slots: list[StateSlot]) -> list[torch.Tensor]:
+        """Wholes that may be written to; of what has no shards the model's own."""
+        return [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
 
     def _trained_loss(self) -> torch.nn.Module | None:
         """The loss, if it has parameters; weights of classes, say, are buffers that stay."""
@@ -380,6 +392,22 @@ class ShardedState:
         if hasattr(state, "_metadata"):
             of_model._metadata = state._metadata  # type: ignore[attr-defined]
         return of_model, {n.removeprefix(self.prefix): state[n] for n in state if n not in of_model}
+
+
+def _reshaped(
+    slots: list[StateSlot], tensors: Sequence[torch.Tensor]
+) -> Iterator[tuple[StateSlot, torch.Tensor]]:
+    """What no longer fits its shards."""
+    return (
+        (slot, tensor)
+        for slot, tensor in zip(slots, tensors, strict=True)
+        if tensor.shape != slot.tensor.shape
+    )
+
+
+def _held(slots: list[StateSlot]) -> list[torch.Tensor]:
+    """What is in the slots now."""
+    return [getattr(*slot.holders[0]) for slot in slots]
 
 
 def _is_buffer(tensor: torch.Tensor) -> bool:

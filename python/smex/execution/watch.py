@@ -12,13 +12,13 @@ import enum
 import functools
 import types
 import weakref
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterator, Mapping, Set
 from typing import Any
 
 import torch
 
 from smex._C import Contents
-from smex.capture.objects import Same, kind_of
+from smex.capture.objects import Same, kind_of, refuse_layout, slot_names
 from smex.errors import SmexTypeError
 
 _PLAIN = (bool, int, str, bytes, type(None))
@@ -159,12 +159,13 @@ class Reader:
         if id(thing) in self._number:
             return "again", self._number[id(thing)]
         if isinstance(thing, slice):
-            return kind, self.read((thing.start, thing.stop, thing.step))
+            return kind, *map(self.read, (thing.start, thing.stop, thing.step))
         self._number[id(thing)] = len(self._number)
         if isinstance(thing, torch.nn.Module):
             return self._module(thing)
         if isinstance(thing, types.FunctionType):
-            return Same(thing.__code__), self._cells(thing), self.read(thing.__defaults__)
+            defaults = self.read(thing.__defaults__), self.read(thing.__kwdefaults__)
+            return Same(thing.__code__), self._cells(thing), defaults, self._attributes(thing)
         if isinstance(thing, types.MethodType):
             return self.read(thing.__func__), self.read(thing.__self__)
         if isinstance(thing, functools.partial):
@@ -271,7 +272,7 @@ class Reader:
 
     def _fields(self, thing: Any) -> dict[str, Any] | None:
         """An object's attributes; None where Python keeps none."""
-        slots = [name for cls in type(thing).__mro__ for name in _slots(cls)]
+        slots = slot_names(thing)
         own = getattr(thing, "__dict__", None)
         if isinstance(own, dict):
             self._watch(own)
@@ -295,11 +296,14 @@ class _TooManyError(Exception):
 
 
 def described(leaf: Any) -> Hashable:
-    """What a captured program depends on of an argument that is not a tensor.
+    """What a captured program depends on of an argument.
 
     Raises:
-        SmexTypeError: nothing can be told of it, as of an array.
+        SmexTypeError: nothing can be told of it, as of an array, or it is a tensor of a layout
+            that has no boxes.
     """
+    if isinstance(leaf, torch.Tensor):
+        return _described_tensor(leaf)
     if type(leaf) in _PLAIN:
         return type(leaf), leaf
     found = Reader().read(leaf)
@@ -309,6 +313,13 @@ def described(leaf: Any) -> Hashable:
             f"must be hashable, got {type(leaf).__name__}; pass a tensor"
         )
     return found
+
+
+def _described_tensor(tensor: torch.Tensor) -> Hashable:
+    plain = type(tensor) is torch.Tensor and not tensor.is_quantized
+    if not plain or tensor.is_nested or tensor.layout is not torch.strided:
+        refuse_layout(tensor, "an argument")
+    return tuple(tensor.shape), tensor.dtype, tensor.requires_grad
 
 
 def difference(now: State, before: State) -> str:
@@ -334,12 +345,6 @@ def _difference(now: Any, before: Any) -> Iterator[str]:
 
 def _is_text(key: Any) -> bool:
     return isinstance(key, tuple) and key[:1] == (str,)
-
-
-def _slots(cls: type) -> Iterable[str]:
-    names = vars(cls).get("__slots__", ())
-    names = (names,) if isinstance(names, str) else names
-    return [name for name in names if name not in ("__dict__", "__weakref__")]
 
 
 def _by_value(thing: Any) -> Hashable:

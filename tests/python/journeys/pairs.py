@@ -25,6 +25,10 @@ def close(found, wanted):
     torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
 
 
+def both(net, plain, *args):
+    close(net(*args), plain(*args))
+
+
 def same_state(net, plain):
     state = net.state_dict()
     assert list(state) == list(plain.state_dict())
@@ -55,3 +59,45 @@ class Calls(nn.Module):
 
 def weight(*shape):
     return nn.Parameter(torch.randn(*(shape or (WIDTH, WIDTH)), dtype=torch.float64))
+
+
+def trained(net, plain, x, steps=2):
+    """Both after some steps of an optimiser that is made now."""
+    net(x)
+    plain(x)
+    for module in (net, plain):
+        module.zero_grad()
+        optimiser = torch.optim.SGD(module.parameters(), 0.01, momentum=0.9)
+        for _ in range(steps):
+            optimiser.zero_grad()
+            module(x).square().sum().backward()
+            optimiser.step()
+    same_state(net, plain)
+
+
+def backward(found):
+    """Sums the results up and adds the gradients, where there are any."""
+    leaves = [t for t in torch.utils._pytree.tree_leaves(found) if t.requires_grad]
+    if leaves:
+        sum(leaf.sum() for leaf in leaves).backward()
+
+
+def captured(function, **members):
+    """A model, and a net of it itself."""
+    model = Calls(function, w=weight(), **members).double()
+    return model, smex.partition(model, workers=2, replicate_bytes=0)
+
+
+def heads(outputs=WIDTH):
+    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, outputs))
+
+
+class Slots:
+    __slots__ = ("__private", "value")
+
+    def hold(self, tensor):
+        self.__private = tensor
+
+
+class SubSlots(Slots):
+    pass

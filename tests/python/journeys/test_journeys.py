@@ -42,12 +42,6 @@ import smex.graph as sg
 sys.path.insert(0, str(Path(__file__).parent))
 from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 # ---- training, evaluation, modes ----
 
 
