@@ -4,6 +4,8 @@
 # make verify-specs  executes every Spec on the samples that PyTorch tests its operators with, and
 #               writes docs/specs.md
 # make build    the environment and the native library only
+# make gpu-check  on a machine with a GPU, without a network: builds for it with the torch that
+#               PYTHON has, tests, measures and sanitizes; STEPS="build tests" MINUTES=10
 #
 # Each target makes what it needs: an environment (.venv), PyPI packages, the native build.
 # PYTHON=python3.12 chooses the interpreter the environment is made from. The variables of setup.py
@@ -29,7 +31,8 @@ export MAX_JOBS
 LOCK := $(if $(shell command -v flock),flock $(VENV)/.smex-lock)
 
 .DELETE_ON_ERROR:
-.PHONY: demo test verify-specs test-cpp test-python test-sanitize lint format build docs clean distclean
+.PHONY: demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
+  distclean
 .NOTPARALLEL:
 
 demo: build
@@ -82,6 +85,10 @@ test-sanitize: $(DEPS)
 	  -DCMAKE_BUILD_TYPE=Debug -DSMEX_PYTHON=OFF -DSMEX_TESTS=ON -DSMEX_SANITIZE=address,undefined
 	@$(LOCK) $(VENV)/bin/cmake --build $(ASAN) --target smex_cpp_tests -j $(MAX_JOBS)
 	$(VENV)/bin/ctest --test-dir $(ASAN) --output-on-failure -j $(MAX_JOBS)
+
+# In PYTHON's own environment, and in a build folder of its own.
+gpu-check:
+	$(PYTHON) tools/gpu_check.py $(STEPS) $(if $(MINUTES),--minutes $(MINUTES))
 
 CXX_FILES = $(shell git ls-files '*.h' '*.cpp' '*.cu' '*.cuh')
 

@@ -1,8 +1,10 @@
 # Finds GoogleTest, or fetches it. Sets SMEX_HAVE_GTEST; with it the target GTest::gtest exists.
 #
 # In order: an installed package; the sources that Debian's googletest package unpacks; the sources
-# inside the PyPI package ros-gtest-vendor; the project's release archive.
+# inside the PyPI package ros-gtest-vendor; the project's release archive. The last two only with
+# SMEX_DOWNLOADS.
 
+option(SMEX_DOWNLOADS "Fetch GoogleTest where it is not installed" ON)
 set(_gtest_url "https://github.com/google/googletest/archive/refs/tags/v1.14.0.tar.gz")
 set(_gtest_sha256 8ad598c73ad796e0d8280b082cebd82a630d73e73cd3c70057938a6501bba5d7)
 
@@ -68,7 +70,7 @@ else()
   smex_gtest_locate("${_gtest_folder}" _gtest_sources)
   foreach(_origin pypi release)
     # Tried once in a build folder: without a network each attempt may wait for its time limit.
-    if(NOT _gtest_sources AND NOT SMEX_GTEST_TRIED_${_origin})
+    if(SMEX_DOWNLOADS AND NOT _gtest_sources AND NOT SMEX_GTEST_TRIED_${_origin})
       set(SMEX_GTEST_TRIED_${_origin} ON CACHE INTERNAL "")
       cmake_language(CALL smex_gtest_from_${_origin} "${_gtest_folder}")
       smex_gtest_locate("${_gtest_folder}" _gtest_sources)

@@ -1,6 +1,8 @@
 #include <cuda_runtime.h>
 
 #include <cub/device/device_radix_sort.cuh>
+#include <stdexcept>
+#include <string>
 #include <type_traits>
 
 #include "graph/device.h"
@@ -59,6 +61,13 @@ void set(int64_t* to, int64_t value, cudaStream_t stream) {
   for_each(1, stream, [=] __device__(int64_t) { *to = value; });
 }
 
+/// What a sort refuses by itself leaves no launch error behind.
+void check_sorted(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  throw std::runtime_error(std::string("smex::compress_edges: sorting edges on the GPU failed: ") +
+                           cudaGetErrorString(error));
+}
+
 /// At least one, since a sort wants a digit.
 int bits_of(int64_t size) {
   int bits = 1;
@@ -94,9 +103,9 @@ void compress_cuda(const EdgeList<Index>& edges, const CompressedEdges<Index>& o
   void* temporary = nullptr;
   for (int pass = 0; pass < 2 && size > 0; ++pass) {  // the first says how much memory it needs
     if (pass == 1) temporary = allocate(temporary_bytes);
-    cub::DeviceRadixSort::SortPairs(temporary, temporary_bytes, keys, sorted, positions, order,
-                                    size, /*begin_bit=*/0, /*end_bit=*/bits_of(edges.num_rows),
-                                    stream);
+    check_sorted(cub::DeviceRadixSort::SortPairs(temporary, temporary_bytes, keys, sorted,
+                                                 positions, order, size, /*begin_bit=*/0,
+                                                 /*end_bit=*/bits_of(edges.num_rows), stream));
   }
   for_each(size, stream, [=] __device__(int64_t i) {
     const Index from = order[i];

@@ -101,7 +101,7 @@ def test_opcheck(dtype):
     torch.library.opcheck(op.channel_combine, (grad, x, mean, scale, shift, slope))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_cuda_equals_the_cpu(shape):
     tensors = inputs(shape)

@@ -84,7 +84,7 @@ def test_opcheck():
         torch.library.opcheck(torch.ops.smex.max_pool2d_backward, (torch.randn_like(y), x, *window))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.cuda
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_cuda_equals_the_cpu(window):
     x = torch.randn(2, 3, 9, 8)
