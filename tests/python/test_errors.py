@@ -191,7 +191,7 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    folders = ("*.py", "capture/*.py", "graph/**/*.py", "vertex/**/*.py")
+    folders = ("*.py", "capture/*.py", "tdl/*.py", "graph/**/*.py", "vertex/**/*.py")
     files = [path for pattern in folders for path in PACKAGE.glob(pattern)]
     for path in sorted(files):
         for node in ast.walk(ast.parse(path.read_text())):

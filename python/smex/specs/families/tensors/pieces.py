@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smex.specs.common import dims_of, named, replaced, specs
-from smex.specs.view import slice_bounds
+from smex.specs.families.tensors.view import slice_bounds
 from smex.tdl import Opaque, Sum, and_, like, spec, where, whole
 
 

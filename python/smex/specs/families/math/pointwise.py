@@ -12,6 +12,7 @@ import torch
 from smex import tdl
 from smex.specs.common import element, specs
 from smex.tdl import Opaque, SymbolicTensor, and_, like, spec, where
+from smex.tdl.expressions import as_expr
 
 _LN_2 = math.log(2)
 
@@ -49,7 +50,7 @@ def _unknown(target: str, args: Any) -> Any:
 
 def _crosses(rest: Any, b: Any) -> Any:
     """Whether the quotient with this remainder was rounded up, towards zero."""
-    return and_(rest != 0, (rest < 0) != (tdl._expr(b) < 0))
+    return and_(rest != 0, (rest < 0) != (as_expr(b) < 0))
 
 
 def _remainder(a: Any, b: Any) -> Any:
@@ -60,7 +61,7 @@ def _remainder(a: Any, b: Any) -> Any:
 def _floor_divided(a: Any, b: Any) -> Any:
     rest = tdl.fmod(a, b)
     floor = tdl.round_((a - rest) / b) - _crosses(rest, b)
-    return where(tdl._expr(b) == 0, a / b, floor)
+    return where(as_expr(b) == 0, a / b, floor)
 
 
 for _target, _function in {
@@ -298,5 +299,5 @@ def where_(condition, *branches):
 
 @elementwise("aten::xlogy")
 def xlogy(x, y):
-    x, y = tdl._expr(x), tdl._expr(y)
+    x, y = as_expr(x), as_expr(y)
     return where(tdl.isnan(y), y, where(x == 0, 0, x * tdl.log(y)))

@@ -6,8 +6,9 @@ import math
 
 from smex import tdl
 from smex.specs.common import dims_of, element, replaced
-from smex.specs.pointwise import elementwise
+from smex.specs.families.math.pointwise import elementwise
 from smex.tdl import Opaque, and_, like, or_, spec, where, whole
+from smex.tdl.expressions import current
 
 _SQRT_HALF = math.sqrt(0.5)
 _GELU_TANH = math.sqrt(2 / math.pi)
@@ -171,7 +172,7 @@ def log_sigmoid_backward(grad, x, buffer):
 @spec("aten::log_sigmoid_forward")
 def log_sigmoid_forward(x):
     def buffer(*i):
-        extents = tuple(tdl._current().extents[index.name] for index in i)
+        extents = tuple(current().extents[index.name] for index in i)
         return tdl.exp(-tdl.abs_(x[i])) if extents == x.shape else 0
 
     return lambda *i: tdl.minimum(x[i], 0) - tdl.log1p(tdl.exp(-tdl.abs_(x[i]))), buffer

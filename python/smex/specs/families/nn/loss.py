@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from smex.specs.common import element
-from smex.specs.reduction import broadcast_extents
+from smex.specs.families.math.reduction import broadcast_extents
 from smex.tdl import (
     Sum,
     abs_,

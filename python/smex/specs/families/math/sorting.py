@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from smex.specs.common import made_of_all, replaced, specs
-from smex.specs.reduction import over, reduced, sizes, source
+from smex.specs.families.math.reduction import over, reduced, sizes, source
 from smex.tdl import (
     Max,
     Min,

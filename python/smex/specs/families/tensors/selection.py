@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from smex.specs.common import all_of, element, made_of_all, specs
-from smex.specs.view import reindexed
+from smex.specs.families.tensors.view import reindexed
 from smex.tdl import Opaque, Sum, like, maximum, minimum, spec, where, whole
 
 

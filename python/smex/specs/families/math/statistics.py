@@ -6,7 +6,7 @@ import functools
 import math
 
 from smex.specs.common import element, made_of_all, specs
-from smex.specs.reduction import (
+from smex.specs.families.math.reduction import (
     broadcast_extents,
     count,
     is_nonzero,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from smex import tdl
-from smex.specs.pointwise import elementwise, unknown
+from smex.specs.families.math.pointwise import elementwise, unknown
 from smex.tdl import where
+from smex.tdl.expressions import as_expr
 
 unknown(
     "aten::digamma",
@@ -100,5 +101,5 @@ def special_spherical_bessel_j0(x):
 
 @elementwise("aten::special_xlog1py")
 def special_xlog1py(x, y):
-    x, y = tdl._expr(x), tdl._expr(y)
+    x, y = as_expr(x), as_expr(y)
     return where(tdl.isnan(y), y, where(x == 0, 0, x * tdl.log1p(y)))

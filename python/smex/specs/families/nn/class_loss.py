@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smex.specs.common import made_of_all
-from smex.specs.loss import MEAN, NONE, SUM
+from smex.specs.families.nn.loss import MEAN, NONE, SUM
 from smex.tdl import Opaque, Sum, and_, like, relu, spec, where, whole
 
 
