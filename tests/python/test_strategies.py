@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from smex.specs.proof import brute_force, field, harness, mutations
+from smex.specs.proof.extremes import extremes
 from torch.utils import _pytree as pytree
 
 import smex
 from smex import specs, tdl
 from smex.specs import oracle
-from smex.specs.proof import brute_force, field, harness, mutations
-from smex.specs.proof.extremes import extremes
 from smex.specs.strategies import OperatorCall
 
 sys.path.insert(0, str(Path(__file__).parent))

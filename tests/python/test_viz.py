@@ -13,10 +13,10 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from smex.planning.prices import op_prices
 from smex.planning.page.memory import fullest_worker, live_bytes, program_order
 from smex.planning.page.names import collapse, numbers_words
 from smex.planning.page.tiles import HEIGHT, WIDTH, tensor_picture, worker_colour
+from smex.planning.prices import op_prices
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from families import FAMILIES

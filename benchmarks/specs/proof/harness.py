@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
+from proof import brute_force, mutations
+from proof.field import load
+from proof.processes import describe, run_each
 from smex.operators import operator_named
 from smex.specs import definition, oracle
 from smex.specs.oracle import Call
-from smex.specs.proof import brute_force, mutations
-from smex.specs.proof.field import load
-from smex.specs.proof.processes import describe, run_each
 from smex.specs.strategies import OperatorCall
 from smex.specs.verification import check_meaning
 

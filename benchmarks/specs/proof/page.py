@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from proof.field import load
+from proof.harness import Finding, summary
 from smex.operators import operator_named
 from smex.specs import definition
-from smex.specs.proof.field import load
-from smex.specs.proof.harness import Finding, summary
 from smex.specs.strategies import OperatorCall
 
 _HEAD = """# Specifications
@@ -38,7 +38,7 @@ def page(folder: Path, findings: Sequence[Finding]) -> str:
         if found is not None and finding.described:
             families.setdefault(found.source.__module__, []).append(finding)
     parts = [_HEAD.format(torch=torch.__version__.partition("+")[0], summary=summary(findings))]
-    for module, members in sorted(families.items()):
+    for module, members in sorted(families.items(), key=lambda item: item[0].rpartition(".")[2]):
         title = (inspect.getdoc(sys.modules[module]) or module).partition("\n")[0].rstrip(".")
         parts.append(f"## {title}\n\n| operator | Spec | divided along | calls | run |\n"
                      "| --- | --- | --- | ---: | ---: |")  # fmt: skip

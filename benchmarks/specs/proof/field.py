@@ -19,10 +19,10 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from proof.extremes import extremes
+from proof.processes import run_each
 from smex.errors import SmexImportError, SmexRuntimeError
 from smex.specs.oracle import Call
-from smex.specs.proof.extremes import extremes
-from smex.specs.proof.processes import run_each
 
 SIZES = {
     "odd": {},  # as the entries have them: 3, 5, 10, 20

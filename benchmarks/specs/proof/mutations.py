@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from proof import brute_force
 from smex.specs import oracle
-from smex.specs.proof import brute_force
 from smex.specs.strategies import OperatorCall
 from smex.specs.verification import as_lists, can_interpret, meaning_error
 
