@@ -27,14 +27,13 @@ import dataclasses
 import enum
 import functools
 import re
-import sys
 import types
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 from torch import nn
 from torch.nn.utils import prune
 
@@ -43,9 +42,6 @@ import smex.graph as sg
 import smex.graph.function as fn
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.watch import Reader
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 
 
 @pytest.fixture(autouse=True)

@@ -33,14 +33,13 @@ import collections
 import copy
 import dataclasses
 import functools
-import sys
 import threading
 import types
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 from torch import nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
@@ -48,9 +47,6 @@ from torch.utils import _pytree as pytree
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 
 HOOKS = [name for name in vars(nn.Module()) if "hook" in name]
 

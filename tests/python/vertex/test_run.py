@@ -2,9 +2,7 @@
 
 import concurrent.futures
 import copy
-import pathlib
 import pickle
-import sys
 from collections import OrderedDict
 
 import pytest
@@ -14,10 +12,7 @@ from torch import nn
 
 import smex
 import smex.vertex as sv
-from smex.vertex.execution import schedule
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import (
+from samples.vertex_functions import (
     Average,
     Binary,
     ChildSum,
@@ -28,6 +23,7 @@ from recursion import (
     random_graph,
     star,
 )
+from smex.vertex.execution import schedule
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 OPTIONS = {

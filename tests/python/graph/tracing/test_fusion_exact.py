@@ -12,8 +12,6 @@ of that the compositions leave out
 """
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,12 +20,10 @@ from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
+from samples.message_functions import unfused
 from smex.graph.core.step import step_of
 from smex.graph.tracing.explanation import Unfused
 from smex.graph.tracing.fuse import fuse_edges
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import unfused
 
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, 6.0, 0.37, -1.9]
 SPECIAL = [*NUMBERS, float("inf"), -float("inf"), float("nan")]

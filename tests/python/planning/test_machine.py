@@ -3,18 +3,14 @@
 import itertools
 import math
 import re
-import sys
-from pathlib import Path
 
+import models
 import pytest
 import torch
 from torch.nn import functional as F
 
 import smex
 from smex import _C
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-import models
 
 GB = 1e9
 

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import pickle
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from families import FAMILIES, models
+from samples.families import FAMILIES, models
 
 WORKERS = [1, 2, 3, 4, 6, 8]
 

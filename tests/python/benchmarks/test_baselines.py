@@ -4,23 +4,19 @@ import dataclasses
 import itertools
 import math
 import re
-import sys
-from pathlib import Path
 
+import baselines
+import batches
 import pytest
 import torch
+from baselines.iteration import Iteration
+from baselines.layers import Schedule
 from torch import nn
 from torch.nn import functional as F
 
 import smex
-from smex import _C, baselines
-
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "partition"))
-
-import batches
-
-from families import FAMILIES, models
+from samples.families import FAMILIES, models
+from smex import _C
 
 MACHINE = smex.Machine.k80_pcie()
 ESTIMATES = (baselines.ideal, baselines.small_batch, baselines.swapping)
@@ -59,7 +55,7 @@ def test_seconds_of_ops_and_peak_are_those_of_the_plan_for_one_worker(family):
     plan = smex.search(graph, 1, machine=MACHINE)
     seconds = baselines.op_seconds(graph, MACHINE)
     assert sum(seconds) == pytest.approx(plan.compute_seconds)
-    iteration = baselines._Iteration(graph, MACHINE, 0)
+    iteration = Iteration(graph, MACHINE, 0)
     assert sum(step.seconds for step in iteration.steps) == pytest.approx(plan.compute_seconds)
     assert iteration.peak_bytes() == plan.peak_bytes()[0]
 
@@ -228,8 +224,8 @@ def test_layers_on_devices_overlap():
 
 def test_more_layers_than_devices_take_turns():
     graph = rnn(layers=3)
-    iteration = baselines._Iteration(graph, MACHINE, 0)
-    schedule = baselines._Schedule(iteration, LAYERS[:3], 2)
+    iteration = Iteration(graph, MACHINE, 0)
+    schedule = Schedule(iteration, LAYERS[:3], 2)
     for step, device in zip(schedule._steps, schedule.device, strict=True):
         path = step.op.module_path if step.op else ""
         if path.startswith("cells."):
@@ -240,8 +236,8 @@ def test_more_layers_than_devices_take_turns():
 
 def test_a_schedule_respects_data_and_devices():
     """No call begins before its operands have arrived, and no device runs two at once."""
-    iteration = baselines._Iteration(rnn(), MACHINE, 1)
-    schedule = baselines._Schedule(iteration, LAYERS, 4)
+    iteration = Iteration(rnn(), MACHINE, 1)
+    schedule = Schedule(iteration, LAYERS, 4)
     schedule.run()
     spans = {}
     for n, step in enumerate(schedule._steps):

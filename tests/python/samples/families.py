@@ -1,12 +1,7 @@
 """The six model families of the examples, each with its loss."""
 
-import sys
-from pathlib import Path
-
-from torch.nn import functional as F
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import models
+from torch.nn import functional as F
 
 
 def next_token(logits, targets):

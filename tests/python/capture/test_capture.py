@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
-from pathlib import Path
 
+import models
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,9 +15,6 @@ from torch.utils import _pytree as pytree
 from smex.capture import capture, replay
 from smex.capture.records import OpRecord, operand_ids
 from smex.errors import CaptureError
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
-import models
 
 SEED = 7
 

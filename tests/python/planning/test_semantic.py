@@ -2,16 +2,13 @@
 
 import inspect
 import pathlib
-import sys
 import warnings
 
 import pytest
 import torch
 
 import smex
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from undescribed import undescribed
+from samples.undescribed import undescribed
 
 HERE = pathlib.Path(__file__).name
 DTYPES = [

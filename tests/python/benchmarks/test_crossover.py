@@ -1,12 +1,7 @@
 """Sequences are cut when there are more rows than columns, columns when there are fewer."""
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "partition"))
 import crossover
+import pytest
 
 SIZE, LAYERS = 64, 3
 

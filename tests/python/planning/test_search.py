@@ -11,9 +11,8 @@ import itertools
 import math
 import os
 import re
-import sys
-from pathlib import Path
 
+import models
 import numpy as np
 import pytest
 import scipy.optimize
@@ -22,15 +21,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-
-import models
-
 import smex
+from samples.random_models import Generator, build
 from smex import _C
 from smex.planning.semantic import SemanticGraph
-from test_random_graphs import Generator, build
 
 # ---- models of a few operators ----
 

@@ -2,7 +2,8 @@
 
 import torch
 import torch.nn.functional as F
-from layer_cases import (
+
+from samples.layer_cases import (
     IN,
     NUM_TYPES,
     OUT,

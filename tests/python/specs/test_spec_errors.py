@@ -237,7 +237,6 @@ def test_what_to_describe_is_shown_with_its_arguments():
         (["show", "mm"], 2, "did you mean aten::mm"),
         (["show", "aten::mm", "4,6", "6,5", "3"], 2, "takes 2 arguments, found 3: 4,6 6,5 3"),
         (["show", "aten::sum.dim_IntList", "4,3", "5"], 2, "Dimension out of range"),
-        (["verify", "aten::nope"], 2, 'there is no operator "aten::nope"'),
         (["list", "nothing of that name"], 1, "0 of"),
     ],
 )

@@ -1,17 +1,12 @@
 """No spec is trusted that was not executed."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
-
+from samples.spec_calls import samples
+from samples.spec_harness import Call, check_meaning, check_split
 from smex import specs, tdl
 from smex.tdl import Sum
-from spec_harness import Call, check_meaning, check_split
-from spec_samples import samples
 
 SAMPLES = list(samples())
 IDS = [f"{target.partition('::')[2]}-{n}" for n, (target, _, _) in enumerate(SAMPLES)]

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from families import FAMILIES
+from samples.families import FAMILIES
 
 # On the CPU ATen's batch norm sums float32 in double precision; its parts on several workers do not.
 # (A ReLU whose input is within rounding of 0 would flip and change gradients by thousands of
