@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import smex
-from samples.undescribed import undescribed
 from smex import tdl
 from smex.capture.records import OpRecord, ValueRef
 from smex.capture.replay import replay
 from smex.tdl import Sum
+from support.undescribed import undescribed
 
 PACKAGE = pathlib.Path(smex.__file__).parent
 ROOT = pathlib.Path(__file__).parents[2]

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import smex
-from samples.families import FAMILIES, models
 from smex import _C
+from support.families import FAMILIES, models
 
 MACHINE = smex.Machine.k80_pcie()
 ESTIMATES = (baselines.ideal, baselines.small_batch, baselines.swapping)

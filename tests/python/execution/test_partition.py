@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from samples.families import FAMILIES, models
+from support.families import FAMILIES, models
 
 WORKERS = [1, 2, 3, 4, 6, 8]
 

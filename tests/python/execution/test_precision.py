@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from samples.families import FAMILIES
+from support.families import FAMILIES
 
 # On the CPU ATen's batch norm sums float32 in double precision; its parts on several workers do not.
 # (A ReLU whose input is within rounding of 0 would flip and change gradients by thousands of

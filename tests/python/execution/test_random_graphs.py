@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import smex
-from samples.random_models import Generator, build, tensor
+from support.random_models import Generator, build, tensor
 
 WORKERS = (2, 3, 4, 6, 8)
 CHUNKS, PER_CHUNK = 30, 10

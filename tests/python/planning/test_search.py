@@ -22,9 +22,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import smex
-from samples.random_models import Generator, build
 from smex import _C
 from smex.planning.semantic import SemanticGraph
+from support.random_models import Generator, build
 
 # ---- models of a few operators ----
 

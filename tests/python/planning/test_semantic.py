@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smex
-from samples.undescribed import undescribed
+from support.undescribed import undescribed
 
 HERE = pathlib.Path(__file__).name
 DTYPES = [

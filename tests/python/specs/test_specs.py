@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from samples.spec_calls import samples
-from samples.spec_harness import Call, check_meaning, check_split
 from smex import specs, tdl
 from smex.tdl import Sum
+from support.spec_calls import samples
+from support.spec_harness import Call, check_meaning, check_split
 
 SAMPLES = list(samples())
 IDS = [f"{target.partition('::')[2]}-{n}" for n, (target, _, _) in enumerate(SAMPLES)]

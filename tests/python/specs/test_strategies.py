@@ -9,9 +9,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 import smex
-from samples.undescribed import undescribed
 from smex import specs, tdl
 from smex.specs import oracle
+from support.undescribed import undescribed
 
 MM = torch.ops.aten.mm.default
 CONVOLUTION = torch.ops.aten.convolution.default

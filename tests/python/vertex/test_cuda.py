@@ -5,7 +5,7 @@ import torch
 
 import smex
 import smex.vertex as sv
-from samples.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
+from support.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 
 pytestmark = [
     pytest.mark.cuda,

@@ -18,8 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 import smex
 import smex.vertex as sv
-from samples.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 from smex.vertex.execution import schedule
+from support.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 
 GRAPHS = [random_graph(20, 2, 3), star(2), sv.chain(0), random_graph(9, 2, 4, shared=False)]
 VERTICES = sum(g.num_vertices for g in GRAPHS)

@@ -10,7 +10,7 @@ from torch import nn
 
 import smex
 import smex.vertex as sv
-from samples.vertex_functions import Binary, expected, loss_of
+from support.vertex_functions import Binary, expected, loss_of
 
 OPTIONS = {"traced": {}, "called": {"trace": False}, "not lazy": {"lazy": False, "hoist": False}}
 

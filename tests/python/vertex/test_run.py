@@ -12,7 +12,8 @@ from torch import nn
 
 import smex
 import smex.vertex as sv
-from samples.vertex_functions import (
+from smex.vertex.execution import schedule
+from support.vertex_functions import (
     Average,
     Binary,
     ChildSum,
@@ -23,7 +24,6 @@ from samples.vertex_functions import (
     random_graph,
     star,
 )
-from smex.vertex.execution import schedule
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 OPTIONS = {

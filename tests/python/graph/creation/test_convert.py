@@ -6,7 +6,7 @@ import torch
 
 import smex
 import smex.graph as sg
-from samples.graphs import IDTYPES, pairs
+from support.graphs import IDTYPES, pairs
 
 scipy_sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
 

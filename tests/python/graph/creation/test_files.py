@@ -9,8 +9,8 @@ import torch
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs, heterographs, pairs, with_features
 from smex.graph.creation import files as serialization
+from support.graphs import graphs, heterographs, pairs, with_features
 
 fuzz = hypothesis.settings(max_examples=20, deadline=None)
 

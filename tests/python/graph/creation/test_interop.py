@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import IDTYPES, graphs, heterographs, pairs, same
+from support.graphs import IDTYPES, graphs, heterographs, pairs, same
 
 MANY = settings(max_examples=30, deadline=None)
 LAYOUTS = [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc]

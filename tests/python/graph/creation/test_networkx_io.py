@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs, heterographs, pairs
+from support.graphs import graphs, heterographs, pairs
 
 networkx = pytest.importorskip("networkx", reason="networkx is not installed")
 

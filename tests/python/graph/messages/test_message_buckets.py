@@ -6,7 +6,7 @@ import torch
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import REDUCERS, small, unfused
+from support.message_functions import REDUCERS, small, unfused
 
 
 def test_the_mailbox():

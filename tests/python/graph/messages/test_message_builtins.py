@@ -7,8 +7,8 @@ import torch
 
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.graph_reference import messages, reduced
-from samples.message_functions import (
+from support.graph_reference import messages, reduced
+from support.message_functions import (
     FIELDS,
     KINDS,
     REDUCERS,

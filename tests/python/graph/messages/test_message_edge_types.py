@@ -5,7 +5,7 @@ import torch
 
 import smex
 import smex.graph.function as fn
-from samples.message_functions import two_ways
+from support.message_functions import two_ways
 
 
 @pytest.mark.parametrize(

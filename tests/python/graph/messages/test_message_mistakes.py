@@ -6,7 +6,7 @@ import torch
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import small, two_ways, unfused
+from support.message_functions import small, two_ways, unfused
 
 ADD = fn.sum("m", "o")
 

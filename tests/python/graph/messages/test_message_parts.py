@@ -5,7 +5,7 @@ import torch
 
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import (
+from support.message_functions import (
     KINDS,
     frames_of,
     graph_of,

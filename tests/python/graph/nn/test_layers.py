@@ -5,9 +5,9 @@ import torch
 
 import smex
 import smex.graph as sg
-from samples import layer_cases, layer_cases_edges
-from samples.dense_graph import Dense
-from samples.layer_cases import KINDS, features, graph_of
+from support import layer_cases, layer_cases_edges
+from support.dense_graph import Dense
+from support.layer_cases import KINDS, features, graph_of
 
 CASES = [*layer_cases.CASES, *layer_cases_edges.CASES]
 PAIRS = [pytest.param(c, k, id=f"{c.name}-{k}") for c in CASES for k in KINDS if k in c.kinds]

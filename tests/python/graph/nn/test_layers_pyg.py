@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import smex.graph as sg
-from samples.layer_cases import IN, NUM_TYPES, OUT, features, graph_of
+from support.layer_cases import IN, NUM_TYPES, OUT, features, graph_of
 
 pyg = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 nn = sg.nn

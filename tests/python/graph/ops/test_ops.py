@@ -7,8 +7,8 @@ import torch
 
 import smex
 import smex.graph as sg
-from samples.graph_reference import messages, reduced, softmax
 from smex.graph import ops
+from support.graph_reference import messages, reduced, softmax
 
 OPS = ("add", "sub", "mul", "div", "dot")
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-from samples.graphs import TRIPLES, graphs, heterographs, pairs, same, with_features
+from support.graphs import TRIPLES, graphs, heterographs, pairs, same, with_features
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs, pairs
+from support.graphs import graphs, pairs
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import TRIPLES, graphs, heterographs, pairs, with_features
+from support.graphs import TRIPLES, graphs, heterographs, pairs, with_features
 
 
 @settings(max_examples=40, deadline=None)

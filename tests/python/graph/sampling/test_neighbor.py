@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-from samples.graphs import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of
+from support.graphs import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import ADD, Counter, graph, total
+from support.message_functions import ADD, Counter, graph, total
 
 WEIGHT = torch.rand(4, dtype=torch.float64)
 PER_EDGE = torch.rand(8, dtype=torch.float64)

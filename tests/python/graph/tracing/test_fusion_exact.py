@@ -20,10 +20,10 @@ from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import unfused
 from smex.graph.core.step import step_of
 from smex.graph.tracing.explanation import Unfused
 from smex.graph.tracing.fuse import fuse_edges
+from support.message_functions import unfused
 
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, 6.0, 0.37, -1.9]
 SPECIAL = [*NUMBERS, float("inf"), -float("inf"), float("nan")]

@@ -9,7 +9,7 @@ from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import (
+from support.message_functions import (
     ADD,
     assert_fused,
     assert_same_gradient,

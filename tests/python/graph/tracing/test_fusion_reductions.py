@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 import smex.graph as sg
 import smex.graph.function as fn
-from samples.message_functions import assert_fused, graph, unfused
+from support.message_functions import assert_fused, graph, unfused
 
 SCALE = 2.0
 

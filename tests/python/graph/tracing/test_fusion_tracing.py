@@ -9,7 +9,7 @@ from torch import nn
 
 import smex
 import smex.graph as sg
-from samples.message_functions import ADD, Counter, graph
+from support.message_functions import ADD, Counter, graph
 
 SCALE = 2.0
 WEIGHT = torch.rand(4, dtype=torch.float64)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import IDTYPES, TRIPLES, counted, graphs, heterographs, pairs, with_features
+from support.graphs import IDTYPES, TRIPLES, counted, graphs, heterographs, pairs, with_features
 
 MANY = settings(max_examples=40, deadline=None)
 

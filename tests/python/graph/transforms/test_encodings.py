@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs
+from support.graphs import graphs
 
 MANY = settings(max_examples=30, deadline=None)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs, pairs
+from support.graphs import graphs, pairs
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs, heterographs, pairs
+from support.graphs import graphs, heterographs, pairs
 
 MANY = settings(max_examples=30, deadline=None)
 FOLLOWS = ("u", "f", "u")

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-from samples.graphs import graphs, heterographs, pairs
+from support.graphs import graphs, heterographs, pairs
 
 nx = pytest.importorskip("networkx", reason="networkx is not installed")
 pytest.importorskip("scipy", reason="scipy is not installed")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import smex
-from samples.kernel_reference import S, close, random_graph, softmax
+from support.kernel_reference import S, close, random_graph, softmax
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

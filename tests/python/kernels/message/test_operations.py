@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import smex
-from samples.kernel_reference import S, random_graph
+from support.kernel_reference import S, random_graph
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

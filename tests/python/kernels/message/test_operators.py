@@ -12,7 +12,7 @@ import torch
 import torch._dynamo.testing
 
 import smex
-from samples.kernel_reference import S, operands_for, random_graph
+from support.kernel_reference import S, operands_for, random_graph
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

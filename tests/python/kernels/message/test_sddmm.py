@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import smex
-from samples.kernel_reference import S, close, messages, operands_for, random_graph
+from support.kernel_reference import S, close, messages, operands_for, random_graph
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import smex
-from samples.kernel_reference import (
+from support.kernel_reference import (
     S,
     close,
     messages,

@@ -12,11 +12,11 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from samples.families import FAMILIES
 from smex.planning.page.memory import fullest_worker, live_bytes, program_order
 from smex.planning.page.names import collapse, numbers_words
 from smex.planning.page.tiles import HEIGHT, WIDTH, tensor_picture, worker_colour
 from smex.planning.prices import op_prices
+from support.families import FAMILIES
 
 LINK = smex.Level(1024, 1e-5, 1e9)
 MACHINE = smex.Machine("test", {"float32": 1e10, "float64": 1e9}, 1e10, 1e-6, 1e9, (LINK,))

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from samples.layer_cases import (
+from support.layer_cases import (
     IN,
     NUM_TYPES,
     OUT,
