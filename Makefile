@@ -76,7 +76,7 @@ test-python: build
 	$(PY) -m pytest tests/python
 
 verify-specs: build
-	$(PY) -m smex.specs verify --page docs/specs.md
+	$(PY) benchmarks/specs/verify.py --page docs/specs.md
 
 # The torch-free code and its tests under AddressSanitizer and UndefinedBehaviorSanitizer.
 test-sanitize: $(DEPS)

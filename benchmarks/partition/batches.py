@@ -16,7 +16,8 @@ def at_batch(captured: CapturedGraph, batch: int) -> CapturedGraph:
 
     Every size and every whole number among the arguments that is a multiple of `PRIME_BATCH` has
     the batch as a factor. Fractions, such as one over the number of elements, stay as they are:
-    they cost the same. `tests/python/test_baselines.py` compares with captures at other batches.
+    they cost the same. `tests/python/benchmarks/test_baselines.py` compares with captures at other
+    batches.
     """
 
     def scaled(x: Any) -> Any:

@@ -25,13 +25,13 @@ import pathlib
 import sys
 import time
 
+import baselines
 import batches
 import planners
 import torch
 from torch.nn import functional as F
 
 import smex
-from smex import baselines
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
 import models

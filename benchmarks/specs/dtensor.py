@@ -4,7 +4,7 @@ Every way to hold a call's tensors, replicated or cut along one dimension on two
 in one process. A rule of DTensor's is one that communicates nothing; it is right if the whole
 results are the operator's.
 
-    python -m smex.specs verify --calls build/specs --out build/specs.json
+    python benchmarks/specs/verify.py --calls build/specs --out build/specs.json
     python benchmarks/specs/dtensor.py build/specs
 """
 
@@ -19,6 +19,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from proof import field
+from proof.processes import run_each
 from torch.distributed._local_tensor import LocalTensorMode
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
@@ -26,8 +28,6 @@ from torch.utils import _pytree as pytree
 
 from smex.operators import operator_named
 from smex.specs import oracle, strategies
-from smex.specs.proof import field
-from smex.specs.proof.processes import run_each
 
 MAX_COMBINATIONS = 40
 MAX_SECONDS = 180

@@ -21,7 +21,7 @@ from smex.errors import (
 )
 
 if _native.missing_reason is None:
-    from smex import baselines, specs
+    from smex import specs
     from smex.capture import capture
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
@@ -64,7 +64,6 @@ __all__ = [
     "SmexValueError",
     "SpecError",
     "__version__",
-    "baselines",
     "capture",
     "capture_graph",
     "coverage",

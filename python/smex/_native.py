@@ -78,7 +78,7 @@ def _load(build_info: dict[str, str]) -> str | None:
             f"torch's C++ interface changes between minor versions. {_HOW_TO_BUILD}"
         )
     try:
-        import smex._C  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
+        importlib.import_module("smex._C")
     except ImportError as error:
         return (
             f"the native library does not load: {error} (built against torch {built}, running "

@@ -4,7 +4,6 @@ import ast
 import gc
 import pathlib
 import re
-import sys
 import warnings
 
 import pytest
@@ -15,12 +14,12 @@ from smex import tdl
 from smex.capture.records import OpRecord, ValueRef
 from smex.capture.replay import replay
 from smex.tdl import Sum
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from undescribed import undescribed
+from support.undescribed import undescribed
 
 PACKAGE = pathlib.Path(smex.__file__).parent
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "troubleshooting.md"
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "troubleshooting.md"
+BASELINES = ROOT / "benchmarks" / "partition" / "baselines"
 
 
 def linear(**kwargs):
@@ -191,8 +190,9 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    folders = ("", "capture/", "execution/", "graph/**/", "planning/**/", "vertex/**/")
+    folders = ("", "capture/", "execution/", "graph/**/", "planning/**/", "tdl/", "vertex/**/")
     files = [path for folder in folders for path in PACKAGE.glob(f"{folder}*.py")]
+    files += BASELINES.glob("*.py")
     for path in sorted(files):
         for node in ast.walk(ast.parse(path.read_text())):
             call = node.exc if isinstance(node, ast.Raise) else None

@@ -7,10 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import gpu_check
+import pytest
 import timed_steps
 from timed_steps import FAILED, LATE, NOT_RUN, PASSED, Result, Step
 

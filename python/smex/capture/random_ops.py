@@ -16,8 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import smex._C  # type: ignore[import-not-found,unused-ignore]  # noqa: F401  (defines smex::uniform)
-
 aten = torch.ops.aten
 
 NO_GENERATOR = (

@@ -13,10 +13,10 @@ from torch._subclasses import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx import Node
 
-import smex._C  # type: ignore[import-not-found,unused-ignore]  # noqa: F401  (defines smex::uniform)
 from smex.capture.holders import Place, places
 from smex.errors import CaptureError
 
+# The native library, which every import of smex loads first, defines them.
 _DRAWS = (torch.ops.smex.uniform.default, torch.ops.smex.dropout_mask.default)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from smex import _C
+from smex._C import Graph, OutputKind, Role, coarse_sizes
+from smex._C import ValueRef as NativeValueRef
 from smex.capture import CapturedGraph, OpRecord, ValueRef, capture
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureError, MissingSpecWarning
@@ -60,7 +61,7 @@ def _scalar_type(dtype: torch.dtype, where: str) -> int:
 def _native_arg(arg: Any, target: str) -> Any:
     """An argument record of a call of `target` as the native graph takes it."""
     if isinstance(arg, ValueRef):
-        return _C.ValueRef(arg.id)
+        return NativeValueRef(arg.id)
     if isinstance(arg, (list, tuple)):
         return [_native_arg(item, target) for item in arg]
     if isinstance(arg, torch.dtype):
@@ -98,7 +99,7 @@ class SemanticGraph:
 
     def __init__(self, captured: CapturedGraph):
         self.captured = captured
-        self.native = _C.Graph()
+        self.native = Graph()
         self.missing: dict[str, str] = {}
         makers = {value: op.target for op in captured.ops for value in op.outputs}
         for value in captured.values:
@@ -108,7 +109,7 @@ class SemanticGraph:
                 list(value.shape),
                 str(value.dtype).removeprefix("torch."),
                 value.dtype.itemsize,
-                getattr(_C.Role, value.role),
+                getattr(Role, value.role),
             )
         for op in captured.ops:
             self.native.add_op(**self._call(op))
@@ -119,7 +120,7 @@ class SemanticGraph:
             goes_out = output.kind == "input_update"
             self.native.add_output(
                 -1 if output.value is None else output.value,
-                getattr(_C.OutputKind, "output" if goes_out else output.kind),
+                getattr(OutputKind, "output" if goes_out else output.kind),
                 output.name,
                 -1 if output.target is None or goes_out else output.target,
             )
@@ -179,7 +180,7 @@ class SemanticGraph:
         return ids
 
     def __repr__(self) -> str:
-        groups, classes = _C.coarse_sizes(self.native)
+        groups, classes = coarse_sizes(self.native)
         return (
             f"SemanticGraph({self.captured.name}, {len(self.captured.ops)} ops, "
             f"{len(self.captured.values)} values; coarsened to {groups} tensor groups and "

@@ -1,15 +1,11 @@
-"""The registry of Specs on the command line: ``python -m smex.specs list|show|verify``."""
+"""The registry of Specs on the command line: ``python -m smex.specs list|show``."""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import dataclasses
 import inspect
-import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -92,38 +88,6 @@ def _show(target: str, arguments: list[str]) -> int:
     return 0
 
 
-def _verify(operators: list[str], folder: Path | None, out: Path | None, to: Path | None) -> int:
-    from smex.specs.proof import field, harness
-    from smex.specs.proof.page import page
-
-    for operator in operators:
-        checked_name(operator, "verify")
-    folder = folder or Path(tempfile.gettempdir()) / f"smex-specs-{torch.__version__}"
-    if not field.overloads(folder):
-        print(f"recording the calls of OpInfo's samples into {folder}", file=sys.stderr)
-        recorder = field.record()
-        field.save(recorder, folder)
-        print(field.summary(recorder))
-    chosen = [
-        overload
-        for overload in field.overloads(folder)
-        if not operators or overload in operators or overload.partition(".")[0] in operators
-    ]
-    if not chosen:
-        print(f"no recorded call of {', '.join(operators)}")
-        return 1
-    findings = harness.verify_all(folder, chosen)
-    for finding in findings:
-        if operators or finding.wrong or finding.error or finding.survivors:
-            print(finding)
-    print(harness.summary(findings))
-    if out is not None:
-        out.write_text(json.dumps([dataclasses.asdict(x) for x in findings], indent=1))
-    if to is not None:
-        to.write_text(page(folder, findings))
-    return int(any(x.wrong or x.error for x in findings))
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m smex.specs", description=__doc__)
@@ -137,17 +101,10 @@ def main(arguments: list[str] | None = None) -> int:
         nargs="*",
         help="its arguments: of tensors the shapes, 4,6 6,5; after -- where one is negative",
     )
-    verify = commands.add_parser("verify", help="execute Specs on OpInfo's samples")
-    verify.add_argument("operator", nargs="*", help="such as aten::mm; all by default")
-    verify.add_argument("--calls", type=Path, help="folder of the recorded calls")
-    verify.add_argument("--out", type=Path, help="write what was found as JSON")
-    verify.add_argument("--page", type=Path, help="write a page in Markdown with all Specs")
     parsed = parser.parse_args(arguments)
     try:
         if parsed.command == "list":
             return _list(parsed.text)
-        if parsed.command == "verify":
-            return _verify(parsed.operator, parsed.calls, parsed.out, parsed.page)
         return _show(parsed.operator, parsed.argument)
     except SmexValueError as error:
         print(error, file=sys.stderr)

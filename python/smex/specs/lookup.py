@@ -12,6 +12,7 @@ import torch
 from smex import tdl
 from smex.specs.common import named
 from smex.tdl import REGISTRY, SpecDef, SymbolicTensor
+from smex.tdl.registry import on_change
 
 
 def targets() -> list[str]:
@@ -232,4 +233,4 @@ def overload_of(target: str) -> Any:
     return getattr(packet, overload or "default", None) or getattr(packet, packet.overloads()[0])
 
 
-tdl._listeners.append(_instantiate.cache_clear)
+on_change(_instantiate.cache_clear)

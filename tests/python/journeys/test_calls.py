@@ -11,18 +11,14 @@
 
 import copy
 import re
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, backward, close, pair, rows, same_grads, same_state, weight
 from torch import nn
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, backward, close, pair, rows, same_grads, same_state, weight
 
 pytestmark = pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")
 

@@ -15,14 +15,13 @@ import dataclasses
 import enum
 import functools
 import re
-import sys
 import types
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from pairs import WIDTH, Calls, both, pair, rows, weight
 from torch import nn
 
 import smex
@@ -30,9 +29,6 @@ import smex.graph as sg
 import smex.graph.function as fn
 from smex.errors import CaptureWarning, SmexTypeError
 from smex.execution.watch import Reader
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, both, pair, rows, weight
 
 
 class Colour(enum.Enum):

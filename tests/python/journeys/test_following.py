@@ -11,19 +11,15 @@
 """
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, both, close, heads, pair, rows, same_grads, same_state, trained, weight
 from torch import nn
 from torch.nn.utils import prune
 
 import smex
 from smex.errors import SmexRuntimeError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, both, close, heads, pair, rows, same_grads, same_state, trained, weight
 
 # ---- modules, tensors, hooks ----
 

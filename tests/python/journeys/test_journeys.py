@@ -27,20 +27,17 @@ import subprocess
 import sys
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 
 # ---- training, evaluation, modes ----
 

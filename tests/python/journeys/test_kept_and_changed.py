@@ -18,18 +18,14 @@
 
 import copy
 import functools
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, Slots, SubSlots, captured, close, pair, rows, same_grads, weight
 from torch import nn
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, Slots, SubSlots, captured, close, pair, rows, same_grads, weight
 
 
 def contents(model):

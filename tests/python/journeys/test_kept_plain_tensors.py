@@ -11,18 +11,14 @@
 """
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, captured, close, pair, rows, same_grads, same_state, weight
 from torch import nn
 from torch.nn import functional as F
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, captured, close, pair, rows, same_grads, same_state, weight
 
 # ---- plain tensors that are changed ----
 

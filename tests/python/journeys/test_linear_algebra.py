@@ -6,17 +6,13 @@
 """
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, close, pair, rows, weight
 from torch import nn
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, close, pair, rows, weight
 
 pytestmark = pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")
 

@@ -11,18 +11,14 @@
 """
 
 import copy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, both, close, heads, pair, rows, same_state, trained, weight
 from torch import nn
 
 import smex
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError, SmexValueError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, both, close, heads, pair, rows, same_state, trained, weight
 
 
 def test_freezing_shards_leaves_the_model():

@@ -13,20 +13,16 @@ import collections
 import copy
 import dataclasses
 import functools
-import sys
 import types
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, SubSlots, captured, close, pair, rows, weight
 from torch.utils import _pytree as pytree
 
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, SubSlots, captured, close, pair, rows, weight
 
 # ---- objects ----
 

@@ -6,17 +6,13 @@
 import copy
 import os
 import random
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
+from random_modules import KINDS, WIDTH, WORDS, Random, parts_of
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from random_modules import KINDS, WIDTH, WORDS, Random, parts_of
 
 SEEDS = 1000 if os.environ.get("SMEX_SLOW") == "1" else 40
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-3}

@@ -6,18 +6,14 @@
 | several threads capture | test_captures_in_threads |
 """
 
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 import torch
+from pairs import WIDTH, Calls, rows, weight
 from torch import nn
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from pairs import WIDTH, Calls, rows, weight
 
 
 def _seeds():

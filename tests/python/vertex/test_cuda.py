@@ -1,16 +1,11 @@
 """Vertex functions on CUDA: against the CPU, without waiting for the device, and in CUDA graphs."""
 
-import pathlib
-import sys
-
 import pytest
 import torch
 
 import smex
 import smex.vertex as sv
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import Average, Binary, ChildSum, loss_of, random_graph, star
+from support.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 
 pytestmark = [
     pytest.mark.cuda,

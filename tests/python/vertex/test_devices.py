@@ -7,8 +7,6 @@ traces are made on the CPU and turned, and backward is called by hand.
 
 import dataclasses
 import importlib
-import pathlib
-import sys
 from collections import OrderedDict
 
 import pytest
@@ -21,9 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 import smex
 import smex.vertex as sv
 from smex.vertex.execution import schedule
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import Average, Binary, ChildSum, loss_of, random_graph, star
+from support.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 
 GRAPHS = [random_graph(20, 2, 3), star(2), sv.chain(0), random_graph(9, 2, 4, shared=False)]
 VERTICES = sum(g.num_vertices for g in GRAPHS)

@@ -1,9 +1,7 @@
 """What happens to a vertex function between its first batch and its last."""
 
 import copy
-import pathlib
 import pickle
-import sys
 import warnings
 
 import pytest
@@ -12,9 +10,7 @@ from torch import nn
 
 import smex
 import smex.vertex as sv
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import Binary, expected, loss_of
+from support.vertex_functions import Binary, expected, loss_of
 
 OPTIONS = {"traced": {}, "called": {"trace": False}, "not lazy": {"lazy": False, "hoist": False}}
 

@@ -2,9 +2,7 @@
 
 import concurrent.futures
 import copy
-import pathlib
 import pickle
-import sys
 from collections import OrderedDict
 
 import pytest
@@ -15,9 +13,7 @@ from torch import nn
 import smex
 import smex.vertex as sv
 from smex.vertex.execution import schedule
-
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from recursion import (
+from support.vertex_functions import (
     Average,
     Binary,
     ChildSum,

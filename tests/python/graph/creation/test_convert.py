@@ -1,17 +1,12 @@
 """Graphs from arrays and SciPy's matrices."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import IDTYPES, pairs
+from support.graphs import IDTYPES, pairs
 
 scipy_sparse = pytest.importorskip("scipy.sparse", reason="SciPy is not installed")
 

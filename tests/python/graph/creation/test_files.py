@@ -1,9 +1,7 @@
 """Graphs in files: what is read is what was written, and what cannot be read says why."""
 
 import os
-import sys
 import zipfile
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -12,9 +10,7 @@ import torch
 import smex
 import smex.graph as sg
 from smex.graph.creation import files as serialization
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs, heterographs, pairs, with_features
+from support.graphs import graphs, heterographs, pairs, with_features
 
 fuzz = hypothesis.settings(max_examples=20, deadline=None)
 

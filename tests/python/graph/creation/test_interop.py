@@ -1,7 +1,6 @@
 """PyTorch Geometric and torch's sparse tensors."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +8,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import IDTYPES, graphs, heterographs, pairs, same
+from support.graphs import IDTYPES, graphs, heterographs, pairs, same
 
 MANY = settings(max_examples=30, deadline=None)
 LAYOUTS = [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc]

@@ -1,8 +1,5 @@
 """Graphs from and to networkx."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,9 +7,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs, heterographs, pairs
+from support.graphs import graphs, heterographs, pairs
 
 networkx = pytest.importorskip("networkx", reason="networkx is not installed")
 

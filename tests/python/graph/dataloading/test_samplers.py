@@ -1,7 +1,6 @@
 """Mini-batches of nodes: blocks and subgraphs."""
 
-import sys
-from pathlib import Path
+import itertools
 
 import pytest
 import torch
@@ -10,11 +9,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import itertools
-
-from graph_samples import TRIPLES, graphs, heterographs, pairs, some_of
+from support.graphs import TRIPLES, graphs, heterographs, pairs, some_of
 
 dl = sg.dataloading
 MANY = settings(max_examples=40, deadline=None)

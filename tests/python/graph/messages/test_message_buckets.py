@@ -1,17 +1,12 @@
 """What functions of edges and nodes see: mailboxes in buckets, and nodes without messages."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import REDUCERS, small, unfused
+from support.message_functions import REDUCERS, small, unfused
 
 
 def test_the_mailbox():

@@ -1,17 +1,14 @@
 """Built-in functions against functions that do the same, and against plain tensors."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import (
+from support.graph_reference import messages, reduced
+from support.message_functions import (
     FIELDS,
     KINDS,
     REDUCERS,
@@ -23,7 +20,6 @@ from message_samples import (
     udf_of,
     unfused,
 )
-from reference import messages, reduced
 
 OPS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "dot": "dot"}
 BINARY = [f"{a}_{op}_{b}" for op in OPS for a, b in itertools.permutations("uve", 2)]

@@ -1,16 +1,11 @@
 """Message passing along several edge types, and how their results are combined."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 import smex
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import two_ways
+from support.message_functions import two_ways
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,12 @@
 """Mistakes in message passing, and the names that their errors give."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 import smex
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import small, two_ways, unfused
+from support.message_functions import small, two_ways, unfused
 
 ADD = fn.sum("m", "o")
 

@@ -1,16 +1,11 @@
 """Message passing along some edges and to some nodes, and in steps."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import (
+from support.message_functions import (
     KINDS,
     frames_of,
     graph_of,

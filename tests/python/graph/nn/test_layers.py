@@ -1,19 +1,13 @@
 """Every layer against its formula in dense matrices, and what all layers promise."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parent))
-import layer_cases
-import layer_cases_edges
-from dense import Dense
-from layer_cases import KINDS, features, graph_of
+from support import layer_cases, layer_cases_edges
+from support.dense_graph import Dense
+from support.layer_cases import KINDS, features, graph_of
 
 CASES = [*layer_cases.CASES, *layer_cases_edges.CASES]
 PAIRS = [pytest.param(c, k, id=f"{c.name}-{k}") for c in CASES for k in KINDS if k in c.kinds]

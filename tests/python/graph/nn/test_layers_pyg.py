@@ -1,17 +1,13 @@
 """Layers against those of PyTorch Geometric, with the weights copied over."""
 
 import dataclasses
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
 
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parent))
-from layer_cases import IN, NUM_TYPES, OUT, features, graph_of
+from support.layer_cases import IN, NUM_TYPES, OUT, features, graph_of
 
 pyg = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 nn = sg.nn

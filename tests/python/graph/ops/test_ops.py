@@ -1,8 +1,6 @@
 """Operations on tensors against messages that are written out."""
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +8,7 @@ import torch
 import smex
 import smex.graph as sg
 from smex.graph import ops
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from reference import messages, reduced, softmax
+from support.graph_reference import messages, reduced, softmax
 
 OPS = ("add", "sub", "mul", "div", "dot")
 SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}

@@ -1,8 +1,5 @@
 """Batches of graphs."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,9 +7,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import TRIPLES, graphs, heterographs, pairs, same, with_features
+from support.graphs import TRIPLES, graphs, heterographs, pairs, same, with_features
 
 MANY = settings(max_examples=40, deadline=None)
 

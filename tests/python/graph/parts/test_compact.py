@@ -1,8 +1,5 @@
 """Graphs without isolated nodes, and blocks."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -10,9 +7,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of, with_features
+from support.graphs import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of, with_features
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -1,17 +1,12 @@
 """Line graphs, walks, and features in other dtypes."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs, pairs
+from support.graphs import graphs, pairs
 
 MANY = settings(max_examples=40, deadline=None)
 

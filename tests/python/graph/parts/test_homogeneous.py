@@ -1,17 +1,12 @@
 """Several types as one, and one type as several."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import TRIPLES, graphs, heterographs, pairs, with_features
+from support.graphs import TRIPLES, graphs, heterographs, pairs, with_features
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,8 +1,5 @@
 """Subgraphs against networkx and brute force."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,9 +8,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of, with_features
+from support.graphs import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of, with_features
 
 MANY = settings(max_examples=40, deadline=None)
 

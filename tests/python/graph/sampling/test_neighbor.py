@@ -1,8 +1,6 @@
 """Edges drawn for nodes, and those of the largest weight."""
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +9,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of
+from support.graphs import IDTYPES, TRIPLES, graphs, heterographs, pairs, some_of
 
 MANY = settings(max_examples=40, deadline=None)
 

@@ -3,8 +3,6 @@
 import functools
 import random
 import re
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ import torch.nn.functional as F
 
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import ADD, Counter, graph, total
+from support.message_functions import ADD, Counter, graph, total
 
 WEIGHT = torch.rand(4, dtype=torch.float64)
 PER_EDGE = torch.rand(8, dtype=torch.float64)

@@ -12,8 +12,6 @@ of that the compositions leave out
 """
 
 import random
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -25,9 +23,7 @@ import smex.graph.function as fn
 from smex.graph.core.step import step_of
 from smex.graph.tracing.explanation import Unfused
 from smex.graph.tracing.fuse import fuse_edges
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import unfused
+from support.message_functions import unfused
 
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, 6.0, 0.37, -1.9]
 SPECIAL = [*NUMBERS, float("inf"), -float("inf"), float("nan")]

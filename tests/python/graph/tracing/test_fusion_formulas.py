@@ -1,8 +1,6 @@
 """Formulas of users' functions as kernels: the same results and the same gradients."""
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +9,15 @@ from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import ADD, assert_fused, assert_same_gradient, graph, run, total, unfused
+from support.message_functions import (
+    ADD,
+    assert_fused,
+    assert_same_gradient,
+    graph,
+    run,
+    total,
+    unfused,
+)
 
 SCALE = 2.0
 

@@ -1,17 +1,12 @@
 """Reductions by users' functions, and what they compute from the reduced messages."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
 
 import smex.graph as sg
 import smex.graph.function as fn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import assert_fused, graph, unfused
+from support.message_functions import assert_fused, graph, unfused
 
 SCALE = 2.0
 

@@ -1,7 +1,5 @@
 """A trace freezes no value, and no function or tensor notices it."""
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,9 +9,7 @@ from torch import nn
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from message_samples import ADD, Counter, graph
+from support.message_functions import ADD, Counter, graph
 
 SCALE = 2.0
 WEIGHT = torch.rand(4, dtype=torch.float64)

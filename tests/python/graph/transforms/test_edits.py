@@ -1,8 +1,6 @@
 """Self loops, reversed and merged edges, added and removed nodes and edges."""
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +8,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import IDTYPES, TRIPLES, counted, graphs, heterographs, pairs, with_features
+from support.graphs import IDTYPES, TRIPLES, counted, graphs, heterographs, pairs, with_features
 
 MANY = settings(max_examples=40, deadline=None)
 

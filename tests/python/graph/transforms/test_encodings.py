@@ -1,8 +1,5 @@
 """Encodings of positions against matrices and their factors."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,9 +7,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs
+from support.graphs import graphs
 
 MANY = settings(max_examples=30, deadline=None)
 

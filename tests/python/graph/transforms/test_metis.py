@@ -1,7 +1,6 @@
 """Graphs in parts."""
 
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +9,7 @@ from hypothesis import strategies as st
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs, pairs
+from support.graphs import graphs, pairs
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Modules against the functions that they stand for, and against dense arithmetic."""
 
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +8,7 @@ from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs, heterographs, pairs
+from support.graphs import graphs, heterographs, pairs
 
 MANY = settings(max_examples=30, deadline=None)
 FOLLOWS = ("u", "f", "u")

@@ -1,17 +1,12 @@
 """Metapaths against products of matrices, distances and labels against networkx."""
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
 
 import smex
 import smex.graph as sg
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from graph_samples import graphs, heterographs, pairs
+from support.graphs import graphs, heterographs, pairs
 
 nx = pytest.importorskip("networkx", reason="networkx is not installed")
 pytest.importorskip("scipy", reason="scipy is not installed")

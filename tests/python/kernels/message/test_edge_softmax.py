@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from message_reference import S, close, random_graph, softmax
+from support.kernel_reference import S, close, random_graph, softmax
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

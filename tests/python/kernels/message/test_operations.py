@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from message_reference import S, random_graph
+from support.kernel_reference import S, random_graph
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

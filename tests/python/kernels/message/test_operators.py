@@ -6,16 +6,13 @@ import itertools
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 import torch
 import torch._dynamo.testing
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from message_reference import S, operands_for, random_graph
+from support.kernel_reference import S, operands_for, random_graph
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

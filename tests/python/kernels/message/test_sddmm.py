@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from message_reference import S, close, messages, operands_for, random_graph
+from support.kernel_reference import S, close, messages, operands_for, random_graph
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

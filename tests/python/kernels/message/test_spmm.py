@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import copy
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
 import smex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from message_reference import S, close, messages, operands_for, random_graph, reduced, winners
+from support.kernel_reference import (
+    S,
+    close,
+    messages,
+    operands_for,
+    random_graph,
+    reduced,
+    winners,
+)
 
 pytestmark = pytest.mark.skipif(
     not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"

@@ -1,0 +1,74 @@
+"""Reductions over the indices of a lambda, and functions that nothing is known of."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from smex._C import tdl as _native
+from smex.tdl.expressions import Expr, Operand, as_expr, current
+
+
+def parameters(function: Callable[..., Any], names: Sequence[str]) -> list[str]:
+    """The index names of a lambda; those of `names` that are left stand for its ``*args``."""
+    result: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            result.extend(names[len(result) :])
+        elif parameter.default is inspect.Parameter.empty:
+            result.append(parameter.name)
+    return result
+
+
+def index_names(function: Callable[..., Any], default: Sequence[str]) -> list[str]:
+    """The names of the indices that an output's lambda takes."""
+    return parameters(function, getattr(function, "index_names", default))
+
+
+def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]) -> Expr:
+    trace_ = current()
+    names = parameters(function, list(extents))
+    if not names:
+        return as_expr(function())
+    unknown = set(extents) - set(names)
+    if unknown:
+        raise trace_.fail(
+            f"{kind.name}: extent of {sorted(unknown)[0]}, which is not among {names}"
+        )
+    indices = [trace_.bind(name, extents.get(name), strict=False) for name in names]
+    body = as_expr(function(*indices))
+    trace_.release(indices)
+    return Expr(_native.reduce(kind, trace_.positions(indices), body.node))
+
+
+def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The sum over the lambda's parameters.
+
+    An extent not given is that of a dimension the index reads alone. A lambda of ``*k`` takes its
+    names from the keywords.
+    """
+    return _reduce(_native.ReduceKind.sum, function, extents)
+
+
+def Max(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The maximum over the lambda's parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.max, function, extents)
+
+
+def Min(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The minimum over the lambda's parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.min, function, extents)
+
+
+def Prod(function: Callable[..., Operand], **extents: int) -> Expr:
+    """The product over the lambda's parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.prod, function, extents)
+
+
+def Opaque(name: str, *reads: Expr) -> Expr:
+    """An unknown function of the elements read; ``x[b, :, :]`` reads whole dimensions.
+
+    Output indices that appear in none of the reads cannot be split.
+    """
+    return Expr(_native.opaque(name, [as_expr(read).node for read in reads]))

@@ -1,0 +1,1 @@
+"""What several tests share: models, graphs, calls, and what they compare with."""
