@@ -4,6 +4,7 @@
 # make verify-specs  executes every Spec on the samples that PyTorch tests its operators with, and
 #               writes docs/specs.md
 # make build    the environment and the native library only
+# make stubs    writes python/smex/_C/*.pyi, the types of the native library
 # make gpu-check  on a machine with a GPU, without a network: builds for it with the torch that
 #               PYTHON has, tests, measures and sanitizes; STEPS="build tests" MINUTES=10
 #
@@ -31,7 +32,7 @@ export MAX_JOBS
 LOCK := $(if $(shell command -v flock),flock $(VENV)/.smex-lock)
 
 .DELETE_ON_ERROR:
-.PHONY: demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
+.PHONY: stubs demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
   distclean
 .NOTPARALLEL:
 
@@ -103,6 +104,9 @@ format: $(DEPS)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
+
+stubs: build
+	$(PY) tools/stubs.py
 
 docs: build
 	$(PY) -m pip install --quiet --disable-pip-version-check --group docs

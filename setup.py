@@ -8,7 +8,8 @@ Environment variables, with the meaning they have for other PyTorch extensions:
     MAX_JOBS               parallel compilations; by default one per core
     DEBUG=1                build without optimisation, with assertions and debug information
     CMAKE_ARGS             further arguments for CMake
-    SMEX_BUILD_DIR         CMake's build folder; by default one per Python and torch below build/
+    SMEX_BUILD_DIR         CMake's build folder; by default that of `make build` if it is of this
+                           Python, otherwise one per Python and torch below build/
 """
 
 import os
@@ -47,7 +48,15 @@ def build_dir() -> Path:
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}-torch{torch_version}"
     if env_flag("DEBUG"):
         tag += "-debug"
+    elif of_this_python(ROOT / "build" / "native"):
+        tag = "native"
     return ROOT / (os.environ.get("SMEX_BUILD_DIR") or f"build/{tag}")
+
+
+def of_this_python(folder: Path) -> bool:
+    """Whether CMake has configured a build folder for this interpreter."""
+    cache = folder / "CMakeCache.txt"
+    return cache.exists() and f"={sys.executable}\n" in cache.read_text()
 
 
 def forget_stale_cache(folder: Path, generator: list[str]) -> None:
@@ -58,8 +67,7 @@ def forget_stale_cache(folder: Path, generator: list[str]) -> None:
     text = cache.read_text()
     same_source = f"CMAKE_HOME_DIRECTORY:INTERNAL={ROOT}\n" in text
     same_generator = not generator or f"CMAKE_GENERATOR:INTERNAL={generator[1]}\n" in text
-    same_python = f"={sys.executable}\n" in text
-    if not (same_source and same_generator and same_python):
+    if not (same_source and same_generator and of_this_python(folder)):
         cache.unlink()
         shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
 

@@ -52,14 +52,14 @@ def trace(
             if output is None and shape is not None and math.prod(shape) > 0:
                 return None  # something used is not described
             statements.append(_statement(trace_, position, output, shape))
+        extents = dict[str, int]()
         for index, extent in trace_.extents.items():
             if extent is None:
                 raise trace_.fail(
                     f"index {index}: its extent is unknown; give it: Sum(..., {index}=...)"
                 )
-        indices = [
-            (index, trace_.extents[index], index in trace_.wholes) for index in trace_.indices
-        ]
+            extents[index] = extent
+        indices = [(index, extents[index], index in trace_.wholes) for index in trace_.indices]
     except SpecError as error:
         text = str(error)
         if text.startswith(ANYWHERE):

@@ -325,13 +325,13 @@ def _made(
     row_counts, edge_offsets = np.diff(native.edge_offsets), native.edge_offsets
     kinds: list[KindRows] = []
     type_rows = native.type_rows
-    for kind in range(2 * len(arities)):
-        begin, end = int(type_rows[kind]), int(type_rows[kind + 1])
+    for number_of_kind in range(2 * len(arities)):
+        begin, end = int(type_rows[number_of_kind]), int(type_rows[number_of_kind + 1])
         edges = slice(int(edge_offsets[begin]), int(edge_offsets[end]))
         kinds.append(
             KindRows(
-                kind // 2,
-                kind % 2 == 0,
+                number_of_kind // 2,
+                number_of_kind % 2 == 0,
                 begin,
                 end,
                 [],
