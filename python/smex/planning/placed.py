@@ -48,6 +48,8 @@ class PlacedGraph:
         native: the choices, as the native library has them.
         options: of the search that found them.
         pinned: the placements that were given to it.
+
+    What the search knows already of the program and its peak is handed in too.
     """
 
     def __init__(
@@ -56,13 +58,15 @@ class PlacedGraph:
         native: Any,
         options: SearchOptions,
         pinned: Mapping[str, list[int]] | None = None,
+        program: Any = None,
+        peak_bytes: list[int] | None = None,
     ):
         self.graph = graph
         self.native = native
         self.pinned = dict(pinned or {})
         self.options = options
-        self._program: Any = None
-        self._peak_bytes: list[int] | None = None
+        self._program = program
+        self._peak_bytes = peak_bytes
 
     @property
     def replicate_bytes(self) -> int:
