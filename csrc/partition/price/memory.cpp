@@ -81,4 +81,18 @@ MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
   return point;
 }
 
+int64_t parameter_bytes(const Graph& graph, const Plan& plan) {
+  const DimClasses classes(graph);
+  int64_t bytes = 0;
+  for (const Value& value : graph.values()) {
+    if (value.role != Role::kParameter) continue;
+    int64_t largest = 0;
+    for (const Tile& tile : home_layout(graph, classes, plan, value.id).tiles) {
+      if (tile.held) largest = std::max(largest, tile.region.numel());
+    }
+    bytes += largest * value.itemsize;
+  }
+  return bytes;
+}
+
 }  // namespace smex

@@ -25,6 +25,9 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
                            const std::set<std::string>& views = {});
 
+/// Bytes of the largest tiles of all parameters.
+int64_t parameter_bytes(const Graph& graph, const Plan& plan);
+
 /// From which op to which a value is in memory, both included.
 struct Lifetime {
   OpId first = 0, last = 0;

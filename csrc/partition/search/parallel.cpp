@@ -21,10 +21,13 @@ void for_all(size_t count, const std::function<void(size_t)>& task) {
     }
   };
   const size_t most = std::max(1u, std::thread::hardware_concurrency());
-  {
-    std::vector<std::jthread> others;  // each is joined in the end
-    while (others.size() + 1 < std::min(count, most)) others.emplace_back(work);
+  if (count == 1) {
     work();
+  } else {
+    // The calling thread only waits: its heap may be that of a large program, in which allocations
+    // take longer than in those of new threads.
+    std::vector<std::jthread> threads;  // each is joined in the end
+    while (threads.size() < std::min(count, most)) threads.emplace_back(work);
   }
   for (const std::exception_ptr& error : thrown) {
     if (error) std::rethrow_exception(error);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "partition/lower/lower.h"
-#include "partition/plan/dim_classes.h"
 #include "partition/price/memory.h"
 
 namespace smex {
@@ -19,20 +18,6 @@ constexpr double kFarAbove = 1.1;
 constexpr double kLeastStep = 1.0 / 256;
 
 }  // namespace
-
-int64_t parameter_bytes(const Graph& graph, const Plan& plan) {
-  const DimClasses classes(graph);
-  int64_t bytes = 0;
-  for (const Value& value : graph.values()) {
-    if (value.role != Role::kParameter) continue;
-    int64_t largest = 0;
-    for (const Tile& tile : home_layout(graph, classes, plan, value.id).tiles) {
-      if (tile.held) largest = std::max(largest, tile.region.numel());
-    }
-    bytes += largest * value.itemsize;
-  }
-  return bytes;
-}
 
 FoundPlan Solver::search(const std::vector<Pin>& pins, std::optional<double> limit) const {
   return search(pins, limit, request_.options.replicate_bytes);

@@ -43,9 +43,6 @@ struct FoundPlan {
   double peak = 0;
 };
 
-/// Bytes of the largest tiles of all parameters.
-int64_t parameter_bytes(const Graph& graph, const Plan& plan);
-
 /// Searches a graph as a request says, for its pins or others.
 class Solver {
  public:

@@ -58,6 +58,16 @@ TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
   }
 }
 
+TEST(ParameterBytes, AreThoseOfTheLargestTiles) {
+  const Graph graph = test::training_graph(8, 5, 6);
+  std::mt19937 random(1);
+  for (int round = 0; round < 10; ++round) {
+    const DimClasses classes(graph);
+    const Plan plan = test::random_plan(random, graph, {2, 2});
+    EXPECT_EQ(parameter_bytes(graph, plan), tile_bytes(graph, classes, plan, 1)) << "one weight";
+  }
+}
+
 TEST(Lifetimes, OfViewsAreThoseOfWhatTheyView) {
   test::Builder b;
   const ValueId x = b.input({4, 6}), w = b.input({6, 5});
