@@ -36,6 +36,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_ir(m);
   bindings::bind_tdl(m);
   bindings::bind_partition(m);
+  bindings::bind_search(m);
   bindings::bind_runtime(m);
   bindings::bind_kernels(m);
   bindings::bind_vertex(m);

@@ -1,4 +1,4 @@
-// Python's view of csrc/partition. Regions cross as lists of (lo, hi).
+// Python's view of csrc/partition but for its search. Regions cross as lists of (lo, hi).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -7,9 +7,9 @@
 #include "partition/lower/lower.h"
 #include "partition/lower/window.h"
 #include "partition/plan/coarsen.h"
+#include "partition/price/cluster.h"
+#include "partition/price/memory.h"
 #include "partition/price/price.h"
-#include "partition/search/memory.h"
-#include "partition/search/search.h"
 
 namespace py = pybind11;
 
@@ -22,40 +22,6 @@ std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
     tiles.emplace_back(tile.held, to_bounds(tile.region.dims));
   }
   return tiles;
-}
-
-Plan run_search(const Graph& graph, const Mesh& mesh, const std::string& planner,
-                int64_t replicate_bytes, std::map<ValueId, Choices> pinned, int64_t max_table,
-                std::optional<Machine> machine, uint64_t seed, bool refine,
-                std::optional<double> memory_limit, double optimizer_states,
-                std::set<std::string> views, int joint, std::optional<int> merge,
-                size_t max_unmerged) {
-  SearchOptions options;
-  options.planner = planner;
-  options.replicate_bytes = replicate_bytes;
-  options.pinned = std::move(pinned);
-  options.max_table = max_table;
-  options.machine = std::move(machine);
-  options.seed = seed;
-  options.refine = refine;
-  options.memory_limit = memory_limit;
-  options.optimizer_states = optimizer_states;
-  options.views = std::move(views);
-  options.joint = joint;
-  options.max_unmerged = max_unmerged;
-  if (merge) options.merge = static_cast<Merge>(*merge);
-  return search(graph, mesh, options);
-}
-
-/// `plan` with shards as Python lists them: (held, bounds) for each worker.
-Plan with_shards(const Graph& graph, Plan plan,
-                 const std::map<ValueId, std::vector<std::pair<bool, Bounds>>>& shards) {
-  std::map<ValueId, std::vector<Tile>> tiles;
-  for (const auto& [id, boxes] : shards) {
-    for (const auto& [held, box] : boxes) tiles[id].push_back({held, Region{to_box(box)}});
-  }
-  keep_shards(graph, tiles, plan);
-  return plan;
 }
 
 }  // namespace
@@ -74,16 +40,22 @@ void bind_partition(py::module_& m) {
       .def_readonly("fits", &Plan::fits)
       .def_readwrite("search_seconds", &Plan::search_seconds)
       .def_readwrite("planner", &Plan::planner);
-  py::class_<Machine>(m, "Machine")
-      .def(py::init([](std::map<int, double> flops, double memory_bandwidth, double launch,
-                       const std::vector<std::pair<double, double>>& links) {
-             Machine machine{std::move(flops), memory_bandwidth, launch, {}};
-             for (const auto& [latency, bandwidth] : links) {
-               machine.links.push_back({latency, bandwidth});
+  py::class_<Machine>(m, "Machine", "A machine as the steps of a mesh see it.");
+  py::class_<Cluster>(m, "Cluster", "All workers of a machine, by levels.")
+      .def(py::init([](std::string name, std::map<int, double> flops, double memory_bandwidth,
+                       double launch,
+                       const std::vector<std::tuple<int64_t, double, double>>& levels) {
+             Cluster all{std::move(name), std::move(flops), memory_bandwidth, launch, {}};
+             for (const auto& [size, latency, bandwidth] : levels) {
+               all.levels.push_back({size, {latency, bandwidth}});
              }
-             return machine;
+             return all;
            }),
-           py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"), py::arg("links"));
+           py::arg("name"), py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"),
+           py::arg("levels"))
+      .def("levels_of", &Cluster::levels_of, py::arg("mesh"))
+      .def("on", &Cluster::on, py::arg("mesh"))
+      .def("mesh", &Cluster::mesh, py::arg("workers"));
   m.def(
       "heaviest_point",
       [](const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
@@ -93,7 +65,6 @@ void bind_partition(py::module_& m) {
       py::arg("graph"), py::arg("plan"), py::arg("views") = std::set<std::string>{},
       py::call_guard<py::gil_scoped_release>(),
       "Where homes take the most memory: the op, a worker's bytes, the live values.");
-  m.def("planners", &planners);
   m.def(
       "price",
       [](const Graph& graph, Plan plan, const std::optional<Machine>& machine) {
@@ -115,19 +86,11 @@ void bind_partition(py::module_& m) {
       py::arg("graph"), py::arg("plan"), py::arg("machine") = std::nullopt,
       py::call_guard<py::gil_scoped_release>(),
       "By op the bytes of each step, their seconds, and the seconds of its arithmetic.");
+  m.def("parameter_bytes", &parameter_bytes, py::arg("graph"), py::arg("plan"),
+        "Bytes of the largest tiles of all parameters.");
   m.def("live_bytes", &live_bytes, py::arg("graph"), py::arg("plan"),
         py::arg("views") = std::set<std::string>{}, py::call_guard<py::gil_scoped_release>(),
         "By op the bytes of a worker's largest tiles of all values that are live while it runs.");
-  m.def("factorise", &factorise, py::arg("workers"));
-  m.def("search", &run_search, py::arg("graph"), py::arg("mesh"), py::arg("planner") = "tofu",
-        py::arg("replicate_bytes") = SearchOptions{}.replicate_bytes,
-        py::arg("pinned") = std::map<ValueId, Choices>{},
-        py::arg("max_table") = SearchOptions{}.max_table, py::arg("machine") = std::nullopt,
-        py::arg("seed") = 0, py::arg("refine") = true, py::arg("memory_limit") = std::nullopt,
-        py::arg("optimizer_states") = 0.0, py::arg("views") = std::set<std::string>{},
-        py::arg("joint") = 1, py::arg("merge") = std::nullopt,
-        py::arg("max_unmerged") = SearchOptions{}.max_unmerged,
-        py::call_guard<py::gil_scoped_release>());
   m.def(
       "tile_call",
       [](const Graph& graph, OpId op, const Bounds& ranges) {
@@ -151,8 +114,6 @@ void bind_partition(py::module_& m) {
       },
       py::arg("extent"), py::arg("parts"), py::arg("granule"),
       "A range cut into parts along multiples of a granule, as plans cut it.");
-  m.def("with_shards", &with_shards, py::arg("graph"), py::arg("plan"), py::arg("shards"),
-        "A plan under which values have the tiles that exist already: (held, bounds) by worker.");
   m.def("lower", &lower, py::arg("graph"), py::arg("plan"),
         py::call_guard<py::gil_scoped_release>());
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));

@@ -16,12 +16,12 @@ class Pricing {
       : graph_(graph), machine_(machine), plan_(plan), classes_(graph), grids_(graph, classes_) {
     for (const Value& value : graph.values()) {
       const std::vector<int64_t>& granules = granules_.emplace_back(classes_.granules(value.id));
-      std::vector<int64_t> key{-1, value.itemsize};
+      std::vector<int64_t> key{value.itemsize};
       key.insert(key.end(), value.shape.begin(), value.shape.end());
       key.insert(key.end(), granules.begin(), granules.end());
       const Choices& choices = plan.values[value.id];
       key.insert(key.end(), choices.begin(), choices.end());
-      value_kinds_.push_back(kinds_.number(std::move(key)));
+      placed_.push_back(placements_.number(std::move(key)));
     }
   }
 
@@ -33,14 +33,14 @@ class Pricing {
 
  private:
   int kind(const Op& op) {
-    std::vector<int64_t> key{-2, op.random, reinterpret_cast<int64_t>(op.spec.get())};
+    std::vector<int64_t> key{op.random, reinterpret_cast<int64_t>(op.spec.get())};
     for (size_t i = 0; op.spec && i < op.spec->indices.size(); ++i) {
       key.push_back(classes_.granule(op, static_cast<int>(i)));
     }
     key.insert(key.end(), plan_.ops[op.id].begin(), plan_.ops[op.id].end());
-    for (ValueId input : op.inputs) key.push_back(value_kinds_[input]);
+    for (ValueId input : op.inputs) key.push_back(placed_[input]);
     for (ValueId output : op.outputs) {
-      key.push_back(output == kNoValue ? -1 : value_kinds_[output]);
+      key.push_back(output == kNoValue ? kNoValue : placed_[output]);
     }
     return kinds_.number(std::move(key));
   }
@@ -93,9 +93,10 @@ class Pricing {
   const Plan& plan_;
   const DimClasses classes_;
   OpGrids grids_;
-  Interner kinds_;
+  Interner placements_;  ///< of tensors: shape, item size, granules and cuts
+  Interner kinds_;       ///< of ops that cost the same
   std::vector<std::vector<int64_t>> granules_;
-  std::vector<int> value_kinds_;
+  std::vector<int> placed_;  ///< by value its number in `placements_`
   std::unordered_map<int, OpPrice> prices_;
 };
 

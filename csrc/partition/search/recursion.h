@@ -1,17 +1,74 @@
 #pragma once
 
 #include <limits>
+#include <memory>
 #include <optional>
+#include <random>
+#include <unordered_map>
 
-#include "partition/plan/coarsen.h"
-#include "partition/search/search.h"
+#include "partition/search/costs.h"
+#include "partition/search/op_kinds.h"
+#include "partition/search/step_problem.h"
 
 namespace smex {
 
-/// The steps of the mesh one after the other, as many together as the options say, each the best
-/// given those before it (Tofu §5.2), then refined. `merge` is what is cut alike. Without prices.
+/// Chooses a plan step by step of the mesh, each the best given those before it (Tofu §5.2), then
+/// each anew given all others.
+class Recursion {
+ public:
+  /// For `workers` in all, when all steps are added. With a machine the sum is of seconds,
+  /// otherwise of bytes; `merge` is what is cut alike.
+  Recursion(const Graph& graph, const Machine* machine, int workers, const SearchOptions& options,
+            Merge merge);
+
+  /// Adds steps to the recursion, which are chosen together: given the cuts so far, the next cuts
+  /// of all values and ops. False, and this is of no further use, where the elimination's tables
+  /// would have more than `max_work` entries.
+  bool try_steps(const Mesh& parts, double max_work = std::numeric_limits<double>::infinity());
+  /// Chooses each step anew given all others, until none gains.
+  void refine();
+
+  /// What is chosen so far. Without prices.
+  const Plan& plan() const { return plan_; }
+  /// What its ops cost, in bytes or seconds.
+  double total() const { return total_; }
+
+ private:
+  /// Some steps, what may be chosen in them and what it costs.
+  struct Stage {
+    Stage(const Recursion& all, OpGrids& grids, Steps steps);
+
+    const Steps steps;
+    const Domains domains;
+    StepProblem problem;
+  };
+  struct Solution {
+    Assignment best;
+    bool fits = true;  ///< the memory limit
+  };
+
+  std::unique_ptr<Stage> stage(Steps steps);
+  std::optional<Solution> decide(const Stage& stage, double max_work);
+  Assignment decide_greedily(const Stage& stage);
+  Solution decide_within_memory(const Stage& stage) const;
+  void apply(const Solution& solution, const Stage& stage);
+
+  const Machine* machine_;
+  const int workers_;
+  const SearchOptions& options_;
+  const MergedGraph merged_;
+  OpGrids grids_;
+  OpKinds kinds_;
+  std::unordered_map<int, OpCosts> costs_;  ///< by kind
+  std::mt19937_64 random_;
+  Plan plan_;
+  double total_ = 0;
+  bool refining_ = false;  ///< steps are chosen anew
+};
+
+/// The plan of all steps, as many together as the options say, refined where they ask for it.
 /// Nothing where the first step's tables would have more than `max_work` entries.
-std::optional<Plan> search_merged(const Graph& graph, const Mesh& mesh,
+std::optional<Plan> search_merged(const Graph& graph, const Machine* machine, const Mesh& mesh,
                                   const SearchOptions& options, Merge merge,
                                   double max_work = std::numeric_limits<double>::infinity());
 

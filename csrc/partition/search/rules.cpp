@@ -1,46 +1,55 @@
 #include "partition/search/rules.h"
 
 #include <algorithm>
-#include <map>
 
 #include "ir/error.h"
-#include "partition/search/search.h"
 
 namespace smex {
 
 namespace {
 
-const std::map<std::string, Rules>& all_rules() {
-  static const std::map<std::string, Rules> rules = {
-      {"all_row", {.rows_only = true}},
-      {"data_parallel", {.replicate_parameters = true, .pending = true}},
-      {"equal_chop", {}},
-      {"fsdp", {.replicate_parameters = true, .pending = true}},
-      {"icml18", {.reductions = false}},
-      {"random", {.order = Rules::Order::kRandom}},
-      {"spartan", {.order = Rules::Order::kLargestFirst}},
-      {"tofu", {.pending = true}},
+struct Entry {
+  std::string name;
+  Rules rules;
+};
+
+/// One line for each planner, in the order of their names.
+const std::map<Planner, Entry>& table() {
+  static const std::map<Planner, Entry> entries = {
+      {Planner::kAllRow, {"all_row", {.rows_only = true}}},
+      {Planner::kDataParallel, {"data_parallel", {.replicate_parameters = true, .pending = true}}},
+      {Planner::kEqualChop, {"equal_chop", {}}},
+      {Planner::kFsdp, {"fsdp", {.replicate_parameters = true, .pending = true}}},
+      {Planner::kIcml18, {"icml18", {.reductions = false}}},
+      {Planner::kRandom, {"random", {.order = Rules::Order::kRandom}}},
+      {Planner::kSpartan, {"spartan", {.order = Rules::Order::kLargestFirst}}},
+      {Planner::kTofu, {"tofu", {.pending = true}}},
   };
-  return rules;
+  return entries;
 }
 
 }  // namespace
 
-const Rules& rules_of(const std::string& planner) {
-  const auto found = all_rules().find(planner);
-  if (found != all_rules().end()) return found->second;
+const Rules& rules_of(Planner planner) { return table().at(planner).rules; }
+
+const std::string& name_of(Planner planner) { return table().at(planner).name; }
+
+Planner planner_of(const std::string& name) {
   std::string known;
-  for (const std::string& name : planners()) known += (known.empty() ? "" : ", ") + name;
-  throw UserError("search: unknown planner \"" + planner + "\"; known are " + known);
+  for (const auto& [planner, entry] : table()) {
+    if (entry.name == name) return planner;
+    known += (known.empty() ? "" : ", ") + entry.name;
+  }
+  throw UserError("search: unknown planner \"" + name + "\"; known are " + known);
 }
 
-const std::vector<std::string>& planners() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const auto& [name, rules] : all_rules()) all.push_back(name);
+const std::vector<Planner>& all_planners() {
+  static const std::vector<Planner> planners = [] {
+    std::vector<Planner> all;
+    for (const auto& [planner, entry] : table()) all.push_back(planner);
     return all;
   }();
-  return names;
+  return planners;
 }
 
 void shard_parameters(const Graph& graph, const std::map<ValueId, Choices>& pinned, Plan& plan) {

@@ -9,6 +9,19 @@
 
 namespace smex {
 
+/// How plans are found. `kTofu` cuts every tensor above `replicate_bytes`, so that memory falls
+/// with the workers. The others are for comparison (Tofu §7.3).
+enum class Planner {
+  kAllRow,        ///< cuts dimension 0 only
+  kDataParallel,  ///< replicates parameters and cuts the batch
+  kEqualChop,     ///< is kTofu without pending sums, for a mesh of one step
+  kFsdp,          ///< is kDataParallel, and keeps parameters cut between their uses
+  kIcml18,        ///< never reduces outputs
+  kRandom,        ///< draws the cuts from `seed`
+  kSpartan,       ///< decides tensor by tensor, the largest first
+  kTofu,
+};
+
 /// What a planner allows.
 struct Rules {
   enum class Order { kExact, kLargestFirst, kRandom };
@@ -19,8 +32,12 @@ struct Rules {
   Order order = Order::kExact;
 };
 
-/// Throws UserError for a planner that is not known.
-const Rules& rules_of(const std::string& planner);
+const Rules& rules_of(Planner planner);
+const std::string& name_of(Planner planner);
+/// Throws UserError for a name that no planner has.
+Planner planner_of(const std::string& name);
+/// All, in the order of their names.
+const std::vector<Planner>& all_planners();
 
 /// Parameters and their gradients are cut, each along the first dimension that is long enough;
 /// what the ops do stays, so that they gather the ones and scatter the others. What is pinned

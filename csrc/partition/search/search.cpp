@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "ir/error.h"
 #include "partition/price/price.h"
 #include "partition/search/recursion.h"
-#include "partition/search/rules.h"
 
 namespace smex {
 
@@ -28,6 +28,13 @@ bool has_pins(const Plan& plan, const std::map<ValueId, Choices>& pins) {
 
 }  // namespace
 
+Objective objective_of(const std::string& name) {
+  if (name == "communication") return Objective::kCommunication;
+  if (name == "time") return Objective::kTime;
+  throw UserError("search: unknown objective \"" + name +
+                  "\"; known are \"communication\" and \"time\"");
+}
+
 Mesh factorise(int workers) {
   if (workers < 1) {
     throw UserError("workers must be at least 1, got " + std::to_string(workers));
@@ -45,11 +52,15 @@ Mesh factorise(int workers) {
 
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  const auto priced = [&](std::optional<Plan> plan) {
+  std::optional<Machine> machine;
+  if (options.machine) machine = options.machine->on(mesh);
+  const Machine* timed = machine && options.objective == Objective::kTime ? &*machine : nullptr;
+  const auto found_with = [&](Merge merge, double max_work) {
+    auto plan = search_merged(graph, timed, mesh, options, merge, max_work);
     if (!plan) return plan;
-    plan->planner = options.planner;
-    if (options.planner == "fsdp") shard_parameters(graph, options.pinned, *plan);
-    price(graph, options.machine ? &*options.machine : nullptr, *plan);
+    plan->planner = name_of(options.planner);
+    if (options.planner == Planner::kFsdp) shard_parameters(graph, options.pinned, *plan);
+    price(graph, timed, *plan);
     return plan;
   };
   const Rules& rules = rules_of(options.planner);
@@ -58,13 +69,13 @@ Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) 
                         graph.ops().size() <= options.max_unmerged;
   for (const Merge merge : {Merge::kGradients, Merge::kSteps}) {
     if (!unmerged || found) break;
-    found = priced(search_merged(graph, mesh, options, merge, options.max_work));
+    found = found_with(merge, options.max_work);
   }
   // A finer first step does not make the recursion cheaper as a whole.
   if (!found || (mesh.size() > 1 && !options.memory_limit)) {
     for (const Merge merge : {Merge::kPointwise, Merge::kSteps, Merge::kGradients}) {
       if (merge != options.merge.value_or(merge)) continue;
-      auto merged = priced(search_merged(graph, mesh, options, merge));
+      auto merged = found_with(merge, std::numeric_limits<double>::infinity());
       const bool usable = has_pins(*merged, options.pinned);
       if (!found || (usable && cost_of(*merged) < cost_of(*found))) found = std::move(merged);
       if (has_pins(*found, options.pinned)) break;  // what is merged cannot be pinned apart
@@ -74,6 +85,7 @@ Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) 
   Plan plan = std::move(*found);
   plan.search_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (machine && !timed) price(graph, &*machine, plan);
   return plan;
 }
 

@@ -9,27 +9,39 @@
 #include "ir/graph.h"
 #include "partition/plan/coarsen.h"
 #include "partition/plan/plan.h"
-#include "partition/price/machine.h"
+#include "partition/price/cluster.h"
+#include "partition/search/rules.h"
 
 namespace smex {
 
+/// What a search minimises: the bytes that one iteration moves, or its seconds.
+enum class Objective { kCommunication, kTime };
+
+/// Throws UserError for a name that is neither "communication" nor "time".
+Objective objective_of(const std::string& name);
+
+/// Steps of a mesh up to which a search refines them and is compared with others.
+inline constexpr size_t kRefinedSteps = 3;
+
+/// `SearchOptions::replicate_bytes` of all tensors.
+inline constexpr int64_t kAllBytes = int64_t{1} << 62;
+
+/// What a search is asked for, but for the graph and the mesh.
 struct SearchOptions {
   /// Values up to this size may be replicated: gathering them costs a latency, not bandwidth.
   int64_t replicate_bytes = 64 * 1024;
-  /// "tofu" cuts every tensor above `replicate_bytes`, so that memory falls with the workers. The
-  /// others are for comparison: "data_parallel" replicates parameters and cuts the batch, "fsdp"
-  /// does and keeps parameters cut between their uses; "all_row" cuts dimension 0 only;
-  /// "spartan" decides tensor by tensor, the largest first; "icml18" never reduces outputs;
-  /// "random" draws the cuts from `seed`. "equal_chop" is "tofu" on a mesh of one step.
-  std::string planner = "tofu";
+  Planner planner = Planner::kTofu;
+  Objective objective = Objective::kCommunication;
+  /// What kTime counts by; with kCommunication the plan tells its time on it.
+  std::optional<Cluster> machine;
+  /// Of Planner::kRandom.
   uint64_t seed = 0;
-  /// Whether "tofu", when it has chosen all steps, chooses each anew given all others, until no
-  /// step gains.
-  bool refine = true;
-  /// With a machine the search minimises seconds, otherwise bytes.
-  std::optional<Machine> machine;
-  /// Bytes of a worker that the homes of what lives at any point of the program keep to, each by
-  /// its largest tile; with so many tensors of each parameter's size beside.
+  /// Whether kTofu, when it has chosen all steps, chooses each anew given all others, until no step
+  /// gains; by default for up to `kRefinedSteps`.
+  std::optional<bool> refine;
+  /// Bytes of a worker. `search` lets the homes of what lives at any point of the program keep to
+  /// them, each by its largest tile, with so many tensors of each parameter's size beside. A
+  /// portfolio lets the predicted peak keep to them, of what is fetched too.
   std::optional<double> memory_limit;
   double optimizer_states = 0;
   /// Operators whose outputs are views of their first input and take no memory.
@@ -51,14 +63,20 @@ struct SearchOptions {
 /// The factors of `workers` in descending order, the steps of the recursion: 12 → {3, 2, 2}.
 Mesh factorise(int workers);
 
-/// The planners' names.
-const std::vector<std::string>& planners();
-
 /// minimise  Σ_op  min_strategy ( Σ_inputs fetch_bytes + Σ_outputs store_bytes )
 /// over one cut per coarse tensor group, step by step of the mesh (Tofu §5). Each step counts
 /// exactly what it adds to the bytes of the steps before; then each is chosen again given the steps
-/// after it too, which never costs. With a machine the sum is of seconds, and
-/// has each op's roofline. Deterministic.
+/// after it too, which never costs. With a machine the sum is of seconds, and has each op's
+/// roofline. Deterministic.
+///
+///   one cut per group      → implemented in Domains::of_group: what rules, pins and sizes allow
+///   min_strategy           → Domains::of_op, and for each choice of cuts Costs::of
+///   fetch_bytes            → Costs::fetch_bytes
+///   store_bytes            → Costs::store_bytes
+///   seconds, roofline      → Machine::transfer, Costs::compute_seconds
+///   Σ_op                   → StepProblem, one factor for all op classes on the same groups
+///   minimise               → minimise of factor_graph.h; minimise_within a memory limit
+///   step by step, again    → Recursion::try_steps, Recursion::refine
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options = {});
 
 }  // namespace smex

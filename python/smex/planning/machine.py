@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from smex._C import Machine as _NativeMachine
+from smex._C import Cluster as _Cluster
 from smex.errors import SmexTypeError, SmexValueError
 
 GB = 1e9
@@ -118,20 +118,7 @@ class Machine:
         Raises:
             SmexValueError: the mesh has more workers than the machine.
         """
-        if math.prod(mesh) > self.workers:
-            raise SmexValueError(
-                f"{self}: a plan for {math.prod(mesh)} workers does not fit; give more nodes"
-            )
-        links = []
-        for step in range(len(mesh)):
-            within = math.prod(mesh[step:])
-            joined = 1
-            for level in self.levels:
-                joined *= level.size
-                if within <= joined:
-                    break
-            links.append(level)
-        return links
+        return [self.levels[n] for n in self.cluster.levels_of(list(mesh))]
 
     def mesh(self, workers: int) -> list[int] | None:
         """A step for each level, the slowest first: between nodes, then between the GPUs of one.
@@ -139,20 +126,21 @@ class Machine:
         Each level is filled as far as the number divides: 12 workers on nodes of 8 are 2 of 6.
         None where they are more than the machine has, or a prime number too large for a level.
         """
-        steps = []
-        for level in self.levels:
-            parts = max(n for n in range(1, level.size + 1) if workers % n == 0)
-            workers //= parts
-            steps.append(parts)
-        return [parts for parts in reversed(steps) if parts > 1] if workers == 1 else None
+        found: list[int] | None = self.cluster.mesh(workers)
+        return found
 
-    def native(self, mesh: Sequence[int]) -> Any:
-        """The machine as the native search takes it."""
+    @property
+    def cluster(self) -> Any:
+        """The machine as the native library has it."""
         flops = {_ITEM_SIZES[dtype]: rate for dtype, rate in self.flops.items()}
         flops.setdefault(1, flops[min(flops)])
         flops.setdefault(16, flops[max(flops)])  # complex numbers
-        links = [(level.latency, level.bandwidth) for level in self.links(mesh)]
-        return _NativeMachine(flops, self.memory_bandwidth, self.launch, links)
+        levels = [(level.size, level.latency, level.bandwidth) for level in self.levels]
+        return _Cluster(repr(self), flops, self.memory_bandwidth, self.launch, levels)
+
+    def native(self, mesh: Sequence[int]) -> Any:
+        """The machine as the steps of a mesh see it."""
+        return self.cluster.on(list(mesh))
 
     def contents(self) -> dict[str, Any]:
         """The numbers, for a plan's file."""

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from smex._C import SearchOptions as _NativeOptions
 from smex._C import factorise
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.machine import Machine
@@ -116,6 +117,19 @@ class SearchOptions:
         return SearchOptions(
             _steps(workers, mesh, planner), planner, objective, machine, memory_limit,
             optimizer_states, replicate_bytes, refine=refine, joint=joint, seed=seed,
+        )  # fmt: skip
+
+    def native(self, views: set[str]) -> Any:
+        """The same for the native library, but for the mesh and the shards.
+
+        Args:
+            views: operators that return views.
+        """
+        return _NativeOptions(
+            planner=self.planner, objective=self.objective,
+            machine=self.machine and self.machine.cluster, memory_limit=self.memory_limit,
+            optimizer_states=self.optimizer_states, replicate_bytes=self.replicate_bytes,
+            refine=self.refine, joint=self.joint, seed=self.seed, views=views,
         )  # fmt: skip
 
     @property

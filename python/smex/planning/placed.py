@@ -9,6 +9,7 @@ from typing import Any
 
 from smex._C import home_tiles, lower
 from smex._C import op_bytes as native_op_bytes
+from smex._C import parameter_bytes as native_parameter_bytes
 from smex._C import peak_bytes as native_peak_bytes
 from smex.capture.records import returns_view
 from smex.errors import PlanError, SmexTypeError
@@ -48,6 +49,8 @@ class PlacedGraph:
         native: the choices, as the native library has them.
         options: of the search that found them.
         pinned: the placements that were given to it.
+
+    What the search knows already of the program and its peak is handed in too.
     """
 
     def __init__(
@@ -56,13 +59,15 @@ class PlacedGraph:
         native: Any,
         options: SearchOptions,
         pinned: Mapping[str, list[int]] | None = None,
+        program: Any = None,
+        peak_bytes: list[int] | None = None,
     ):
         self.graph = graph
         self.native = native
         self.pinned = dict(pinned or {})
         self.options = options
-        self._program: Any = None
-        self._peak_bytes: list[int] | None = None
+        self._program = program
+        self._peak_bytes = peak_bytes
 
     @property
     def replicate_bytes(self) -> int:
@@ -151,12 +156,8 @@ class PlacedGraph:
 
     def parameter_bytes(self) -> int:
         """Bytes of the largest tiles of all parameters."""
-        values = [v for v in self.graph.captured.values if v.role == "parameter"]
-        tiles = home_tiles(self.graph.native, self.native, [value.id for value in values])
-        return sum(
-            largest_numel(held) * value.dtype.itemsize
-            for value, held in zip(values, tiles, strict=True)
-        )
+        found: int = native_parameter_bytes(self.graph.native, self.native)
+        return found
 
     def _id(self, name: str) -> int:
         if not isinstance(name, str):

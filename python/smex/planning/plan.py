@@ -26,9 +26,8 @@ from smex.planning.plan_file import (
     native_of,
     read_plan_file,
 )
-from smex.planning.portfolio import best
+from smex.planning.portfolio import alone, best
 from smex.planning.semantic import SemanticGraph
-from smex.planning.solver import Solver
 from smex.text import (
     aligned,
     duration_words,
@@ -48,9 +47,10 @@ class Plan(PlacedGraph):
     @classmethod
     def of(cls, placed: PlacedGraph) -> Plan:
         """What a search has found, as users talk about it."""
-        plan = cls(placed.graph, placed.native, placed.options, placed.pinned)
-        plan._program, plan._peak_bytes = placed._program, placed._peak_bytes
-        return plan
+        return cls(
+            placed.graph, placed.native, placed.options, placed.pinned, placed._program,
+            placed._peak_bytes,
+        )  # fmt: skip
 
     def on(self, machine: Machine) -> Plan:
         """The same plan with the times that it takes on a machine."""
@@ -124,7 +124,7 @@ class Plan(PlacedGraph):
         others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
         impossible = ("impossible", words, "", "", *([""] if self.machine else []))
         try:
-            other = Solver(self.graph, self.options).find({**others, name: pin})
+            other = alone(self.graph, self.options, {**others, name: pin})
         except PlanError as error:
             return *impossible, str(error).rpartition(": ")[2]
         held = other.worker_bytes(name)

@@ -1,24 +1,17 @@
-"""The searches of which the cheapest plan counts: other meshes, orders of steps and planners."""
+"""The native search in users' words: the pins that it is given, and why it finds no plan."""
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
-import itertools
-import math
-import os
-from collections.abc import Iterator
+from typing import Any
 
-from smex._C import factorise, planners
+from smex._C import IdlePin, Request, TooLarge, best_plan, candidates
 from smex.errors import PlanError
-from smex.planning.options import ALL_BYTES, SearchOptions
-from smex.planning.pins import Pins
-from smex.planning.placed import PlacedGraph
+from smex.planning.options import SearchOptions
+from smex.planning.pins import Pins, resolve
+from smex.planning.placed import PlacedGraph, view_targets
 from smex.planning.semantic import SemanticGraph
-from smex.planning.solver import REFINED, NothingFitsError, Solver, cost
-
-_COMPARED = 1000  # calls of a graph for which other planners are tried too
-_ORDERED = 2000  # calls of all graphs that are searched for other orders of the steps
+from smex.text import placement_words, size_words
 
 
 def best(graph: SemanticGraph, asked: SearchOptions, pins: Pins, any_mesh: bool) -> PlacedGraph:
@@ -27,101 +20,95 @@ def best(graph: SemanticGraph, asked: SearchOptions, pins: Pins, any_mesh: bool)
     Args:
         graph: to be placed.
         asked: for what.
-        pins: placements that are given; each search reads them, for its own mesh.
+        pins: placements that are given; they are read for each mesh that is tried.
         any_mesh: whether the mesh was not given.
     """
-    some, others = [asked], list[SearchOptions]()
-    if asked.planner == "tofu" and any_mesh:
-        some += [dataclasses.replace(asked, mesh=other) for other in _longer_steps(asked)]
-        orders = _other_orders(graph, asked, [known.mesh for known in some])
-        others = [dataclasses.replace(asked, mesh=other) for other in orders]
-    if asked.planner == "tofu" and asked.memory_limit is None:
-        some += [rival for own in list(some) for rival in _rivals(graph, own)]
-    some += others
-    if asked.joint > 1:  # which may need tensors to be merged that single steps keep apart
-        some.append(dataclasses.replace(asked, joint=1))
-    return _cheapest([Solver(graph, each) for each in some], pins)
+    native = asked.native(view_targets(graph))
+    return _found(graph, asked, pins, candidates(graph.native, asked.mesh, native, any_mesh))
 
 
-def _cheapest(solvers: list[Solver], pins: Pins) -> PlacedGraph:
-    """The first of the cheapest plans; the searches run at the same time.
+def alone(graph: SemanticGraph, asked: SearchOptions, pins: Pins) -> PlacedGraph:
+    """What is asked for, compared with nothing else."""
+    return _found(graph, asked, pins, [Request(asked.mesh, asked.native(view_targets(graph)))])
+
+
+def _found(
+    graph: SemanticGraph, asked: SearchOptions, pins: Pins, requests: list[Any]
+) -> PlacedGraph:
+    """The first of the cheapest plans.
 
     Where none has a plan the error is that of the first, as pins may fit the meshes of some.
     """
-    if len(solvers) == 1:
-        return solvers[0].find(pins)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        searches = [pool.submit(solver.attempt, pins) for solver in solvers]
-    plans, too_large, errors = [], [], []
-    for solver, search in zip(solvers, searches, strict=True):
+    ids = graph.value_by_name
+    shards = {
+        ids[name]: (kept.placement, kept.tiles)
+        for name, kept in asked.shards.items()
+        if name in ids
+    }
+    fitting: list[tuple[Any, dict[str, list[int]]]] = []
+    misfit: PlanError | None = None  # of the first request
+    for request in requests:
         try:
-            plans.append(search.result())
-        except NothingFitsError as error:
-            too_large.append((solver, error.least))
+            placements = resolve(pins, graph, request.mesh)
         except PlanError as error:
-            errors.append(error)
-    if not plans and too_large:
-        solver, least = too_large[0]
-        raise solver.explained(pins, least)
-    if not plans:
-        raise errors[0]
-    plan = min(plans, key=cost)
-    # What explains the plan, or searches it again with pins, compares all that is allowed.
-    plan.options = dataclasses.replace(plan.options, planner=solvers[0].options.planner)
-    return plan
+            if not fitting and misfit is None:
+                misfit = error
+            continue
+        request.place([(ids[name], placement) for name, placement in placements.items()], shards)
+        fitting.append((request, placements))
+    if misfit and not fitting:
+        raise misfit
+    number, result = best_plan(graph.native, [request for request, _ in fitting])
+    request, placements = fitting[number]
+    if isinstance(result, IdlePin):
+        raise misfit or PlanError(_idle_words(placements, result, request.mesh))
+    if isinstance(result, TooLarge):
+        raise PlanError(_too_large_words(graph, asked, placements, result, request.mesh))
+    # What explains the plan, or searches it again with pins, compares all that is allowed: the
+    # planner stays the one that was asked for.
+    options = dataclasses.replace(
+        asked, mesh=list(request.mesh), joint=request.joint, replicate_bytes=result.replicate_bytes
+    )
+    return PlacedGraph(
+        graph, result.plan, options, placements, result.take_program(), result.peak_bytes or None
+    )
 
 
-def _rivals(graph: SemanticGraph, asked: SearchOptions) -> list[SearchOptions]:
-    """The other planners, of which a recursion of several steps might be the worse one.
-
-    A single step is never worse; many steps and large graphs take too long to be searched so
-    often.
-    """
-    if not 2 <= len(asked.mesh) <= REFINED or len(graph.captured.ops) > _COMPARED:
-        return []
-    # These replicate tensors that a recursion for the fewest bytes has to cut.
-    replicating = ["data_parallel", "fsdp"] if asked.replicate_bytes < ALL_BYTES else []
-    names = [name for name in planners() if name not in ["random", "tofu", *replicating]]
-    return [dataclasses.replace(asked, planner=name) for name in names]
+def _idle_words(placements: dict[str, list[int]], idle: Any, mesh: list[int]) -> str:
+    """Says which pin leaves a worker without a tile, and why."""
+    return (
+        f'plan: "{list(placements)[idle.pin]}" pinned as {placement_words(idle.placement, mesh)} '
+        f"leaves worker {idle.worker} without a tile: it is cut in larger units than elements, "
+        "because a view joins dimensions"
+    )
 
 
-def _longer_steps(asked: SearchOptions) -> list[list[int]]:
-    """Meshes of fewer steps, which have fewer ways to cut but pay a latency less often."""
-    steps, machine = asked.mesh, asked.machine
-    meshes = [[math.prod(steps)]] if len(steps) > 1 else []
-    if meshes and machine and asked.objective == "time":
-        meshes.append(machine.mesh(math.prod(steps)) or steps)
-    return [mesh for n, mesh in enumerate(meshes) if mesh not in [steps, *meshes[:n]]]
-
-
-def _other_orders(
-    graph: SemanticGraph, asked: SearchOptions, known: list[list[int]]
-) -> list[list[int]]:
-    """Ways to write the workers as a product that are not known, where graphs are small enough.
-
-    Early steps decide for later ones, so that their sizes and their order count.
-    """
-    calls = len(graph.captured.ops)
-    is_small = asked.memory_limit is None and calls <= _COMPARED
-    most = _ORDERED // max(1, calls) if is_small else 0
-    products = (mesh for mesh in _products(math.prod(asked.mesh)) if mesh not in known)
-    return list(itertools.islice(products, most))
-
-
-def _products(number: int) -> Iterator[list[int]]:
-    """Factors above 1 in all orders, those that differ least from the prime ones first."""
-    for count in range(len(factorise(number)), 0, -1):
-        yield from _products_of(number, count)
-
-
-def _products_of(number: int, count: int) -> Iterator[list[int]]:
-    """`count` factors above 1 in all orders, the largest first."""
-    if count == 1:
-        yield [number]
-        return
-    divisors = {1}
-    for prime in factorise(number):
-        divisors |= {prime * divisor for divisor in divisors}
-    for first in sorted(divisors - {1, number}, reverse=True):
-        if len(factorise(number // first)) >= count - 1:
-            yield from ([first, *rest] for rest in _products_of(number // first, count - 1))
+def _too_large_words(
+    graph: SemanticGraph,
+    asked: SearchOptions,
+    placements: dict[str, list[int]],
+    found: Any,
+    mesh: list[int],
+) -> str:
+    """Says how much is missing, where, and what would help."""
+    limit = asked.memory_limit
+    assert limit is not None
+    if found.conflict:
+        names = list(placements)
+        words = ", ".join(
+            f'"{names[n]}" as {placement_words(placements[names[n]], mesh)}' for n in found.conflict
+        )
+        return (
+            f"search: no plan for {found.workers} workers with {words} fits {size_words(limit)} "
+            f"each: the smallest found takes {size_words(found.peak)}; without one of these pins "
+            "there is one"
+        )
+    op, more = graph.captured.ops[found.op], found.enough_workers
+    where = f"{op.target}{f' at {op.source}' if op.source else ''}"
+    return (
+        f"search: no plan for {found.workers} workers fits {size_words(limit)} each: the smallest "
+        f"found takes {size_words(found.peak)}, {size_words(found.peak - limit)} too many, at "
+        f"{where}, of which {size_words(found.kept)} are parameters and the optimiser's states; "
+        f"take {f'{more} workers or ' if more else ''}a smaller batch"
+        f"{', more workers alone did not help' if more == 0 else ''}"
+    )

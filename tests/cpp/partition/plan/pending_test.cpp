@@ -14,10 +14,10 @@
 namespace smex {
 namespace {
 
-SearchOptions planner(const std::string& name) {
+SearchOptions by(Planner planner) {
   SearchOptions options;
-  options.planner = name;
-  options.replicate_bytes = name == "tofu" ? int64_t{1} << 40 : 0;
+  options.planner = planner;
+  options.replicate_bytes = planner == Planner::kTofu ? int64_t{1} << 40 : 0;
   return options;
 }
 
@@ -46,7 +46,7 @@ TEST(Pending, GainsWhereSeveralAreAddedOrASmallerOneIsMade) {
 TEST(Pending, ReduceOnceWhatAllStepsAdd) {
   constexpr int kSteps = 5, kWorkers = 4;
   const test::Unrolled made = test::unrolled(kSteps, 8, 5, 6);
-  const Plan plan = search(made.graph, {kWorkers}, planner("data_parallel"));
+  const Plan plan = search(made.graph, {kWorkers}, by(Planner::kDataParallel));
   for (ValueId id : made.gradients) EXPECT_EQ(plan.values[id], Choices{kPending});
   EXPECT_EQ(plan.values[made.weight], Choices{kReplicate});
   EXPECT_EQ(plan.values[made.sums.back()], Choices{kReplicate});
@@ -56,7 +56,7 @@ TEST(Pending, ReduceOnceWhatAllStepsAdd) {
   const Program program = lower(made.graph, plan);
   EXPECT_EQ(moved_bytes(program, true, true), plan.step_bytes[0]);
 
-  const Plan sharded = search(made.graph, {kWorkers}, planner("fsdp"));
+  const Plan sharded = search(made.graph, {kWorkers}, by(Planner::kFsdp));
   const int64_t scatter = (kWorkers - 1) * 5 * 6 * 4, gathers = kSteps * scatter;
   EXPECT_EQ(sharded.step_bytes[0], scatter + gathers);
 }
@@ -64,7 +64,7 @@ TEST(Pending, ReduceOnceWhatAllStepsAdd) {
 TEST(Pending, CountAlikeWorkerByWorkerAndByDimensions) {
   for (const Mesh& mesh : {Mesh{2}, Mesh{2, 2}, Mesh{3, 2}}) {
     const test::Unrolled made = test::unrolled(3, 12, 7, 9);
-    Plan plan = search(made.graph, mesh, planner("data_parallel"));
+    Plan plan = search(made.graph, mesh, by(Planner::kDataParallel));
     EXPECT_EQ(plan_bytes(made.graph, plan),
               std::accumulate(plan.step_bytes.begin(), plan.step_bytes.end(), int64_t{0}));
     // One step leaves sums pending, the other cuts them.
@@ -87,7 +87,7 @@ TEST(Pending, CountAlikeWorkerByWorkerAndByDimensions) {
 
 TEST(Pending, NeedAnOpThatMakesAddends) {
   const test::Unrolled made = test::unrolled(2, 4, 5, 6);
-  Plan plan = search(made.graph, {2}, planner("data_parallel"));
+  Plan plan = search(made.graph, {2}, by(Planner::kDataParallel));
   const OpId product = made.graph.value(made.gradients[0]).producer;
   plan.ops[product] = {0};  // makes rows, where addends are kept
   EXPECT_ANY_THROW(plan_bytes(made.graph, plan));

@@ -70,7 +70,7 @@ TEST(PlanBytes, NothingMovesOnOneWorker) {
 class SearchedPlans : public testing::TestWithParam<Mesh> {};
 
 TEST_P(SearchedPlans, StepBytesAddUpToPlanBytes) {
-  for (const char* planner : {"tofu", "data_parallel", "all_row"}) {
+  for (const Planner planner : {Planner::kTofu, Planner::kDataParallel, Planner::kAllRow}) {
     for (int64_t replicate_bytes : {0, 64, 1 << 16}) {
       SearchOptions options;
       options.planner = planner;
@@ -82,8 +82,9 @@ TEST_P(SearchedPlans, StepBytesAddUpToPlanBytes) {
         ASSERT_EQ(plan.step_bytes.size(), GetParam().size());
         int64_t steps = 0;
         for (int64_t bytes : plan.step_bytes) steps += bytes;
-        EXPECT_EQ(plan_bytes(graph, plan), steps) << planner << " " << replicate_bytes << "\n"
-                                                  << graph.str();
+        EXPECT_EQ(plan_bytes(graph, plan), steps)
+            << name_of(planner) << " " << replicate_bytes << "\n"
+            << graph.str();
       }
     }
   }

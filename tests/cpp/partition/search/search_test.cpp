@@ -12,14 +12,14 @@
 #include "ir/error.h"
 #include "partition/plan/coarsen.h"
 #include "partition/plan/pending.h"
+#include "partition/price/memory.h"
 #include "partition/price/price.h"
-#include "partition/search/memory.h"
 
 namespace smex {
 namespace {
 
 /// No tensor is so small that it may be replicated: every plan of the small graphs moves bytes.
-SearchOptions all_cut(const std::string& planner = "tofu") {
+SearchOptions all_cut(Planner planner = Planner::kTofu) {
   SearchOptions options;
   options.replicate_bytes = 0;
   options.planner = planner;
@@ -88,7 +88,8 @@ TEST_P(SearchFor, NeverWorseThanCuttingDimensionZero) {
       ASSERT_TRUE(value.shape.empty() || value.shape[0] >= GetParam());
     }
     const int64_t bytes = plan_bytes(graph, search(graph, {GetParam()}, all_cut()));
-    const int64_t by_rows = plan_bytes(graph, search(graph, {GetParam()}, all_cut("all_row")));
+    const int64_t by_rows =
+        plan_bytes(graph, search(graph, {GetParam()}, all_cut(Planner::kAllRow)));
     EXPECT_LE(bytes, by_rows) << graph.str();
     cheaper |= bytes < by_rows;
   }
@@ -185,9 +186,7 @@ TEST(Search, IsTheCheapestOfAllPlansOfRandomGraphs) {
 // ---- time ----
 
 /// A machine on which neither arithmetic nor memory nor links are free.
-Machine machine(size_t steps) {
-  return {{{4, 50}, {8, 25}}, 200, 0.1, std::vector<Link>(steps, {0.25, 40})};
-}
+Cluster machine() { return {"four", {{4, 50}, {8, 25}}, 200, 0.1, {{4, {0.25, 40}}}}; }
 
 double seconds(const Plan& plan) {
   double sum = plan.compute_seconds;
@@ -198,7 +197,7 @@ double seconds(const Plan& plan) {
 /// The least seconds of any cuts of the coarse groups and any strategies, replicas and pending sums
 /// included.
 double least_seconds(const Graph& graph, int workers, Merge merge) {
-  const Machine on = machine(1);
+  const Machine on = machine().on({workers});
   double best = std::numeric_limits<double>::infinity();
   test::for_each_cut(graph, workers, /*replicas=*/true, merge, [&](Plan& plan) {
     std::vector<std::vector<int>> strategies;
@@ -231,7 +230,8 @@ TEST_P(SearchFor, TimeEqualsBruteForce) {
   for (const Graph& graph : all) {
     SearchOptions options;
     options.replicate_bytes = std::numeric_limits<int64_t>::max();
-    options.machine = machine(1);
+    options.objective = Objective::kTime;
+    options.machine = machine();
     for (const Merge merge : {Merge::kGradients, Merge::kPointwise}) {
       if (merge == Merge::kGradients && graph.values().size() > 8) continue;  // too many to try
       options.merge = merge;
@@ -270,57 +270,6 @@ TEST_P(SearchFor, StepsChosenTogetherAreTheCheapest) {
   }
 }
 
-TEST(Price, IsThatOfAnyPlan) {
-  std::mt19937 random(3);
-  for (int round = 0; round < 50; ++round) {
-    for (const Graph& graph : graphs()) {
-      Plan plan = test::random_plan(random, graph, {3, 2});
-      price(graph, nullptr, plan);
-      EXPECT_EQ(plan.step_bytes[0] + plan.step_bytes[1], plan_bytes(graph, plan));
-      EXPECT_TRUE(plan.step_seconds.empty());
-      Plan coarser = plan;
-      coarser.mesh = {3};
-      for (Choices& choices : coarser.values) choices.pop_back();
-      for (Choices& choices : coarser.ops) choices.pop_back();
-      EXPECT_EQ(plan.step_bytes[0], plan_bytes(graph, coarser));
-    }
-  }
-}
-
-TEST(Price, TakesTheLinkOfEachStep) {
-  std::mt19937 random(4);
-  const Graph graph = test::training_graph(8, 8, 8);
-  const Plan plan = test::random_plan(random, graph, {2, 2});
-  const auto timed = [&](double first, double second) {
-    Machine on = machine(2);
-    on.links = {{0, first}, {0, second}};
-    Plan copy = plan;
-    price(graph, &on, copy);
-    return copy;
-  };
-  const Plan one = timed(10, 10), slow = timed(5, 10);
-  ASSERT_GT(one.step_seconds[0], 0);
-  EXPECT_DOUBLE_EQ(slow.step_seconds[0], 2 * one.step_seconds[0]);
-  EXPECT_DOUBLE_EQ(slow.step_seconds[1], one.step_seconds[1]);
-  EXPECT_DOUBLE_EQ(one.step_seconds[0], static_cast<double>(one.step_bytes[0]) / 4 / 10);
-}
-
-TEST(Machine, TakesTheLongestOfKernelArithmeticAndBytes) {
-  const Graph graph = test::linear_graph(4, 6, 10);
-  const DimClasses classes(graph);
-  OpGrids grids(graph, classes);
-  const Op& product = graph.op(0);
-  const auto takes = [&](double flops, double bandwidth, double launch) {
-    const Machine on{{{4, flops}}, bandwidth, launch, {}};
-    return on.compute(graph, product, grids.make(product, {}, {}));
-  };
-  EXPECT_DOUBLE_EQ(takes(1, 1e9, 1e-9), 2 * 4 * 6 * 10);
-  EXPECT_DOUBLE_EQ(takes(1e9, 1, 1e-9), 4 * (40 + 60 + 24));
-  EXPECT_DOUBLE_EQ(takes(1e9, 1e9, 3), 3);
-  const Machine narrow{{{2, 1}}, 1, 1, {}};
-  EXPECT_THROW(narrow.compute(graph, product, grids.make(product, {}, {})), UserError);
-}
-
 // ---- steps and planners ----
 
 TEST(Search, ChoosingAgainNeverCosts) {
@@ -338,11 +287,11 @@ TEST(Search, PlannersKeepToTheirRules) {
   bool differ = false;
   for (const Graph& graph : graphs()) {
     const DimClasses classes(graph);
-    const Plan rows = search(graph, {2, 2}, all_cut("all_row"));
+    const Plan rows = search(graph, {2, 2}, all_cut(Planner::kAllRow));
     for (const Choices& choices : rows.values) {
       for (int dim : choices) EXPECT_LE(dim, 0);
     }
-    const Plan whole = search(graph, {2}, all_cut("icml18"));
+    const Plan whole = search(graph, {2}, all_cut(Planner::kIcml18));
     for (const Op& op : graph.ops()) {
       const auto splits = tdl::derive_splits(*op.spec);
       for (const Layout& made :
@@ -350,15 +299,15 @@ TEST(Search, PlannersKeepToTheirRules) {
         EXPECT_EQ(made.num_partials, 1);
       }
     }
-    const Plan copies = search(graph, {2}, all_cut("data_parallel"));
-    const Plan sharded = search(graph, {2}, all_cut("fsdp"));
+    const Plan copies = search(graph, {2}, all_cut(Planner::kDataParallel));
+    const Plan sharded = search(graph, {2}, all_cut(Planner::kFsdp));
     EXPECT_EQ(copies.ops, sharded.ops);
     for (const Value& value : graph.values()) {
       if (value.role != Role::kParameter) continue;
       EXPECT_EQ(copies.values[value.id], Choices{kReplicate});
       EXPECT_EQ(sharded.values[value.id], Choices{0});
     }
-    SearchOptions first = all_cut("random"), second = first;
+    SearchOptions first = all_cut(Planner::kRandom), second = first;
     second.seed = 1;
     EXPECT_EQ(search(graph, {2, 2}, first).values, search(graph, {2, 2}, first).values);
     differ |= search(graph, {2, 2}, first).values != search(graph, {2, 2}, second).values;
@@ -370,9 +319,10 @@ TEST(Search, NoPlannerBeatsIt) {
   for (const Mesh& mesh : {Mesh{2}, Mesh{3}, Mesh{2, 2}}) {
     for (const Graph& graph : graphs()) {
       const int64_t best = plan_bytes(graph, search(graph, mesh, all_cut()));
-      for (const char* planner : {"all_row", "spartan", "icml18", "random"}) {
+      for (const Planner planner :
+           {Planner::kAllRow, Planner::kSpartan, Planner::kIcml18, Planner::kRandom}) {
         const Plan other = search(graph, mesh, all_cut(planner));
-        EXPECT_LE(best, plan_bytes(graph, other)) << planner << "\n" << graph.str();
+        EXPECT_LE(best, plan_bytes(graph, other)) << name_of(planner) << "\n" << graph.str();
         EXPECT_EQ(std::accumulate(other.step_bytes.begin(), other.step_bytes.end(), int64_t{0}),
                   plan_bytes(graph, other));
       }
@@ -388,10 +338,10 @@ TEST(SearchOptions, PinnedValuesKeepTheirCut) {
   EXPECT_EQ(search(test::linear_graph(12, 6, 8), {2, 2}, options).values[1], (Choices{1, 0}));
 }
 
-TEST(SearchOptions, AnUnknownPlannerIsAUserError) {
-  SearchOptions options;
-  options.planner = "greedy";
-  EXPECT_THROW(search(test::linear_graph(2, 2, 2), {2}, options), UserError);
+TEST(SearchOptions, AnUnknownNameIsAUserError) {
+  EXPECT_THROW(planner_of("greedy"), UserError);
+  EXPECT_THROW(objective_of("energy"), UserError);
+  for (const Planner planner : all_planners()) EXPECT_EQ(planner_of(name_of(planner)), planner);
 }
 
 TEST(Factorise, GivesDescendingPrimes) {

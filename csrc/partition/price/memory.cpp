@@ -1,4 +1,4 @@
-#include "partition/search/memory.h"
+#include "partition/price/memory.h"
 
 #include <algorithm>
 #include <numeric>
@@ -81,50 +81,18 @@ MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
   return point;
 }
 
-HomeMemory::HomeMemory(const Graph& graph, const std::set<std::string>& views,
-                       double optimizer_states, double limit)
-    : graph_(graph),
-      lifetimes_(lifetimes(graph, views)),
-      optimizer_states_(optimizer_states),
-      limit_(limit),
-      groups_(graph.values().size(), -1),
-      bytes_(graph.values().size()) {}
-
-void HomeMemory::add(ValueId id, int group, std::vector<double> bytes) {
-  if (graph_.value(id).role == Role::kParameter) {
-    for (double& all : bytes) all *= 1 + optimizer_states_;
+int64_t parameter_bytes(const Graph& graph, const Plan& plan) {
+  const DimClasses classes(graph);
+  int64_t bytes = 0;
+  for (const Value& value : graph.values()) {
+    if (value.role != Role::kParameter) continue;
+    int64_t largest = 0;
+    for (const Tile& tile : home_layout(graph, classes, plan, value.id).tiles) {
+      if (tile.held) largest = std::max(largest, tile.region.numel());
+    }
+    bytes += largest * value.itemsize;
   }
-  groups_[id] = group;
-  bytes_[id] = std::move(bytes);
-}
-
-std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices) const {
-  std::vector<double> change(graph_.ops().size() + 1, 0);
-  for (const Value& value : graph_.values()) {
-    if (bytes_[value.id].empty()) continue;
-    const double bytes = bytes_[value.id][choices[groups_[value.id]]];
-    change[lifetimes_[value.id].first] += bytes;
-    change[lifetimes_[value.id].last + 1] -= bytes;
-  }
-  double live = 0, most = limit_;
-  OpId point = -1;
-  for (const Op& op : graph_.ops()) {
-    live += change[op.id];
-    if (live <= most) continue;
-    most = live;
-    point = op.id;
-  }
-  if (point < 0) return std::nullopt;
-  Limit limit{{}, limit_};
-  for (const Value& value : graph_.values()) {
-    const Lifetime& life = lifetimes_[value.id];
-    const std::vector<double>& bytes = bytes_[value.id];
-    if (bytes.empty() || life.first > point || life.last < point) continue;
-    std::vector<double>& weights = limit.weights[groups_[value.id]];
-    weights.resize(bytes.size(), 0);
-    for (size_t choice = 0; choice < bytes.size(); ++choice) weights[choice] += bytes[choice];
-  }
-  return limit;
+  return bytes;
 }
 
 }  // namespace smex

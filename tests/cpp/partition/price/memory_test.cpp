@@ -1,4 +1,4 @@
-#include "partition/search/memory.h"
+#include "partition/price/memory.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,6 @@
 #include <random>
 
 #include "../graphs.h"
-#include "../plans.h"
-#include "partition/search/search.h"
 
 namespace smex {
 namespace {
@@ -60,42 +58,14 @@ TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
   }
 }
 
-TEST(MemoryLimit, IsKeptAtTheLeastCost) {
-  for (const Graph& graph : {test::linear_graph(8, 12, 16), test::training_graph(16, 8, 12),
-                             test::deep_graph(8, 12, 16)}) {
-    SearchOptions options;
-    options.replicate_bytes = int64_t{1} << 40;
-    options.refine = false;
-    const int64_t most = heaviest_point(graph, search(graph, {4}, options)).bytes;
-    int64_t cheaper = 0;
-    for (const double part : {1.0, 0.8, 0.6, 0.45, 0.35, 0.3}) {
-      options.memory_limit = part * static_cast<double>(most);
-      const Plan plan = search(graph, {4}, options);
-      const bool fits = heaviest_point(graph, plan).bytes <= *options.memory_limit;
-      EXPECT_TRUE(plan.exact);
-      int64_t best = -1;
-      test::for_each_plan(graph, 4, Merge::kGradients, [&](const Plan& other, int64_t bytes) {
-        if (heaviest_point(graph, other).bytes > *options.memory_limit) return;
-        if (best < 0 || bytes < best) best = bytes;
-      });
-      EXPECT_EQ(fits, best >= 0);
-      if (!fits) continue;
-      EXPECT_EQ(plan.step_bytes[0], best) << graph.str() << part;
-      EXPECT_GE(best, cheaper);
-      cheaper = best;
-    }
-    EXPECT_GT(cheaper, 0);
+TEST(ParameterBytes, AreThoseOfTheLargestTiles) {
+  const Graph graph = test::training_graph(8, 5, 6);
+  std::mt19937 random(1);
+  for (int round = 0; round < 10; ++round) {
+    const DimClasses classes(graph);
+    const Plan plan = test::random_plan(random, graph, {2, 2});
+    EXPECT_EQ(parameter_bytes(graph, plan), tile_bytes(graph, classes, plan, 1)) << "one weight";
   }
-}
-
-TEST(MemoryLimit, HasTheOptimiser) {
-  const Graph graph = test::training_graph(8, 64, 64);
-  SearchOptions options;
-  options.replicate_bytes = int64_t{1} << 40;
-  options.memory_limit = heaviest_point(graph, search(graph, {4}, options)).bytes;
-  EXPECT_EQ(plan_bytes(graph, search(graph, {4}, options)), 0) << "replicas move nothing";
-  options.optimizer_states = 2;
-  EXPECT_GT(plan_bytes(graph, search(graph, {4}, options)), 0);
 }
 
 TEST(Lifetimes, OfViewsAreThoseOfWhatTheyView) {

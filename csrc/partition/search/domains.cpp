@@ -1,0 +1,140 @@
+#include "partition/search/domains.h"
+
+#include <algorithm>
+
+namespace smex {
+
+Strategy Strategy::longer(int choice, uint64_t set) const {
+  Strategy more = *this;
+  more.choices.push_back(choice);
+  more.pending.push_back(set);
+  return more;
+}
+
+Domains::Domains(const MergedGraph& merged, const SearchOptions& options, OpGrids& grids,
+                 const Plan& plan, Steps steps)
+    : merged_(merged),
+      options_(options),
+      rules_(rules_of(options.planner)),
+      grids_(grids),
+      plan_(plan),
+      steps_(steps) {
+  for (size_t group = 0; group < merged.groups.size(); ++group) groups_.push_back(cuts(group));
+}
+
+Domain Domains::cuts(size_t group) const {
+  for (ValueId id : merged_.coarse.groups[group]) {
+    const auto pin = options_.pinned.find(id);
+    if (pin == options_.pinned.end()) continue;
+    const auto first = pin->second.begin() + static_cast<std::ptrdiff_t>(steps_.first);
+    return {Choices(first, first + static_cast<std::ptrdiff_t>(steps_.count))};
+  }
+  Domain domain{{}};
+  for (size_t chosen = 0; chosen < steps_.count; ++chosen) {
+    Domain longer;
+    for (const Choices& cut : domain) {
+      for (int dim : next_cuts(group, cut)) {
+        longer.push_back(cut);
+        longer.back().push_back(dim);
+      }
+    }
+    domain = std::move(longer);
+  }
+  return domain;
+}
+
+/// What a group may do in the step after those of `cut`.
+std::vector<int> Domains::next_cuts(size_t number, const Choices& cut) const {
+  const Group& group = merged_.groups[number];
+  const Value& value = merged_.graph.value(merged_.coarse.groups[number].front());
+  const size_t rank = value.shape.size();
+  const int parts = plan_.mesh[steps_.first + cut.size()];
+  const Tile tile =
+      value_tile(value.shape, steps_.others(plan_.values[value.id], cut),
+                 steps_.others_and(plan_.mesh, cut.size()), 0, merged_.granules[value.id]);
+  const bool data_parallel = rules_.replicate_parameters;
+  std::vector<int> dims;
+  const bool rows_only = rules_.rows_only || (data_parallel && group.boundary);
+  for (size_t d = 0; d < (rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
+    if (data_parallel && group.parameter) break;
+    if (tile.region.dims[d].size() / group.granules[d] >= parts) {
+      dims.push_back(static_cast<int>(d));
+    }
+  }
+  const bool free = value.bytes() <= options_.replicate_bytes || (data_parallel && !group.boundary);
+  if (dims.empty() || free) dims.push_back(kReplicate);
+  if (!merged_.may_pend.empty() && merged_.may_pend[value.id]) dims.push_back(kPending);
+  return dims;
+}
+
+std::vector<Strategy> Domains::of_op(const Op& op) const {
+  std::vector<Strategy> domain{{}};
+  for (size_t chosen = 0; chosen < steps_.count; ++chosen) {
+    std::vector<Strategy> longer;
+    for (const Strategy& strategy : domain) add_longer(op, strategy, longer);
+    domain = std::move(longer);
+  }
+  return domain;
+}
+
+/// Adds the strategies that do the same as this one, and then something in the next step.
+void Domains::add_longer(const Op& op, const Strategy& strategy,
+                         std::vector<Strategy>& found) const {
+  const bool divides = add_splits(op, strategy, found);
+  if (!divides || free_to_repeat(op)) found.push_back(strategy.longer(kReplicate));
+  if (!rules_.pending || !op.spec || op.random) return;
+  for (const uint64_t set : grids_.linear_sets(op)) {
+    if (all_may_pend(op, set, strategy.choices.size())) {
+      found.push_back(strategy.longer(kPending, set));
+    }
+  }
+}
+
+/// Adds the splits; whether one makes no partial results.
+bool Domains::add_splits(const Op& op, const Strategy& strategy,
+                         std::vector<Strategy>& found) const {
+  if (!op.spec) return false;
+  const size_t chosen = strategy.choices.size();
+  const int parts = plan_.mesh[steps_.first + chosen];
+  const OpGrid grid = grids_.make(op, steps_.others(plan_.ops[op.id], strategy.choices),
+                                  steps_.others_and(plan_.mesh, chosen));
+  bool divides = false;
+  for (const tdl::Split& split : grids_.splits(op)) {
+    if (!rules_.reductions && split.any_reduces()) continue;
+    const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
+                                              : grid.indices[split.index].parts.front().size();
+    const int64_t granule = std::max(split.granule, merged_.classes.granule(op, split.index));
+    if (size / granule < parts) continue;
+    found.push_back(strategy.longer(split.index));
+    divides = divides || !split.any_reduces();
+  }
+  return divides;
+}
+
+/// What is small, only moves data, or computes on parameters that everybody holds whole.
+bool Domains::free_to_repeat(const Op& op) const {
+  int64_t made = 0;
+  for (ValueId output : op.outputs) {
+    if (output != kNoValue) made += merged_.graph.value(output).bytes();
+  }
+  if (made <= options_.replicate_bytes || (op.spec && is_data_movement(*op.spec))) return true;
+  const Domain replicas{Choices(steps_.count, kReplicate)};
+  return rules_.replicate_parameters &&
+         std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
+           return groups_[merged_.coarse.group_of[input]] == replicas;
+         });
+}
+
+bool Domains::all_may_pend(const Op& op, uint64_t set, size_t chosen) const {
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    if (!(set >> i & 1)) continue;
+    const Domain& domain = groups_[merged_.coarse.group_of[op.inputs[i]]];
+    if (std::none_of(domain.begin(), domain.end(),
+                     [&](const Choices& cut) { return cut[chosen] == kPending; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace smex

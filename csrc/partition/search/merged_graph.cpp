@@ -1,0 +1,70 @@
+#include "partition/search/merged_graph.h"
+
+#include <algorithm>
+
+#include "partition/plan/pending.h"
+
+namespace smex {
+
+namespace {
+
+/// By value whether workers may hold addends of it: that takes as much as replicas.
+std::vector<bool> pending_values(const Graph& graph, const SearchOptions& options) {
+  const Rules& rules = rules_of(options.planner);
+  if (!rules.pending) return {};
+  std::vector<bool> all = may_stay_pending(graph);
+  for (const Value& value : graph.values()) {
+    if (!rules.replicate_parameters && value.bytes() > options.replicate_bytes) {
+      all[value.id] = false;
+    }
+  }
+  return all;
+}
+
+Group merged_group(const MergedGraph& merged, const std::vector<ValueId>& members) {
+  Group group;
+  const Shape& shape = merged.graph.value(members.front()).shape;
+  group.granules.assign(shape.size(), 1);
+  for (ValueId id : members) {
+    const Role role = merged.graph.value(id).role;
+    group.parameter |= role == Role::kParameter || role == Role::kBuffer || role == Role::kConstant;
+    group.boundary &= role != Role::kIntermediate;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      group.granules[d] = std::max(group.granules[d], merged.granules[id][d]);
+    }
+  }
+  return group;
+}
+
+OpClass merged_ops(const MergedGraph& merged, const std::vector<OpId>& members) {
+  const Op& op = merged.graph.op(members.front());
+  OpClass alike;
+  alike.op = op.id;
+  alike.repeats = static_cast<double>(members.size());
+  const auto add = [&](ValueId id, bool output, size_t position) {
+    const int group = merged.coarse.group_of[id];
+    const auto known = std::find(alike.groups.begin(), alike.groups.end(), group);
+    alike.operands.push_back(
+        {id, output, position, static_cast<size_t>(known - alike.groups.begin())});
+    if (known == alike.groups.end()) alike.groups.push_back(group);
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i) add(op.inputs[i], /*output=*/false, i);
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    if (op.outputs[o] != kNoValue) add(op.outputs[o], /*output=*/true, o);
+  }
+  return alike;
+}
+
+}  // namespace
+
+MergedGraph::MergedGraph(const Graph& graph, const SearchOptions& options, Merge merge)
+    : graph(graph),
+      classes(graph),
+      may_pend(pending_values(graph, options)),
+      coarse(coarsen(graph, may_pend, merge)) {
+  for (const Value& value : graph.values()) granules.push_back(classes.granules(value.id));
+  for (const auto& members : coarse.groups) groups.push_back(merged_group(*this, members));
+  for (const auto& members : coarse.classes) ops.push_back(merged_ops(*this, members));
+}
+
+}  // namespace smex
