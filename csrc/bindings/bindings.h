@@ -2,13 +2,15 @@
 
 #include <pybind11/pybind11.h>
 
-/// One binder per folder of csrc and one for the search, each in its own file here; module.cpp
-/// calls them in this order. The last one is of Python alone. Only runtime may use torch's headers
-/// and casters; the others see pybind11 alone.
+/// One binder per folder of csrc, and one each for programs, which the runtime runs, and the
+/// search; module.cpp calls them in this order, so that each knows the types that it names. The
+/// last one is of Python alone. Only runtime may use torch's headers and casters; the others see
+/// pybind11 alone.
 namespace smex::bindings {
 
-void bind_ir(pybind11::module_& m);
 void bind_tdl(pybind11::module_& m);
+void bind_ir(pybind11::module_& m);
+void bind_program(pybind11::module_& m);
 void bind_partition(pybind11::module_& m);
 void bind_search(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);

@@ -33,8 +33,9 @@ PYBIND11_MODULE(_C, m) {
   namespace bindings = smex::bindings;
   m.def("build_id", &bindings::build_id,
         "The linker's hash of this build of the library; empty where it writes none.");
-  bindings::bind_ir(m);
   bindings::bind_tdl(m);
+  bindings::bind_ir(m);
+  bindings::bind_program(m);
   bindings::bind_partition(m);
   bindings::bind_search(m);
   bindings::bind_runtime(m);

@@ -216,44 +216,37 @@ class Preparation {
   }
 
   static std::string name(const Instr& instr) {
-    switch (instr.kind) {
-      case InstrKind::kCompute:
-        return instr.compute.target + ", " + op_label(instr.compute);
-      case InstrKind::kFetch:
-        return c10::str(instr.fetch.kind, " of value ", instr.fetch.value);
-      case InstrKind::kFree:
-        return c10::str("free of slot ", instr.free.slot);
+    if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
+      return compute->target + ", " + op_label(*compute);
     }
-    return "unknown";
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+      return c10::str(fetch->kind, " of value ", fetch->value);
+    }
+    return c10::str("free of slot ", std::get<FreeInstr>(instr).slot);
   }
 
   Step prepare_instr(const Instr& instr, int worker, std::vector<bool>& written) {
     const int num_slots = program_.workers[worker].num_slots;
-    switch (instr.kind) {
-      case InstrKind::kCompute: {
-        ComputeStep step = prepare_compute(instr.compute, devices_[worker]);
-        check_operands(step.arguments, num_slots);
-        for (const Slot slot : instr.compute.outputs) mark_written(written, slot);
-        return step;
-      }
-      case InstrKind::kFetch: {
-        FetchStep step = prepare_fetch(instr.fetch, program_, worker);
-        step.kind = kind_index(instr.fetch.kind);
-        mark_written(written, instr.fetch.dest);
-        for (const RemoteRead& read : step.reads) {
-          WorkerSteps& owner = steps_.workers[read.worker];
-          ++owner.references[read.slot];
-          owner.read_remotely[read.slot] = true;
-        }
-        return step;
-      }
-      case InstrKind::kFree:
-        if (instr.free.slot < 0 || instr.free.slot >= num_slots) {
-          throw InternalError("no such slot");
-        }
-        return FreeStep{instr.free.slot};
+    if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
+      ComputeStep step = prepare_compute(*compute, devices_[worker]);
+      check_operands(step.arguments, num_slots);
+      for (const Slot slot : compute->outputs) mark_written(written, slot);
+      return step;
     }
-    throw InternalError("unknown instruction kind");
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+      FetchStep step = prepare_fetch(*fetch, program_, worker);
+      step.kind = kind_index(fetch->kind);
+      mark_written(written, fetch->dest);
+      for (const RemoteRead& read : step.reads) {
+        WorkerSteps& owner = steps_.workers[read.worker];
+        ++owner.references[read.slot];
+        owner.read_remotely[read.slot] = true;
+      }
+      return step;
+    }
+    const Slot slot = std::get<FreeInstr>(instr).slot;
+    if (slot < 0 || slot >= num_slots) throw InternalError("no such slot");
+    return FreeStep{slot};
   }
 
   int kind_index(const std::string& kind) {

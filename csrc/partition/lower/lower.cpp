@@ -60,12 +60,7 @@ class Lowering {
     (backward_ ? program.backward : program.forward).push_back(std::move(instr));
   }
 
-  void emit_free(int worker, Slot slot) {
-    Instr instr;
-    instr.kind = InstrKind::kFree;
-    instr.free.slot = slot;
-    emit(worker, std::move(instr));
-  }
+  void emit_free(int worker, Slot slot) { emit(worker, FreeInstr{slot}); }
 
   const Layout& home(ValueId id) {
     if (homes_[id].tiles.empty()) homes_[id] = home_layout(graph_, classes_, plan_, id);
@@ -171,11 +166,8 @@ class Lowering {
     fetch.kind = "view";
     fetch.parts.push_back(
         {worker, slot, wanted.relative_to(held).dims, Region::whole(wanted.shape()).dims});
-    Instr instr;
-    instr.kind = InstrKind::kFetch;
-    instr.fetch = std::move(fetch);
-    const Slot dest = instr.fetch.dest;
-    emit(worker, std::move(instr));
+    const Slot dest = fetch.dest;
+    emit(worker, std::move(fetch));
     return dest;
   }
 
@@ -202,11 +194,8 @@ class Lowering {
       if (copy.source != worker) peers.insert(copy.source);
     }
     for (int peer : peers) ++program_.workers[peer].remote_reads[slots[peer]];
-    Instr instr;
-    instr.kind = InstrKind::kFetch;
     const Slot dest = fetch.dest;
-    instr.fetch = std::move(fetch);
-    emit(worker, std::move(instr));
+    emit(worker, std::move(fetch));
     return dest;
   }
 
@@ -287,14 +276,12 @@ class Lowering {
 
   FetchInstr& last_fetch(int worker) {
     WorkerProgram& program = program_.workers[worker];
-    return (backward_ ? program.backward : program.forward).back().fetch;
+    return std::get<FetchInstr>((backward_ ? program.backward : program.forward).back());
   }
 
   void emit_compute(const Op& op, const OpTiles& tiles, int w, const Window& window,
                     const std::vector<Slot>& operands, std::vector<std::vector<Slot>>& made) {
-    Instr instr;
-    instr.kind = InstrKind::kCompute;
-    ComputeInstr& compute = instr.compute;
+    ComputeInstr compute;
     compute.op = op.id;
     compute.target = op.target;
     compute.source = op.source;
@@ -326,7 +313,7 @@ class Lowering {
       compute.outputs.push_back(slot);
       compute.output_shapes.push_back(std::move(shape));
     }
-    emit(w, std::move(instr));
+    emit(w, std::move(compute));
   }
 
   /// Brings an output from where it was made to its home.

@@ -30,9 +30,9 @@ void print_fetch(std::ostream& out, const FetchInstr& fetch) {
 void print(std::ostream& out, const std::vector<Instr>& instrs) {
   for (const Instr& instr : instrs) {
     out << "  ";
-    if (instr.kind == InstrKind::kCompute) print_compute(out, instr.compute);
-    if (instr.kind == InstrKind::kFetch) print_fetch(out, instr.fetch);
-    if (instr.kind == InstrKind::kFree) out << "free " << instr.free.slot;
+    if (const auto* compute = std::get_if<ComputeInstr>(&instr)) print_compute(out, *compute);
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) print_fetch(out, *fetch);
+    if (const auto* free = std::get_if<FreeInstr>(&instr)) out << "free " << free->slot;
     out << '\n';
   }
 }
@@ -69,9 +69,12 @@ class Reading {
       written[w].assign(program.workers[w].num_slots, -1);
       done_[w].assign(program.workers[w].num_slots, -1);
       for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
-        if (instr.kind == InstrKind::kFetch) written[w].at(instr.fetch.dest) = position;
-        if (instr.kind != InstrKind::kCompute) return;
-        for (Slot slot : instr.compute.outputs) {
+        if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+          written[w].at(fetch->dest) = position;
+        }
+        const auto* const compute = std::get_if<ComputeInstr>(&instr);
+        if (!compute) return;
+        for (Slot slot : compute->outputs) {
           if (slot != kNoSlot) written[w].at(slot) = position;
         }
       });
@@ -106,8 +109,9 @@ class Reading {
   static void visit_remote_parts(const Program& program, const Visit& visit) {
     for (int w = 0; w < program.num_workers; ++w) {
       for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
-        if (instr.kind != InstrKind::kFetch) return;
-        for (const CopyPart& part : instr.fetch.parts) {
+        const auto* const fetch = std::get_if<FetchInstr>(&instr);
+        if (!fetch) return;
+        for (const CopyPart& part : fetch->parts) {
           if (part.worker != w) visit(w, position, part);
         }
       });
@@ -139,15 +143,13 @@ class Memory {
   void walk(const std::set<Slot>& kept, std::vector<int64_t>& held) {
     std::multimap<int, Slot> read;  // what is freed, and the instruction after which it can be
     for_each_instr(program_, [&](int position, const Instr& instr) {
-      if (instr.kind == InstrKind::kFree) {
-        const Slot slot = instr.free.slot;
-        if (!kept.count(slot)) read.emplace(reading_.done(worker_, slot), slot);
-      } else if (instr.kind == InstrKind::kFetch) {
-        const FetchInstr& fetch = instr.fetch;
-        fetch.view ? alias(fetch.dest, fetch.parts.front().slot)
-                   : allocate(fetch.dest, fetch.shape);
+      if (const auto* free = std::get_if<FreeInstr>(&instr)) {
+        if (!kept.count(free->slot)) read.emplace(reading_.done(worker_, free->slot), free->slot);
+      } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+        fetch->view ? alias(fetch->dest, fetch->parts.front().slot)
+                    : allocate(fetch->dest, fetch->shape);
       } else {
-        compute(instr.compute);
+        compute(std::get<ComputeInstr>(instr));
       }
       held.push_back(live_);
       while (!read.empty() && read.begin()->first <= position) {
@@ -273,13 +275,14 @@ int64_t moved_bytes(const Program& program, bool forward, bool backward) {
   int64_t bytes = 0;
   auto count = [&](int worker, const std::vector<Instr>& instrs) {
     for (const Instr& instr : instrs) {
-      if (instr.kind != InstrKind::kFetch) continue;
+      const auto* const fetch = std::get_if<FetchInstr>(&instr);
+      if (!fetch) continue;
       int64_t elements = 0;
-      for (const CopyPart& part : instr.fetch.parts) {
+      for (const CopyPart& part : fetch->parts) {
         if (part.worker != worker) elements += Region{part.dest}.numel();
       }
       if (elements == 0) continue;
-      bytes += elements * itemsize(program.workers[worker], instr.fetch.dest, "moved_bytes");
+      bytes += elements * itemsize(program.workers[worker], fetch->dest, "moved_bytes");
     }
   };
   for (int w = 0; w < program.num_workers; ++w) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ir/graph.h"
@@ -61,13 +62,7 @@ struct FreeInstr {
   Slot slot = kNoSlot;
 };
 
-enum class InstrKind { kCompute, kFetch, kFree };
-struct Instr {
-  InstrKind kind = InstrKind::kCompute;
-  ComputeInstr compute;
-  FetchInstr fetch;
-  FreeInstr free;
-};
+using Instr = std::variant<ComputeInstr, FetchInstr, FreeInstr>;
 
 struct WorkerProgram {
   int num_slots = 0;

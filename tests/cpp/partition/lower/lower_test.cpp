@@ -72,23 +72,25 @@ class Checker {
   }
 
   bool ready(int worker, const Instr& instr) const {
-    if (instr.kind != InstrKind::kFetch) return true;
-    for (const CopyPart& part : instr.fetch.parts) {
+    const auto* const fetch = std::get_if<FetchInstr>(&instr);
+    if (!fetch) return true;
+    for (const CopyPart& part : fetch->parts) {
       if (part.worker != worker && !produced_[part.worker].at(part.slot)) return false;
     }
     return true;
   }
 
   void step(int worker, const Instr& instr) {
-    if (instr.kind == InstrKind::kFree) {
-      expect_live(worker, instr.free.slot);
-      freed_[worker].at(instr.free.slot) = true;
-    } else if (instr.kind == InstrKind::kFetch) {
-      fetch(worker, instr.fetch);
+    if (const auto* free = std::get_if<FreeInstr>(&instr)) {
+      expect_live(worker, free->slot);
+      freed_[worker].at(free->slot) = true;
+    } else if (const auto* assembled = std::get_if<FetchInstr>(&instr)) {
+      fetch(worker, *assembled);
     } else {
-      for (ValueId slot : tensor_operands(instr.compute.args)) expect_live(worker, slot);
-      for (size_t o = 0; o < instr.compute.outputs.size(); ++o) {
-        produce(worker, instr.compute.outputs[o], instr.compute.output_shapes[o]);
+      const auto& compute = std::get<ComputeInstr>(instr);
+      for (ValueId slot : tensor_operands(compute.args)) expect_live(worker, slot);
+      for (size_t o = 0; o < compute.outputs.size(); ++o) {
+        produce(worker, compute.outputs[o], compute.output_shapes[o]);
       }
     }
   }
@@ -134,8 +136,9 @@ void expect_shards_stay(const Graph& graph, const Program& program) {
     const WorkerProgram& worker = program.workers[w];
     for (const auto* list : {&worker.forward, &worker.backward}) {
       for (const Instr& instr : *list) {
-        if (instr.kind != InstrKind::kFree) continue;
-        EXPECT_EQ(shards[w].count(instr.free.slot), 0u);
+        const auto* const free = std::get_if<FreeInstr>(&instr);
+        if (!free) continue;
+        EXPECT_EQ(shards[w].count(free->slot), 0u);
       }
     }
   }

@@ -1,0 +1,151 @@
+// Python's view of the programs that the runtime runs. Regions cross as lists of (lo, hi).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "bindings/attr.h"
+#include "bindings/bindings.h"
+#include "bindings/regions.h"
+#include "ir/error.h"
+#include "partition/lower/program.h"
+#include "tdl/expr.h"
+
+namespace py = pybind11;
+
+namespace smex::bindings {
+namespace {
+
+tdl::ReduceKind to_reduce(const std::string& name) {
+  const auto kind = tdl::parse_reduce(name);
+  if (!kind) throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+  return *kind;
+}
+
+ComputeInstr make_compute(std::string target, const py::list& args, std::vector<Slot> outputs,
+                          OpId op, const Bounds& crop, std::vector<Shape> output_shapes) {
+  ComputeInstr instr;
+  instr.op = op;
+  instr.target = std::move(target);
+  for (const auto& arg : args) instr.args.push_back(to_attr(arg));
+  instr.outputs = std::move(outputs);
+  instr.crop = to_box(crop);
+  instr.output_shapes = std::move(output_shapes);
+  return instr;
+}
+
+FetchInstr make_fetch(Slot dest, Shape shape, std::string dtype, std::vector<CopyPart> parts,
+                      const std::optional<std::string>& reduce, double fill, bool view,
+                      std::string kind, ValueId value) {
+  FetchInstr instr;
+  instr.value = value;
+  instr.dest = dest;
+  instr.shape = std::move(shape);
+  instr.dtype = std::move(dtype);
+  instr.parts = std::move(parts);
+  instr.reducing = reduce.has_value();
+  if (reduce) instr.reduce = to_reduce(*reduce);
+  instr.fill = fill;
+  instr.view = view;
+  instr.kind = std::move(kind);
+  return instr;
+}
+
+std::vector<Instr> make_instrs(const py::list& list) {
+  std::vector<Instr> instrs;
+  for (const auto& item : list) {
+    if (py::isinstance<ComputeInstr>(item)) {
+      instrs.emplace_back(item.cast<ComputeInstr>());
+    } else if (py::isinstance<FetchInstr>(item)) {
+      instrs.emplace_back(item.cast<FetchInstr>());
+    } else {
+      instrs.emplace_back(item.cast<FreeInstr>());
+    }
+  }
+  return instrs;
+}
+
+py::list to_list(const std::vector<Instr>& instrs) {
+  py::list list;
+  for (const Instr& instr : instrs) {
+    std::visit([&](const auto& one) { list.append(one); }, instr);
+  }
+  return list;
+}
+
+}  // namespace
+
+void bind_program(py::module_& m) {
+  py::class_<CopyPart>(m, "CopyPart", "A box of a peer's slot into a box of the destination.")
+      .def(py::init([](int worker, Slot slot, const Bounds& source, const Bounds& dest) {
+             return CopyPart{worker, slot, to_box(source), to_box(dest)};
+           }),
+           py::arg("worker"), py::arg("slot"), py::arg("source"), py::arg("dest"))
+      .def_readonly("worker", &CopyPart::worker)
+      .def_readonly("slot", &CopyPart::slot)
+      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); });
+  py::class_<ComputeInstr>(m, "ComputeInstr", "An operator call; ValueRef ids are slots.")
+      .def(py::init(&make_compute), py::arg("target"), py::arg("args"), py::arg("outputs"),
+           py::arg("op") = -1, py::arg("crop") = Bounds{},
+           py::arg("output_shapes") = std::vector<Shape>{})
+      .def_readonly("op", &ComputeInstr::op)
+      .def_readonly("target", &ComputeInstr::target)
+      .def_readonly("outputs", &ComputeInstr::outputs);
+  py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
+      .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
+           py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
+           py::arg("view") = false, py::arg("kind") = "fetch", py::arg("value") = kNoValue)
+      .def_readonly("value", &FetchInstr::value)
+      .def_readonly("dest", &FetchInstr::dest)
+      .def_readonly("shape", &FetchInstr::shape)
+      .def_readonly("dtype", &FetchInstr::dtype)
+      .def_readonly("parts", &FetchInstr::parts)
+      .def_readonly("view", &FetchInstr::view)
+      .def_readonly("kind", &FetchInstr::kind);
+  py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
+      .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"));
+  py::class_<WorkerProgram>(m, "WorkerProgram")
+      .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
+                       std::vector<int> remote_reads, std::vector<std::string> slot_names,
+                       std::vector<int> slot_itemsizes) {
+             return WorkerProgram{num_slots,
+                                  std::move(remote_reads),
+                                  std::move(slot_names),
+                                  make_instrs(forward),
+                                  make_instrs(backward),
+                                  std::move(slot_itemsizes)};
+           }),
+           py::arg("num_slots"), py::arg("forward"), py::arg("backward") = py::list(),
+           py::arg("remote_reads") = std::vector<int>{},
+           py::arg("slot_names") = std::vector<std::string>{},
+           py::arg("slot_itemsizes") = std::vector<int>{})
+      .def_property_readonly("forward", [](const WorkerProgram& w) { return to_list(w.forward); })
+      .def_property_readonly("backward",
+                             [](const WorkerProgram& w) { return to_list(w.backward); });
+  py::class_<Binding>(m, "Binding", "Each worker's slot (-1: none) and region of a graph input.")
+      .def(py::init([](ValueId value, std::vector<Slot> slots, const std::vector<Bounds>& regions) {
+             Binding binding{value, std::move(slots), {}};
+             for (const Bounds& bounds : regions) binding.regions.push_back({to_box(bounds)});
+             return binding;
+           }),
+           py::arg("value"), py::arg("slots"), py::arg("regions") = std::vector<Bounds>{})
+      .def_readonly("value", &Binding::value)
+      .def_readonly("slots", &Binding::slots)
+      .def_property_readonly("regions", [](const Binding& binding) {
+        std::vector<Bounds> regions;
+        for (const Region& region : binding.regions) regions.push_back(to_bounds(region.dims));
+        return regions;
+      });
+  py::class_<Program>(m, "Program", "One instruction list per worker.")
+      .def(py::init([](std::vector<WorkerProgram> workers, std::vector<Binding> inputs,
+                       std::vector<Binding> outputs) {
+             const int num_workers = static_cast<int>(workers.size());
+             return Program{num_workers, std::move(workers), std::move(inputs), std::move(outputs)};
+           }),
+           py::arg("workers"), py::arg("inputs"), py::arg("outputs"))
+      .def_readonly("num_workers", &Program::num_workers)
+      .def_readonly("workers", &Program::workers)
+      .def_readonly("inputs", &Program::inputs)
+      .def_readonly("outputs", &Program::outputs)
+      .def("__str__", &Program::str);
+}
+
+}  // namespace smex::bindings
