@@ -60,7 +60,7 @@ at::Tensor max_pool2d_backward_on_cpu(const at::Tensor& grad, const at::Tensor& 
   }
   // ATen judges what is odd, and says so.
   if (!plain) {
-    return max_pool2d_backward(grad, x, kernel_size, stride, padding, dilation, ceil_mode);
+    return kernels::max_pool2d_backward(grad, x, kernel_size, stride, padding, dilation, ceil_mode);
   }
   check_pooled(grad, pooled);
   TORCH_CHECK_TYPE(grad.scalar_type() == x.scalar_type(),
