@@ -11,9 +11,9 @@ import time
 
 import numpy as np
 import samples
-from smex._C import vertex_schedule
 
 import smex.vertex as sv
+from smex._C import vertex_schedule
 
 VERTICES = 1_000_000
 ROUNDS = 7

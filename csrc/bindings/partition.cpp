@@ -1,4 +1,5 @@
 // Python's view of csrc/partition but for its search. Regions cross as lists of (lo, hi).
+#include <pybind11/complex.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

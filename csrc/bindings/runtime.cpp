@@ -161,18 +161,6 @@ py::list trace_events(const Session& session) {
 }  // namespace
 
 void bind_runtime(py::module_& m) {
-  py::class_<Executor, std::shared_ptr<Executor>>(
-      m, "Executor",
-      "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "
-      "threads "
-      "among the workers; the threads are those of `sibling` when it has as many. Not usable in a "
-      "process forked later: create it there.")
-      .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
-           py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr)
-      .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
-           "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
-      .def("set_trace", &Executor::set_trace, py::arg("on"))
-      .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
   py::class_<Session, std::shared_ptr<Session>>(
       m, "Session", "One forward and at most one backward run; keeps its outputs while it lives.")
       .def(
@@ -192,6 +180,18 @@ void bind_runtime(py::module_& m) {
       .def("stats", [](const Session& session) { return to_dict(session.stats()); })
       .def("trace_events", &trace_events,
            "Tuples (worker, name, category, start_us, duration_us, bytes).");
+  py::class_<Executor, std::shared_ptr<Executor>>(
+      m, "Executor",
+      "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "
+      "threads among the workers; the threads are those of `sibling` when it has as many. Not "
+      "usable in a "
+      "process forked later: create it there.")
+      .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
+           py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr)
+      .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
+           "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
+      .def("set_trace", &Executor::set_trace, py::arg("on"))
+      .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
 }
 
 }  // namespace smex::bindings

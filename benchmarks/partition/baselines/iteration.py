@@ -10,7 +10,6 @@ from typing import Any
 
 from smex._C import Plan as _NativePlan
 from smex._C import op_prices as _op_prices
-
 from smex.capture.records import OpRecord, returns_view
 from smex.errors import SmexTypeError
 from smex.planning.machine import Machine

@@ -127,7 +127,8 @@ class SearchOptions:
         """
         return _NativeOptions(
             planner=self.planner, objective=self.objective,
-            machine=self.machine and self.machine.cluster, memory_limit=self.memory_limit,
+            machine=None if self.machine is None else self.machine.cluster,
+            memory_limit=self.memory_limit,
             optimizer_states=self.optimizer_states, replicate_bytes=self.replicate_bytes,
             refine=self.refine, joint=self.joint, seed=self.seed, views=views,
         )  # fmt: skip

@@ -5,6 +5,7 @@ import gc
 import weakref
 
 import pytest
+
 from smex._C import Contents
 
 

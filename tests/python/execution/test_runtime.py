@@ -10,6 +10,8 @@ import time
 
 import pytest
 import torch
+
+from smex import _C
 from smex._C import (
     Binding,
     ComputeInstr,
@@ -21,8 +23,6 @@ from smex._C import (
     ValueRef,
     WorkerProgram,
 )
-
-from smex import _C
 
 ITEM = 4  # bytes of a float32
 

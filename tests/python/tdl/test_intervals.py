@@ -9,6 +9,7 @@ import math
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from smex._C import tdl
 
 AFFINE, DIVIDED = "affine", "divided"

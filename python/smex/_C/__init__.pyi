@@ -1,0 +1,758 @@
+# Made by `make stubs` from what csrc/bindings declares.
+"""
+The native library of SMEX; use it through the Python modules of smex.
+"""
+
+from __future__ import annotations
+import collections.abc
+import numpy
+import numpy.typing
+import torch
+import typing
+from . import tdl
+
+__all__: list[str] = [
+    "Binding",
+    "Cluster",
+    "ComputeInstr",
+    "Contents",
+    "CopyPart",
+    "Executor",
+    "FetchInstr",
+    "FoundPlan",
+    "FreeInstr",
+    "Graph",
+    "IdlePin",
+    "Machine",
+    "MessageOperation",
+    "Op",
+    "OutputKind",
+    "Plan",
+    "Program",
+    "Request",
+    "Role",
+    "SearchOptions",
+    "Session",
+    "TooLarge",
+    "Value",
+    "ValueRef",
+    "VertexSchedule",
+    "VertexTask",
+    "WorkerProgram",
+    "best_plan",
+    "build_id",
+    "candidates",
+    "coarse_sizes",
+    "cut",
+    "factorise",
+    "heaviest_point",
+    "held_bytes",
+    "home_tiles",
+    "live_bytes",
+    "lower",
+    "message_operations",
+    "moved_bytes",
+    "op_bytes",
+    "op_prices",
+    "parameter_bytes",
+    "parse_message",
+    "peak_bytes",
+    "plan_bytes",
+    "planners",
+    "price",
+    "search",
+    "tdl",
+    "tile_call",
+    "vertex_schedule",
+]
+
+class ValueRef:
+    """
+    A tensor operand; -1 is an absent one.
+    """
+    def __init__(self, id: int) -> None: ...
+    @property
+    def id(self) -> int: ...
+
+class Role:
+    """
+    Members:
+
+      parameter
+
+      buffer
+
+      input
+
+      tangent
+
+      constant
+
+      intermediate
+    """
+
+    __members__: typing.ClassVar[dict[str, Role]]
+    buffer: typing.ClassVar[Role]
+    constant: typing.ClassVar[Role]
+    input: typing.ClassVar[Role]
+    intermediate: typing.ClassVar[Role]
+    parameter: typing.ClassVar[Role]
+    tangent: typing.ClassVar[Role]
+    @typing.overload
+    def __eq__(self, other: Role) -> bool: ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool: ...
+    def __getstate__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    @typing.overload
+    def __ne__(self, other: Role) -> bool: ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool: ...
+    def __repr__(self) -> str: ...
+    def __setstate__(self, state: int) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class OutputKind:
+    """
+    Members:
+
+      output
+
+      gradient
+
+      buffer_update
+    """
+
+    __members__: typing.ClassVar[dict[str, OutputKind]]
+    buffer_update: typing.ClassVar[OutputKind]
+    gradient: typing.ClassVar[OutputKind]
+    output: typing.ClassVar[OutputKind]
+    @typing.overload
+    def __eq__(self, other: OutputKind) -> bool: ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool: ...
+    def __getstate__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    @typing.overload
+    def __ne__(self, other: OutputKind) -> bool: ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool: ...
+    def __repr__(self) -> str: ...
+    def __setstate__(self, state: int) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class Value:
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def role(self) -> Role: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def users(self) -> list[int]: ...
+
+class Op:
+    @property
+    def backward(self) -> bool: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def inputs(self) -> list[int]: ...
+    @property
+    def module_path(self) -> str: ...
+    @property
+    def outputs(self) -> list[int]: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def spec(self) -> tdl.Spec: ...
+    @property
+    def target(self) -> str: ...
+
+class Graph:
+    """
+    The semantic graph; values and ops are numbered from 0.
+    """
+    def __init__(self) -> None: ...
+    def __str__(self) -> str: ...
+    def add_fusion(
+        self,
+        target: str,
+        args: list,
+        outputs: collections.abc.Sequence[int],
+        spec: tdl.Spec,
+        local: collections.abc.Sequence[tuple[int, str]],
+        module_path: str,
+        source: str,
+        backward: bool,
+        random: bool,
+        members: collections.abc.Sequence[int],
+    ) -> None: ...
+    def add_op(
+        self,
+        target: str,
+        args: list,
+        outputs: collections.abc.Sequence[int],
+        spec: tdl.Spec,
+        local: collections.abc.Sequence[tuple[int, str]],
+        module_path: str,
+        source: str,
+        backward: bool,
+        random: bool = False,
+    ) -> int: ...
+    def add_output(self, value: int, kind: OutputKind, name: str, target: int) -> None: ...
+    def add_value(
+        self, name: str, shape: collections.abc.Sequence[int], dtype: str, itemsize: int, role: Role
+    ) -> int: ...
+    def verify(self) -> None: ...
+    @property
+    def ops(self) -> list[Op]: ...
+    @property
+    def values(self) -> list[Value]: ...
+
+class CopyPart:
+    """
+    A box of a peer's slot into a box of the destination.
+    """
+    def __init__(
+        self,
+        worker: int,
+        slot: int,
+        source: collections.abc.Sequence[tuple[int, int]],
+        dest: collections.abc.Sequence[tuple[int, int]],
+    ) -> None: ...
+    @property
+    def slot(self) -> int: ...
+    @property
+    def source(self) -> list[tuple[int, int]]: ...
+    @property
+    def worker(self) -> int: ...
+
+class ComputeInstr:
+    """
+    An operator call; ValueRef ids are slots.
+    """
+    def __init__(
+        self,
+        target: str,
+        args: list,
+        outputs: collections.abc.Sequence[int],
+        op: int = -1,
+        crop: collections.abc.Sequence[tuple[int, int]] = [],
+        output_shapes: collections.abc.Sequence[collections.abc.Sequence[int]] = [],
+    ) -> None: ...
+    @property
+    def op(self) -> int: ...
+    @property
+    def outputs(self) -> list[int]: ...
+    @property
+    def target(self) -> str: ...
+
+class FetchInstr:
+    """
+    Assembles a slot from parts of several workers' slots.
+    """
+    def __init__(
+        self,
+        dest: int,
+        shape: collections.abc.Sequence[int],
+        dtype: str,
+        parts: collections.abc.Sequence[CopyPart],
+        reduce: str | None = None,
+        fill: float = 0.0,
+        view: bool = False,
+        kind: str = "fetch",
+        value: int = -1,
+    ) -> None: ...
+    @property
+    def dest(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def parts(self) -> list[CopyPart]: ...
+    @property
+    def shape(self) -> list[int]: ...
+    @property
+    def value(self) -> int: ...
+    @property
+    def view(self) -> bool: ...
+
+class FreeInstr:
+    """
+    Drops the worker's own reference to a slot.
+    """
+    def __init__(self, slot: int) -> None: ...
+
+class WorkerProgram:
+    def __init__(
+        self,
+        num_slots: int,
+        forward: list,
+        backward: list = [],
+        remote_reads: collections.abc.Sequence[int] = [],
+        slot_names: collections.abc.Sequence[str] = [],
+        slot_itemsizes: collections.abc.Sequence[int] = [],
+    ) -> None: ...
+    @property
+    def backward(self) -> list: ...
+    @property
+    def forward(self) -> list: ...
+
+class Binding:
+    """
+    Each worker's slot (-1: none) and region of a graph input.
+    """
+    def __init__(
+        self,
+        value: int,
+        slots: collections.abc.Sequence[int],
+        regions: collections.abc.Sequence[collections.abc.Sequence[tuple[int, int]]] = [],
+    ) -> None: ...
+    @property
+    def regions(self) -> list[list[tuple[int, int]]]: ...
+    @property
+    def slots(self) -> list[int]: ...
+    @property
+    def value(self) -> int: ...
+
+class Program:
+    """
+    One instruction list per worker.
+    """
+    def __init__(
+        self,
+        workers: collections.abc.Sequence[WorkerProgram],
+        inputs: collections.abc.Sequence[Binding],
+        outputs: collections.abc.Sequence[Binding],
+    ) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def inputs(self) -> list[Binding]: ...
+    @property
+    def num_workers(self) -> int: ...
+    @property
+    def outputs(self) -> list[Binding]: ...
+    @property
+    def workers(self) -> list[WorkerProgram]: ...
+
+class Plan:
+    exact: bool
+    planner: str
+    def __init__(self) -> None: ...
+    @property
+    def compute_seconds(self) -> float: ...
+    @compute_seconds.setter
+    def compute_seconds(self, arg0: float) -> None: ...
+    @property
+    def fits(self) -> bool: ...
+    @property
+    def gap(self) -> float: ...
+    @gap.setter
+    def gap(self, arg0: float) -> None: ...
+    @property
+    def mesh(self) -> list[int]: ...
+    @mesh.setter
+    def mesh(self, arg0: collections.abc.Sequence[int]) -> None: ...
+    @property
+    def ops(self) -> list[list[int]]: ...
+    @ops.setter
+    def ops(self, arg0: collections.abc.Sequence[collections.abc.Sequence[int]]) -> None: ...
+    @property
+    def search_seconds(self) -> float: ...
+    @search_seconds.setter
+    def search_seconds(self, arg0: float) -> None: ...
+    @property
+    def step_bytes(self) -> list[int]: ...
+    @step_bytes.setter
+    def step_bytes(self, arg0: collections.abc.Sequence[int]) -> None: ...
+    @property
+    def step_seconds(self) -> list[float]: ...
+    @step_seconds.setter
+    def step_seconds(self, arg0: collections.abc.Sequence[float]) -> None: ...
+    @property
+    def values(self) -> list[list[int]]: ...
+    @values.setter
+    def values(self, arg0: collections.abc.Sequence[collections.abc.Sequence[int]]) -> None: ...
+
+class Machine:
+    """
+    A machine as the steps of a mesh see it.
+    """
+
+class Cluster:
+    """
+    All workers of a machine, by levels.
+    """
+    def __init__(
+        self,
+        name: str,
+        flops: collections.abc.Mapping[int, float],
+        memory_bandwidth: float,
+        launch: float,
+        levels: collections.abc.Sequence[tuple[int, float, float]],
+    ) -> None: ...
+    def levels_of(self, mesh: collections.abc.Sequence[int]) -> list[int]: ...
+    def mesh(self, workers: int) -> list[int] | None: ...
+    def on(self, mesh: collections.abc.Sequence[int]) -> Machine: ...
+
+class SearchOptions:
+    def __init__(
+        self,
+        *,
+        planner: str = "tofu",
+        objective: str = "communication",
+        machine: Cluster | None = None,
+        memory_limit: float | None = None,
+        optimizer_states: float = 0.0,
+        replicate_bytes: int = 65536,
+        refine: bool | None = None,
+        joint: int = 1,
+        seed: int = 0,
+        views: collections.abc.Set[str] = set(),
+        pinned: collections.abc.Mapping[int, collections.abc.Sequence[int]] = {},
+        merge: int | None = None,
+        max_unmerged: int = 2000,
+    ) -> None: ...
+
+class Request:
+    def __init__(self, mesh: collections.abc.Sequence[int], options: SearchOptions) -> None: ...
+    def place(
+        self,
+        pins: collections.abc.Sequence[tuple[int, collections.abc.Sequence[int]]],
+        shards: collections.abc.Mapping[
+            int,
+            tuple[
+                collections.abc.Sequence[int],
+                collections.abc.Sequence[tuple[bool, collections.abc.Sequence[tuple[int, int]]]],
+            ],
+        ],
+    ) -> None:
+        """
+        Gives (value, placement) for each pin, and by value what exists already: its placement, and (held, bounds) for each worker.
+        """
+    @property
+    def joint(self) -> int: ...
+    @property
+    def mesh(self) -> list[int]: ...
+
+class FoundPlan:
+    def take_program(self) -> Program:
+        """
+        The program of the plan, once, where the search has lowered it; otherwise None.
+        """
+    @property
+    def peak_bytes(self) -> list[int]: ...
+    @property
+    def plan(self) -> Plan: ...
+    @property
+    def replicate_bytes(self) -> int: ...
+
+class TooLarge:
+    @property
+    def conflict(self) -> list[int]: ...
+    @property
+    def enough_workers(self) -> int | None: ...
+    @property
+    def kept(self) -> float: ...
+    @property
+    def op(self) -> int: ...
+    @property
+    def peak(self) -> float: ...
+    @property
+    def workers(self) -> int: ...
+
+class IdlePin:
+    @property
+    def pin(self) -> int: ...
+    @property
+    def placement(self) -> list[int]: ...
+    @property
+    def worker(self) -> int: ...
+
+class Session:
+    """
+    One forward and at most one backward run; keeps its outputs while it lives.
+    """
+    def outputs(self, index: int) -> list: ...
+    def run_backward(self) -> None: ...
+    def run_forward(self) -> None: ...
+    def set_input(
+        self, index: int, tiles: collections.abc.Sequence[torch.Tensor | None]
+    ) -> None: ...
+    def stats(self) -> dict: ...
+    def take_outputs(self, index: int) -> list: ...
+    def trace_events(self) -> list:
+        """
+        Tuples (worker, name, category, start_us, duration_us, bytes).
+        """
+
+class Executor:
+    """
+    Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op threads among the workers; the threads are those of `sibling` when it has as many. Not usable in a process forked later: create it there.
+    """
+    def __init__(
+        self,
+        program: Program,
+        threads_per_worker: int = 0,
+        devices: collections.abc.Sequence[str] = [],
+        sibling: Executor | None = None,
+    ) -> None: ...
+    def set_trace(self, on: bool) -> None: ...
+    def start(
+        self,
+        inputs: collections.abc.Sequence[collections.abc.Sequence[torch.Tensor | None] | None],
+        seed: int = 0,
+    ) -> Session:
+        """
+        inputs[binding][worker] is a tile or None; a binding given as None is set later.
+        """
+    @property
+    def threads_per_worker(self) -> int: ...
+
+class MessageOperation:
+    """
+    How an operation of messages is called.
+    """
+    @property
+    def arguments(self) -> int:
+        """
+        the number of them
+        """
+    @property
+    def has_gradient(self) -> bool:
+        """
+        one that is not 0 throughout
+        """
+    @property
+    def is_condition(self) -> bool:
+        """
+        torch's operator gives bool, the operation 1 and 0
+        """
+    @property
+    def is_elementwise(self) -> bool: ...
+    @property
+    def name(self) -> str:
+        """
+        of the function, or of what the sign means
+        """
+    @property
+    def sign(self) -> str:
+        """
+        what it is written with; empty: as a function
+        """
+    @property
+    def takes_number(self) -> bool:
+        """
+        the second one is a number
+        """
+    @property
+    def torch(self) -> str:
+        """
+        the ATen operator of this meaning; empty where there is none
+        """
+
+class VertexTask:
+    """
+    Vertices that are evaluated together.
+    """
+    @property
+    def begin(self) -> int: ...
+    @property
+    def edge_begin(self) -> int: ...
+    @property
+    def edge_end(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def slot_begin(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def type(self) -> int: ...
+
+class VertexSchedule:
+    """
+    Tasks, and the vertices renumbered into rows.
+    """
+    @property
+    def edge_offsets(self) -> numpy.ndarray: ...
+    @property
+    def edge_rows(self) -> numpy.ndarray: ...
+    @property
+    def roots(self) -> numpy.ndarray: ...
+    @property
+    def rows(self) -> numpy.ndarray: ...
+    @property
+    def slot_first(self) -> numpy.ndarray: ...
+    @property
+    def slot_rows(self) -> numpy.ndarray: ...
+    @property
+    def tasks(self) -> list[VertexTask]: ...
+    @property
+    def type_rows(self) -> numpy.ndarray: ...
+    @property
+    def vertices(self) -> numpy.ndarray: ...
+
+class Contents:
+    """
+    What dicts, lists, sets, cells of closures and other containers hold now, to be compared with later: by identity, so that nothing of Python is called for dicts and lists.
+    """
+    def __init__(self, containers: collections.abc.Iterable) -> None: ...
+    def same(self) -> bool:
+        """
+        Whether all of them hold the very objects that they held, in the same order.
+        """
+
+def best_plan(
+    graph: Graph, requests: collections.abc.Sequence[Request]
+) -> tuple[int, FoundPlan | TooLarge | IdlePin]:
+    """
+    The number of a request, and its FoundPlan, the cheapest, or its TooLarge or IdlePin.
+    """
+
+def build_id() -> str:
+    """
+    The linker's hash of this build of the library; empty where it writes none.
+    """
+
+def candidates(
+    graph: Graph, mesh: collections.abc.Sequence[int], options: SearchOptions, any_mesh: bool
+) -> list[Request]:
+    """
+    What is asked for, and the searches that may do better.
+    """
+
+def coarse_sizes(graph: Graph) -> tuple[int, int]:
+    """
+    Numbers of tensor groups and op classes after coarsening.
+    """
+
+def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
+    """
+    A range cut into parts along multiples of a granule, as plans cut it.
+    """
+
+def factorise(workers: int) -> list[int]: ...
+def heaviest_point(
+    graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()
+) -> tuple[int, int, list[int]]:
+    """
+    Where homes take the most memory: the op, a worker's bytes, the live values.
+    """
+
+def held_bytes(program: Program, worker: int, view_targets: collections.abc.Set[str]) -> list[int]:
+    """
+    A worker's live bytes: at first, and after each instruction.
+    """
+
+def home_tiles(
+    graph: Graph, plan: Plan, values: collections.abc.Sequence[int]
+) -> list[list[tuple[bool, list[tuple[int, int]]]]]:
+    """
+    Per value and worker whether a tile is held, and its (lo, hi) by dimension.
+    """
+
+def live_bytes(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()) -> list[int]:
+    """
+    By op the bytes of a worker's largest tiles of all values that are live while it runs.
+    """
+
+def lower(graph: Graph, plan: Plan) -> Program: ...
+def message_operations() -> list[MessageOperation]:
+    """
+    All operations of messages and element-wise programs, each a line of operations.def.
+    """
+
+def moved_bytes(program: Program, forward: bool = True, backward: bool = True) -> int: ...
+def op_bytes(graph: Graph, plan: Plan) -> list[int]:
+    """
+    Bytes that every op moves under a plan.
+    """
+
+def op_prices(
+    graph: Graph, plan: Plan, machine: Machine | None = None
+) -> list[tuple[list[int], list[float], float]]:
+    """
+    By op the bytes of each step, their seconds, and the seconds of its arithmetic.
+    """
+
+def parameter_bytes(graph: Graph, plan: Plan) -> int:
+    """
+    Bytes of the largest tiles of all parameters.
+    """
+
+def parse_message(arg0: str) -> tuple:
+    """
+    A message as nested (operation, arguments); raises ValueError where the text is wrong.
+    """
+
+def peak_bytes(program: Program, view_targets: collections.abc.Set[str]) -> list[int]: ...
+def plan_bytes(graph: Graph, plan: Plan) -> int: ...
+def planners() -> list[str]: ...
+def price(graph: Graph, plan: Plan, machine: Machine | None = None) -> Plan:
+    """
+    A plan with what each step adds in bytes and, with a machine, in seconds.
+    """
+
+def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:
+    """
+    One search; the options are those of SearchOptions, where memory_limit is of homes.
+    """
+
+def tile_call(
+    graph: Graph, op: int, ranges: collections.abc.Sequence[tuple[int, int]]
+) -> tuple[
+    list[tuple[bool, list[tuple[int, int]], float]],
+    list[
+        None
+        | bool
+        | int
+        | float
+        | complex
+        | str
+        | list[int]
+        | list[float]
+        | list[bool]
+        | ValueRef
+        | list[ValueRef]
+    ],
+    list[tuple[int, int]],
+]:
+    """
+    One tile of an op with a Spec: (used, box, fill) by operand, the arguments, the crop.
+    """
+
+def vertex_schedule(
+    sample_offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    child_offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    children: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    types: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    arities: collections.abc.Sequence[tuple[int, int, bool, str]],
+    slots: collections.abc.Sequence[int],
+    policy: str,
+) -> VertexSchedule:
+    """
+    Checks input graphs and schedules them; arities are (fewest, most, or_none, name) by type.
+    """
