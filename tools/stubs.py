@@ -2,9 +2,9 @@
 
     python tools/stubs.py [--check]
 
-pybind11-stubgen reads signatures from the docstrings that pybind11 makes; here they are put into the
-words that callers use. `--check` compares with the files and writes nothing; exit status 1 where
-they differ.
+pybind11-stubgen reads signatures from the docstrings that pybind11 makes; here they are put into
+the words that callers use. `--check` compares with the files and writes nothing; exit status 1
+where they differ.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def generated() -> dict[str, str]:
 
 
 def worded(text: str) -> str:
+    """A stub in callers' words and the project's format."""
     for pattern, word in WORDS:
         text = re.sub(pattern, word, text)
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", "_C.pyi", "-"]
@@ -52,6 +53,7 @@ def worded(text: str) -> str:
 
 
 def main() -> int:
+    """Writes or compares the stubs."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, and write nothing")
     check = parser.parse_args().check
