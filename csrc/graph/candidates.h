@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/select.h"
+#include "edges/rows.h"
 
 namespace smex::graph {
 
@@ -72,7 +72,7 @@ class IdSet {
 /// The edges of rows that may be drawn: those of positive weight that are not excluded.
 template <typename Index>
 struct Candidates {
-  Rows<Index> rows;
+  EdgeRows<Index> rows;
   Weights weights;
   const IdSet<Index>* excluded = nullptr;
 

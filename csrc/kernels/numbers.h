@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "host_device.h"
 #include "kernels/cpu/half.h"
-#include "kernels/host_device.h"
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>

@@ -2,7 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
+#include <string_view>
 
 namespace smex::kernels {
 
@@ -10,7 +10,7 @@ namespace smex::kernels {
 /// values `[sources, heads, features]`, weighted by the softmax of the messages `score`, which are
 /// `[heads]` or `[heads, 1]` for each edge.
 at::Tensor attention_by_steps(at::TensorList in_edges, at::TensorList out_edges,
-                              const std::string& score, at::TensorList operands,
+                              std::string_view score, at::TensorList operands,
                               const at::Tensor& value);
 
 }  // namespace smex::kernels

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 #include "kernels/numbers.h"
 
 #if defined(__F16C__)

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
+#include "edges/rows.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/message/edges.h"
 
 namespace smex::kernels {
 

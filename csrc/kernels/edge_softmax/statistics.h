@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 
 namespace smex::kernels {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 #include "kernels/message/expression.h"
 
 namespace smex::kernels {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 #include "kernels/message/program.h"
 
 namespace smex::kernels {

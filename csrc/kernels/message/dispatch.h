@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "edges/dispatch.h"
 #include "kernels/cpu/half.h"
 
 namespace smex::kernels {
@@ -37,11 +38,7 @@ template <typename Function>
 void dispatch_types(const char* op, at::ScalarType features, at::ScalarType ids,
                     const Function& f) {
   dispatch_features(op, features, [&](auto feature) {
-    if (ids == at::kInt) {
-      f(feature, TypeTag<int32_t>());
-    } else {
-      f(feature, TypeTag<int64_t>());
-    }
+    dispatch_index(ids, [&]<typename I>(I) { f(feature, TypeTag<I>()); });
   });
 }
 

@@ -2,8 +2,8 @@
 // set.
 #pragma once
 
+#include "edges/rows.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/message/edges.h"
 #include "kernels/message/program.h"
 
 namespace smex::kernels::SMEX_ISA {

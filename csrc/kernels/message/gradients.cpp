@@ -1,7 +1,6 @@
 #include "kernels/message/gradients.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sum.h>
 
@@ -9,6 +8,7 @@
 #include <map>
 
 #include "kernels/message/operands.h"
+#include "kernels/operator_of.h"
 
 namespace smex::kernels {
 namespace {
@@ -140,7 +140,6 @@ at::Tensor operand_gradient(const SavedMessage& saved, int index, Target grad_ta
 void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Message& message,
                at::TensorList operands, at::TensorList in_edges, at::TensorList out_edges,
                int64_t others, bool needs_out_edges, const at::Tensor& extra) {
-  check_operands(op, message, in_edges, out_edges, operands);
   std::vector<bool> wanted;
   for (const at::Tensor& x : operands) wanted.push_back(x.requires_grad());
   for (const Message& read : operands_of(message)) {
@@ -216,21 +215,18 @@ at::Tensor evaluate(const Message& message, at::TensorList operands) {
   return call_torch(message->op, a, b, by_number ? message->b->value : 0);
 }
 
-at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
-                     const std::string& reduce, at::TensorList operands) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("smex::spmm", "")
-                             .typed<at::Tensor(at::TensorList, at::TensorList, c10::string_view,
-                                               c10::string_view, at::TensorList)>();
+at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
+                     std::string_view reduce, at::TensorList operands) {
+  static const auto op = operator_of<at::Tensor(at::TensorList, at::TensorList, std::string_view,
+                                                std::string_view, at::TensorList)>("smex::spmm");
   return op.call(in_edges, out_edges, message, reduce, operands);
 }
 
-at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
+at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
                       at::TensorList operands, at::OptionalIntArrayRef reduce_to) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("smex::sddmm", "")
-                             .typed<at::Tensor(at::TensorList, at::TensorList, c10::string_view,
-                                               at::TensorList, at::OptionalIntArrayRef)>();
+  static const auto op =
+      operator_of<at::Tensor(at::TensorList, at::TensorList, std::string_view, at::TensorList,
+                             at::OptionalIntArrayRef)>("smex::sddmm");
   return op.call(in_edges, out_edges, message, operands, reduce_to);
 }
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/message/expression.h"
@@ -38,8 +39,9 @@ struct SavedMessage {
   at::Tensor extra;                            ///< what the caller of `save_call` added
 };
 
-/// Keeps what the gradients of a call need. The call's inputs are the operands first, then the
-/// edges, then `others` that are no tensors. Throws where a gradient needs `out_edges`.
+/// Keeps what the gradients of a call need, whose arguments have been checked. The call's inputs
+/// are the operands first, then the edges, then `others` that are no tensors. Throws where a
+/// gradient needs `out_edges`.
 void save_call(torch::autograd::AutogradContext* ctx, const char* op, const Message& message,
                at::TensorList operands, at::TensorList in_edges, at::TensorList out_edges,
                int64_t others, bool needs_out_edges, const at::Tensor& extra = at::Tensor());
@@ -68,9 +70,9 @@ at::Tensor evaluate(const Message& message, at::TensorList operands);
 at::Tensor sum_to_features(const at::Tensor& grad, const std::vector<int64_t>& features);
 
 // The operators, through torch's dispatcher.
-at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
-                     const std::string& reduce, at::TensorList operands);
-at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges, const std::string& message,
+at::Tensor call_spmm(at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
+                     std::string_view reduce, at::TensorList operands);
+at::Tensor call_sddmm(at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
                       at::TensorList operands, at::OptionalIntArrayRef reduce_to);
 
 }  // namespace smex::kernels

@@ -3,11 +3,11 @@
 
 #include <cmath>
 
+#include "edges/rows.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/tanh_erf.h"
 #include "kernels/message/apply.h"
-#include "kernels/message/edges.h"
 #include "kernels/message/program.h"
 
 namespace smex::kernels::SMEX_ISA {

@@ -7,36 +7,6 @@
 
 namespace smex::kernels {
 
-void check_edges(const char* op, at::TensorList tensors) {
-  TORCH_CHECK_VALUE(tensors.size() == 2 || tensors.size() == 3, op,
-                    ": edges are [indptr, indices] or [indptr, indices, eids], found ",
-                    tensors.size(), " tensors");
-  for (const at::Tensor& tensor : tensors) {
-    const auto type = tensor.scalar_type();
-    TORCH_CHECK_TYPE(type == at::kInt || type == at::kLong, op,
-                     ": indptr, indices and eids are int32 or int64, found ", type);
-    TORCH_CHECK_TYPE(type == tensors[0].scalar_type(), op,
-                     ": indptr, indices and eids must have one type, found ",
-                     tensors[0].scalar_type(), " and ", type);
-    TORCH_CHECK_VALUE(tensor.device() == tensors[0].device(), op,
-                      ": indptr, indices and eids must be on one device, found ",
-                      tensors[0].device(), " and ", tensor.device());
-    TORCH_CHECK_VALUE(tensor.dim() == 1, op, ": indptr, indices and eids have 1 dimension, found ",
-                      tensor.dim());
-  }
-  TORCH_CHECK_VALUE(tensors[0].sym_size(0) > 0, op, ": indptr has num_rows + 1 elements, found 0");
-  if (tensors.size() == 3)
-    TORCH_CHECK_VALUE(tensors[1].sym_size(0) == tensors[2].sym_size(0), op, ": ",
-                      tensors[1].sym_size(0), " indices, but ", tensors[2].sym_size(0), " eids");
-}
-
-EdgeTensors::EdgeTensors(const char* op, at::TensorList tensors) {
-  check_edges(op, tensors);
-  indptr = tensors[0].contiguous();
-  indices = tensors[1].contiguous();
-  if (tensors.size() == 3) eids = tensors[2].contiguous();
-}
-
 Message message_of(const char* op, const std::string& text) {
   static std::mutex mutex;
   static std::unordered_map<std::string, Message> parsed;
@@ -112,6 +82,12 @@ Program compile_for(const char* op, const Message& message, at::TensorList opera
   } catch (const std::invalid_argument& error) {
     TORCH_CHECK_VALUE(false, op, ": message \"", to_string(message), "\": ", error.what());
   }
+}
+
+std::vector<int64_t> result_shape(int64_t rows, const Program& program) {
+  std::vector<int64_t> shape = {rows};
+  shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
+  return shape;
 }
 
 at::SymDimVector symbolic_shape(const char* op, const Message& message, at::TensorList operands) {

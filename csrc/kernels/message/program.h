@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 #include "kernels/message/expression.h"
 
 namespace smex::kernels {

@@ -1,12 +1,10 @@
 #include "kernels/message/unfused.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/diff.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/repeat_interleave.h>
 
 #include <algorithm>
 
+#include "edges/by_torch.h"
 #include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
 
@@ -22,10 +20,7 @@ at::Tensor rows_by_position(const EdgeTensors& edges, Target target, const at::T
     sizes[0] = edges.num_edges();
     return x.expand(sizes);
   }
-  const at::Tensor nodes = at::arange(edges.num_rows(), edges.indptr.options());
-  const at::Tensor rows =
-      at::repeat_interleave(nodes, edges.indptr.diff(), /*dim=*/0, edges.num_edges());
-  return x.index_select(0, rows);
+  return x.index_select(0, rows_of_positions(edges));
 }
 
 /// As many feature dimensions as `rank`, so that torch broadcasts them as messages do.

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 #include "kernels/random/philox.h"
 
 struct CUstream_st;

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "edges/rows.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/message/edges.h"
 #include "kernels/message/program.h"
 
 namespace smex::kernels {

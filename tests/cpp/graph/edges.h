@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "graph/compress.h"
-#include "graph/select.h"
+#include "edges/rows.h"
+#include "graph/compress/compress.h"
 
 namespace smex::graph {
 
@@ -46,9 +46,9 @@ template <typename Index>
 struct Compressed {
   std::vector<Index> indptr, indices, eids;
 
-  Rows<Index> rows() const {
-    return {indptr.data(), indices.data(), eids.data(), static_cast<int64_t>(indptr.size()) - 1,
-            static_cast<int64_t>(indices.size())};
+  EdgeRows<Index> rows() const {
+    return {static_cast<int64_t>(indptr.size()) - 1, static_cast<int64_t>(indices.size()),
+            indptr.data(), indices.data(), eids.data()};
   }
   bool operator==(const Compressed&) const = default;
 };

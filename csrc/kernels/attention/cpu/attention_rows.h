@@ -1,10 +1,10 @@
 // Attention row by row. Included by kernels that are compiled per instruction set.
 #pragma once
 
+#include "edges/piece.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/cpu/weighted_rows.h"
 #include "kernels/edge_softmax/cpu/flat_softmax.h"
-#include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 

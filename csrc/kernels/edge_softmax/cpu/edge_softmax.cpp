@@ -1,10 +1,10 @@
 // Compiled once for each instruction set.
 #include "kernels/edge_softmax/edge_softmax.h"
 
+#include "edges/piece.h"
 #include "kernels/edge_softmax/cpu/flat_softmax.h"
 #include "kernels/edge_softmax/cpu/narrow_rows.h"
 #include "kernels/message/instantiate.h"
-#include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {

@@ -2,9 +2,9 @@
 // compiled per instruction set.
 #pragma once
 
+#include "edges/piece.h"
 #include "kernels/cpu/exp.h"
 #include "kernels/edge_softmax/edge_softmax.h"
-#include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 

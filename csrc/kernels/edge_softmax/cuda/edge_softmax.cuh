@@ -1,11 +1,11 @@
 // Kernels of smex::edge_softmax and its gradient.
 #pragma once
 
+#include "edges/walk.h"
 #include "kernels/edge_softmax/cuda/edge_softmax.h"
 #include "kernels/edge_softmax/statistics.h"
 #include "kernels/message/cuda/device.cuh"
 #include "kernels/message/cuda/runs.cuh"
-#include "kernels/message/walk.h"
 
 namespace smex::kernels {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/host_device.h"
+#include "host_device.h"
 #include "kernels/numbers.h"
 
 #if defined(__CUDACC__)

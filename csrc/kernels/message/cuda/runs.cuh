@@ -1,8 +1,8 @@
 // Puts together what pieces know of rows they share, without atomics and always in the same order.
 #pragma once
 
+#include "edges/walk.h"
 #include "kernels/message/cuda/device.cuh"
-#include "kernels/message/walk.h"
 
 namespace smex::kernels {
 

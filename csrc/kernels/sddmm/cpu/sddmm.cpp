@@ -1,11 +1,11 @@
 // Compiled once for each instruction set.
 #include "kernels/sddmm/sddmm.h"
 
+#include "edges/piece.h"
 #include "kernels/cpu/dot.h"
 #include "kernels/message/edge_operand.h"
 #include "kernels/message/instantiate.h"
 #include "kernels/message/interpreter.h"
-#include "kernels/message/piece.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "edges/walk.h"
 #include "kernels/message/cuda/machine.cuh"
-#include "kernels/message/walk.h"
 #include "kernels/sddmm/cuda/sddmm.h"
 
 namespace smex::kernels {

@@ -2,8 +2,8 @@
 // set.
 #pragma once
 
+#include "edges/piece.h"
 #include "kernels/message/interpreter.h"
-#include "kernels/message/piece.h"
 #include "kernels/spmm/cpu/extremum_rows.h"
 
 namespace smex::kernels::SMEX_ISA {

@@ -2,7 +2,7 @@
 // instruction set.
 #pragma once
 
-#include "kernels/message/piece.h"
+#include "edges/piece.h"
 #include "kernels/spmm/cpu/tiles.h"
 
 namespace smex::kernels::SMEX_ISA {

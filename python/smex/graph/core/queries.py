@@ -55,13 +55,13 @@ class QueryMixin(GraphCore):
         """
         canonical = self.to_canonical_etype(etype)
         node = self._single(v, self._dst_of(canonical), "predecessors")
-        return self._relations[canonical].in_edges_of(node)[0]
+        return self._relations[canonical].in_edges_of(node, check=False)[0]
 
     def successors(self, v: Any, etype: EdgeType = None) -> Tensor:
         """Destinations of the edges out of a node, one for each edge."""
         canonical = self.to_canonical_etype(etype)
         node = self._single(v, self._src_of(canonical), "successors")
-        return self._relations[canonical].out_edges_of(node)[1]
+        return self._relations[canonical].out_edges_of(node, check=False)[1]
 
     def in_degrees(self, v: Any = ALL, etype: EdgeType = None) -> Any:
         """Number of edges into nodes.
@@ -98,7 +98,7 @@ class QueryMixin(GraphCore):
             return degrees()
         ids = self._node_ids(nodes, slot, what)
         # The relation checks its ids, which torch.compile cannot trace.
-        found = degrees()[ids] if torch.compiler.is_compiling() else degrees(ids)
+        found = degrees()[ids] if torch.compiler.is_compiling() else degrees(ids, check=False)
         return int(found.item()) if is_scalar(nodes) else found
 
     # ---- edges ----
@@ -123,7 +123,7 @@ class QueryMixin(GraphCore):
         """
         canonical = self.to_canonical_etype(etype)
         pairs = self._pairs(u, v, canonical, "has_edges_between")
-        found = self._relations[canonical].has_edges(*pairs)
+        found = self._relations[canonical].has_edges(*pairs, check=False)
         return bool(found.item()) if is_scalar(u) and is_scalar(v) else found
 
     def edge_ids(self, u: Any, v: Any, return_uv: bool = False, etype: EdgeType = None) -> Any:
@@ -151,8 +151,8 @@ class QueryMixin(GraphCore):
         src, dst = self._pairs(u, v, canonical, "edge_ids")
         relation = self._relations[canonical]
         if return_uv:
-            return relation.edge_ids_all(src, dst)
-        ids = relation.edge_ids(src, dst)
+            return relation.edge_ids_all(src, dst, check=False)
+        ids = relation.edge_ids(src, dst, check=False)
         if ids.numel() and int(ids.min()) < 0:
             src, dst = torch.broadcast_tensors(src, dst)
             first = int((ids < 0).nonzero()[0, 0])
@@ -195,14 +195,14 @@ class QueryMixin(GraphCore):
         canonical = self.to_canonical_etype(etype)
         check_form("in_edges", form)
         nodes = self._node_ids(v, self._dst_of(canonical), "in_edges")
-        return in_form(form, *self._relations[canonical].in_edges_of(nodes))
+        return in_form(form, *self._relations[canonical].in_edges_of(nodes, check=False))
 
     def out_edges(self, u: Any, form: str = "uv", etype: EdgeType = None) -> Any:
         """Edges out of nodes, node by node; see :meth:`in_edges`."""
         canonical = self.to_canonical_etype(etype)
         check_form("out_edges", form)
         nodes = self._node_ids(u, self._src_of(canonical), "out_edges")
-        return in_form(form, *self._relations[canonical].out_edges_of(nodes))
+        return in_form(form, *self._relations[canonical].out_edges_of(nodes, check=False))
 
     def all_edges(self, form: str = "uv", order: str | None = "eid", etype: EdgeType = None) -> Any:
         """All edges of a type.

@@ -187,7 +187,7 @@ class MessagePassingMixin(GraphCore):
         if eids.shape[0] == 0:
             return
         relation = self._relations[canonical]
-        src, dst = relation.find_edges(eids)
+        src, dst = relation.find_edges(eids, check=False)
         nodes, position = torch.unique(dst, return_inverse=True)
         sub = Relation.from_coo(
             src, position.to(relation.idtype), relation.num_src, nodes.shape[0], check=False
@@ -219,9 +219,9 @@ class MessagePassingMixin(GraphCore):
         if nodes.shape[0] == 0:
             return
         relation = self._relations[canonical]
-        src, _, eids = relation.in_edges_of(nodes)
+        src, _, eids = relation.in_edges_of(nodes, check=False)
         ends = torch.arange(nodes.shape[0], dtype=relation.idtype, device=relation.device)
-        dst = torch.repeat_interleave(ends, relation.in_degrees(nodes).long())
+        dst = torch.repeat_interleave(ends, relation.in_degrees(nodes, check=False).long())
         sub = Relation.from_coo(src, dst, relation.num_src, nodes.shape[0], check=False)
         self._pass_to(canonical, sub, nodes, eids, message_func, reduce_func, apply_node_func)
 
@@ -244,7 +244,7 @@ class MessagePassingMixin(GraphCore):
         """
         canonical = self.to_canonical_etype(etype)
         nodes = self._node_ids(u, NodeSlot("src", canonical[0]), "push")
-        eids = self._relations[canonical].out_edges_of(nodes)[2]
+        eids = self._relations[canonical].out_edges_of(nodes, check=False)[2]
         self.send_and_recv(eids, message_func, reduce_func, apply_node_func, canonical)
 
     def _pass_to(
@@ -336,7 +336,7 @@ class MessagePassingMixin(GraphCore):
             return
         eids = self._eids_of(edges, step.etype, "apply_edges")
         frame = step.edge
-        sub = step.relation.edge_subgraph(eids)
+        sub = step.relation.edge_subgraph(eids, check=False)
         step = step._replace(relation=sub, edge=frame.subframe(eids), edge_ids=eids)
         frame.update_rows(eids, _on_edges(step, func))
 
@@ -374,7 +374,7 @@ class MessagePassingMixin(GraphCore):
         frame, eids = step.edge, None
         if not is_all(edges):
             eids = self._eids_of(edges, step.etype, "group_apply_edges")
-            sub = step.relation.edge_subgraph(eids)
+            sub = step.relation.edge_subgraph(eids, check=False)
             step = step._replace(relation=sub, edge=frame.subframe(eids), edge_ids=eids)
         relation = step.relation
         groups = relation.in_edges() if group_by == "dst" else relation.out_edges()

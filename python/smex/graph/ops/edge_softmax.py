@@ -48,7 +48,8 @@ def edge_softmax(graph: GraphCore, logits: Any, eids: Any = "__ALL__", norm_by: 
     relation = graph.relation()
     if not is_all(eids):
         canonical = graph.canonical_etypes[0]
-        relation = relation.edge_subgraph(graph._edge_ids(eids, canonical, "edge_softmax"))
+        eids = graph._edge_ids(eids, canonical, "edge_softmax")
+        relation = relation.edge_subgraph(eids, check=False)
     return _checked_softmax(relation, logits, norm_by)
 
 

@@ -76,14 +76,15 @@ def node_subgraph(
     empty = torch.empty(0, dtype=graph.idtype, device=graph.device)
     kept = {ntype: given.get(ntype, empty) for ntype in graph.ntypes}
     induced = {
-        (s, e, d): relation.node_subgraph(kept[s], kept[d])
+        (s, e, d): relation.node_subgraph(kept[s], kept[d], check=False)
         for (s, e, d), relation in graph._relations.items()
     }
     if relabel_nodes:
         result = graph_of_parts(graph, induced, kept, store_ids)
     else:
         parts = {
-            c: (graph._relations[c].edge_subgraph(ids), ids) for c, (_, ids) in induced.items()
+            c: (graph._relations[c].edge_subgraph(ids, check=False), ids)
+            for c, (_, ids) in induced.items()
         }
         result = graph_of_parts(graph, parts, None, store_ids)
     return result.to(output_device)
@@ -133,7 +134,7 @@ def edge_subgraph(
     parts: Parts = {}
     for canonical, relation in graph._relations.items():
         ids = given.get(canonical, empty)
-        parts[canonical] = (relation.edge_subgraph(ids), ids)
+        parts[canonical] = (relation.edge_subgraph(ids, check=False), ids)
     return _of_edges(graph, parts, relabel_nodes, store_ids).to(output_device)
 
 
@@ -371,9 +372,9 @@ def _within(graph: Graph, start: Mapping[str, Tensor], k: int, inwards: bool) ->
         found: dict[str, list[Tensor]] = {t: [none] for t in seen}
         for (s, _, d), relation in graph._relations.items():
             if inwards:
-                found[s].append(relation.in_edges_of(frontier[d])[0])
+                found[s].append(relation.in_edges_of(frontier[d], check=False)[0])
             else:
-                found[d].append(relation.out_edges_of(frontier[s])[1])
+                found[d].append(relation.out_edges_of(frontier[s], check=False)[1])
         for ntype, lists in found.items():
             reached = unique_and_relabel(lists, preserve=seen[ntype])[0]
             frontier[ntype] = reached[seen[ntype].shape[0] :]

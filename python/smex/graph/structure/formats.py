@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 
-from smex.graph.structure import by_torch
-
 __all__ = ["Compressed", "Structure", "induced_edges", "merge_parallel", "relabel", "take_rows"]
 
 # Reading this many edges takes as long as sorting one does.
@@ -163,6 +161,8 @@ class Structure:
 
         Reads rows while that costs less than sorting all edges would have cost, and from then on
         searches the sorted edges: no sequence of queries costs more than twice the cheaper way.
+        Off the CPU the edges are sorted at once: what is read takes memory there, and is counted
+        by waiting for the device.
         """
         if self.sorted is None and sources.device.type == "cpu":
             form = self.get_by_source()
@@ -194,35 +194,25 @@ class Structure:
 
 def take_rows(form: Compressed, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(columns, rows, edge ids) of the edges in `rows`, one row after another."""
-    if rows.device.type == "cpu":
-        return torch.ops.smex.take_rows(*form, rows)
-    return by_torch.take_rows(*form, rows)
+    return torch.ops.smex.take_rows(*form, rows)
 
 
 def induced_edges(form: Compressed, rows: Tensor, names: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(place in `rows`, ``names[column]``, edge id) of the edges whose column's name is not -1."""
-    if rows.device.type == "cpu":
-        return torch.ops.smex.induced_edges(*form, rows, names)
-    return by_torch.induced_edges(*form, rows, names)
+    return torch.ops.smex.induced_edges(*form, rows, names)
 
 
 def merge_parallel(form: Compressed) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(row, column, count) of each joined pair, and each edge's pair; `form` has columns sorted."""
-    if form.indices.device.type == "cpu":
-        return torch.ops.smex.merge_parallel(*form)
-    return by_torch.merge_parallel(*form)
+    return torch.ops.smex.merge_parallel(*form)
 
 
 def has_parallel(form: Compressed) -> bool:
     """Whether a pair is joined twice; `form` has its columns sorted."""
-    if form.indices.device.type == "cpu":
-        return torch.ops.smex.has_parallel(form.indptr, form.indices)
-    return by_torch.merge_parallel(*form)[0].shape[0] < form.indices.shape[0]
+    return torch.ops.smex.has_parallel(form.indptr, form.indices)
 
 
 def relabel(lists: list[Tensor], num_ids: int | None) -> tuple[Tensor, list[Tensor]]:
     """The different ids in the order of their first appearance, and the lists numbered so."""
-    if lists[0].device.type == "cpu":
-        unique, numbers = torch.ops.smex.relabel_ids(lists, num_ids)
-        return unique, list(numbers)
-    return by_torch.relabel_ids(lists, num_ids)
+    unique, numbers = torch.ops.smex.relabel_ids(lists, num_ids)
+    return unique, list(numbers)

@@ -314,23 +314,29 @@ class Relation:
 
     # ---- degrees ----
 
-    def in_degrees(self, v: Tensor | None = None) -> Tensor:
+    def in_degrees(self, v: Tensor | None = None, *, check: bool = True) -> Tensor:
         """In-degrees of the destinations `v`, or of all: ``[num_dst]``, in the ids' dtype."""
         s = self._structure
         form = s.by_source if self._flipped else s.by_destination
-        return self._degrees("in_degrees", form, self.num_dst, 1, v)
+        return self._degrees("in_degrees", form, self.num_dst, 1, v, check)
 
-    def out_degrees(self, u: Tensor | None = None) -> Tensor:
+    def out_degrees(self, u: Tensor | None = None, *, check: bool = True) -> Tensor:
         """Out-degrees of the sources `u`, or of all: ``[num_src]``, in the ids' dtype."""
         s = self._structure
         form = s.by_destination if self._flipped else s.by_source
-        return self._degrees("out_degrees", form, self.num_src, 0, u)
+        return self._degrees("out_degrees", form, self.num_src, 0, u, check)
 
     def _degrees(
-        self, op: str, form: Compressed | None, size: int, end: int, nodes: Tensor | None
+        self,
+        op: str,
+        form: Compressed | None,
+        size: int,
+        end: int,
+        nodes: Tensor | None,
+        check: bool,
     ) -> Tensor:
         if nodes is not None:
-            nodes = self._ids(op, "nodes", nodes, size)
+            nodes = self._ids(op, "nodes", nodes, size, check)
         if form is not None and nodes is not None:
             return form.indptr[nodes + 1] - form.indptr[nodes]
         if form is not None:
@@ -372,15 +378,20 @@ class Relation:
         return self.kept[key]
 
     # ---- queries ----
+    #
+    # With `check=False` the caller has made sure that ids are in range: reading all of them takes
+    # longer than many a query, and on a device waits for it.
 
-    def _ids(self, op: str, name: str, ids: Tensor, size: int) -> Tensor:
+    def _ids(self, op: str, name: str, ids: Tensor, size: int, check: bool) -> Tensor:
         """`ids` in the type of the relation's, all in ``[0, size)``."""
-        _check_ids(op, name, ids, size)
+        if check:
+            _check_ids(op, name, ids, size)
         return ids.to(self.idtype)
 
-    def _pairs(self, op: str, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Checked queries of one length, as the shared structure has them."""
-        u, v = self._ids(op, "u", u, self.num_src), self._ids(op, "v", v, self.num_dst)
+    def _pairs(self, op: str, u: Tensor, v: Tensor, check: bool) -> tuple[Tensor, Tensor]:
+        """Queries of one length, as the shared structure has them."""
+        u = self._ids(op, "u", u, self.num_src, check)
+        v = self._ids(op, "v", v, self.num_dst, check)
         if u.shape != v.shape and 1 not in (u.shape[0], v.shape[0]):
             raise SmexValueError(
                 f"{op}: u and v must have one length, or one of them length 1, "
@@ -389,13 +400,13 @@ class Relation:
         u, v = (t.contiguous() for t in torch.broadcast_tensors(u, v))
         return (v, u) if self._flipped else (u, v)
 
-    def find_edges(self, eids: Tensor) -> tuple[Tensor, Tensor]:
+    def find_edges(self, eids: Tensor, *, check: bool = True) -> tuple[Tensor, Tensor]:
         """(src, dst) of the edges `eids`.
 
         Raises:
             SmexValueError: an edge id is out of range.
         """
-        eids = self._ids("find_edges", "eids", eids, self.num_edges)
+        eids = self._ids("find_edges", "eids", eids, self.num_edges, check)
         src, dst = self.coo()
         return src[eids], dst[eids]
 
@@ -406,21 +417,23 @@ class Relation:
         sizes = (self.num_src, self.num_dst)
         return Structure(sizes, self.coo(), by_destination=self.csc()).get_sorted()
 
-    def has_edges(self, u: Tensor, v: Tensor) -> Tensor:
+    def has_edges(self, u: Tensor, v: Tensor, *, check: bool = True) -> Tensor:
         """Whether there is an edge from ``u[i]`` to ``v[i]``: bool ``[n]``; sizes broadcast.
 
         Raises:
             SmexValueError: a node id is out of range, or the sizes do not broadcast.
         """
-        return self._structure.first_edge(*self._pairs("has_edges", u, v)) >= 0
+        return self._structure.first_edge(*self._pairs("has_edges", u, v, check)) >= 0
 
-    def edge_ids(self, u: Tensor, v: Tensor) -> Tensor:
+    def edge_ids(self, u: Tensor, v: Tensor, *, check: bool = True) -> Tensor:
         """The first edge from ``u[i]`` to ``v[i]``, or -1: ``[n]``; sizes broadcast."""
-        return self._structure.first_edge(*self._pairs("edge_ids", u, v))
+        return self._structure.first_edge(*self._pairs("edge_ids", u, v, check))
 
-    def edge_ids_all(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def edge_ids_all(
+        self, u: Tensor, v: Tensor, *, check: bool = True
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """(u, v, edge id) of every edge between ``u[i]`` and ``v[i]``, query by query."""
-        rows, columns = self._pairs("edge_ids_all", u, v)
+        rows, columns = self._pairs("edge_ids_all", u, v, check)
         form, first, count = self._structure.find_sorted(rows, columns)
         # The answers are rows of their own: query i has positions first[i] to first[i] + count[i].
         owner = torch.repeat_interleave(count.long())
@@ -445,20 +458,20 @@ class Relation:
     def _node(self, node: int | Tensor) -> Tensor:
         return torch.as_tensor(node, dtype=self.idtype, device=self.device).reshape(1)
 
-    def in_edges_of(self, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def in_edges_of(self, v: Tensor, *, check: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """(src, dst, edge id) of the edges into the nodes `v`, node by node, then by edge id."""
-        return take_rows(self.csc(), self._ids("in_edges", "v", v, self.num_dst))
+        return take_rows(self.csc(), self._ids("in_edges", "v", v, self.num_dst, check))
 
-    def out_edges_of(self, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def out_edges_of(self, u: Tensor, *, check: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         """(src, dst, edge id) of the edges out of the nodes `u`, node by node, then by edge id."""
-        dst, src, eids = take_rows(self.csr(), self._ids("out_edges", "u", u, self.num_src))
+        dst, src, eids = take_rows(self.csr(), self._ids("out_edges", "u", u, self.num_src, check))
         return src, dst, eids
 
     # ---- subgraphs ----
 
-    def edge_subgraph(self, eids: Tensor) -> Relation:
+    def edge_subgraph(self, eids: Tensor, *, check: bool = True) -> Relation:
         """The edges `eids`, renumbered in this order, between the same nodes."""
-        src, dst = self.find_edges(eids)
+        src, dst = self.find_edges(eids, check=check)
         return Relation.from_coo(src, dst, self.num_src, self.num_dst, check=False)
 
     def in_subgraph(self, v: Tensor) -> tuple[Relation, Tensor]:
@@ -471,7 +484,9 @@ class Relation:
         src, dst, eids = self.out_edges_of(u)
         return Relation.from_coo(src, dst, self.num_src, self.num_dst, check=False), eids
 
-    def node_subgraph(self, src_nodes: Tensor, dst_nodes: Tensor) -> tuple[Relation, Tensor]:
+    def node_subgraph(
+        self, src_nodes: Tensor, dst_nodes: Tensor, *, check: bool = True
+    ) -> tuple[Relation, Tensor]:
         """The edges between the given nodes, which are renumbered by their position.
 
         Edges stand in the order of their new source, then of their id. A destination that is given
@@ -480,8 +495,8 @@ class Relation:
         Returns:
             The relation, and the edge ids here of its edges.
         """
-        src_nodes = self._ids("node_subgraph", "src_nodes", src_nodes, self.num_src)
-        dst_nodes = self._ids("node_subgraph", "dst_nodes", dst_nodes, self.num_dst)
+        src_nodes = self._ids("node_subgraph", "src_nodes", src_nodes, self.num_src, check)
+        dst_nodes = self._ids("node_subgraph", "dst_nodes", dst_nodes, self.num_dst, check)
         names = torch.full((self.num_dst,), -1, dtype=self.idtype, device=self.device)
         sizes = (src_nodes.shape[0], dst_nodes.shape[0])
         names[dst_nodes.long()] = torch.arange(sizes[1], dtype=self.idtype, device=self.device)

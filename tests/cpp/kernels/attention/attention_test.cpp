@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "kernels/gat/gat.h"
 #include "kernels/message/cpu_sample_call.h"
 
 namespace smex::kernels {

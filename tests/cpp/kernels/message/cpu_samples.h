@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "edges/rows.h"
 #include "kernels/cpu/half.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/message/edges.h"
 #include "kernels/message/reference.h"
 
 namespace smex::kernels::cpu_tests {

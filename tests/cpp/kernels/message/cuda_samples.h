@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/message/edges.h"
+#include "edges/rows.h"
 #include "kernels/message/program.h"
 #include "kernels/numbers.h"
 
