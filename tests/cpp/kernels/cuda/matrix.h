@@ -1,6 +1,7 @@
 // Matrices for CUDA kernels that are run on the CPU; included after cuda_emulator.h.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -51,7 +52,5 @@ struct Matrix {
     return true;
   }
 };
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 }  // namespace smex::kernels

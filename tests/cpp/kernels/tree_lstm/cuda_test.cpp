@@ -20,6 +20,8 @@ namespace {
 
 using cuda_samples::kTolerance;
 
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
 /// h and c of one element from its gates i, o, u, f_1, ... and the children's cells.
 std::pair<double, double> cell_of(const std::vector<double>& gates,
                                   const std::vector<double>& cells) {
