@@ -104,8 +104,9 @@ def for_operands(message: Message, lhs: Tensor, rhs: Tensor) -> Message:
 
 def check_sources(relation: Relation, message: Message | str, operands: Sequence[Tensor]) -> None:
     """What the operators cannot know without edges by source; they check all other rows."""
+    text, letters = (message, "") if isinstance(message, str) else ("", message.letters)
     for i, operand in enumerate(operands):
-        reads = f"u{i}" in message if isinstance(message, str) else message.letters[i] == "u"
+        reads = letters[i] == "u" if letters else f"u{i}" in text
         if reads and operand.dim() and operand.shape[0] != relation.num_src:
             raise SmexValueError(
                 f"message {str_of(message)}: expected operand u{i} of "

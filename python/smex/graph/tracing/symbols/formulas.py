@@ -18,7 +18,7 @@ class Formula(Message):
     """A message whose leaves are features at hand, the operands in the order of their numbers."""
 
     def __init__(self, term: Term, text: str, leaves: tuple[Leaf, ...]):
-        super().__init__(term, tuple(leaf.letter for leaf in leaves), text)
+        super().__init__(term, tuple([leaf.letter for leaf in leaves]), text)
         self.leaves = leaves
 
     def operands(self, relation: Relation) -> list[Tensor]:
