@@ -7,7 +7,7 @@
 
 #include "ir/graph.h"
 #include "partition/price/memory.h"
-#include "partition/search/within_limits.h"
+#include "partition/search/minimise/within_limits.h"
 
 namespace smex {
 

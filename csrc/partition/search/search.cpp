@@ -6,7 +6,7 @@
 
 #include "ir/error.h"
 #include "partition/price/price.h"
-#include "partition/search/recursion.h"
+#include "partition/search/recursion/recursion.h"
 
 namespace smex {
 

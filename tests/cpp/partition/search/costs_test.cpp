@@ -1,11 +1,11 @@
-#include "partition/search/costs.h"
+#include "partition/search/recursion/costs.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "../graphs.h"
-#include "partition/search/op_kinds.h"
+#include "partition/search/recursion/op_kinds.h"
 #include "stages.h"
 
 namespace smex {

@@ -1,4 +1,4 @@
-#include "partition/search/domains.h"
+#include "partition/search/recursion/domains.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "partition/search/factor_graph.h"
+#include "partition/search/minimise/factor_graph.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "partition/search/recursion.h"
+#include "partition/search/recursion/recursion.h"
 
 #include <gtest/gtest.h>
 

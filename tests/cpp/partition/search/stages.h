@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "partition/search/domains.h"
+#include "partition/search/recursion/domains.h"
 
 namespace smex::test {
 

@@ -5,7 +5,7 @@
 
 #include "partition/plan/grid.h"
 #include "partition/price/machine.h"
-#include "partition/search/domains.h"
+#include "partition/search/recursion/domains.h"
 
 namespace smex {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "partition/search/factor_graph.h"
+#include "partition/search/minimise/factor_graph.h"
 
 namespace smex {
 

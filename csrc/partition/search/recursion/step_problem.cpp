@@ -1,4 +1,4 @@
-#include "partition/search/step_problem.h"
+#include "partition/search/recursion/step_problem.h"
 
 namespace smex {
 

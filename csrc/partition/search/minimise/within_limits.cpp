@@ -1,4 +1,4 @@
-#include "partition/search/within_limits.h"
+#include "partition/search/minimise/within_limits.h"
 
 #include <algorithm>
 #include <cmath>

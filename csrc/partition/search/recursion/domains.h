@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "partition/plan/grid.h"
-#include "partition/search/merged_graph.h"
-#include "partition/search/steps.h"
+#include "partition/search/recursion/merged_graph.h"
+#include "partition/search/recursion/steps.h"
 
 namespace smex {
 

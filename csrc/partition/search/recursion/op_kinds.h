@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "partition/plan/interner.h"
-#include "partition/search/domains.h"
+#include "partition/search/recursion/domains.h"
 
 namespace smex {
 

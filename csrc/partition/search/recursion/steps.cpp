@@ -1,4 +1,4 @@
-#include "partition/search/steps.h"
+#include "partition/search/recursion/steps.h"
 
 #include <cstddef>
 

@@ -1,4 +1,4 @@
-#include "partition/search/op_kinds.h"
+#include "partition/search/recursion/op_kinds.h"
 
 namespace smex {
 

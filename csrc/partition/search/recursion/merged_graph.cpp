@@ -1,4 +1,4 @@
-#include "partition/search/merged_graph.h"
+#include "partition/search/recursion/merged_graph.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "partition/search/costs.h"
+#include "partition/search/recursion/costs.h"
 
 namespace smex {
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <unordered_map>
 
-#include "partition/search/costs.h"
-#include "partition/search/op_kinds.h"
-#include "partition/search/step_problem.h"
+#include "partition/search/recursion/costs.h"
+#include "partition/search/recursion/op_kinds.h"
+#include "partition/search/recursion/step_problem.h"
 
 namespace smex {
 

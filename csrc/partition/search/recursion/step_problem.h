@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "partition/search/costs.h"
-#include "partition/search/factor_graph.h"
+#include "partition/search/minimise/factor_graph.h"
+#include "partition/search/recursion/costs.h"
 
 namespace smex {
 
