@@ -32,7 +32,7 @@ class _Absent(ModuleType):
 
 
 def _read_build_info() -> dict[str, str]:
-    """What CMake wrote beside the library; empty where there is none."""
+    """Returns what CMake wrote beside the library; empty where there is none."""
     path = Path(__file__).with_name("_build_info.json")
     try:
         return dict(json.loads(path.read_text()))

@@ -62,13 +62,13 @@ class Config:
         return [(name.replace("_", " "), text(name)) for name in shown]
 
     def __str__(self) -> str:
-        """One fact per line."""
+        """Returns one fact per line."""
         rows = self._rows()
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
     def __repr__(self) -> str:
-        """The same text, so that a terminal session shows it at once."""
+        """Returns the same text, so that a terminal session shows it at once."""
         return str(self)
 
     def _repr_html_(self) -> str:

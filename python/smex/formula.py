@@ -50,7 +50,10 @@ class Message:
 
     @classmethod
     def of(cls, op: str, *letters: str) -> Message:
-        """An operation on one operand of each letter; with "leaf", the one operand itself."""
+        """Returns an operation on one operand of each letter.
+
+        With "leaf", the one operand itself.
+        """
         leaves = tuple(Term("leaf", (Operand(x, i),)) for i, x in enumerate(letters))
         return cls._of_operands(leaves[0] if op == "leaf" else Term(op, leaves), letters)
 
@@ -60,7 +63,7 @@ class Message:
 
     @classmethod
     def parse(cls, text: str) -> Message:
-        """The message of a text.
+        """Returns the message of a text.
 
         Raises:
             ValueError: where the text is wrong.
@@ -90,7 +93,7 @@ def text_of(
     leaf_text: Callable[[Any], str],
     arguments: Callable[[Term], tuple[Any, ...]] = lambda term: term.args,
 ) -> str:
-    """The text of a formula.
+    """Returns the text of a formula.
 
     Args:
         term: the formula.

@@ -14,7 +14,7 @@ Packet = torch._ops.OpOverloadPacket
 
 
 def operator_named(op: Any, who: str) -> Overload:
-    """The overload that a user means.
+    """Returns the overload that a user means.
 
     Args:
         op: an overload, its name such as "aten::add.Tensor", or a packet with a default overload.
@@ -59,12 +59,12 @@ def checked_name(target: str, who: str) -> tuple[str, str]:
 
 
 def argument_names_of(name: str) -> set[str]:
-    """The names of the arguments of all overloads."""
+    """Returns the names of the arguments of all overloads."""
     return {a.name for schema in _schemas(name) for a in schema.arguments}
 
 
 def called(op: Overload, args: Any, kwargs: dict[str, Any]) -> str:
-    """A call as text, with tensors as their dtypes and shapes."""
+    """Returns a call as text, with tensors as their dtypes and shapes."""
     texts = [_argument(x) for x in args] + [f"{k}={_argument(x)}" for k, x in kwargs.items()]
     return f"{op.name()}({', '.join(texts)})"
 

@@ -9,7 +9,7 @@ from typing import Any
 def aligned(
     rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = (), indent: str = "  "
 ) -> list[str]:
-    """One line a row; the columns `right` are aligned to the right."""
+    """Returns one line a row; the columns `right` are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -47,7 +47,7 @@ def shape_words(shape: Sequence[int]) -> str:
 
 
 def mesh_words(mesh: Iterable[int]) -> str:
-    """The steps as text: `2×2`."""
+    """Returns the steps as text: `2×2`."""
     return "×".join(map(str, mesh)) or "1"
 
 
@@ -65,6 +65,6 @@ _UNSPLIT = {-1: "repeat", -2: "addends"}  # what an op does that no step splits
 
 
 def strategy_words(spec: Any, choices: Sequence[int]) -> str:
-    """The index of a Spec along which each step splits an op: `i·k`."""
+    """Returns the index of a Spec along which each step splits an op: `i·k`."""
     names = [_UNSPLIT.get(choice) or spec.indices[choice].name for choice in choices]
     return "·".join(names) or "unsplit"

@@ -53,7 +53,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def as_arguments(args: Any) -> tuple[Any, ...]:
-    """A model's positional arguments; one that is no tuple stands for itself."""
+    """Returns a model's positional arguments; one that is no tuple stands for itself."""
     if isinstance(args, list):
         raise SmexTypeError(
             "capture: expected the model's arguments in a tuple, found a list; write (x, y), or "

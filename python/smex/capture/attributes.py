@@ -107,12 +107,12 @@ class Attributes:
 
 
 def attributes_of(module: torch.nn.Module) -> dict[str, Any]:
-    """What a module has of its own beside parameters, buffers, submodules and hooks."""
+    """Returns what a module has of its own beside parameters, buffers, submodules and hooks."""
     return {key: value for key, value in vars(module).items() if key not in _MODULE_STATE}
 
 
 def _content(thing: Any) -> Any:
-    """What something holds now: a dict of attributes, or a copy of a container."""
+    """Returns what something holds now: a dict of attributes, or a copy of a container."""
     if isinstance(thing, torch.nn.Module):
         return {k: v for k, v in vars(thing).items() if k != "_modules" and k not in _TENSORS}
     return thing.copy() if type(thing) in _CONTAINERS else own_attributes(thing)
@@ -137,7 +137,7 @@ def _is_same(now: Any, before: Any) -> bool:
 
 
 def _changes(holder: _Holder) -> Iterator[tuple[str, Any, Any]]:
-    """The path of each change, what was there and what is now."""
+    """Yields the path of each change, what was there and what is now."""
     before = dict(_pairs(holder.before))
     now = dict(_pairs(_content(holder.thing)))
     for key in before.keys() | now.keys():
@@ -202,7 +202,7 @@ def _refusal(holder: _Holder, path: str, new: Any, ledger: Ledger) -> str:
 
 
 def _made_parameters(path: str, new: Any) -> Iterator[str]:
-    """The names of parameters that were made in this call."""
+    """Yields the names of parameters that were made in this call."""
     if isinstance(new, torch.nn.Module):
         for name, parameter in new.named_parameters():
             if is_traced(parameter):
@@ -212,7 +212,7 @@ def _made_parameters(path: str, new: Any) -> Iterator[str]:
 
 
 def _is_count(old: Any, new: Any) -> bool:
-    """Whether a number has changed, or has come or gone."""
+    """Returns whether a number has changed, or has come or gone."""
     pair = [value for value in (old, new) if value is not None]
     numbers = [isinstance(v, (int, float)) and not isinstance(v, bool) for v in pair]
     return len(numbers) > 0 and all(numbers) and old != new

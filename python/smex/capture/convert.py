@@ -78,7 +78,7 @@ class Converter:
         self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
     def convert(self) -> CapturedGraph:
-        """The finished graph. May be called once."""
+        """Returns the finished graph. May be called once."""
         env: dict[torch.fx.Node, Any] = {}
         placeholders = []
         for node in self._trace.graph.nodes:
@@ -177,7 +177,7 @@ class Converter:
     # Calls.
 
     def _locate(self, node: torch.fx.Node) -> None:
-        """Where a node comes from; a backward node takes its forward node's place."""
+        """Notes where a node comes from; a backward node takes its forward node's place."""
         seq_nr: Any = node.meta.get("seq_nr")
         origin = node.meta.get("smex_origin")
         if origin is not None and seq_nr is not None:
@@ -227,7 +227,7 @@ class Converter:
         return OpRecord(-1, name, dispatch, args, outputs, path, source, seq_nr)
 
     def _identity(self, node: torch.fx.Node, env: dict) -> _Operand | None:
-        """The operand that a call merely repeats, or None."""
+        """Returns the operand that a call merely repeats, or None."""
         target = node.target
         # A copy into a tensor repeats what is copied.
         repeated = 1 if target is aten.copy.default else 0
@@ -296,7 +296,7 @@ class Converter:
         env[node] = operands[0] if isinstance(node.meta["val"], torch.Tensor) else operands
 
     def _check_info(self, node: torch.fx.Node, env: dict) -> None:
-        """A matrix that cannot be factored is an error of whoever reads the factors."""
+        """Leaves the error of a matrix that cannot be factored to whoever reads the factors."""
         info: Any = node.args[2]
         item = info
         while item.target is not operator.getitem:  # a batch is reshaped
@@ -344,7 +344,7 @@ class Converter:
         self._fused.append(_Fused(fused, first, len(self._ops)))
 
     def _template(self, expansion, node, name, args, env) -> torch.fx.Graph:
-        """The expansion of a call of this kind, recorded once for each signature."""
+        """Returns the expansion of a call of this kind, recorded once for each signature."""
         nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
         signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
@@ -503,13 +503,13 @@ class _Recorder(TorchDispatchMode):
         return results
 
     def finish(self, results: Sequence[torch.Tensor | None]) -> torch.fx.Graph:
-        """The graph, whose output lists the results."""
+        """Returns the graph, whose output lists the results."""
         self._graph.output([None if r is None else self._node_of[id(r)] for r in results])
         return self._graph
 
 
 def _checked(factors: torch.Tensor, info: torch.Tensor, message: str) -> torch.Tensor:
-    """The factors; an error where `info` is not 0."""
+    """Returns the factors; an error where `info` is not 0."""
     zero = torch.ops.smex.bounded(info, 0, 0, message).to(factors.dtype)
     return factors + zero.view(*info.shape, *[1] * (factors.dim() - info.dim()))
 
@@ -531,7 +531,7 @@ def _refuse_layout(node: torch.fx.Node, line: str) -> None:
 
 
 def _tensor_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
-    """The tensor arguments of a call in schema order, repeated ones repeated."""
+    """Returns the tensor arguments of a call in schema order, repeated ones repeated."""
     return [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, torch.fx.Node)]
 
 

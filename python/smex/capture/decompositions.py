@@ -18,7 +18,7 @@ _NONE, _MEAN = 0, 1  # at::Reduction
 
 
 def decomposition_table() -> dict[Any, Callable]:
-    """The decompositions under which every model is traced."""
+    """Returns the decompositions under which every model is traced."""
     table: dict[Any, Callable] = dict(
         get_decompositions(
             [
@@ -149,7 +149,7 @@ def _one_hot(x, target, ignore_index):
 
 
 def _class_weight(x, target, weight, ignore_index):
-    """The weight of each target, 0 where it is ignored."""
+    """Returns the weight of each target, 0 where it is ignored."""
     valid = target != ignore_index
     if weight is None:
         return valid.to(x.dtype)

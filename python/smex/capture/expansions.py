@@ -23,13 +23,13 @@ def addmm(bias, a, b, beta, alpha):
 
 
 def convolution(x, weight, bias, *geometry):
-    """The convolution without bias, then the bias as `[1, C, 1, 1]`."""
+    """Returns the convolution without bias, then the bias as `[1, C, 1, 1]`."""
     y = aten.convolution.default(x, weight, None, *geometry)
     return (y + bias.view([1, bias.shape[0]] + [1] * (y.dim() - 2)),)
 
 
 def convolution_backward(grad, x, weight, bias_sizes, *rest):
-    """One call for each wanted gradient; the bias's is a plain sum."""
+    """Returns one call for each wanted gradient; the bias's is a plain sum."""
     *geometry, mask = rest
     results: list[torch.Tensor | None] = [None, None, None]
     for i in range(2):
@@ -60,7 +60,7 @@ def _compute_dtype(x):
 
 
 def _saved_dtype(x, weight, running_mean):
-    """The dtype in which ATen keeps the batch's statistics."""
+    """Returns the dtype in which ATen keeps the batch's statistics."""
     affine = weight if weight is not None else running_mean
     return x.dtype if affine is None else affine.dtype
 
@@ -176,7 +176,7 @@ def group_norm(x, weight, bias, batch, channels, area, groups, eps):
 
 
 def group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, groups, mask):
-    """The input's gradient and the affine ones apart, and then each alone."""
+    """Returns the input's gradient and the affine ones apart, and then each alone."""
     args = (grad, x, mean, rstd, weight, batch, channels, area, groups)
     if mask[0] and (mask[1] or mask[2]):
         call = aten.native_group_norm_backward.default
@@ -244,6 +244,6 @@ _EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
 
 
 def expand(target: str, args: list[Any]) -> Expansion | None:
-    """The expansion of a call, or None when it stays one op."""
+    """Returns the expansion of a call, or None when it stays one op."""
     entry = _EXPANSIONS.get(target)
     return entry[1] if entry and entry[0](args) else None

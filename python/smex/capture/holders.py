@@ -62,7 +62,7 @@ class Place:
 
 
 def places(things: list[Any]) -> Iterator[Place]:
-    """Where things are held: in containers, objects, and variables that functions share.
+    """Yields where things are held: in containers, objects, and variables that functions share.
 
     What is only on its way through running functions is not among them.
     """
@@ -108,7 +108,7 @@ def _items(holder: Any) -> list[tuple[Any, Any]]:
 
 
 def _of_functions(cells: list[Any], own: set[int]) -> Iterator[Place]:
-    """The functions of users that share a variable."""
+    """Yields the functions of users that share a variable."""
     closures = [c for c in gc.get_referrers(*cells) if type(c) is tuple and id(c) not in own]
     wanted = {id(cell) for cell in cells}
     for function in gc.get_referrers(*closures) if closures else ():

@@ -27,7 +27,7 @@ def bases(captured: CapturedGraph) -> dict[int, set[int]]:
 
 
 def read_back(captured: CapturedGraph) -> set[int]:
-    """The values that backward operators read, themselves or through a view of them."""
+    """Returns the values that backward operators read, themselves or through a view of them."""
     base_of = bases(captured)
     found: set[int] = set()
     for op in captured.ops:
@@ -37,14 +37,17 @@ def read_back(captured: CapturedGraph) -> set[int]:
 
 
 def borrowed(captured: CapturedGraph) -> set[int]:
-    """The values whose memory may be that of state, an input or a constant."""
+    """Returns the values whose memory may be that of state, an input or a constant."""
     given = {value.id for value in captured.values if value.role != "intermediate"}
     views = bases(captured)
     return given | {value for value, base in views.items() if not given.isdisjoint(base)}
 
 
 def overlapping(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """The pairs of tensors of which an element of one is one of the other in memory; positions."""
+    """Yields the pairs of tensors of which an element of one is one of the other in memory.
+
+    Positions.
+    """
     of_storage: dict[int, list[int]] = {}
     for n, tensor in enumerate(tensors):
         if not tensor.is_meta and tensor.numel():
@@ -68,7 +71,7 @@ def _overlapping(
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """Where in its storage a tensor begins and ends, in bytes."""
+    """Returns where in its storage a tensor begins and ends, in bytes."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     first = tensor.storage_offset()
     last = first + 1 + sum((size - 1) * stride for size, stride in steps)

@@ -47,16 +47,16 @@ class Kind(Protocol):
     """How the objects of one kind are taken apart and made."""
 
     def matches(self, thing: Any) -> bool:
-        """Whether it is of this kind."""
+        """Returns whether it is of this kind."""
 
     def read(self, thing: Any) -> dict[str, Any]:
         """Its parts by name."""
 
     def identity(self, thing: Any) -> Hashable:
-        """What two objects of one class that have the same parts may still differ in."""
+        """Returns what two objects of one class that have the same parts may still differ in."""
 
     def blank(self, template: Any) -> Any:
-        """One like `template` without its tensors, to be filled by `write`."""
+        """Returns one like `template` without its tensors, to be filled by `write`."""
 
     def write(self, thing: Any, parts: Mapping[str, Any]) -> None:
         """Gives it these parts in place of its own."""
@@ -119,12 +119,12 @@ def is_of_user(thing: Any) -> bool:
 
 
 def _builtin(thing: Any) -> Any:
-    """What Python itself makes of an object: `object`, `dict`, `OrderedDict`."""
+    """Returns what Python itself makes of an object: `object`, `dict`, `OrderedDict`."""
     return next(cls for cls in type(thing).__mro__ if not cls.__flags__ & _HEAP_TYPE)
 
 
 def slot_names(thing: Any) -> list[str]:
-    """The inner names of an object's slots: of `__a` that with the name of its class."""
+    """Returns the inner names of an object's slots: of `__a` that with the name of its class."""
     return [
         name
         for cls in type(thing).__mro__
@@ -178,7 +178,7 @@ class _PyGData:
 
 
 def _is_store(name: str) -> bool:
-    """Whether an attribute of a PyG object is where its tensors are."""
+    """Returns whether an attribute of a PyG object is where its tensors are."""
     return name.endswith(("_store", "_store_dict"))
 
 
@@ -233,7 +233,7 @@ _KINDS: tuple[Kind, ...] = (_Graph(), _PyGData(), _Attributes())
 
 
 def kind_of(thing: Any) -> Kind | None:
-    """What takes an object apart; None for a leaf."""
+    """Returns what takes an object apart; None for a leaf."""
     if isinstance(thing, (torch.Tensor, int, float, str, bytes, type(None), type)):
         return None
     return next((kind for kind in _KINDS if kind.matches(thing)), None)
@@ -346,12 +346,12 @@ class Objects:
         return changes
 
     def identities(self) -> list[Hashable]:
-        """What tells each object's structure."""
+        """Returns what tells each object's structure."""
         kinds = [(kind_of(thing), thing) for thing in self.found]
         return [kind.identity(thing) for kind, thing in kinds if kind is not None]
 
     def parts(self, number: int) -> tuple[list[Any], Any]:
-        """The leaves of an object's parts, and their structure."""
+        """Returns the leaves of an object's parts, and their structure."""
         kind = kind_of(self.found[number])
         assert kind is not None
         return pytree.tree_flatten(kind.read(self.found[number]))
@@ -381,7 +381,7 @@ def _paths(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def flatten_call(args: Any, kwargs: Any) -> tuple[list[Any], pytree.TreeSpec, Objects]:
-    """The leaves of a call's arguments, their structure, and the objects among them."""
+    """Returns the leaves of a call's arguments, their structure, and the objects among them."""
     objects = Objects()
     leaves, spec = pytree.tree_flatten((args, kwargs))
     if any(kind_of(leaf) is not None for leaf in leaves):
@@ -447,7 +447,7 @@ def hidden_tensors(
 
 
 def _held(thing: Any) -> list[tuple[str, Any]]:
-    """What an object holds, and where."""
+    """Returns what an object holds, and where."""
     held: list[tuple[str, Any]] = []
     if isinstance(thing, Mapping):
         held += [(f"[{key!r}]", item) for key, item in thing.items()]

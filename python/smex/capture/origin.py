@@ -29,7 +29,7 @@ def _line(filename: str, number: int) -> str:
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame outside torch and this package."""
+    """Returns the innermost frame outside torch and this package."""
     while frame is not None and not _is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame

@@ -28,7 +28,7 @@ _READS_VALUES = torch.ops.aten._local_scalar_dense.default
 
 
 def is_outside(thing: Any) -> bool:
-    """Whether it is a tensor that holds numbers while a model is traced."""
+    """Returns whether it is a tensor that holds numbers while a model is traced."""
     return (
         isinstance(thing, torch.Tensor)
         and not isinstance(thing, (FunctionalTensor, FakeTensor))
@@ -78,7 +78,7 @@ class OutsideMode(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What stands for an outside tensor."""
+        """Returns what stands for an outside tensor."""
         if not is_outside(tensor):
             return tensor
         known = self._constants.get(id(tensor))
@@ -99,7 +99,7 @@ class OutsideMode(TorchDispatchMode):
                     self.refuse(outside)
 
     def _seen_through(self, tensor: torch.Tensor) -> torch.Tensor | None:
-        """The outside tensor that a tensor is, or is a view of."""
+        """Returns the outside tensor that a tensor is, or is a view of."""
         if is_outside(tensor):
             return tensor
         if isinstance(tensor, FunctionalTensor):
@@ -122,7 +122,7 @@ class OutsideMode(TorchDispatchMode):
         return self._moved[id(tensor)][1]
 
     def _functions(self) -> dict[Callable, Callable]:
-        """What runs in the place of functions that the dispatcher does not see."""
+        """Returns what runs in the place of functions that the dispatcher does not see."""
         return {
             torch.Tensor.data.__set__: self._set_data,  # type: ignore[attr-defined]
             torch.Tensor.numpy: _of_numbers(torch.Tensor.numpy),
@@ -133,7 +133,7 @@ class OutsideMode(TorchDispatchMode):
         }
 
     def _set_data(self, tensor: torch.Tensor, value: torch.Tensor) -> None:
-        """A change in place: the tracer does not see what is assigned."""
+        """Refuses a change in place: the tracer does not see what is assigned."""
         if is_outside(tensor):
             self.refuse(tensor)
         if tensor.shape == value.shape and tensor.dtype == value.dtype:
@@ -191,7 +191,7 @@ def _tensors_in(value: Any, path: str, seen: set[int]) -> Iterator[tuple[str, to
 
 
 def _of_numbers(function: Callable) -> Callable:
-    """A function that reads a tensor's memory; that of an outside tensor is there."""
+    """Returns a function that reads a tensor's memory; that of an outside tensor is there."""
 
     def read(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if not is_outside(tensor):
@@ -203,7 +203,7 @@ def _of_numbers(function: Callable) -> Callable:
 
 
 def _copied(tensor: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-    """A deep copy, that of an outside tensor as a tensor of the trace."""
+    """Returns a deep copy, that of an outside tensor as a tensor of the trace."""
     if not is_outside(tensor) or tensor.requires_grad:
         return tensor.__deepcopy__(memo)
     return memo.setdefault(id(tensor), tensor.clone())
@@ -234,7 +234,7 @@ def _tensors(args: Any, kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
 
 
 def _given(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]) -> Iterator[Any]:
-    """The schema's arguments that a call gives, each with its value."""
+    """Yields the schema's arguments that a call gives, each with its value."""
     for position, argument in enumerate(func._schema.arguments):
         if position < len(args):
             yield argument, args[position]

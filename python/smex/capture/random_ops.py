@@ -100,7 +100,7 @@ def _normal(like: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _blank(size: Sequence[int], dtype: torch.dtype | None) -> Tensor:
-    """A tensor of that shape, of which nothing else matters."""
+    """Returns a tensor of that shape, of which nothing else matters."""
     return aten.full.default(list(size), 0, dtype=dtype or torch.get_default_dtype())
 
 
@@ -188,7 +188,7 @@ def _bernoulli_tensor(x, p):
 
 
 def _mask(like: Tensor, p: float) -> Tensor:
-    """A keep mask, scaled by 1 / (1 - p)."""
+    """Returns a keep mask, scaled by 1 / (1 - p)."""
     return torch.ops.smex.dropout_mask(like, p, 0, 0, [0] * like.dim(), list(like.shape))
 
 

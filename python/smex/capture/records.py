@@ -107,7 +107,7 @@ def operand_ids(args: Sequence[Any]) -> list[int]:
 
 
 def stream_position(op: OpRecord) -> int | None:
-    """Where among its arguments a random operator has its stream; None for all others."""
+    """Returns where among its arguments a random operator has its stream; None for all others."""
     if not op.target.startswith("smex::"):
         return None
     names = [argument.name for argument in op.dispatch._schema.arguments]
@@ -115,7 +115,7 @@ def stream_position(op: OpRecord) -> int | None:
 
 
 def returns_view(op: OpRecord) -> bool:
-    """Whether the operator's schema says that its first output aliases an operand."""
+    """Returns whether the operator's schema says that its first output aliases an operand."""
     returned = op.dispatch._schema.returns
     return bool(returned) and returned[0].alias_info is not None
 
@@ -154,7 +154,10 @@ class CapturedGraph:
     timings: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def result(self, leaves: list[Any], objects: Objects) -> Any:
-        """What the model returns, of flat outputs; writes the changes into the call's objects."""
+        """Returns what the model returns, of flat outputs.
+
+        Writes the changes into the call's objects.
+        """
         count = self.out_spec.num_leaves
         result = objects.unpack(pytree.tree_unflatten(leaves[:count], self.out_spec))
         for number, parts in pytree.tree_unflatten(leaves[count:], self.changes_spec).items():
@@ -186,7 +189,7 @@ class CapturedGraph:
         return any(stream_position(op) is not None for op in self.ops)
 
     def with_role(self, role: str) -> list[ValueRecord]:
-        """The values of one role, in order."""
+        """Returns the values of one role, in order."""
         return [value for value in self.values if value.role == role]
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ class Ledger:
         return self._varies[node]
 
     def of(self, tensor: torch.Tensor) -> _Made | None:
-        """What is known of a tensor."""
+        """Returns what is known of a tensor."""
         made = self._made.get(id(tensor))
         return made if made is not None and made.tensor() is tensor else None
 
@@ -113,7 +113,7 @@ class Ledger:
             )
 
     def _places(self) -> Iterator[tuple[_Made, Place]]:
-        """Where tensors are kept."""
+        """Yields where tensors are kept."""
         kept = [made for made in self._made.values() if made.tensor() is not None]
         if not kept:
             return
@@ -124,7 +124,7 @@ class Ledger:
 
 
 def is_traced(thing: Any) -> bool:
-    """Whether it is a tensor that stands for numbers only while a tracer runs."""
+    """Returns whether it is a tensor that stands for numbers only while a tracer runs."""
     return isinstance(thing, (FunctionalTensor, FakeTensor))
 
 

@@ -41,7 +41,7 @@ def state_slots(model: Callable) -> list[StateSlot]:
 
 
 def all_slots(model: Callable, loss_fn: Callable | None) -> list[StateSlot]:
-    """The model's state, and after it that of a loss that is a module."""
+    """Returns the model's state, and after it that of a loss that is a module."""
     slots = state_slots(model)
     if not isinstance(loss_fn, torch.nn.Module):
         return slots

@@ -155,7 +155,7 @@ class _Caller(torch.nn.Module):
 
 
 def run_user_code(model: Callable, loss_fn: Callable | None, args: tuple, kwargs: dict) -> Any:
-    """The model's result, or with a loss function the loss of it and the last argument."""
+    """Returns the model's result, or with a loss function the loss of it and the last argument."""
     if loss_fn is None:
         return model(*args, **kwargs)
     return loss_fn(model(*args[:-1], **kwargs), args[-1])
@@ -232,7 +232,7 @@ def _outside(model: Callable, keyed: list[tuple[Any, Any]]) -> dict[int, str]:
 
 
 def _spelt(path: tuple[Any, ...]) -> str:
-    """The place of an argument: `args[0].x`."""
+    """Returns the place of an argument: `args[0].x`."""
     group, *rest = path
     return ("kwargs" if group.idx else "args") + pytree.keystr(tuple(rest))
 
@@ -264,7 +264,7 @@ def _refuse_reshaped(
 
 
 def _refuse_restructured(objects: Objects, before: list[Any], call: tuple[tuple, dict]) -> None:
-    """What a program computes is for one structure, and only features are written back."""
+    """Refuses a graph whose structure changed: a program is for one and writes only features."""
     for thing, old, new in zip(objects.found, before, objects.identities(), strict=False):
         if new != old:
             paths = [path for path, leaf in flatten_with_paths(call)[0] if leaf is thing]
@@ -277,7 +277,7 @@ def _refuse_restructured(objects: Objects, before: list[Any], call: tuple[tuple,
 
 
 def _refuse_changed_containers(before: tuple[list[Any], Any], now: tuple[list[Any], Any]) -> None:
-    """An argument that is a dict or list is the caller's, who would not see a change of it."""
+    """Refuses a change of a dict or list among the arguments, which the caller would not see."""
     if before[1] != now[1] or any(a is not b for a, b in zip(before[0], now[0], strict=True)):
         raise CaptureError(
             "capture: the model changes a dict or list that is its argument, which a divided model "
@@ -293,7 +293,7 @@ _TENSOR = _TensorMark()
 
 
 def is_tensor_mark(leaf: Any) -> bool:
-    """Whether a leaf of `Trace.flat_outputs` is a tensor."""
+    """Returns whether a leaf of `Trace.flat_outputs` is a tensor."""
     return leaf is _TENSOR
 
 
@@ -302,7 +302,7 @@ _TOKEN_RESULTS = ("ForwardTokenAOTOutput", "BackwardTokenAOTOutput")
 
 
 def is_token(node: torch.fx.Node) -> bool:
-    """Whether a placeholder only orders calls that are made for their effects."""
+    """Returns whether a placeholder only orders calls that are made for their effects."""
     return node.op == "placeholder" and type(node.meta.get("desc")).__name__ in _TOKENS
 
 
@@ -429,7 +429,7 @@ def _describe(
 
 
 def _refuse_trained_input(position: int, names: list[str]) -> None:
-    """An input that the model changes is handed back as plain numbers, without a graph."""
+    """Hands back an input that the model changes as plain numbers, without a graph."""
     if position >= 0:
         raise CaptureError(
             f'capture: the model changes its input "{names[position]}" in place, and gradients '

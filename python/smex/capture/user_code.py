@@ -103,7 +103,7 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 
 def _stand_in(choice: _Choice) -> Callable:
-    """A function, of which a class makes methods."""
+    """Returns a function, of which a class makes methods."""
     return functools.wraps(choice.original)(lambda *args, **kwargs: choice.now()(*args, **kwargs))
 
 
@@ -159,7 +159,7 @@ def _without_checkpoints(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def _drawing(module: Any, generator: Any) -> list[str]:
-    """The functions of a module that are methods of one generator."""
+    """Returns the functions of a module that are methods of one generator."""
     return [
         name
         for name, function in vars(module).items()

@@ -29,7 +29,7 @@ class Run(torch.autograd.Function):
         owners: Sequence[int],
         *tensors: Any,
     ) -> Any:
-        """The results; writes what the model changes."""
+        """Returns the results; writes what the model changes."""
         inputs = list(tensors[: len(tensors) - len(owners)])
         ctx.iteration = iteration = start(inputs)
         ctx.devices = [tensor.device for tensor in inputs]
@@ -55,7 +55,7 @@ class Run(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """The gradients of inputs and shards."""
+        """Returns the gradients of inputs and shards."""
         refuse_tracers([grad for grad in grads if grad is not None])
         if torch.is_grad_enabled():
             raise SmexRuntimeError(

@@ -15,7 +15,10 @@ from smex.errors import SmexRuntimeError, SmexValueError
 
 
 def foreign_tracer(leaves: Iterable[Any] = ()) -> str:
-    """What of torch looks into functions here, or at these arguments; usually nothing, ''."""
+    """Returns what of torch looks into functions here, or at these arguments.
+
+    Usually nothing, ''.
+    """
     if torch._C._are_functorch_transforms_active():
         return "torch.func"
     if torch._C._get_tracing_state() is not None:

@@ -74,7 +74,7 @@ class Compiled:
         refuse_overlaps({n for n, ref in enumerate(refs) if ref.id in self.updated}, inputs, names)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
-        """The same, with the plain tensors of the model's copy."""
+        """Returns the same, with the plain tensors of the model's copy."""
         copied = dataclasses.replace(self)
         copied.constants = {i: memo.get(id(held), held) for i, held in self.constants.items()}
         return copied

@@ -33,7 +33,7 @@ class GivenPlan:
         return GivenPlan(read_plan_file(plan), None)
 
     def on(self, graph: SemanticGraph) -> Plan:
-        """The plan of a newly captured graph."""
+        """Returns the plan of a newly captured graph."""
         same = None if self.plan is None else self.plan.of_same(graph)
         return Plan.from_contents(self.content, graph) if same is None else same
 

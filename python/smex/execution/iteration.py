@@ -34,7 +34,10 @@ class Iteration:
         self.session.run_forward()
 
     def _bound(self, inputs: Sequence[torch.Tensor]) -> Iterator[Tiles | None]:
-        """The tiles of everything that the program reads; tangents come when backward begins."""
+        """Yields the tiles of everything that the program reads.
+
+        Tangents come when backward begins.
+        """
         compiled = self.compiled
         refs = compiled.captured.input_refs
         by_id = {ref.id: tensor for ref, tensor in zip(refs, inputs, strict=True)}
@@ -56,7 +59,7 @@ class Iteration:
             yield tiles
 
     def _scatter(self, position: int, whole: torch.Tensor) -> Tiles:
-        """The tiles of an input of the program."""
+        """Returns the tiles of an input of the program."""
         whole = whole.detach().resolve_conj().resolve_neg()
         slots = self.compiled.program.inputs[position].slots
         boxes, devices = self.compiled.regions[position], self._devices
@@ -66,7 +69,7 @@ class Iteration:
         ]
 
     def _gather(self, position: int) -> torch.Tensor:
-        """The whole of an output of the program, in memory that is none of the inputs'."""
+        """Returns the whole of an output of the program, in memory that is none of the inputs'."""
         binding = self.compiled.program.outputs[position]
         shape = list(self.compiled.captured.values[binding.value].shape)
         boxes = [
@@ -80,7 +83,7 @@ class Iteration:
     # ---- forward ----
 
     def results(self) -> list[torch.Tensor]:
-        """The whole tensors that the model returns."""
+        """Returns the whole tensors that the model returns."""
         outputs = self.compiled.captured.outputs
         return [self._gather(n) for n, output in enumerate(outputs) if output.kind == "output"]
 
@@ -130,7 +133,9 @@ class Iteration:
     def gradients(
         self, grads: Sequence[torch.Tensor | None], devices: Sequence[torch.device]
     ) -> list[torch.Tensor | None]:
-        """The gradients of the inputs, on `devices`, and of the shards; None: reads no given grad.
+        """Returns the gradients of the inputs, on `devices`, and of the shards.
+
+        None: reads no given grad.
 
         Args:
             grads: what `run_backward` was given.
@@ -163,7 +168,7 @@ class Iteration:
     # ---- measurements ----
 
     def stats(self) -> dict[str, Any]:
-        """What was measured, beside what the plan predicts."""
+        """Returns what was measured, beside what the plan predicts."""
         measured = dict(self.session.stats())
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
         measured["predicted_bytes_moved"] = moved_bytes(

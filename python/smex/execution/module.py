@@ -77,7 +77,7 @@ class PartitionedModule(torch.nn.Module):
         return self._loss[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The copy of a net has shards of its own; the last run's values stay here."""
+        """Returns the copy of a net has shards of its own; the last run's values stay here."""
         return {**self.__dict__, "_last": None}
 
     # ---- planning ----
@@ -104,7 +104,7 @@ class PartitionedModule(torch.nn.Module):
     def _compiled_for(
         self, leaves: list[Any], spec: pytree.TreeSpec, args: tuple, kwargs: dict[str, Any]
     ) -> Compiled:
-        """The program of a call, which is captured at its first call of this signature."""
+        """Returns the program of a call, which is captured at its first call of this signature."""
         wants_grad = torch.is_grad_enabled()
         signature = tuple(map(described, leaves))
         autocast = tuple(
@@ -126,7 +126,7 @@ class PartitionedModule(torch.nn.Module):
         return compiled
 
     def _look(self) -> State:
-        """What the model is; what the user has replaced in it is taken over."""
+        """Returns what the model is; what the user has replaced in it is taken over."""
         state = self._watch.unchanged()
         if state is None:
             with _CAPTURES:  # whoever captures the model has other tensors in it
@@ -163,7 +163,10 @@ class PartitionedModule(torch.nn.Module):
         return compiled
 
     def _find_plan(self, graph: SemanticGraph) -> Plan:
-        """The first call's plan is the user's or the best; later ones keep its parameters."""
+        """Returns the first call's plan is the user's or the best.
+
+        Later ones keep its parameters.
+        """
         if self._first is None and self._given_plan is not None:
             plan = self._given_plan.on(graph)
             if plan.workers != self.workers:
@@ -335,7 +338,7 @@ class PartitionedModule(torch.nn.Module):
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool,
         missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
     ) -> None:  # fmt: skip
-        """The part of a containing module's `load_state_dict` that is this net's."""
+        """Does the part of a containing module's `load_state_dict` that is this net's."""
         own: Any = OrderedDict(
             (name.removeprefix(prefix), value)
             for name, value in state_dict.items()
@@ -421,7 +424,7 @@ class PartitionedModule(torch.nn.Module):
     # ---- measurements ----
 
     def stats(self) -> dict[str, Any]:
-        """What the last run measured, beside what the plan predicted."""
+        """Returns what the last run measured, beside what the plan predicted."""
         if self._last is None:
             raise SmexRuntimeError("stats: nothing has run yet; call the net first")
         return self._last.stats()
@@ -462,7 +465,7 @@ class PartitionedModule(torch.nn.Module):
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
 
     def _run_backward(self, result: Any) -> None:
-        """The backward program of one call, with tangents of one; changes no `grad`."""
+        """Runs the backward program of one call, with tangents of one; changes no `grad`."""
         outputs = [
             leaf
             for leaf in pytree.tree_leaves(result)
@@ -475,6 +478,6 @@ class PartitionedModule(torch.nn.Module):
         torch.autograd.grad(outputs, parameters, ones, allow_unused=True)
 
     def extra_repr(self) -> str:
-        """The model's class and its plan in one line."""
+        """Returns the model's class and its plan in one line."""
         state = repr(self._first.plan) if self._first is not None else "not captured yet"
         return f"{type(self._model[0]).__name__}, {state}"

@@ -36,7 +36,7 @@ class Programs:
         self._told = False
 
     def get(self, occasion: Occasion) -> Compiled | None:
-        """The program, if there is one."""
+        """Returns the program, if there is one."""
         found = self._known.get(occasion)
         if found is not None:
             self._known.move_to_end(occasion)

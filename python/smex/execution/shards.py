@@ -78,7 +78,7 @@ class Cut:
                 tile.copy_(sliced(whole, self.boxes[worker][1]))
 
     def fits(self, tensor: torch.Tensor) -> bool:
-        """Whether another tensor could have been cut like this."""
+        """Returns whether another tensor could have been cut like this."""
         source = self.source
         return (
             tensor.shape == source.shape
@@ -196,12 +196,12 @@ class ShardedState:
             self.cuts[name].write(whole)
 
     def told_name(self, key: str) -> str:
-        """How a registered shard is called: `shard0.layer.weight`."""
+        """Returns how a registered shard is called: `shard0.layer.weight`."""
         start, _, last = key.rpartition(".")
         return f"{start}.{self._names[last]}" if start else self._names[last]
 
     def full_grads(self) -> dict[str, torch.Tensor]:
-        """The whole gradient of each parameter that has one, under all of its names."""
+        """Returns the whole gradient of each parameter that has one, under all of its names."""
         grads: dict[str, torch.Tensor] = {}
         for slot in self._slots():
             cut = self.cuts.get(slot.names[0])
@@ -213,7 +213,7 @@ class ShardedState:
     # ---- what the user does with the model ----
 
     def is_cut(self) -> bool:
-        """Whether every parameter of the model and the loss has shards."""
+        """Returns whether every parameter of the model and the loss has shards."""
         return all(name in self.cuts for name, _ in self._parameters)
 
     def trained(self) -> tuple[bool, ...]:
@@ -232,7 +232,7 @@ class ShardedState:
 
     @contextlib.contextmanager
     def frozen_as_shards(self) -> Iterator[None]:
-        """The model's own parameters require gradients where their shards do."""
+        """Makes the model's own parameters require gradients where their shards do."""
         own = self._flags
         try:
             self._require([told.requires_grad for told in self._trained])
@@ -366,7 +366,7 @@ class ShardedState:
             self.write(slot.names[0], tensor.detach())
 
     def metadata(self) -> Any:
-        """The versions of the model's modules, as its state dict has them."""
+        """Returns the versions of the model's modules, as its state dict has them."""
         return getattr(self._model.state_dict(), "_metadata", {})
 
     def _value(self, slot: StateSlot) -> torch.Tensor:
@@ -378,14 +378,17 @@ class ShardedState:
         return [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
 
     def _trained_loss(self) -> torch.nn.Module | None:
-        """The loss, if it has parameters; weights of classes, say, are buffers that stay."""
+        """Returns the loss, if it has parameters.
+
+        Weights of classes, say, are buffers that stay.
+        """
         loss = self._loss_fn
         if isinstance(loss, torch.nn.Module) and any(True for _ in loss.parameters()):
             return loss
         return None
 
     def _divided(self, state: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """A whole state's part that is the model's, and the loss's under its own names."""
+        """Returns a whole state's part that is the model's, and the loss's under its own names."""
         if self._trained_loss() is None:
             return state, {}
         of_model = OrderedDict((n, v) for n, v in state.items() if not n.startswith(self.prefix))
@@ -397,7 +400,7 @@ class ShardedState:
 def _reshaped(
     slots: list[StateSlot], tensors: Sequence[torch.Tensor]
 ) -> Iterator[tuple[StateSlot, torch.Tensor]]:
-    """What no longer fits its shards."""
+    """Returns what no longer fits its shards."""
     return (
         (slot, tensor)
         for slot, tensor in zip(slots, tensors, strict=True)
@@ -406,7 +409,7 @@ def _reshaped(
 
 
 def _held(slots: list[StateSlot]) -> list[torch.Tensor]:
-    """What is in the slots now."""
+    """Returns what is in the slots now."""
     return [getattr(*slot.holders[0]) for slot in slots]
 
 
@@ -425,7 +428,7 @@ def _tell_of_hooks(name: str, whole: torch.Tensor) -> None:
 
 
 def sliced(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """A view of what lies in a box."""
+    """Returns a view of what lies in a box."""
     for dim, (lo, hi) in enumerate(box):
         if lo != 0 or hi != whole.shape[dim]:
             whole = whole.narrow(dim, lo, hi - lo)
@@ -433,7 +436,7 @@ def sliced(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:
 
 
 def assembled(shape: Sequence[int], boxes: Boxes, tiles: Tiles) -> torch.Tensor:
-    """The tensor that tiles make up; one that is whole is returned as it is."""
+    """Returns the tensor that tiles make up; one that is whole is returned as it is."""
     for (held, box), tile in zip(boxes, tiles, strict=True):
         if (
             held

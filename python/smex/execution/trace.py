@@ -43,7 +43,7 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _fetches(worker: Any) -> list[Any]:
-    """A worker's fetches in the order in which they run."""
+    """Returns a worker's fetches in the order in which they run."""
     return [i for i in (*worker.forward, *worker.backward) if isinstance(i, FetchInstr)]
 
 

@@ -88,13 +88,16 @@ class Watch:
         self.moved = False
 
     def unchanged(self) -> State | None:
-        """The state, if it is what it was at the last look."""
+        """Returns the state, if it is what it was at the last look."""
         if self._recent and self._recent[0][0].same():
             return self._recent[0][1]
         return None
 
     def look(self) -> State:
-        """The state; `moved` tells whether modules and tensors are others than at the last look."""
+        """Returns the state.
+
+        `moved` tells whether modules and tensors are others than at the last look.
+        """
         modules = [root for root in self._roots if isinstance(root, torch.nn.Module)]
         self.moved = self._members is None or not self._members.same()
         if self.moved:
@@ -148,7 +151,7 @@ class Reader:
         self._owners = owners
 
     def read(self, thing: Any) -> Hashable:
-        """What two things have in common that are the same to a model."""
+        """Returns what two things have in common that are the same to a model."""
         kind = type(thing)
         if kind in _PLAIN:
             return kind, thing
@@ -178,7 +181,7 @@ class Reader:
         return self._object(thing)
 
     def _cells(self, function: types.FunctionType) -> Hashable:
-        """What a function has of the function around it."""
+        """Returns what a function has of the function around it."""
         cells = function.__closure__ or ()
         for cell in cells:
             self._watch(cell)
@@ -271,7 +274,7 @@ class Reader:
         return type(thing), _by_value(identity), Reader()._named(kind.read(thing))
 
     def _fields(self, thing: Any) -> dict[str, Any] | None:
-        """An object's attributes; None where Python keeps none."""
+        """Returns an object's attributes; None where Python keeps none."""
         slots = slot_names(thing)
         own = getattr(thing, "__dict__", None)
         if isinstance(own, dict):
@@ -296,7 +299,7 @@ class _TooManyError(Exception):
 
 
 def described(leaf: Any) -> Hashable:
-    """What a captured program depends on of an argument.
+    """Returns what a captured program depends on of an argument.
 
     Raises:
         SmexTypeError: nothing can be told of it, as of an array, or it is a tensor of a layout
@@ -323,7 +326,7 @@ def _described_tensor(tensor: torch.Tensor) -> Hashable:
 
 
 def difference(now: State, before: State) -> str:
-    """The name of the first attribute in which two states differ; '' where it has none."""
+    """Returns the name of the first attribute in which two states differ; '' where it has none."""
     return ".".join(_difference(now.key, before.key))
 
 

@@ -31,7 +31,7 @@ def dgl_warning(message: str, category: type[Warning] = DGLWarning, stacklevel: 
 
 
 def is_internal_column(name: str) -> bool:
-    """Whether a feature's name is one of the reserved ones.
+    """Returns whether a feature's name is one of the reserved ones.
 
     Example:
         >>> sg.base.is_internal_column(sg.NID), sg.base.is_internal_column("h")

@@ -90,7 +90,7 @@ _BINARIES = {
 
 
 def binary_message(op: str, lhs: str, rhs: str) -> Message:
-    """The message of a binary built-in.
+    """Returns the message of a binary built-in.
 
     Args:
         op: add, sub, mul, div or dot.
@@ -176,7 +176,7 @@ class ReduceFunction(BuiltinFunction):
 
 
 def copy_u(u: str, out: str) -> CopyMessageFunction:
-    """The source's feature ``u``, sent as ``out``.
+    """Returns the source's feature ``u``, sent as ``out``.
 
     Example:
         >>> import smex.graph.function as fn
@@ -187,7 +187,7 @@ def copy_u(u: str, out: str) -> CopyMessageFunction:
 
 
 def copy_e(e: str, out: str) -> CopyMessageFunction:
-    """The edge's feature ``e``, sent as ``out``."""
+    """Returns the edge's feature ``e``, sent as ``out``."""
     return CopyMessageFunction(TargetCode.EDGE, e, out)
 
 
@@ -241,7 +241,7 @@ v_sub_u = _binary("sub", _V, _U)
 
 
 def sum(msg: str, out: str) -> ReduceFunction:
-    """The sum of the messages ``msg``, set as ``out``; 0 without messages.
+    """Returns the sum of the messages ``msg``, set as ``out``; 0 without messages.
 
     Example:
         >>> import smex.graph.function as fn
@@ -252,15 +252,15 @@ def sum(msg: str, out: str) -> ReduceFunction:
 
 
 def mean(msg: str, out: str) -> ReduceFunction:
-    """The mean of the messages ``msg``, set as ``out``; 0 without messages."""
+    """Returns the mean of the messages ``msg``, set as ``out``; 0 without messages."""
     return ReduceFunction("mean", msg, out)
 
 
 def max(msg: str, out: str) -> ReduceFunction:
-    """The largest of the messages ``msg``, set as ``out``; 0 without messages."""
+    """Returns the largest of the messages ``msg``, set as ``out``; 0 without messages."""
     return ReduceFunction("max", msg, out)
 
 
 def min(msg: str, out: str) -> ReduceFunction:
-    """The smallest of the messages ``msg``, set as ``out``; 0 without messages."""
+    """Returns the smallest of the messages ``msg``, set as ``out``; 0 without messages."""
     return ReduceFunction("min", msg, out)

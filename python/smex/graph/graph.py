@@ -61,7 +61,7 @@ class Graph(
     """
 
     def __init__(self, data: Any = ([], []), num_nodes: Any = None, *args: Any, **options: Any):
-        """A graph without nodes, or the graph of some edges.
+        """Returns a graph without nodes, or the graph of some edges.
 
         The parts of this package call it as :class:`GraphCore` says, with relations and sizes.
 
@@ -170,11 +170,11 @@ class Graph(
         return self._edge_frames[self.to_canonical_etype(etype)].schemes()
 
     def get_node_storage(self, key: str, ntype: str | None = None) -> ColumnStorage:
-        """A node feature as something that mini-batches are fetched from."""
+        """Returns a node feature as something that mini-batches are fetched from."""
         return ColumnStorage(NodeView(self, self._node_slot(ntype)), key)
 
     def get_edge_storage(self, key: str, etype: EdgeType = None) -> ColumnStorage:
-        """An edge feature as something that mini-batches are fetched from."""
+        """Returns an edge feature as something that mini-batches are fetched from."""
         return ColumnStorage(EdgeView(self, self.to_canonical_etype(etype)), key)
 
     def set_n_initializer(

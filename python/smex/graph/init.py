@@ -11,7 +11,7 @@ __all__ = ["base_initializer", "zero_initializer"]
 def base_initializer(
     shape: tuple[int, ...], dtype: torch.dtype, ctx: torch.device, id_range: slice
 ) -> Tensor:
-    """The signature of initialisers; it makes nothing itself.
+    """Returns the signature of initialisers; it makes nothing itself.
 
     Args:
         shape: of the rows that are wanted; its first number is how many there are.

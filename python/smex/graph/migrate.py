@@ -147,7 +147,7 @@ class Use(NamedTuple):
 
 
 def uses(source: str, file: str = "<string>") -> list[Use]:
-    """The names of DGL that a program uses, by line.
+    """Returns the names of DGL that a program uses, by line.
 
     Args:
         source: the program.
@@ -165,7 +165,7 @@ def uses(source: str, file: str = "<string>") -> list[Use]:
 
 
 def _uses(parts: Sequence[tuple[str, ast.Module]]) -> list[Use]:
-    """The names in the parts of a program, which share their variables."""
+    """Returns the names in the parts of a program, which share their variables."""
     names = _Names([tree for _, tree in parts])
     found: list[Use] = []
     for file, tree in parts:
@@ -175,7 +175,7 @@ def _uses(parts: Sequence[tuple[str, ast.Module]]) -> list[Use]:
 
 
 def counterpart(name: str) -> tuple[bool, str]:
-    """Whether a name of DGL is there, and what to use for it.
+    """Returns whether a name of DGL is there, and what to use for it.
 
     Example:
         >>> from smex.graph import migrate
@@ -230,7 +230,7 @@ def _elsewhere(path: Sequence[str]) -> str | None:
 
 
 def _resolved(path: Sequence[str]) -> Any:
-    """What an attribute of smex.graph is; None if it is not there."""
+    """Returns what an attribute of smex.graph is; None if it is not there."""
     found: Any = sg
     for part in path:
         is_private = part.startswith("_") and not part.startswith("__")
@@ -252,7 +252,7 @@ def _resolved(path: Sequence[str]) -> Any:
 
 
 def _named(name: str) -> Any:
-    """What of this package has a name of DGL; None if there is nothing."""
+    """Returns what of this package has a name of DGL; None if there is nothing."""
     return _resolved(name.split(".")[1:])
 
 
@@ -288,7 +288,7 @@ class _Names:
                 yield node.lineno, f"{module}.{alias.name}"
 
     def full_name(self, node: ast.AST) -> str | None:
-        """The name of DGL that an expression is."""
+        """Returns the name of DGL that an expression is."""
         if isinstance(node, ast.Name):
             return self.aliases.get(node.id) or self._of_all(node.id)
         if isinstance(node, ast.Attribute):
@@ -297,7 +297,7 @@ class _Names:
         return None
 
     def _of_all(self, name: str) -> str | None:
-        """A name that came with all of a module."""
+        """Returns a name that came with all of a module."""
         if hasattr(builtins, name):
             return None
         names = (f"{module}.{name}" for module in self.all_of)

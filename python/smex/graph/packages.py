@@ -9,7 +9,7 @@ from smex.errors import SmexImportError
 
 
 def optional(op: str, module: str, package: str | None = None) -> Any:
-    """A module of a package that need not be installed.
+    """Returns a module of a package that need not be installed.
 
     Raises:
         SmexImportError: it is not.

@@ -24,12 +24,12 @@ class Mailbox(dict[str, Tensor]):
 
 
 def name_of(function: Any) -> str:
-    """A user's function in a message."""
+    """Returns a user's function in a message."""
     return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 def described(function: Any) -> str:
-    """A built-in or user's function in a message, with its line where it has one."""
+    """Returns a built-in or user's function in a message, with its line where it has one."""
     if isinstance(function, BuiltinFunction) or not callable(function):
         return repr(function)
     code = getattr(function, "__code__", None)

@@ -16,12 +16,12 @@ EdgeType: TypeAlias = "str | CanonicalType | None"
 
 
 def is_all(ids: Any) -> bool:
-    """Whether an argument means all nodes or edges."""
+    """Returns whether an argument means all nodes or edges."""
     return isinstance(ids, str) and ids == ALL
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a query's argument is a single id, so that its result is a Python value."""
+    """Returns whether a query's argument is a single id, so that its result is a Python value."""
     return (
         not isinstance(value, Tensor)
         and getattr(value, "ndim", None) in (None, 0)
@@ -40,19 +40,19 @@ def check_range(ids: Tensor, size: int, what: str) -> None:
 
 
 def describe(value: object) -> str:
-    """A value in an error message: a tensor's shape and dtype, anything else's type."""
+    """Returns a value in an error message: a tensor's shape and dtype, anything else's type."""
     if isinstance(value, Tensor):
         return f"{value.dtype} {list(value.shape)}"
     return type(value).__name__
 
 
 def named(name: object) -> str:
-    """A name in an error message; names need not be strings."""
+    """Returns a name in an error message; names need not be strings."""
     return f'"{name}"' if isinstance(name, str) else repr(name)
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things in an error message."""
+    """Returns a number of things in an error message."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

@@ -139,16 +139,16 @@ class Machine:
         return _Cluster(repr(self), flops, self.memory_bandwidth, self.launch, levels)
 
     def native(self, mesh: Sequence[int]) -> Any:
-        """The machine as the steps of a mesh see it."""
+        """Returns the machine as the steps of a mesh see it."""
         return self.cluster.on(list(mesh))
 
     def contents(self) -> dict[str, Any]:
-        """The numbers, for a plan's file."""
+        """Returns the numbers, for a plan's file."""
         return dataclasses.asdict(self)
 
     @staticmethod
     def from_contents(content: dict[str, Any]) -> Machine:
-        """The machine whose numbers `contents` gave."""
+        """Returns the machine whose numbers `contents` gave."""
         _require_keys(Machine, content)
         if not isinstance(content["levels"], (list, tuple)):
             raise SmexTypeError(f"Machine: expected a list of levels, found {content['levels']!r}")
@@ -255,7 +255,7 @@ class _Measured:
         self._workers = workers
 
     def _seconds(self, prepare: Callable[[], Callable[[], Any]], repeats: int) -> float:
-        """The median over rounds of the time that one call takes while all threads call."""
+        """Returns the median over rounds of the time that one call takes while all threads call."""
         runs = [prepare() for _ in range(self._workers)]
 
         def loop(run: Callable[[], Any]) -> float:

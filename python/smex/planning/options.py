@@ -71,7 +71,7 @@ class SearchOptions:
         joint: int = 1,
         seed: int = 0,
     ) -> SearchOptions:
-        """The options that a user gives; see `smex.search`, also for the errors."""
+        """Returns the options that a user gives; see `smex.search`, also for the errors."""
         if objective not in ("communication", "time"):
             raise PlanError(
                 f'search: unknown objective "{objective}"; known are "communication" and "time"'
@@ -120,7 +120,7 @@ class SearchOptions:
         )  # fmt: skip
 
     def native(self, views: set[str]) -> Any:
-        """The same for the native library, but for the mesh and the shards.
+        """Returns the same for the native library, but for the mesh and the shards.
 
         Args:
             views: operators that return views.
@@ -144,7 +144,7 @@ def _is_number(x: Any, least: float, most: float = sys.float_info.max) -> bool:
 
 
 def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
-    """The workers of the recursive steps."""
+    """Returns the workers of the recursive steps."""
     if mesh is None:
         one_step = planner in ("data_parallel", "equal_chop", "fsdp") and workers > 1
         return [workers] if one_step else factorise(workers)

@@ -84,7 +84,7 @@ def resolve(pins: Pins, graph: SemanticGraph, mesh: Sequence[int]) -> dict[str, 
 
 
 def _named(pins: Pins, graph: SemanticGraph) -> Iterator[tuple[str, str, Placement]]:
-    """The pins with the name or pattern that gives them and the tensor's name."""
+    """Yields the pins with the name or pattern that gives them and the tensor's name."""
     if isinstance(pins, Mapping):
         for name, placement in pins.items():
             _require(name, graph)
@@ -102,7 +102,7 @@ def _named(pins: Pins, graph: SemanticGraph) -> Iterator[tuple[str, str, Placeme
 
 
 def _matching(pattern: str, graph: SemanticGraph) -> list[str]:
-    """The tensors of a name or pattern; a tied tensor counts under its first name."""
+    """Returns the tensors of a name or pattern; a tied tensor counts under its first name."""
     known = graph.value_by_name
     if pattern in known:
         return [pattern]
@@ -153,7 +153,7 @@ def _read(name: str, placement: Placement) -> tuple[list[int], list[int | None]]
 def _fitting(
     graph: SemanticGraph, name: str, placement: Placement, mesh: Sequence[int]
 ) -> list[int]:
-    """A placement whose steps, dimensions and sizes fit the tensor."""
+    """Returns a placement whose steps, dimensions and sizes fit the tensor."""
     dims, parts = _read(name, placement)
     if isinstance(placement, int) or (isinstance(placement, str) and parts == [None]):
         dims, parts = dims * len(mesh), parts * len(mesh)

@@ -135,7 +135,7 @@ class PlacedGraph:
         return self.native.planner
 
     def program(self) -> Any:
-        """What every worker runs; made at the first call."""
+        """Returns what every worker runs; made at the first call."""
         if self._program is None:
             self._program = lower(self.graph.native, self.native)
         return self._program
@@ -181,11 +181,11 @@ class PlacedGraph:
         return list(self.value_choices[self._id(name)])
 
     def words(self, name: str) -> str:
-        """The placement as text: `S0/2 R/2`."""
+        """Returns the placement as text: `S0/2 R/2`."""
         return placement_words(self.placement(name), self.mesh)
 
     def split_words(self, op_id: int) -> str:
-        """The index along which each step splits an op, as text: `i·k`."""
+        """Returns the index along which each step splits an op, as text: `i·k`."""
         return strategy_words(self.graph.native.ops[op_id].spec, self.op_choices[op_id])
 
     def tiles(self, name: str) -> list[tuple[bool, list[tuple[int, int]]]]:
@@ -194,7 +194,7 @@ class PlacedGraph:
         return self.named_tiles()[name]
 
     def named_tiles(self) -> dict[str, list[tuple[bool, list[tuple[int, int]]]]]:
-        """The tiles of all parameters, buffers and inputs by name."""
+        """Returns the tiles of all parameters, buffers and inputs by name."""
         return self._named_tiles
 
     @functools.cached_property

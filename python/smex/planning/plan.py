@@ -46,14 +46,14 @@ class Plan(PlacedGraph):
 
     @classmethod
     def of(cls, placed: PlacedGraph) -> Plan:
-        """What a search has found, as users talk about it."""
+        """Returns what a search has found, as users talk about it."""
         return cls(
             placed.graph, placed.native, placed.options, placed.pinned, placed._program,
             placed._peak_bytes,
         )  # fmt: skip
 
     def on(self, machine: Machine) -> Plan:
-        """The same plan with the times that it takes on a machine."""
+        """Returns the same plan with the times that it takes on a machine."""
         if not isinstance(machine, Machine):
             raise SmexTypeError(f"plan: expected a smex.Machine, found {machine!r}")
         options = dataclasses.replace(self.options, machine=machine)
@@ -61,13 +61,16 @@ class Plan(PlacedGraph):
         return Plan(self.graph, native, options, self.pinned)
 
     def of_same(self, graph: SemanticGraph) -> Plan | None:
-        """The same plan for another capture of the same calls; None where the calls differ."""
+        """Returns the same plan for another capture of the same calls.
+
+        None where the calls differ.
+        """
         if graph is not self.graph and described(graph) != described(self.graph):
             return None
         return Plan(graph, self.native, self.options, self.pinned)
 
     def explain(self, name: str) -> str:
-        """What a tensor's placement costs, op by op, and why the others were rejected.
+        """Returns what a tensor's placement costs, op by op, and why the others were rejected.
 
         The alternatives are one cut in all steps, and the chosen placement with another cut in one
         step. Each is priced exactly: the rest of the plan is searched again with it pinned. Of a
@@ -118,7 +121,7 @@ class Plan(PlacedGraph):
         return [list(pin) for pin in unique if list(pin) != chosen]
 
     def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
-        """A row of `explain`: the plan that has this placement, against this plan."""
+        """Returns a row of `explain`: the plan that has this placement, against this plan."""
         words = placement_words(pin, self.mesh)
         ids = self.graph.value_by_name  # a tied tensor may be pinned under another name
         others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
@@ -137,7 +140,9 @@ class Plan(PlacedGraph):
         return "rejected", words, size_words(held), size_words(other.total_bytes), *seconds, reason
 
     def _dearest(self, other: PlacedGraph) -> str:
-        """The calls of one operator and line that move the most more in another plan; "" if none.
+        """Returns the calls of one operator and line that move the most more in another plan.
+
+        "" if none.
 
         Backward calls are told from forward ones, unrolled steps are one.
         """
@@ -160,7 +165,7 @@ class Plan(PlacedGraph):
         return f", most by {where}: {size_words(here)} -> {size_words(there)}"
 
     def diff(self, other: Plan) -> str:
-        """The named tensors that two plans place differently, and what both plans move."""
+        """Returns the named tensors that two plans place differently, and what both plans move."""
         if not isinstance(other, Plan):
             raise SmexTypeError(f"plan: expected a plan to compare with, got {other!r}")
         rows = [("tensor", "here", "there", "per worker here", "there")]
@@ -195,7 +200,7 @@ class Plan(PlacedGraph):
         return "\n".join(lines)
 
     def contents(self) -> dict[str, Any]:
-        """What `save` writes: the placements of the named tensors, and all that was chosen.
+        """Returns what `save` writes: the placements of the named tensors, and all that was chosen.
 
         The choices hold for the same calls and the same placements only, which the digest tells;
         otherwise they are searched anew from the placements.
@@ -236,7 +241,10 @@ class Plan(PlacedGraph):
 
     @staticmethod
     def from_contents(content: dict[str, Any], graph: SemanticGraph | CapturedGraph) -> Plan:
-        """The plan whose `contents` these are; of another graph the best with its placements."""
+        """Returns the plan whose `contents` these are.
+
+        Of another graph the best with its placements.
+        """
         if isinstance(graph, CapturedGraph):
             graph = SemanticGraph(graph)
         machine = content.get("machine")
@@ -298,7 +306,7 @@ class Plan(PlacedGraph):
 
 
 def _in_notebook() -> bool:
-    """Whether IPython runs with a front end that shows HTML."""
+    """Returns whether IPython runs with a front end that shows HTML."""
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
     return hasattr(shell, "kernel")

@@ -26,7 +26,7 @@ _FILE_KEYS: dict[str, type] = {
 
 
 def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
-    """The content of a file that `Plan.save` wrote.
+    """Returns the content of a file that `Plan.save` wrote.
 
     Raises:
         PlanError: it is not such a file, or a key is missing or of the wrong type.
@@ -66,7 +66,7 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
 
 
 def described(graph: SemanticGraph) -> tuple[Any, ...]:
-    """All that a plan depends on: the values, the calls and what becomes of them."""
+    """Returns all that a plan depends on: the values, the calls and what becomes of them."""
     values = [(v.name, v.role, tuple(v.shape), v.dtype) for v in graph.captured.values]
     outputs = [(out.kind, out.value, out.target) for out in graph.captured.outputs]
     return values, outputs, str(graph)
@@ -85,7 +85,7 @@ def digest(graph: SemanticGraph, content: dict[str, Any]) -> str:
 
 
 def native_of(content: dict[str, Any], graph: SemanticGraph) -> Any:
-    """The native plan that a file holds, None where it is of other calls or was edited."""
+    """Returns the native plan that a file holds, None where it is of other calls or was edited."""
     if content.get("digest") != digest(graph, content):
         return None
     choices = content["choices"]

@@ -15,7 +15,7 @@ from smex.text import placement_words, size_words
 
 
 def best(graph: SemanticGraph, asked: SearchOptions, pins: Pins, any_mesh: bool) -> PlacedGraph:
-    """The cheapest of what is asked for and of what may do better.
+    """Returns the cheapest of what is asked for and of what may do better.
 
     Args:
         graph: to be placed.
@@ -28,14 +28,14 @@ def best(graph: SemanticGraph, asked: SearchOptions, pins: Pins, any_mesh: bool)
 
 
 def alone(graph: SemanticGraph, asked: SearchOptions, pins: Pins) -> PlacedGraph:
-    """What is asked for, compared with nothing else."""
+    """Returns what is asked for, compared with nothing else."""
     return _found(graph, asked, pins, [Request(asked.mesh, asked.native(view_targets(graph)))])
 
 
 def _found(
     graph: SemanticGraph, asked: SearchOptions, pins: Pins, requests: list[Any]
 ) -> PlacedGraph:
-    """The first of the cheapest plans.
+    """Returns the first of the cheapest plans.
 
     Where none has a plan the error is that of the first, as pins may fit the meshes of some.
     """

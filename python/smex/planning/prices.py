@@ -39,7 +39,7 @@ class OpPrice:
 
 
 def op_prices(plan: PlacedGraph) -> list[OpPrice]:
-    """The price of each op, in the order of the graph; together they are the plan's."""
+    """Returns the price of each op, in the order of the graph; together they are the plan's."""
     machine = None if plan.machine is None else plan.machine.native(plan.mesh)
     found = native_op_prices(plan.graph.native, plan.native, machine)
     return [

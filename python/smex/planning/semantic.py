@@ -59,7 +59,7 @@ def _scalar_type(dtype: torch.dtype, where: str) -> int:
 
 
 def _native_arg(arg: Any, target: str) -> Any:
-    """An argument record of a call of `target` as the native graph takes it."""
+    """Returns an argument record of a call of `target` as the native graph takes it."""
     if isinstance(arg, ValueRef):
         return NativeValueRef(arg.id)
     if isinstance(arg, (list, tuple)):
@@ -76,7 +76,7 @@ def _native_arg(arg: Any, target: str) -> Any:
 
 
 def find_spec(op: OpRecord, captured: CapturedGraph) -> tuple[Any, list[tuple[int, str]]] | None:
-    """The Spec of a captured call, see :func:`smex.specs.instantiate`."""
+    """Returns the Spec of a captured call, see :func:`smex.specs.instantiate`."""
     values = captured.values
     inputs = [values[i] for i in op.inputs()]
     return instantiate(

@@ -41,7 +41,7 @@ def _argument(kind: str, text: str) -> Any:
 
 
 def _call(target: str, texts: list[str]) -> OperatorCall:
-    """The call with these arguments, in the order of the schema.
+    """Returns the call with these arguments, in the order of the schema.
 
     Raises:
         SmexValueError: they do not fit the operator.

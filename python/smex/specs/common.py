@@ -23,7 +23,7 @@ def specs(*targets: str, local: dict[str, str] | None = None) -> Callable[[Any],
 
 
 def element(x: Any, index: Sequence[Expr]) -> Any:
-    """The element of `x` that broadcasts to `index`; a number stands for itself."""
+    """Returns the element of `x` that broadcasts to `index`; a number stands for itself."""
     if not isinstance(x, SymbolicTensor):
         return x
     last = index[len(index) - x.ndim :] if x.ndim else ()
@@ -31,12 +31,12 @@ def element(x: Any, index: Sequence[Expr]) -> Any:
 
 
 def all_of(x: Any, *first: Any) -> Any:
-    """All of a tensor, or of the part of it at the first indices, as an Opaque reads it."""
+    """Returns all of a tensor, or of the part of it at the first indices, as an Opaque reads it."""
     return x[(*first, *[slice(None)] * (x.ndim - len(first)))]
 
 
 def made_of_all(name: str, *tensors: Any) -> Any:
-    """An unknown function of all elements of the tensors; what is no tensor is left out."""
+    """Returns an unknown function of all elements of the tensors; what is no tensor is left out."""
     reads = [all_of(x) for x in tensors if isinstance(x, SymbolicTensor)]
     return lambda *i: Opaque(name, *reads)
 
@@ -56,7 +56,7 @@ def dims_of(dims: Any, ndim: int) -> list[int]:
 
 
 def replaced(index: Sequence[Any], dims: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    """The index with `values` at `dims`."""
+    """Returns the index with `values` at `dims`."""
     result = list(index)
     for dim, value in zip(dims, values):
         result[dim] = value
@@ -64,6 +64,6 @@ def replaced(index: Sequence[Any], dims: Sequence[int], values: Sequence[Any]) -
 
 
 def geometry(values: Any, spatial: int) -> list[int]:
-    """A stride, padding or dilation list with one number per spatial dimension."""
+    """Returns a stride, padding or dilation list with one number per spatial dimension."""
     values = list(values) if isinstance(values, (list, tuple)) else [values]
     return values * spatial if len(values) == 1 else values

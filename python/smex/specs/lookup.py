@@ -16,12 +16,12 @@ from smex.tdl.registry import on_change
 
 
 def targets() -> list[str]:
-    """The registered operators, sorted."""
+    """Returns the registered operators, sorted."""
     return sorted(REGISTRY)
 
 
 def definition(target: str) -> SpecDef | None:
-    """The spec registered for "ns::op.overload": its own, otherwise that of "ns::op".
+    """Returns the spec registered for "ns::op.overload": its own, otherwise that of "ns::op".
 
     An operator that writes to an argument (``op_``, or an overload with ``out``) means what its
     functional form does.
@@ -37,7 +37,7 @@ def definition(target: str) -> SpecDef | None:
 
 
 def _accepts(function: Any, count: int) -> bool:
-    """Whether a function takes so many arguments."""
+    """Returns whether a function takes so many arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
@@ -110,13 +110,13 @@ def _existing(name: str, overload: str) -> str | None:
 
 @functools.cache
 def _makes_view(target: str) -> bool:
-    """Whether the operator changes its argument's shape in place."""
+    """Returns whether the operator changes its argument's shape in place."""
     return torch.Tag.inplace_view in overload_of(target).tags
 
 
 @functools.cache
 def _written(target: str) -> tuple[str, ...]:
-    """The names of the arguments that an operator writes to."""
+    """Returns the names of the arguments that an operator writes to."""
     return tuple(
         a.name
         for a in schema(target).arguments
@@ -131,7 +131,7 @@ def instantiate(
     output_shapes: Sequence[Sequence[int] | None],
     input_dtypes: Sequence[str] | None = None,
 ) -> tuple[Any, list[tuple[int, str]]] | None:
-    """The Spec of one operator call.
+    """Returns the Spec of one operator call.
 
     Args:
         target: "aten::add.Tensor".
@@ -215,18 +215,18 @@ def _local_rules(target: str, found: SpecDef) -> list[tuple[int, str]]:
 
 
 def argument_names(target: str) -> list[str]:
-    """The schema's argument names, in order."""
+    """Returns the schema's argument names, in order."""
     return [argument.name for argument in schema(target).arguments]
 
 
 def schema(target: str) -> Any:
-    """The schema of "ns::op.overload"."""
+    """Returns the schema of "ns::op.overload"."""
     return overload_of(target)._schema
 
 
 @functools.cache
 def overload_of(target: str) -> Any:
-    """The overload of that name; the first of the operator where there is none."""
+    """Returns the overload of that name; the first of the operator where there is none."""
     namespace, _, rest = target.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(torch.ops, namespace), name)

@@ -26,7 +26,7 @@ class WrongError(Exception):
 
 
 def run(op: Any, args: Any, kwargs: Any) -> list[Any]:
-    """What a call returns, flat, on copies of its tensors."""
+    """Returns what a call returns, flat, on copies of its tensors."""
     args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (args, kwargs))
     with torch.no_grad():
         return flat(op(*args, **kwargs))
@@ -40,7 +40,7 @@ def flat(out: Any) -> list[Any]:
 
 
 def part(tensor: torch.Tensor, reference: dict[str, Any]) -> torch.Tensor:
-    """The part of a tensor that a worker gets, freshly allocated."""
+    """Returns the part of a tensor that a worker gets, freshly allocated."""
     box = reference["box"]
     if box is None:
         return tensor.clone()
@@ -59,12 +59,12 @@ def part(tensor: torch.Tensor, reference: dict[str, Any]) -> torch.Tensor:
 
 
 def is_reference(x: Any) -> bool:
-    """Whether something stands in place of a tensor."""
+    """Returns whether something stands in place of a tensor."""
     return isinstance(x, dict) and set(x) >= {"leaf", "box"}
 
 
 def placed(x: Any, leaves: list[torch.Tensor]) -> Any:
-    """A worker's arguments."""
+    """Returns a worker's arguments."""
     return pytree.tree_map(
         lambda y: part(leaves[y["leaf"]], y) if is_reference(y) else y, x, is_leaf=is_reference
     )
@@ -82,7 +82,7 @@ def same(a: torch.Tensor, b: torch.Tensor, tolerance: float | None = None) -> bo
 
 
 def difference(wanted: torch.Tensor, found: torch.Tensor, tolerance: float | None = None) -> str:
-    """The first element that differs, or how else the two do."""
+    """Returns the first element that differs, or how else the two do."""
     if wanted.shape != found.shape or wanted.dtype != found.dtype:
         names = [f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}" for x in (wanted, found)]
         return f": expected {names[0]}, found {names[1]}"

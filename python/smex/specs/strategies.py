@@ -25,7 +25,7 @@ def strategies(
     op: torch._ops.OpOverload | str, args: Sequence[Any] = (),
     kwargs: dict[str, Any] | None = None, k: int = 2,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The ways that an operator's Spec gives to divide one call among workers (Tofu §4.2).
+    """Returns the ways that an operator's Spec gives to divide one call among workers (Tofu §4.2).
 
     Args:
         op: the operator, such as ``torch.ops.aten.mm.default`` or ``"aten::mm"``.
@@ -146,7 +146,7 @@ class OperatorCall:
         return _mapped(given, operand)
 
     def inputs_among(self, leaves: Sequence[Tensor]) -> list[Tensor]:
-        """The inputs of a like call with these tensors, in pytree order."""
+        """Returns the inputs of a like call with these tensors, in pytree order."""
         return [leaves[leaf] for leaf in self._leaves]
 
     def strategies(self, k: int) -> list[dict[str, Any]]:
@@ -202,7 +202,7 @@ class OperatorCall:
         return True
 
     def _graph(self, spec: Any) -> Any:
-        """The call alone in a native graph; of its arguments only those that change."""
+        """Returns the call alone in a native graph; of its arguments only those that change."""
         graph = Graph()
         for x, dtype in zip(self.inputs, self._dtypes):
             graph.add_value("", list(x.shape), dtype, x.dtype.itemsize, Role.input)
@@ -286,7 +286,7 @@ def _mapped(x: Any, function: Any, kind: type = Tensor) -> Any:
 
 
 def _stand_ins(arguments: Any, leaves: list[Tensor]) -> Any:
-    """A worker's arguments with tensors of the right shapes and no content."""
+    """Returns a worker's arguments with tensors of the right shapes and no content."""
 
     def stand_in(x: Any) -> Any:
         if not is_reference(x):
@@ -303,7 +303,7 @@ def _box(bounds: Any) -> list[list[int]]:
 
 
 def _output_shapes(op: Any, args: Any, kwargs: Any) -> list[tuple[int, ...] | None]:
-    """The shapes of what a call returns, without running it where that can be avoided."""
+    """Returns the shapes of what a call returns, without running it where that can be avoided."""
     tensors = [x for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, Tensor)]
     fakes = [x for x in tensors if isinstance(x, FakeTensor)]
     mode = fakes[0].fake_mode if fakes else FakeTensorMode(allow_non_fake_inputs=True)

@@ -141,7 +141,7 @@ def check_meaning(call: OperatorCall) -> bool:
 
 
 def can_interpret(spec: Any) -> bool:
-    """Whether the interpreter knows all functions, and needs few element evaluations."""
+    """Returns whether the interpreter knows all functions, and needs few element evaluations."""
     work = math.prod(max(1, index.extent) for index in spec.indices)
     return not spec.is_opaque() and work <= MAX_WORK
 
@@ -152,7 +152,7 @@ def as_lists(tensors: Sequence[torch.Tensor]) -> list[tuple[list[float], list[in
 
 
 def meaning_error(op: Any, call: Any, spec: Any, inputs: Sequence[torch.Tensor]) -> str | None:
-    """The first element of which a Spec says something else than the operator, or None."""
+    """Returns the first element of which a Spec says something else than the operator, or None."""
     expected = oracle.run(op, call.args, call.kwargs)
     results = [x for x in expected if torch.is_tensor(x)]
     tolerance = max(_ROUNDING.get(t.dtype, oracle.TOLERANCE) for t in (*inputs, *results))

@@ -23,7 +23,7 @@ class Trace:
         self.bound: set[str] = set()
 
     def fail(self, text: str) -> SpecError:
-        """The error of this spec."""
+        """Returns the error of this spec."""
         return SpecError(f"spec of {self.name}: {text}")
 
     def bind(self, name: str, extent: int | None, *, strict: bool = True) -> Expr:
@@ -56,7 +56,7 @@ class Trace:
         self.bound.difference_update(index.name for index in indices)
 
     def positions(self, indices: Sequence[Expr]) -> list[int]:
-        """The numbers of indices in the native Spec."""
+        """Returns the numbers of indices in the native Spec."""
         order: list[str | None] = list(self.indices)
         return [order.index(index.name) for index in indices]
 
@@ -69,7 +69,7 @@ ANYWHERE = "smex.tdl: "
 
 
 def current() -> Trace:
-    """The trace of the spec function that runs; there is none outside of one."""
+    """Returns the trace of the spec function that runs; there is none outside of one."""
     trace_ = active.get()
     if trace_ is None:
         raise SpecError("smex.tdl: expressions exist only while a spec is traced")
@@ -148,7 +148,7 @@ class Expr:
 
 
 def as_expr(value: object) -> Expr:
-    """An expression, or a number as one."""
+    """Returns an expression, or a number as one."""
     if isinstance(value, Expr):
         return value
     if isinstance(value, (bool, int, float)):
@@ -159,7 +159,7 @@ def as_expr(value: object) -> Expr:
 
 
 def call(name: str, *args: object) -> Expr:
-    """A function of the language, applied to elements and numbers."""
+    """Returns a function of the language, applied to elements and numbers."""
     return Expr(_native.call(name, [as_expr(arg).node for arg in args]))
 
 
@@ -194,7 +194,7 @@ class SymbolicTensor:
         return len(self.shape)
 
     def pad(self, value: float) -> SymbolicTensor:
-        """The tensor with `value` around it."""
+        """Returns the tensor with `value` around it."""
         return SymbolicTensor(self._input, self.shape, self.dtype, float(value))
 
     def __getitem__(self, key: Any) -> Expr:

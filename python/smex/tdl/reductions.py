@@ -11,7 +11,10 @@ from smex.tdl.expressions import Expr, Operand, as_expr, current
 
 
 def parameters(function: Callable[..., Any], names: Sequence[str]) -> list[str]:
-    """The index names of a lambda; those of `names` that are left stand for its ``*args``."""
+    """Returns the index names of a lambda.
+
+    Those of `names` that are left stand for its ``*args``.
+    """
     result: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -22,7 +25,7 @@ def parameters(function: Callable[..., Any], names: Sequence[str]) -> list[str]:
 
 
 def index_names(function: Callable[..., Any], default: Sequence[str]) -> list[str]:
-    """The names of the indices that an output's lambda takes."""
+    """Returns the names of the indices that an output's lambda takes."""
     return parameters(function, getattr(function, "index_names", default))
 
 
@@ -43,7 +46,7 @@ def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]
 
 
 def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
-    """The sum over the lambda's parameters.
+    """Returns the sum over the lambda's parameters.
 
     An extent not given is that of a dimension the index reads alone. A lambda of ``*k`` takes its
     names from the keywords.
@@ -52,22 +55,22 @@ def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
 
 
 def Max(function: Callable[..., Operand], **extents: int) -> Expr:
-    """The maximum over the lambda's parameters; see :func:`Sum`."""
+    """Returns the maximum over the lambda's parameters; see :func:`Sum`."""
     return _reduce(_native.ReduceKind.max, function, extents)
 
 
 def Min(function: Callable[..., Operand], **extents: int) -> Expr:
-    """The minimum over the lambda's parameters; see :func:`Sum`."""
+    """Returns the minimum over the lambda's parameters; see :func:`Sum`."""
     return _reduce(_native.ReduceKind.min, function, extents)
 
 
 def Prod(function: Callable[..., Operand], **extents: int) -> Expr:
-    """The product over the lambda's parameters; see :func:`Sum`."""
+    """Returns the product over the lambda's parameters; see :func:`Sum`."""
     return _reduce(_native.ReduceKind.prod, function, extents)
 
 
 def Opaque(name: str, *reads: Expr) -> Expr:
-    """An unknown function of the elements read; ``x[b, :, :]`` reads whole dimensions.
+    """Returns an unknown function of the elements read; ``x[b, :, :]`` reads whole dimensions.
 
     Output indices that appear in none of the reads cannot be split.
     """

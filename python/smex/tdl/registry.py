@@ -70,7 +70,10 @@ def spec(target: Any, *, local: dict[str, str] | None = None) -> Callable[[Any],
 
 
 def _checked_target(target: Any, local: dict[str, str]) -> str:
-    """The operator's name; a SpecError where it or what is said of its arguments is unknown."""
+    """Returns the operator's name.
+
+    A SpecError where it or what is said of its arguments is unknown.
+    """
     if isinstance(target, operators.Overload):
         target = target.name()
     elif isinstance(target, operators.Packet):
@@ -111,7 +114,7 @@ def _registry_changed() -> None:
 
 @contextlib.contextmanager
 def registered(target: str, function: Callable[..., Any], **local: str) -> Iterator[None]:
-    """A spec for the length of a ``with`` block; the one before it comes back afterwards."""
+    """Sets a spec for the length of a ``with`` block; the one before it comes back afterwards."""
     before = dict(REGISTRY)
     spec(target, local=local)(function)
     try:

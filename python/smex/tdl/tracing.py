@@ -18,7 +18,7 @@ def trace(
     name: str, function: Callable[..., Any], args: Sequence[Any],
     input_shapes: Sequence[Sequence[int]], output_shapes: Sequence[Sequence[int] | None],
 ) -> Any:  # fmt: skip
-    """The native Spec of one operator call.
+    """Returns the native Spec of one operator call.
 
     Args:
         name: the operator, for error texts.

@@ -32,7 +32,7 @@ class Content(NamedTuple):
     edge_frames: Mapping[CanonicalType, Frame] | None = None
 
     def made(self, kind: type[_Kind]) -> _Kind:
-        """A graph of it."""
+        """Returns a graph of it."""
         return kind(
             self.relations,
             self.num_nodes,
@@ -104,7 +104,7 @@ def of_matrix(
     idtype: torch.dtype | None,
     device: torch.device | str | None,
 ) -> Content:
-    """What a graph of a SciPy sparse matrix is made of: rows are sources."""
+    """Returns what a graph of a SciPy sparse matrix is made of: rows are sources."""
     if sp_mat.format in ("csr", "csc"):
         raw = RawEdges(sp_mat.format, (sp_mat.indptr, sp_mat.indices, []))
     else:
@@ -122,7 +122,7 @@ def of_matrix(
 
 
 def parse_dict(op: str, data_dict: Mapping[CanonicalType, Any]) -> dict[CanonicalType, RawEdges]:
-    """The edges of each type, types in alphabetical order."""
+    """Returns the edges of each type, types in alphabetical order."""
     if not isinstance(data_dict, Mapping) or not data_dict:
         raise SmexTypeError(
             f"{op}: expected a dict from (source type, edge type, destination type) to edges with "
@@ -140,7 +140,7 @@ def parse_dict(op: str, data_dict: Mapping[CanonicalType, Any]) -> dict[Canonica
 def convert(
     op: str, raw: Mapping[CanonicalType, RawEdges], idtype: torch.dtype | None, device: Any
 ) -> dict[CanonicalType, EdgeData]:
-    """The edges in one dtype of ids, on one device."""
+    """Returns the edges in one dtype of ids, on one device."""
     dtype = edge_data.choose_idtype(op, raw.values(), idtype)
     target = edge_data.choose_device(raw.values(), device)
     return {c: edge_data.convert(op, edges, dtype, target) for c, edges in raw.items()}
@@ -173,7 +173,10 @@ def assemble(
     num_nodes: Mapping[str, int],
     dst_num_nodes: Mapping[str, int] | None = None,
 ) -> Content:
-    """What a graph of these edges is made of; a block if destinations have their own sizes."""
+    """Returns what a graph of these edges is made of.
+
+    A block if destinations have their own sizes.
+    """
     dst_sizes = num_nodes if dst_num_nodes is None else dst_num_nodes
     relations = {c: d.relation(num_nodes[c[0]], dst_sizes[c[2]]) for c, d in edges.items()}
     return Content(relations, num_nodes, dst_num_nodes)

@@ -143,7 +143,7 @@ def _relation(edges, sources, destinations, idtype, device) -> Relation:
 def _columns(
     kind: str, items: list[dict[str, Any]], names: Sequence[str] | None, relation: Relation
 ) -> dict[str, Tensor]:
-    """A tensor per attribute, one row for each node or edge."""
+    """Returns a tensor per attribute, one row for each node or edge."""
     columns = {}
     for name in names or ():
         missing = [n for n, attrs in enumerate(items) if name not in attrs]

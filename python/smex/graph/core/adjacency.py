@@ -16,7 +16,7 @@ class AdjacencyMixin(GraphCore):
     """Matrices of :class:`smex.graph.Graph`; rows are source nodes, columns destination nodes."""
 
     def adj(self, etype: EdgeType = None, eweight_name: str | None = None) -> Tensor:
-        """The adjacency matrix as a sparse COO tensor ``[num_src, num_dst]``.
+        """Returns the adjacency matrix as a sparse COO tensor ``[num_src, num_dst]``.
 
         Values stand in the order of edge ids, and parallel edges are entries of their own: the
         tensor is coalesced, so that it has ``indices()``, if edges are ordered by source, then
@@ -47,7 +47,7 @@ class AdjacencyMixin(GraphCore):
         scipy_fmt: str | None = None,
         etype: EdgeType = None,
     ) -> Any:
-        """The adjacency matrix as a torch sparse COO tensor or a SciPy matrix.
+        """Returns the adjacency matrix as a torch sparse COO tensor or a SciPy matrix.
 
         Args:
             transpose: rows are destination nodes.
@@ -71,7 +71,7 @@ class AdjacencyMixin(GraphCore):
         return self._scipy_matrix(canonical, transpose, scipy_fmt)
 
     def adj_tensors(self, fmt: str, etype: EdgeType = None) -> tuple[Tensor, ...]:
-        """The tensors of a sparse format.
+        """Returns the tensors of a sparse format.
 
         They are the graph's own and must not be changed in place: formats that were made before
         would not follow, and ids that do not exist are not found before kernels read beyond the
@@ -99,7 +99,7 @@ class AdjacencyMixin(GraphCore):
         return form.indptr, form.indices, form.edge_ids()
 
     def inc(self, typestr: str, ctx: torch.device | str = "cpu", etype: EdgeType = None) -> Tensor:
-        """The incidence matrix as a sparse COO tensor: rows are nodes, columns edges.
+        """Returns the incidence matrix as a sparse COO tensor: rows are nodes, columns edges.
 
         Args:
             typestr: "in" has 1 where a node is an edge's destination, "out" where it is its source,
@@ -188,7 +188,9 @@ class AdjacencyMixin(GraphCore):
         raise SmexValueError(f'adj_external: expected scipy_fmt "coo" or "csr", found {fmt!r}')
 
     def metagraph(self) -> Any:
-        """The graph of types as a ``networkx.MultiDiGraph``; keys of its edges are edge types.
+        """Returns the graph of types as a ``networkx.MultiDiGraph``.
+
+        Keys of its edges are edge types.
 
         Raises:
             SmexImportError: networkx is not installed.
@@ -223,6 +225,6 @@ def _sparse(
 
 
 def _are_ordered(rows: Tensor, columns: Tensor) -> bool:
-    """Whether entries ascend by row, then column, and none is at the place of another."""
+    """Returns whether entries ascend by row, then column, and none is at the place of another."""
     further = (rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])
     return bool(((rows[1:] > rows[:-1]) | further).all())

@@ -133,7 +133,10 @@ class BatchMixin(GraphCore):
         return by_source if torch.equal(counts, edges.long()) else in_order
 
     def _edge_order(self, canonical: CanonicalType) -> Tensor | None:
-        """The edges of each part together, part after part; None where they are so already."""
+        """Returns the edges of each part together, part after part.
+
+        None where they are so already.
+        """
         if self.batch_size == 1:
             return None
         parts = self._edge_parts(canonical)
@@ -155,6 +158,6 @@ class BatchMixin(GraphCore):
 
 
 def _parts(sizes: Tensor) -> Tensor:
-    """The part of each row, where parts of these sizes stand one after another, int64."""
+    """Returns the part of each row, where parts of these sizes stand one after another, int64."""
     sizes = sizes.long()
     return torch.arange(sizes.shape[0], device=sizes.device).repeat_interleave(sizes)

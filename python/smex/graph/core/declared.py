@@ -34,7 +34,7 @@ class FunctionMethods(GraphCore):
             """The graph with a self loop at each node, see :func:`smex.graph.add_self_loop`."""
 
         def remove_self_loop(self, etype: EdgeType = None) -> Self:
-            """The graph without self loops, see :func:`smex.graph.remove_self_loop`."""
+            """Returns the graph without self loops, see :func:`smex.graph.remove_self_loop`."""
 
         def reverse(
             self,
@@ -44,7 +44,7 @@ class FunctionMethods(GraphCore):
             share_ndata: bool | None = None,
             share_edata: bool | None = None,
         ) -> Self:
-            """The graph with every edge turned round, see :func:`smex.graph.reverse`."""
+            """Returns the graph with every edge turned round, see :func:`smex.graph.reverse`."""
 
         def to_simple(
             self,
@@ -54,7 +54,7 @@ class FunctionMethods(GraphCore):
             copy_edata: bool = False,
             aggregator: str = "arbitrary",
         ) -> Any:
-            """The graph without parallel edges, see :func:`smex.graph.to_simple`."""
+            """Returns the graph without parallel edges, see :func:`smex.graph.to_simple`."""
 
         def reorder_graph(
             self,
@@ -66,7 +66,7 @@ class FunctionMethods(GraphCore):
             """The graph with other node and edge ids, see :func:`smex.graph.reorder_graph`."""
 
         def line_graph(self, backtracking: bool = True, shared: bool = False) -> Self:
-            """The graph whose nodes are the edges, see :func:`smex.graph.line_graph`."""
+            """Returns the graph whose nodes are the edges, see :func:`smex.graph.line_graph`."""
 
         def subgraph(
             self,
@@ -76,7 +76,7 @@ class FunctionMethods(GraphCore):
             store_ids: bool = True,
             output_device: Device = None,
         ) -> Self:
-            """The subgraph of some nodes, see :func:`smex.graph.node_subgraph`."""
+            """Returns the subgraph of some nodes, see :func:`smex.graph.node_subgraph`."""
 
         def edge_subgraph(
             self,
@@ -87,7 +87,7 @@ class FunctionMethods(GraphCore):
             output_device: Device = None,
             preserve_nodes: bool | None = None,
         ) -> Self:
-            """The subgraph of some edges, see :func:`smex.graph.edge_subgraph`."""
+            """Returns the subgraph of some edges, see :func:`smex.graph.edge_subgraph`."""
 
         def in_subgraph(
             self,
@@ -118,7 +118,7 @@ class FunctionMethods(GraphCore):
             store_ids: bool = True,
             output_device: Device = None,
         ) -> Any:
-            """The subgraph around some nodes, see :func:`smex.graph.khop_in_subgraph`."""
+            """Returns the subgraph around some nodes, see :func:`smex.graph.khop_in_subgraph`."""
 
         def khop_out_subgraph(
             self,
@@ -129,7 +129,7 @@ class FunctionMethods(GraphCore):
             store_ids: bool = True,
             output_device: Device = None,
         ) -> Any:
-            """The subgraph around some nodes, see :func:`smex.graph.khop_out_subgraph`."""
+            """Returns the subgraph around some nodes, see :func:`smex.graph.khop_out_subgraph`."""
 
         def to_networkx(
             self,

@@ -16,7 +16,7 @@ _MAX_ROWS = 50
 
 
 def text(graph: GraphCore) -> str:
-    """The graph as ``repr`` shows it, in DGL's form."""
+    """Returns the graph as ``repr`` shows it, in DGL's form."""
     if graph.is_homogeneous:
         return (
             f"Graph(num_nodes={graph.num_nodes()}, num_edges={graph.num_edges()},\n"
@@ -57,7 +57,10 @@ def _grouped_metagraph(graph: GraphCore) -> list[tuple[str, str, str]]:
 
 
 def html(graph: BatchMixin) -> str:
-    """A table of types, sizes and features; a small homogeneous graph is drawn beside it."""
+    """Returns a table of types, sizes and features.
+
+    A small homogeneous graph is drawn beside it.
+    """
     kind = "Block" if graph.is_block else "Graph"
     facts = f"{graph.idtype}, {graph.device}".replace("torch.", "")
     if graph.batch_size != 1:
@@ -107,7 +110,7 @@ def _feature(name: str, scheme: Scheme) -> str:
 
 
 def _drawing(graph: GraphCore) -> str:
-    """An SVG of nodes on a circle; nothing for other than small homogeneous graphs."""
+    """Returns an SVG of nodes on a circle; nothing for other than small homogeneous graphs."""
     nodes, edges = graph.num_nodes(), graph.num_edges()
     if not graph.is_homogeneous or not 0 < nodes <= _MAX_DRAWN_NODES or edges > _MAX_DRAWN_EDGES:
         return ""

@@ -84,7 +84,7 @@ class GraphCore:
         self._index_types()
 
     def _index_types(self) -> None:
-        """What follows from the names of the types alone."""
+        """Sets what follows from the names of the types alone."""
         self._etype_of_name: dict[str, CanonicalType | None] = {}
         for canonical in self._relations:
             name = canonical[1]
@@ -143,7 +143,7 @@ class GraphCore:
         return not self._is_block and len(self._src_num_nodes) == 1 and len(self._relations) == 1
 
     def to_canonical_etype(self, etype: EdgeType) -> CanonicalType:
-        """The canonical form of an edge type.
+        """Returns the canonical form of an edge type.
 
         Args:
             etype: a canonical type, a name that only one relation has, or None where there is one
@@ -186,7 +186,7 @@ class GraphCore:
         )
 
     def relation(self, etype: EdgeType = None) -> Relation:
-        """The structure of an edge type."""
+        """Returns the structure of an edge type."""
         return self._relations[self.to_canonical_etype(etype)]
 
     def get_etype_id(self, etype: EdgeType) -> int:
@@ -361,7 +361,7 @@ def _one_of(kind: str, ntype: str | None, names: list[str]) -> str:
 def _frames(
     kind: str, sizes: Mapping[Any, int], given: Mapping[Any, Frame] | None
 ) -> dict[Any, Frame]:
-    """The frame of each type, with what its rows are."""
+    """Returns the frame of each type, with what its rows are."""
     given = given or {}
     frames = {key: given[key] if key in given else Frame(n) for key, n in sizes.items()}
     for key, frame in frames.items():

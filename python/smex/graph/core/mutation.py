@@ -224,7 +224,7 @@ class MutationMixin(BatchMixin):
         return frame.extended(count, data)
 
     def _end(self, canonical: CanonicalType, position: int) -> NodeSlot:
-        """The node type at the beginning (0) or end (2) of an edge type."""
+        """Returns the node type at the beginning (0) or end (2) of an edge type."""
         side = "dst" if self._is_block and position == 2 else "src"
         return NodeSlot(side, canonical[position])
 
@@ -238,7 +238,7 @@ class MutationMixin(BatchMixin):
         return sizes
 
     def _resized(self, sizes: Mapping[NodeSlot, int]) -> dict[CanonicalType, Relation]:
-        """All relations, with new numbers of nodes where they change."""
+        """Returns all relations, with new numbers of nodes where they change."""
         result = dict(self._relations)
         for canonical, relation in self._relations.items():
             num_src = sizes.get(self._end(canonical, 0), relation.num_src)
@@ -297,7 +297,7 @@ class MutationMixin(BatchMixin):
 
 
 def _remaining(sizes: Mapping[_Key, Tensor], kept: Mapping[_Key, Tensor]) -> dict[_Key, Tensor]:
-    """How many of the kept ids are in each part."""
+    """Returns how many of the kept ids are in each part."""
     result = {}
     for key, ids in kept.items():
         if key in sizes:

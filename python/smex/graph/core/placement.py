@@ -22,7 +22,7 @@ class PlacementMixin(ScopeMixin):
     """Devices, dtypes and formats of :class:`smex.graph.Graph`."""
 
     def to(self, device: torch.device | str | int | None, **kwargs: Any) -> Self:
-        """The graph on a device; features are copied when they are read.
+        """Returns the graph on a device; features are copied when they are read.
 
         Args:
             device: None returns the graph itself.
@@ -43,15 +43,15 @@ class PlacementMixin(ScopeMixin):
         return result
 
     def cpu(self) -> Self:
-        """The graph on the CPU; itself if it is there."""
+        """Returns the graph on the CPU; itself if it is there."""
         return self if self.device.type == "cpu" else self.to("cpu")
 
     def cuda(self, device: int | str | torch.device | None = None) -> Self:
-        """The graph on a CUDA device, the current one unless it is given."""
+        """Returns the graph on a CUDA device, the current one unless it is given."""
         return self.to("cuda" if device is None else device)
 
     def astype(self, idtype: torch.dtype) -> Self:
-        """The graph with node and edge ids of another dtype; itself if it has it.
+        """Returns the graph with node and edge ids of another dtype; itself if it has it.
 
         Raises:
             SmexTypeError: neither torch.int32 nor torch.int64.
@@ -72,11 +72,11 @@ class PlacementMixin(ScopeMixin):
         return result
 
     def int(self) -> Self:
-        """The graph with ids of int32."""
+        """Returns the graph with ids of int32."""
         return self.astype(torch.int32)
 
     def long(self) -> Self:
-        """The graph with ids of int64."""
+        """Returns the graph with ids of int64."""
         return self.astype(torch.int64)
 
     def pin_memory_(self) -> Self:
@@ -100,7 +100,7 @@ class PlacementMixin(ScopeMixin):
         return self
 
     def is_pinned(self) -> bool:
-        """Whether the structure is in page-locked memory."""
+        """Returns whether the structure is in page-locked memory."""
         return bool(self._relations) and all(r.is_pinned() for r in self._relations.values())
 
     def record_stream(self, stream: Any) -> Self:

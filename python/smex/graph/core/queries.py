@@ -23,7 +23,7 @@ class QueryMixin(GraphCore):
     # ---- nodes ----
 
     def has_nodes(self, vid: Any, ntype: str | None = None) -> Any:
-        """Whether nodes exist.
+        """Returns whether nodes exist.
 
         Args:
             vid: an id, or ids.
@@ -104,7 +104,7 @@ class QueryMixin(GraphCore):
     # ---- edges ----
 
     def has_edges_between(self, u: Any, v: Any, etype: EdgeType = None) -> Any:
-        """Whether there is an edge from ``u[i]`` to ``v[i]``.
+        """Returns whether there is an edge from ``u[i]`` to ``v[i]``.
 
         Args:
             u: an id, or ids, of source nodes; a single one goes with every ``v``.
@@ -205,7 +205,7 @@ class QueryMixin(GraphCore):
         return in_form(form, *self._relations[canonical].out_edges_of(nodes, check=False))
 
     def all_edges(self, form: str = "uv", order: str | None = "eid", etype: EdgeType = None) -> Any:
-        """All edges of a type.
+        """Returns all edges of a type.
 
         In the order of their ids, sources and destinations are the graph's own tensors, which must
         not be changed in place; see :meth:`Graph.adj_tensors`.

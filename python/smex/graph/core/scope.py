@@ -41,7 +41,7 @@ class ScopeMixin(GraphCore):
     """Copies and scopes of :class:`smex.graph.Graph`."""
 
     def clone(self) -> Self:
-        """A graph with the same structure and tensors, and frames of its own."""
+        """Returns a graph with the same structure and tensors, and frames of its own."""
         if torch.compiler.is_compiling():  # torch 2.11 cannot trace __dict__.update
             result = self._rebuilt()
         else:
@@ -65,7 +65,7 @@ class ScopeMixin(GraphCore):
         )
 
     def local_var(self) -> Self:
-        """A graph whose features can be set without changing this one's.
+        """Returns a graph whose features can be set without changing this one's.
 
         Tensors are shared, so writing into one in place is seen by both.
 

@@ -24,7 +24,7 @@ class SlicingMixin(PlacementMixin):
     """Selection of types of :class:`smex.graph.Graph`."""
 
     def __getitem__(self, key: Any) -> Self:
-        """The part of the graph that some edge types make up.
+        """Returns the part of the graph that some edge types make up.
 
         Args:
             key: an edge type, or (source type, edge type, destination type) with ``:`` in the place
@@ -93,7 +93,7 @@ class SlicingMixin(PlacementMixin):
     def node_type_subgraph(
         self, ntypes: str | Iterable[str], output_device: torch.device | str | None = None
     ) -> Self:
-        """The graph of the edge types that join some node types to each other.
+        """Returns the graph of the edge types that join some node types to each other.
 
         Features are shared as in ``g[etype]``.
 
@@ -129,7 +129,7 @@ class SlicingMixin(PlacementMixin):
         ]
 
     def _only(self, chosen: list[CanonicalType], order: list[str] | None = None) -> Self:
-        """The chosen edge types; frames are the same objects."""
+        """Returns the chosen edge types; frames are the same objects."""
         sources = {c[0] for c in chosen}
         destinations = {c[2] for c in chosen}
         kept = sources if self._is_block else sources | destinations
@@ -204,7 +204,10 @@ class SlicingMixin(PlacementMixin):
 
 
 def _starts(sizes: list[tuple[str, int]]) -> tuple[dict[str, int], int]:
-    """Where the ids of each type begin when types are numbered one after another; their sum."""
+    """Returns where the ids of each type begin when types are numbered one after another.
+
+    Their sum.
+    """
     starts, total = {}, 0
     for ntype, size in sizes:
         starts[ntype] = total
@@ -213,6 +216,6 @@ def _starts(sizes: list[tuple[str, int]]) -> tuple[dict[str, int], int]:
 
 
 def _shown(key: Any) -> str:
-    """A key as it is written in brackets."""
+    """Returns a key as it is written in brackets."""
     parts = key if isinstance(key, tuple) else (key,)
     return ", ".join(":" if part == slice(None) else repr(part) for part in parts)

@@ -36,7 +36,7 @@ class Step(NamedTuple):
     edge_ids: Tensor | None = None  # ids in the graph of the edges; None: all
 
     def operands(self, message: MessageFunction) -> list[Tensor]:
-        """The features that a built-in message reads."""
+        """Returns the features that a built-in message reads."""
         try:
             return [
                 (self.src if letter == "u" else self.edge if letter == "e" else self.dst)[field]
@@ -46,7 +46,7 @@ class Step(NamedTuple):
             raise self._missing(message) from None
 
     def _missing(self, message: MessageFunction) -> MissingFeatureError:
-        """The error for the first feature that is not set."""
+        """Returns the error for the first feature that is not set."""
         frames = {"u": self.src, "v": self.dst, "e": self.edge}
         letter, field = next(pair for pair in message.operands if pair[1] not in frames[pair[0]])
         return frames[letter].missing(field, frames[letter].owner_as(ROLES[letter]))
@@ -61,7 +61,7 @@ class Step(NamedTuple):
         return type(error)(f"{error}; {', '.join(names)}")
 
     def edge_batch(self) -> EdgeBatch:
-        """All edges of the step, as a message function sees them."""
+        """Returns all edges of the step, as a message function sees them."""
         src, dst = self.relation.coo()
         ids = self.edge_ids
         if ids is None:
@@ -83,7 +83,7 @@ class Step(NamedTuple):
 
 
 def step_of(graph: GraphCore, etype: EdgeType) -> Step:
-    """All edges of a type."""
+    """Returns all edges of a type."""
     canonical = graph.to_canonical_etype(etype)
     return Step(
         graph,
@@ -107,7 +107,7 @@ def check_function(kind: str, function: Any, builtin: type) -> None:
 
 
 def checked_columns(kind: str, result: Any, num_rows: int, owner: object) -> Columns:
-    """What a user's function returned, which must be a dict of columns.
+    """Returns what a user's function returned, which must be a dict of columns.
 
     Args:
         kind: of the function.

@@ -46,7 +46,7 @@ def bfs_nodes_generator(graph: GraphCore, source: Any, reverse: bool = False) ->
 
 
 def bfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
-    """The edges that reach a node first in :func:`bfs_nodes_generator`.
+    """Returns the edges that reach a node first in :func:`bfs_nodes_generator`.
 
     Example:
         >>> g = sg.graph(([0, 0, 1, 2], [1, 2, 3, 3]))
@@ -153,14 +153,14 @@ def _depth_first(
 
 
 def _start(op: str, graph: GraphCore, source: Any, reverse: bool) -> tuple[Compressed, Tensor]:
-    """What to walk along, and from where; on the CPU."""
+    """Returns what to walk along, and from where; on the CPU."""
     rows = _adjacency(op, graph, reverse)
     slot = NodeSlot("src", graph.canonical_etypes[0][0])
     return rows, graph._node_ids(source, slot, op).cpu()
 
 
 def _adjacency(op: str, graph: GraphCore, reverse: bool) -> Compressed:
-    """The edges by the node that a walk leaves, on the CPU."""
+    """Returns the edges by the node that a walk leaves, on the CPU."""
     src, _, dst = graph.to_canonical_etype(None)
     if src != dst or graph.is_block:
         raise SmexValueError(

@@ -72,7 +72,7 @@ class ColumnView(MutableMapping[str, Tensor]):
         return dict.fromkeys(self).keys()
 
     def values(self) -> ValuesView[Tensor]:
-        """The features, as they are now."""
+        """Returns the features, as they are now."""
         return dict(self).values()
 
     def items(self) -> ItemsView[str, Tensor]:
@@ -152,7 +152,7 @@ class TypedView(MutableMapping[str, dict[Any, Tensor]]):
         raise NotImplementedError
 
     def _frame_of(self, key: Any) -> Frame:
-        """The frame of a type as a user names it."""
+        """Returns the frame of a type as a user names it."""
         raise NotImplementedError
 
     def __getitem__(self, name: str) -> dict[Any, Tensor]:
@@ -179,7 +179,7 @@ class TypedView(MutableMapping[str, dict[Any, Tensor]]):
         return dict.fromkeys(self).keys()
 
     def values(self) -> ValuesView[dict[Any, Tensor]]:
-        """The features, as they are now."""
+        """Returns the features, as they are now."""
         return dict(self).values()
 
     def items(self) -> ItemsView[str, dict[Any, Tensor]]:
@@ -284,7 +284,7 @@ class EdgesView:
         self._graph = graph
 
     def __call__(self, form: str = "uv", order: str = "eid", etype: Any = None) -> Any:
-        """All edges of a type, see :meth:`Graph.all_edges`."""
+        """Returns all edges of a type, see :meth:`Graph.all_edges`."""
         return self._graph.all_edges(form=form, order=order, etype=etype)
 
     def __getitem__(self, key: Any) -> EdgeSpace:

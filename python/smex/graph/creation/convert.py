@@ -33,7 +33,7 @@ def graph(
     row_sorted: bool = False,
     col_sorted: bool = False,
 ) -> Graph:
-    """A graph of one node type and one edge type.
+    """Returns a graph of one node type and one edge type.
 
     Args:
         data: the edges; edge ids are their positions. One of
@@ -82,7 +82,7 @@ def heterograph(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph of several node or edge types.
+    """Returns a graph of several node or edge types.
 
     Node types and edge types are numbered in alphabetical order, whatever the order of the dict.
 
@@ -191,7 +191,7 @@ def from_scipy(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph from a SciPy sparse matrix: an edge from row to column for each stored entry.
+    """Returns a graph from a SciPy sparse matrix: an edge from row to column for each stored entry.
 
     Edges stand in the order in which the matrix stores its entries, zeros and duplicates too.
 
@@ -222,7 +222,7 @@ def bipartite_from_scipy(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph from `utype` (rows) to `vtype` (columns), see :func:`from_scipy`.
+    """Returns a graph from `utype` (rows) to `vtype` (columns), see :func:`from_scipy`.
 
     Raises:
         SmexTypeError: `sp_mat` is no sparse matrix.
@@ -254,7 +254,7 @@ def bipartite_from_scipy(
 
 
 def _of_one_type(number: Any) -> Any:
-    """A number, or a dict with the one type, as a dict."""
+    """Returns a number, or a dict with the one type, as a dict."""
     if number is None or isinstance(number, Mapping):
         return number
     return {DEFAULT_NTYPE: number}

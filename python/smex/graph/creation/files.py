@@ -132,7 +132,9 @@ def load_graphs(
 
 
 def load_labels(filename: FileName) -> dict[str, Tensor]:
-    """The labels in a file that :func:`save_graphs` wrote, by name; the graphs are not read.
+    """Returns the labels in a file that :func:`save_graphs` wrote, by name.
+
+    The graphs are not read.
 
     Raises:
         SmexValueError: as for :func:`load_graphs`.
@@ -165,7 +167,7 @@ def _check(graphs: Sequence[Any], labels: Mapping[str, Any]) -> None:
 
 
 def _content(records: Sequence[Any], labels: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What a file holds."""
+    """Returns what a file holds."""
     packed = _Packed()
     texts = [json.dumps(packed.of(record)).encode() for record in records]
     return {
@@ -188,7 +190,7 @@ class _Packed:
         self._size = 0
 
     def of(self, value: Any) -> Any:
-        """A record with references in the place of its tensors, which are kept."""
+        """Returns a record with references in the place of its tensors, which are kept."""
         if isinstance(value, Mapping):
             return {key: self.of(each) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
@@ -208,7 +210,7 @@ class _Packed:
 
 
 def _unpacked(value: Any, content: Mapping[str, Any]) -> Any:
-    """The reverse of :meth:`_Packed.of`; tensors are copies."""
+    """Returns the reverse of :meth:`_Packed.of`; tensors are copies."""
     if isinstance(value, list):
         return [_unpacked(each, content) for each in value]
     if not isinstance(value, dict):
@@ -225,7 +227,7 @@ def _unpacked(value: Any, content: Mapping[str, Any]) -> Any:
 
 
 def _record(content: Mapping[str, Any], n: int) -> Any:
-    """The record of graph `n`."""
+    """Returns the record of graph `n`."""
     ends = content["ends"]
     start = int(ends[n - 1]) if n else 0
     return json.loads(content["records"][start : int(ends[n])].numpy().tobytes())
@@ -297,7 +299,7 @@ def _plain(value: Any) -> Any:
 
 
 def _graph(record: Mapping[str, Any]) -> Graph:
-    """The reverse of _graph_record."""
+    """Returns the reverse of _graph_record."""
     src_frames = _frames(record["nodes"])
     dst_frames = None if record["dst_nodes"] is None else _frames(record["dst_nodes"])
     relations, edge_frames = {}, {}
@@ -359,7 +361,7 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _read(op: str, filename: FileName) -> dict[str, Any]:
-    """What a file holds, mapped into memory: what is not asked for is not read."""
+    """Returns what a file holds, mapped into memory: what is not asked for is not read."""
     with open(filename, "rb") as file:
         begin = file.read(8)
     if begin == _DGL_BEGIN:

@@ -34,7 +34,7 @@ _LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 def from_pyg(
     data: Any, idtype: torch.dtype | None = None, device: torch.device | str | None = None
 ) -> Graph:
-    """A graph from PyG's ``Data``, ``HeteroData`` or a ``Batch`` of ``Data``.
+    """Returns a graph from PyG's ``Data``, ``HeteroData`` or a ``Batch`` of ``Data``.
 
     Tensors with one row for each node or edge become features of the same names (``x``,
     ``edge_attr``, ...); ``n_id`` and ``e_id`` become ``NID`` and ``EID``, ``node_type`` and
@@ -209,7 +209,7 @@ def from_torch_sparse(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph from a sparse tensor: an edge from row to column for each stored entry.
+    """Returns a graph from a sparse tensor: an edge from row to column for each stored entry.
 
     Edges stand in the order in which the tensor stores its entries, zeros and duplicates too; a COO
     tensor that requires a gradient is coalesced first.
@@ -248,7 +248,7 @@ def bipartite_from_torch_sparse(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph from `utype` (rows) to `vtype` (columns), see :func:`from_torch_sparse`.
+    """Returns a graph from `utype` (rows) to `vtype` (columns), see :func:`from_torch_sparse`.
 
     Raises:
         SmexTypeError: `matrix` is of no such layout.
@@ -275,7 +275,7 @@ def to_torch_sparse(
     layout: torch.layout = torch.sparse_coo,
     etype: EdgeType = None,
 ) -> Tensor:
-    """The adjacency matrix as a sparse tensor ``[num_src, num_dst]``: rows are sources.
+    """Returns the adjacency matrix as a sparse tensor ``[num_src, num_dst]``: rows are sources.
 
     Args:
         g: the graph.

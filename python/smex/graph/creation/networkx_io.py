@@ -26,7 +26,7 @@ def from_networkx(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A graph from a networkx graph; of an undirected one, with an edge in each direction.
+    """Returns a graph from a networkx graph; of an undirected one, with an edge in each direction.
 
     Nodes are numbered in the order of their sorted labels, edges as ``nx_graph.edges`` lists them.
 
@@ -68,7 +68,7 @@ def bipartite_from_networkx(
     idtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Graph:
-    """A bipartite graph from a directed networkx graph.
+    """Returns a bipartite graph from a directed networkx graph.
 
     Nodes whose attribute ``bipartite`` is 0 are of `utype`, those with 1 of `vtype`; all edges go
     from the first to the second. Otherwise as :func:`from_networkx`.
@@ -101,7 +101,7 @@ def to_networkx(
     etype_attr: str = "etype",
     eid_attr: str = "id",
 ) -> Any:
-    """A ``networkx.MultiDiGraph`` with the graph's edges, for each its id as an attribute.
+    """Returns a ``networkx.MultiDiGraph`` with the graph's edges, for each its id as an attribute.
 
     Nodes are numbered from 0, those of the first node type first, and so are edges; of a graph
     with several types, nodes and edges have their types as attributes. A block is converted as

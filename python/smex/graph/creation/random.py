@@ -46,12 +46,12 @@ def drawing_from(seed: int) -> Iterator[None]:
 
 
 def current_generator() -> torch.Generator | None:
-    """The generator that samplers draw from; None: torch's."""
+    """Returns the generator that samplers draw from; None: torch's."""
     return _generator.get()
 
 
 def draw_seed() -> int:
-    """An integer of [0, 2^62) from the generator that samplers draw from."""
+    """Returns an integer of [0, 2^62) from the generator that samplers draw from."""
     return int(torch.randint(2**62, (), generator=current_generator()))
 
 
@@ -61,7 +61,7 @@ def rand_graph(
     idtype: torch.dtype = torch.int64,
     device: torch.device | str = _CPU,
 ) -> Graph:
-    """A graph with edges drawn uniformly among all pairs of nodes, none twice.
+    """Returns a graph with edges drawn uniformly among all pairs of nodes, none twice.
 
     Self loops may occur. The result follows ``torch.manual_seed`` and is the same on every device.
 
@@ -93,7 +93,7 @@ def rand_bipartite(
     idtype: torch.dtype = torch.int64,
     device: torch.device | str = _CPU,
 ) -> Graph:
-    """A graph from `utype` to `vtype` with edges drawn as by :func:`rand_graph`.
+    """Returns a graph from `utype` to `vtype` with edges drawn as by :func:`rand_graph`.
 
     Args:
         utype: type of the sources.
@@ -151,7 +151,7 @@ def _draw(population: int, number: int) -> Tensor:
 
 
 def _first_of_each(values: Tensor) -> Tensor:
-    """The values without repetitions, in the order of their first appearance."""
+    """Returns the values without repetitions, in the order of their first appearance."""
     ordered, order = torch.sort(values, stable=True)
     first = torch.ones_like(ordered, dtype=torch.bool)
     first[1:] = ordered[1:] != ordered[:-1]

@@ -264,7 +264,7 @@ class AsGraphPredDataset(_Adapter):
         return self._edge_feat_size
 
     def __getitem__(self, idx: int) -> Any:
-        """The graph at a position and its label."""
+        """Returns the graph at a position and its label."""
         return self.dataset[idx]
 
     def __len__(self) -> int:

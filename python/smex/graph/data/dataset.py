@@ -101,7 +101,7 @@ class DGLDataset(ABC):
         """Reads what :meth:`save` wrote."""
 
     def has_cache(self) -> bool:
-        """Whether there is something to :meth:`load`; by default not."""
+        """Returns whether there is something to :meth:`load`; by default not."""
         return False
 
     @abstractmethod
@@ -110,7 +110,7 @@ class DGLDataset(ABC):
 
     @abstractmethod
     def __getitem__(self, idx: Any) -> Any:
-        """The graph at a position, perhaps with labels."""
+        """Returns the graph at a position, perhaps with labels."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -263,7 +263,7 @@ class DGLBuiltinDataset(DGLDataset):
 
 
 def other_name(attribute: str, doc: str) -> Any:
-    """A second name of an attribute, to read and to assign it."""
+    """Returns a second name of an attribute, to read and to assign it."""
 
     def get(self: Any) -> Any:
         return getattr(self, attribute)
@@ -280,7 +280,7 @@ class OneGraphMixin:
     _g: Graph
 
     def __getitem__(self, idx: int) -> Graph:
-        """The graph; `idx` must be 0.
+        """Returns the graph; `idx` must be 0.
 
         Raises:
             GraphIndexError: it is not.

@@ -52,13 +52,16 @@ def get_download_dir() -> str:
 
 
 def search_folders(raw_dir: str | os.PathLike[str] | None) -> list[Path]:
-    """The folders that files are looked for in, in this order."""
+    """Returns the folders that files are looked for in, in this order."""
     shared = os.environ.get("SMEX_DATA")
     return [Path(folder) for folder in (raw_dir, shared, get_download_dir()) if folder]
 
 
 def find_folder(bases: Sequence[Path], names: Sequence[str], files: Sequence[str]) -> Path | None:
-    """The first folder of one of these names that has all files; without files, that exists."""
+    """Returns the first folder of one of these names that has all files.
+
+    Without files, that exists.
+    """
     candidates = [base / name for base in bases for name in names]
     for folder in candidates:
         if folder.is_dir() and all((folder / file).exists() for file in files):
@@ -67,7 +70,7 @@ def find_folder(bases: Sequence[Path], names: Sequence[str], files: Sequence[str
 
 
 def check_digest(path: str | os.PathLike[str], kind: str, expected: str) -> bool:
-    """Whether a file has this digest (``sha256``, ``sha1`` or ``md5``)."""
+    """Returns whether a file has this digest (``sha256``, ``sha1`` or ``md5``)."""
     digest = hashlib.new(kind)
     with open(path, "rb") as file:
         while chunk := file.read(_CHUNK):
@@ -76,7 +79,7 @@ def check_digest(path: str | os.PathLike[str], kind: str, expected: str) -> bool
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
-    """Whether a file has this SHA-1."""
+    """Returns whether a file has this SHA-1."""
     return check_digest(filename, "sha1", sha1_hash)
 
 

@@ -115,7 +115,7 @@ def _ids(array: np.ndarray) -> Tensor:
 
 
 def _matrix(parts: Any, compressed: str, plain: str) -> Tensor:
-    """A matrix of the file, of compressed rows or as it is."""
+    """Returns a matrix of the file, of compressed rows or as it is."""
     if f"{compressed}_data" not in parts:
         return torch.from_numpy(parts[plain])
     indptr, indices = (_ids(parts[f"{compressed}_{name}"]) for name in ("indptr", "indices"))

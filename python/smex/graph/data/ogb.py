@@ -124,7 +124,7 @@ class _OgbDataset(DGLBuiltinDataset):
         return torch.from_numpy(np.loadtxt(path, delimiter=",", dtype=np.int64, ndmin=1))
 
     def get_idx_split(self, split_type: str | None = None) -> dict[str, Tensor]:
-        """The ids ``train``, ``valid`` and ``test``, int64.
+        """Returns the ids ``train``, ``valid`` and ``test``, int64.
 
         Args:
             split_type: a folder in ``split``; by default the only one, or the first by name.
@@ -176,7 +176,7 @@ class DglNodePropPredDataset(_OgbDataset):
     _label_file = "node-label"
 
     def __getitem__(self, idx: int) -> tuple[Graph, Tensor]:
-        """The graph and its nodes' labels; `idx` must be 0.
+        """Returns the graph and its nodes' labels; `idx` must be 0.
 
         Raises:
             GraphIndexError: it is not.

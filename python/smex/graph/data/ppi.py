@@ -92,7 +92,7 @@ class PPIDataset(DGLBuiltinDataset):
         return self.num_classes
 
     def __getitem__(self, item: int) -> Graph:
-        """The graph at a position.
+        """Returns the graph at a position.
 
         Raises:
             GraphIndexError: there is none.
@@ -106,7 +106,10 @@ class PPIDataset(DGLBuiltinDataset):
 
 
 def _linked(data: dict) -> Graph:
-    """The graph of networkx's node-link format; an undirected one with edges in both directions."""
+    """Returns the graph of networkx's node-link format.
+
+    An undirected one with edges in both directions.
+    """
     names = {node["id"]: n for n, node in enumerate(data["nodes"])}
     pairs = [(names[link["source"]], names[link["target"]]) for link in data["links"]]
     ends = torch.tensor(pairs, dtype=torch.int64).view(-1, 2)

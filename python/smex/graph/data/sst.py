@@ -159,7 +159,7 @@ class SSTDataset(DGLBuiltinDataset):
         return 5
 
     def __getitem__(self, idx: int) -> Graph:
-        """The tree at a position.
+        """Returns the tree at a position.
 
         Raises:
             GraphIndexError: there is none.
@@ -173,7 +173,9 @@ class SSTDataset(DGLBuiltinDataset):
 
 
 def parse_tree(where: str, text: str) -> tuple[list[int], list[int], list[str | None]]:
-    """The parent, label and word of each node, in preorder; -1 and None where there is none.
+    """Returns the parent, label and word of each node, in preorder.
+
+    -1 and None where there is none.
 
     Raises:
         SmexValueError: it is no tree in brackets.

@@ -152,7 +152,7 @@ class _MotifDataset(OneGraphMixin, _Drawn):
         super().__init__(name, hash_key=key, verbose=verbose, transform=transform)
 
     def _parts(self, nx: Any, rng: np.random.Generator) -> tuple[Any, list, list[int], int]:
-        """The base, the motif's edges, its nodes' labels, and how many motifs there are."""
+        """Returns the base, the motif's edges, its nodes' labels, and how many motifs there are."""
         raise NotImplementedError
 
     def process(self) -> None:
@@ -183,7 +183,7 @@ class _MotifDataset(OneGraphMixin, _Drawn):
 
 
 def _both_ways(pairs: Tensor, num_nodes: int) -> Graph:
-    """The graph with edges in both directions."""
+    """Returns the graph with edges in both directions."""
     ends = torch.cat([pairs, pairs.flip(1)])
     return graph((ends[:, 0].contiguous(), ends[:, 1].contiguous()), num_nodes=num_nodes)
 
@@ -480,7 +480,7 @@ class SBMMixtureDataset(_Drawn):
         self._line_graphs = [line_graph(g, backtracking=False) for g in self._graphs]
 
     def __getitem__(self, idx: int) -> tuple[Graph, Graph, Tensor, Tensor, Tensor]:
-        """A graph, its line graph, the in-degrees of both, and the source of each edge.
+        """Returns a graph, its line graph, the in-degrees of both, and the source of each edge.
 
         Raises:
             GraphIndexError: there is none at this position.

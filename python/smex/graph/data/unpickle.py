@@ -35,7 +35,7 @@ class CompressedRows:
         return int(rows), int(columns)
 
     def to_dense(self) -> Tensor:
-        """The matrix ``[rows, columns]`` in its own dtype; entries given twice add up.
+        """Returns the matrix ``[rows, columns]`` in its own dtype; entries given twice add up.
 
         Raises:
             SmexValueError: the arrays are no matrix of that shape.
@@ -62,7 +62,7 @@ class CompressedRows:
 
 
 def _encode(text: str, encoding: str) -> bytes:
-    """The bytes of a string, as pickles of old protocols spell them."""
+    """Returns the bytes of a string, as pickles of old protocols spell them."""
     if encoding != "latin1":
         raise pickle.UnpicklingError(f"bytes encoded as {encoding!r}")
     return text.encode("latin1")
@@ -111,7 +111,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load_pickle(path: str | os.PathLike[str] | IO[bytes]) -> Any:
-    """The arrays, matrices, numbers, strings, lists and dicts in a pickle, of Python 2 too.
+    """Returns the arrays, matrices, numbers, strings, lists and dicts in a pickle, of Python 2 too.
 
     Args:
         path: a file's name, or an open file.

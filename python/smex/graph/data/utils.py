@@ -60,7 +60,7 @@ class Subset:
         self.indices = indices
 
     def __getitem__(self, item: int) -> Any:
-        """The element at a position of the subset."""
+        """Returns the element at a position of the subset."""
         return self.dataset[int(self.indices[item])]
 
     def __len__(self) -> int:
@@ -69,7 +69,7 @@ class Subset:
 
 
 def split_sizes(what: str, size: int, fractions: Iterable[float]) -> list[int]:
-    """How many of `size` elements each part gets; the last one gets the rest.
+    """Returns how many of `size` elements each part gets; the last one gets the rest.
 
     Raises:
         SmexValueError: the fractions are negative, or do not sum to 1.
@@ -88,7 +88,7 @@ def split_dataset(
     shuffle: bool = False,
     random_state: int | None = None,
 ) -> list[Subset]:
-    """A data set in parts.
+    """Returns a data set in parts.
 
     Args:
         dataset: anything with ``[]`` and ``len``.
@@ -110,7 +110,7 @@ def split_dataset(
 
 
 def permutation(size: int, seed: int | None) -> Tensor:
-    """The numbers below `size` in a drawn order; with a seed the same one each time."""
+    """Returns the numbers below `size` in a drawn order; with a seed the same one each time."""
     generator = None if seed is None else torch.Generator().manual_seed(seed)
     return torch.randperm(size, generator=generator)
 
@@ -155,7 +155,7 @@ def set_masks(g: Any, ratio: Sequence[float], ntype: str | None, seed: int | Non
 
 
 def generate_mask_tensor(mask: Any) -> Tensor:
-    """A mask as a bool tensor.
+    """Returns a mask as a bool tensor.
 
     Example:
         >>> sg.data.utils.generate_mask_tensor([1, 0])
@@ -206,7 +206,7 @@ def save_info(path: str | os.PathLike[str], info: dict[str, Any]) -> None:
 
 
 def load_info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What :func:`save_info` wrote; keys that were numbers are strings."""
+    """Returns what :func:`save_info` wrote; keys that were numbers are strings."""
     return json.loads(Path(path).read_text())
 
 
@@ -238,5 +238,5 @@ def save_tensors(filename: str | os.PathLike[str], tensor_dict: Mapping[str, Ten
 
 
 def load_tensors(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """What :func:`save_tensors` wrote, on the CPU."""
+    """Returns what :func:`save_tensors` wrote, on the CPU."""
     return torch.load(filename, map_location="cpu", weights_only=True)

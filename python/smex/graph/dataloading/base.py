@@ -31,7 +31,7 @@ class Sampler:
     """
 
     def sample(self, g: Graph, indices: Any) -> Any:
-        """The mini-batch of some seeds.
+        """Returns the mini-batch of some seeds.
 
         Args:
             g: the graph.
@@ -77,7 +77,7 @@ class BlockSampler(Sampler):
         self.output_device = output_device
 
     def sample_blocks(self, g: Graph, seed_nodes: Any, exclude_eids: Any = None) -> Any:
-        """The blocks, without marks of what is to be gathered.
+        """Returns the blocks, without marks of what is to be gathered.
 
         Args:
             g: the graph.
@@ -104,7 +104,7 @@ class BlockSampler(Sampler):
         return result
 
     def sample(self, g: Graph, seed_nodes: Any, exclude_eids: Any = None) -> Any:
-        """What :meth:`sample_blocks` returns, marked."""
+        """Returns what :meth:`sample_blocks` returns, marked."""
         return self.assign_lazy_features(self.sample_blocks(g, seed_nodes, exclude_eids))
 
 

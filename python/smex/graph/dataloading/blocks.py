@@ -24,7 +24,7 @@ SampleBlock = Callable[[CanonicalType, Compressed, Tensor], "Neighbors | None"]
 
 
 def block_of_drawn(g: Graph, seeds: Mapping[str, Tensor], draw: SampleBlock) -> Graph:
-    """The block whose destinations are `seeds`, of each node type.
+    """Returns the block whose destinations are `seeds`, of each node type.
 
     Its sources are the destinations, then other nodes in the order of their first appearance. Edges
     stand by destination. ``NID`` and ``EID`` hold the ids in `g`.
@@ -70,7 +70,7 @@ def block_of_drawn(g: Graph, seeds: Mapping[str, Tensor], draw: SampleBlock) -> 
 
 
 def one_or_all(by_type: Mapping[str, Tensor]) -> Any:
-    """The ids of the only type, or all of them."""
+    """Returns the ids of the only type, or all of them."""
     return dict(by_type) if len(by_type) > 1 else next(iter(by_type.values()))
 
 

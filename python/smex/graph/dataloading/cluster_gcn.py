@@ -97,7 +97,7 @@ class ClusterGCNSampler(Sampler):
         self.output_device = output_device
 
     def sample(self, g: Graph, partition_ids: Any) -> Graph:
-        """The subgraph of the nodes of some parts, with ``NID`` and ``EID``."""
+        """Returns the subgraph of the nodes of some parts, with ``NID`` and ``EID``."""
         numbers = [int(number) for number in partition_ids]
         wrong = [number for number in numbers if not 0 <= number < self.k]
         if wrong or len(set(numbers)) != len(numbers):

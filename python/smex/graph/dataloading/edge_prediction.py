@@ -37,7 +37,7 @@ def find_exclude_eids(
     reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
     output_device: torch.device | str | None = None,
 ) -> Any:
-    """The edges that the blocks of some edges must not have.
+    """Returns the edges that the blocks of some edges must not have.
 
     Args:
         g: the graph.
@@ -99,7 +99,7 @@ def find_exclude_eids(
 
 
 def _as_tensors(reverse_eids: Any) -> Any:
-    """The map, or the maps by edge type, as tensors."""
+    """Returns the map, or the maps by edge type, as tensors."""
     if isinstance(reverse_eids, Mapping):
         return {etype: torch.as_tensor(ids) for etype, ids in reverse_eids.items()}
     return reverse_eids if reverse_eids is None else torch.as_tensor(reverse_eids)
@@ -193,7 +193,7 @@ class EdgePredictionSampler(Sampler):
         return getattr(self.sampler, "output_device", None)
 
     def sample(self, g: Graph, seed_edges: Any) -> Any:
-        """The batch of some edges: ids, or a dict of them by type."""
+        """Returns the batch of some edges: ids, or a dict of them by type."""
         device = self.output_device
         graphs = [edge_subgraph(g, seed_edges, relabel_nodes=False)]
         if self.negative_sampler is not None:
@@ -209,7 +209,7 @@ class EdgePredictionSampler(Sampler):
 
 
 def _graph_of_pairs(g: Graph, pairs: Any) -> Graph:
-    """The graph with the nodes of `g` and these pairs as its edges."""
+    """Returns the graph with the nodes of `g` and these pairs as its edges."""
     if not isinstance(pairs, Mapping):
         pairs = {g.to_canonical_etype(None): pairs}
     given = {g.to_canonical_etype(etype): ends for etype, ends in pairs.items()}
@@ -254,7 +254,7 @@ def as_edge_prediction_sampler(
     negative_sampler: Callable[[Graph, Any], Any] | None = None,
     prefetch_labels: Any = None,
 ) -> EdgePredictionSampler:
-    """A sampler of edges from a sampler of nodes: it samples for the ends of the edges.
+    """Returns a sampler of edges from a sampler of nodes: it samples for the ends of the edges.
 
     Args:
         sampler: a sampler of nodes, such as :class:`NeighborSampler`.

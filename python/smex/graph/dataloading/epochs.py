@@ -18,7 +18,7 @@ class EpochSeedMixin:
     """
 
     def __iter__(self) -> Any:
-        """The batches of an epoch."""
+        """Returns the batches of an epoch."""
         if getattr(self, "_iterator", None) is not None:  # workers that persist have their seed
             generator = self.generator  # type: ignore[attr-defined]
             torch.empty((), dtype=torch.int64).random_(generator=generator)

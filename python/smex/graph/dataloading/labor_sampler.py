@@ -117,7 +117,7 @@ class LaborSampler(BlockSampler):
         return seeds, step / self.batch_dependency
 
     def sample_blocks(self, g: Graph, seed_nodes: Any, exclude_eids: Any = None) -> Any:
-        """The blocks of some nodes; see :class:`BlockSampler`."""
+        """Returns the blocks of some nodes; see :class:`BlockSampler`."""
         seeds, share = self._seeds_of_batch()
         draws: dict[int, LaborDraw] = {}
 

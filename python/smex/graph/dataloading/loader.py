@@ -179,7 +179,7 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
             yield self._finish(batch)
 
     def _finish(self, batch: Any) -> Any:
-        """The batch with its features, on its device."""
+        """Returns the batch with its features, on its device."""
         batch = self._source.unpack(batch)
         if self.device is not None:
             batch = map_graphs((Graph, Tensor), lambda part: part.to(self.device), batch)
@@ -243,7 +243,7 @@ class _Seeds:
         return int(self._ends[-1])
 
     def at(self, places: Tensor) -> Any:
-        """The ids at some places, in this order; by type where there are types."""
+        """Returns the ids at some places, in this order; by type where there are types."""
         if self._keys is None:
             return self._lists[0][places]
         owner = torch.searchsorted(self._ends, places, right=True) - 1
@@ -314,7 +314,7 @@ class _Batches(torch.utils.data.Sampler):
             self._latest.begin()
 
     def draw(self) -> Iterator[tuple[int, Any]]:
-        """The batches of an epoch, whose seeds and order are drawn at once."""
+        """Returns the batches of an epoch, whose seeds and order are drawn at once."""
         first = int(torch.randint(_LARGEST_SEED, (), generator=self._ordering.generator))
         places = self._places().split(self._batch_size)
         return ((first + n, self._seeds.at(places[n])) for n in range(len(self)))
@@ -356,7 +356,7 @@ class _StoppedError(Exception):
 
 
 def _ahead(batches: Iterable[Any]) -> Generator[Any, None, None]:
-    """The same batches, made by a thread ahead of the caller."""
+    """Yields the same batches, made by a thread ahead of the caller."""
     ready: queue.Queue[tuple[bool, Any]] = queue.Queue(_AHEAD)
     stopped = threading.Event()
 

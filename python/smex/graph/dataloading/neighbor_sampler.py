@@ -23,7 +23,7 @@ __all__ = [
 
 
 def check_layers(op: str, fanouts: Any, edge_dir: str = "in") -> list[Any]:
-    """The fanouts as a list; raise where there are none, or edges lead the other way."""
+    """Returns the fanouts as a list; raise where there are none, or edges lead the other way."""
     if isinstance(fanouts, (int, str)) or not len(fanouts):
         raise SmexValueError(
             f"{op}: expected a list with a fanout for each layer, found {fanouts!r}"
@@ -92,7 +92,7 @@ class NeighborSampler(BlockSampler):
         self.fused = fused
 
     def sample_blocks(self, g: Graph, seed_nodes: Any, exclude_eids: Any = None) -> Any:
-        """The blocks of some nodes; see :class:`BlockSampler`."""
+        """Returns the blocks of some nodes; see :class:`BlockSampler`."""
 
         def draw_of_layer(layer: int) -> NeighborDraw:
             fanout = self.fanouts[layer]

@@ -121,7 +121,7 @@ class SAINTSampler(Sampler):
         return traces[traces >= 0]
 
     def sample(self, g: Graph, indices: Any = None) -> Graph:
-        """The subgraph of nodes that are drawn, with ``NID`` and ``EID``."""
+        """Returns the subgraph of nodes that are drawn, with ``NID`` and ``EID``."""
         check_graph("SAINTSampler", g)
         check_one_type("SAINTSampler", g)
         draw = {"node": self._nodes, "edge": self._ends, "walk": self._walks}[self.mode]

@@ -83,7 +83,7 @@ class ShaDowKHopSampler(Sampler):
         self.output_device = output_device
 
     def sample(self, g: Graph, seed_nodes: Any, exclude_eids: Any = None) -> Any:
-        """The subgraph around some nodes; edges to exclude are neither drawn nor in it."""
+        """Returns the subgraph around some nodes; edges to exclude are neither drawn nor in it."""
         op = "ShaDowKHopSampler"
         input_nodes, output_nodes, _ = sample_layers(
             op,

@@ -50,11 +50,11 @@ class FeatureSource:
         }
 
     def pack(self, batch: Any) -> Any:
-        """The batch without features that were not read."""
+        """Returns the batch without features that were not read."""
         return map_graphs(Graph, self._pack, batch)
 
     def unpack(self, batch: Any) -> Any:
-        """The batch with them."""
+        """Returns the batch with them."""
         return map_graphs(Parcel, self._unpack, batch)
 
     def _pack(self, graph: Graph) -> Parcel:

@@ -30,7 +30,7 @@ class Owner(NamedTuple):
         return self.kind + self._of_type()
 
     def plural(self) -> str:
-        """All of them."""
+        """Returns all of them."""
         return f"{self.kind}s{self._of_type()}"
 
     def _of_type(self) -> str:
@@ -81,14 +81,17 @@ class Pending:
         return Pending(self.source, self.rows, device, self.prefetch)
 
     def read(self, **kwargs: Any) -> Tensor:
-        """The rows of the source, on the column's device."""
+        """Returns the rows of the source, on the column's device."""
         column = self.source
         if self.rows is not None:
             column = column.index_select(0, self.rows.to(column.device))
         return column.to(self.device, **kwargs)
 
     def may_be_kept(self) -> bool:
-        """Whether what is read now serves later readers too; under no_grad a gradient is lost."""
+        """Returns whether what is read now serves later readers too.
+
+        Under no_grad a gradient is lost.
+        """
         return torch.is_grad_enabled() or not self.source.requires_grad
 
 

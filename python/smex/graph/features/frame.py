@@ -75,7 +75,7 @@ class Frame:
         return tensor
 
     def missing(self, name: object, owner: Owner | None) -> MissingFeatureError:
-        """The error that says that a column is not there, of rows of `owner`."""
+        """Returns the error that says that a column is not there, of rows of `owner`."""
         have = ", ".join(named(key) for key in self._columns) or "none"
         whose = "" if owner is None else f" for {owner.plural()}"
         return MissingFeatureError(
@@ -93,7 +93,7 @@ class Frame:
         return list(self._columns)
 
     def values(self) -> list[Tensor]:
-        """The columns."""
+        """Returns the columns."""
         return [self[name] for name in self.keys()]
 
     def items(self) -> list[tuple[str, Tensor]]:
@@ -101,7 +101,7 @@ class Frame:
         return [(name, self[name]) for name in self.keys()]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A column, or the default."""
+        """Returns a column, or the default."""
         return self[name] if name in self._columns else default
 
     def pop(self, name: str, *default: Any) -> Any:
@@ -214,17 +214,17 @@ class Frame:
             self._initializers[field] = initializer
 
     def get_initializer(self, field: str) -> Initializer:
-        """What new rows of a column hold."""
+        """Returns what new rows of a column hold."""
         return self._initializers.get(field, self._default_initializer)
 
     # ---- copies ----
 
     def clone(self) -> Frame:
-        """A frame with the same tensors; columns set in one do not appear in the other."""
+        """Returns a frame with the same tensors; columns set in one do not appear in the other."""
         return self._like(self.num_rows, self._columns)
 
     def subframe(self, rows: Tensor, kind: str | None = None) -> Frame:
-        """The frame of some rows; columns are gathered when they are read.
+        """Returns the frame of some rows; columns are gathered when they are read.
 
         Args:
             rows: ids.
@@ -266,7 +266,7 @@ class Frame:
         return Owner(kind, None if self.owner is None else self.owner.key)
 
     def to(self, device: torch.device, **kwargs: Any) -> Frame:
-        """The frame on a device; columns are copied when they are read."""
+        """Returns the frame on a device; columns are copied when they are read."""
         columns = {
             name: column
             if isinstance(column, Tensor) and column.device == device
@@ -276,7 +276,7 @@ class Frame:
         return self._like(self.num_rows, columns)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Frame:
-        """The frame with a function applied to every column."""
+        """Returns the frame with a function applied to every column."""
         return self._like(self.num_rows, {name: function(self[name]) for name in self._columns})
 
     def read_all(self) -> None:
@@ -314,7 +314,10 @@ class Frame:
 
 
 def _deep_copy(column: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A copy without history, as pickling makes it; torch copies no tensors that have one."""
+    """Returns a copy without history, as pickling makes it.
+
+    Torch copies no tensors that have one.
+    """
     if column.is_leaf:
         return copy.deepcopy(column, memo)
     if id(column) not in memo:

@@ -90,7 +90,7 @@ def _reduce(
 
 
 def _spread(step: Step, name: str, parts: list[Tensor], rows: Tensor) -> Tensor:
-    """The buckets' results in the order of nodes."""
+    """Returns the buckets' results in the order of nodes."""
     values = torch.cat(parts)
     num_dst = step.relation.num_dst
     if rows.shape[0] == num_dst:
@@ -172,7 +172,7 @@ def _grouped(frame: Frame, rows: Tensor, kind: str, shape: tuple[int, int]) -> F
 
 
 def _ungrouped(name: str, x: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A column that a function of groups returned, edge by edge."""
+    """Returns a column that a function of groups returned, edge by edge."""
     if x.dim() < 2 or x.shape[1] != shape[1]:
         raise SmexValueError(
             f"feature {named(name)} from the group function: expected [{shape[0]}, {shape[1]}, "

@@ -20,7 +20,7 @@ CROSS_REDUCERS = ("sum", "min", "max", "mean", "stack")
 def merge_types(
     graph: GraphCore, parts: list[tuple[CanonicalType, Mapping[str, Tensor]]], reducer: Any
 ) -> dict[str, Tensor]:
-    """The columns of one type of destinations.
+    """Returns the columns of one type of destinations.
 
     Edge types without edges take no part, unless all are.
 

@@ -464,7 +464,7 @@ class MessagePassingMixin(GraphCore):
 
 
 def _on_edges(step: Step, func: Any) -> Columns:
-    """What a function makes of the edges of a step, fused where it can be."""
+    """Returns what a function makes of the edges of a step, fused where it can be."""
     if not isinstance(func, MessageFunction) and not torch.compiler.is_compiling():
         found = fusion.fuse_edges(step, func)
         if not isinstance(found, Unfused):

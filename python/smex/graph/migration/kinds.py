@@ -93,12 +93,12 @@ class Kinds:
         return self._full_name(node)
 
     def of(self, node: ast.AST) -> Kind:
-        """What an expression holds."""
+        """Returns what an expression holds."""
         self._steps = 0
         return self._kind(node)
 
     def is_bound(self, name: str) -> bool:
-        """Whether a program assigns a variable anywhere."""
+        """Returns whether a program assigns a variable anywhere."""
         return any(name in scope.bindings for scope in {*self._scopes.values(), self._module})
 
     # ---- assignments ----
@@ -210,7 +210,7 @@ class Kinds:
         return self._resolved(kind) if isinstance(kind, str) else None
 
     def _element(self, kind: Kind) -> Kind:
-        """What one finds going through something."""
+        """Returns what one finds going through something."""
         if isinstance(kind, tuple):
             return kind[1] if kind[0] == "list" else None
         name = (kind or "").rpartition(".")[2]
@@ -219,7 +219,7 @@ class Kinds:
         return self._item(kind, 0) if name.endswith("Dataset") else None
 
     def _item(self, kind: Kind, index: Any, number: int = 0) -> Kind:
-        """The element at a position, of `number` that are unpacked."""
+        """Returns the element at a position, of `number` that are unpacked."""
         if isinstance(kind, tuple):
             if kind[0] == "list":
                 return kind[1]

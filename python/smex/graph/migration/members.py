@@ -47,7 +47,7 @@ def _assigned(kind: type) -> frozenset[str]:
 
 
 def takes_keyword(function: Any, name: str) -> bool:
-    """Whether a function, or the making of a class, has a parameter of this name."""
+    """Returns whether a function, or the making of a class, has a parameter of this name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

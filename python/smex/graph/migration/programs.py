@@ -35,7 +35,7 @@ class Program(NamedTuple):
 
 
 def programs_in(paths: Iterable[str]) -> Iterator[Path | str]:
-    """The files, and the programs and notebooks in the folders.
+    """Yields the files, and the programs and notebooks in the folders.
 
     What cannot be looked into, and a folder without any, comes as a text that says so.
     """
@@ -57,7 +57,7 @@ def programs_in(paths: Iterable[str]) -> Iterator[Path | str]:
 
 
 def read(path: Path) -> Program:
-    """The syntax trees of a file, in the encoding that it declares.
+    """Returns the syntax trees of a file, in the encoding that it declares.
 
     Raises:
         SmexValueError: nothing of it can be read.

@@ -120,7 +120,7 @@ class RefusesZeroInDegree:
     _allow_zero_in_degree = False
 
     def set_allow_zero_in_degree(self, set_value: bool) -> None:
-        """Whether nodes without in-edges are fine."""
+        """Sets whether nodes without in-edges are fine."""
         self._allow_zero_in_degree = set_value
 
     def _check_in_degrees(self, graph: Graph) -> None:

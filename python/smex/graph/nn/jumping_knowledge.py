@@ -53,7 +53,7 @@ class JumpingKnowledge(nn.Module):
             self.att.reset_parameters()
 
     def forward(self, feat_list: Sequence[Tensor]) -> Tensor:
-        """The new features ``[num_nodes, features]``, of ``cat`` as wide as all together.
+        """Returns the new features ``[num_nodes, features]``, of ``cat`` as wide as all together.
 
         Args:
             feat_list: ``[num_nodes, features]`` of each layer.

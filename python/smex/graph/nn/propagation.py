@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def sum_of_products(
     relation: Relation, source: Tensor, factors: Sequence[tuple[str, Tensor]]
 ) -> Tensor:
-    """The sum over in-edges of the source's row times factors of both ends and of the edge.
+    """Returns the sum over in-edges of the source's row times factors of both ends and of the edge.
 
     The factors are part of the kernel, unless rows are so narrow that they have fewer numbers than
     there are edges: then it is cheaper to multiply rows than to read factors edge by edge, in the
@@ -56,7 +56,7 @@ def add_to(fresh: Tensor, addend: Tensor) -> Tensor:
 def weighted(
     layer: str, graph: Graph, source: Tensor, reduce: str, edge_weight: Tensor | None
 ) -> Tensor:
-    """The sources' rows, times a number for each edge where there are any, reduced."""
+    """Returns the sources' rows, times a number for each edge where there are any, reduced."""
     if edge_weight is None:
         return aggregate(graph.relation(), "u0", reduce, [source])
     factor = edge_factor(layer, graph, edge_weight, source)
@@ -97,6 +97,9 @@ class Propagation:
         self.factors.append(("v", degree_factor(self.relation, "dst", -0.5, x)))
 
     def __call__(self, x: Tensor, edge_mask: Tensor | None = None) -> Tensor:
-        """The product with ``x [num_nodes, ...]``; ``edge_mask`` is one more factor of edges."""
+        """Returns the product with ``x [num_nodes, ...]``.
+
+        ``edge_mask`` is one more factor of edges.
+        """
         more = [] if edge_mask is None else [("e", edge_mask)]
         return sum_of_products(self.relation, x, [*self.factors, *more])

@@ -20,7 +20,7 @@ class Sequential(nn.Sequential):
     """
 
     def forward(self, graph: Any, *feats: Any) -> Any:
-        """The last layer's result.
+        """Returns the last layer's result.
 
         Args:
             graph: a graph, or a list with one for each layer, such as the blocks of a batch.

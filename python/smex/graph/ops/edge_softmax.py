@@ -90,7 +90,7 @@ def _softmax_by_type(
 
 
 def _joined(relations: list[Relation], norm_by: str) -> Relation:
-    """The edges of all relations one after another; the other end's ids do not matter."""
+    """Returns the edges of all relations one after another; the other end's ids do not matter."""
     ends = torch.cat([r.coo()[1 if norm_by == "dst" else 0] for r in relations])
     size = relations[0].num_dst if norm_by == "dst" else relations[0].num_src
     other = torch.zeros_like(ends)

@@ -14,7 +14,10 @@ from smex.formula import OPERATIONS, Term
 
 
 def evaluate(term: Term, value_of: Callable[[Any], Any]) -> Any:
-    """The value of a formula, whose leaves have given values; equal parts are computed once."""
+    """Returns the value of a formula, whose leaves have given values.
+
+    Equal parts are computed once.
+    """
     return _evaluate(term, value_of, {})
 
 
@@ -30,7 +33,10 @@ def _evaluate(term: Term, value_of: Callable[[Any], Any], known: dict[int, Any])
 
 
 def _function_of(operation: Any) -> Callable[..., Any]:
-    """The function that torch has for an operation; numbers may stand in the place of tensors."""
+    """Returns the function that torch has for an operation.
+
+    Numbers may stand in the place of tensors.
+    """
     if operation.sign and operation.arguments == 2:
         return getattr(operator, {"div": "truediv"}.get(operation.name, operation.name))
     function = getattr(torch, operation.torch, None) or getattr(F, operation.torch)
@@ -40,7 +46,7 @@ def _function_of(operation: Any) -> Callable[..., Any]:
 
 
 def _of_tensors(function: Callable[..., Tensor], is_condition: bool) -> Callable[..., Tensor]:
-    """A function of two tensors for one that may be a number; conditions become numbers."""
+    """Returns a function of two tensors for one that may be a number; conditions become numbers."""
 
     def pointwise(a: Any, b: Any) -> Tensor:
         like = a if isinstance(a, Tensor) else b

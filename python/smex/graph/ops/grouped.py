@@ -89,7 +89,7 @@ def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
 
 
 def lengths_of(index: Tensor, size: int) -> Tensor:
-    """How often each number below ``size`` is in ``index``: ``[size]``.
+    """Returns how often each number below ``size`` is in ``index``: ``[size]``.
 
     What ``torch.bincount`` counts, with a shape that does not depend on values.
     """
@@ -100,7 +100,10 @@ def lengths_of(index: Tensor, size: int) -> Tensor:
 
 
 def _autocast(x: Tensor) -> Tensor:
-    """What autocast makes of an operand of a matrix product; it does not look into operators."""
+    """Returns what autocast makes of an operand of a matrix product.
+
+    It does not look into operators.
+    """
     kind = x.device.type
     if torch.is_autocast_enabled(kind) and x.dtype in _NARROWED:
         return x.to(torch.get_autocast_dtype(kind))
@@ -125,7 +128,7 @@ def _segment_outer(a: Tensor, g: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _groups(a: Tensor, b: Tensor, out: Tensor, lengths: Tensor) -> Any:
-    """The rows of ``a``, the matrix of ``b`` and the rows of ``out`` of each group."""
+    """Returns the rows of ``a``, the matrix of ``b`` and the rows of ``out`` of each group."""
     sizes = lengths.tolist()
     if len(sizes) != b.shape[0] or sum(sizes) != a.shape[0]:
         raise SmexValueError(

@@ -30,7 +30,7 @@ def aggregate(
     operands: Sequence[Tensor],
     zero_empty: bool = True,
 ) -> Tensor:
-    """What each destination makes of its messages: ``[num_dst, ...]``.
+    """Returns what each destination makes of its messages: ``[num_dst, ...]``.
 
     No message is stored. Integer features take the plain way: messages are stored, and their sum is
     int64, as that of torch.sum.
@@ -56,7 +56,7 @@ def aggregate(
 
 
 def per_edge(relation: Relation, message: Message | str, operands: Sequence[Tensor]) -> Tensor:
-    """The message of every edge: ``[num_edges, ...]``."""
+    """Returns the message of every edge: ``[num_edges, ...]``."""
     check_sources(relation, message, operands)
     if not operands[0].dtype.is_floating_point:
         return _message_plainly(relation, message, operands)
@@ -66,7 +66,7 @@ def per_edge(relation: Relation, message: Message | str, operands: Sequence[Tens
 
 
 def str_of(message: Message | str) -> str:
-    """The text of a message."""
+    """Returns the text of a message."""
     return message if isinstance(message, str) else message.text
 
 
@@ -77,7 +77,7 @@ def softmax_over_edges(relation: Relation, score: Tensor, norm_by: str = "dst") 
 
 
 def for_operands(message: Message, lhs: Tensor, rhs: Tensor) -> Message:
-    """The message of a binary built-in for these operands, which are checked.
+    """Returns the message of a binary built-in for these operands, which are checked.
 
     A ``dot`` of operands without feature dimensions is their product.
 
@@ -103,7 +103,7 @@ def for_operands(message: Message, lhs: Tensor, rhs: Tensor) -> Message:
 
 
 def check_sources(relation: Relation, message: Message | str, operands: Sequence[Tensor]) -> None:
-    """What the operators cannot know without edges by source; they check all other rows."""
+    """Checks what the operators cannot know without edges by source; they check all other rows."""
     text, letters = (message, "") if isinstance(message, str) else ("", message.letters)
     for i, operand in enumerate(operands):
         reads = letters[i] == "u" if letters else f"u{i}" in text
@@ -116,7 +116,7 @@ def check_sources(relation: Relation, message: Message | str, operands: Sequence
 
 
 def edges_of_gradient(relation: Relation, operands: Sequence[Tensor]) -> list[Tensor]:
-    """The edges by source where a gradient will need them, else an empty list."""
+    """Returns the edges by source where a gradient will need them, else an empty list."""
     if torch.is_grad_enabled():
         for operand in operands:
             if operand.requires_grad:
@@ -130,7 +130,7 @@ def edges_of_gradient(relation: Relation, operands: Sequence[Tensor]) -> list[Te
 def _message_plainly(
     relation: Relation, message: Message | str, operands: Sequence[Tensor]
 ) -> Tensor:
-    """A message by torch, with its operands gathered."""
+    """Returns a message by torch, with its operands gathered."""
     if isinstance(message, str):
         message = Message.parse(message)
     src, dst = relation.coo()
@@ -150,7 +150,7 @@ def _message_plainly(
 
 
 def broadcasts(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether shapes line up from the right."""
+    """Returns whether shapes line up from the right."""
     return all(1 in pair or pair[0] == pair[1] for pair in zip(reversed(a), reversed(b)))
 
 

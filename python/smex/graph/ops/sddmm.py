@@ -75,7 +75,7 @@ def gsddmm(
 
 
 def _of_relation(g: GraphCore, etype_id: int, data: Any, target: str) -> Tensor | None:
-    """The features that an edge type's operand has, of features by type id."""
+    """Returns the features that an edge type's operand has, of features by type id."""
     if data is None:
         return None
     src, _, dst = g.canonical_etypes[etype_id]

@@ -73,7 +73,7 @@ def _gspmm(
 
 
 def operand_of(function: str, op: str, x: Tensor | None) -> Tensor:
-    """The operand, which must be there."""
+    """Returns the operand, which must be there."""
     if x is None:
         raise SmexValueError(f"{function}: {op} needs this operand, found None; pass a tensor")
     return x
@@ -96,7 +96,7 @@ def _gspmm_by_type(
 
 
 def merge_relations(parts: list[Tensor], reduce: str) -> Tensor:
-    """What the same nodes got through several relations, as if through one."""
+    """Returns what the same nodes got through several relations, as if through one."""
     if len(parts) == 1:
         return parts[0]
     if reduce == "mean":

@@ -23,7 +23,7 @@ Names = Sequence[str] | str | None
 
 
 def batch(graphs: Sequence[Graph], ndata: Names = ALL, edata: Names = ALL) -> Graph:
-    """One graph whose parts are the given graphs, numbered one after another.
+    """Returns one graph whose parts are the given graphs, numbered one after another.
 
     Sizes of the parts are in ``batch_num_nodes`` and ``batch_num_edges``; a batch among `graphs`
     counts as its parts. Features are concatenated.
@@ -68,7 +68,7 @@ def batch(graphs: Sequence[Graph], ndata: Names = ALL, edata: Names = ALL) -> Gr
 
 
 def unbatch(g: Graph, node_split: Any = None, edge_split: Any = None) -> list[Graph]:
-    """The graphs that a batch is made of, with their parts of its features.
+    """Returns the graphs that a batch is made of, with their parts of its features.
 
     Args:
         g: the graph; no block.
@@ -119,7 +119,7 @@ def unbatch(g: Graph, node_split: Any = None, edge_split: Any = None) -> list[Gr
 
 
 def slice_batch(g: Graph, gid: int, store_ids: bool = False) -> Graph:
-    """One graph of a batch, with its part of the features.
+    """Returns one graph of a batch, with its part of the features.
 
     Args:
         g: the batch.
@@ -216,7 +216,7 @@ def _cat(argument: str, key: Any, frames: list[Frame], names: Names) -> Frame:
 def _column_names(
     argument: str, key: Any, frames: list[Frame], names: Sequence[str] | str
 ) -> list[str]:
-    """The columns to concatenate, which all frames with rows have alike."""
+    """Returns the columns to concatenate, which all frames with rows have alike."""
     everything = isinstance(names, str) and names == ALL
     if not everything and (isinstance(names, str) or not all(isinstance(n, str) for n in names)):
         raise SmexTypeError(
@@ -249,7 +249,7 @@ def _column_names(
 
 
 def _part_by_part(g: Graph) -> Graph:
-    """The graph with the edges of each part together, which need not be so in a batch."""
+    """Returns the graph with the edges of each part together, which need not be so in a batch."""
     orders = {c: g._edge_order(c) for c in g._relations}
     if all(order is None for order in orders.values()):
         return g
@@ -285,7 +285,7 @@ def _pieces(
     edge_sizes: list[int],
     node_starts: Mapping[str, list[int]],
 ) -> list[Relation]:
-    """The relation of each part, its nodes numbered from 0."""
+    """Returns the relation of each part, its nodes numbered from 0."""
     local: list[Sequence[Tensor]] = []
     for ids, ntype in zip(relation.coo(), canonical[::2]):
         per_part = torch.tensor([edge_sizes, node_starts[ntype], node_sizes[ntype]])
@@ -335,7 +335,7 @@ def _edge_rows(g: Graph, canonical: CanonicalType, ids: Tensor, store: bool) -> 
 
 
 def _range(sizes: Tensor, n: int) -> tuple[int, int]:
-    """Where part `n` starts and ends."""
+    """Returns where part `n` starts and ends."""
     starts = _starts(sizes.tolist())
     return starts[n], starts[n] + int(sizes[n])
 

@@ -23,7 +23,7 @@ def compact_graphs(
     copy_ndata: bool = True,
     copy_edata: bool = True,
 ) -> Any:
-    """The graphs without the nodes that have no edge in any of them.
+    """Returns the graphs without the nodes that have no edge in any of them.
 
     Nodes of a type are numbered alike in all results: first those to preserve, then in the order of
     their first appearance among the sources and then the destinations of each edge type of each
@@ -112,7 +112,7 @@ def _check_same_nodes(graphs: Sequence[Graph]) -> None:
 def to_block(
     g: Graph, dst_nodes: Any = None, include_dst_in_src: bool = True, src_nodes: Any = None
 ) -> Graph:
-    """The block that computes the destinations of a graph's edges from their sources.
+    """Returns the block that computes the destinations of a graph's edges from their sources.
 
     Destinations stand in the order of `dst_nodes`. Sources are the destinations, then other nodes
     in the order of their first appearance as a source. Features are gathered when they are read.
@@ -194,7 +194,7 @@ def _renumber(
 def _positions(
     name: str, g: Graph, ends: Sequence[tuple[str, Tensor]], kept: Mapping[str, Tensor]
 ) -> list[Tensor]:
-    """Where the ids of each list stand among those that are kept of their type."""
+    """Returns where the ids of each list stand among those that are kept of their type."""
     found, positions = _renumber(g, ends, kept)
     for ntype, ids in kept.items():
         distinct = ids if found[ntype].shape == ids.shape else torch.unique(ids)
@@ -220,7 +220,7 @@ def _check_prefix(src_kept: Mapping[str, Tensor], dst_kept: Mapping[str, Tensor]
 
 
 def _distinct(g: Graph, ntype: str, lists: list[Tensor]) -> Tensor:
-    """The ids of all lists, ascending."""
+    """Returns the ids of all lists, ascending."""
     return torch.sort(unique_and_relabel([_no_ids(g), *lists], None, g.num_nodes(ntype))[0]).values
 
 

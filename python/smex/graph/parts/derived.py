@@ -131,13 +131,13 @@ class _Walks(NamedTuple):
     counts: Tensor | None  # [num_rows], how many walks a row stands for, float64; None: one
 
     def relation(self, num_nodes: int) -> Relation:
-        """An edge for each row."""
+        """Returns an edge for each row."""
         indptr = self.indptr.to(self.ends.dtype)
         return Relation.from_csr(indptr, self.ends, None, num_nodes, num_nodes)
 
 
 def _walks(relation: Relation, k: int) -> _Walks:
-    """The walks of `k` edges: the k-th power of the adjacency matrix, row by row.
+    """Returns the walks of `k` edges: the k-th power of the adjacency matrix, row by row.
 
     No more is stored than the walks that prolong those of ``k - 1`` edges by one, of which those
     between the same nodes are one row with their number.
@@ -163,7 +163,7 @@ def _merged(walks: _Walks, relation: Relation) -> _Walks:
 
 
 def _prolonged(walks: _Walks, relation: Relation) -> _Walks:
-    """The walks with each edge out of their ends appended."""
+    """Returns the walks with each edge out of their ends appended."""
     degrees = relation.out_degrees(walks.ends).long()
     return _repeated(walks, degrees, relation.out_edges_of(walks.ends)[1])
 
@@ -176,7 +176,7 @@ def _repeated(walks: _Walks, times: Tensor, ends: Tensor) -> _Walks:
 
 
 def norm_by_dst(g: Graph, etype: EdgeType = None) -> Tensor:
-    """One over the in-degree of each edge's destination, float32 ``[num_edges]``.
+    """Returns one over the in-degree of each edge's destination, float32 ``[num_edges]``.
 
     Example:
         >>> import smex.graph as sg
@@ -188,7 +188,7 @@ def norm_by_dst(g: Graph, etype: EdgeType = None) -> Tensor:
 
 
 def to_half(g: Graph) -> Graph:
-    """The graph with all floating point features in float16.
+    """Returns the graph with all floating point features in float16.
 
     Example:
         >>> import smex.graph as sg
@@ -201,17 +201,17 @@ def to_half(g: Graph) -> Graph:
 
 
 def to_float(g: Graph) -> Graph:
-    """The graph with all floating point features in float32, see :func:`to_half`."""
+    """Returns the graph with all floating point features in float32, see :func:`to_half`."""
     return _with_floats(g, torch.float32)
 
 
 def to_double(g: Graph) -> Graph:
-    """The graph with all floating point features in float64, see :func:`to_half`."""
+    """Returns the graph with all floating point features in float64, see :func:`to_half`."""
     return _with_floats(g, torch.float64)
 
 
 def to_bfloat16(g: Graph) -> Graph:
-    """The graph with all floating point features in bfloat16, see :func:`to_half`."""
+    """Returns the graph with all floating point features in bfloat16, see :func:`to_half`."""
     return _with_floats(g, torch.bfloat16)
 
 

@@ -28,7 +28,7 @@ def to_homogeneous(
     store_type: bool = True,
     return_count: bool = False,
 ) -> Any:
-    """One node type and one edge type in the place of several.
+    """Returns one node type and one edge type in the place of several.
 
     Nodes of the first type come first, then those of the second; so do edges. The features
     ``NID`` and ``EID`` hold ids in the given graph, ``NTYPE`` and ``ETYPE`` type ids (int64).

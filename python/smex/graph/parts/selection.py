@@ -14,7 +14,7 @@ from smex.graph.words import CanonicalType, quoted
 
 
 def graphs_of(op: str, graphs: Any) -> list[Graph]:
-    """The graphs of a list of them."""
+    """Returns the graphs of a list of them."""
     if isinstance(graphs, Graph) or not isinstance(graphs, Iterable):
         raise SmexTypeError(
             f"{op}: expected a list of graphs, found {type(graphs).__name__}; pass {op}([g, ...])"
@@ -84,7 +84,7 @@ def edges_by_type(op: str, graph: Graph, edges: Any) -> dict[CanonicalType, Tens
 
 
 def _from_mask(op: str, ids: Any, size: int) -> Any:
-    """The ids that a bool mask selects; anything else as it is."""
+    """Returns the ids that a bool mask selects; anything else as it is."""
     if isinstance(ids, Iterable) and not hasattr(ids, "dtype"):
         ids = list(ids)
         if ids and isinstance(ids[0], bool):

@@ -44,7 +44,7 @@ def node_subgraph(
     store_ids: bool = True,
     output_device: torch.device | str | None = None,
 ) -> Graph:
-    """The subgraph of some nodes and of all edges between them.
+    """Returns the subgraph of some nodes and of all edges between them.
 
     Nodes are numbered in the given order. Edges are ordered by their new source, then by edge id.
     The subgraph of a batch is one graph, since the order may mix its parts;
@@ -99,7 +99,7 @@ def edge_subgraph(
     output_device: torch.device | str | None = None,
     preserve_nodes: bool | None = None,
 ) -> Graph:
-    """The subgraph of some edges and the nodes that they join.
+    """Returns the subgraph of some edges and the nodes that they join.
 
     Edges are numbered in the given order; nodes of a type in the order of their first appearance in
     the sources and then the destinations of each edge type.
@@ -146,7 +146,7 @@ def in_subgraph(
     store_ids: bool = True,
     output_device: torch.device | str | None = None,
 ) -> Graph:
-    """The subgraph of all edges into some nodes, node by node.
+    """Returns the subgraph of all edges into some nodes, node by node.
 
     Args:
         graph: the graph; no block.
@@ -181,7 +181,7 @@ def out_subgraph(
     store_ids: bool = True,
     output_device: torch.device | str | None = None,
 ) -> Graph:
-    """The subgraph of all edges out of some nodes, node by node; see :func:`in_subgraph`.
+    """Returns the subgraph of all edges out of some nodes, node by node; see :func:`in_subgraph`.
 
     Example:
         >>> import smex.graph as sg
@@ -205,7 +205,7 @@ def khop_in_subgraph(
     store_ids: bool = True,
     output_device: torch.device | str | None = None,
 ) -> Any:
-    """The subgraph of all nodes from which at most `k` edges lead to the given ones.
+    """Returns the subgraph of all nodes from which at most `k` edges lead to the given ones.
 
     It has all edges between these nodes. They are numbered in the order of their ids.
 
@@ -245,7 +245,9 @@ def khop_out_subgraph(
     store_ids: bool = True,
     output_device: torch.device | str | None = None,
 ) -> Any:
-    """The subgraph of all nodes that can be reached by `k` edges; see :func:`khop_in_subgraph`.
+    """Returns the subgraph of all nodes that can be reached by `k` edges.
+
+    See :func:`khop_in_subgraph`.
 
     Example:
         >>> import smex.graph as sg
@@ -260,7 +262,7 @@ def khop_out_subgraph(
 def node_type_subgraph(
     graph: Graph, ntypes: str | Iterable[str], output_device: torch.device | str | None = None
 ) -> Graph:
-    """The graph of all edge types between some node types; features are shared.
+    """Returns the graph of all edge types between some node types; features are shared.
 
     Raises:
         SmexValueError: a type does not exist, or no edge type joins them.
@@ -277,7 +279,7 @@ def node_type_subgraph(
 def edge_type_subgraph(
     graph: Graph, etypes: str | Iterable[EdgeType], output_device: torch.device | str | None = None
 ) -> Graph:
-    """The graph of some edge types and the node types that they join; features are shared.
+    """Returns the graph of some edge types and the node types that they join; features are shared.
 
     Raises:
         SmexValueError: a type does not exist, or none is given.
@@ -319,7 +321,10 @@ def _of_edges(graph: Graph, parts: Parts, relabel_nodes: bool, store_ids: bool) 
 def graph_of_parts(
     graph: Graph, parts: Parts, kept: Mapping[str, Tensor] | None, store_ids: bool
 ) -> Graph:
-    """The graph of `parts`; `kept`: the node ids that stay, None for all under their own ids."""
+    """Returns the graph of `parts`.
+
+    `kept`: the node ids that stay, None for all under their own ids.
+    """
     edge_frames = {
         c: _part(graph._edge_frames[c], ids, EID, store_ids) for c, (_, ids) in parts.items()
     }

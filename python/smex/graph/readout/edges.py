@@ -12,7 +12,7 @@ __all__ = ["copy_u", "copy_v", "u_add_v", "u_div_v", "u_dot_v", "u_mul_v", "u_su
 
 
 def copy_u(g: Graph, x_node: Tensor, etype: EdgeType = None) -> Tensor:
-    """The source's value for each edge: ``[num_src, ...]`` to ``[num_edges, ...]``.
+    """Returns the source's value for each edge: ``[num_src, ...]`` to ``[num_edges, ...]``.
 
     Args:
         g: the graph.
@@ -28,12 +28,12 @@ def copy_u(g: Graph, x_node: Tensor, etype: EdgeType = None) -> Tensor:
 
 
 def copy_v(g: Graph, x_node: Tensor, etype: EdgeType = None) -> Tensor:
-    """The destination's value for each edge, see :func:`copy_u`."""
+    """Returns the destination's value for each edge, see :func:`copy_u`."""
     return ops.copy_v(_only(g, etype), x_node)
 
 
 def u_add_v(g: Graph, x_node: Tensor, y_node: Tensor, etype: EdgeType = None) -> Tensor:
-    """The source's value plus the destination's, ``[num_edges, ...]``.
+    """Returns the source's value plus the destination's, ``[num_edges, ...]``.
 
     Args:
         g: the graph.
@@ -51,17 +51,17 @@ def u_add_v(g: Graph, x_node: Tensor, y_node: Tensor, etype: EdgeType = None) ->
 
 
 def u_sub_v(g: Graph, x_node: Tensor, y_node: Tensor, etype: EdgeType = None) -> Tensor:
-    """The source's value minus the destination's, see :func:`u_add_v`."""
+    """Returns the source's value minus the destination's, see :func:`u_add_v`."""
     return ops.u_sub_v(_only(g, etype), x_node, y_node)
 
 
 def u_mul_v(g: Graph, x_node: Tensor, y_node: Tensor, etype: EdgeType = None) -> Tensor:
-    """The source's value times the destination's, see :func:`u_add_v`."""
+    """Returns the source's value times the destination's, see :func:`u_add_v`."""
     return ops.u_mul_v(_only(g, etype), x_node, y_node)
 
 
 def u_div_v(g: Graph, x_node: Tensor, y_node: Tensor, etype: EdgeType = None) -> Tensor:
-    """The source's value over the destination's, see :func:`u_add_v`."""
+    """Returns the source's value over the destination's, see :func:`u_add_v`."""
     return ops.u_div_v(_only(g, etype), x_node, y_node)
 
 

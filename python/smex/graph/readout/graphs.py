@@ -30,7 +30,7 @@ class _Rows(NamedTuple):
         return values if self.order is None else values[self.order]
 
     def back(self, values: Tensor) -> Tensor:
-        """The opposite of :meth:`together`."""
+        """Returns the opposite of :meth:`together`."""
         return values if self.order is None else values[self.order.argsort()]
 
 
@@ -104,36 +104,36 @@ def _weighted(frame: Frame, feat: str, weight: str) -> Tensor:
 def sum_nodes(
     graph: Graph, feat: str, weight: str | None = None, *, ntype: str | None = None
 ) -> Tensor:
-    """The sum of a node feature over each graph, see :func:`readout_nodes`."""
+    """Returns the sum of a node feature over each graph, see :func:`readout_nodes`."""
     return readout_nodes(graph, feat, weight, op="sum", ntype=ntype)
 
 
 def sum_edges(graph: Graph, feat: str, weight: str | None = None, *, etype: Any = None) -> Tensor:
-    """The sum of an edge feature over each graph, see :func:`readout_nodes`."""
+    """Returns the sum of an edge feature over each graph, see :func:`readout_nodes`."""
     return readout_edges(graph, feat, weight, op="sum", etype=etype)
 
 
 def mean_nodes(
     graph: Graph, feat: str, weight: str | None = None, *, ntype: str | None = None
 ) -> Tensor:
-    """The mean of a node feature over each graph, see :func:`readout_nodes`."""
+    """Returns the mean of a node feature over each graph, see :func:`readout_nodes`."""
     return readout_nodes(graph, feat, weight, op="mean", ntype=ntype)
 
 
 def mean_edges(graph: Graph, feat: str, weight: str | None = None, *, etype: Any = None) -> Tensor:
-    """The mean of an edge feature over each graph, see :func:`readout_nodes`."""
+    """Returns the mean of an edge feature over each graph, see :func:`readout_nodes`."""
     return readout_edges(graph, feat, weight, op="mean", etype=etype)
 
 
 def max_nodes(
     graph: Graph, feat: str, weight: str | None = None, *, ntype: str | None = None
 ) -> Tensor:
-    """The largest of a node feature over each graph, see :func:`readout_nodes`."""
+    """Returns the largest of a node feature over each graph, see :func:`readout_nodes`."""
     return readout_nodes(graph, feat, weight, op="max", ntype=ntype)
 
 
 def max_edges(graph: Graph, feat: str, weight: str | None = None, *, etype: Any = None) -> Tensor:
-    """The largest of an edge feature over each graph, see :func:`readout_nodes`."""
+    """Returns the largest of an edge feature over each graph, see :func:`readout_nodes`."""
     return readout_edges(graph, feat, weight, op="max", etype=etype)
 
 
@@ -198,7 +198,7 @@ def topk_nodes(
     sortby: int | None = None,
     ntype: str | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` largest rows of a node feature in each graph.
+    """Returns the ``k`` largest rows of a node feature in each graph.
 
     Args:
         graph: a graph or a batch of graphs.
@@ -238,7 +238,7 @@ def topk_edges(
     sortby: int | None = None,
     etype: Any = None,
 ) -> tuple[Tensor, Tensor]:
-    """The ``k`` largest rows of an edge feature in each graph, see :func:`topk_nodes`."""
+    """Returns the ``k`` largest rows of an edge feature in each graph, see :func:`topk_nodes`."""
     return _topk("topk_edges", _edges(graph, etype), feat, k, descending, sortby)
 
 

@@ -101,7 +101,9 @@ class View:
 
 
 def evaluate(functions: Functions, view: View) -> Columns:
-    """The features that the functions set, each ``[n, ...]``; messages in the order of edge ids.
+    """Returns the features that the functions set, each ``[n, ...]``.
+
+    Messages in the order of edge ids.
 
     Raises:
         UntraceableError: what a function returns is not understood here.
@@ -122,7 +124,7 @@ def evaluate(functions: Functions, view: View) -> Columns:
 
 
 def send(message: Any, view: View, ends: Ends) -> Columns:
-    """The messages that run along edges, each ``[n, ...]``."""
+    """Returns the messages that run along edges, each ``[n, ...]``."""
     source, edge, destination = (Features(getters, view.seen) for getters in ends)
     if isinstance(message, MessageFunction):
         frames = {"u": source, "v": destination, "e": edge}

@@ -90,7 +90,7 @@ def has_one_degree(graph: GraphCore) -> bool:
 
 
 def _levels(relation: Relation, by_degree: bool) -> Levels | str:
-    """The levels, or why there are none."""
+    """Returns the levels, or why there are none."""
     indptr, indices, eids = relation.csc()
     degrees = indptr.diff()
     if not by_degree:

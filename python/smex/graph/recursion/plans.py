@@ -103,7 +103,9 @@ def plan_of(
     edges: Frame,
     outside: Surroundings,
 ) -> Plan:
-    """The plan for functions and features, with a cell for each bucket; kept for all graphs.
+    """Returns the plan for functions and features, with a cell for each bucket.
+
+    Kept for all graphs.
 
     Raises:
         UntraceableError: there is none.
@@ -157,7 +159,7 @@ class _Probe:
         self._ids = ids
 
     def reads(self, degree: int) -> Reads:
-        """What they do on nodes of a degree; those without in-edges come first."""
+        """Returns what they do on nodes of a degree; those without in-edges come first."""
         plan, reads = self._plan, Reads()
         if degree == 0:
             plan.visible = dict(plan.nodes)
@@ -180,7 +182,7 @@ class _Probe:
         return reads
 
     def _settle(self, degree: int, reads: Reads) -> None:
-        """What becomes of the features, when it is known what nodes with in-edges do."""
+        """Decides what becomes of the features, once it is known what nodes with in-edges do."""
         plan = self._plan
         late = set(reads.written) - set(plan.visible)
         if late & plan.seen.names or (late and plan.seen.everything):
@@ -282,7 +284,7 @@ class Cell(VertexFunction):
         return {name: partial(pull, f"own {name}") for name in visible}
 
     def _ends(self, pull: Callable[[str], Tensor], place: int) -> Ends:
-        """The in-edges at one argument position."""
+        """Returns the in-edges at one argument position."""
         plan = self._plan
 
         def source(name: str) -> Tensor:
@@ -300,7 +302,7 @@ class Cell(VertexFunction):
         )
 
     def _all_ends(self, pull: Callable[[str], Tensor]) -> Ends:
-        """All in-edges, a row for each."""
+        """Returns all in-edges, a row for each."""
 
         def source(name: str) -> Tensor:
             return self.gather_each()[name]

@@ -41,7 +41,7 @@ class Surroundings(NamedTuple):
 
 
 def surroundings(functions: Iterable[Callable[..., Any] | BuiltinFunction | None]) -> Surroundings:
-    """What message, reduce and apply functions read.
+    """Returns what message, reduce and apply functions read.
 
     Raises:
         UntraceableError: a function has a side effect, or reads something that may change unseen.
@@ -114,7 +114,7 @@ class _Visitor:
 
 
 def _is_torch(value: Any) -> bool:
-    """Whether it is a function of torch that is written in C++."""
+    """Returns whether it is a function of torch that is written in C++."""
     if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
     is_builtin = isinstance(value, types.BuiltinFunctionType)

@@ -46,12 +46,12 @@ def check_direction(op: str, edge_dir: str) -> None:
 
 
 def rows_of(relation: Relation, edge_dir: str) -> Compressed:
-    """The edges by the node that they are drawn for."""
+    """Returns the edges by the node that they are drawn for."""
     return relation.csc() if edge_dir == "in" else relation.csr()
 
 
 def fanouts_by_type(op: str, g: Graph, name: str, fanout: Any) -> dict[CanonicalType, int]:
-    """How many edges of each type are asked for, one number for all of them or a dict."""
+    """Returns how many edges of each type are asked for, one number for all of them or a dict."""
     if not isinstance(fanout, Mapping):
         fanout = dict.fromkeys(g.canonical_etypes, fanout)
     numbers = {g.to_canonical_etype(etype): number for etype, number in fanout.items()}
@@ -115,7 +115,7 @@ def excluded_by_type(op: str, g: Graph, exclude_edges: Any) -> dict[CanonicalTyp
 
 
 def checked(op: str, name: str | None, canonical: object, draw: Callable[[], Result]) -> Result:
-    """What a kernel returns; its complaint about a weight names the feature."""
+    """Returns what a kernel returns; its complaint about a weight names the feature."""
     try:
         return draw()
     except ValueError as error:
@@ -159,7 +159,7 @@ def graph_of_drawn(
     copy_edata: bool,
     output_device: torch.device | str | None,
 ) -> Graph:
-    """The drawn edges between all nodes, with ``EID``."""
+    """Returns the drawn edges between all nodes, with ``EID``."""
     result = graph_of_parts(g, parts, None, store_ids=True)
     if not copy_ndata:
         for frame in result._src_frames.values():

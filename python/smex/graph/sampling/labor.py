@@ -106,7 +106,7 @@ def sample_labors(
     exclude_edges: Any = None,
     output_device: torch.device | str | None = None,
 ) -> tuple[Graph, list[Tensor]]:
-    """The graph of edges drawn for each of some nodes so that they share neighbours.
+    """Returns the graph of edges drawn for each of some nodes so that they share neighbours.
 
     Layer-neighbour sampling of Balin and Çatalyürek, "Layer-Neighbor Sampling: Defusing
     Neighborhood Explosion in GNNs" (2023), §3: each node of the layer before has one random number

@@ -90,7 +90,7 @@ def sample_neighbors(
     exclude_edges: Any = None,
     output_device: torch.device | str | None = None,
 ) -> Graph:
-    """The graph of edges drawn for each of some nodes.
+    """Returns the graph of edges drawn for each of some nodes.
 
     Without `prob` every set of `fanout` edges of a node is equally likely. With it, edges are drawn
     one after another in proportion to their weights. A node that is given twice is drawn for twice.
@@ -150,7 +150,7 @@ def sample_etype_neighbors(
     _dist_training: bool = False,
     output_device: torch.device | str | None = None,
 ) -> Graph:
-    """The graph of edges drawn for each of some nodes, some of each edge type.
+    """Returns the graph of edges drawn for each of some nodes, some of each edge type.
 
     As :func:`sample_neighbors`, where one edge type stands for several.
 
@@ -217,7 +217,7 @@ def sample_etype_neighbors(
 
 
 def _of_range(weights: Tensor | None, begin: int, end: int, size: int) -> Tensor:
-    """The weights of edges `begin` to `end`, none elsewhere."""
+    """Returns the weights of edges `begin` to `end`, none elsewhere."""
     if weights is None:
         weights = torch.ones(size, dtype=torch.bool)
     result = torch.zeros_like(weights)
@@ -236,7 +236,7 @@ def select_topk(
     copy_edata: bool = True,
     output_device: torch.device | str | None = None,
 ) -> Graph:
-    """The graph of the edges with the largest weights of each node.
+    """Returns the graph of the edges with the largest weights of each node.
 
     Args:
         g: the graph; no block, on the CPU.

@@ -33,7 +33,7 @@ class EdgeData(NamedTuple):
     num_dst: int  # the least number of destination nodes
 
     def relation(self, num_src: int, num_dst: int) -> Relation:
-        """The structure between at least as many nodes as the edges need."""
+        """Returns the structure between at least as many nodes as the edges need."""
         if self.form == "coo":
             src, dst = self.tensors
             return Relation.from_coo(src, dst, num_src, num_dst, check=False)
@@ -83,7 +83,7 @@ def parse(op: str, data: Any) -> RawEdges:
 
 
 def choose_idtype(op: str, edges: Iterable[RawEdges], idtype: torch.dtype | None) -> torch.dtype:
-    """The dtype of ids: as asked for, or that of the tensors, or int64.
+    """Returns the dtype of ids: as asked for, or that of the tensors, or int64.
 
     Raises:
         SmexTypeError: it is not int32 or int64, or tensors differ.
@@ -106,7 +106,7 @@ def _dtype_of_empty(edges: Iterable[RawEdges]) -> torch.dtype:
 
 
 def choose_device(edges: Iterable[RawEdges], device: Any) -> torch.device:
-    """The device: as asked for, or that of the first tensor, or the CPU."""
+    """Returns the device: as asked for, or that of the first tensor, or the CPU."""
     if device is not None:
         return torch.device(device)
     tensors = [a for e in edges for a in e.arrays if isinstance(a, Tensor)]
@@ -145,7 +145,7 @@ def convert(op: str, edges: RawEdges, idtype: torch.dtype, device: torch.device)
 def as_id_tensor(
     op: str, name: str, array: Any, idtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """A vector of ids; tensors that fit already are not copied."""
+    """Returns a vector of ids; tensors that fit already are not copied."""
     tensor = array if isinstance(array, Tensor) else _tensor_of(op, name, array)
     if tensor.numel() == 0 and tensor.dim() == 1:
         return tensor.to(idtype).to(device)
@@ -164,7 +164,10 @@ def as_id_tensor(
 
 
 def id_beyond(ids: Tensor, idtype: torch.dtype) -> int | None:
-    """An id that would become another one in 32 bits; not looked for under torch.compile."""
+    """Returns an id that would become another one in 32 bits.
+
+    Not looked for under torch.compile.
+    """
     wide = ids.dtype == torch.int64 and idtype == torch.int32
     if not wide or torch.compiler.is_compiling() or ids.numel() == 0:
         return None
@@ -189,7 +192,7 @@ def _tensor_of(op: str, name: str, array: Any) -> Tensor:
 
 
 def _check_range(op: str, name: str, ids: Tensor) -> int:
-    """The largest id, -1 if there is none."""
+    """Returns the largest id, -1 if there is none."""
     if ids.numel() == 0:
         return -1
     low, high = (int(x) for x in torch.aminmax(ids))

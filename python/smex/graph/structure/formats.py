@@ -112,7 +112,7 @@ class Structure:
         self.scanned = 0  # edges read by queries so far
 
     def any_tensor(self) -> Tensor:
-        """A tensor ``[num_edges]``."""
+        """Returns a tensor ``[num_edges]``."""
         if self.coo is not None:
             return self.coo[0]
         form = self.by_source if self.by_source is not None else self.by_destination
@@ -157,7 +157,7 @@ class Structure:
         return self.sorted
 
     def first_edge(self, sources: Tensor, destinations: Tensor) -> Tensor:
-        """The least id of the edges between each pair, or -1.
+        """Returns the least id of the edges between each pair, or -1.
 
         Reads rows while that costs less than sorting all edges would have cost, and from then on
         searches the sorted edges: no sequence of queries costs more than twice the cheaper way.
@@ -179,13 +179,13 @@ class Structure:
     def find_sorted(
         self, sources: Tensor, destinations: Tensor
     ) -> tuple[Compressed, Tensor, Tensor]:
-        """The sorted edges, and where each pair's begin there and how many they are."""
+        """Returns the sorted edges, and where each pair's begin there and how many they are."""
         form = self.get_sorted()
         found = torch.ops.smex.find_sorted(form.indptr, form.indices, sources, destinations)
         return form, found[0], found[1]
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Structure:
-        """A structure with every format that exists, changed."""
+        """Returns a structure with every format that exists, changed."""
         forms = [_map(f, change) for f in (self.coo, self.by_source, self.by_destination)]
         result = Structure(self.sizes, *forms)
         result.sorted = _map(self.sorted, change)
@@ -208,7 +208,7 @@ def merge_parallel(form: Compressed) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def has_parallel(form: Compressed) -> bool:
-    """Whether a pair is joined twice; `form` has its columns sorted."""
+    """Returns whether a pair is joined twice; `form` has its columns sorted."""
     return torch.ops.smex.has_parallel(form.indptr, form.indices)
 
 

@@ -70,7 +70,7 @@ class Relation:
     def from_coo(
         src: Tensor, dst: Tensor, num_src: int, num_dst: int, *, check: bool = True
     ) -> Relation:
-        """The relation with edge ``i`` from ``src[i]`` to ``dst[i]``.
+        """Returns the relation with edge ``i`` from ``src[i]`` to ``dst[i]``.
 
         Args:
             src: ``[num_edges]`` ids in ``[0, num_src)``.
@@ -110,7 +110,7 @@ class Relation:
     def from_formats(
         forms: Mapping[str, Sequence[Tensor | None]], num_src: int, num_dst: int
     ) -> Relation:
-        """The relation that has some formats already, which must hold the same edges.
+        """Returns the relation that has some formats already, which must hold the same edges.
 
         Args:
             forms: for one or more of ``coo``, ``csr`` and ``csc`` what the method of this name
@@ -168,7 +168,7 @@ class Relation:
         return self._structure.any_tensor().device
 
     def __repr__(self) -> str:
-        """One line of facts."""
+        """Returns one line of facts."""
         return (
             f"Relation({self.num_src} -> {self.num_dst}, num_edges={self.num_edges}, "
             f"idtype={self.idtype}, device={self.device}, created={self.created_formats()})"
@@ -182,13 +182,13 @@ class Relation:
         return (dst, src) if self._flipped else (src, dst)
 
     def csr(self) -> Compressed:
-        """The edges by source."""
+        """Returns the edges by source."""
         if self._flipped:
             return self._structure.get_by_destination()
         return self._structure.get_by_source()
 
     def csc(self) -> Compressed:
-        """The edges by destination."""
+        """Returns the edges by destination."""
         if self._flipped:
             return self._structure.get_by_source()
         return self._structure.get_by_destination()
@@ -208,11 +208,11 @@ class Relation:
         return Relation(self._structure, not self._flipped, allowed)
 
     def allowed_formats(self) -> list[str]:
-        """The formats that may be made, of ``coo``, ``csr``, ``csc``."""
+        """Returns the formats that may be made, of ``coo``, ``csr``, ``csc``."""
         return list(self._allowed)
 
     def created_formats(self) -> list[str]:
-        """The allowed formats that exist."""
+        """Returns the allowed formats that exist."""
         s = self._structure
         forms = [s.coo, s.by_source, s.by_destination]
         if self._flipped:
@@ -220,7 +220,9 @@ class Relation:
         return [n for n, form in zip(FORMATS, forms) if form is not None and n in self._allowed]
 
     def formats(self, formats: str | Sequence[str]) -> Relation:
-        """The relation restricted to some formats; the first is made where none of them exists.
+        """Returns the relation restricted to some formats.
+
+        The first is made where none of them exists.
 
         Raises:
             SmexValueError: a name is not ``coo``, ``csr`` or ``csc``, or there is none.
@@ -264,13 +266,13 @@ class Relation:
         return Relation(self._structure.map(change), self._flipped, self._allowed)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Relation:
-        """The relation with its existing formats on `device`; itself where it is there."""
+        """Returns the relation with its existing formats on `device`; itself where it is there."""
         if torch.device(device) == self.device:
             return self
         return self._mapped(lambda t: t.to(device, non_blocking=non_blocking))
 
     def astype(self, dtype: torch.dtype) -> Relation:
-        """The relation with ids of `dtype`; itself where they are.
+        """Returns the relation with ids of `dtype`; itself where they are.
 
         Raises:
             SmexTypeError: `dtype` is not int32 or int64.
@@ -309,7 +311,7 @@ class Relation:
         return self
 
     def is_pinned(self) -> bool:
-        """Whether the formats are in page-locked memory."""
+        """Returns whether the formats are in page-locked memory."""
         return self.device.type == "cpu" and self._structure.any_tensor().is_pinned()
 
     # ---- degrees ----
@@ -345,7 +347,7 @@ class Relation:
         return degrees if nodes is None else degrees[nodes]
 
     def degree_power(self, end: str, power: float, dtype: torch.dtype) -> Tensor:
-        """The degrees of one end to a power; a degree of 0 counts as 1.
+        """Returns the degrees of one end to a power; a degree of 0 counts as 1.
 
         Layers ask for it in every call, so it is kept: it must not be changed.
 
@@ -371,7 +373,7 @@ class Relation:
         return found
 
     def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What `make` derives from the edges, made once for a key and :attr:`kept`."""
+        """Returns what `make` derives from the edges, made once for a key and :attr:`kept`."""
         if key not in self.kept:
             with kept_tensors(self._structure.any_tensor()):
                 self.kept[key] = make()
@@ -411,14 +413,16 @@ class Relation:
         return src[eids], dst[eids]
 
     def sorted_csr(self) -> Compressed:
-        """The edges by source, destinations of a source ascending, then by edge id."""
+        """Returns the edges by source, destinations of a source ascending, then by edge id."""
         if not self._flipped:
             return self._structure.get_sorted()
         sizes = (self.num_src, self.num_dst)
         return Structure(sizes, self.coo(), by_destination=self.csc()).get_sorted()
 
     def has_edges(self, u: Tensor, v: Tensor, *, check: bool = True) -> Tensor:
-        """Whether there is an edge from ``u[i]`` to ``v[i]``: bool ``[n]``; sizes broadcast.
+        """Returns whether there is an edge from ``u[i]`` to ``v[i]``: bool ``[n]``.
+
+        Sizes broadcast.
 
         Raises:
             SmexValueError: a node id is out of range, or the sizes do not broadcast.
@@ -426,7 +430,7 @@ class Relation:
         return self._structure.first_edge(*self._pairs("has_edges", u, v, check)) >= 0
 
     def edge_ids(self, u: Tensor, v: Tensor, *, check: bool = True) -> Tensor:
-        """The first edge from ``u[i]`` to ``v[i]``, or -1: ``[n]``; sizes broadcast."""
+        """Returns the first edge from ``u[i]`` to ``v[i]``, or -1: ``[n]``; sizes broadcast."""
         return self._structure.first_edge(*self._pairs("edge_ids", u, v, check))
 
     def edge_ids_all(
@@ -444,7 +448,7 @@ class Relation:
         return (columns, rows, eids) if self._flipped else (rows, columns, eids)
 
     def is_multigraph(self) -> bool:
-        """Whether two edges join the same nodes in the same direction."""
+        """Returns whether two edges join the same nodes in the same direction."""
         return has_parallel(self._structure.get_sorted())
 
     def predecessors(self, v: int | Tensor) -> Tensor:
@@ -470,24 +474,30 @@ class Relation:
     # ---- subgraphs ----
 
     def edge_subgraph(self, eids: Tensor, *, check: bool = True) -> Relation:
-        """The edges `eids`, renumbered in this order, between the same nodes."""
+        """Returns the edges `eids`, renumbered in this order, between the same nodes."""
         src, dst = self.find_edges(eids, check=check)
         return Relation.from_coo(src, dst, self.num_src, self.num_dst, check=False)
 
     def in_subgraph(self, v: Tensor) -> tuple[Relation, Tensor]:
-        """The edges into `v` between the same nodes, and their ids here; order: in_edges_of."""
+        """Returns the edges into `v` between the same nodes, and their ids here.
+
+        Order: in_edges_of.
+        """
         src, dst, eids = self.in_edges_of(v)
         return Relation.from_coo(src, dst, self.num_src, self.num_dst, check=False), eids
 
     def out_subgraph(self, u: Tensor) -> tuple[Relation, Tensor]:
-        """The edges out of `u` between the same nodes, and their ids here; order: out_edges_of."""
+        """Returns the edges out of `u` between the same nodes, and their ids here.
+
+        Order: out_edges_of.
+        """
         src, dst, eids = self.out_edges_of(u)
         return Relation.from_coo(src, dst, self.num_src, self.num_dst, check=False), eids
 
     def node_subgraph(
         self, src_nodes: Tensor, dst_nodes: Tensor, *, check: bool = True
     ) -> tuple[Relation, Tensor]:
-        """The edges between the given nodes, which are renumbered by their position.
+        """Returns the edges between the given nodes, which are renumbered by their position.
 
         Edges stand in the order of their new source, then of their id. A destination that is given
         twice has its edges at its last position, a source that is given twice has them twice.
@@ -504,7 +514,7 @@ class Relation:
         return Relation.from_coo(src, dst, *sizes, check=False), eids
 
     def to_simple(self) -> tuple[Relation, Tensor, Tensor]:
-        """One edge for each joined pair of nodes, ordered by source, then destination.
+        """Returns one edge for each joined pair of nodes, ordered by source, then destination.
 
         Returns:
             The relation, ``counts [its num_edges]`` of edges merged into each of its edges, and

@@ -14,7 +14,7 @@ _NAMES = {op: name for name, op in BINARY.items()}
 
 
 def builtin_name(message: Message) -> str | None:
-    """The built-in message function that a message is, such as ``u_mul_e``."""
+    """Returns the built-in message function that a message is, such as ``u_mul_e``."""
     op, args, _ = message.term
     letters = message.letters
     if not set(letters) <= set(LETTERS):  # a tensor that all edges share

@@ -61,7 +61,7 @@ class Fused(NamedTuple):
     message_bytes: int
 
     def run(self, zero_empty: bool = True) -> dict[str, Tensor]:
-        """The columns ``[num_dst, ...]`` that the reduce function makes."""
+        """Returns the columns ``[num_dst, ...]`` that the reduce function makes."""
         return {
             field: output.run(self.relation, zero_empty)
             if isinstance(output, Reduction)
@@ -79,7 +79,7 @@ class _StopError(Exception):
 
 
 def fuse(step: Step, message: Any, reduce: Any) -> Fused | Unfused:
-    """The kernels for a message and a reduce function, or why there are none.
+    """Returns the kernels for a message and a reduce function, or why there are none.
 
     Either may be built-in. Neither graph nor features are changed.
     """
@@ -95,7 +95,7 @@ def fuse(step: Step, message: Any, reduce: Any) -> Fused | Unfused:
 
 
 def fuse_edges(step: Step, function: Any) -> dict[str, tuple[Formula, bool]] | Unfused:
-    """The formulas of a function of edges, and whether to drop their last dimension."""
+    """Returns the formulas of a function of edges, and whether to drop their last dimension."""
     try:
         _check_surroundings(step)
         sent = _messages(step, function)
@@ -175,7 +175,7 @@ class _Nodes:
 
 
 def _messages(step: Step, message: Any) -> dict[str, Value]:
-    """What a message function sends, as formulas."""
+    """Returns what a message function sends, as formulas."""
     if isinstance(message, MessageFunction):
         return {message.out_field: _builtin_message(step, message)}
     sent = _trace(message, "message", _Edges(step))
@@ -218,7 +218,7 @@ def _check_dtype(value: Value) -> None:
 def _outputs(
     step: Step, reduce: Any, sent: Mapping[str, Value]
 ) -> Iterator[tuple[str, Reduction | NodeFormula]]:
-    """What a reduce function makes of the messages."""
+    """Yields what a reduce function makes of the messages."""
     if isinstance(reduce, ReduceFunction):
         if reduce.msg_field not in sent:
             _stop(f'there is no message "{reduce.msg_field}"')
@@ -238,7 +238,7 @@ def _outputs(
 
 
 def _trace(function: Any, kind: str, batch: Any) -> dict[str, Value]:
-    """The values of what a function returns for a stand-in."""
+    """Returns the values of what a function returns for a stand-in."""
     impure: Impure | None = impurity_of(function, is_known)
     if impure is not None:
         _stop(impure.reason, _name(function), impure.line)
@@ -259,7 +259,7 @@ def _trace(function: Any, kind: str, batch: Any) -> dict[str, Value]:
 
 
 def _line_of(traceback: TracebackType | None) -> int | None:
-    """The last line outside of torch and of this package that an error went through."""
+    """Returns the last line outside of torch and of this package that an error went through."""
     line = None
     while traceback is not None:
         module = traceback.tb_frame.f_globals.get("__name__", "")

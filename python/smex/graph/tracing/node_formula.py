@@ -22,11 +22,14 @@ class NodeFormula(NamedTuple):
     dropped: bool  # the formula's last dimension, of size 1, is not in the result
 
     def named(self) -> str:
-        """The text with the features' names, such as ``relu(sum(u.h) + n.h)``."""
+        """Returns the text with the features' names, such as ``relu(sum(u.h) + n.h)``."""
         return formula_of(self.term).named()
 
     def run(self, relation: Relation) -> Tensor:
-        """The value ``[num_dst, ...]``; 0 for nodes without messages, whatever the formula says."""
+        """Returns the value ``[num_dst, ...]``.
+
+        0 for nodes without messages, whatever the formula says.
+        """
         leaves = {leaf: leaf.of(relation) for leaf in formula_of(self.term).leaves}
         got = relation.in_degrees() > 0
         rows = None if bool(got.all()) else got.nonzero().view(-1)

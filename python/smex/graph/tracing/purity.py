@@ -86,7 +86,7 @@ class Reads(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def reads_of(code: types.CodeType) -> Reads:
-    """The paths that a code object reads; immutable facts of it, hence cached."""
+    """Returns the paths that a code object reads; immutable facts of it, hence cached."""
     stored: set[str] = set()
     paths: list[Path] = []
     line: int | None = code.co_firstlineno
@@ -138,7 +138,7 @@ def _names(instruction: dis.Instruction) -> tuple[str, ...]:
 
 
 def _lifted(path: Path, code: types.CodeType) -> Path:
-    """A path of a function within, as the function around it sees its beginning."""
+    """Returns a path of a function within, as the function around it sees its beginning."""
     is_local = path.kind == "free" and path.name in code.co_cellvars
     return path._replace(kind="local") if is_local else path
 
@@ -149,7 +149,7 @@ def _paths_at(
     at: int,
     line: int | None,
 ) -> list[Path]:
-    """The paths that begin with an instruction."""
+    """Returns the paths that begin with an instruction."""
     instruction = instructions[at][0]
     name = instruction.opname
     if name == "LOAD_GLOBAL":
@@ -209,7 +209,7 @@ def impurity_of(
 
 
 def plain_function(function: Any) -> tuple[types.FunctionType | None, Any]:
-    """The Python function, and the object it is bound to."""
+    """Returns the Python function, and the object it is bound to."""
     if type(function) is types.FunctionType:
         return function, _UNBOUND
     if type(function) is types.MethodType and type(function.__func__) is types.FunctionType:
@@ -227,7 +227,7 @@ _UNBOUND = object()
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether calling a module runs more than its ``forward``."""
+    """Returns whether calling a module runs more than its ``forward``."""
     own = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     shared = torch.nn.modules.module
     names = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
@@ -292,7 +292,7 @@ _PLAIN_ACCESS = (object.__getattribute__, types.SimpleNamespace.__getattribute__
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """An attribute, found without running a property or ``__getattr__``."""
+    """Returns an attribute, found without running a property or ``__getattr__``."""
     if isinstance(value, types.ModuleType):
         if name not in value.__dict__:
             raise _UnknownError
@@ -320,7 +320,7 @@ def _attribute(value: Any, name: str) -> Any:
 def _impurity_of_value(
     value: Any, path: Path, known: Callable[[Any], bool], depth: int
 ) -> Impure | None:
-    """What a path ends in must be known, immutable, or a function without side effects."""
+    """Returns what a path ends in must be known, immutable, or a function without side effects."""
     if known(value) or isinstance(value, INERT):
         return None
     if (

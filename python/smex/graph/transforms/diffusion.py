@@ -46,7 +46,7 @@ class _Diffusion(BaseTransform):
         """The diffusion, of the weights ``[num_nodes, num_nodes]`` with destinations as rows."""
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph of the diffusion, with the node features; weights are an edge feature.
+        """Returns the graph of the diffusion, with the node features; weights are an edge feature.
 
         Raises:
             SmexTypeError: the graph has several types.

@@ -50,7 +50,7 @@ def add_self_loop(
     fill_data: float | str = 1.0,
     etype: EdgeType = None,
 ) -> Graph:
-    """The graph with one more edge for each node of a type, from the node to itself.
+    """Returns the graph with one more edge for each node of a type, from the node to itself.
 
     Self loops that exist stay; :func:`remove_self_loop` first gives each node exactly one. The new
     edges come last, in the order of the nodes, also in a batch, which is kept.
@@ -98,7 +98,9 @@ def add_self_loop(
 
 
 def remove_self_loop(g: Graph, etype: EdgeType = None) -> Graph:
-    """The graph without the edges of a type that go from a node to itself; batches are kept.
+    """Returns the graph without the edges of a type that go from a node to itself.
+
+    Batches are kept.
 
     Args:
         g: the graph.
@@ -133,7 +135,7 @@ def _loop_type(op: str, g: Graph, etype: EdgeType) -> CanonicalType:
 
 
 def _loop_values(relation: Relation, name: str, column: Tensor, fill: float | str) -> Tensor:
-    """What the self loops' feature is, one row for each node."""
+    """Returns what the self loops' feature is, one row for each node."""
     shape = (relation.num_dst, *column.shape[1:])
     if not isinstance(fill, str):
         return column.new_full(shape, fill)
@@ -168,7 +170,7 @@ def reverse(
     share_ndata: bool | None = None,
     share_edata: bool | None = None,
 ) -> Graph:
-    """The graph with every edge turned round; edge ids stay.
+    """Returns the graph with every edge turned round; edge ids stay.
 
     Structure is shared, also what either graph computes later. Features are shared too: changing a
     tensor in place is seen in both. Batches are kept.
@@ -204,7 +206,7 @@ def add_reverse_edges(
     ignore_bipartite: bool = False,
     exclude_self: bool = True,
 ) -> Graph:
-    """The graph with a reverse edge added for every edge; parallel edges may result.
+    """Returns the graph with a reverse edge added for every edge; parallel edges may result.
 
     The new edges come after the others, in the same order, also in a batch, which is kept.
 
@@ -371,7 +373,7 @@ def _joined(frame: Frame, mapping: Tensor, size: int, aggregator: str) -> Frame:
 def add_nodes(
     g: Graph, num: int, data: Mapping[str, Tensor] | None = None, ntype: str | None = None
 ) -> Graph:
-    """The graph with nodes added, see :meth:`Graph.add_nodes`; a batch becomes one graph.
+    """Returns the graph with nodes added, see :meth:`Graph.add_nodes`; a batch becomes one graph.
 
     Example:
         >>> import smex.graph as sg
@@ -386,7 +388,7 @@ def add_nodes(
 def add_edges(
     g: Graph, u: Any, v: Any, data: Mapping[str, Tensor] | None = None, etype: EdgeType = None
 ) -> Graph:
-    """The graph with edges added, see :meth:`Graph.add_edges`; a batch becomes one graph.
+    """Returns the graph with edges added, see :meth:`Graph.add_edges`; a batch becomes one graph.
 
     Example:
         >>> import smex.graph as sg
@@ -399,7 +401,7 @@ def add_edges(
 
 
 def remove_edges(g: Graph, eids: Any, etype: EdgeType = None, store_ids: bool = False) -> Graph:
-    """The graph without some edges, see :meth:`Graph.remove_edges`.
+    """Returns the graph without some edges, see :meth:`Graph.remove_edges`.
 
     Example:
         >>> import smex.graph as sg
@@ -412,7 +414,7 @@ def remove_edges(g: Graph, eids: Any, etype: EdgeType = None, store_ids: bool = 
 
 
 def remove_nodes(g: Graph, nids: Any, ntype: str | None = None, store_ids: bool = False) -> Graph:
-    """The graph without some nodes and their edges, see :meth:`Graph.remove_nodes`.
+    """Returns the graph without some nodes and their edges, see :meth:`Graph.remove_nodes`.
 
     Example:
         >>> import smex.graph as sg
@@ -425,7 +427,7 @@ def remove_nodes(g: Graph, nids: Any, ntype: str | None = None, store_ids: bool 
 
 
 def merge(graphs: Sequence[Graph]) -> Graph:
-    """One graph with the nodes and edges of all; nodes of the same id are the same node.
+    """Returns one graph with the nodes and edges of all; nodes of the same id are the same node.
 
     The result is one graph, also of batches. Edges of the first graph come first; parallel edges
     stay. A node's feature is that of the last graph that has it; nodes and edges of graphs without
@@ -485,7 +487,7 @@ def _with_nodes_of(
     edge_frames: Mapping[CanonicalType, Frame],
     copy_ndata: bool,
 ) -> Graph:
-    """A graph of the same nodes with other edges."""
+    """Returns a graph of the same nodes with other edges."""
     frames = {t: frame.clone() for t, frame in g._src_frames.items()} if copy_ndata else {}
     return Graph(
         relations,

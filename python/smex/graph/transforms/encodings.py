@@ -68,7 +68,7 @@ def dense_adjacency(op: str, g: Graph, eweight_name: str | None) -> Tensor:
 
 
 def edge_weights(op: str, g: Graph, name: str, etype: Any = None) -> Tensor:
-    """An edge feature with one number for each edge, float32 ``[num_edges]``."""
+    """Returns an edge feature with one number for each edge, float32 ``[num_edges]``."""
     data = g.edges[g.to_canonical_etype(etype)].data
     if name not in data:
         raise MissingFeatureError(f'{op}: there is no edge feature "{name}"; set it first')
@@ -136,7 +136,7 @@ def laplacian_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = 
 
 
 def laplacian_lambda_max(g: Graph) -> list[float]:
-    """The largest eigenvalue of the normalised Laplacian of each graph of a batch.
+    """Returns the largest eigenvalue of the normalised Laplacian of each graph of a batch.
 
     Of ``I - D**-0.5 A D**-0.5``; at most 2. :class:`smex.graph.nn.ChebConv` takes them.
 
@@ -187,7 +187,7 @@ def _smallest(g: Graph, k: int) -> tuple[Tensor, Tensor]:
 
 
 def _smallest_of_components(matrix: Any, degrees: np.ndarray, k: int) -> tuple[Any, Any]:
-    """The `k` smallest eigenvalues of ``I - matrix``, ascending, and their eigenvectors.
+    """Returns the `k` smallest eigenvalues of ``I - matrix``, ascending, and their eigenvectors.
 
     Each component has the eigenvalue 0, and Lanczos iteration finds the copies of an eigenvalue
     only by its rounding errors; therefore components are solved by themselves. Nodes without edges
@@ -225,7 +225,7 @@ def _smallest_of_one(matrix: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _normalised(op: str, g: Graph) -> Tensor:
-    """The edges' entries of ``D**-0.5 A D**-0.5``, which is checked to be symmetric."""
+    """Returns the edges' entries of ``D**-0.5 A D**-0.5``, which is checked to be symmetric."""
     number = g.num_nodes()
     src, dst = (ids.long() for ids in g.edges())
     there, back = (
@@ -249,7 +249,7 @@ def _dense_laplacian(g: Graph, weights: Tensor) -> Tensor:
 
 
 def _matrix(g: Graph, weights: Tensor) -> Any:
-    """The normalised adjacency as a matrix of SciPy."""
+    """Returns the normalised adjacency as a matrix of SciPy."""
     number = g.num_nodes()
     ends = tuple(ids.cpu().numpy() for ids in g.edges())
     sparse = optional("lap_pe", "scipy.sparse")

@@ -41,11 +41,11 @@ class _FeatureTransform(BaseTransform):
         self.edge_feat_names = edge_feat_names
 
     def change(self, feature: Tensor) -> Tensor:
-        """The feature's new value."""
+        """Returns the feature's new value."""
         raise NotImplementedError
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with changed features."""
+        """Returns the graph with changed features."""
         result = g.clone()
         self._change("node", list(result._src_frames.values()), self.node_feat_names)
         self._change("edge", list(result._edge_frames.values()), self.edge_feat_names)
@@ -91,7 +91,7 @@ class RowFeatNormalizer(_FeatureTransform):
         self.subtract_min = subtract_min
 
     def change(self, feature: Tensor) -> Tensor:
-        """The feature with rows that sum to 1."""
+        """Returns the feature with rows that sum to 1."""
         if self.subtract_min and feature.numel():
             feature = feature - feature.min()
         sums = feature.sum(-1, keepdim=True)
@@ -127,7 +127,7 @@ class FeatMask(_FeatureTransform):
         self.p = probability("FeatMask", p)
 
     def change(self, feature: Tensor) -> Tensor:
-        """The feature with some columns set to 0."""
+        """Returns the feature with some columns set to 0."""
         columns = feature.shape[-1:] if feature.dim() > 1 else (1,)
         masked = torch.rand(columns, device=feature.device) < self.p
         return feature.masked_fill(masked, 0)
@@ -156,7 +156,7 @@ class RandomWalkPE(BaseTransform):
         self.eweight_name = eweight_name
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with the feature."""
+        """Returns the graph with the feature."""
         result = g.clone()
         result.ndata[self.feat_name] = random_walk_pe(g, self.k, self.eweight_name)
         return result
@@ -190,7 +190,7 @@ class LapPE(BaseTransform):
         self.padding = padding
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with the feature."""
+        """Returns the graph with the feature."""
         result = g.clone()
         encoding, values = lap_pe(g, self.k, self.padding, return_eigval=True)
         result.ndata[self.feat_name] = encoding
@@ -226,7 +226,7 @@ class SVDPE(BaseTransform):
         self.random_flip = random_flip
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with the feature."""
+        """Returns the graph with the feature."""
         result = g.clone()
         result.ndata[self.feat_name] = svd_pe(g, self.k, self.padding, self.random_flip)
         return result
@@ -254,7 +254,7 @@ class GCNNorm(BaseTransform):
         self.eweight_name = eweight_name
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with normalised weights."""
+        """Returns the graph with normalised weights."""
         result = g.clone()
         for canonical in g.canonical_etypes:
             if canonical[0] == canonical[2]:
@@ -265,14 +265,14 @@ class GCNNorm(BaseTransform):
 
 
 def _weights(g: Graph, name: str | None, etype: CanonicalType) -> Tensor:
-    """The weights of the edges, 1 where there is no such feature."""
+    """Returns the weights of the edges, 1 where there is no such feature."""
     if name is None or name not in g.edges[etype].data:
         return torch.ones(g.num_edges(etype), device=g.device)
     return edge_weights("transform", g, name, etype)
 
 
 def weighted_in_degrees(g: Graph, weights: Tensor, etype: CanonicalType | None = None) -> Tensor:
-    """The sum of the weights of the edges into each node, ``[num_nodes]``."""
+    """Returns the sum of the weights of the edges into each node, ``[num_nodes]``."""
     dst = g.edges(etype=etype)[1]
     return weights.new_zeros(g.num_nodes(g.to_canonical_etype(etype)[2])).index_add(0, dst, weights)
 
@@ -332,7 +332,7 @@ class SIGNDiffusion(BaseTransform):
         self.alpha = alpha
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with the features."""
+        """Returns the graph with the features."""
         check_one_type("SIGNDiffusion", g)
         if self.in_feat_name not in g.ndata:
             raise MissingFeatureError(
@@ -366,7 +366,7 @@ class SIGNDiffusion(BaseTransform):
 
 
 def _summed(g: Graph, feature: Tensor, weights: Tensor) -> Tensor:
-    """The sum of the sources' features times weights, for each node."""
+    """Returns the sum of the sources' features times weights, for each node."""
     with g.local_scope():
         g.srcdata["h"] = feature
         g.edata["w"] = weights.view(-1, *[1] * (feature.dim() - 1))

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def node_homophily(graph: Graph, y: Tensor) -> float:
-    r"""The mean share of neighbours with a node's own class (Pei et al., ICLR'20, eq. 2).
+    r"""Returns the mean share of neighbours with a node's own class (Pei et al., ICLR'20, eq. 2).
 
     .. math:: \frac{1}{|V|} \sum_v \frac{|\{u \in N(v): y_u = y_v\}|}{|N(v)|}
 
@@ -214,7 +214,7 @@ def _classes(op: str, graph: Graph, y: Any) -> Tensor:
 
 
 def _same_into(graph: Graph, y: Tensor) -> Tensor:
-    """How many edges into each node come from its own class, ``[num_nodes]``."""
+    """Returns how many edges into each node come from its own class, ``[num_nodes]``."""
     src, dst = (ids.long() for ids in graph.edges())
     return torch.zeros_like(y, dtype=torch.double).index_add(0, dst, (y[src] == y[dst]).double())
 

@@ -52,7 +52,7 @@ class BaseTransform(ABC):
 
     @abstractmethod
     def __call__(self, g: Graph) -> Any:
-        """The changed graph."""
+        """Returns the changed graph."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -87,7 +87,7 @@ class Compose(BaseTransform):
                 )
 
     def __call__(self, g: Graph) -> Any:
-        """The graph after all changes."""
+        """Returns the graph after all changes."""
         for transform in self.transforms:
             g = transform(g)
         return g
@@ -131,7 +131,7 @@ class AddSelfLoop(BaseTransform):
         self.fill_data = fill_data
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with self loops."""
+        """Returns the graph with self loops."""
         for canonical in _types_within(g):
             if not self.allow_duplicate:
                 g = remove_self_loop(g, canonical)
@@ -154,7 +154,7 @@ class RemoveSelfLoop(BaseTransform):
     """
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph without self loops."""
+        """Returns the graph without self loops."""
         for canonical in _types_within(g):
             g = remove_self_loop(g, canonical)
         return g
@@ -181,7 +181,7 @@ class AddReverse(BaseTransform):
         self.sym_new_etype = sym_new_etype
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with reverse edges."""
+        """Returns the graph with reverse edges."""
         reject_block("AddReverse", g)
         relations: dict[CanonicalType, Relation] = {}
         frames: dict[CanonicalType, Frame] = {}
@@ -216,7 +216,7 @@ class ToSimple(BaseTransform):
         self.aggregator = aggregator
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph without parallel edges."""
+        """Returns the graph without parallel edges."""
         return to_simple(g, self.return_counts, copy_edata=True, aggregator=self.aggregator)
 
 
@@ -235,7 +235,7 @@ class LineGraph(BaseTransform):
         self.backtracking = backtracking
 
     def __call__(self, g: Graph) -> Graph:
-        """The line graph."""
+        """Returns the line graph."""
         return line_graph(g, self.backtracking, shared=True)
 
 
@@ -254,7 +254,7 @@ class KHopGraph(BaseTransform):
         self.k = k
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph of the walks."""
+        """Returns the graph of the walks."""
         return khop_graph(g, self.k)
 
 
@@ -279,7 +279,7 @@ class AddMetaPaths(BaseTransform):
         self.keep_orig_edges = keep_orig_edges
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with the new types."""
+        """Returns the graph with the new types."""
         relations = {}
         for name, metapath in self.metapaths.items():
             ((source, _, destination), relation), *_ = metapath_reachable_graph(
@@ -304,7 +304,7 @@ class ToLevi(BaseTransform):
     """
 
     def __call__(self, g: Graph) -> Graph:
-        """The Levi graph."""
+        """Returns the Levi graph."""
         check_one_type("ToLevi", g)
         src, dst = g.edges()
         number, edges = g.num_nodes(), g.num_edges()
@@ -335,7 +335,7 @@ class NodeShuffle(BaseTransform):
     """
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with other features."""
+        """Returns the graph with other features."""
         result = g.clone()
         for ntype in g.ntypes:
             order = torch.randperm(g.num_nodes(ntype), device=g.device)
@@ -362,7 +362,7 @@ class DropNode(BaseTransform):
         self.p = probability("DropNode", p)
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph of the other nodes."""
+        """Returns the graph of the other nodes."""
         for ntype in g.ntypes:
             g = remove_nodes(g, _drawn(g, g.num_nodes(ntype), self.p), ntype)
         return g
@@ -386,7 +386,7 @@ class DropEdge(BaseTransform):
         self.p = probability("DropEdge", p)
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph of the other edges."""
+        """Returns the graph of the other edges."""
         for canonical in g.canonical_etypes:
             g = remove_edges(g, _drawn(g, g.num_edges(canonical), self.p), canonical)
         return g
@@ -414,7 +414,7 @@ class AddEdge(BaseTransform):
         self.ratio = ratio
 
     def __call__(self, g: Graph) -> Graph:
-        """The graph with more edges."""
+        """Returns the graph with more edges."""
         for canonical in g.canonical_etypes:
             relation = g._relations[canonical]
             number = int(relation.num_edges * self.ratio)
@@ -431,7 +431,7 @@ class AddEdge(BaseTransform):
 
 
 def probability(what: str, p: float) -> float:
-    """The probability itself.
+    """Returns the probability itself.
 
     Raises:
         SmexValueError: it is not between 0 and 1.
@@ -447,7 +447,7 @@ def with_relations(
     frames: Mapping[CanonicalType, Frame] | None = None,
     keep: bool = True,
 ) -> Graph:
-    """The graph with more edge types; without `keep` with these alone."""
+    """Returns the graph with more edge types; without `keep` with these alone."""
     edge_frames = {t: f.clone() for t, f in g._edge_frames.items()} if keep else {}
     everything = {**(g._relations if keep else {}), **relations}
     return Graph(

@@ -143,7 +143,7 @@ def _knn(
 
 
 def _nearest(op: str, points: Tensor, k: int, exclude_self: bool) -> Tensor:
-    """The `k` nearest points of each, int64 ``[points, k]``."""
+    """Returns the `k` nearest points of each, int64 ``[points, k]``."""
     found = []
     for rows in torch.arange(points.shape[0], device=points.device).split(_rows(points.shape[0])):
         distance = torch.cdist(points[rows], points)
@@ -166,7 +166,7 @@ def _tree_neighbours(op: str, points: Tensor, k: int, exclude_self: bool) -> Ten
 
 
 def _points(op: str, x: Any, dims: tuple[int, ...]) -> Tensor:
-    """The points as a tensor of a type that distances can be computed in."""
+    """Returns the points as a tensor of a type that distances can be computed in."""
     try:
         points = torch.as_tensor(x)
     except (TypeError, ValueError, RuntimeError):
@@ -194,7 +194,7 @@ def radius_graph(
     compute_mode: str = "donot_use_mm_for_euclid_dist",
     get_distances: bool = False,
 ) -> Any:
-    """The graph with edges in both directions between points at most `r` apart.
+    """Returns the graph with edges in both directions between points at most `r` apart.
 
     Edges are ordered by destination, then by source.
 

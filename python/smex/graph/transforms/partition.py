@@ -112,7 +112,7 @@ def metis_partition(
     balance_edges: bool = False,
     mode: str = "k-way",
 ) -> dict[int, Graph]:
-    """The graph in `k` parts, see :func:`metis_partition_assignment`.
+    """Returns the graph in `k` parts, see :func:`metis_partition_assignment`.
 
     Args:
         g: a graph of one node type and one edge type.
@@ -145,7 +145,7 @@ def metis_partition(
 def partition_graph_with_halo(
     g: Graph, node_part: Any, extra_cached_hops: int, reshuffle: bool = False
 ) -> tuple[dict[int, Graph], Tensor | None, Tensor | None]:
-    """A graph for each part: its nodes, the edges between them, and a halo of other nodes.
+    """Returns a graph for each part: its nodes, the edges between them, and a halo of other nodes.
 
     With `extra_cached_hops` of 0 a part has the edges between its nodes. With 1 it has all edges
     into its nodes too, and the edges from its nodes to others; each further hop adds the edges into
@@ -217,7 +217,7 @@ def _reshuffled(relation: Relation, part: Tensor) -> tuple[Relation, Tensor, Ten
 
 
 def _part(relation: Relation, inner: Tensor, hops: int, by_id: bool) -> Graph:
-    """The graph of one part, with the ids of its nodes and edges and which are its own."""
+    """Returns the graph of one part, with the ids of its nodes and edges and which are its own."""
     if hops == 0:
         local, eids = relation.reverse().node_subgraph(inner, inner)
         local, nodes = local.reverse(), inner

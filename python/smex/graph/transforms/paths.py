@@ -21,7 +21,7 @@ __all__ = ["double_radius_node_labeling", "metapath_reachable_graph", "shortest_
 
 
 def metapath_reachable_graph(g: Graph, metapath: Sequence[EdgeType]) -> Graph:
-    """The graph with an edge to each node that can be reached along these edge types.
+    """Returns the graph with an edge to each node that can be reached along these edge types.
 
     There are no parallel edges; edges are ordered by source, then destination, and their type is
     ``_E``. Node features are shared, batches are kept.
@@ -69,7 +69,9 @@ def _followed_by(first: Relation, second: Relation) -> Relation:
 
 
 def shortest_dist(g: Graph, root: int | None = None, return_paths: bool = False) -> Any:
-    """The number of edges on a shortest path between any two nodes, or from one to all; by SciPy.
+    """Returns the number of edges on a shortest path between any two nodes, or from one to all.
+
+    By SciPy.
 
     Args:
         g: a graph of one node type and one edge type.

@@ -27,7 +27,7 @@ def reorder_graph(
     store_ids: bool = True,
     permute_config: Mapping[str, Any] | None = None,
 ) -> Graph:
-    """The graph with other node and edge ids; features move along.
+    """Returns the graph with other node and edge ids; features move along.
 
     Kernels read features of edges in the order of destinations. With ``edge_permute_algo="dst"``
     that is the order in which they lie, and no edge ids are stored for it: the way to choose for
@@ -86,7 +86,7 @@ def _moved(frame: Frame, order: Tensor | None) -> Frame:
 
 
 def _with_nodes(g: Graph, order: Tensor | None) -> Relation:
-    """The edges between nodes in a new order."""
+    """Returns the edges between nodes in a new order."""
     relation = g.relation()
     if order is None:
         return relation
@@ -97,7 +97,7 @@ def _with_nodes(g: Graph, order: Tensor | None) -> Relation:
 
 
 def _node_order(op: str, g: Graph, algorithm: str | None, config: dict[str, Any]) -> Tensor | None:
-    """The old ids in their new order; None where they stay."""
+    """Returns the old ids in their new order; None where they stay."""
     if algorithm is None:
         return None
     if algorithm == "custom":
@@ -119,7 +119,7 @@ def _node_order(op: str, g: Graph, algorithm: str | None, config: dict[str, Any]
 def _with_edges(
     op: str, g: Graph, relation: Relation, algorithm: str | None, config: dict[str, Any]
 ) -> tuple[Relation, Tensor | None]:
-    """The edges in their new order, and their old ids; None where they stay."""
+    """Returns the edges in their new order, and their old ids; None where they stay."""
     if algorithm is None:
         return relation, None
     if algorithm == "custom":

@@ -20,7 +20,7 @@ TAGS = {"in": "_IN_TAG", "out": "_OUT_TAG"}
 def sort_csc_by_tag(
     g: Graph, tag: Any, tag_offset_name: str = "_TAG_OFFSET", tag_type: str = "node"
 ) -> Graph:
-    """The graph that knows how many in-edges of each tag a node has, for biased samples.
+    """Returns the graph that knows how many in-edges of each tag a node has, for biased samples.
 
     Edges stay in the order of their ids. Where DGL sorts them, edge feature ``_IN_TAG`` has
     their tags, which :func:`smex.graph.sampling.sample_neighbors_biased` reads.

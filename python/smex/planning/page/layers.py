@@ -76,7 +76,7 @@ class _Block:
 
 
 def layers_section(plan: PlacedGraph) -> str:
-    """The layers along the network; repeated blocks that are cut alike are drawn once."""
+    """Returns the layers along the network; repeated blocks that are cut alike are drawn once."""
     layers = list(_merged_calls(_layers(plan)))
     if not layers:
         return ""
@@ -193,7 +193,7 @@ class _Pictures:
         self._least, self._most = min(sizes), max(sizes)
 
     def block(self, block: _Block) -> str:
-        """A frame with the layers of a block side by side."""
+        """Returns a frame with the layers of a block side by side."""
         if block.numbers:
             title = f"{block.prefix}{numbers_words(tuple(sorted(block.numbers)))}"
         else:
@@ -230,7 +230,7 @@ class _Pictures:
 
 
 def _caption(placement: Sequence[int], mesh: Sequence[int]) -> str:
-    """A placement without the parts where they are the same in all steps: `S0 S1 R`."""
+    """Returns a placement without the parts where they are the same in all steps: `S0 S1 R`."""
     words = placement_words(placement, mesh).split()
     if len(set(mesh)) > 1:
         return " ".join(words)

@@ -37,12 +37,12 @@ def escape(text: object) -> str:
 
 
 def code(text: str) -> str:
-    """A name of the program."""
+    """Returns a name of the program."""
     return f"<code>{escape(text)}</code>"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table of cells that are markup; the columns `right` hold numbers."""
+    """Returns a table of cells that are markup; the columns `right` hold numbers."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         return "".join(

@@ -7,7 +7,7 @@ from smex.planning.placed import PlacedGraph, view_targets
 
 
 def program_order(plan: PlacedGraph) -> list[int]:
-    """The ids of all ops in the order in which they run.
+    """Returns the ids of all ops in the order in which they run.
 
     What only gradients need is computed among them, wherever the model computes it.
     """
@@ -16,7 +16,7 @@ def program_order(plan: PlacedGraph) -> list[int]:
 
 
 def fullest_worker(plan: PlacedGraph) -> int:
-    """The worker with the highest predicted peak."""
+    """Returns the worker with the highest predicted peak."""
     peaks = plan.peak_bytes()
     return max(range(len(peaks)), key=peaks.__getitem__)
 

@@ -11,17 +11,17 @@ from smex.planning.prices import op_prices
 
 
 def plan_overview(plan: PlacedGraph) -> str:
-    """The summary and the tensors, as a notebook shows a plan."""
+    """Returns the summary and the tensors, as a notebook shows a plan."""
     return markup.fragment(_summary(plan), tensors_section(plan))
 
 
 def plan_fragment(plan: PlacedGraph) -> str:
-    """All sections, to be shown inside of another page."""
+    """Returns all sections, to be shown inside of another page."""
     return markup.fragment(*_sections(plan))
 
 
 def plan_page(plan: PlacedGraph) -> str:
-    """All sections as a page of its own, which refers to nothing outside of it."""
+    """Returns all sections as a page of its own, which refers to nothing outside of it."""
     return markup.page(f"{plan.graph.captured.name} on {plan.workers} workers", *_sections(plan))
 
 

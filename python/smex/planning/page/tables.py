@@ -23,7 +23,10 @@ _REPLICA_COLOUR = "#bab0ac"
 
 
 def tensors_section(plan: PlacedGraph) -> str:
-    """How parameters, inputs and buffers are cut; buffers, of which there are many, are folded."""
+    """Returns how parameters, inputs and buffers are cut.
+
+    Buffers, of which there are many, are folded.
+    """
     roles = {plan.graph.captured.values[i].role for i in plan.graph.value_by_name.values()}
     parts = [
         f"<h3>{title}</h3>\n{_tensor_table(plan, role)}"
@@ -67,7 +70,7 @@ def _tensor_table(plan: PlacedGraph, role: str) -> str:
 
 
 def steps_section(plan: PlacedGraph) -> str:
-    """What each recursive step adds, and how it cuts the tensors."""
+    """Returns what each recursive step adds, and how it cuts the tensors."""
     links = plan.machine.links(plan.mesh) if plan.machine else [None] * len(plan.mesh)
     rows = []
     for step, parts in enumerate(plan.mesh):
@@ -91,7 +94,7 @@ def steps_section(plan: PlacedGraph) -> str:
 
 
 def _cut_words(plan: PlacedGraph, step: int, parameters: bool) -> str:
-    """A bar by bytes, and by dimension the number and bytes of tensors."""
+    """Returns a bar by bytes, and by dimension the number and bytes of tensors."""
     counts: Counter[int] = Counter()
     sizes: Counter[int] = Counter()
     for value, choices in zip(plan.graph.captured.values, plan.value_choices, strict=True):
@@ -118,7 +121,7 @@ def _dim_colour(dim: int) -> str:
 
 
 def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
-    """The calls that cost most, those that are alike together."""
+    """Returns the calls that cost most, those that are alike together."""
     timed = any(price.seconds for price in prices)
     alike: Counter[tuple[str, tuple[Any, ...]]] = Counter()
     for op, native, price, choices in zip(

@@ -15,12 +15,12 @@ Tile = tuple[bool, list[tuple[int, int]]]
 
 
 def worker_colour(worker: int, workers: int) -> str:
-    """The colour of a worker in all pictures."""
+    """Returns the colour of a worker in all pictures."""
     return f"hsl({worker * 360 // workers} 60% 70%)"
 
 
 def legend(workers: int) -> str:
-    """The workers in their colours."""
+    """Returns the workers in their colours."""
     if workers > _MOST_COLOURED:
         return ""
     chips = "".join(
@@ -31,7 +31,10 @@ def legend(workers: int) -> str:
 
 
 def axes_of(ndim: int, placement: Sequence[int]) -> tuple[int, int]:
-    """The dimensions to show downwards and to the right, those that are cut first; -1 for none."""
+    """Returns the dimensions to show downwards and to the right, those that are cut first.
+
+    -1 for none.
+    """
     if ndim < 2:
         return -1, ndim - 1
     cut = sorted({dim for dim in placement if dim >= 0})[:2]
@@ -41,7 +44,7 @@ def axes_of(ndim: int, placement: Sequence[int]) -> tuple[int, int]:
 
 
 def tensor_picture(shape: Sequence[int], placement: Sequence[int], tiles: Sequence[Tile]) -> str:
-    """A tensor's tiles and the dimensions that are shown."""
+    """Returns a tensor's tiles and the dimensions that are shown."""
     axes = axes_of(len(shape), placement)
     words = [f"{arrow} dim {dim}" for arrow, dim in zip("↓→", axes, strict=True) if dim >= 0]
     return f"{tiles_svg(shape, tiles, axes)} <small>{' '.join(words)}</small>"
@@ -98,7 +101,7 @@ def _cuts(
     workers: int,
     size: tuple[float, float],
 ) -> str:
-    """The lines along which a tensor is cut for many workers; tiles form a grid."""
+    """Returns the lines along which a tensor is cut for many workers; tiles form a grid."""
     width, height = size
     across = sorted({x * width for x0, x1, _, _ in holders for x in (x0, x1)})
     down = sorted({y * height for _, _, y0, y1 in holders for y in (y0, y1)})
@@ -111,7 +114,7 @@ def _cuts(
 
 
 def _span(box: list[tuple[int, int]], shape: Sequence[int], dim: int) -> tuple[float, float]:
-    """A box's extent along a dimension as fractions of the tensor's."""
+    """Returns a box's extent along a dimension as fractions of the tensor's."""
     if dim < 0 or shape[dim] == 0:
         return 0.0, 1.0
     lo, hi = box[dim]
@@ -119,7 +122,7 @@ def _span(box: list[tuple[int, int]], shape: Sequence[int], dim: int) -> tuple[f
 
 
 def bar(parts: Sequence[tuple[float, str, str]], width: int = 150, height: int = 12) -> str:
-    """A bar of (amount, colour, title) parts side by side."""
+    """Returns a bar of (amount, colour, title) parts side by side."""
     total = sum(amount for amount, _, _ in parts)
     ends = list(itertools.accumulate(amount for amount, _, _ in parts))
     rects = [

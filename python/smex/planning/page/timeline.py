@@ -97,7 +97,7 @@ class _Drawing:
         self._y = 0.0
 
     def svg(self) -> str:
-        """What has been drawn."""
+        """Returns what has been drawn."""
         self._draw_axis()
         width, height = _LEFT + _WIDTH + 20, self._y
         return (
@@ -144,7 +144,7 @@ class _Drawing:
         self._y = 36 + _GAP
 
     def _label(self, span: _Span, y: float) -> None:
-        """The name in the middle of a span, or its last part, as far as there is room."""
+        """Writes the name in the middle of a span, or its last part, as far as there is room."""
         x0, x1 = self._x(span.start), self._x(span.end)
         for words in (span.label, span.label.rpartition(".")[2]):
             if len(words) * _LETTER < x1 - x0:
@@ -152,7 +152,7 @@ class _Drawing:
                 return
 
     def draw_seconds(self) -> None:
-        """A lane of boxes for arithmetic and one for communication."""
+        """Draws a lane of boxes for arithmetic and one for communication."""
         for span in self._fine_spans():
             prices = self._prices[span.first : span.last]
             sent = sum(price.communication_seconds for price in prices)
@@ -168,7 +168,7 @@ class _Drawing:
         self._y += 2 * (_LANE + _GAP)
 
     def draw_bytes(self) -> None:
-        """A bar for what the ops of each stretch of the program move."""
+        """Draws a bar for what the ops of each stretch of the program move."""
         height = 2 * _LANE
         spans = self._fine_spans()
         moved = [
@@ -287,7 +287,7 @@ class _Drawing:
 
 
 def _heads(ops: Sequence[OpRecord], depth: int, turn: int) -> list[str]:
-    """The first parts of the ops' modules; an op of none goes with the op before it."""
+    """Returns the first parts of the ops' modules; an op of none goes with the op before it."""
     heads: list[str] = []
     for number, op in enumerate(ops):
         head = ".".join(op.module_path.split(".")[:depth])
@@ -296,7 +296,7 @@ def _heads(ops: Sequence[OpRecord], depth: int, turn: int) -> list[str]:
 
 
 def _common(here: str, there: str) -> str:
-    """The module that two modules have in common."""
+    """Returns the module that two modules have in common."""
     same = itertools.takewhile(
         lambda pair: pair[0] == pair[1], zip(here.split("."), there.split("."), strict=False)
     )
@@ -304,6 +304,6 @@ def _common(here: str, there: str) -> str:
 
 
 def _round_step(step: float) -> float:
-    """The next number of the form 1, 2 or 5 times a power of ten."""
+    """Returns the next number of the form 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= step)

@@ -67,7 +67,10 @@ class _Trial:
         self._module = fx.GraphModule(torch.nn.Module(), joint.graph)
 
     def run(self, rows: int = TRIAL_ROWS, change: float = 0.0) -> Values:
-        """The values of all calls on some rows; `change`: how far the first is another one."""
+        """Returns the values of all calls on some rows.
+
+        `change`: how far the first is another one.
+        """
         edges = TRIAL_EDGES if rows == TRIAL_ROWS else TRIAL_EDGES + 1
         arguments = []
         for node, operand in self._joint.inputs.items():
@@ -89,7 +92,7 @@ class _Trial:
         return recorder.values
 
     def is_random(self) -> bool:
-        """Whether random numbers are drawn, others for another number of rows."""
+        """Returns whether random numbers are drawn, others for another number of rows."""
         targets = [n.target for n in self._joint.graph.nodes if n.op == "call_function"]
         tag = torch.Tag.nondeterministic_seeded
         return any(isinstance(t, torch._ops.OpOverload) and tag in t.tags for t in targets)
@@ -149,7 +152,7 @@ class _Recorder(fx.Interpreter):
 
 
 def _mixing_line(joint: Joint, trial: _Trial) -> str | None:
-    """The user's line that mixes rows, "" if that is not known; None where none does."""
+    """Returns the user's line that mixes rows, "" if that is not known; None where none does."""
     plain = trial.run()
     results = list(joint.values.values())
     for change in CHANGES:
@@ -167,7 +170,7 @@ def _mixing_line(joint: Joint, trial: _Trial) -> str | None:
 
 
 def _first_of_size(joint: Joint) -> fx.Node | None:
-    """The first call that computes with the number of rows."""
+    """Returns the first call that computes with the number of rows."""
     for node in joint.graph.nodes:
         of_size = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.SymInt)]
         if of_size and isinstance(node.meta.get("val"), (torch.SymFloat, Tensor)):
@@ -183,7 +186,7 @@ def _line(node: fx.Node | None) -> str:
 
 
 def _spreads(one: Any, other: Any) -> bool:
-    """Whether a change of the first row shows elsewhere in a value."""
+    """Returns whether a change of the first row shows elsewhere in a value."""
     if isinstance(one, (tuple, list)):
         return any(_spreads(a, b) for a, b in zip(one, other))
     if not isinstance(one, Tensor) or one.shape != other.shape:
@@ -202,7 +205,7 @@ def _spreads(one: Any, other: Any) -> bool:
 
 
 def _differs(one: Tensor, other: Tensor) -> Tensor:
-    """Where two tensors differ by more than rounding."""
+    """Returns where two tensors differ by more than rounding."""
     if not one.is_floating_point() and not one.is_complex():
         return one != other
     rounding = max(1e-9, min(1e4 * torch.finfo(one.dtype).eps, 0.1))

@@ -34,7 +34,7 @@ class Place(NamedTuple):
     key: Any = None
 
     def look_up(self, function: nn.Module) -> Any:
-        """What is kept there now; None where there is nothing any more."""
+        """Returns what is kept there now; None where there is nothing any more."""
         try:
             value = vars(function.get_submodule(self.module))[self.attribute]
             return value if self.key is None else value[self.key]
@@ -60,7 +60,7 @@ class Found(NamedTuple):
     line: str
 
     def current(self, function: nn.Module) -> Tensor | None:
-        """The tensor that a run reads; None where the trace does not fit it."""
+        """Returns the tensor that a run reads; None where the trace does not fit it."""
         now = self.tensor if self.place is None else self.place.look_up(function)
         return now if isinstance(now, Tensor) and _scheme(now) == self.scheme else None
 
@@ -230,7 +230,7 @@ def _is_same(value: Any, before: Any) -> bool:
 
 
 def _has_same(value: Any, before: Any) -> bool:
-    """Whether two lists or dicts have the same entries, as objects."""
+    """Returns whether two lists or dicts have the same entries, as objects."""
     pairs: Iterable[tuple[Any, Any]] = zip(value, before)
     if isinstance(value, dict):
         pairs = ((value[k], before.get(k, _OF_MODULES)) for k in value)

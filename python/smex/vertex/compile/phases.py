@@ -49,12 +49,12 @@ class Phases:
     fuse: bool = True
 
     def nodes(self, name: str) -> list[fx.Node]:
-        """The nodes of a phase, in order."""
+        """Returns the nodes of a phase, in order."""
         return [n for n in self.joint.graph.nodes if self.phase.get(n) == name]
 
 
 def assign(joint: Joint, chosen: Options) -> Phases:
-    """The phase of each call.
+    """Returns the phase of each call.
 
     Raises:
         UntraceableError: a forward call mixes rows.

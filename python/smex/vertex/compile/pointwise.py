@@ -42,7 +42,7 @@ class Group:
 def grouped(
     nodes: list[fx.Node], kinds: Mapping[fx.Node, Any], results: Collection[fx.Node]
 ) -> list[fx.Node | Group]:
-    """The calls of a phase in an order to make them in, element-wise ones together.
+    """Returns the calls of a phase in an order to make them in, element-wise ones together.
 
     Args:
         nodes: the calls, in order.
@@ -56,7 +56,7 @@ def grouped(
     members: dict[tuple[int, Any], list[fx.Node]] = {}
 
     def level_of(node: fx.Node, key: Any) -> int:
-        """The level at which a value can be read, by a call of that key."""
+        """Returns the level at which a value can be read, by a call of that key."""
         if is_view(node):
             return max((level_of(n, None) for n in node.all_input_nodes), default=0)
         if node not in own:
@@ -79,7 +79,10 @@ def grouped(
 
 
 def _key(node: fx.Node, kinds: Mapping[fx.Node, Any]) -> Any:
-    """What calls have in common that can be made together; None where a call is made alone."""
+    """Returns what calls have in common that can be made together.
+
+    None where a call is made alone.
+    """
     value = node.meta.get("val")
     if node.target not in CALLS or not isinstance(value, Tensor) or value.ndim < 2:
         return None
@@ -118,7 +121,7 @@ Formula = Term | float
 
 
 def _of(op: str, *args: Formula) -> Term:
-    """An operation of formulas and numbers."""
+    """Returns an operation of formulas and numbers."""
     return Term(op, tuple(x if isinstance(x, Term) else Term("number", (float(x),)) for x in args))
 
 
@@ -127,7 +130,7 @@ def _plain(op: str) -> Callable[..., Term]:
 
 
 def _operator_of(operation: Any) -> Any:
-    """The ATen operator of an operation, of two tensors or of one and a number."""
+    """Returns the ATen operator of an operation, of two tensors or of one and a number."""
     packet = getattr(aten, operation.torch)
     overload = "Tensor_Scalar" if operation.takes_number else "Tensor"
     return getattr(packet, overload if overload in packet.overloads() else "default")
@@ -155,7 +158,7 @@ def _gelu(x: Formula) -> Term:
 
 
 def _normal(x: Formula) -> Term:
-    """The standard normal distribution's probability below x."""
+    """Returns the standard normal distribution's probability below x."""
     return _of("*", _of("+", _of("erf", _of("*", x, math.sqrt(0.5))), 1), 0.5)
 
 
@@ -205,6 +208,6 @@ CALLS = {**{target: _plain(op) for target, op in _PLAIN.items()}, **_COMPOSED}
 
 
 def _has_options(node: fx.Node) -> bool:
-    """Whether a call that is one operation says more than its arguments."""
+    """Returns whether a call that is one operation says more than its arguments."""
     op = _PLAIN.get(node.target)
     return op is not None and len(node.args) + len(node.kwargs) > OPERATIONS[op].arguments

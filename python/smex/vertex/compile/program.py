@@ -60,7 +60,7 @@ class Program:
 
 
 def build(source: Phases) -> Program:
-    """The programs of all phases."""
+    """Returns the programs of all phases."""
     ends = _ends(source)
     reads = {name: _reads(source, name, ends[name]) for name in ALL}
     program = Program(source)
@@ -83,7 +83,7 @@ def build(source: Phases) -> Program:
 
 
 def _calls(source: Phases, name: str, results: Sequence[fx.Node]) -> list[fx.Node | Group]:
-    """The calls of a phase in the order in which they are made."""
+    """Returns the calls of a phase in the order in which they are made."""
     nodes = source.nodes(name)
     if not source.fuse:
         return list(nodes)
@@ -146,7 +146,10 @@ def _overwritten(node: fx.Node, call: fx.Node) -> list[fx.Node]:
 
 
 def _readers(node: fx.Node) -> list[fx.Node]:
-    """The calls that read a value, directly or through views; views of it for themselves."""
+    """Returns the calls that read a value, directly or through views.
+
+    Views of it for themselves.
+    """
     found = []
     stack = list(node.users)
     while stack:
@@ -158,7 +161,7 @@ def _readers(node: fx.Node) -> list[fx.Node]:
 
 
 def _may_share_memory(node: fx.Node) -> bool:
-    """Whether a value may lie in the memory of another."""
+    """Returns whether a value may lie in the memory of another."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return not (target is operator.getitem and not is_view(node))
@@ -167,7 +170,7 @@ def _may_share_memory(node: fx.Node) -> bool:
 
 
 def _home(source: Phases, node: fx.Node) -> str:
-    """The phase in which a value is there for the first time."""
+    """Returns the phase in which a value is there for the first time."""
     if node in source.phase:
         return source.phase[node]
     if node.op == "placeholder":
@@ -181,7 +184,7 @@ def _home(source: Phases, node: fx.Node) -> str:
 
 
 def _ends(source: Phases) -> dict[str, list[fx.Node]]:
-    """The results of the whole, by the phase that delivers them."""
+    """Returns the results of the whole, by the phase that delivers them."""
     found: dict[str, dict[fx.Node, None]] = {name: {} for name in ALL}
     joint = source.joint
     for operand, node in joint.values.items():
@@ -202,7 +205,7 @@ def _ends(source: Phases) -> dict[str, list[fx.Node]]:
 
 
 def _reads(source: Phases, name: str, ends: Sequence[fx.Node]) -> list[fx.Node]:
-    """The nodes of other phases, and placeholders, that a phase reads through views."""
+    """Returns the nodes of other phases, and placeholders, that a phase reads through views."""
     found: dict[fx.Node, None] = {}
     seen: set[fx.Node] = set()
 
@@ -298,7 +301,7 @@ def _is_written(source: Phases, name: str, node: fx.Node) -> bool:
 
 
 def _passing(source: Phases, name: str, call: fx.Node | Group) -> list[fx.Node]:
-    """The values of a task that can lie where those of the task before lay."""
+    """Returns the values of a task that can lie where those of the task before lay."""
     if name not in STEPS:
         return []
     if isinstance(call, Group):
@@ -326,7 +329,7 @@ def _group_call(
 
 
 def _through(node: fx.Node) -> list[fx.Node]:
-    """What a call reads, through views."""
+    """Returns what a call reads, through views."""
     found = []
     stack = list(node.all_input_nodes)
     while stack:
@@ -386,7 +389,7 @@ def _several_written(
 
 
 def out_overload(target: Any) -> tuple[Any, str] | None:
-    """The overload that writes its only result into a tensor, and that argument's name."""
+    """Returns the overload that writes its only result into a tensor, and that argument's name."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     packet = target.overloadpacket

@@ -98,7 +98,7 @@ def _multiple(size: Any) -> tuple[int, int]:
 
 
 def shape_kind(value: Any) -> Kind:
-    """The kind of a tensor that is made of its shape alone, or of a placeholder."""
+    """Returns the kind of a tensor that is made of its shape alone, or of a placeholder."""
     symbols = [(d, *_multiple(n)) for d, n in enumerate(value.shape) if symbol(n) != 0]
     if not symbols:
         return CONST
@@ -163,7 +163,7 @@ def _edges_and_rows(node: fx.Node, found: dict[fx.Node, Any]) -> Kind:
 
 
 def _by_spec(node: fx.Node, found: dict[fx.Node, Any], of: int) -> Any:
-    """What the operator's Spec says of a split of the rows in two.
+    """Returns what the operator's Spec says of a split of the rows in two.
 
     For two numbers of rows: what holds for one may be a coincidence, such as a roll by it.
     """

@@ -41,7 +41,7 @@ PRODUCTS = {aten.mul.Tensor, aten.mm.default, aten.bmm.default}
 
 
 def is_view(node: fx.Node) -> bool:
-    """Whether the node is made again where it is needed."""
+    """Returns whether the node is made again where it is needed."""
     return (
         node.target in VIEWS
         or (is_getitem(node) and is_view(node.args[0]))  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def is_view(node: fx.Node) -> bool:
 
 
 def is_getitem(node: fx.Node) -> bool:
-    """Whether the node is one of several results of another."""
+    """Returns whether the node is one of several results of another."""
     return node.target is operator.getitem
 
 
@@ -116,7 +116,7 @@ def _gather_beside(joint: Joint) -> None:
 
 
 def _merge_equal(joint: Joint) -> None:
-    """One call in place of several with equal arguments, other than draws."""
+    """Puts one call in place of several with equal arguments, other than draws."""
     seen: dict[Any, fx.Node] = {}
     for node in list(joint.graph.nodes):
         if node.op != "call_function" or not _is_pure(node.target):
@@ -129,7 +129,7 @@ def _merge_equal(joint: Joint) -> None:
 
 
 def _is_pure(target: Any) -> bool:
-    """Whether equal arguments give equal results."""
+    """Returns whether equal arguments give equal results."""
     if not isinstance(target, torch._ops.OpOverload):
         return target is operator.getitem
     return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
@@ -167,7 +167,7 @@ def _fold_zeros(joint: Joint) -> None:
 
 
 def _is_zero(node: fx.Node, zeros: set[fx.Node]) -> bool:
-    """Whether a call gives zeros, as some of its arguments are."""
+    """Returns whether a call gives zeros, as some of its arguments are."""
     target, args = node.target, node.args
     if target in ZEROS:
         return True
@@ -185,13 +185,13 @@ def _is_zero(node: fx.Node, zeros: set[fx.Node]) -> bool:
 
 
 def _has_no_rows(value: Any) -> bool:
-    """Whether it has a row for each edge, of which there are none."""
+    """Returns whether it has a row for each edge, of which there are none."""
     rows = value.meta["val"].shape[0]
     return not isinstance(rows, int) and rows.node.hint == EDGES
 
 
 def _without_zero(node: fx.Node, zeros: set[fx.Node]) -> fx.Node | None:
-    """What a sum is without the term that is zero; None where there is no such term."""
+    """Returns what a sum is without the term that is zero; None where there is no such term."""
     if node.target not in (aten.add.Tensor, aten.sub.Tensor):
         return None
     first, second = node.args[:2]
@@ -205,7 +205,7 @@ def _without_zero(node: fx.Node, zeros: set[fx.Node]) -> fx.Node | None:
 
 
 def is_like(arg: Any, node: fx.Node) -> bool:
-    """Whether an argument has the shape and type of a node's value."""
+    """Returns whether an argument has the shape and type of a node's value."""
     value = arg.meta.get("val") if isinstance(arg, fx.Node) else None
     whole = node.meta["val"]
     return (
@@ -216,7 +216,7 @@ def is_like(arg: Any, node: fx.Node) -> bool:
 
 
 def ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
-    """The nodes, and all that they are computed from."""
+    """Returns the nodes, and all that they are computed from."""
     found: set[fx.Node] = set()
     stack = list(nodes)
     while stack:
@@ -228,7 +228,7 @@ def ancestors(nodes: Iterable[fx.Node]) -> set[fx.Node]:
 
 
 def _repeated(joint: Joint, node: fx.Node, row: Any) -> fx.Node:
-    """The same row for each vertex, in place of a node's value."""
+    """Returns the same row for each vertex, in place of a node's value."""
     for user in list(node.users):  # which broadcast it themselves
         others = [arg for arg in user.args if arg is not node]
         is_sum = user.target is aten.add.Tensor and not user.kwargs
@@ -287,7 +287,7 @@ def _make_functional(graph: fx.Graph) -> None:
 
 
 def _functional(name: str, node: fx.Node) -> Any:
-    """The overload that computes what an in-place one does."""
+    """Returns the overload that computes what an in-place one does."""
     packet = getattr(aten, name.rstrip("_"), None)
     if packet is None or not name.endswith("_"):
         return None

@@ -89,30 +89,30 @@ class Rows:
         self._dtype = dtype
 
     def gather(self, slot: int) -> State:
-        """The states of the children at one argument position."""
+        """Returns the states of the children at one argument position."""
         self.reads.slots = max(self.reads.slots, slot + 1)
         return self._state(self._child(slot), self._counts)
 
     def gather_each(self) -> State:
-        """The states of all children, a row for each edge."""
+        """Returns the states of all children, a row for each edge."""
         self.reads.each = True
         return self._state(self._each(), self._parents)
 
     def spread(self, value: Tensor) -> Tensor:
-        """A row for each edge from a row for each vertex."""
+        """Returns a row for each edge from a row for each vertex."""
         return value.index_select(0, self._parents)
 
     def sum_children(self, value: Tensor) -> Tensor:
-        """A row for each vertex from a row for each edge."""
+        """Returns a row for each vertex from a row for each edge."""
         zeros = value.new_zeros((self._counts.shape[0], *value.shape[1:]))
         return zeros.index_add(0, self._parents, value)
 
     def num_children(self) -> Tensor:
-        """The number of children of each vertex."""
+        """Returns the number of children of each vertex."""
         return self._counts
 
     def pull(self, name: str | None) -> Tensor:
-        """The vertices' input."""
+        """Returns the vertices' input."""
         if name is None:
             if len(self._inputs) != 1:
                 raise SmexValueError(
@@ -196,7 +196,10 @@ class Rows:
 
 
 def _rows_text(rows: Any) -> str:
-    """A number of rows for a message; one that stands for any number has no digits to show."""
+    """Returns a number of rows for a message.
+
+    One that stands for any number has no digits to show.
+    """
     if isinstance(rows, int):
         return f"{rows} rows"
     hint = rows.node.hint
@@ -259,7 +262,7 @@ class SetAttributeError(UntraceableError):
 
 
 def trace(function: VertexFunction, signature: Signature) -> Joint:
-    """The graph of a vertex function for any number of rows.
+    """Returns the graph of a vertex function for any number of rows.
 
     Raises:
         UntraceableError: the function looks at values or at the number of rows, or changes tensors
@@ -273,7 +276,7 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
 
 
 def reads(function: VertexFunction, signature: Signature) -> Reads:
-    """What a function reads and sets, as fake tensors, told by a call on fakes.
+    """Returns what a function reads and sets, as fake tensors, told by a call on fakes.
 
     Raises:
         UntraceableError: as of :func:`trace`.
@@ -310,7 +313,7 @@ def _same(tensor: Tensor) -> Tensor:
 
 
 def _symbol(mode: FakeTensorMode, hint: int) -> Any:
-    """A number of rows that nothing is known of."""
+    """Returns a number of rows that nothing is known of."""
     context: Any = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
     return mode.from_tensor(torch.empty(hint), symbolic_context=context).shape[0]
 
@@ -330,7 +333,7 @@ class _Builder:
         )
 
     def _like(self, tensor: Tensor, lead: Any = None) -> Tensor:
-        """A fake of the tensor, with `lead` rows if that is given."""
+        """Returns a fake of the tensor, with `lead` rows if that is given."""
         shape = tuple(tensor.shape) if lead is None else (lead, *tensor.shape[1:])
         with self.mode:
             return torch.empty(shape, dtype=tensor.dtype, device=tensor.device)
@@ -344,7 +347,7 @@ class _Builder:
         return {n: self._fresh(lead, s, self.signature.dtype) for n, s in shapes.items()}
 
     def dry_run(self) -> Reads:
-        """What the function reads, told by a call on fakes."""
+        """Returns what the function reads, told by a call on fakes."""
         signature = self.signature
         params = {n: self._like(p) for n, p in signature.params.items()}
         rows = Rows(
@@ -488,7 +491,7 @@ class _Builder:
         return values
 
     def _stand_ins(self, given: dict[Operand, Tensor]) -> dict[str, Tensor]:
-        """What stands for tensors from outside: asks for gradients where they do."""
+        """Returns what stands for tensors from outside: asks for gradients where they do."""
         found = {}
         for name, one in self.outside.items():
             tensor = given[Operand("param", name)]

@@ -58,7 +58,7 @@ class Memory:
             grad[-1:].zero_()
 
     def start_rows(self, rows: KindRows, seeded: Container[str] = ()) -> None:
-        """The gradients that a kind's rows have before the tasks; `seeded` are written later."""
+        """Sets the gradients of a kind's rows before the tasks; `seeded` are written later."""
         for name, grad in self.grads.items():
             given = self._given[name]
             if given is not None:
@@ -67,11 +67,11 @@ class Memory:
                 grad[rows.begin : rows.end].zero_()
 
     def is_given(self, name: str) -> bool:
-        """Whether the result's states have gradients of their own."""
+        """Returns whether the result's states have gradients of their own."""
         return self._given[name] is not None
 
     def gather(self, name: str, task: TaskRows, slot: int) -> Tensor:
-        """The states of a task's children at an argument position."""
+        """Returns the states of a task's children at an argument position."""
         values = self.states[name]
         if slot >= len(task.slots):
             return values.new_zeros((task.size, *values.shape[1:]))
@@ -150,7 +150,7 @@ class ProgramBody:
     # ---- forward ----
 
     def start(self) -> None:
-        """What is computed before the tasks."""
+        """Computes what comes before the tasks."""
         if not self._state_names:
             self._memory.clear_rows(self._rows)
         self._run_whole("once")
@@ -160,7 +160,7 @@ class ProgramBody:
         self._prepare("step")
 
     def run_task(self, index: int) -> None:
-        """The forward of one task."""
+        """Runs the forward of one task."""
         if "step" not in self.program.phases:
             return
         task = self._rows.tasks[index]
@@ -170,7 +170,7 @@ class ProgramBody:
                 self._copy_twins(node, slice(task.first_row, task.first_row + task.size))
 
     def finish(self) -> Tensors:
-        """What is computed after the tasks; the outputs, by name."""
+        """Returns what is computed after the tasks; the outputs, by name."""
         self._release("step")
         self._run_whole("after")
         found: Tensors = {}
@@ -185,7 +185,7 @@ class ProgramBody:
         return found
 
     def _copy_twins(self, node: fx.Node, rows: slice) -> None:
-        """The same value may be several states."""
+        """Writes the states; the same value may be several."""
         first, *others = self._state_names.get(node, [""])
         for name in others:
             self._memory.states[name][rows] = self._memory.states[first][rows]
@@ -193,7 +193,7 @@ class ProgramBody:
     # ---- backward ----
 
     def start_back(self, output_grads: Tensors, keeps: bool) -> None:
-        """What is computed before the tasks go backwards; `keeps`: they may do so again."""
+        """Computes what comes before the tasks go backwards; `keeps`: they may do so again."""
         self._output_grads = output_grads
         self._kept = dict(self._env) if keeps else {}
         self._keeps = keeps
@@ -208,7 +208,7 @@ class ProgramBody:
         self._prepare("step_back")
 
     def run_task_back(self, index: int) -> None:
-        """The backward of one task: adds to the gradients of its children."""
+        """Runs the backward of one task: adds to the gradients of its children."""
         if "step_back" not in self.program.phases:
             return
         task = self._rows.tasks[index]
@@ -226,7 +226,7 @@ class ProgramBody:
                     self._memory.add_each(operand.name, task, value)
 
     def finish_back(self) -> tuple[Tensors, Tensors]:
-        """The gradients of the parameters and of the inputs."""
+        """Returns the gradients of the parameters and of the inputs."""
         self._release("step_back")
         self._run_parts("after_back")
         params: Tensors = {}
@@ -251,7 +251,7 @@ class ProgramBody:
     # ---- values ----
 
     def _run_whole(self, name: str) -> None:
-        """A phase once for all rows."""
+        """Runs a phase once for all rows."""
         phase = self.program.phases.get(name)
         if phase is None:
             return
@@ -262,7 +262,7 @@ class ProgramBody:
         self._release(name)
 
     def _run_parts(self, name: str) -> None:
-        """A phase part by part of the rows, where its results add up or have a row for each.
+        """Runs a phase part by part of the rows; its results add up or have a row for each.
 
         What it computes on the way takes the memory of a part alone.
         """
@@ -282,7 +282,7 @@ class ProgramBody:
         self._release(name)
 
     def _put(self, node: fx.Node, kind: Kind, part: RowPart, value: Tensor) -> None:
-        """A value of a part, added to those of the parts before or put below them."""
+        """Adds a value of a part to those of the parts before, or puts it below them."""
         begin, end = part.rows
         if kind == ROW:
             if begin == 0:
@@ -295,7 +295,7 @@ class ProgramBody:
             self._env[node] += value
 
     def _prepare(self, name: str) -> None:
-        """The parts of all values for each task of a phase."""
+        """Cuts all values into the parts of each task of a phase."""
         phase = self.program.phases.get(name)
         if phase is None or not self._rows.tasks:
             return
@@ -336,11 +336,11 @@ class ProgramBody:
         return states.index_select(0, task.edges).view(task.size, -1)
 
     def _whole(self, node: fx.Node) -> Any:
-        """A value for all rows of the kind."""
+        """Returns a value for all rows of the kind."""
         return self._of_part(node, self._rows.whole)
 
     def _of_part(self, node: fx.Node, part: RowPart) -> Any:
-        """A value for some of the rows."""
+        """Returns a value for some of the rows."""
         if node in self._partial:
             return self._partial[node]  # a sum over the tasks
         if node in self._env:
@@ -377,7 +377,10 @@ class ProgramBody:
         return found.view(end - begin, -1) if operand.role == "beside" else found
 
     def _parts(self, node: fx.Node) -> Any:
-        """A value for each task; of what is gathered the operand, as it is not there yet."""
+        """Returns a value for each task.
+
+        Of what is gathered the operand, as it is not there yet.
+        """
         operand = self._joint.inputs.get(node)
         tasks = self._rows.tasks
         if operand is not None and operand.is_gathered:
@@ -405,7 +408,7 @@ class ProgramBody:
         return self._allocated(node, sum(self._split_sizes(node)))
 
     def _taken(self, name: str, old: fx.Node) -> Tensor | None:
-        """The memory of a value for another, if nobody needs it again and it is plain."""
+        """Returns the memory of a value for another, if nobody needs it again and it is plain."""
         if old in self._joint.tangents:
             return self._whole(old)
         value = self._env.get(old)
@@ -445,7 +448,7 @@ class ProgramBody:
 
 
 def used_nodes(program: Program, node: fx.Node) -> set[fx.Node]:
-    """The node itself if it is read in a later phase than the one that makes it."""
+    """Returns the node itself if it is read in a later phase than the one that makes it."""
     return {node} if node in program.last_use else set()
 
 
@@ -517,7 +520,7 @@ class CallBody:
         self._memory.clear_rows(self._rows)
 
     def run_task(self, index: int) -> None:
-        """The forward of one task."""
+        """Runs the forward of one task."""
         task = self._rows.tasks[index]
         signature = self._signature
         leaves: dict[Operand, Tensor] = {}
@@ -591,7 +594,7 @@ class CallBody:
             self._calls[index] = leaves, values
 
     def finish(self) -> Tensors:
-        """The outputs, by name."""
+        """Returns the outputs, by name."""
         first = self._outputs[0] if self._outputs else {}
         for other in self._outputs:
             if set(other) != set(first):
@@ -616,7 +619,7 @@ class CallBody:
         self._param_grads, self._input_grads = {}, {}
 
     def run_task_back(self, index: int) -> None:
-        """The backward of one task: adds to the gradients of its children."""
+        """Runs the backward of one task: adds to the gradients of its children."""
         task = self._rows.tasks[index]
         leaves, values = self._calls[index] if self._keeps else self._calls.pop(index)
         pairs = []
@@ -641,7 +644,7 @@ class CallBody:
                 self._add(operand, task, grad)
 
     def finish_back(self) -> tuple[Tensors, Tensors]:
-        """The gradients of the parameters and of the inputs."""
+        """Returns the gradients of the parameters and of the inputs."""
         return self._param_grads, self._input_grads
 
     def _add(self, operand: Operand, task: TaskRows, grad: Tensor) -> None:

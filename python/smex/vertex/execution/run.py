@@ -238,11 +238,11 @@ class _Type:
         return (0, max(r.slots for r in reads), False)
 
     def input_shapes(self) -> dict[str, torch.Size]:
-        """The shapes of the inputs as they were given."""
+        """Returns the shapes of the inputs as they were given."""
         return {name: x.shape for name, (x, _) in self.inputs.items()}
 
     def slots(self, batch: GraphBatch) -> int:
-        """How many argument positions are gathered one by one."""
+        """Returns how many argument positions are gathered one by one."""
         programs = list(self._traces.values())
         if any(p is None for p in programs):
             return int(np.diff(batch.child_offsets).max(initial=0))
@@ -250,7 +250,7 @@ class _Type:
         return max(slots, default=0)
 
     def signature(self, is_leaf: bool) -> Signature:
-        """What a trace depends on; the inputs of all vertices stand for those of a kind."""
+        """Returns what a trace depends on; the inputs of all vertices stand for those of a kind."""
         inputs = {n: x for n, (x, _) in self.inputs.items()}
         return Signature(
             self.params, inputs, self.dtype, is_leaf, self._wants, self._with_gradients
@@ -260,7 +260,7 @@ class _Type:
         self, rows: KindRows, inputs: Mapping[str, InputRows], params: Tensors, memory: Memory,
         wants_gradients: bool,
     ) -> Body:  # fmt: skip
-        """What runs the vertices of a kind."""
+        """Returns what runs the vertices of a kind."""
         program = self._traces[rows.is_leaf]
         if program is not None:
             return ProgramBody(program, rows, params, inputs, memory)
@@ -270,14 +270,14 @@ class _Type:
         self, rows: KindRows, inputs: Mapping[str, InputRows], params: Tensors, memory: Memory,
         wants_gradients: bool,
     ) -> CallBody:  # fmt: skip
-        """What runs the vertices of a kind by calls of the function."""
+        """Returns what runs the vertices of a kind by calls of the function."""
         signature = self.signature(rows.is_leaf)
         checks_gradients, signature.with_gradients = self._with_gradients, wants_gradients
         own = {name: params[name] for name in self.params}
         return CallBody(self.function, signature, rows, own, inputs, memory, checks_gradients)
 
     def pushed(self) -> dict[str, tuple[torch.Size, torch.dtype]]:
-        """The outputs of a type that the batch lacks: the shapes of rows, and types.
+        """Returns the outputs of a type that the batch lacks: the shapes of rows, and types.
 
         Of a function that cannot be called on fakes, those of an earlier run.
         """
@@ -292,7 +292,10 @@ class _Type:
         return traces[key]
 
     def _program(self, is_leaf: bool) -> Program | None:
-        """The program of a kind, made once for each signature; None where there can be none."""
+        """Returns the program of a kind, made once for each signature.
+
+        None where there can be none.
+        """
         if not self._chosen.trace:
             return None
         key = self._key(is_leaf)
@@ -302,7 +305,7 @@ class _Type:
         return traces.get(key)
 
     def _fits(self, program: Program | None) -> bool:
-        """Whether what the function reads from outside is what it was traced with."""
+        """Returns whether what the function reads from outside is what it was traced with."""
         outside = [] if program is None else program.source.joint.outside
         return all(found.current(self.function) is not None for found in outside)
 
@@ -365,7 +368,7 @@ class _Execution:
         return list(self._types[0].function.state_shapes)
 
     def forward(self, tensors: tuple[Tensor, ...], wants_gradients: bool) -> list[Tensor]:
-        """The states by row, then the outputs of each kind that has any."""
+        """Returns the states by row, then the outputs of each kind that has any."""
         rows = self._plan.num_vertices
         first = self._types[0]
         for name, shape in first.function.state_shapes.items():
@@ -401,7 +404,7 @@ class _Execution:
         return values
 
     def _absent(self) -> Tensors:
-        """The outputs that only types push which the batch lacks: zeros."""
+        """Returns the outputs that only types push which the batch lacks: zeros."""
         known = {name for _, name in self._outputs}
         found: Tensors = {}
         for one in self._types:
@@ -432,7 +435,7 @@ class _Execution:
             raise ours from error
 
     def backward(self, grads: tuple[Tensor | None, ...]) -> list[Tensor | None]:
-        """The gradients of all tensors."""
+        """Returns the gradients of all tensors."""
         if self._versions != [state._version for state in self._memory.states.values()]:
             raise SmexRuntimeError(
                 "smex.vertex.run: states were changed in place after the run, and backward needs "
@@ -460,7 +463,7 @@ class _Execution:
         return [found.get(name) for name in self._names]
 
     def result(self, values: tuple[Tensor, ...]) -> Result:
-        """What the user gets, of the tensors that autograd knows."""
+        """Returns what the user gets, of the tensors that autograd knows."""
         plan = self._plan
         states = dict(zip(self._states, values))
         pushed: dict[str, dict[int, Tensor]] = {}
@@ -502,7 +505,7 @@ class _Execution:
         return make(rows, inputs, params, self._memory, wants_gradients)
 
     def _rows_of(self, rows: KindRows, of_type: bool) -> Tensor:
-        """Where the inputs of a kind's rows lie."""
+        """Returns where the inputs of a kind's rows lie."""
         if not of_type:
             return rows.vertices
 
@@ -513,7 +516,7 @@ class _Execution:
         return rows.index.kept(f"inputs of type {rows.type}, leaf {rows.is_leaf}", places)
 
     def _filled(self, kind: int, grads: Tensors) -> Tensors:
-        """The gradients of a kind's outputs, zeros where none came."""
+        """Returns the gradients of a kind's outputs, zeros where none came."""
         for (number, name), (shape, dtype) in zip(self._outputs, self._likes):
             if number == kind and name not in grads:
                 grads[name] = torch.zeros(shape, dtype=dtype, device=self._device)
@@ -534,7 +537,7 @@ class _Execution:
             found[key].index_copy_(0, self._rows_of(rows, of_type), grad)
 
     def _joined(self, parts: dict[int, Tensor]) -> Tensor:
-        """An output of all vertices by row."""
+        """Returns an output of all vertices by row."""
         like = next(iter(parts.values()))
         if like.shape[0] == self._plan.num_vertices:
             return like
@@ -605,7 +608,7 @@ def _taken(values: Values, name: str, index: Tensor, inverse: Tensor | None) -> 
 
 
 def _keeps_graph() -> bool:
-    """Whether the backward that is running was asked to retain the graph."""
+    """Returns whether the backward that is running was asked to retain the graph."""
     keeps = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return keeps is not None and bool(keeps())
 
@@ -630,7 +633,7 @@ class _Take(torch.autograd.Function):
 def _functions(
     function: Any, batch: GraphBatch
 ) -> tuple[dict[str, VertexFunction], dict[str, int] | None]:
-    """The functions by type, and the types' numbers; one function has the name ""."""
+    """Returns the functions by type, and the types' numbers; one function has the name ""."""
     if isinstance(function, VertexFunction):
         if len(batch.type_names) > 1:
             raise SmexValueError(
@@ -677,7 +680,7 @@ def _texts(shapes: Mapping[str, Any]) -> str:
 
 
 def _has_kinds(batch: GraphBatch, number: int, numbers: dict[str, int] | None) -> tuple[bool, bool]:
-    """Whether a type has vertices without children, and with."""
+    """Returns whether a type has vertices without children, and with."""
     has_children = np.diff(batch.child_offsets) > 0
     if numbers is not None and len(batch.types):
         of_name = np.array([numbers[name] for name in batch.type_names], np.int64)

@@ -125,13 +125,13 @@ class KindRows:
         return [task.edge_end - task.edge_begin for task in self.tasks]
 
     def place(self, row: int) -> str:
-        """The vertex of a row, as users number it."""
+        """Returns the vertex of a row, as users number it."""
         vertex = int(self.vertices[row])
         sample = int(np.searchsorted(self.sample_offsets, vertex, side="right")) - 1
         return f"vertex {vertex - int(self.sample_offsets[sample])} of sample {sample}"
 
     def slot(self, slot: int) -> Tensor:
-        """The rows of all children at an argument position."""
+        """Returns the rows of all children at an argument position."""
         return self.index.kept(
             f"slot {slot}, type {self.type}, leaf {self.is_leaf}", lambda: self._slot(slot)
         )
@@ -212,11 +212,11 @@ class DeviceIndex:
         return self._parts[name]
 
     def part(self, name: str, where: slice) -> Tensor | None:
-        """A part of an array, or None where there is no such array."""
+        """Returns a part of an array, or None where there is no such array."""
         return self._parts[name][where] if name in self._parts else None
 
     def kept(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """What `make` computes from the others, once."""
+        """Returns what `make` computes from the others, once."""
         if name not in self._parts:
             value = make()
             if self._is_capturing():
@@ -259,7 +259,7 @@ def schedule(
     policy: str,
     device: torch.device,
 ) -> Schedule:
-    """The schedule of a batch; that of an equal one is used again.
+    """Returns the schedule of a batch; that of an equal one is used again.
 
     Args:
         batch: the input graphs.
@@ -384,7 +384,7 @@ def _made(
 
 
 def _index(native: Any, device: torch.device) -> DeviceIndex:
-    """All index arrays of a schedule on the device."""
+    """Returns all index arrays of a schedule on the device."""
     counts = np.diff(native.edge_offsets)
     row_of_edge = np.repeat(np.arange(len(counts)), counts)
     edges_of_kinds = np.diff(native.edge_offsets[native.type_rows])

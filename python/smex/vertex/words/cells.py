@@ -17,7 +17,7 @@ TORCH_ORDER = (0, 3, 2, 1)
 
 
 def lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-    """An LSTM cell without its matrix products.
+    """Returns an LSTM cell without its matrix products.
 
     ``c = sigmoid(f) * cell + sigmoid(i) * tanh(g)`` and ``h = sigmoid(o) * tanh(c)``.
 
@@ -41,7 +41,7 @@ def lstm(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def tree_lstm(gates: Tensor, cells: Sequence[Tensor] = ()) -> tuple[Tensor, Tensor]:
-    """An N-ary Tree-LSTM cell without its matrix products (Tai et al. 2015, §3.2).
+    """Returns an N-ary Tree-LSTM cell without its matrix products (Tai et al. 2015, §3.2).
 
     ``c = sigmoid(i) * tanh(u) + sum over j of sigmoid(f_j) * cells[j]`` and
     ``h = sigmoid(o) * tanh(c)``.

@@ -58,22 +58,22 @@ class Evaluation(Protocol):
     """What the words of a vertex function mean while it is called on some rows."""
 
     def gather(self, slot: int) -> State:
-        """The states of the children at one argument position, a row for each vertex."""
+        """Returns the states of the children at one argument position, a row for each vertex."""
 
     def gather_each(self) -> State:
-        """The states of all children, a row for each edge."""
+        """Returns the states of all children, a row for each edge."""
 
     def spread(self, value: Tensor) -> Tensor:
-        """A row for each edge from a row for each vertex."""
+        """Returns a row for each edge from a row for each vertex."""
 
     def sum_children(self, value: Tensor) -> Tensor:
-        """A row for each vertex from a row for each edge."""
+        """Returns a row for each vertex from a row for each edge."""
 
     def num_children(self) -> Tensor:
-        """The number of children of each vertex."""
+        """Returns the number of children of each vertex."""
 
     def pull(self, name: str | None) -> Tensor:
-        """The vertices' input."""
+        """Returns the vertices' input."""
 
     def scatter(self, states: dict[str, Tensor]) -> None:
         """Sets the vertices' states."""
@@ -170,7 +170,7 @@ class VertexFunction(nn.Module):
         return _evaluation("gather").gather(slot)
 
     def gather_sum(self) -> State:
-        """The sum of the states of all children, zeros where there are none."""
+        """Returns the sum of the states of all children, zeros where there are none."""
         children = self.gather_each()
         return State({name: self.sum_children(value) for name, value in children.items()})
 
@@ -183,15 +183,15 @@ class VertexFunction(nn.Module):
         return _evaluation("spread").spread(value)
 
     def sum_children(self, value: Tensor) -> Tensor:
-        """The sum of `value`, with a row for each edge, over each vertex's children."""
+        """Returns the sum of `value`, with a row for each edge, over each vertex's children."""
         return _evaluation("sum_children").sum_children(value)
 
     def num_children(self) -> Tensor:
-        """The number of children of each vertex, int64 ``[rows]``."""
+        """Returns the number of children of each vertex, int64 ``[rows]``."""
         return _evaluation("num_children").num_children()
 
     def pull(self, name: str | None = None) -> Tensor:
-        """The input of that name, a row for each vertex; without a name the only one."""
+        """Returns the input of that name, a row for each vertex; without a name the only one."""
         return _evaluation("pull").pull(name)
 
     def scatter(self, *values: Tensor, **states: Tensor) -> None:
@@ -248,7 +248,10 @@ def _evaluation(word: str) -> Evaluation:
 
 
 def sizes_text(sizes: Iterable[Any]) -> str:
-    """A shape for a message; numbers of vertices and edges in a trace have no digits to show."""
+    """Returns a shape for a message.
+
+    Numbers of vertices and edges in a trace have no digits to show.
+    """
     words = {ROWS: "vertices", EDGES: "edges"}
     texts = [str(n) if isinstance(n, int) else words.get(n.node.hint, "any") for n in sizes]
     return f"[{', '.join(texts)}]"

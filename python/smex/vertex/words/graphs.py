@@ -69,7 +69,7 @@ class InputGraph:
         return len(self.child_offsets) - 1
 
     def children_of(self, vertex: int) -> list[int]:
-        """The children of a vertex, by argument position."""
+        """Returns the children of a vertex, by argument position."""
         begin, end = self.child_offsets[vertex : vertex + 2]
         return self.children[begin:end].tolist()
 
@@ -80,7 +80,7 @@ class InputGraph:
 def from_children(
     children: Iterable[Iterable[int]], types: Sequence[str] | None = None
 ) -> InputGraph:
-    """The graph in which vertex v gathers ``children[v]``, in that order.
+    """Returns the graph in which vertex v gathers ``children[v]``, in that order.
 
     Args:
         children: for each vertex its children.
@@ -103,7 +103,7 @@ def from_children(
 
 
 def from_parents(parents: Any, types: Sequence[str] | None = None) -> InputGraph:
-    """The forest in which vertex v is a child of ``parents[v]``, a root where that is -1.
+    """Returns the forest in which vertex v is a child of ``parents[v]``, a root where that is -1.
 
     Args:
         parents: a list, array or tensor of ints. The children of a vertex are in the order of
@@ -135,7 +135,7 @@ def from_parents(parents: Any, types: Sequence[str] | None = None) -> InputGraph
 
 
 def chain(length: int) -> InputGraph:
-    """A sequence: each vertex but the first gathers the one before it.
+    """Returns a sequence: each vertex but the first gathers the one before it.
 
     Raises:
         SmexTypeError: the length is no int.
@@ -154,7 +154,7 @@ def chain(length: int) -> InputGraph:
 
 
 def tree(nested: Any, type_of: Callable[[Any, int], str] | None = None) -> InputGraph:
-    """A tree from nested tuples or lists: each is a vertex, and what is in it its children.
+    """Returns a tree from nested tuples or lists: each is a vertex, and what is in it its children.
 
     Anything else is a leaf, and its label. Vertices are numbered from the leaves up, left to right;
     the root is the last.
@@ -190,7 +190,7 @@ def tree(nested: Any, type_of: Callable[[Any, int], str] | None = None) -> Input
 
 
 def from_graph(graph: Any, types: str | None = None, reverse: bool = False) -> list[InputGraph]:
-    """The graphs of an :class:`smex.graph.Graph`, one for each that was batched in it.
+    """Returns the graphs of an :class:`smex.graph.Graph`, one for each that was batched in it.
 
     Args:
         graph: a homogeneous graph, whose edges go from children to parents, as messages do. A
@@ -307,7 +307,7 @@ def batch(graphs: Iterable[InputGraph]) -> GraphBatch:
 
 
 def as_batch(graphs: Any) -> GraphBatch:
-    """A batch of what `run` takes as graphs."""
+    """Returns a batch of what `run` takes as graphs."""
     if isinstance(graphs, GraphBatch):
         return graphs
     if isinstance(graphs, InputGraph):
@@ -348,7 +348,7 @@ def _concatenated(arrays: list[Array]) -> Array:
 
 
 def rows_tensor(array: Array) -> Tensor:
-    """An index tensor that shares the array's memory where that is writable."""
+    """Returns an index tensor that shares the array's memory where that is writable."""
     import torch
 
     return torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else array.copy())

@@ -51,7 +51,7 @@ _CURRENT: ContextVar[Options | None] = ContextVar("smex_vertex_options", default
 
 
 def current() -> Options:
-    """The options that hold here."""
+    """Returns the options that hold here."""
     return _CURRENT.get() or Options()
 
 

@@ -49,7 +49,7 @@ class AGNNConv(RefusesZeroInDegree, nn.Module):
             self.register_buffer("beta", beta)
 
     def forward(self, graph: Graph, feat: Any) -> Tensor:
-        """The new features ``[num_dst, ..., features]``.
+        """Returns the new features ``[num_dst, ..., features]``.
 
         Args:
             graph: a graph with one edge type.

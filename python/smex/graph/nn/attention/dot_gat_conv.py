@@ -64,7 +64,7 @@ class DotGatConv(RefusesZeroInDegree, nn.Module):
             self.fc = nn.Linear(self._in_src_feats, width, bias=False)
 
     def forward(self, graph: Graph, feat: Any, get_attention: bool = False) -> Any:
-        """The new features ``[num_dst, heads, out_feats]``.
+        """Returns the new features ``[num_dst, heads, out_feats]``.
 
         Args:
             graph: a graph with one edge type.

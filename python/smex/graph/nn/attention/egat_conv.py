@@ -207,7 +207,7 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
     def forward(
         self, graph: Graph, feat: Any, edge_feat: Tensor, get_attention: bool = False
     ) -> Any:
-        """The new features ``[num_dst, heads, out_feats]``.
+        """Returns the new features ``[num_dst, heads, out_feats]``.
 
         Args:
             graph: a graph with one edge type.
@@ -248,7 +248,7 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
     def _weights(
         self, relation: Any, value: Tensor, right: Tensor, edge_feat: Tensor, of_edge: Tensor
     ) -> Tensor:
-        """The attention ``[num_edges, heads, 1]``."""
+        """Returns the attention ``[num_edges, heads, 1]``."""
         edge_vector = torch.einsum("hfd,hf->dh", of_edge, self.attn_edge.squeeze(0))
         operands = [
             torch.einsum("uhf,hf->uh", value, self.attn_l.squeeze(0)),

@@ -114,7 +114,7 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         edge_weight: Tensor | None = None,
         get_attention: bool = False,
     ) -> Any:
-        """The new features ``[num_dst, ..., heads, out_feats]``.
+        """Returns the new features ``[num_dst, ..., heads, out_feats]``.
 
         Args:
             graph: a graph with one edge type.

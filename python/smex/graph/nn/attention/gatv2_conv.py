@@ -100,7 +100,7 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
         nn.init.xavier_normal_(self.attn, gain=gain)
 
     def forward(self, graph: Graph, feat: Any, get_attention: bool = False) -> Any:
-        """The new features ``[num_dst, heads, out_feats]``.
+        """Returns the new features ``[num_dst, heads, out_feats]``.
 
         Args:
             graph: a graph with one edge type.

@@ -32,7 +32,7 @@ class APPNPConv(nn.Module):
         self.edge_drop = nn.Dropout(edge_drop)
 
     def forward(self, graph: Graph, feat: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The propagated features, of the shape of ``feat``.
+        """Returns the propagated features, of the shape of ``feat``.
 
         Args:
             graph: a graph of one type of nodes and edges.

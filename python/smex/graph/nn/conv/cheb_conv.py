@@ -59,7 +59,7 @@ class ChebConv(nn.Module):
         self.linear = nn.Linear(k * in_feats, out_feats, bias)
 
     def forward(self, graph: Graph, feat: Tensor, lambda_max: Any = None) -> Tensor:
-        """The new features ``[num_nodes, out_feats]``.
+        """Returns the new features ``[num_nodes, out_feats]``.
 
         Args:
             graph: a graph of one type of nodes and edges, or a batch of such.

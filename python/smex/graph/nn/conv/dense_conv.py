@@ -16,7 +16,7 @@ NORMS = ("none", "both", "right")
 
 
 def _ends(layer: str, adj: Tensor, feat: Any, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The matrix in the features' dtype, and the rows of sources and of destinations."""
+    """Returns the matrix in the features' dtype, and the rows of sources and of destinations."""
     source, own = feat if isinstance(feat, tuple) else (feat, feat)
     if adj.dim() != 2:
         raise SmexValueError(
@@ -70,7 +70,7 @@ class DenseGraphConv(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, adj: Tensor, feat: Any) -> Tensor:
-        """The convolved features ``[num_dst, out_feats]``.
+        """Returns the convolved features ``[num_dst, out_feats]``.
 
         Args:
             adj: ``[num_dst, num_src]``.
@@ -132,7 +132,7 @@ class DenseSAGEConv(nn.Module):
         nn.init.xavier_uniform_(self.fc.weight, gain=nn.init.calculate_gain("relu"))
 
     def forward(self, adj: Tensor, feat: Any) -> Tensor:
-        """The new features ``[num_dst, out_feats]``.
+        """Returns the new features ``[num_dst, out_feats]``.
 
         Args:
             adj: ``[num_dst, num_src]``.
@@ -182,7 +182,7 @@ class DenseChebConv(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, adj: Tensor, feat: Tensor, lambda_max: float | None = None) -> Tensor:
-        """The new features ``[num_nodes, out_feats]``.
+        """Returns the new features ``[num_nodes, out_feats]``.
 
         Args:
             adj: ``[num_nodes, num_nodes]``.

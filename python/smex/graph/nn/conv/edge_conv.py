@@ -49,7 +49,7 @@ class EdgeConv(RefusesZeroInDegree, nn.Module):
             self.bn = nn.BatchNorm1d(out_feat)
 
     def forward(self, g: Graph, feat: Any) -> Tensor:
-        """The new features ``[num_dst, out_feat]``.
+        """Returns the new features ``[num_dst, out_feat]``.
 
         Args:
             g: a graph with one edge type.

@@ -43,7 +43,7 @@ class EdgeWeightNorm(nn.Module):
         self._eps = eps
 
     def forward(self, graph: Graph, edge_weight: Tensor) -> Tensor:
-        """The normalised weights ``[num_edges]``.
+        """Returns the normalised weights ``[num_edges]``.
 
         Args:
             graph: a graph with one edge type.

@@ -68,7 +68,7 @@ class GatedGCNConv(nn.Module):
         self.activation = activation
 
     def forward(self, graph: Graph, feat: Tensor, edge_feat: Tensor) -> tuple[Tensor, Tensor]:
-        """The new features ``[num_nodes, output_feats]`` and ``[num_edges, output_feats]``.
+        """Returns the new features ``[num_nodes, output_feats]`` and ``[num_edges, output_feats]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

@@ -64,7 +64,7 @@ class GatedGraphConv(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, graph: Graph, feat: Tensor, etypes: Any = None) -> Tensor:
-        """The new features ``[num_nodes, out_feats]``.
+        """Returns the new features ``[num_nodes, out_feats]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

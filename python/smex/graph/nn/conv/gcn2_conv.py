@@ -81,7 +81,7 @@ class GCN2Conv(RefusesZeroInDegree, nn.Module):
     def forward(
         self, graph: Graph, feat: Tensor, feat_0: Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """The new features ``[num_nodes, in_feats]``.
+        """Returns the new features ``[num_nodes, in_feats]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

@@ -76,7 +76,7 @@ class GINConv(_Isomorphism):
         self.activation = activation
 
     def forward(self, graph: Graph, feat: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """The new features ``[num_dst, *]``, of the width that ``apply_func`` returns.
+        """Returns the new features ``[num_dst, *]``, of the width that ``apply_func`` returns.
 
         Args:
             graph: a graph with one edge type.
@@ -119,7 +119,7 @@ class GINEConv(_Isomorphism):
         super().__init__(apply_func, init_eps, learn_eps)
 
     def forward(self, graph: Graph, node_feat: Any, edge_feat: Tensor) -> Tensor:
-        """The new features ``[num_dst, *]``, of the width that ``apply_func`` returns.
+        """Returns the new features ``[num_dst, *]``, of the width that ``apply_func`` returns.
 
         Args:
             graph: a graph with one edge type.

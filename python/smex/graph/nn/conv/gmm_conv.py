@@ -90,7 +90,7 @@ class GMMConv(RefusesZeroInDegree, nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, graph: Graph, feat: Any, pseudo: Tensor) -> Tensor:
-        """The new features ``[num_dst, out_feats]``.
+        """Returns the new features ``[num_dst, out_feats]``.
 
         Args:
             graph: a graph with one edge type.
@@ -110,7 +110,7 @@ class GMMConv(RefusesZeroInDegree, nn.Module):
         return result if self.bias is None else result + self.bias
 
     def _mixed(self, relation: Relation, value: Tensor, pseudo: Tensor) -> Tensor:
-        """What nodes get from each Gaussian, ``[num_dst, n_kernels, out_feats]``."""
+        """Returns what nodes get from each Gaussian, ``[num_dst, n_kernels, out_feats]``."""
         mu, inv_sigma = self.mu.unsqueeze(0), self.inv_sigma.unsqueeze(0)
         if self._aggregator_type == "max":  # whose kernel takes no sum within a message
             text = "exp(-0.5 * sum_last(pow((e0 - c1) * c2, 2)))"

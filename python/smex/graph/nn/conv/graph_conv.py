@@ -85,7 +85,7 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
         weight: Tensor | None = None,
         edge_weight: Tensor | None = None,
     ) -> Tensor:
-        """The convolved features ``[num_dst, out_feats]``.
+        """Returns the convolved features ``[num_dst, out_feats]``.
 
         Args:
             graph: a graph with one edge type.
@@ -117,7 +117,7 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
         return result if self._activation is None else self._activation(result)
 
     def _aggregate(self, graph: Graph, source: Tensor, edge_weight: Tensor | None) -> Tensor:
-        """The normalised sum of the sources' rows."""
+        """Returns the normalised sum of the sources' rows."""
         relation = graph.relation()
         power = -0.5 if self._norm == "both" else -1.0
         factors: list[tuple[str, Tensor]] = []
@@ -130,5 +130,5 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
         return sum_of_products(relation, source, factors)
 
     def extra_repr(self) -> str:
-        """The sizes and the normalisation."""
+        """Returns the sizes and the normalisation."""
         return f"in={self._in_feats}, out={self._out_feats}, normalization={self._norm}"

@@ -55,7 +55,7 @@ class LabelPropagation(nn.Module):
 
     @torch.no_grad()
     def forward(self, g: Graph, labels: Tensor, mask: Tensor | None = None) -> Tensor:
-        """How much each node has of each label, ``[num_nodes, classes]``.
+        """Returns how much each node has of each label, ``[num_nodes, classes]``.
 
         Args:
             g: a graph of one type of nodes and edges.

@@ -81,7 +81,7 @@ class NNConv(nn.Module):
             nn.init.xavier_normal_(self.res_fc.weight, gain=gain)
 
     def forward(self, graph: Graph, feat: Any, efeat: Tensor) -> Tensor:
-        """The new features ``[num_dst, out_feats]``.
+        """Returns the new features ``[num_dst, out_feats]``.
 
         Args:
             graph: a graph with one edge type.

@@ -33,7 +33,7 @@ class _Messages:
         self.text = "u0 + v1" if len(operands) == 2 else "u0 + v1 + e2"
 
     def reduced(self, name: str) -> Tensor:
-        """One of ``AGGREGATORS`` or ``DIRECTIONAL``."""
+        """Returns one of ``AGGREGATORS`` or ``DIRECTIONAL``."""
         if name in DIRECTIONAL:
             return self._along(int(name[3]) - 1, name[-2:])
         if name in ("mean", "sum", "max", "min"):
@@ -47,7 +47,7 @@ class _Messages:
         return moment.sign() * (moment.abs() + LEAST) ** (1 / order)
 
     def _moment(self, order: int) -> Tensor:
-        """The mean of a power of the distance to the mean."""
+        """Returns the mean of a power of the distance to the mean."""
         text = f"pow({self.text} - v{len(self.operands)}, {order})"
         return aggregate(self.relation, text, "mean", [*self.operands, self.reduced("mean")])
 
@@ -190,7 +190,7 @@ class PNAConv(nn.Module):
         self.mixing_layer = nn.Sequential(nn.Linear(out_size, out_size), nn.LeakyReLU())
 
     def forward(self, graph: Graph, node_feat: Tensor, edge_feat: Tensor | None = None) -> Tensor:
-        """The new features ``[num_nodes, out_size]``.
+        """Returns the new features ``[num_nodes, out_size]``.
 
         Args:
             graph: a graph or a batch of graphs, of one type of nodes and edges.
@@ -284,7 +284,7 @@ class DGNConv(PNAConv):
         edge_feat: Tensor | None = None,
         eig_vec: Tensor | None = None,
     ) -> Tensor:
-        """The new features ``[num_nodes, out_size]``.
+        """Returns the new features ``[num_nodes, out_size]``.
 
         Args:
             graph: a graph or a batch of graphs, of one type of nodes and edges.

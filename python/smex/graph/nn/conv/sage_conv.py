@@ -92,7 +92,7 @@ class SAGEConv(nn.Module):
                 module.reset_parameters()
 
     def forward(self, graph: Graph, feat: Any, edge_weight: Tensor | None = None) -> Tensor:
-        """The new features ``[num_dst, out_feats]``.
+        """Returns the new features ``[num_dst, out_feats]``.
 
         Args:
             graph: a graph with one edge type.

@@ -62,7 +62,7 @@ class SGConv(RefusesZeroInDegree, nn.Module):
             nn.init.zeros_(self.fc.bias)
 
     def forward(self, graph: Graph, feat: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The new features ``[num_nodes, out_feats]``.
+        """Returns the new features ``[num_nodes, out_feats]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

@@ -53,7 +53,7 @@ class TAGConv(nn.Module):
         nn.init.xavier_normal_(self.lin.weight, gain=nn.init.calculate_gain("relu"))
 
     def forward(self, graph: Graph, feat: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        """The new features ``[num_nodes, out_feats]``.
+        """Returns the new features ``[num_nodes, out_feats]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

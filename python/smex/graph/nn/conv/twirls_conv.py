@@ -97,7 +97,7 @@ class TWIRLSUnfoldingAndAttention(nn.Module):
         self.etas = nn.Parameter(torch.ones(d)) if use_eta else None
 
     def forward(self, g: Graph, X: Tensor) -> Tensor:  # noqa: N803
-        """The propagated features ``[num_nodes, d]``.
+        """Returns the propagated features ``[num_nodes, d]``.
 
         Args:
             g: a graph of one type of nodes and edges.
@@ -108,7 +108,7 @@ class TWIRLSUnfoldingAndAttention(nn.Module):
         return self.unfold(g.relation(), X)
 
     def unfold(self, relation: Relation, X: Tensor) -> Tensor:  # noqa: N803
-        """What :meth:`forward` computes, from the edges alone."""
+        """Returns what :meth:`forward` computes, from the edges alone."""
         weight = X.new_ones(relation.num_edges, 1)
         degrees = relation.in_degrees().to(X.dtype).unsqueeze(1)
         if self.init_attn is not None:
@@ -240,7 +240,7 @@ class TWIRLSConv(nn.Module):
         self.unfolding = TWIRLSUnfoldingAndAttention(between, alp, lam, prop_step, *bounds)
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
-        """The new features ``[num_nodes, output_d]``.
+        """Returns the new features ``[num_nodes, output_d]``.
 
         Args:
             graph: a graph of one type of nodes and edges.
@@ -253,7 +253,7 @@ class TWIRLSConv(nn.Module):
 
 
 def _with_loops(relation: Relation) -> Relation:
-    """The edges between different nodes, then one from each node to itself."""
+    """Returns the edges between different nodes, then one from each node to itself."""
     src, dst = relation.coo()
     kept = (src != dst).nonzero().view(-1)
     loops = torch.arange(relation.num_src, dtype=src.dtype, device=src.device)

@@ -107,7 +107,7 @@ class DeepWalk(nn.Module):
         return torch.stack(walk, 1)
 
     def forward(self, batch_walk: Tensor) -> Tensor:
-        """The loss, a number.
+        """Returns the loss, a number.
 
         Args:
             batch_walk: ``[num_walks, walk_length]``, walks.

@@ -50,7 +50,7 @@ class EdgePredictor(nn.Module):
             self.linear.reset_parameters()
 
     def forward(self, h_src: Tensor, h_dst: Tensor) -> Tensor:
-        """The scores ``[num_pairs, *]``.
+        """Returns the scores ``[num_pairs, *]``.
 
         Args:
             h_src: ``[num_pairs, features]``.
@@ -91,7 +91,7 @@ class TransE(nn.Module):
         self.rel_emb.reset_parameters()
 
     def forward(self, h_head: Tensor, h_tail: Tensor, rels: Tensor) -> Tensor:
-        """The scores ``[num_triples]``.
+        """Returns the scores ``[num_triples]``.
 
         Args:
             h_head: ``[num_triples, feats]``.
@@ -130,7 +130,7 @@ class TransR(nn.Module):
         self.rel_project.reset_parameters()
 
     def forward(self, h_head: Tensor, h_tail: Tensor, rels: Tensor) -> Tensor:
-        """The scores ``[num_triples]``.
+        """Returns the scores ``[num_triples]``.
 
         Args:
             h_head: ``[num_triples, nfeats]``.

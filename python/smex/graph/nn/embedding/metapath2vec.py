@@ -118,7 +118,7 @@ class MetaPath2Vec(nn.Module):
         return torch.where(walks >= 0, walks + torch.tensor(offsets), -1)
 
     def forward(self, pos_u: Tensor, pos_v: Tensor, neg_v: Tensor) -> Tensor:
-        """The loss, a number.
+        """Returns the loss, a number.
 
         Args:
             pos_u: ``[num_pairs]`` rows of ``node_embed``.

@@ -49,7 +49,7 @@ class _MaskExplainer(nn.Module):
         feat: dict[Any, Tensor],
         spread: dict[Any, tuple[int, float]],
     ) -> tuple[dict[Any, Tensor], dict[Any, Tensor]]:
-        """The masks that keep a model's predictions; the model gets no gradients.
+        """Returns the masks that keep a model's predictions; the model gets no gradients.
 
         Args:
             logits: those of the predictions, ``[rows, classes]``, of features and weights of edges
@@ -136,7 +136,7 @@ class GNNExplainer(_MaskExplainer):
     def explain_node(
         self, node_id: int, graph: Graph, feat: Tensor, **kwargs: Any
     ) -> tuple[Tensor, Graph, Tensor, Tensor]:
-        """What the prediction for a node depends on.
+        """Returns what the prediction for a node depends on.
 
         Args:
             node_id: the node.
@@ -162,7 +162,7 @@ class GNNExplainer(_MaskExplainer):
         return node, part, *masks
 
     def explain_graph(self, graph: Graph, feat: Tensor, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """What the prediction for a graph depends on.
+        """Returns what the prediction for a graph depends on.
 
         Args:
             graph: a graph of one type of nodes and edges.
@@ -178,7 +178,7 @@ class GNNExplainer(_MaskExplainer):
     def _of_rows(
         self, graph: Graph, feat: Tensor, rows: Tensor, kwargs: dict[str, Any]
     ) -> tuple[Tensor, Tensor]:
-        """The masks that keep the predictions of some rows."""
+        """Returns the masks that keep the predictions of some rows."""
 
         def logits(shown: dict[None, Tensor], weights: dict[None, Tensor] | None) -> Tensor:
             known = {} if weights is None else {"eweight": weights[None]}
@@ -228,7 +228,7 @@ class HeteroGNNExplainer(_MaskExplainer):
     def explain_node(
         self, ntype: str, node_id: int, graph: Graph, feat: dict[str, Tensor], **kwargs: Any
     ) -> tuple[Tensor, Graph, dict[str, Tensor], dict[tuple[str, str, str], Tensor]]:
-        """What the prediction for a node depends on.
+        """Returns what the prediction for a node depends on.
 
         Args:
             ntype: the node's type.
@@ -251,7 +251,7 @@ class HeteroGNNExplainer(_MaskExplainer):
     def explain_graph(
         self, graph: Graph, feat: dict[str, Tensor], **kwargs: Any
     ) -> tuple[dict[str, Tensor], dict[tuple[str, str, str], Tensor]]:
-        """What the prediction for a graph depends on.
+        """Returns what the prediction for a graph depends on.
 
         Args:
             graph: the graph.

@@ -94,7 +94,7 @@ class PGExplainer(nn.Module):
         return self.elayers.parameters(recurse)
 
     def train_step(self, graph: Graph, feat: Any, temperature: float, **kwargs: Any) -> Tensor:
-        """The loss of explaining the predictions of graphs, a number.
+        """Returns the loss of explaining the predictions of graphs, a number.
 
         Args:
             graph: a graph or a batch of graphs.
@@ -110,7 +110,7 @@ class PGExplainer(nn.Module):
     def train_step_node(
         self, nodes: Any, graph: Graph, feat: Any, temperature: float, **kwargs: Any
     ) -> Tensor:
-        """The loss of explaining the predictions for nodes, a number.
+        """Returns the loss of explaining the predictions for nodes, a number.
 
         Args:
             nodes: ids, or one.
@@ -134,7 +134,7 @@ class PGExplainer(nn.Module):
         training: bool = False,
         **kwargs: Any,
     ) -> tuple[Tensor, Any]:
-        """The predictions with weighed edges, and the weights.
+        """Returns the predictions with weighed edges, and the weights.
 
         Args:
             graph: a graph or a batch of graphs.
@@ -158,7 +158,7 @@ class PGExplainer(nn.Module):
         training: bool = False,
         **kwargs: Any,
     ) -> tuple[Any, Any, Graph, Any]:
-        """The predictions with weighed edges of nodes' subgraphs, and the weights.
+        """Returns the predictions with weighed edges of nodes' subgraphs, and the weights.
 
         Args:
             nodes: ids, or one.
@@ -271,11 +271,11 @@ class PGExplainer(nn.Module):
         check_rows(type(self).__name__, "node", feat, graph.num_nodes())
 
     def _nodes(self, graph: Graph, nodes: Any) -> dict[str, list[int]]:
-        """The ids of nodes by type."""
+        """Returns the ids of nodes by type."""
         return {graph.ntypes[0]: torch.as_tensor(nodes).reshape(-1).tolist()}
 
     def _of_types(self, tensors: dict[str, Tensor]) -> Any:
-        """What users are given of tensors by type."""
+        """Returns what users are given of tensors by type."""
         return next(iter(tensors.values()))
 
     def _rows(self, rows: Any, ids: Any) -> Any:
@@ -283,7 +283,7 @@ class PGExplainer(nn.Module):
         return rows[ids if isinstance(ids, Tensor) else self._of_types(ids)]
 
     def _flat(self, graph: Graph, embedding: Any) -> tuple[Graph, Tensor]:
-        """The graph as one of one type, and the rows of its nodes."""
+        """Returns the graph as one of one type, and the rows of its nodes."""
         return graph, embedding
 
     def _by_type(self, graph: Graph, weights: Tensor) -> Any:

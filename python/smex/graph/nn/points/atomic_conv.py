@@ -81,7 +81,7 @@ class AtomicConv(nn.Module):
         self.num_channels = 1 if features_to_use is None else len(features_to_use)
 
     def forward(self, graph: Graph, feat: Tensor, distances: Tensor) -> Tensor:
-        """The new features ``[num_nodes, T * K]``.
+        """Returns the new features ``[num_nodes, T * K]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

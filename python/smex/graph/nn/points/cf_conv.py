@@ -55,7 +55,7 @@ class CFConv(nn.Module):
         self.project_out = nn.Sequential(nn.Linear(hidden_feats, out_feats), _ShiftedSoftplus())
 
     def forward(self, g: Graph, node_feats: Any, edge_feats: Tensor) -> Tensor:
-        """The new features ``[num_dst, out_feats]``.
+        """Returns the new features ``[num_dst, out_feats]``.
 
         Args:
             g: a graph with one edge type.

@@ -62,7 +62,7 @@ class EGNNConv(nn.Module):
     def forward(
         self, graph: Graph, node_feat: Tensor, coord_feat: Tensor, edge_feat: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The new features ``[num_nodes, out_size]`` and coordinates ``[num_nodes, size]``.
+        """Returns the new features ``[num_nodes, out_size]`` and coordinates ``[num_nodes, size]``.
 
         Args:
             graph: a graph of one type of nodes and edges.

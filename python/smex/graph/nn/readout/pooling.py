@@ -20,7 +20,7 @@ from smex.graph.words import describe
 
 
 def nodes_to_graphs(graph: Graph) -> Relation:
-    """An edge from each node to the graph of the batch that it belongs to."""
+    """Returns an edge from each node to the graph of the batch that it belongs to."""
     lengths = graph.batch_num_nodes().to(graph.device)
     num_nodes, num_graphs = graph.num_nodes(), lengths.shape[0]
     ends = torch.nn.functional.pad(torch.cumsum(lengths, 0, dtype=torch.int64), (1, 0))
@@ -35,7 +35,7 @@ class _Pooling(nn.Module):
     op = ""
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
-        """The pooled features ``[batch_size, *]``.
+        """Returns the pooled features ``[batch_size, *]``.
 
         Args:
             graph: a graph or a batch of graphs, with one node type.
@@ -115,7 +115,7 @@ class SortPooling(nn.Module):
         self.k = k
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
-        """The chosen rows side by side, ``[batch_size, k * features]``.
+        """Returns the chosen rows side by side, ``[batch_size, k * features]``.
 
         Args:
             graph: a graph or a batch of graphs, with one node type.
@@ -148,7 +148,7 @@ class WeightAndSum(nn.Module):
         self.atom_weighting = nn.Sequential(nn.Linear(in_feats, 1), nn.Sigmoid())
 
     def forward(self, g: Graph, feats: Tensor) -> Tensor:
-        """The pooled features ``[batch_size, in_feats]``.
+        """Returns the pooled features ``[batch_size, in_feats]``.
 
         Args:
             g: a graph or a batch of graphs, with one node type.
@@ -188,7 +188,7 @@ class GlobalAttentionPooling(nn.Module):
         self.feat_nn = feat_nn
 
     def forward(self, graph: Graph, feat: Tensor, get_attention: bool = False) -> Any:
-        """The pooled features ``[batch_size, *]``.
+        """Returns the pooled features ``[batch_size, *]``.
 
         Args:
             graph: a graph or a batch of graphs, with one node type.
@@ -241,7 +241,7 @@ class Set2Set(nn.Module):
         self.lstm.reset_parameters()
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
-        """The last q* ``[batch_size, 2 * input_dim]``.
+        """Returns the last q* ``[batch_size, 2 * input_dim]``.
 
         Args:
             graph: a graph or a batch of graphs, with one node type.
@@ -262,5 +262,5 @@ class Set2Set(nn.Module):
         return answer
 
     def extra_repr(self) -> str:
-        """The number of iterations."""
+        """Returns the number of iterations."""
         return f"n_iters={self.n_iters}"

@@ -28,7 +28,7 @@ class _Sets:
         return grid.masked_scatter(self.mask.unsqueeze(-1), rows)
 
     def pack(self, grid: Tensor) -> Tensor:
-        """The rows that there are, one after another."""
+        """Returns the rows that there are, one after another."""
         return grid[self.mask]
 
 
@@ -67,7 +67,7 @@ class _Attention(nn.Module):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, x: Tensor, memory: Tensor, of_x: _Sets, of_memory: _Sets) -> Tensor:
-        """The new rows of x ``[rows of x, d_model]``."""
+        """Returns the new rows of x ``[rows of x, d_model]``."""
         query, key, value = (
             sets.pad(project(rows)).unflatten(-1, (self.num_heads, self.d_head)).transpose(1, 2)
             for project, rows, sets in (
@@ -193,7 +193,7 @@ class SetTransformerEncoder(nn.Module):
         self.layers = nn.ModuleList(blocks)
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
-        """The new features ``[num_nodes, d_model]``.
+        """Returns the new features ``[num_nodes, d_model]``.
 
         Args:
             graph: a graph or a batch of graphs, with one node type.
@@ -249,7 +249,7 @@ class SetTransformerDecoder(nn.Module):
         )
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
-        """The pooled rows side by side, ``[batch_size, k * d_model]``.
+        """Returns the pooled rows side by side, ``[batch_size, k * d_model]``.
 
         Args:
             graph: a graph or a batch of graphs, with one node type.

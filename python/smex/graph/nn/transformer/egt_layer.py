@@ -83,7 +83,7 @@ class EGTLayer(nn.Module):
     def forward(
         self, nfeat: Tensor, efeat: Tensor, mask: Tensor | None = None
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """The new features of nodes, or with ``edge_update`` of nodes and pairs.
+        """Returns the new features of nodes, or with ``edge_update`` of nodes and pairs.
 
         Args:
             nfeat: ``[batch, nodes, feat_size]``, virtual nodes first.

@@ -53,7 +53,7 @@ class DegreeEncoder(nn.Module):
             self.encoder = nn.Embedding(size, embedding_dim, padding_idx=0)
 
     def forward(self, degrees: Tensor) -> Tensor:
-        """The vectors ``[batch_size, num_nodes, embedding_dim]``.
+        """Returns the vectors ``[batch_size, num_nodes, embedding_dim]``.
 
         Args:
             degrees: ``[batch_size, num_nodes]``, with 0 where a graph has no more nodes; of
@@ -95,7 +95,7 @@ class SpatialEncoder(nn.Module):
         self.embedding_table = nn.Embedding(max_dist + 2, num_heads, padding_idx=0)
 
     def forward(self, dist: Tensor) -> Tensor:
-        """The biases ``[batch_size, num_nodes, num_nodes, num_heads]``.
+        """Returns the biases ``[batch_size, num_nodes, num_nodes, num_heads]``.
 
         Args:
             dist: ``[batch_size, num_nodes, num_nodes]``, distances as
@@ -151,7 +151,7 @@ class SpatialEncoder3d(nn.Module):
         self.linear_layer_2.reset_parameters()
 
     def forward(self, coord: Tensor, node_type: Tensor | None = None) -> Tensor:
-        """The biases ``[batch_size, num_nodes, num_nodes, num_heads]``.
+        """Returns the biases ``[batch_size, num_nodes, num_nodes, num_heads]``.
 
         Args:
             coord: ``[batch_size, num_nodes, 3]``; points of any dimension will do.
@@ -172,7 +172,7 @@ class SpatialEncoder3d(nn.Module):
         return self.linear_layer_2(F.gelu(self.linear_layer_1(density)))
 
     def _of_pairs(self, table: nn.Embedding, coord: Tensor, node_type: Tensor | None) -> Tensor:
-        """The sum of both ends' numbers, ``[batch_size, num_nodes, num_nodes]``."""
+        """Returns the sum of both ends' numbers, ``[batch_size, num_nodes, num_nodes]``."""
         if node_type is None:
             shape = (*coord.shape[:2], coord.shape[1])
             none = torch.zeros(shape, dtype=torch.long, device=coord.device)
@@ -212,7 +212,7 @@ class PathEncoder(nn.Module):
         self.embedding_table = nn.Embedding(max_len * num_heads, feat_dim)
 
     def forward(self, dist: Tensor, path_data: Tensor) -> Tensor:
-        """The biases ``[batch_size, num_nodes, num_nodes, num_heads]``.
+        """Returns the biases ``[batch_size, num_nodes, num_nodes, num_heads]``.
 
         Args:
             dist: ``[batch_size, num_nodes, num_nodes]``, as :func:`smex.graph.shortest_dist` has
@@ -291,7 +291,7 @@ class LapPosEncoder(nn.Module):
         self.post_mlp = nn.Sequential(*_feed_forward(post)) if num_post_layer else None
 
     def forward(self, eigvals: Tensor, eigvecs: Tensor) -> Tensor:
-        """The positions ``[num_nodes, dim]``.
+        """Returns the positions ``[num_nodes, dim]``.
 
         Args:
             eigvals: ``[num_nodes, k]``, the eigenvalues of each node's graph, as

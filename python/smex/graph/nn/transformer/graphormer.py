@@ -67,7 +67,7 @@ class BiasedMHA(nn.Module):
     def forward(
         self, ndata: Tensor, attn_bias: Tensor | None = None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """The new features ``[batch, nodes, feat_size]``.
+        """Returns the new features ``[batch, nodes, feat_size]``.
 
         Args:
             ndata: ``[batch, nodes, feat_size]``.
@@ -148,7 +148,10 @@ class GraphormerLayer(nn.Module):
     def forward(
         self, nfeat: Tensor, attn_bias: Tensor | None = None, attn_mask: Tensor | None = None
     ) -> Tensor:
-        """The new features ``[batch, nodes, feat_size]``; arguments as of :class:`BiasedMHA`."""
+        """Returns the new features ``[batch, nodes, feat_size]``.
+
+        Arguments as of :class:`BiasedMHA`.
+        """
         if self.norm_first:
             attended = self.attn(self.attn_layer_norm(nfeat), attn_bias, attn_mask)
             nfeat = nfeat + self.dropout(attended)

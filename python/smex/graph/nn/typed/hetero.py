@@ -67,7 +67,7 @@ class HeteroGraphConv(nn.Module):
         mod_args: Mapping[str, tuple[Any, ...]] | None = None,
         mod_kwargs: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> dict[str, Tensor]:
-        """The new features of each type of destinations that gets any.
+        """Returns the new features of each type of destinations that gets any.
 
         Args:
             g: a graph.
@@ -153,7 +153,7 @@ class HeteroLinear(nn.Module):
         )
 
     def forward(self, feat: Mapping[Any, Tensor]) -> dict[Any, Tensor]:
-        """The products ``[num_rows, out_size]`` by type.
+        """Returns the products ``[num_rows, out_size]`` by type.
 
         Args:
             feat: ``[num_rows, in_size]`` by type.
@@ -196,7 +196,7 @@ class HeteroEmbedding(nn.Module):
             nn.init.normal_(table)
 
     def forward(self, input_ids: Mapping[Any, Tensor]) -> dict[Any, Tensor]:
-        """The embeddings ``[num_ids, embedding_dim]`` by type.
+        """Returns the embeddings ``[num_ids, embedding_dim]`` by type.
 
         Args:
             input_ids: ids ``[num_ids]`` by type.

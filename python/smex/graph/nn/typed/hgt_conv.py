@@ -82,7 +82,7 @@ class HGTConv(nn.Module):
     def forward(
         self, g: Graph, x: Tensor, ntype: Any, etype: Any, *, presorted: bool = False
     ) -> Tensor:
-        """The new features ``[num_dst, num_heads * head_size]``.
+        """Returns the new features ``[num_dst, num_heads * head_size]``.
 
         Args:
             g: a graph with one edge type.
@@ -116,7 +116,7 @@ class HGTConv(nn.Module):
         etype: Any,
         presorted: bool,
     ) -> Tensor:
-        """The attention-weighted mean of messages, ``[num_dst, heads * size]``."""
+        """Returns the attention-weighted mean of messages, ``[num_dst, heads * size]``."""
         heads = (self.num_heads, self.head_size)
         key = self.linear_k(x, ntype, presorted).unflatten(-1, heads)
         value = self.linear_v(x, ntype, presorted).unflatten(-1, heads)

@@ -93,7 +93,7 @@ class RelGraphConv(nn.Module):
         *,
         presorted: bool = False,
     ) -> Tensor:
-        """The new features ``[num_dst, out_feat]``.
+        """Returns the new features ``[num_dst, out_feat]``.
 
         Args:
             g: a graph with one edge type.

@@ -85,13 +85,16 @@ class TypedLinear(nn.Module):
             nn.init.xavier_uniform_(self.coeff, gain=nn.init.calculate_gain("relu"))
 
     def get_weight(self) -> Tensor:
-        """The matrices ``[num_types, in_size, out_size]``; of ``bdd`` the blocks as they are."""
+        """Returns the matrices ``[num_types, in_size, out_size]``.
+
+        Of ``bdd`` the blocks as they are.
+        """
         if self.regularizer == "basis":
             return torch.einsum("tb,bio->tio", self.coeff, self.W)
         return self.W
 
     def forward(self, x: Tensor, x_type: Any, sorted_by_type: bool = False) -> Tensor:
-        """The products ``[num_rows, out_size]``.
+        """Returns the products ``[num_rows, out_size]``.
 
         Args:
             x: ``[num_rows, in_size]``.
@@ -113,7 +116,7 @@ class TypedLinear(nn.Module):
         return gather_mm(x, weight, idx_b=x_type)
 
     def extra_repr(self) -> str:
-        """The sizes and the regularizer."""
+        """Returns the sizes and the regularizer."""
         text = f"in_size={self.in_size}, out_size={self.out_size}, num_types={self.num_types}"
         if self.regularizer is None:
             return text

@@ -27,7 +27,7 @@ class TypedSources(NamedTuple):
 
 
 def edge_types(layer: str, graph: Graph, etypes: Any, num_types: int) -> Tensor:
-    """The type of each edge as a tensor ``[num_edges]``.
+    """Returns the type of each edge as a tensor ``[num_edges]``.
 
     Raises:
         SmexValueError: there is not one type for each edge, or it is none of ``num_types``.
@@ -43,7 +43,7 @@ def edge_types(layer: str, graph: Graph, etypes: Any, num_types: int) -> Tensor:
 
 
 def typed_sources(graph: Graph, types: Tensor) -> TypedSources:
-    """The pairs of a graph whose edge ``i`` has the type ``types[i]``.
+    """Returns the pairs of a graph whose edge ``i`` has the type ``types[i]``.
 
     Those of the last types are kept with the graph's structure, beside a copy of the types, to
     which the next are compared: a loop over one graph sorts its edges once.

@@ -28,7 +28,10 @@ def _composed(*targets: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 @functools.cache
 def _is_flat_on_bounds() -> bool:
-    """Whether torch's clamp gives numbers on a bound the gradient 0; older ones give them 1."""
+    """Returns whether torch's clamp gives numbers on a bound the gradient 0.
+
+    Older ones give them 1.
+    """
     with torch._C.DisableTorchFunction(), torch.inference_mode(False), torch.enable_grad():
         x = torch.zeros(1, requires_grad=True)
         (grad,) = torch.autograd.grad(torch.clamp(x, min=0.0), x, torch.ones(1))
@@ -66,12 +69,12 @@ def _minimum(a: Any, b: Any) -> Any:
 
 
 def _straight_through(result: Any, passing: Any) -> Any:
-    """The one's value with the other's gradient."""
+    """Returns the one's value with the other's gradient."""
     return pair("straight_through", result.value, passing.value)
 
 
 def _with_slope(result: Any, slope: Any, input: Any) -> Any:
-    """A function's value with its derivative as one factor.
+    """Returns a function's value with its derivative as one factor.
 
     The sum of what the chain rule finds piece by piece is the same, but an infinite gradient times
     each piece is not always infinite where one of them is 0.
@@ -215,7 +218,7 @@ def _norm(
     dtype: Any = None,
     ord: Any = None,
 ) -> Any:
-    """The gradient of a length of 0 is 0."""
+    """Returns the gradient of a length of 0 is 0."""
     options = (out, dtype)
     if (p if ord is None else ord) not in (2, "fro", None) or dim is None or options != (None,) * 2:
         raise RefusedError("a norm other than the Euclidean one over a dimension, or with options")
@@ -242,5 +245,5 @@ def _cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any
 
 
 def _at_least(length: Any, least: float) -> Any:
-    """The larger of the two, with the gradient of the length throughout."""
+    """Returns the larger of the two, with the gradient of the length throughout."""
     return _straight_through(_maximum(least, length), length)

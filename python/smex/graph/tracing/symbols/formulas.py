@@ -22,17 +22,17 @@ class Formula(Message):
         self.leaves = leaves
 
     def operands(self, relation: Relation) -> list[Tensor]:
-        """The operands, for the edges of a relation."""
+        """Returns the operands, for the edges of a relation."""
         return [leaf.of(relation) for leaf in self.leaves]
 
     def on_edges(self, relation: Relation) -> Tensor:
-        """The value on every edge."""
+        """Returns the value on every edge."""
         if self.term.op == "leaf" and self.letters == ("e",):
             return self.leaves[0].of(relation)
         return per_edge(relation, self, self.operands(relation))
 
     def named(self) -> str:
-        """The text with the features' names, such as ``u.h * e.w``."""
+        """Returns the text with the features' names, such as ``u.h * e.w``."""
         return text_of(self.term, _name_of, _in_order)
 
 
@@ -45,7 +45,10 @@ def _name_of(leaf: Leaf) -> str:
 
 
 def formula_of(term: Term) -> Formula:
-    """The message of a formula; operands are numbered in the order of their first appearance."""
+    """Returns the message of a formula.
+
+    Operands are numbered in the order of their first appearance.
+    """
     numbers: dict[tuple[str, str], int] = {}
     leaves: list[Leaf] = []
 
@@ -68,16 +71,16 @@ class Reduction(NamedTuple):
 
     @staticmethod
     def of(reduce: str, value: Value) -> Reduction:
-        """The reduction of messages with a value."""
+        """Returns the reduction of messages with a value."""
         term = value.term if reduce in ("sum", "mean") else without_inner_sums(value.term)
         return Reduction(reduce, formula_of(term), value.dropped)
 
     def named(self) -> str:
-        """The text with the features' names, such as ``sum(u.h * e.w)``."""
+        """Returns the text with the features' names, such as ``sum(u.h * e.w)``."""
         return f"{self.reduce}({self.formula.named()})"
 
     def run(self, relation: Relation, zero_empty: bool = True) -> Tensor:
-        """The result ``[num_dst, ...]``, by one kernel."""
+        """Returns the result ``[num_dst, ...]``, by one kernel."""
         operands = self.formula.operands(relation)
         out = aggregate(relation, self.formula, self.reduce, operands, zero_empty)
         return out.squeeze(-1) if self.dropped else out
@@ -108,7 +111,10 @@ def _hoisted(term: Term) -> Term:
 
 
 def _in_order(term: Term) -> tuple[Term, ...]:
-    """The arguments; of a product or a sum of two features the source's first, as built-ins say."""
+    """Returns the arguments.
+
+    Of a product or a sum of two features the source's first, as built-ins say.
+    """
     letters = [arg.args[0].letter for arg in term.args if arg.op == "leaf"]
     if term.op in ("+", "*", "dot") and letters in (["e", "u"], ["v", "u"], ["e", "v"]):
         return (term.args[1], term.args[0])

@@ -89,7 +89,7 @@ def _amax(name: str) -> Callable[..., Symbol]:
 
 
 def needs_grad(term: Term) -> bool:
-    """Whether a gradient flows into an operand of a formula."""
+    """Returns whether a gradient flows into an operand of a formula."""
     if term.op == "leaf":
         tensor = term.args[0].tensor
         return tensor is None or tensor.requires_grad

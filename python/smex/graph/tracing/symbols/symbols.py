@@ -44,7 +44,7 @@ class Leaf(NamedTuple):
     make: Callable[[Relation], Tensor] | None = None
 
     def of(self, relation: Relation) -> Tensor:
-        """The operand, when the formula runs on a relation."""
+        """Returns the operand, when the formula runs on a relation."""
         if self.tensor is not None:
             return self.tensor
         assert self.make is not None
@@ -94,11 +94,11 @@ class Tracer(fx.proxy.TracerBase):
             return handler(self, *args, **kwargs)
 
     def to_bool(self, obj: Any) -> bool:
-        """A branch on a tensor's values."""
+        """Returns a branch on a tensor's values."""
         raise RefusedError("a branch depends on the values of a tensor")
 
     def iter(self, obj: Any) -> Iterator[Any]:
-        """A loop over a tensor."""
+        """Returns a loop over a tensor."""
         raise RefusedError("a tensor is iterated over")
 
     def keys(self, obj: Any) -> Any:
@@ -165,7 +165,7 @@ TRACER = Tracer()
 
 
 def is_known(function: Any) -> bool:
-    """Whether symbols know what to make of a function."""
+    """Returns whether symbols know what to make of a function."""
     try:
         return function in HANDLERS or function in COMPOSED
     except TypeError:  # not hashable
@@ -186,12 +186,12 @@ class OnlySymbols(TorchFunctionMode):
 
 
 def _listed(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a list in the first place holds, as ``torch.cat`` takes it."""
+    """Returns what a list in the first place holds, as ``torch.cat`` takes it."""
     return tuple(args[0]) if args and isinstance(args[0], (tuple, list)) else ()
 
 
 def spelled(target: Any, kind: str = "call_function") -> str:
-    """A function or method in a message."""
+    """Returns a function or method in a message."""
     if kind == "call_method":
         return f"the method {target}"
     module = getattr(target, "__module__", None) or "torch"
@@ -208,12 +208,12 @@ def _is_hashable(key: Any) -> bool:
 
 
 def feature(frame: Frame, letter: str, field: str) -> Symbol:
-    """The symbol of a feature of edges or of their ends."""
+    """Returns the symbol of a feature of edges or of their ends."""
     return of_leaf(Leaf(letter, key_of(field), frame[field]))
 
 
 def of_leaf(leaf: Leaf, lead: int = 1) -> Symbol:
-    """The symbol of an operand."""
+    """Returns the symbol of an operand."""
     tensor = leaf.tensor
     assert tensor is not None
     shape, is_condition = tuple(tensor.shape[1:]), tensor.dtype is torch.bool
@@ -222,7 +222,7 @@ def of_leaf(leaf: Leaf, lead: int = 1) -> Symbol:
 
 
 def symbol(value: Value) -> Symbol:
-    """A symbol with a value."""
+    """Returns a symbol with a value."""
     return Symbol(value, TRACER)
 
 
@@ -241,7 +241,7 @@ COUNT = Value(
 
 
 def count_beside(value: Value, other: Value) -> Value:
-    """A count, or a formula of it, with the dtype and as many dimensions as a tensor."""
+    """Returns a count, or a formula of it, with the dtype and as many dimensions as a tensor."""
     rank = len(other.shape)
 
     def adapted(term: Term) -> Term:

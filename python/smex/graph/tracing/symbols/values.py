@@ -62,7 +62,7 @@ def _on_nodes(x: Symbol) -> Value:
 
 
 def once(make: Callable[[Relation], Tensor]) -> Callable[[Relation], Tensor]:
-    """The same tensor for several formulas; a trace serves one call."""
+    """Returns the same tensor for several formulas; a trace serves one call."""
     made: list[Tensor] = []
 
     def get(relation: Relation) -> Tensor:
@@ -74,19 +74,19 @@ def once(make: Callable[[Relation], Tensor]) -> Callable[[Relation], Tensor]:
 
 
 def number_of(x: Any) -> float:
-    """A Python number."""
+    """Returns a Python number."""
     if type(x) not in (int, float) or not math.isfinite(x) or float(x) != x:
         raise RefusedError(f"{x!r} is not a number that a formula can hold")
     return float(x)
 
 
 def constant(x: Any) -> Term:
-    """A Python number as a term."""
+    """Returns a Python number as a term."""
     return Term("number", (number_of(x),))
 
 
 def call(op: str, args: tuple[Any, ...], shape: Shape, like: Value, dropped: bool) -> Symbol:
-    """An operation on terms, of which the result is like a value but for its shape."""
+    """Returns an operation on terms, of which the result is like a value but for its shape."""
     size = 1 + sum(arg.size for arg in args)
     if size > MAX_TERMS:
         raise RefusedError(f"the formula has more than {MAX_TERMS} terms")
@@ -95,7 +95,7 @@ def call(op: str, args: tuple[Any, ...], shape: Shape, like: Value, dropped: boo
 
 
 def unary(op: str) -> Callable[..., Symbol]:
-    """The handler of a function of one tensor."""
+    """Returns the handler of a function of one tensor."""
 
     def handler(tracer: Tracer, x: Any) -> Symbol:
         value = value_of(x)
@@ -105,7 +105,7 @@ def unary(op: str) -> Callable[..., Symbol]:
 
 
 def binary(op: str) -> Callable[..., Symbol]:
-    """The handler of an operation of two tensors, of which one may be a number."""
+    """Returns the handler of an operation of two tensors, of which one may be a number."""
 
     def handler(tracer: Tracer, a: Any, b: Any) -> Symbol:
         if op == "*" and isinstance(a, Symbol) and isinstance(b, Symbol):
@@ -163,7 +163,7 @@ def shared(x: Tensor, beside: Value) -> Value:
 
 
 def _devices(term: Term) -> set[torch.device]:
-    """Where the operands of a formula are, of which that is known."""
+    """Returns where the operands of a formula are, of which that is known."""
     if term.op == "leaf":
         tensor = term.args[0].tensor
         return set() if tensor is None else {tensor.device}
@@ -196,7 +196,7 @@ def pair(op: str, a: Value, b: Value) -> Symbol:
 
 
 def as_numbers(value: Value, dtype: torch.dtype) -> Value:
-    """A formula of bool features with 1 and 0 in their place."""
+    """Returns a formula of bool features with 1 and 0 in their place."""
 
     def adapted(term: Term) -> Term:
         if term.op == "leaf":
@@ -217,7 +217,7 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def _with_last(term: Term) -> Term:
-    """A formula with a last dimension of size 1 more, which its operands get."""
+    """Returns a formula with a last dimension of size 1 more, which its operands get."""
     if term.op == "number":
         return term
     if term.op == "leaf":
@@ -233,7 +233,7 @@ def _with_last(term: Term) -> Term:
 
 
 def one_dim(dim: Any) -> int:
-    """A dimension, which may be alone in a tuple."""
+    """Returns a dimension, which may be alone in a tuple."""
     if isinstance(dim, (tuple, list)) and len(dim) == 1:
         dim = dim[0]
     if type(dim) is not int:

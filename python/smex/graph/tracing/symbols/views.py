@@ -80,7 +80,7 @@ def _reshape(tracer: Tracer, input: Any, *shape: Any) -> Symbol:
 
 
 def _view(value: Value, key: str, view: Callable[[Tensor], Tensor]) -> Symbol:
-    """A view of each row, which is taken before rows are gathered; of features only."""
+    """Returns a view of each row, which is taken before rows are gathered; of features only."""
     leaf = value.term.args[0] if value.term.op == "leaf" else None
     if leaf is None or leaf.tensor is None:
         raise RefusedError("a view of a computed value; take the view of the features instead")

@@ -10,7 +10,7 @@ from smex.tdl import Opaque, spec
 
 
 def _per_matrix(name, outputs, *operands):
-    """One lambda for each of `outputs`.
+    """Returns one lambda for each of `outputs`.
 
     An output is given as the names of the dimensions that follow those of the batch, or None where
     it stays empty; an operand as a tensor and such names, ":" where all of a dimension is read. An
@@ -38,7 +38,7 @@ def _output(name, names, operands):
 
 
 def _batch(rank):
-    """The names of batch dimensions, which broadcasting counts from the last."""
+    """Returns the names of batch dimensions, which broadcasting counts from the last."""
     return [f"b{rank - dim}" for dim in range(rank)]
 
 
@@ -48,7 +48,7 @@ def _is_vector(a, b):
 
 
 def _right_sides(b, left=True):
-    """A right-hand side's read, and the solution's dimensions."""
+    """Returns a right-hand side's read, and the solution's dimensions."""
     return ((b, ":j"), "rj") if left else ((b, "j:"), "jr")
 
 

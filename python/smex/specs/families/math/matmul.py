@@ -7,7 +7,7 @@ from smex.tdl import Sum, like, spec, whole
 
 
 def _added(bias, index, beta, product):
-    """The product plus beta times the bias, which is not read where beta is 0."""
+    """Returns the product plus beta times the bias, which is not read where beta is 0."""
     if beta == 0:
         return like(product, element(bias, index))
     return beta * element(bias, index) + product

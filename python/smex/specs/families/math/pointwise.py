@@ -49,7 +49,7 @@ def _unknown(target: str, args: Any) -> Any:
 
 
 def _crosses(rest: Any, b: Any) -> Any:
-    """Whether the quotient with this remainder was rounded up, towards zero."""
+    """Returns whether the quotient with this remainder was rounded up, towards zero."""
     return and_(rest != 0, (rest < 0) != (as_expr(b) < 0))
 
 

@@ -25,7 +25,7 @@ from smex.tdl import (
 
 
 def source(x, dims, keepdim, i, k):
-    """The index of `x` for output index `i` and reduced indices `k`."""
+    """Returns the index of `x` for output index `i` and reduced indices `k`."""
     index = list(i)
     if not keepdim:
         for dim in sorted(dims):
@@ -34,29 +34,29 @@ def source(x, dims, keepdim, i, k):
 
 
 def reduced(x, dims):
-    """The dimensions to reduce, counted from the front; a 0-dimensional tensor has none."""
+    """Returns the dimensions to reduce, counted from the front; a 0-dimensional tensor has none."""
     return dims_of(dims, x.ndim) if x.ndim else []
 
 
 def sizes(x, dims, letter="k"):
-    """The extents of indices that run over dimensions of `x`."""
+    """Returns the extents of indices that run over dimensions of `x`."""
     return {f"{letter}{dim}": x.shape[dim] for dim in dims}
 
 
 def count(x, dims):
-    """How many elements lie in the dimensions."""
+    """Returns how many elements lie in the dimensions."""
     return math.prod(x.shape[dim] for dim in dims)
 
 
 def over(x, dims, keepdim, kind, value=lambda element: element):
-    """The reduction of `value` of the elements over the dimensions."""
+    """Returns the reduction of `value` of the elements over the dimensions."""
     dims = reduced(x, dims)
     extents = sizes(x, dims)
     return lambda *i: kind(lambda *k: value(x[source(x, dims, keepdim, i, k)]), **extents)
 
 
 def is_nonzero(element):
-    """Whether an element is not 0."""
+    """Returns whether an element is not 0."""
     return element != 0
 
 
@@ -92,7 +92,7 @@ def _each(x):
 
 @spec("aten::allclose")
 def allclose(x, y, rtol, atol, equal_nan):
-    """A truth value of Python."""
+    """Returns a truth value of Python."""
 
     def near(*k):
         a, b = element(x, k), element(y, k)
@@ -102,7 +102,10 @@ def allclose(x, y, rtol, atol, equal_nan):
 
 
 def broadcast_extents(*tensors):
-    """The extents of indices that run over the broadcast of tensors; absent ones are None."""
+    """Returns the extents of indices that run over the broadcast of tensors.
+
+    Absent ones are None.
+    """
     shape = torch.broadcast_shapes(*(x.shape for x in tensors if x is not None))
     return {f"k{dim}": size for dim, size in enumerate(shape)}
 
@@ -134,7 +137,7 @@ def any_dims(x, dims, keepdim):
 
 @spec("aten::equal")
 def equal(x, y):
-    """A truth value of Python."""
+    """Returns a truth value of Python."""
     if x.shape != y.shape:
         return lambda: 0
     return lambda: Min(lambda *k: x[k] == y[k], **sizes(x, range(x.ndim)))
@@ -157,7 +160,7 @@ def min_(x):
 
 
 def mean_over(x, dims, keepdim):
-    """The mean over the dimensions."""
+    """Returns the mean over the dimensions."""
     total = over(x, dims, keepdim, Sum)
     return lambda *i: total(*i) / count(x, reduced(x, dims))
 

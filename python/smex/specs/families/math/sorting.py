@@ -39,7 +39,7 @@ def _selected(name, x, dim, keepdim):
 
 
 def _first_place(x, dims, keepdim, kind):
-    """The first position of the extreme; it counts over all the dimensions."""
+    """Returns the first position of the extreme; it counts over all the dimensions."""
     dims = reduced(x, dims)
     strides = [math.prod(x.shape[d] for d in dims[n + 1 :]) for n in range(len(dims))]
 
@@ -96,7 +96,7 @@ def min_dim(x, dim, keepdim):
 
 
 def _running(x, dim, kind, start):
-    """The reduction of what lies at or before a position; `start` stands for the rest."""
+    """Returns the reduction of what lies at or before a position; `start` stands for the rest."""
     if x.ndim == 0:
         return lambda: x[()]
     (dim,) = reduced(x, dim)
@@ -166,7 +166,7 @@ def kthvalue(x, k, dim, keepdim):
 
 @specs("aten::median", "aten::nanmedian")
 def median(x):
-    """The middle of all elements."""
+    """Returns the middle of all elements."""
     return made_of_all("median", x)
 
 

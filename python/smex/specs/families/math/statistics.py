@@ -81,7 +81,7 @@ def var_mean(x, dims, correction, keepdim):
 
 
 def _norm(p):
-    """The norm of order `p`: of a reduction's lambda and extents."""
+    """Returns the norm of order `p`: of a reduction's lambda and extents."""
 
     def norm(function, **extents):
         if p == 0:
@@ -98,7 +98,7 @@ def _norm(p):
 
 @spec("aten::dist")
 def dist(x, y, p):
-    """A root follows the sum."""
+    """Returns a root follows the sum."""
     return lambda: _norm(p)(lambda *k: element(x, k) - element(y, k), **broadcast_extents(x, y))
 
 
@@ -163,7 +163,7 @@ def logsumexp(x, dims, keepdim):
 
 
 def _bin(value, low, high, bins):
-    """The bin of a value within [low, high]; the highest one is in the last."""
+    """Returns the bin of a value within [low, high]; the highest one is in the last."""
     return minimum(floor((value - low) * bins / (high - low)), bins - 1)
 
 
@@ -198,7 +198,7 @@ def _weighted(x, weight, hit):
 
 
 def _between(value, edges, i):
-    """Whether a value lies in bin `i`; the last bin includes its upper edge."""
+    """Returns whether a value lies in bin `i`; the last bin includes its upper edge."""
     upper = edges[i + 1]
     is_last = i == edges.shape[0] - 2
     below = or_(value < upper, and_(is_last, value == upper))
@@ -207,7 +207,7 @@ def _between(value, edges, i):
 
 @spec("aten::histogram.bin_ct")
 def histogram(x, bins, limits, weight, density):
-    """The bins lie between the least and the greatest of all values."""
+    """Returns the bins lie between the least and the greatest of all values."""
     return made_of_all("histogram", x, weight), made_of_all("edges", x)
 
 
@@ -223,19 +223,19 @@ def histogram_edges(x, edges, weight, density):
 
 
 def _rows(x):
-    """The extents of all dimensions of points but the last, their coordinates."""
+    """Returns the extents of all dimensions of points but the last, their coordinates."""
     return sizes(x, range(x.ndim - 1))
 
 
 @spec("aten::_histogramdd_bin_edges")
 def _histogramdd_bin_edges(x, bins, limits, weight, density):
-    """The bins lie between the least and the greatest of all values."""
+    """Returns the bins lie between the least and the greatest of all values."""
     return tuple(made_of_all("edges", x) for _ in bins)
 
 
 @spec("aten::_histogramdd_from_bin_cts")
 def _histogramdd_from_bin_cts(x, bins, limits, weight, density):
-    """The bins lie between the least and the greatest of all values."""
+    """Returns the bins lie between the least and the greatest of all values."""
     if density or limits is None:
         return made_of_all("histogram", x, weight)
 

@@ -16,7 +16,7 @@ def _scale(query, scale):
 
 
 def _scores(query, key, causal, mask, scale):
-    """The function of (n, h, i, j) that gives a query's score of a key."""
+    """Returns the function of (n, h, i, j) that gives a query's score of a key."""
     group = query.shape[1] // key.shape[1]
 
     def score(n, h, i, j):

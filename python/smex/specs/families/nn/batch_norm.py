@@ -9,7 +9,7 @@ from smex.tdl import Opaque, Sum, like, rsqrt, spec, where
 
 
 def _scaled(x, weight, bias, mean, invstd):
-    """The normalized elements; the statistics are functions of the channel."""
+    """Returns the normalized elements; the statistics are functions of the channel."""
 
     def body(n, c, *s):
         y = (x[(n, c, *s)] - mean(c)) * invstd(c)
@@ -170,7 +170,7 @@ def native_batch_norm_backward(
     shapes = [mean, var] if train else [save_mean, save_invstd]
 
     def shapes_only(value, c):
-        """What the kernel is given and does not need; empty vectors among them."""
+        """Returns what the kernel is given and does not need; empty vectors among them."""
         for v in (*used, *shapes, weight):
             if v is not None:
                 value = like(value, v[c] if v.shape == x.shape[1:2] else Opaque("shape", v[:]))

@@ -24,11 +24,11 @@ class _Samples:
         return self.target_tensor[(n if self.is_batch else 0,) * self.target_tensor.ndim]
 
     def outer(self, grad, n):
-        """The gradient of a sample's loss, or of the loss."""
+        """Returns the gradient of a sample's loss, or of the loss."""
         return grad[(n if self.is_batch else 0,) * grad.ndim]
 
     def reduced(self, value, reduction):
-        """One value for each sample, or their sum, or mean."""
+        """Returns one value for each sample, or their sum, or mean."""
         if not self.is_batch:
             return lambda *i: value(0)
         if reduction == NONE:
@@ -39,7 +39,7 @@ class _Samples:
 
 
 def _margin_terms(s, p, margin, weight):
-    """What class `c` contributes to the loss of sample `n`, and its derivative."""
+    """Returns what class `c` contributes to the loss of sample `n`, and its derivative."""
 
     def scaled(n, value):
         return (value if weight is None else weight[s.target(n)] * value) / s.classes
@@ -120,13 +120,13 @@ def _picked_weight(weight, target, ignore_index):
 
 
 def _picked(value, target, weight, ignore_index):
-    """A sample's loss; one to be ignored has a target that is no class."""
+    """Returns a sample's loss; one to be ignored has a target that is no class."""
     one = value(target) if weight is None else weight[target] * value(target)
     return where(target == ignore_index, 0, -one)
 
 
 def _nll(places, picked, weights, reduction):
-    """The losses at the places, or their sum or mean, and the sum of their weights."""
+    """Returns the losses at the places, or their sum or mean, and the sum of their weights."""
     if not places:
         return lambda: picked() / (weights() if reduction == MEAN else 1), weights
     if reduction == NONE:

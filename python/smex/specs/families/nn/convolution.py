@@ -18,14 +18,14 @@ class _Geometry:
         self.groups = groups
 
     def window(self, o, k):
-        """The input position that output position `o` reads at kernel position `k`."""
+        """Returns the input position that output position `o` reads at kernel position `k`."""
         return [
             o[d] * self.stride[d] + k[d] * self.dilation[d] - self.padding[d]
             for d in range(self.spatial)
         ]
 
     def hits(self, y, o, k):
-        """Whether that input position is `y`."""
+        """Returns whether that input position is `y`."""
         result = None
         for at, wanted in zip(self.window(o, k), y):
             same = lands(wanted, at)
@@ -33,7 +33,7 @@ class _Geometry:
         return result
 
     def inner_name(self, channel):
-        """The name of a summed channel: with groups it counts within one."""
+        """Returns the name of a summed channel: with groups it counts within one."""
         return channel if self.groups == 1 else channel + "_of_group"
 
     def kernel_extents(self):
@@ -48,7 +48,7 @@ def _grouped(channel, groups, per_group_from, per_group_to, inner):
 
 
 def _forward(x, weight, g):
-    """The convolution without bias at [n, co, *o]."""
+    """Returns the convolution without bias at [n, co, *o]."""
     cog, cig = weight.shape[0] // g.groups, weight.shape[1]
 
     def body(n, co, *o):
@@ -63,7 +63,7 @@ def _forward(x, weight, g):
 
 
 def _adjoint(grad, weight, g):
-    """The transposed convolution at [n, ci, *y]: what the windows that land on it bring."""
+    """Returns the transposed convolution at [n, ci, *y]: what the windows that land on it bring."""
     cog, cig = weight.shape[0] // g.groups, weight.shape[1]
     places = {f"o{d}": size for d, size in enumerate(grad.shape[2:])}
 
@@ -97,7 +97,7 @@ def convolution(x, weight, bias, stride, padding, dilation, transposed, output_p
 
 
 def _grad_weight(grad, x, weight, g, transposed):
-    """The weight's gradient at [co, ci, *k]; `weight` gives its shape only."""
+    """Returns the weight's gradient at [co, ci, *k]; `weight` gives its shape only."""
     wide, narrow = (grad, x) if transposed else (x, grad)  # the padded side, and the other one
     cog, cig = weight.shape[0] // g.groups, weight.shape[1]
     places = {f"o{d}": size for d, size in enumerate(narrow.shape[2:])}

@@ -20,7 +20,10 @@ def _distance(difference, p, k):
 
 
 def _slope(difference, distance, p):
-    """The derivative of the distance in one coordinate's difference; 0 where there is none."""
+    """Returns the derivative of the distance in one coordinate's difference.
+
+    0 where there is none.
+    """
     if p == 0:
         return like(0, difference)
     if p == 1:
@@ -69,7 +72,7 @@ def euclidean_dist(a, b):
 
 
 def _pair(i, j, n):
-    """The place of the pair of rows i < j of n."""
+    """Returns the place of the pair of rows i < j of n."""
     return i * n - i * (i + 1) / 2 + j - i - 1
 
 

@@ -34,7 +34,7 @@ def _everything(*tensors):
 
 
 def _bag(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx):
-    """The sum over a bag's look-ups; nothing for means and maxima."""
+    """Returns the sum over a bag's look-ups; nothing for means and maxima."""
     if mode != 0:
         reads = _everything(indices, offsets, per_sample_weights)
         return lambda b, d: Opaque("bag", weight[:, d], *reads)
@@ -77,7 +77,10 @@ def _bag_gradient(
     grad, indices, offset2bag, bag_size, maximum_indices, by_frequency, mode, weights, padding_idx,
     unread,
 ):  # fmt: skip
-    """The table's gradient at [v, d]; of the tensors in `unread` the kernel needs the presence."""
+    """Returns the table's gradient at [v, d].
+
+    Of the tensors in `unread` the kernel needs the presence.
+    """
 
     def kept(value):
         for read in _everything(*unread):
@@ -111,7 +114,7 @@ def _bag_gradient(
 
 
 def _unmapped_bag_gradient(grad, others, maximum_indices, mode):
-    """The gradient at [v, d] where nothing tells which bag an index is in."""
+    """Returns the gradient at [v, d] where nothing tells which bag an index is in."""
 
     def body(v, d):
         maxima = [maximum_indices[:, d]] if mode == 2 else _everything(maximum_indices)

@@ -45,7 +45,7 @@ def _loss(tensors, reduction, value):
 
 
 def _gradient(grad, tensors, reduction, slope):
-    """The gradient of a loss whose derivative is `slope` of the elements."""
+    """Returns the gradient of a loss whose derivative is `slope` of the elements."""
 
     def body(*i):
         value = element(grad, i) * slope(*(None if x is None else element(x, i) for x in tensors))

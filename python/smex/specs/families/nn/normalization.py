@@ -146,7 +146,7 @@ def native_group_norm_backward(grad, x, mean, rstd, weight, batch, channels, are
 
 
 def _slices(v, dim):
-    """What sums over the elements of one slice of a weight, which has a norm of its own."""
+    """Returns what sums over the elements of one slice of a weight, which has a norm of its own."""
     dim %= v.ndim
     extents = {f"k{d}": size for d, size in enumerate(v.shape) if d != dim}
 

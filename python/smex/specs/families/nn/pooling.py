@@ -28,7 +28,7 @@ class _Windows:
         self.leave = bool(ceil_mode) and any(self.rests)  # windows that leave the padding
 
     def at(self, o, k):
-        """The input place of element `k` of window `o`."""
+        """Returns the input place of element `k` of window `o`."""
         return [
             o[d] * self.stride[d] + whole(k[d]) * self.dilation[d] - self.padding[d]
             for d in range(self.spatial)
@@ -39,11 +39,11 @@ class _Windows:
         return {f"{name}{d}": size for d, size in enumerate(self.kernel)}
 
     def uneven(self, count_include_pad, divisor):
-        """Whether the means are not all over equally many elements."""
+        """Returns whether the means are not all over equally many elements."""
         return self.leave or (any(self.padding) and not count_include_pad and divisor is None)
 
     def count(self, divisor):
-        """How many elements a mean is over."""
+        """Returns how many elements a mean is over."""
         return divisor or math.prod(self.kernel)
 
 
@@ -60,7 +60,7 @@ def _for_each(*targets, **keywords):
 
 
 def _plane(x, i, spatial):
-    """All places of `x` in the plane of index `i`."""
+    """Returns all places of `x` in the plane of index `i`."""
     return all_of(x, *i[: x.ndim - spatial])
 
 
@@ -70,7 +70,7 @@ def _places(x, spatial, name):
 
 
 def _all(conditions):
-    """Whether every condition holds."""
+    """Returns whether every condition holds."""
     result = conditions[0] if conditions else 1
     for condition in conditions[1:]:
         result = and_(result, condition)
@@ -78,7 +78,7 @@ def _all(conditions):
 
 
 def _flat(y, sizes):
-    """The number of a place in its plane."""
+    """Returns the number of a place in its plane."""
     result = 0
     for index, size in zip(y, sizes):
         result = result * size + index
@@ -86,12 +86,12 @@ def _flat(y, sizes):
 
 
 def _bounds(o, size, places):
-    """Where adaptive window `o` of `places` begins and ends in a dimension of `size`."""
+    """Returns where adaptive window `o` of `places` begins and ends in a dimension of `size`."""
     return o * size // places, ((o + 1) * size + places - 1) // places
 
 
 def _adaptive_inside(o, k, sizes, places):
-    """Whether place `k` is in adaptive window `o`, and the window's size."""
+    """Returns whether place `k` is in adaptive window `o`, and the window's size."""
     conditions, count = [], 1
     for d, index in enumerate(k):
         begin, end = _bounds(o[d], sizes[d], places[d])
@@ -205,7 +205,7 @@ def avg_pool1d(x, kernel, stride, padding, ceil_mode, count_include_pad):
 
 
 def _landing(y, at):
-    """Whether a window's element at `at` is the place `y`."""
+    """Returns whether a window's element at `at` is the place `y`."""
     return _all([lands(wanted, position) for wanted, position in zip(y, at)])
 
 
@@ -287,7 +287,10 @@ def max_unpool3d(x, indices, size, stride, padding):
 
 
 def _unpooled(spatial, x, indices):
-    """The last of the elements that belong to a place; which one that is only the kernel knows."""
+    """Returns the last of the elements that belong to a place.
+
+    Which one that is only the kernel knows.
+    """
     return lambda *i: Opaque("place", _plane(x, i, spatial), _plane(indices, i, spatial))
 
 

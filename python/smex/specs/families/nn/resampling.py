@@ -10,7 +10,7 @@ CUBIC, CUBIC_ANTIALIASED = -0.75, -0.5
 
 
 def _ratio(size, places, align_corners, scale):
-    """How far the input moves for one step of the output."""
+    """Returns how far the input moves for one step of the output."""
     if align_corners:
         return (size - 1) / (places - 1) if places > 1 else 0.0
     return 1 / scale if scale else size / max(places, 1)
@@ -21,7 +21,7 @@ def _hat(t):
 
 
 def _cubic(t, a):
-    """The cubic convolution kernel at a distance of at most 2."""
+    """Returns the cubic convolution kernel at a distance of at most 2."""
     t = abs_(t)
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = ((t - 5) * t + 8) * t * a - 4 * a
@@ -58,7 +58,7 @@ def _nearest_exact(o, k, size, ratio, align_corners):
 
 
 def _antialiased(kernel):
-    """The weights of a kernel as wide as a step, made to sum to one by what is inside."""
+    """Returns the weights of a kernel as wide as a step, made to sum to one by what is inside."""
 
     def weight_of(o, k, size, ratio, align_corners):
         def weight(place):
@@ -102,7 +102,7 @@ class _Resize:
 
 
 def _register(name, weight, has_corners):
-    """The operator and its gradient."""
+    """Returns the operator and its gradient."""
 
     def forward(x, size, *options):
         return _Resize(weight, x.shape[2:], size, options, has_corners).apply(x, adjoint=False)
@@ -134,7 +134,7 @@ _register("upsample_trilinear3d", _linear, has_corners=True)
 
 
 def grid_sampler(x, grid, interpolation, padding, align_corners):
-    """A point of the output looks where the grid points to, in all of a channel's image."""
+    """Returns a point of the output looks where the grid points to, in all of a channel's image."""
     return lambda n, c, *o: Opaque("sample", all_of(x, n, c), grid[(n, *o, slice(None))])
 
 

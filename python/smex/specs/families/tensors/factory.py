@@ -8,19 +8,19 @@ from smex.tdl import Opaque, like, pow_, spec, told, where
 
 @spec("aten::arange")
 def arange(end, *_):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
     return lambda i: i * 1
 
 
 @spec("aten::arange.start")
 def arange_start(start, end, *_):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
     return lambda i: i + start
 
 
 @spec("aten::arange.start_step")
 def arange_start_step(start, end, step, *_):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
     return lambda i: i * step + start
 
 
@@ -34,7 +34,7 @@ def zeros(size, *_):
 
 @spec("aten::eye")
 def eye(n, *_):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
     return lambda i, j: where(i == j, 1, 0)
 
 
@@ -54,7 +54,7 @@ def _is_integral(dtype):
 
 @spec("aten::linspace")
 def linspace(start, end, steps, dtype, *_):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
     if _is_integral(dtype):
         return lambda i: Opaque("linspace", element(start, ()), element(end, ()))
     first, last = element(start, ()), element(end, ())
@@ -63,7 +63,7 @@ def linspace(start, end, steps, dtype, *_):
 
 @spec("aten::logspace")
 def logspace(start, end, steps, base, dtype, *_):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
     exponent = linspace(start, end, steps, dtype)
     if _is_integral(dtype):
         return exponent
@@ -106,7 +106,7 @@ def range_step(start, end, step, *_):
 
 @spec("aten::scalar_tensor")
 def scalar_tensor(value, *_):
-    """One number."""
+    """Returns one number."""
     return lambda: float(value)
 
 

@@ -11,7 +11,7 @@ from smex.tdl import Max, Min, Opaque, Prod, Sum, and_, like, maximum, minimum, 
 
 
 def _at(x: Any, i: Sequence[Any], dim: int, k: Any) -> Any:
-    """The element at `k` along a dimension; a tensor of no dimension has one."""
+    """Returns the element at `k` along a dimension; a tensor of no dimension has one."""
     return x[replaced(i, [dim], [k])] if x.ndim else x[()]
 
 

@@ -25,7 +25,7 @@ def as_strided_scatter(x, src, size, stride, offset):
 
 @spec("aten::block_diag")
 def block_diag(tensors):
-    """Where a tile begins cannot be told to the kernel."""
+    """Returns where a tile begins cannot be told to the kernel."""
 
     def body(i, j):
         result: Any = 0

@@ -18,12 +18,12 @@ class _Layout(NamedTuple):
     rank: int  # how many dimensions these are, together
 
     def split(self, i: Any) -> tuple[list[Any], list[Any]]:
-        """The result's indices: those of the tensors of indices, and the others."""
+        """Returns the result's indices: those of the tensors of indices, and the others."""
         end = self.first + self.rank
         return list(i[self.first : end]), [*i[: self.first], *i[end:]]
 
     def dims(self) -> list[int]:
-        """The dimensions that are indexed."""
+        """Returns the dimensions that are indexed."""
         return [dim for dim, _ in self.given]
 
 
@@ -45,7 +45,10 @@ def _masks(x: Any, layout: _Layout) -> list[tuple[int, Any]]:
 
 
 def _read(x: Any, layout: _Layout, i: Any, at: Any) -> Any:
-    """The element of `x` at `at(dim, indices, place)`; other dimensions follow the result."""
+    """Returns the element of `x` at `at(dim, indices, place)`.
+
+    Other dimensions follow the result.
+    """
     middle, rest = layout.split(i)
     chosen = {dim: at(dim, t, middle) for dim, t in layout.given}
     remaining = iter(rest)
@@ -213,7 +216,7 @@ def masked_scatter(x, mask, source):
 
 @spec("aten::masked_scatter_backward")
 def masked_scatter_backward(grad, mask, sizes):
-    """An element's place is the number of set elements before it."""
+    """Returns an element's place is the number of set elements before it."""
     return made_of_all("masked_scatter_backward", grad, mask)
 
 
@@ -229,7 +232,7 @@ def nonzero(x):
 
 @spec("aten::nonzero_static")
 def nonzero_static(x, size, fill_value):
-    """An element's place is the number of set elements before it."""
+    """Returns an element's place is the number of set elements before it."""
     return made_of_all("nonzero", x)
 
 

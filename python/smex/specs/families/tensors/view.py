@@ -172,7 +172,7 @@ def _scattered(grad, dim, inside, place):
 
 
 def slice_bounds(size, start, end):
-    """The arguments of a slice counted from the front and within the size."""
+    """Returns the arguments of a slice counted from the front and within the size."""
     start = 0 if start is None else start
     end = size if end is None else end
     start = min(max(start + size if start < 0 else start, 0), size)
