@@ -66,10 +66,8 @@ class AttentionRows {
       softmax_.pad((stop - k) * heads_);
       softmax_.add_block((stop - k) * heads_);
       if (k > begin) rescale();
-      const I* const columns = task_.rows.indices + k;
-      add_weighted_rows<T>(
-          stop - k, heads_, task_.inner, softmax_.scores,
-          [&](int64_t i) { return task_.value + int64_t{columns[i]} * width_; }, sums_);
+      const GatheredRows<T, I> values{task_.value, task_.rows.indices + k, width_};
+      add_weighted_rows(stop - k, heads_, task_.inner, softmax_.scores, values, sums_);
     }
     softmax_.meet_sums();
   }

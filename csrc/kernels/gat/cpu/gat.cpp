@@ -95,9 +95,8 @@ class GatBackward {
       for (int64_t i = 0; i < count; ++i) sum += load<C, w.value>(products_ + i * heads_ + h);
       store<w.value>(grad_left + h, sum);
     });
-    add_weighted_rows<T>(
-        count, heads_, task_.inner, weights_,
-        [&](int64_t i) { return task_.grad + int64_t{columns[i]} * width_; }, sums_);
+    const GatheredRows<T, I> grads{task_.grad, columns, width_};
+    add_weighted_rows(count, heads_, task_.inner, weights_, grads, sums_);
   }
 
   /// weights_: score - log_sum; slopes_: of leaky_relu; products_: grad * value - delta.
