@@ -32,8 +32,8 @@ void run_on_cuda(EdgeSoftmaxTask<T, I>& task, const at::TensorOptions& options) 
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }
 
-at::Tensor softmax_or_gradient(at::TensorList edge_tensors, const at::Tensor& score,
-                               const at::Tensor& grad) {
+at::Tensor softmax_or_gradient_on_cuda(at::TensorList edge_tensors, const at::Tensor& score,
+                                       const at::Tensor& grad) {
   const c10::cuda::CUDAGuard guard(score.device());
   const EdgeTensors edges(edge_tensors);
   const at::Tensor dense = score.contiguous();
@@ -47,13 +47,13 @@ at::Tensor softmax_or_gradient(at::TensorList edge_tensors, const at::Tensor& sc
 
 at::Tensor edge_softmax_on_cuda(at::TensorList edges, const at::Tensor& score) {
   check_scores(edges, {score});
-  return softmax_or_gradient(edges, score, at::Tensor());
+  return softmax_or_gradient_on_cuda(edges, score, at::Tensor());
 }
 
 at::Tensor edge_softmax_backward_on_cuda(at::TensorList edges, const at::Tensor& out,
                                          const at::Tensor& grad) {
   check_scores(edges, {out, grad});
-  return softmax_or_gradient(edges, out, grad);
+  return softmax_or_gradient_on_cuda(edges, out, grad);
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ std::pair<at::Tensor, at::Tensor> linear_places(const at::Tensor& winner, const 
   return {place.reshape({-1}), won.ge(0).reshape({-1})};
 }
 
-at::Tensor scatter(const at::Tensor& grad, const at::Tensor& winner, const Table& table,
-                   int64_t rows, at::IntArrayRef features, bool) {
+at::Tensor scatter_on_cuda(const at::Tensor& grad, const at::Tensor& winner, const Table& table,
+                           int64_t rows, at::IntArrayRef features, bool) {
   const bool is_half = grad.scalar_type() == at::kHalf || grad.scalar_type() == at::kBFloat16;
   const at::Tensor from = is_half ? grad.to(at::kFloat) : grad;
   const at::Tensor out = zeros_of(rows, features, from.options());
@@ -48,8 +48,8 @@ at::Tensor scatter(const at::Tensor& grad, const at::Tensor& winner, const Table
   return out.to(grad.scalar_type());
 }
 
-at::Tensor gather(const at::Tensor& x, const at::Tensor& winner, const Table& table,
-                  at::IntArrayRef seen, bool) {
+at::Tensor gather_on_cuda(const at::Tensor& x, const at::Tensor& winner, const Table& table,
+                          at::IntArrayRef seen, bool) {
   const at::Tensor out = zeros_of(winner.size(0), seen, x.options());
   if (x.numel() == 0 || out.numel() == 0 || has_no_rows(table)) return out;
   const WinnerPlaces places(features_of(winner), features_of(x), seen.vec());
@@ -61,8 +61,8 @@ at::Tensor gather(const at::Tensor& x, const at::Tensor& winner, const Table& ta
 }  // namespace
 
 TORCH_LIBRARY_IMPL(smex, CUDA, m) {
-  m.impl("scatter_winners", scatter);
-  m.impl("gather_winners", gather);
+  m.impl("scatter_winners", scatter_on_cuda);
+  m.impl("gather_winners", gather_on_cuda);
 }
 
 }  // namespace smex::kernels
