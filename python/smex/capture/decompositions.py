@@ -51,6 +51,10 @@ def decomposition_table() -> dict[Any, Callable]:
         }
     )
     if hasattr(torch.ops.smex, "max_pool2d_backward"):  # the native library is loaded
+        table[aten._scaled_dot_product_flash_attention_for_cpu.default] = _attention
+        table[aten._scaled_dot_product_flash_attention_for_cpu_backward.default] = (
+            _attention_backward
+        )
         # The gradient finds the maxima again: positions in the plane mean nothing in a tile of it.
         table[aten.max_pool2d_with_indices_backward.default] = _max_pool2d_backward
     return table
@@ -131,6 +135,52 @@ def _convolution(x, weight, bias, *geometry, **_):
 
 def _max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode, indices):
     return torch.ops.smex.max_pool2d_backward(grad, x, kernel, stride, padding, dilation, ceil_mode)
+
+
+def _by_key_head(x, key):
+    """Returns rows of queries with a dimension for the heads that share one of the keys."""
+    return x if x.shape[1] == key.shape[1] else x.unflatten(1, (key.shape[1], -1))
+
+
+def _mask_by_key_head(mask, query, key):
+    if mask is None or mask.dim() < 3 or query.shape[1] == key.shape[1]:
+        return mask
+    if mask.shape[-3] == 1:
+        return mask.unsqueeze(-3)
+    return mask.unflatten(-3, (key.shape[1], -1))
+
+
+def _attention(query, key, value, dropout=0.0, causal=False, attn_mask=None, scale=None):
+    if dropout:
+        return NotImplemented
+    output, logsumexp = torch.ops.smex.scaled_dot_product(
+        _by_key_head(query, key),
+        key,
+        value,
+        _mask_by_key_head(attn_mask, query, key),
+        causal,
+        scale,
+        [],
+    )
+    return output.reshape(query.shape), logsumexp.reshape(query.shape[:3])
+
+
+def _attention_backward(
+    grad, query, key, value, output, logsumexp, dropout, causal, attn_mask=None, scale=None
+):
+    grad_query, grad_key, grad_value = torch.ops.smex.scaled_dot_product_backward(
+        _by_key_head(grad, key),
+        _by_key_head(query, key),
+        key,
+        value,
+        _by_key_head(output, key),
+        _by_key_head(logsumexp, key),
+        _mask_by_key_head(attn_mask, query, key),
+        causal,
+        scale,
+        [],
+    )
+    return grad_query.reshape(query.shape), grad_key, grad_value
 
 
 def _one_hot(x, target, ignore_index):

@@ -23,14 +23,15 @@ from smex.errors import CaptureError
 
 @contextlib.contextmanager
 def prepared(tell: Callable[[str], None]) -> Iterator[None]:
-    """Torch for code that is traced: no fused kernels of one device, no values looked at.
+    """Torch for code that is traced: no fused kernels of one device but attention, no values seen.
 
     `tell` is given the text of each warning.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with (
-        sdpa_kernel(SDPBackend.MATH),
+        # The CPU's call stands for those of all devices (decompositions.py).
+        sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]),
         torch.jit.optimized_execution(False),  # type: ignore[attr-defined]
         _without_onednn(),
         # Distributions look at their parameters' values unless they are told not to.

@@ -20,6 +20,8 @@ WITH_KERNELS_ON_CUDA = [
     "dropout_mask",
     "pointwise",
     "pointwise_into",
+    "scaled_dot_product",
+    "scaled_dot_product_backward",
     "tree_lstm",
     "tree_lstm_backward",
     "tree_lstm_backward_into",

@@ -275,6 +275,14 @@ def samples():
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
     yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
+    for heads in [(2,), (2, 3), (1, 2)]:
+        for mask, causal in [(None, False), (None, True), (r(6, 5), False)]:
+            query, key, value = r(2, *heads, 6, 4), r(2, heads[0], 5, 4), r(2, heads[0], 5, 4)
+            told = [mask, causal, 0.3, []]
+            yield "smex::scaled_dot_product", [query, key, value, *told], None
+            made = torch.ops.smex.scaled_dot_product(query, key, value, *told)
+            yield "smex::scaled_dot_product_backward", [
+                torch.randn_like(query), query, key, value, *made, *told], None  # fmt: skip
     yield "aten::constant_pad_nd", [r(4, 6), [-1, -2, 2, -1], 0.5], None
     yield "aten::embedding", [r(7, 5), ints(7, 4, 3)], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, -1, False], None

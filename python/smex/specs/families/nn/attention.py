@@ -1,6 +1,7 @@
 """Attention without dropout: queries (batch, head, i, e), keys and values (batch, head, j, e).
 
-Several heads of the queries may share one of the keys and values.
+Several heads of the queries may share one of the keys and values: in ATen's calls head h has that
+of h // group, in ours they are a dimension of their own.
 """
 
 from __future__ import annotations
@@ -8,51 +9,118 @@ from __future__ import annotations
 import math
 
 from smex.specs.common import element, named
-from smex.tdl import Max, Sum, exp, log, spec, where, whole
+from smex.tdl import Max, Sum, exp, log, spec, told, where, whole
 
 
-def _scale(query, scale):
-    return 1 / math.sqrt(query.shape[3]) if scale is None else scale
+class _Attention:
+    """One attention, of an index in the queries' first dimensions, a query and a key.
 
+    `number` is a query's index as a number.
+    """
 
-def _scores(query, key, causal, mask, scale):
-    """Returns the function of (n, h, i, j) that gives a query's score of a key."""
-    group = query.shape[1] // key.shape[1]
+    def __init__(self, query, key, value, causal, mask, scale, number=lambda i: i):
+        self.query, self.key, self.value = query, key, value
+        self.scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+        self.causal, self.mask, self.number = causal, mask, number
+        self.own_dimension = len(query.shape) == 5
+        self.group = 1 if self.own_dimension else query.shape[1] // key.shape[1]
+        self.heads = ["n", "h", "g"] if self.own_dimension else ["n", "h"]
+        self.queries, self.keys = query.shape[-2], key.shape[2]
 
-    def score(n, h, i, j):
-        value = scale * Sum(lambda e_: query[n, h, i, e_] * key[n, h // group, j, e_])
-        if mask is not None:
-            value = value + element(mask, (n, h, i, j))
-        return where(j <= i, value, float("-inf")) if causal else value
+    def of_key(self, head):
+        """Returns the head of keys that a head of queries has."""
+        n, h = head[:2]
+        return n, h if self.group == 1 else h // self.group
 
-    return score
+    def score(self, head, i, j):
+        read = self.of_key(head)
+        value = self.scale * Sum(lambda e_: self.query[(*head, i, e_)] * self.key[(*read, j, e_)])
+        if self.mask is not None:
+            value = value + element(self.mask, (*head, i, j))
+        return where(j <= self.number(i), value, float("-inf")) if self.causal else value
+
+    def outputs(self):
+        """Returns the output and the logarithm of the sum of a query's exponentials."""
+
+        def top(head, i):
+            return Max(lambda m: self.score(head, i, m), m=self.keys)
+
+        def total(head, i, top_):
+            return Sum(lambda j: exp(self.score(head, i, j) - top_), j=self.keys)
+
+        def output(*index):
+            *head, i, e = index
+            top_ = top(head, i)
+            weighted = Sum(
+                lambda j: (
+                    exp(self.score(head, i, j) - top_)
+                    * self.value[(*self.of_key(head), j, whole(e))]
+                ),
+                j=self.keys,
+            )
+            return weighted / total(head, i, top_)
+
+        def logsumexp(*index):
+            *head, i = index
+            top_ = top(head, i)
+            return top_ + log(total(head, i, top_))
+
+        return named(output, [*self.heads, "i", "e"]), named(logsumexp, [*self.heads, "i"])
+
+    def gradients(self, grad, output, logsumexp):
+        """Returns those of queries, keys and values, by the log-sum-exp of each query."""
+
+        def weight(head, i, j):
+            return exp(self.score(head, i, j) - logsumexp[(*head, i)])
+
+        def grad_score(head, i, j):
+            read = self.of_key(head)
+
+            def change(d):
+                return grad[(*head, i, d)] * (self.value[(*read, j, d)] - output[(*head, i, d)])
+
+            return self.scale * weight(head, i, j) * Sum(change)
+
+        def grad_query(*index):
+            *head, i, e = index
+            return Sum(
+                lambda j: grad_score(head, i, j) * self.key[(*self.of_key(head), j, whole(e))],
+                j=self.keys,
+            )
+
+        def over_queries(term):
+            """Returns the sum of `term` over all queries of the key's heads."""
+
+            def body(*index):
+                n, h, j, e = index
+                if self.own_dimension:
+                    return Sum(
+                        lambda g, i: term((n, h, g), i, j, whole(e)),
+                        g=self.query.shape[2],
+                        i=self.queries,
+                    )
+                if self.group == 1:
+                    return Sum(lambda i: term((n, h), i, j, whole(e)), i=self.queries)
+                return Sum(
+                    lambda g, i: term((n, h * self.group + g), i, j, whole(e)),
+                    g=self.group,
+                    i=self.queries,
+                )
+
+            return named(body, ["n", "h" if self.group == 1 else "shared", "j", "e"])
+
+        return (
+            named(grad_query, [*self.heads, "i", "e"]),
+            over_queries(lambda head, i, j, e: grad_score(head, i, j) * self.query[(*head, i, e)]),
+            over_queries(lambda head, i, j, e: weight(head, i, j) * grad[(*head, i, e)]),
+        )
 
 
 @spec("aten::_scaled_dot_product_flash_attention_for_cpu")
 def flash_attention(query, key, value, dropout, causal, mask, scale):
     if dropout:
         return None
-    score = _scores(query, key, causal, mask, _scale(query, scale))
-    group, keys = query.shape[1] // key.shape[1], key.shape[2]
-
-    def top(n, h, i):
-        return Max(lambda m: score(n, h, i, m), m=keys)
-
-    def total(n, h, i, top_):
-        return Sum(lambda j: exp(score(n, h, i, j) - top_), j=keys)
-
-    def output(n, h, i, e):
-        top_ = top(n, h, i)
-        weighted = Sum(
-            lambda j: exp(score(n, h, i, j) - top_) * value[n, h // group, j, whole(e)], j=keys
-        )
-        return weighted / total(n, h, i, top_)
-
-    def logsumexp(n, h, i):
-        top_ = top(n, h, i)
-        return top_ + log(total(n, h, i, top_))
-
-    return output, logsumexp
+    return _Attention(query, key, value, causal, mask, scale).outputs()
 
 
 @spec("aten::_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -61,33 +129,18 @@ def flash_attention_backward(
 ):
     if dropout:
         return None
-    factor = _scale(query, scale)
-    score = _scores(query, key, causal, mask, factor)
-    group, queries = query.shape[1] // key.shape[1], query.shape[2]
+    attention = _Attention(query, key, value, causal, mask, scale)
+    return attention.gradients(grad, output, logsumexp)
 
-    def weight(n, h, i, j):
-        return exp(score(n, h, i, j) - logsumexp[n, h, i])
 
-    def grad_score(n, h, i, j):
-        def change(d):
-            return grad[n, h, i, d] * (value[n, h // group, j, d] - output[n, h, i, d])
+@spec("smex::scaled_dot_product", local={"offset": "offset"})
+def scaled_dot_product(query, key, value, mask, causal, scale, offset):
+    return _Attention(query, key, value, causal, mask, scale, told).outputs()
 
-        return factor * weight(n, h, i, j) * Sum(change)
 
-    def grad_query(n, h, i, e):
-        return Sum(lambda j_: grad_score(n, h, i, j_) * key[n, h // group, j_, whole(e)])
-
-    def over_queries(term):
-        """A function of (n, h, j, e): the sum of `term` over all queries of the key's heads."""
-
-        def body(*index):
-            n, h, j, e = index
-            if group == 1:
-                return Sum(lambda i_: term(n, h, i_, j, whole(e)))
-            return Sum(lambda g, i_: term(n, h * group + g, i_, j, whole(e)), g=group, i_=queries)
-
-        return named(body, ["n", "h" if group == 1 else "shared", "j", "e"])
-
-    grad_key = over_queries(lambda n, h, i, j, e: grad_score(n, h, i, j) * query[n, h, i, e])
-    grad_value = over_queries(lambda n, h, i, j, e: weight(n, h, i, j) * grad[n, h, i, e])
-    return grad_query, grad_key, grad_value
+@spec("smex::scaled_dot_product_backward", local={"offset": "offset"})
+def scaled_dot_product_backward(
+    grad, query, key, value, output, logsumexp, mask, causal, scale, offset
+):
+    attention = _Attention(query, key, value, causal, mask, scale, told)
+    return attention.gradients(grad, output, logsumexp)

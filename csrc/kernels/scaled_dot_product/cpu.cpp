@@ -1,0 +1,45 @@
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+#include <torch/library.h>
+
+#include "kernels/scaled_dot_product/rows.h"
+
+namespace smex::kernels {
+namespace {
+
+AttentionResult scaled_dot_product_cpu(const at::Tensor& query, const at::Tensor& key,
+                                       const at::Tensor& value, const OptionalTensor& mask,
+                                       bool causal, std::optional<double> scale,
+                                       at::IntArrayRef offset) {
+  const AttentionOptions options{mask, causal, scale};
+  check_attention("smex::scaled_dot_product", query, key, value, options, offset);
+  return attend(query, key, value, options, offset,
+                [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                   const AttentionOptions& how) {
+                  return at::_scaled_dot_product_flash_attention_for_cpu(
+                      q, k, v, /*dropout_p=*/0, how.causal, how.mask, how.scale);
+                });
+}
+
+AttentionGradients scaled_dot_product_backward_cpu(
+    const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& output, const at::Tensor& logsumexp, const OptionalTensor& mask, bool causal,
+    std::optional<double> scale, at::IntArrayRef offset) {
+  const AttentionOptions options{mask, causal, scale};
+  check_attention("smex::scaled_dot_product_backward", query, key, value, options, offset);
+  return attend_backward({grad, query, key, value, output, logsumexp}, options, offset,
+                         [](const AttentionTensors& x, const AttentionOptions& how) {
+                           return at::_scaled_dot_product_flash_attention_for_cpu_backward(
+                               x.grad, x.query, x.key, x.value, x.output, x.logsumexp,
+                               /*dropout_p=*/0, how.causal, how.mask, how.scale);
+                         });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(smex, CPU, m) {
+  m.impl("scaled_dot_product", scaled_dot_product_cpu);
+  m.impl("scaled_dot_product_backward", scaled_dot_product_backward_cpu);
+}
+
+}  // namespace smex::kernels

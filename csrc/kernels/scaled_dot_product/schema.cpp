@@ -1,0 +1,91 @@
+// Scaled dot-product attention that can be told which queries it is given: ATen's fused calls count
+// them from 0, and so cannot compute a tile of causal attention.
+#include <ATen/OpMathType.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <torch/library.h>
+
+#include "kernels/scaled_dot_product/operator.h"
+
+namespace smex::kernels {
+
+void check_attention(const char* op, const at::Tensor& query, const at::Tensor& key,
+                     const at::Tensor& value, const AttentionOptions& options,
+                     at::IntArrayRef offset) {
+  const int64_t rank = query.dim();
+  TORCH_CHECK_VALUE((rank == 4 || rank == 5) && key.dim() == 4 && value.dim() == 4, op,
+                    ": expected queries [N, H, L, E] or [N, H, M, L, E] and keys and values "
+                    "[N, H, S, E], found ",
+                    query.sym_sizes(), ", ", key.sym_sizes(), " and ", value.sym_sizes());
+  TORCH_CHECK_VALUE(key.sym_sizes() == value.sym_sizes(), op,
+                    ": expected keys and values of one shape, found ", key.sym_sizes(), " and ",
+                    value.sym_sizes());
+  TORCH_CHECK_VALUE(query.sym_size(0) == key.sym_size(0) && query.sym_size(1) == key.sym_size(1) &&
+                        query.sym_size(rank - 1) == key.sym_size(3),
+                    op, ": expected the batch, the heads and the last size of the queries ",
+                    query.sym_sizes(), " in the keys, found ", key.sym_sizes());
+  TORCH_CHECK_TYPE(query.is_floating_point() && key.scalar_type() == query.scalar_type() &&
+                       value.scalar_type() == query.scalar_type(),
+                   op, ": expected one floating type, found ", query.scalar_type(), ", ",
+                   key.scalar_type(), " and ", value.scalar_type());
+  TORCH_CHECK_VALUE(!options.causal || !options.mask, op,
+                    ": causal attention takes no mask as well; add -inf to the mask instead");
+  TORCH_CHECK_VALUE(
+      offset.empty() || std::ssize(offset) == rank, op,
+      ": offset is empty, or where the queries begin in all dimensions, of which there "
+      "are ",
+      rank, ", found ", offset);
+}
+
+namespace {
+
+/// As ATen's calls lay their results out: the heads of a query beside each other.
+at::Tensor heads_inside(const at::Tensor& like, int64_t rank, at::ScalarType type) {
+  at::SymDimVector shape(like.sym_sizes().slice(0, rank));
+  const bool grouped = like.dim() == 5;
+  const int64_t length = grouped ? 3 : 2;
+  at::SymDimVector laid = shape;
+  for (int64_t d = length; d > 1; --d) std::swap(laid[d], laid[d - 1]);
+  const at::Tensor made = at::empty_symint(laid, like.options().dtype(type));
+  return grouped ? made.permute(rank == 5 ? at::IntArrayRef{0, 2, 3, 1, 4}
+                                          : at::IntArrayRef{0, 2, 3, 1})
+                 : made.transpose(1, 2);
+}
+
+AttentionResult scaled_dot_product_meta(const at::Tensor& query, const at::Tensor& key,
+                                        const at::Tensor& value, const OptionalTensor& mask,
+                                        bool causal, std::optional<double> scale,
+                                        at::IntArrayRef offset) {
+  check_attention("smex::scaled_dot_product", query, key, value, {mask, causal, scale}, offset);
+  return {at::empty_like(query),
+          heads_inside(query, query.dim() - 1, at::toOpMathType(query.scalar_type()))};
+}
+
+AttentionGradients scaled_dot_product_backward_meta(
+    const at::Tensor& /*grad*/, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& /*output*/, const at::Tensor& /*logsumexp*/,
+    const OptionalTensor& mask, bool causal, std::optional<double> scale, at::IntArrayRef offset) {
+  check_attention("smex::scaled_dot_product_backward", query, key, value, {mask, causal, scale},
+                  offset);
+  return {heads_inside(query, query.dim(), query.scalar_type()),
+          heads_inside(key, 4, key.scalar_type()), heads_inside(value, 4, value.scalar_type())};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(smex, m) {
+  m.def(
+      "scaled_dot_product(Tensor query, Tensor key, Tensor value, Tensor? mask, bool causal, "
+      "float? scale, int[] offset) -> (Tensor output, Tensor logsumexp)");
+  m.def(
+      "scaled_dot_product_backward(Tensor grad, Tensor query, Tensor key, Tensor value, "
+      "Tensor output, Tensor logsumexp, Tensor? mask, bool causal, float? scale, int[] offset) -> "
+      "(Tensor grad_query, Tensor grad_key, Tensor grad_value)");
+}
+
+TORCH_LIBRARY_IMPL(smex, Meta, m) {
+  m.impl("scaled_dot_product", scaled_dot_product_meta);
+  m.impl("scaled_dot_product_backward", scaled_dot_product_backward_meta);
+}
+
+}  // namespace smex::kernels

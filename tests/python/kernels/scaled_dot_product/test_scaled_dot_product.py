@@ -1,0 +1,127 @@
+"""Tiles of attention against the softmax that they are rows of, in float64."""
+
+import itertools
+import math
+
+import pytest
+import torch
+
+import smex
+
+pytestmark = pytest.mark.skipif(
+    not smex.show_config().native, reason=f"native library: {smex.show_config().native_reason}"
+)
+
+op = torch.ops.smex.scaled_dot_product
+op_backward = torch.ops.smex.scaled_dot_product_backward
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+    ),
+]
+
+
+def reference(query, key, value, mask, causal, scale):
+    """Output and log-sum-exp of all queries, whose heads may have a dimension of their own."""
+    wide = key if query.dim() == 4 else key.unsqueeze(2)
+    read = value if query.dim() == 4 else value.unsqueeze(2)
+    score = query @ wide.transpose(-1, -2) * (scale or 1 / math.sqrt(query.shape[-1]))
+    if mask is not None:
+        score = score + mask
+    if causal:
+        seen = torch.ones(score.shape[-2:], dtype=torch.bool, device=score.device).tril()
+        score = score.masked_fill(~seen, -math.inf)
+    return score.softmax(-1) @ read, score.logsumexp(-1)
+
+
+def inputs(heads, queries, keys, device, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator).to(device, dtype)
+
+    return (
+        draw(2, *heads, queries, 8),
+        draw(2, heads[0], keys, 8),
+        draw(2, heads[0], keys, 8),
+        draw(2, *heads, queries, 8),
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads", [(3,), (2, 3), (1, 2)])
+@pytest.mark.parametrize(("queries", "keys"), [(7, 7), (9, 4), (4, 9), (1, 1), (33, 65)])
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask"])
+def test_tiles_of_queries(device, heads, queries, keys, kind):
+    query, key, value, grad = inputs(heads, queries, keys, device)
+    mask = torch.randn(queries, keys, device=device).double() if kind == "mask" else None
+    causal, scale = kind == "causal", 0.4
+    leaves = [t.clone().requires_grad_() for t in (query, key, value)]
+    whole, whole_sum = reference(*leaves, mask, causal, scale)
+    wanted = torch.autograd.grad(whole, leaves, grad)
+    total = [torch.zeros_like(t) for t in (query, key, value)]
+    for parts in (1, 2, 3):
+        for t in total:
+            t.zero_()
+        cuts = [queries * p // parts for p in range(parts + 1)]
+        for low, high in itertools.pairwise(cuts):
+            if low == high:
+                continue
+            rows = (..., slice(low, high), slice(None))
+            tile, part = query[rows], None if mask is None else mask[low:high]
+            told = [part, causal, scale, [0] * (query.dim() - 2) + [low, 0]]
+            output, logsumexp = op(tile, key, value, *told)
+            torch.testing.assert_close(output, whole[rows].detach())
+            torch.testing.assert_close(logsumexp, whole_sum[..., low:high].detach())
+            found = op_backward(grad[rows], tile, key, value, output, logsumexp, *told)
+            total[0][rows] += found[0]
+            total[1] += found[1]
+            total[2] += found[2]
+        for mine, theirs in zip(total, wanted, strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_lower_precision(device, dtype):
+    query, key, value, grad = inputs((4,), 40, 40, device, dtype)
+    wide = [t.double() for t in (query, key, value)]
+    told = [None, True, None, [0, 0, 20, 0]]
+    output, logsumexp = op(query[:, :, 20:], key, value, *told)
+    assert output.dtype == dtype and logsumexp.dtype == torch.float32
+    whole, whole_sum = reference(*wide, None, True, None)
+    near = {"rtol": 20 * torch.finfo(dtype).eps, "atol": 4 * torch.finfo(dtype).eps}
+    torch.testing.assert_close(output.double(), whole[:, :, 20:], **near)
+    torch.testing.assert_close(logsumexp.double(), whole_sum[:, :, 20:], rtol=1e-2, atol=1e-2)
+    found = op_backward(grad[:, :, 20:], query[:, :, 20:], key, value, output, logsumexp, *told)
+    assert [g.dtype for g in found] == [dtype] * 3
+
+
+@pytest.mark.parametrize("heads", [(3,), (2, 3)])
+def test_shapes_and_types_on_meta(heads):
+    query, key, value, grad = inputs(heads, 6, 5, "cpu", torch.bfloat16)
+    told = [None, False, None, []]
+    made = op(query, key, value, *told)
+    found = op_backward(grad, query, key, value, *made, *told)
+    on_meta = [t.to("meta") for t in (query, key, value)]
+    meta_made = op(*on_meta, *told)
+    meta_found = op_backward(grad.to("meta"), *on_meta, *meta_made, *told)
+    for real, meta in zip([*made, *found], [*meta_made, *meta_found], strict=True):
+        assert (real.shape, real.dtype) == (meta.shape, meta.dtype)
+
+
+def refused(message, kind, query, key, value, *told):
+    with pytest.raises(kind, match=message):
+        op(query, key, value, *told)
+
+
+def test_bad_input_is_named():
+    query, key, value, _ = inputs((4,), 6, 5, "cpu")
+    plain = [None, False, None, []]
+    refused("expected queries .*found \\[6, 8\\]", ValueError, query[0, 0], key, value, *plain)
+    refused("keys and values of one shape", ValueError, query, key, value[:, :, :4], *plain)
+    refused("the heads and the last size", ValueError, query, key[:, :2], value[:, :2], *plain)
+    refused("one floating type", TypeError, query.float(), key, value, *plain)
+    refused("takes no mask", ValueError, query, key, value, torch.zeros(6, 5), True, None, [])
+    refused("of which there are 4, found", ValueError, query, key, value, None, True, None, [2])
