@@ -61,7 +61,10 @@ template <typename Forward>
 AttentionResult attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                        const AttentionOptions& options, at::IntArrayRef offset,
                        const Forward& forward) {
-  const at::Tensor q = flat_heads(query, query.dim() == 5);
+  // Results lie as the queries do: with the heads of a query beside each other, what follows is a
+  // view of them.
+  const at::Tensor q =
+      flat_heads(query, query.dim() == 5).transpose(1, 2).contiguous().transpose(1, 2);
   const AttentionOptions flat = flat_heads(options, query, key);
   const VisibleKeys keys(first_query(offset), q.size(2), key.size(2));
   const auto part = [&](int64_t begin, int64_t count, const AttentionOptions& how) {

@@ -2,7 +2,6 @@
 // them from 0, and so cannot compute a tile of causal attention.
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
 #include "kernels/scaled_dot_product/operator.h"
@@ -57,7 +56,7 @@ AttentionResult scaled_dot_product_meta(const at::Tensor& query, const at::Tenso
                                         bool causal, std::optional<double> scale,
                                         at::IntArrayRef offset) {
   check_attention("smex::scaled_dot_product", query, key, value, {mask, causal, scale}, offset);
-  return {at::empty_like(query),
+  return {heads_inside(query, query.dim(), query.scalar_type()),
           heads_inside(query, query.dim() - 1, at::toOpMathType(query.scalar_type()))};
 }
 

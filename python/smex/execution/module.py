@@ -27,6 +27,7 @@ from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.given_plan import GivenPlan
 from smex.execution.iteration import Iteration
+from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
 from smex.execution.shards import ShardedState
@@ -77,7 +78,7 @@ class PartitionedModule(torch.nn.Module):
         return self._loss[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the copy of a net has shards of its own; the last run's values stay here."""
+        """Gives the copy of a net shards of its own; the last run's values stay here."""
         return {**self.__dict__, "_last": None}
 
     # ---- planning ----
@@ -163,10 +164,7 @@ class PartitionedModule(torch.nn.Module):
         return compiled
 
     def _find_plan(self, graph: SemanticGraph) -> Plan:
-        """Returns the first call's plan is the user's or the best.
-
-        Later ones keep its parameters.
-        """
+        """Returns the user's plan or the best, at first; later calls keep its parameters' tiles."""
         if self._first is None and self._given_plan is not None:
             plan = self._given_plan.on(graph)
             if plan.workers != self.workers:
@@ -273,16 +271,19 @@ class PartitionedModule(torch.nn.Module):
             super().zero_grad(set_to_none)
 
     def __getattr__(self, name: str) -> Any:
-        """Says where the model's own attributes are."""
+        """Returns an attribute of the model: settings as they are, methods with this net as self.
+
+        Raises:
+            AttributeError: for modules and tensors of the model, which are not what is trained.
+        """
         try:
             return super().__getattr__(name)
         except AttributeError as error:
-            if "_model" in self.__dict__ and hasattr(self._model[0], name):
-                raise AttributeError(
-                    f"'{type(self).__name__}' object has no attribute '{name}', which the model "
-                    "has: a net runs forward alone; keep the model at hand for the rest"
-                ) from None
-            raise error
+            if name.startswith("__") or "_model" not in self.__dict__:
+                raise error
+            if not hasattr(self._model[0], name):
+                raise error
+        return attribute_of_model(self, self._model[0], name)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
         """Conversions (`half`, `to`, `cuda`) reach the model until it is captured.

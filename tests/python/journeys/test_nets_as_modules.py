@@ -7,10 +7,12 @@
 | train, deepcopy, change a plain tensor, call both | test_a_copy_reads_its_own_plain_tensors |
 | average weights, then update_bn of the average | test_update_bn_of_a_wrapped_net |
 | net.apply, net.requires_grad_ and net.zero_grad, before the first call and after | test_functions_for_all_modules, test_a_function_that_gives_another_shape_changes_nothing, test_freezing_before_the_first_call |
+| generate with the model's own method, train, generate, change a setting, copy | test_settings_and_methods_of_the_model_answer_for_the_net, test_modules_of_the_model_are_not_the_nets |
 | a first call that is interrupted, or of a model without values, then a good one | test_an_interrupted_cut_leaves_nothing, test_a_model_that_gets_its_values_later |
 """
 
 import copy
+import types
 
 import pytest
 import torch
@@ -258,13 +260,9 @@ def test_freezing_before_the_first_call():
 
 
 def test_what_a_net_says_of_its_model():
-    class Talking(nn.Linear):
-        def generate(self):
-            return 1
-
-    net = smex.partition(Talking(4, 4), workers=2)
-    with pytest.raises(AttributeError, match="no attribute 'generate', which the model has"):
-        net.generate()
+    net = smex.partition(nn.Linear(4, 4), workers=2)
+    with pytest.raises(AttributeError, match="no attribute 'weight': the model's is a Parameter"):
+        _ = net.weight
     with pytest.raises(AttributeError, match="no attribute 'nonsense'$"):
         _ = net.nonsense
     model = nn.Linear(4, 4)
@@ -283,3 +281,61 @@ def test_a_model_that_is_converted_after_it_was_cut():
     model.double()
     with pytest.raises(SmexRuntimeError, match="are torch.float32 on cpu and cannot become"):
         net(rows())
+
+
+class Talking(nn.Module):
+    """A model that generates, with settings."""
+
+    longest = 4
+
+    def __init__(self):
+        super().__init__()
+        self.config = types.SimpleNamespace(scale=1.0, words=11)
+        self.embedding, self.head = nn.Embedding(11, 8), nn.Linear(8, 11)
+        self.heads = [self.head]
+
+    def forward(self, tokens):
+        return self.head(self.embedding(tokens)) * self.config.scale
+
+    @property
+    def twice(self):
+        return 2 * self.config.words
+
+    @staticmethod
+    def hello():
+        return "hello"
+
+    @torch.no_grad()
+    def generate(self, tokens, count):
+        for _ in range(count):
+            tokens = torch.cat([tokens, self(tokens)[:, -1:].argmax(-1)], 1)
+        return tokens
+
+
+def test_settings_and_methods_of_the_model_answer_for_the_net():
+    torch.manual_seed(0)
+    model = Talking().double()
+    tokens = torch.randint(11, (2, 3))
+    net, plain = smex.partition(copy.deepcopy(model), workers=2, args=(tokens,)), model
+    assert (net.longest, net.twice, net.hello()) == (4, 22, "hello")
+    opts = [torch.optim.SGD(each.parameters(), lr=5.0) for each in (net, plain)]
+    for _ in range(2):  # generates with what has been trained
+        assert torch.equal(net.generate(tokens, 3), plain.generate(tokens, 3))
+        for each, opt in zip((net, plain), opts, strict=True):
+            opt.zero_grad()
+            each(tokens).logsumexp(-1).sum().backward()
+            opt.step()
+    assert torch.equal(net.generate(tokens, 3), plain.generate(tokens, 3))
+    net.config.scale = plain.config.scale = 3.0
+    torch.testing.assert_close(net(tokens), plain(tokens))
+    twin = copy.deepcopy(net)
+    assert twin.config.words == 11 and torch.equal(
+        twin.generate(tokens, 2), plain.generate(tokens, 2)
+    )
+
+
+@pytest.mark.parametrize("name", ["embedding", "heads"])
+def test_modules_of_the_model_are_not_the_nets(name):
+    net = smex.partition(Talking(), workers=2)
+    with pytest.raises(AttributeError, match=f"no attribute '{name}': the model's is a"):
+        getattr(net, name)

@@ -218,7 +218,7 @@ def _norm(
     dtype: Any = None,
     ord: Any = None,
 ) -> Any:
-    """Returns the gradient of a length of 0 is 0."""
+    """Returns the length, whose gradient is 0 where it is 0."""
     options = (out, dtype)
     if (p if ord is None else ord) not in (2, "fro", None) or dim is None or options != (None,) * 2:
         raise RefusedError("a norm other than the Euclidean one over a dimension, or with options")

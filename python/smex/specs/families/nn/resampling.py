@@ -134,7 +134,7 @@ _register("upsample_trilinear3d", _linear, has_corners=True)
 
 
 def grid_sampler(x, grid, interpolation, padding, align_corners):
-    """Returns a point of the output looks where the grid points to, in all of a channel's image."""
+    """Looks where the grid points to, in all of a channel's image."""
     return lambda n, c, *o: Opaque("sample", all_of(x, n, c), grid[(n, *o, slice(None))])
 
 
