@@ -21,8 +21,8 @@ struct GatheredRows {
 /// which divides W.
 template <int W, int NV, int kInner, typename T, typename I>
 SMEX_INLINE void add_weighted_tile(int64_t count, int64_t heads, int64_t inner, int64_t first,
-                                   const accumulate_t<T>* weights,
-                                   const GatheredRows<T, I>& rows, accumulate_t<T>* sums) {
+                                   const accumulate_t<T>* weights, const GatheredRows<T, I>& rows,
+                                   accumulate_t<T>* sums) {
   using C = accumulate_t<T>;
   Vector<C, W> sum[NV];
   int64_t head[NV];
