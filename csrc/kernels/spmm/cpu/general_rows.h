@@ -4,9 +4,16 @@
 
 #include "edges/piece.h"
 #include "kernels/message/interpreter.h"
-#include "kernels/spmm/cpu/extremum_rows.h"
+#include "kernels/spmm/spmm.h"
 
 namespace smex::kernels::SMEX_ISA {
+
+/// True when `candidate` takes the place of `best`. A NaN does, as in torch.amax; among equals the
+/// one that was there stays.
+template <typename C>
+SMEX_INLINE bool takes_over(bool is_max, C candidate, C best) {
+  return (is_max ? !(candidate <= best) : !(candidate >= best)) && best == best;
+}
 
 /// The pieces of a task, one at a time.
 template <typename T, typename I>

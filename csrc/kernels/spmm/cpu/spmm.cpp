@@ -2,9 +2,8 @@
 #include "kernels/spmm/spmm.h"
 
 #include "kernels/message/instantiate.h"
-#include "kernels/spmm/cpu/extremum_rows.h"
 #include "kernels/spmm/cpu/general_rows.h"
-#include "kernels/spmm/cpu/sum_rows.h"
+#include "kernels/spmm/cpu/special.h"
 
 namespace smex::kernels::SMEX_ISA {
 namespace {

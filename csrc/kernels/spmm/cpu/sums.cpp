@@ -1,11 +1,11 @@
-// Sums and means of products, by whole vectors. Included by kernels that are compiled per
-// instruction set.
-#pragma once
-
+// Sums and means of products, by whole vectors. Compiled once for each instruction set.
 #include "edges/piece.h"
+#include "kernels/message/instantiate.h"
+#include "kernels/spmm/cpu/special.h"
 #include "kernels/spmm/cpu/tiles.h"
 
 namespace smex::kernels::SMEX_ISA {
+namespace {
 
 // ---- messages: what is added to NV vectors of W elements ----
 
@@ -193,7 +193,8 @@ void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message
   });
 }
 
-/// The piece of a sum or mean of products; false where none of the loops above fits.
+}  // namespace
+
 template <typename T, typename I>
 bool run_sum(const SpmmTask<T, I>& task, int64_t index) {
   constexpr int W = kLanes<accumulate_t<T>>;
@@ -244,5 +245,9 @@ bool run_sum(const SpmmTask<T, I>& task, int64_t index) {
       return false;
   }
 }
+
+#define SMEX_INSTANTIATE(T, I) template bool run_sum<T, I>(const SpmmTask<T, I>&, int64_t index);
+SMEX_FOR_EACH_TYPE(SMEX_INSTANTIATE)
+#undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA

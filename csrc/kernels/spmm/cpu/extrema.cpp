@@ -1,20 +1,13 @@
-// Maxima and minima of a plain copy, by whole vectors. Included by kernels that are compiled per
-// instruction set.
-#pragma once
-
+// Maxima and minima of a plain copy, by whole vectors. Compiled once for each instruction set.
 #include "edges/piece.h"
+#include "kernels/message/instantiate.h"
+#include "kernels/spmm/cpu/special.h"
 #include "kernels/spmm/cpu/tiles.h"
 
 namespace smex::kernels::SMEX_ISA {
+namespace {
 
-/// True when `candidate` takes the place of `best`. A NaN does, as in torch.amax; among equals the
-/// one that was there stays.
-template <typename C>
-SMEX_INLINE bool takes_over(bool is_max, C candidate, C best) {
-  return (is_max ? !(candidate <= best) : !(candidate >= best)) && best == best;
-}
-
-/// As above, lane by lane.
+/// True where a candidate takes the place of the best; see `takes_over`.
 template <bool kMax, typename V>
 SMEX_INLINE auto wins(const V& candidate, const V& best) {
   if constexpr (kMax) {
@@ -136,7 +129,8 @@ void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>&
       [&](const auto& tile) { extremum_tile<kMax, kWinner>(task, index, x, tile); });
 }
 
-/// The piece of a maximum or minimum of an operand; false where all edges share it.
+}  // namespace
+
 template <typename T, typename I>
 bool run_extremum(const SpmmTask<T, I>& task, int64_t index) {
   const ProgramOperand& read = task.program->operands[0];
@@ -152,5 +146,10 @@ bool run_extremum(const SpmmTask<T, I>& task, int64_t index) {
   }
   return true;
 }
+
+#define SMEX_INSTANTIATE(T, I) \
+  template bool run_extremum<T, I>(const SpmmTask<T, I>&, int64_t index);
+SMEX_FOR_EACH_TYPE(SMEX_INSTANTIATE)
+#undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA
