@@ -74,7 +74,7 @@ test-cpp: build
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure -j $(MAX_JOBS)
 
 test-python: build
-	$(PY) -m pytest tests/python
+	$(PY) -m pytest tests/python -n $(MAX_JOBS) --dist loadfile
 
 verify-specs: build
 	$(PY) benchmarks/specs/verify.py --page docs/specs.md

@@ -34,7 +34,8 @@ if(SMEX_WERROR)
 endif()
 
 if(SMEX_SANITIZE)
+  # -O1 is compiled as fast as -O0 and runs the searches' tests in half the time.
   add_compile_options(-fsanitize=${SMEX_SANITIZE} -fno-sanitize-recover=all
-                      -fno-omit-frame-pointer -g)
+                      -fno-omit-frame-pointer -g -O1)
   add_link_options(-fsanitize=${SMEX_SANITIZE})
 endif()

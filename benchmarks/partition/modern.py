@@ -106,7 +106,7 @@ def machine(workers: int) -> smex.Machine:
 
 def meshes(workers: int) -> list[list[int]]:
     """What a search by time tries: steps of prime numbers, one step, one for each level."""
-    tried = [_C.factorise(workers), [workers], machine(workers).mesh(workers)]
+    tried = [_C.default_mesh(workers, "tofu"), [workers], machine(workers).mesh(workers)]
     return [mesh for n, mesh in enumerate(tried) if mesh not in tried[:n]]
 
 
@@ -177,7 +177,7 @@ def plans(case: Case, graph: smex.SemanticGraph, workers: int) -> None:
         ways["Megatron"] = lambda: megatron(graph, workers)
     ways["tofu by time"] = lambda: by_time(graph, workers)
     if workers > 8:
-        primes = _C.factorise(workers)
+        primes = _C.default_mesh(workers, "tofu")
         ways["tofu by time, steps of two"] = lambda: by_time(graph, workers, mesh=primes)
     print("| plan | mesh | moves | an iteration takes | communication | peak | search |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")

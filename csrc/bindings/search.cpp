@@ -99,7 +99,12 @@ void bind_outcomes(py::module_& m) {
 void bind_search(py::module_& m) {
   bind_requests(m);
   bind_outcomes(m);
-  m.def("factorise", &factorise, py::arg("workers"));
+  m.def(
+      "default_mesh",
+      [](int workers, const std::string& planner) {
+        return default_mesh(workers, planner_of(planner));
+      },
+      py::arg("workers"), py::arg("planner"));
   m.def("planners", [] {
     std::vector<std::string> names;
     for (const Planner planner : all_planners()) names.push_back(name_of(planner));

@@ -14,8 +14,8 @@ using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 template <typename Index>
-Two to_tensors(const Steps<Index>& steps, const at::Tensor& like) {
-  return {to_tensor(steps.ids, like.options()), to_tensor(steps.sizes, like.options())};
+Two to_tensors(const Frontiers<Index>& frontiers, const at::Tensor& like) {
+  return {to_tensor(frontiers.ids, like.options()), to_tensor(frontiers.sizes, like.options())};
 }
 
 /// Checks the adjacency and the sources, then calls `search(rows, sources, count)`.
@@ -61,9 +61,9 @@ Three dfs_edges_on_cpu(const at::Tensor& indptr, const at::Tensor& indices,
   return traverse("smex::dfs_labeled_edges", indptr, indices, eids, sources,
                   [&](const auto& rows, const auto* from, int64_t count) -> Three {
                     std::vector<int64_t> labels;
-                    const auto steps =
+                    const auto frontiers =
                         dfs_edges(rows, from, count, with_reverse, with_nontree, labels);
-                    const auto [edges, sizes] = to_tensors(steps, indices);
+                    const auto [edges, sizes] = to_tensors(frontiers, indices);
                     return {edges, to_tensor(labels, indices.options()), sizes};
                   });
 }

@@ -7,9 +7,9 @@
 
 namespace smex::graph {
 
-/// Ids in the order of a traversal, cut into steps: `sizes[k]` ids belong to step k.
+/// Ids in the order of a traversal, cut into its steps: `sizes[k]` ids are reached in step k.
 template <typename Index>
-struct Steps {
+struct Frontiers {
   std::vector<Index> ids;
   std::vector<int64_t> sizes;
 };
@@ -17,12 +17,12 @@ struct Steps {
 /// Nodes by their distance from `sources`, which are step 0 as they are given; a node stands where
 /// its first edge from the step before puts it. At most `max_steps` further steps; negative: all.
 template <typename Index>
-Steps<Index> bfs_nodes(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
-                       int64_t max_steps);
+Frontiers<Index> bfs_nodes(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
+                           int64_t max_steps);
 
 /// The edges that reach a node first in `bfs_nodes`.
 template <typename Index>
-Steps<Index> bfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count);
+Frontiers<Index> bfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count);
 
 /// What an edge is in a depth-first search.
 enum class EdgeLabel : int8_t {
@@ -34,13 +34,13 @@ enum class EdgeLabel : int8_t {
 /// Edges in the order of one depth-first search from each source, all searches side by side: step k
 /// has the k-th edge of each search that is so long, and `labels` is parallel to its ids.
 template <typename Index>
-Steps<Index> dfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
-                       bool with_reverse, bool with_nontree, std::vector<int64_t>& labels);
+Frontiers<Index> dfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
+                           bool with_reverse, bool with_nontree, std::vector<int64_t>& labels);
 
 /// Nodes by the length of the longest path to them (Kahn's algorithm). Nodes on a cycle, or behind
 /// one, are left out.
 template <typename Index>
-Steps<Index> topological_nodes(const EdgeRows<Index>& rows);
+Frontiers<Index> topological_nodes(const EdgeRows<Index>& rows);
 
 /// The first row whose bounds or position whose column is not inside of a square adjacency, as text
 /// for an error, or null: traversals follow columns as rows without looking.

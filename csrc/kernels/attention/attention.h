@@ -30,8 +30,8 @@ struct AttentionTask {
 /// Scores by a formula on messages with one value per head.
 template <typename T, typename I>
 struct FormulaAttentionTask : AttentionTask<T, I> {
-  const Program* program = nullptr;    ///< program->out_elements == heads
-  const T* const* operands = nullptr;  ///< by index: [rows of the target, elements]
+  const MessageProgram* program = nullptr;  ///< program->out_elements == heads
+  const T* const* operands = nullptr;       ///< by index: [rows of the target, elements]
 };
 
 // Does the pieces `begin` to `end`; those of different threads may be done at the same time.

@@ -19,7 +19,7 @@ at::Tensor attention_on_cpu(at::TensorList in_edges, at::TensorList out_edges,
   const Message parsed = message_of(kAttention, std::string(score));
   check_attention(in_edges, out_edges, parsed, operands, value);
   const EdgeTensors edges(in_edges);
-  const Program program = compile_for(kAttention, parsed, operands);
+  const MessageProgram program = compile_for(kAttention, parsed, operands);
   if (!program.is_fused) return attention_by_steps(in_edges, out_edges, score, operands, value);
   const int64_t heads = value.size(1), inner = value.size(2);
   const at::Tensor out = empty_result({edges.num_rows(), heads, inner}, value.options());

@@ -64,7 +64,7 @@ bool set_output(DeviceProgram& to, const FeatureShape& out, const FeatureShape& 
 /// Gives every slot of a program a register for as long as it is needed.
 class RegisterCode {
  public:
-  RegisterCode(const Program& program, DeviceProgram& to) : program_(program), to_(to) {
+  RegisterCode(const MessageProgram& program, DeviceProgram& to) : program_(program), to_(to) {
     last_use_.assign(program.num_slots, 0);
     register_.assign(program.num_slots, -1);
     const int count = static_cast<int>(program.code.size());
@@ -130,14 +130,14 @@ class RegisterCode {
     next.op = MessageOp::kOperand;
     const auto& operands = program_.operands;
     const auto read = std::find_if(operands.begin(), operands.end(),
-                                   [&](const ProgramOperand& x) { return x.slot == slot; });
+                                   [&](const MessageOperand& x) { return x.slot == slot; });
     next.a = static_cast<uint8_t>(read - operands.begin());
     if (!take(slot, next.out)) return false;
     result = next.out;
     return emit(next);
   }
 
-  const Program& program_;
+  const MessageProgram& program_;
   DeviceProgram& to_;
   std::vector<int> last_use_, register_;
   std::vector<bool> is_taken_ = std::vector<bool>(DeviceProgram::kMaxRegisters, false);
@@ -156,12 +156,12 @@ std::optional<StridedIndex> strided_index(const FeatureShape& part, const Featur
   return index.build();
 }
 
-std::optional<DeviceProgram> to_device(const Program& program,
+std::optional<DeviceProgram> to_device(const MessageProgram& program,
                                        const std::vector<FeatureShape>& operands) {
   if (program.operands.size() > DeviceProgram::kMaxOperands) return std::nullopt;
   if (!program.is_fused) return std::nullopt;
   std::vector<FeatureShape> shapes;
-  for (const ProgramOperand& read : program.operands) shapes.push_back(operands.at(read.index));
+  for (const MessageOperand& read : program.operands) shapes.push_back(operands.at(read.index));
   const FeatureShape whole = broadcast_shapes(shapes);
 
   DeviceProgram result;
@@ -169,7 +169,7 @@ std::optional<DeviceProgram> to_device(const Program& program,
   result.last = program.last;
   result.out_elements = program.out_elements;
   result.pick = program.pick;
-  for (const ProgramOperand& read : program.operands) {
+  for (const MessageOperand& read : program.operands) {
     const auto index = strided_index(operands.at(read.index), whole);
     if (!index) return std::nullopt;
     result.reads_destination |= read.target == Target::kDestination;

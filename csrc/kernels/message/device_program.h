@@ -83,7 +83,7 @@ static_assert(sizeof(DeviceProgram) <= 3840);
 
 /// Translates a program for operands of the given feature shapes; nothing where it is too long, or
 /// has no elements although its result has some. The operands' `data` is left to the caller.
-std::optional<DeviceProgram> to_device(const Program& program,
+std::optional<DeviceProgram> to_device(const MessageProgram& program,
                                        const std::vector<FeatureShape>& operands);
 
 /// Where the elements of a row of shape `whole` are in a row of shape `part` that broadcasts to it.

@@ -16,7 +16,7 @@ struct EdgeOperand {
   int64_t edge_stride = 0;  ///< elements from one id to the next; 0 where all edges share
   int64_t row_stride = 0;   ///< as above, for destinations
 
-  EdgeOperand(const EdgeRows<I>& rows, const T* const* operands, const ProgramOperand& read)
+  EdgeOperand(const EdgeRows<I>& rows, const T* const* operands, const MessageOperand& read)
       : data(operands[read.index]) {
     const int64_t size = read.broadcast.row_size;
     if (read.target == Target::kShared) return;

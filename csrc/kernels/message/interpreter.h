@@ -174,7 +174,7 @@ class Interpreter {
  public:
   using C = accumulate_t<T>;
 
-  Interpreter(const Program& program, const T* const* operands)
+  Interpreter(const MessageProgram& program, const T* const* operands)
       : program_(program), operands_(operands) {
     const int64_t n = program.elements > 0 ? program.elements : 1;
     block_edges_ = static_cast<int>(kSlotElements / n);
@@ -194,7 +194,7 @@ class Interpreter {
   /// elements`.
   void run(const EdgeBlock& block) {
     const int64_t n = program_.elements;
-    for (const ProgramOperand& read : program_.operands) {
+    for (const MessageOperand& read : program_.operands) {
       const int64_t* const ids = read.target == Target::kSource        ? block.columns
                                  : read.target == Target::kDestination ? block.rows
                                  : read.target == Target::kEdge        ? block.eids
@@ -216,7 +216,7 @@ class Interpreter {
  private:
   C* slot(int index) const { return index < 0 ? nullptr : slots_ + index * slot_size_; }
 
-  const Program& program_;
+  const MessageProgram& program_;
   const T* const* operands_;
   int block_edges_ = 1;
   int64_t slot_size_ = 1;
@@ -225,7 +225,7 @@ class Interpreter {
 
 /// Puts the message of one edge, `program.elements` numbers, where it belongs.
 template <typename C, typename To>
-void write_message(const Program& program, const C* message, To* to, C* sums) {
+void write_message(const MessageProgram& program, const C* message, To* to, C* sums) {
   const int64_t n = program.out_elements;
   if (!program.reduces) {
     if (program.pick == 1) {

@@ -75,8 +75,8 @@ std::vector<FeatureShape> feature_shapes(at::TensorList operands) {
   return shapes;
 }
 
-Program compile_for(const char* op, const Message& message, at::TensorList operands,
-                    const std::optional<FeatureShape>& reduce_to) {
+MessageProgram compile_for(const char* op, const Message& message, at::TensorList operands,
+                           const std::optional<FeatureShape>& reduce_to) {
   try {
     return compile(message, feature_shapes(operands), reduce_to);
   } catch (const std::invalid_argument& error) {
@@ -84,7 +84,7 @@ Program compile_for(const char* op, const Message& message, at::TensorList opera
   }
 }
 
-std::vector<int64_t> result_shape(int64_t rows, const Program& program) {
+std::vector<int64_t> result_shape(int64_t rows, const MessageProgram& program) {
   std::vector<int64_t> shape = {rows};
   shape.insert(shape.end(), program.out_shape.begin(), program.out_shape.end());
   return shape;

@@ -24,11 +24,11 @@ void check_operands(const char* op, const Message& message, at::TensorList edges
 std::vector<FeatureShape> feature_shapes(at::TensorList operands);
 
 /// As the torch-free compile, with a ValueError that names `op`.
-Program compile_for(const char* op, const Message& message, at::TensorList operands,
-                    const std::optional<FeatureShape>& reduce_to = std::nullopt);
+MessageProgram compile_for(const char* op, const Message& message, at::TensorList operands,
+                           const std::optional<FeatureShape>& reduce_to = std::nullopt);
 
 /// The shape of a result of so many rows, each a value of the program.
-std::vector<int64_t> result_shape(int64_t rows, const Program& program);
+std::vector<int64_t> result_shape(int64_t rows, const MessageProgram& program);
 
 /// The shape of a message's value, for sizes that may be symbols.
 at::SymDimVector symbolic_shape(const char* op, const Message& message, at::TensorList operands);

@@ -40,7 +40,7 @@ bool broadcasts(const FeatureShape& a, const FeatureShape& b) {
 /// Turns expressions into instructions, each distinct expression once.
 class Compiler {
  public:
-  Compiler(const std::vector<FeatureShape>& operands, Program& program)
+  Compiler(const std::vector<FeatureShape>& operands, MessageProgram& program)
       : operands_(operands), program_(program) {}
 
   int slot_of(const Message& m) {
@@ -62,7 +62,7 @@ class Compiler {
   }
 
   int new_operand(const Message& m) {
-    ProgramOperand read{m->target, m->operand, program_.num_slots++, {}};
+    MessageOperand read{m->target, m->operand, program_.num_slots++, {}};
     read.broadcast = broadcast_of(operands_.at(m->operand), whole_);
     program_.operands.push_back(std::move(read));
     return program_.operands.back().slot;
@@ -84,7 +84,7 @@ class Compiler {
 
  private:
   const std::vector<FeatureShape>& operands_;
-  Program& program_;
+  MessageProgram& program_;
   std::map<std::string, int> slots_;
 };
 
@@ -171,9 +171,9 @@ FeatureShape shape_of(const Message& message, const std::vector<FeatureShape>& o
   return shape;
 }
 
-Program compile(const Message& message, const std::vector<FeatureShape>& operands,
-                const std::optional<FeatureShape>& reduce_to) {
-  Program program;
+MessageProgram compile(const Message& message, const std::vector<FeatureShape>& operands,
+                       const std::optional<FeatureShape>& reduce_to) {
+  MessageProgram program;
   FeatureShape full = shape_of(message, operands);
   program.out_shape = reduce_to ? *reduce_to : full;
   if (!fits(program.out_shape, full))
@@ -202,16 +202,16 @@ Program compile(const Message& message, const std::vector<FeatureShape>& operand
   return program;
 }
 
-bool is_product(const Program& program) {
+bool is_product(const MessageProgram& program) {
   if (program.operands.size() != program.code.size() + 1) return false;
   for (const Instruction& step : program.code)
     if (step.op != MessageOp::kMul || step.b < 0) return false;
   return true;
 }
 
-bool is_dot(const Program& program) {
+bool is_dot(const MessageProgram& program) {
   if (program.operands.size() != 2 || program.code.empty()) return false;
-  for (const ProgramOperand& read : program.operands)
+  for (const MessageOperand& read : program.operands)
     if (read.broadcast.kind != Broadcast::Kind::kFull) return false;
   if (program.code[0].op != MessageOp::kMul) return false;
   const bool groups =

@@ -55,7 +55,7 @@ FeatureShape broadcast_shapes(const std::vector<FeatureShape>& shapes);
 FeatureShape shape_of(const Message& message, const std::vector<FeatureShape>& operands);
 
 /// A feature row that a program reads.
-struct ProgramOperand {
+struct MessageOperand {
   Target target = Target::kSource;
   int index = 0;  ///< into the operator's operands
   int slot = 0;
@@ -70,12 +70,12 @@ struct Instruction {
 };
 
 /// A message ready to be computed: every slot holds a row of all `elements` numbers.
-struct Program {
+struct MessageProgram {
   bool is_fused = false;  ///< false: no one row fits all operands, only `out_*` are set
   int64_t elements = 1;   ///< of the broadcast of all operands
   int64_t last = 1;       ///< size of the last dimension, over which kSumLast adds
   int num_slots = 0;
-  std::vector<ProgramOperand> operands;
+  std::vector<MessageOperand> operands;
   std::vector<Instruction> code;
   int result = 0;  ///< the slot of the message
 
@@ -87,13 +87,13 @@ struct Program {
 };
 
 /// True for a product of all operands, each of them once.
-bool is_product(const Program& program);
+bool is_product(const MessageProgram& program);
 
 /// True for a product of two full operands that is added up over groups of elements.
-bool is_dot(const Program& program);
+bool is_dot(const MessageProgram& program);
 
 /// Translates `message`. With `reduce_to`, the result is summed down to that shape.
-Program compile(const Message& message, const std::vector<FeatureShape>& operands,
-                const std::optional<FeatureShape>& reduce_to = std::nullopt);
+MessageProgram compile(const Message& message, const std::vector<FeatureShape>& operands,
+                       const std::optional<FeatureShape>& reduce_to = std::nullopt);
 
 }  // namespace smex::kernels

@@ -24,8 +24,8 @@ class Parser {
     return result;
   }
 
-  ProgramText program() {
-    ProgramText result;
+  PointwiseText program() {
+    PointwiseText result;
     do {
       result.formulas.push_back(sum());
     } while (accept(';'));
@@ -246,7 +246,7 @@ Message parse_message(const std::string& text) {
   return Parser(text, /*is_program=*/false).message();
 }
 
-ProgramText parse_program(const std::string& text) {
+PointwiseText parse_program(const std::string& text) {
   return Parser(text, /*is_program=*/true).program();
 }
 

@@ -8,7 +8,7 @@
 namespace smex::kernels {
 
 /// The formulas of an element-wise program, and what of their values results.
-struct ProgramText {
+struct PointwiseText {
   std::vector<Message> formulas;
   std::vector<int> results;
 };
@@ -16,6 +16,6 @@ struct ProgramText {
 /// Reads `formulas > results`, such as `sigmoid(x0); x2 * x1 > x3 x2`. The formulas are those of
 /// messages (expression.h) over values: the operands, then the values of the formulas in order.
 /// Throws std::invalid_argument that shows where it went wrong.
-ProgramText parse_program(const std::string& text);
+PointwiseText parse_program(const std::string& text);
 
 }  // namespace smex::kernels

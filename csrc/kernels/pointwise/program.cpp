@@ -96,7 +96,7 @@ void share_slots(PointwiseProgram& program, int num_values) {
 }  // namespace
 
 PointwiseProgram parse_pointwise(const std::string& text, int num_operands) {
-  const ProgramText read = parse_program(text);
+  const PointwiseText read = parse_program(text);
   PointwiseProgram program;
   program.num_operands = num_operands;
   Compiler compiler(text, num_operands, program.code);

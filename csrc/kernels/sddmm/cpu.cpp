@@ -22,7 +22,7 @@ at::Tensor sddmm_on_cpu(at::TensorList in_edges, at::TensorList out_edges, std::
   const Message parsed = message_of(kSddmm, std::string(message));
   check_operands(kSddmm, parsed, in_edges, out_edges, operands);
   const EdgeTensors edges(in_edges);
-  const Program program = compile_for(kSddmm, parsed, operands, reduced_shape(reduce_to));
+  const MessageProgram program = compile_for(kSddmm, parsed, operands, reduced_shape(reduce_to));
   const at::Tensor out =
       empty_result(result_shape(edges.num_edges(), program), operands[0].options());
   if (!program.is_fused && out.numel() > 0) {

@@ -19,7 +19,7 @@ at::Tensor sddmm_on_cuda(at::TensorList in_edges, at::TensorList out_edges,
   check_operands(kSddmm, parsed, in_edges, out_edges, operands);
   const EdgeTensors edges(in_edges);
   const c10::cuda::CUDAGuard guard(in_edges[0].device());
-  const Program program = compile_for(kSddmm, parsed, operands, reduced_shape(reduce_to));
+  const MessageProgram program = compile_for(kSddmm, parsed, operands, reduced_shape(reduce_to));
   const at::Tensor out = at::empty(result_shape(edges.num_edges(), program), operands[0].options());
   if (out.numel() == 0) return out;
   const auto device = to_device(program, feature_shapes(operands));

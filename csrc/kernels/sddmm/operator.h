@@ -20,8 +20,8 @@ inline std::optional<FeatureShape> reduced_shape(at::OptionalIntArrayRef reduce_
 
 /// Calls `run(task)` with the task that fills `out`; its pieces are for `run` to choose.
 template <typename Run>
-void with_sddmm_task(const EdgeTensors& edges, const Program& program, at::TensorList operands,
-                     const at::Tensor& out, const Run& run) {
+void with_sddmm_task(const EdgeTensors& edges, const MessageProgram& program,
+                     at::TensorList operands, const at::Tensor& out, const Run& run) {
   dispatch_types(kSddmm, out.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;

@@ -14,7 +14,7 @@ namespace smex::kernels {
 template <typename T, typename I>
 struct SddmmTask {
   EdgeRows<I> rows;
-  const Program* program = nullptr;
+  const MessageProgram* program = nullptr;
   const T* const* operands = nullptr;  ///< by index: [rows of the target, elements]
   T* out = nullptr;                    ///< [num_edges, program->out_elements], by edge id
   int64_t num_pieces = 1;

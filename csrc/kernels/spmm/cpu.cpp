@@ -26,7 +26,7 @@ void run_on_cpu(SpmmTask<T, I>& task, const at::TensorOptions& options) {
 }
 
 /// Fills `out` and, where it is defined, `winner`.
-void spmm_into(const EdgeTensors& edges, const Message& message, const Program& program,
+void spmm_into(const EdgeTensors& edges, const Message& message, const MessageProgram& program,
                Reduce reduce, double empty, at::TensorList operands, const at::Tensor& out,
                const at::Tensor& winner) {
   if (!program.is_fused && out.numel() > 0) {
@@ -46,7 +46,7 @@ at::Tensor spmm_on_cpu(at::TensorList in_edges, at::TensorList out_edges, std::s
   const Message parsed = message_of(kSpmm, std::string(message));
   check_operands(kSpmm, parsed, in_edges, out_edges, operands);
   const EdgeTensors edges(in_edges);
-  const Program program = compile_for(kSpmm, parsed, operands);
+  const MessageProgram program = compile_for(kSpmm, parsed, operands);
   const at::Tensor out =
       empty_result(result_shape(edges.num_rows(), program), operands[0].options());
   spmm_into(edges, parsed, program, reduce_of(kSpmm, reduce, /*extremum=*/false), 0, operands, out,
@@ -63,7 +63,7 @@ std::tuple<at::Tensor, at::Tensor> extremum_on_cpu(at::TensorList in_edges,
   check_operands(kExtremum, parsed, in_edges, out_edges, operands);
   check_sums_at_root(kExtremum, parsed);
   const EdgeTensors edges(in_edges);
-  const Program program = compile_for(kExtremum, parsed, operands);
+  const MessageProgram program = compile_for(kExtremum, parsed, operands);
   const std::vector<int64_t> shape = result_shape(edges.num_rows(), program);
   const at::Tensor out = empty_result(shape, operands[0].options());
   const auto ids = edges.indptr.options();

@@ -35,7 +35,7 @@ struct SpmmResult {
 
 SpmmResult reduce_messages(const char* op, const EdgeTensors& edges, const Message& message,
                            Reduce reduce, double empty, at::TensorList operands, bool need_winner) {
-  const Program program = compile_for(op, message, operands);
+  const MessageProgram program = compile_for(op, message, operands);
   const std::vector<int64_t> shape = result_shape(edges.num_rows(), program);
   SpmmResult result;
   result.out = at::empty(shape, operands[0].options());

@@ -17,7 +17,7 @@ enum class Reduce : uint8_t { kSum, kMean, kMax, kMin };
 template <typename T, typename I>
 struct SpmmTask {
   EdgeRows<I> rows;
-  const Program* program = nullptr;
+  const MessageProgram* program = nullptr;
   const T* const* operands = nullptr;  ///< by index: [rows of the target, elements]
   Reduce reduce = Reduce::kSum;
   T empty = {};         ///< the result of a row without edges, for max and min

@@ -12,9 +12,9 @@ namespace smex::kernels {
 /// Calls `run(task)` with the task that fills `out` and, where it is defined, `winner`; its pieces
 /// are for `run` to choose.
 template <typename Run>
-void with_spmm_task(const EdgeTensors& edges, const Program& program, Reduce reduce, double empty,
-                    at::TensorList operands, const at::Tensor& out, const at::Tensor& winner,
-                    const Run& run) {
+void with_spmm_task(const EdgeTensors& edges, const MessageProgram& program, Reduce reduce,
+                    double empty, at::TensorList operands, const at::Tensor& out,
+                    const at::Tensor& winner, const Run& run) {
   dispatch_types(kSpmm, out.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
     using T = typename decltype(feature)::type;
     using I = typename decltype(id)::type;

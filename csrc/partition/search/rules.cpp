@@ -17,9 +17,10 @@ struct Entry {
 const std::map<Planner, Entry>& table() {
   static const std::map<Planner, Entry> entries = {
       {Planner::kAllRow, {"all_row", {.rows_only = true}}},
-      {Planner::kDataParallel, {"data_parallel", {.replicate_parameters = true, .pending = true}}},
-      {Planner::kEqualChop, {"equal_chop", {}}},
-      {Planner::kFsdp, {"fsdp", {.replicate_parameters = true, .pending = true}}},
+      {Planner::kDataParallel,
+       {"data_parallel", {.replicate_parameters = true, .pending = true, .one_step = true}}},
+      {Planner::kEqualChop, {"equal_chop", {.one_step = true}}},
+      {Planner::kFsdp, {"fsdp", {.replicate_parameters = true, .pending = true, .one_step = true}}},
       {Planner::kIcml18, {"icml18", {.reductions = false}}},
       {Planner::kRandom, {"random", {.order = Rules::Order::kRandom}}},
       {Planner::kSpartan, {"spartan", {.order = Rules::Order::kLargestFirst}}},

@@ -14,7 +14,7 @@ namespace smex {
 enum class Planner {
   kAllRow,        ///< cuts dimension 0 only
   kDataParallel,  ///< replicates parameters and cuts the batch
-  kEqualChop,     ///< is kTofu without pending sums, for a mesh of one step
+  kEqualChop,     ///< is kTofu without pending sums, in one step
   kFsdp,          ///< is kDataParallel, and keeps parameters cut between their uses
   kIcml18,        ///< never reduces outputs
   kRandom,        ///< draws the cuts from `seed`
@@ -29,6 +29,7 @@ struct Rules {
   bool replicate_parameters = false;  ///< and what else is given is cut along dimension 0
   bool reductions = true;             ///< workers may make partial results
   bool pending = false;               ///< and leave them so between ops
+  bool one_step = false;              ///< of all workers, where no mesh is given
   Order order = Order::kExact;
 };
 

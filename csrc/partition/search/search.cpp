@@ -50,6 +50,11 @@ Mesh factorise(int workers) {
   return mesh;
 }
 
+Mesh default_mesh(int workers, Planner planner) {
+  if (rules_of(planner).one_step && workers > 1) return {workers};
+  return factorise(workers);
+}
+
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   std::optional<Machine> machine;

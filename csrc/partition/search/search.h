@@ -63,6 +63,9 @@ struct SearchOptions {
 /// The factors of `workers` in descending order, the steps of the recursion: 12 → {3, 2, 2}.
 Mesh factorise(int workers);
 
+/// The steps where no mesh is given: the factors, or one of all workers for planners of one step.
+Mesh default_mesh(int workers, Planner planner);
+
 /// minimise  Σ_op  min_strategy ( Σ_inputs fetch_bytes + Σ_outputs store_bytes )
 /// over one cut per coarse tensor group, step by step of the mesh (Tofu §5). Each step counts
 /// exactly what it adds to the bytes of the steps before; then each is chosen again given the steps

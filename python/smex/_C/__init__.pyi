@@ -44,7 +44,7 @@ __all__: list[str] = [
     "candidates",
     "coarse_sizes",
     "cut",
-    "factorise",
+    "default_mesh",
     "heaviest_point",
     "held_bytes",
     "home_tiles",
@@ -654,7 +654,7 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
     A range cut into parts along multiples of a granule, as plans cut it.
     """
 
-def factorise(workers: int) -> list[int]: ...
+def default_mesh(workers: int, planner: str) -> list[int]: ...
 def heaviest_point(
     graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()
 ) -> tuple[int, int, list[int]]:

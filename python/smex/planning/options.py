@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from smex._C import SearchOptions as _NativeOptions
-from smex._C import factorise
+from smex._C import default_mesh
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.machine import Machine
 
@@ -146,8 +146,7 @@ def _is_number(x: Any, least: float, most: float = sys.float_info.max) -> bool:
 def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
     """Returns the workers of the recursive steps."""
     if mesh is None:
-        one_step = planner in ("data_parallel", "equal_chop", "fsdp") and workers > 1
-        return [workers] if one_step else factorise(workers)
+        return default_mesh(workers, planner)
     if not isinstance(mesh, Iterable):
         raise SmexTypeError(f"search: mesh must list the workers of each step, got {mesh!r}")
     steps = list(mesh)

@@ -31,10 +31,10 @@ void breadth_first(const EdgeRows<Index>& rows, std::vector<Index> frontier, int
 
 /// Adds an id to step `step`, the last or a new one.
 template <typename Index>
-void push(Steps<Index>& steps, int64_t step, Index id) {
-  if (step >= static_cast<int64_t>(steps.sizes.size())) steps.sizes.push_back(0);
-  ++steps.sizes[step];
-  steps.ids.push_back(id);
+void push(Frontiers<Index>& frontiers, int64_t step, Index id) {
+  if (step >= static_cast<int64_t>(frontiers.sizes.size())) frontiers.sizes.push_back(0);
+  ++frontiers.sizes[step];
+  frontiers.ids.push_back(id);
 }
 
 template <typename Index>
@@ -81,27 +81,27 @@ std::vector<Labeled<Index>> depth_first(const EdgeRows<Index>& rows, Index sourc
 }  // namespace
 
 template <typename Index>
-Steps<Index> bfs_nodes(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
-                       int64_t max_steps) {
-  Steps<Index> steps{{sources, sources + count}, {}};
-  if (count > 0) steps.sizes.push_back(count);
-  breadth_first(rows, steps.ids, max_steps,
-                [&](int64_t step, int64_t, Index node) { push(steps, step + 1, node); });
-  return steps;
+Frontiers<Index> bfs_nodes(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
+                           int64_t max_steps) {
+  Frontiers<Index> frontiers{{sources, sources + count}, {}};
+  if (count > 0) frontiers.sizes.push_back(count);
+  breadth_first(rows, frontiers.ids, max_steps,
+                [&](int64_t step, int64_t, Index node) { push(frontiers, step + 1, node); });
+  return frontiers;
 }
 
 template <typename Index>
-Steps<Index> bfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count) {
-  Steps<Index> steps;
+Frontiers<Index> bfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count) {
+  Frontiers<Index> frontiers;
   breadth_first(
       rows, std::vector<Index>(sources, sources + count), /*max_steps=*/-1,
-      [&](int64_t step, int64_t position, Index) { push(steps, step, rows.eid(position)); });
-  return steps;
+      [&](int64_t step, int64_t position, Index) { push(frontiers, step, rows.eid(position)); });
+  return frontiers;
 }
 
 template <typename Index>
-Steps<Index> dfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
-                       bool with_reverse, bool with_nontree, std::vector<int64_t>& labels) {
+Frontiers<Index> dfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_t count,
+                           bool with_reverse, bool with_nontree, std::vector<int64_t>& labels) {
   std::vector<int64_t> visited(rows.num_rows, -1);
   std::vector<std::vector<Labeled<Index>>> searches;
   size_t longest = 0;
@@ -110,36 +110,36 @@ Steps<Index> dfs_edges(const EdgeRows<Index>& rows, const Index* sources, int64_
         depth_first(rows, sources[i], with_reverse, with_nontree, /*mark=*/i, visited));
     longest = std::max(longest, searches.back().size());
   }
-  Steps<Index> steps;
+  Frontiers<Index> frontiers;
   for (size_t k = 0; k < longest; ++k) {
     for (const auto& search : searches) {
       if (k >= search.size()) continue;
-      push(steps, static_cast<int64_t>(k), search[k].edge);
+      push(frontiers, static_cast<int64_t>(k), search[k].edge);
       labels.push_back(static_cast<int64_t>(search[k].label));
     }
   }
-  return steps;
+  return frontiers;
 }
 
 template <typename Index>
-Steps<Index> topological_nodes(const EdgeRows<Index>& rows) {
+Frontiers<Index> topological_nodes(const EdgeRows<Index>& rows) {
   std::vector<int64_t> missing(rows.num_rows, 0);  // edges into a node from nodes not yet listed
   for (int64_t p = 0; p < rows.num_edges; ++p) ++missing[rows.indices[p]];
-  Steps<Index> steps;
+  Frontiers<Index> frontiers;
   for (int64_t node = 0; node < rows.num_rows; ++node) {
-    if (missing[node] == 0) push(steps, 0, static_cast<Index>(node));
+    if (missing[node] == 0) push(frontiers, 0, static_cast<Index>(node));
   }
   int64_t begin = 0;
-  for (int64_t step = 1; begin < static_cast<int64_t>(steps.ids.size()); ++step) {
-    const int64_t end = static_cast<int64_t>(steps.ids.size());
+  for (int64_t step = 1; begin < static_cast<int64_t>(frontiers.ids.size()); ++step) {
+    const int64_t end = static_cast<int64_t>(frontiers.ids.size());
     for (; begin < end; ++begin) {
-      const Index node = steps.ids[begin];
+      const Index node = frontiers.ids[begin];
       for (int64_t p = rows.begin(node); p < rows.end(node); ++p) {
-        if (--missing[rows.indices[p]] == 0) push(steps, step, rows.indices[p]);
+        if (--missing[rows.indices[p]] == 0) push(frontiers, step, rows.indices[p]);
       }
     }
   }
-  return steps;
+  return frontiers;
 }
 
 template <typename Index>
@@ -158,11 +158,12 @@ const char* why_not_square(const EdgeRows<Index>& rows) {
 }
 
 #define SMEX_INSTANTIATE(Index)                                                                   \
-  template Steps<Index> bfs_nodes<Index>(const EdgeRows<Index>&, const Index*, int64_t, int64_t); \
-  template Steps<Index> bfs_edges<Index>(const EdgeRows<Index>&, const Index*, int64_t);          \
-  template Steps<Index> dfs_edges<Index>(const EdgeRows<Index>&, const Index*, int64_t, bool,     \
-                                         bool, std::vector<int64_t>&);                            \
-  template Steps<Index> topological_nodes<Index>(const EdgeRows<Index>&);                         \
+  template Frontiers<Index> bfs_nodes<Index>(const EdgeRows<Index>&, const Index*, int64_t,       \
+                                             int64_t);                                            \
+  template Frontiers<Index> bfs_edges<Index>(const EdgeRows<Index>&, const Index*, int64_t);      \
+  template Frontiers<Index> dfs_edges<Index>(const EdgeRows<Index>&, const Index*, int64_t, bool, \
+                                             bool, std::vector<int64_t>&);                        \
+  template Frontiers<Index> topological_nodes<Index>(const EdgeRows<Index>&);                     \
   template const char* why_not_square<Index>(const EdgeRows<Index>&);
 
 SMEX_INSTANTIATE(int32_t)

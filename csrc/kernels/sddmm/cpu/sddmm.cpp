@@ -110,7 +110,7 @@ struct ElementwisePiece {
   using C = accumulate_t<T>;
   const SddmmTask<T, I>& task;
   EdgeOperand<T, I> x, y;  // y is not read by a copy
-  const ProgramOperand *x_read, *y_read;
+  const MessageOperand *x_read, *y_read;
   MessageOp op;  // kOperand: a copy
 
   void run(int64_t index) const {
@@ -166,16 +166,16 @@ struct ElementwisePiece {
 };
 
 /// Whether vectors may be read anywhere in the operand's row of all elements.
-bool is_wide(const ProgramOperand& read) {
+bool is_wide(const MessageOperand& read) {
   constexpr int kWidest = 16;
   return read.broadcast.kind == Broadcast::Kind::kFull ||
          read.broadcast.kind == Broadcast::Kind::kScalar ||
          (read.broadcast.kind == Broadcast::Kind::kHead && read.broadcast.inner % kWidest == 0);
 }
 
-bool is_elementwise(const Program& program) {
+bool is_elementwise(const MessageProgram& program) {
   if (program.reduces || program.pick != 1 || program.operands.size() > 2) return false;
-  for (const ProgramOperand& read : program.operands)
+  for (const MessageOperand& read : program.operands)
     if (!is_wide(read)) return false;
   if (program.code.empty()) return program.operands.size() == 1;
   const Instruction& step = program.code[0];
@@ -190,7 +190,7 @@ bool is_elementwise(const Program& program) {
 template <typename T, typename I>
 void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t last_piece) {
   using C = accumulate_t<T>;
-  const Program& program = *task.program;
+  const MessageProgram& program = *task.program;
   Interpreter<T> interpreter(program, task.operands);
   EdgeBlock block;
   C* const sums = new C[program.out_elements + 1];
@@ -221,10 +221,10 @@ void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t la
 
 template <typename T, typename I>
 void sddmm_pieces(const SddmmTask<T, I>& task, int64_t begin, int64_t end) {
-  const Program& program = *task.program;
+  const MessageProgram& program = *task.program;
   if (program.out_elements == 0) return;
   const auto operand = [&](int i) {
-    const ProgramOperand& read = program.operands[i];
+    const MessageOperand& read = program.operands[i];
     return EdgeOperand<T, I>(task.rows, task.operands, read);
   };
   if (is_dot(program)) {

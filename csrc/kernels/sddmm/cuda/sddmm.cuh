@@ -145,9 +145,9 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T, typename I>
 void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
-  const Program& program = *task.program;
+  const MessageProgram& program = *task.program;
   const auto operand = [&](int i) {
-    const ProgramOperand& read = program.operands[i];
+    const MessageOperand& read = program.operands[i];
     return DotOperand<T>{task.operands[read.index], read.target, read.broadcast.row_size};
   };
   DotTask<T, I> dot{task.rows, operand(0),           operand(1),

@@ -46,7 +46,7 @@ SMEX_INLINE void write_extremum(const Vector<C, W>* best, const Mask<C, W>* plac
 /// `kCareful` minds NaNs, which costs as much as all else; without it the row is fit for use only
 /// if the result is true, which it is where all numbers are finite.
 template <int W, int NV, bool kMax, bool kWinner, bool kCareful, typename T, typename I>
-SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end,
+SMEX_INLINE bool extremum_of_row(const OperandRows<T, I>& x, int64_t begin, int64_t end,
                                  int64_t final_edge, const Tile<W, NV>& tile,
                                  Vector<accumulate_t<T>, W>* best,
                                  Mask<accumulate_t<T>, W>* place) {
@@ -91,7 +91,7 @@ SMEX_INLINE bool extremum_of_row(const Rows<T, I>& x, int64_t begin, int64_t end
 }
 
 template <bool kMax, bool kWinner, int W, int NV, typename T, typename I>
-void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x,
+void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const OperandRows<T, I>& x,
                    Tile<W, NV> tile) {
   using C = accumulate_t<T>;
   constexpr bool kIsNarrow = NV < 4;  // the check of a row costs more than that of its numbers
@@ -121,7 +121,7 @@ void extremum_tile(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& 
 }
 
 template <bool kMax, bool kWinner, typename T, typename I>
-void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>& x) {
+void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const OperandRows<T, I>& x) {
   using C = accumulate_t<T>;
   constexpr int kVectors = kVectorBytes == 64 ? 8 : 4;  // values and places share the registers
   cover<kLanes<C>, kVectors, /*kHeads=*/false>(
@@ -133,7 +133,7 @@ void extremum_piece(const SpmmTask<T, I>& task, int64_t index, const Rows<T, I>&
 
 template <typename T, typename I>
 bool run_extremum(const SpmmTask<T, I>& task, int64_t index) {
-  const ProgramOperand& read = task.program->operands[0];
+  const MessageOperand& read = task.program->operands[0];
   if (read.target == Target::kDestination || read.target == Target::kShared) return false;
   const auto x = rows_of(task, read);
   const bool is_max = task.reduce == Reduce::kMax;

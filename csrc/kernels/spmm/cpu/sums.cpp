@@ -11,7 +11,7 @@ namespace {
 
 template <typename T, typename I>
 struct CopyMessage {
-  Rows<T, I> x;
+  OperandRows<T, I> x;
 
   template <int W, int NV>
   SMEX_INLINE void prefetch_at(const Ahead& ahead, const Tile<W, NV>& tile) const {
@@ -35,7 +35,7 @@ struct CopyMessage {
 /// What messages with few numbers for an edge share.
 template <typename T, typename I>
 struct WeightedMessage {
-  Rows<T, I> x, weight;
+  OperandRows<T, I> x, weight;
 
   template <int W, int NV>
   SMEX_INLINE void prefetch_at(const Ahead& ahead, const Tile<W, NV>& tile) const {
@@ -109,7 +109,7 @@ struct NarrowHeadMessage : WeightedMessage<T, I> {
 
 template <typename T, typename I>
 struct ProductMessage {  // times as many numbers
-  Rows<T, I> x, y;
+  OperandRows<T, I> x, y;
 
   template <int W, int NV>
   SMEX_INLINE void prefetch_at(const Ahead& ahead, const Tile<W, NV>& tile) const {
@@ -198,10 +198,10 @@ void sum_piece(const SpmmTask<T, I>& task, int64_t index, const Message& message
 template <typename T, typename I>
 bool run_sum(const SpmmTask<T, I>& task, int64_t index) {
   constexpr int W = kLanes<accumulate_t<T>>;
-  const Program& program = *task.program;
-  const ProgramOperand *wide = nullptr, *other = nullptr;
+  const MessageProgram& program = *task.program;
+  const MessageOperand *wide = nullptr, *other = nullptr;
   RowFactors<T> factors;
-  for (const ProgramOperand& read : program.operands) {
+  for (const MessageOperand& read : program.operands) {
     const bool is_full = read.broadcast.kind == Broadcast::Kind::kFull;
     if (read.target == Target::kDestination || read.target == Target::kShared) {
       if (!is_full && read.broadcast.kind != Broadcast::Kind::kScalar) return false;

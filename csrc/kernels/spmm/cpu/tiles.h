@@ -9,7 +9,7 @@ namespace smex::kernels::SMEX_ISA {
 
 /// Which row of an operand belongs to position k: a node at the other end, or an edge.
 template <typename T, typename I>
-struct Rows {
+struct OperandRows {
   const T* data = nullptr;
   const I* ids = nullptr;  ///< null: the position itself
   int64_t size = 0;
@@ -18,7 +18,7 @@ struct Rows {
 };
 
 template <typename T, typename I>
-Rows<T, I> rows_of(const SpmmTask<T, I>& task, const ProgramOperand& read) {
+OperandRows<T, I> rows_of(const SpmmTask<T, I>& task, const MessageOperand& read) {
   return {task.operands[read.index],
           read.target == Target::kSource ? task.rows.indices : task.rows.eids,
           read.broadcast.row_size};

@@ -149,7 +149,7 @@ class SpmmLauncher {
  private:
   bool sums() const { return task_.reduce == Reduce::kSum || task_.reduce == Reduce::kMean; }
 
-  GatheredRows<T, I> gathered(const ProgramOperand& read) const {
+  GatheredRows<T, I> gathered(const MessageOperand& read) const {
     return {task_.operands[read.index],
             read.target == Target::kSource ? task_.rows.indices : task_.rows.eids,
             read.broadcast.row_size};
@@ -208,7 +208,7 @@ class SpmmLauncher {
   /// True when a kernel of its own has been launched.
   bool run_special() const {
     const auto& operands = program_.operands;
-    for (const ProgramOperand& read : operands)
+    for (const MessageOperand& read : operands)
       if (read.target == Target::kDestination || read.target == Target::kShared) return false;
     if (program_.code.empty() && operands.size() == 1) {
       run_copy(gathered(operands[0]));
@@ -217,7 +217,7 @@ class SpmmLauncher {
     if (!sums() || program_.code.size() != 1 || operands.size() != 2) return false;
     if (program_.code[0].op != MessageOp::kMul) return false;
     const bool swap = operands[0].broadcast.kind != Broadcast::Kind::kFull;
-    const ProgramOperand &wide = operands[swap ? 1 : 0], &other = operands[swap ? 0 : 1];
+    const MessageOperand &wide = operands[swap ? 1 : 0], &other = operands[swap ? 0 : 1];
     if (wide.broadcast.kind != Broadcast::Kind::kFull) return false;
     const auto x = gathered(wide), y = gathered(other);
     switch (other.broadcast.kind) {
@@ -252,7 +252,7 @@ class SpmmLauncher {
 
   const SpmmTask<T, I>& task_;
   const SpmmRows<T, I> rows_;
-  const Program& program_;
+  const MessageProgram& program_;
   CUstream_st* const stream_;
 };
 

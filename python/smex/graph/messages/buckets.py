@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
-from smex.graph.core.step import Step, checked_columns
+from smex.graph.core.hop import Hop, checked_columns
 from smex.graph.features.column import Scheme
 from smex.graph.features.frame import Frame
 from smex.graph.udf import EdgeBatch, Mailbox, NodeBatch
@@ -44,7 +44,7 @@ def buckets_of(edges: list[Tensor]) -> Iterator[Bucket]:
 
 
 def reduce_in_buckets(
-    step: Step, function: Callable[..., Any], messages: Mapping[str, Tensor]
+    hop: Hop, function: Callable[..., Any], messages: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Calls a reduce function once for each number of messages that nodes got.
 
@@ -62,41 +62,41 @@ def reduce_in_buckets(
     results: list[Mapping[str, Tensor]] = []
     rows: list[Tensor] = []
     degrees: list[int] = []
-    for bucket in buckets_of(step.relation.in_edges()):
+    for bucket in buckets_of(hop.relation.in_edges()):
         degrees.append(bucket.degree)
-        results.append(_reduce(step, function, messages, bucket))
+        results.append(_reduce(hop, function, messages, bucket))
         rows.append(bucket.rows)
     if not results:
         return {}
     remedy = "results are [nodes, ...]: reduce over dimension 1 of the mailbox"
     _check_alike("reduce", "message", degrees, results, remedy)
     order = torch.cat(rows)
-    return {name: _spread(step, name, [r[name] for r in results], order) for name in results[0]}
+    return {name: _spread(hop, name, [r[name] for r in results], order) for name in results[0]}
 
 
 def _reduce(
-    step: Step, function: Callable[..., Any], messages: Mapping[str, Tensor], bucket: Bucket
+    hop: Hop, function: Callable[..., Any], messages: Mapping[str, Tensor], bucket: Bucket
 ) -> Mapping[str, Tensor]:
     shape = (bucket.rows.shape[0], bucket.degree)
     mailbox = Mailbox(
         (name, value.index_select(0, bucket.edges).view(*shape, *value.shape[1:]))
         for name, value in messages.items()
     )
-    nodes = bucket.rows.to(step.relation.idtype)
-    ids = nodes if step.dst_nodes is None else step.dst_nodes[nodes]
-    batch = NodeBatch(step.graph, ids, step.etype[2], step.dst.subframe(nodes), mailbox)
+    nodes = bucket.rows.to(hop.relation.idtype)
+    ids = nodes if hop.dst_nodes is None else hop.dst_nodes[nodes]
+    batch = NodeBatch(hop.graph, ids, hop.etype[2], hop.dst.subframe(nodes), mailbox)
     owner = f"node with {counted(bucket.degree, 'message')}"
     return checked_columns("reduce", function(batch), shape[0], owner)
 
 
-def _spread(step: Step, name: str, parts: list[Tensor], rows: Tensor) -> Tensor:
+def _spread(hop: Hop, name: str, parts: list[Tensor], rows: Tensor) -> Tensor:
     """Returns the buckets' results in the order of nodes."""
     values = torch.cat(parts)
-    num_dst = step.relation.num_dst
+    num_dst = hop.relation.num_dst
     if rows.shape[0] == num_dst:
         out = torch.empty_like(values)
     else:
-        out = step.dst._fill(name, Scheme(tuple(values.shape[1:]), values.dtype), values.device)
+        out = hop.dst._fill(name, Scheme(tuple(values.shape[1:]), values.dtype), values.device)
     return out.index_copy(0, rows, values)
 
 
@@ -121,14 +121,14 @@ def _listed(schemes: Mapping[str, Any]) -> str:
 
 
 def apply_in_groups(
-    step: Step, function: Callable[..., Any], edges: list[Tensor], ends: tuple[Tensor, Tensor]
+    hop: Hop, function: Callable[..., Any], edges: list[Tensor], ends: tuple[Tensor, Tensor]
 ) -> dict[str, Tensor]:
     """Calls a function of edges once for each size that groups of edges have.
 
     Features are ``[n, size, ...]``: ``n`` groups of edges that share a node.
 
     Args:
-        step: edges and features.
+        hop: edges and features.
         function: takes an EdgeBatch, returns columns ``[n, size, ...]``.
         edges: the edges grouped by the node they share.
         ends: (source, destination) of every edge.
@@ -144,14 +144,14 @@ def apply_in_groups(
         shape = (bucket.rows.shape[0], bucket.degree)
         src, dst = (x[bucket.edges] for x in ends)
         sides = (
-            (step.src, src, "source node"),
-            (step.edge, bucket.edges, "edge"),
-            (step.dst, dst, "destination node"),
+            (hop.src, src, "source node"),
+            (hop.edge, bucket.edges, "edge"),
+            (hop.dst, dst, "destination node"),
         )
         frames = [_grouped(*side, shape) for side in sides]
         source, own, destination = frames
-        ids_in_graph = bucket.edges if step.edge_ids is None else step.edge_ids[bucket.edges]
-        batch = EdgeBatch(step.graph, ids_in_graph, step.etype, source, own, destination, src, dst)
+        ids_in_graph = bucket.edges if hop.edge_ids is None else hop.edge_ids[bucket.edges]
+        batch = EdgeBatch(hop.graph, ids_in_graph, hop.etype, source, own, destination, src, dst)
         owner = f"group of {counted(bucket.degree, 'edge')}"
         found = checked_columns("group", function(batch), shape[0], owner)
         results.append({name: _ungrouped(name, x, shape) for name, x in found.items()})

@@ -11,7 +11,7 @@ from torch import Tensor
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.constants import ALL
 from smex.graph.core.graph_core import GraphCore, NodeSlot
-from smex.graph.core.step import Columns, Step, check_function, checked_columns, step_of
+from smex.graph.core.hop import Columns, Hop, check_function, checked_columns, hop_of
 from smex.graph.core.traversal import topological_nodes_generator
 from smex.graph.function import MessageFunction, ReduceFunction
 from smex.graph.messages.buckets import apply_in_groups
@@ -82,8 +82,8 @@ class MessagePassingMixin(GraphCore):
         if etype is None and len(self._relations) > 1:
             self._update_all_types(message_func, reduce_func, apply_node_func)
             return
-        step = step_of(self, etype)
-        step.dst.update(pass_messages(step, message_func, reduce_func, apply_node_func))
+        hop = hop_of(self, etype)
+        hop.dst.update(pass_messages(hop, message_func, reduce_func, apply_node_func))
 
     def _update_all_types(self, message: Any, reduce: Any, apply: Function | None) -> None:
         if not isinstance(message, MessageFunction) or not isinstance(reduce, ReduceFunction):
@@ -158,7 +158,7 @@ class MessagePassingMixin(GraphCore):
         apply = rest[0] if rest else None
         # -inf without messages, so that the largest of all messages is found.
         raw = apply is None and isinstance(reduce, ReduceFunction) and reduce.name == cross_reducer
-        return pass_messages(step_of(self, canonical), message, reduce, apply, not raw)
+        return pass_messages(hop_of(self, canonical), message, reduce, apply, not raw)
 
     # ---- some edges ----
 
@@ -257,9 +257,9 @@ class MessagePassingMixin(GraphCore):
         reduce: Any,
         apply: Function | None,
     ) -> None:
-        """Runs a step whose destinations are some nodes, and writes their rows."""
+        """Runs a hop whose destinations are some nodes, and writes their rows."""
         dst = self._dst_frames[canonical[2]]
-        step = Step(
+        hop = Hop(
             self,
             canonical,
             relation,
@@ -269,7 +269,7 @@ class MessagePassingMixin(GraphCore):
             nodes,
             eids,
         )
-        dst.update_rows(nodes, pass_messages(step, message, reduce, apply))
+        dst.update_rows(nodes, pass_messages(hop, message, reduce, apply))
 
     # ---- without messages ----
 
@@ -330,15 +330,15 @@ class MessagePassingMixin(GraphCore):
         if etype is None and len(self._relations) > 1 and is_all(edges):
             self._apply_to_all_types(func)
             return
-        step = step_of(self, etype)
+        hop = hop_of(self, etype)
         if is_all(edges):
-            step.edge.update(_on_edges(step, func))
+            hop.edge.update(_on_edges(hop, func))
             return
-        eids = self._eids_of(edges, step.etype, "apply_edges")
-        frame = step.edge
-        sub = step.relation.edge_subgraph(eids, check=False)
-        step = step._replace(relation=sub, edge=frame.subframe(eids), edge_ids=eids)
-        frame.update_rows(eids, _on_edges(step, func))
+        eids = self._eids_of(edges, hop.etype, "apply_edges")
+        frame = hop.edge
+        sub = hop.relation.edge_subgraph(eids, check=False)
+        hop = hop._replace(relation=sub, edge=frame.subframe(eids), edge_ids=eids)
+        frame.update_rows(eids, _on_edges(hop, func))
 
     def _apply_to_all_types(self, func: Any) -> None:
         if not isinstance(func, MessageFunction):
@@ -347,8 +347,8 @@ class MessagePassingMixin(GraphCore):
                 f"{described(func)}; pass etype="
             )
         for canonical in self._relations:
-            step = step_of(self, canonical)
-            step.edge.update(_on_edges(step, func))
+            hop = hop_of(self, canonical)
+            hop.edge.update(_on_edges(hop, func))
 
     def group_apply_edges(
         self, group_by: str, func: Function, edges: Any = ALL, etype: EdgeType = None
@@ -370,15 +370,15 @@ class MessagePassingMixin(GraphCore):
             raise SmexValueError(
                 f"group_apply_edges: group_by must be 'src' or 'dst', found {group_by!r}"
             )
-        step = step_of(self, etype)
-        frame, eids = step.edge, None
+        hop = hop_of(self, etype)
+        frame, eids = hop.edge, None
         if not is_all(edges):
-            eids = self._eids_of(edges, step.etype, "group_apply_edges")
-            sub = step.relation.edge_subgraph(eids, check=False)
-            step = step._replace(relation=sub, edge=frame.subframe(eids), edge_ids=eids)
-        relation = step.relation
+            eids = self._eids_of(edges, hop.etype, "group_apply_edges")
+            sub = hop.relation.edge_subgraph(eids, check=False)
+            hop = hop._replace(relation=sub, edge=frame.subframe(eids), edge_ids=eids)
+        relation = hop.relation
         groups = relation.in_edges() if group_by == "dst" else relation.out_edges()
-        result = apply_in_groups(step, func, groups, relation.coo())
+        result = apply_in_groups(hop, func, groups, relation.coo())
         if eids is None:
             frame.update(result)
         else:
@@ -463,11 +463,11 @@ class MessagePassingMixin(GraphCore):
         return NodeSlot("dst" if self._is_block else "src", ntype)
 
 
-def _on_edges(step: Step, func: Any) -> Columns:
-    """Returns what a function makes of the edges of a step, fused where it can be."""
+def _on_edges(hop: Hop, func: Any) -> Columns:
+    """Returns what a function makes of the edges of a hop, fused where it can be."""
     if not isinstance(func, MessageFunction) and not torch.compiler.is_compiling():
-        found = fusion.fuse_edges(step, func)
+        found = fusion.fuse_edges(hop, func)
         if not isinstance(found, Unfused):
-            values = {name: formula.on_edges(step.relation) for name, (formula, _) in found.items()}
+            values = {name: formula.on_edges(hop.relation) for name, (formula, _) in found.items()}
             return {n: x.squeeze(-1) if found[n][1] else x for n, x in values.items()}
-    return edge_results(step, func, "message")
+    return edge_results(hop, func, "message")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from smex.errors import SmexValueError
 
-__all__ = ["Program", "programs_in", "read"]
+__all__ = ["UserProgram", "programs_in", "read"]
 
 NOTEBOOK = ".ipynb"
 _SKIPPED = {".ipynb_checkpoints", "__pycache__"}
@@ -24,7 +24,7 @@ _LINE_MAGIC = re.compile(r"^(?P<indent>\s*)(?P<target>[\w.,\s]+=\s*)?(?P<kind>[%
 _HELP = re.compile(r"^\s*\?{1,2}\S.*$|^\s*[\w.*]+\?{1,2}\s*$")
 
 
-class Program(NamedTuple):
+class UserProgram(NamedTuple):
     """The parts of a program, each with the name that it goes by; they share their variables.
 
     ``unread`` tells of the parts that could not be read.
@@ -56,7 +56,7 @@ def programs_in(paths: Iterable[str]) -> Iterator[Path | str]:
         yield from sorted(found)
 
 
-def read(path: Path) -> Program:
+def read(path: Path) -> UserProgram:
     """Returns the syntax trees of a file, in the encoding that it declares.
 
     Raises:
@@ -67,7 +67,7 @@ def read(path: Path) -> Program:
         if path.suffix == NOTEBOOK:
             return _notebook(path, content)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
-        return Program([(str(path), _parsed(content.decode(encoding), str(path)))], [])
+        return UserProgram([(str(path), _parsed(content.decode(encoding), str(path)))], [])
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise SmexValueError(
             f"migrate: {path} cannot be read as Python: {error}; pass programs, notebooks or "
@@ -85,14 +85,14 @@ def _parsed(source: str, file: str) -> ast.Module:
 # ---- notebooks ----
 
 
-def _notebook(path: Path, content: bytes) -> Program:
+def _notebook(path: Path, content: bytes) -> UserProgram:
     data = json.loads(content)
     if not isinstance(data, dict) or not any(key in data for key in ("cells", "worksheets")):
         raise ValueError("it is no notebook: it has no cells")
     language = _language(data)
     if language != "python":
         raise ValueError(f"its cells are in {language}")
-    program = Program([], [])
+    program = UserProgram([], [])
     for number, cell in enumerate(_cells(data), 1):
         if cell.get("cell_type") != "code":
             continue

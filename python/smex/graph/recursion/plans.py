@@ -42,7 +42,7 @@ class Reads:
 
 
 @dataclass
-class Plan:
+class RecursionPlan:
     """What becomes of each feature, and the vertex functions by number of in-edges.
 
     Attributes:
@@ -93,7 +93,7 @@ def _taken(column: Tensor, rows: Tensor) -> Tensor:
     return column.index_select(0, rows.flatten()).view(*rows.shape, *column.shape[1:])
 
 
-_plans: OrderedDict[Hashable, Plan] = OrderedDict()
+_plans: OrderedDict[Hashable, RecursionPlan] = OrderedDict()
 
 
 def plan_of(
@@ -102,7 +102,7 @@ def plan_of(
     nodes: Frame,
     edges: Frame,
     outside: Surroundings,
-) -> Plan:
+) -> RecursionPlan:
     """Returns the plan for functions and features, with a cell for each bucket.
 
     Kept for all graphs.
@@ -115,7 +115,7 @@ def plan_of(
     features = (*(tuple(s.items()) for s in schemes), len(degrees) > 1, ANY in degrees)
     family = (outside.codes, tuple((x.shape, x.dtype) for x in outside.tensors), features)
     key = (outside.key, features)
-    plan = _plans.pop(key, None) or Plan(*schemes, family)
+    plan = _plans.pop(key, None) or RecursionPlan(*schemes, family)
     if sum(other.family == family for other in _plans.values()) >= MOST_PLANS:
         raise UntraceableError("what the functions read differs from call to call")
     _plans[key] = plan
@@ -134,7 +134,11 @@ def plan_of(
 
 
 def _add_cells(
-    plan: Plan, functions: Functions, degrees: list[int], tensors: list[Tensor], ids: Tensor
+    plan: RecursionPlan,
+    functions: Functions,
+    degrees: list[int],
+    tensors: list[Tensor],
+    ids: Tensor,
 ) -> None:
     """Finds out what the functions read and set on nodes of each degree, by calls on fakes."""
     missing = [degree for degree in degrees if degree not in plan.cells]
@@ -153,7 +157,7 @@ def _add_cells(
 class _Probe:
     """Calls functions on nodes that are fake, to find out what they read and set."""
 
-    def __init__(self, plan: Plan, functions: Functions, ids: Tensor):
+    def __init__(self, plan: RecursionPlan, functions: Functions, ids: Tensor):
         self._plan = plan
         self._functions = functions
         self._ids = ids
@@ -231,7 +235,7 @@ class Cell(VertexFunction):
 
     only_traced = True
 
-    def __init__(self, degree: int, plan: Plan, reads: Reads):
+    def __init__(self, degree: int, plan: RecursionPlan, reads: Reads):
         shapes: dict[str, int | tuple[int, ...]] = {n: s.shape for n, s in plan.states.items()}
         super().__init__(**(shapes or {"none": 0}))
         if degree != ANY:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from smex.formula import Term
 from smex.graph.core.graph_core import GraphCore
-from smex.graph.core.step import Step, check_function, step_of
+from smex.graph.core.hop import Hop, check_function, hop_of
 from smex.graph.features.frame import Frame
 from smex.graph.function import BuiltinFunction, MessageFunction, ReduceFunction
 from smex.graph.init import zero_initializer
@@ -78,34 +78,34 @@ class _StopError(Exception):
         self.unfused = unfused
 
 
-def fuse(step: Step, message: Any, reduce: Any) -> Fused | Unfused:
+def fuse(hop: Hop, message: Any, reduce: Any) -> Fused | Unfused:
     """Returns the kernels for a message and a reduce function, or why there are none.
 
     Either may be built-in. Neither graph nor features are changed.
     """
     message_bytes = None
     try:
-        _check_surroundings(step)
-        sent = _messages(step, message)
-        message_bytes = _bytes_of(sent, step.relation.num_edges)
-        outputs = dict(_outputs(step, reduce, sent))
+        _check_surroundings(hop)
+        sent = _messages(hop, message)
+        message_bytes = _bytes_of(sent, hop.relation.num_edges)
+        outputs = dict(_outputs(hop, reduce, sent))
     except _StopError as stop:
         return stop.unfused._replace(message_bytes=message_bytes)
-    return Fused(step.relation, outputs, message_bytes)
+    return Fused(hop.relation, outputs, message_bytes)
 
 
-def fuse_edges(step: Step, function: Any) -> dict[str, tuple[Formula, bool]] | Unfused:
+def fuse_edges(hop: Hop, function: Any) -> dict[str, tuple[Formula, bool]] | Unfused:
     """Returns the formulas of a function of edges, and whether to drop their last dimension."""
     try:
-        _check_surroundings(step)
-        sent = _messages(step, function)
+        _check_surroundings(hop)
+        sent = _messages(hop, function)
     except _StopError as stop:
         return stop.unfused
     return {name: (formula_of(value.term), value.dropped) for name, value in sent.items()}
 
 
-def _check_surroundings(step: Step) -> None:
-    if torch.is_autocast_enabled(step.relation.device.type):
+def _check_surroundings(hop: Hop) -> None:
+    if torch.is_autocast_enabled(hop.relation.device.type):
         _stop("autocast is on, where dtypes depend on each call")
 
 
@@ -145,10 +145,10 @@ class _Features:
 class _Edges:
     """Stands in for an EdgeBatch."""
 
-    def __init__(self, step: Step):
-        self.src = _Features(step.src, "u")
-        self.dst = _Features(step.dst, "v")
-        self.data = _Features(step.edge, "e")
+    def __init__(self, hop: Hop):
+        self.src = _Features(hop.src, "u")
+        self.dst = _Features(hop.dst, "v")
+        self.data = _Features(hop.edge, "e")
 
     def __getattr__(self, name: str) -> NoReturn:
         raise RefusedError(f"edges.{name} is used; only src, dst and data are fused")
@@ -160,8 +160,8 @@ class _Edges:
 class _Nodes:
     """Stands in for a NodeBatch with a mailbox."""
 
-    def __init__(self, step: Step, sent: Mapping[str, Value]):
-        self.data = _Features(step.dst, "n")
+    def __init__(self, hop: Hop, sent: Mapping[str, Value]):
+        self.data = _Features(hop.dst, "n")
         self.mailbox = {name: symbol(value._replace(lead=2)) for name, value in sent.items()}
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -174,11 +174,11 @@ class _Nodes:
 # ---- tracing ----
 
 
-def _messages(step: Step, message: Any) -> dict[str, Value]:
+def _messages(hop: Hop, message: Any) -> dict[str, Value]:
     """Returns what a message function sends, as formulas."""
     if isinstance(message, MessageFunction):
-        return {message.out_field: _builtin_message(step, message)}
-    sent = _trace(message, "message", _Edges(step))
+        return {message.out_field: _builtin_message(hop, message)}
+    sent = _trace(message, "message", _Edges(hop))
     for name, value in sent.items():
         if value.lead != 1 or value.reduce is not None:
             _stop(f'message "{name}" is no formula of features', _name(message))
@@ -186,8 +186,8 @@ def _messages(step: Step, message: Any) -> dict[str, Value]:
     return sent
 
 
-def _builtin_message(step: Step, message: MessageFunction) -> Value:
-    operands = step.operands(message)
+def _builtin_message(hop: Hop, message: MessageFunction) -> Value:
+    operands = hop.operands(message)
     leaves = tuple(
         Term("leaf", (Leaf(letter, key_of(field), x),))
         for (letter, field), x in zip(message.operands, operands)
@@ -216,7 +216,7 @@ def _check_dtype(value: Value) -> None:
 
 
 def _outputs(
-    step: Step, reduce: Any, sent: Mapping[str, Value]
+    hop: Hop, reduce: Any, sent: Mapping[str, Value]
 ) -> Iterator[tuple[str, Reduction | NodeFormula]]:
     """Yields what a reduce function makes of the messages."""
     if isinstance(reduce, ReduceFunction):
@@ -225,11 +225,11 @@ def _outputs(
         value = sent[reduce.msg_field]
         yield reduce.out_field, Reduction.of(reduce.name, value)
         return
-    for name, value in _trace(reduce, "reduce", _Nodes(step, sent)).items():
+    for name, value in _trace(reduce, "reduce", _Nodes(hop, sent)).items():
         _check_dtype(value)
         if value.lead != 1:
             _stop(f'result "{name}" is no {", ".join(REDUCERS)} of messages', _name(reduce))
-        if step.dst.get_initializer(name) is not zero_initializer:
+        if hop.dst.get_initializer(name) is not zero_initializer:
             _stop(f'feature "{name}" has an initialiser, which nodes without messages get')
         if value.reduce is None:
             yield name, NodeFormula(value.term, value.dropped)
@@ -308,7 +308,7 @@ def explain(g: GraphCore, message: Any, reduce: Any, etype: Any = None) -> Expla
     """
     check_function("message", message, MessageFunction)
     check_function("reduce", reduce, ReduceFunction)
-    found = fuse(step_of(g, etype), message, reduce)
+    found = fuse(hop_of(g, etype), message, reduce)
     sent, kept = (f if isinstance(f, BuiltinFunction) else _name(f) for f in (message, reduce))
     if isinstance(found, Unfused):
         return Explanation(sent, kept, found.message_bytes, {}, found)

@@ -45,7 +45,7 @@ class Phase:
 
 
 @dataclass
-class Program:
+class VertexProgram:
     """All phases, and what becomes of their values.
 
     Attributes:
@@ -59,11 +59,11 @@ class Program:
     last_use: dict[fx.Node, str] = field(default_factory=dict)
 
 
-def build(source: Phases) -> Program:
+def build(source: Phases) -> VertexProgram:
     """Returns the programs of all phases."""
     ends = _ends(source)
     reads = {name: _reads(source, name, ends[name]) for name in ALL}
-    program = Program(source)
+    program = VertexProgram(source)
     places: dict[str, dict[fx.Node, int]] = {}
     for name in ALL:
         elsewhere = {n for other in ALL if other != name for n in reads[other]}
@@ -94,7 +94,7 @@ def _nodes_of(call: fx.Node | Group) -> list[fx.Node]:
     return call.nodes if isinstance(call, Group) else [call]
 
 
-def _takes(program: Program, name: str, place: dict[fx.Node, int]) -> dict[fx.Node, fx.Node]:
+def _takes(program: VertexProgram, name: str, place: dict[fx.Node, int]) -> dict[fx.Node, fx.Node]:
     """For the writes of a phase the values whose memory they may have, see :class:`Phase`.
 
     ``place`` is the order in which calls are made; those made together have one.

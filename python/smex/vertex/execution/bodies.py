@@ -19,7 +19,7 @@ from smex.errors import (
 )
 from smex.vertex.compile.outside import check_gradients
 from smex.vertex.compile.phases import BACKWARD
-from smex.vertex.compile.program import Program
+from smex.vertex.compile.program import VertexProgram
 from smex.vertex.compile.rows import CONST, ROW, SUM, Kind
 from smex.vertex.compile.trace import TRACING, Operand, Rows, Signature
 from smex.vertex.execution.schedule import KindRows, RowPart, TaskRows
@@ -127,7 +127,8 @@ class ProgramBody:
     """
 
     def __init__(
-        self, program: Program, rows: KindRows, params: Tensors, inputs: Mapping[str, InputRows],
+        self, program: VertexProgram, rows: KindRows, params: Tensors,
+        inputs: Mapping[str, InputRows],
         memory: Memory,
     ):  # fmt: skip
         self.program = program
@@ -447,7 +448,7 @@ class ProgramBody:
                 self._env.pop(node, None)
 
 
-def used_nodes(program: Program, node: fx.Node) -> set[fx.Node]:
+def used_nodes(program: VertexProgram, node: fx.Node) -> set[fx.Node]:
     """Returns the node itself if it is read in a later phase than the one that makes it."""
     return {node} if node in program.last_use else set()
 

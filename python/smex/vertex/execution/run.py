@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from smex.errors import SmexError, SmexKeyError, SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.vertex.compile.mixing import warn_of_mixed_rows
 from smex.vertex.compile.phases import assign
-from smex.vertex.compile.program import Program, build
+from smex.vertex.compile.program import VertexProgram, build
 from smex.vertex.compile.trace import (
     TRACING,
     SetAttributeError,
@@ -214,7 +214,7 @@ class _Type:
         self._wants = frozenset(wanted)
         self._with_gradients = torch.is_grad_enabled()
         self._chosen = chosen
-        self._traces: dict[bool, Program | None] = {}
+        self._traces: dict[bool, VertexProgram | None] = {}
         self.is_there = any(has_kinds)
         # The kind without children is looked into first if there is one of it alone.
         for is_leaf in (leaf for leaf, there in zip((True, False), has_kinds) if there):
@@ -291,7 +291,7 @@ class _Type:
             traces[key] = {name: (x.shape[1:], x.dtype) for name, x in seen.outputs.items()}
         return traces[key]
 
-    def _program(self, is_leaf: bool) -> Program | None:
+    def _program(self, is_leaf: bool) -> VertexProgram | None:
         """Returns the program of a kind, made once for each signature.
 
         None where there can be none.
@@ -304,7 +304,7 @@ class _Type:
             self._add_trace(traces, key, is_leaf)
         return traces.get(key)
 
-    def _fits(self, program: Program | None) -> bool:
+    def _fits(self, program: VertexProgram | None) -> bool:
         """Returns whether what the function reads from outside is what it was traced with."""
         outside = [] if program is None else program.source.joint.outside
         return all(found.current(self.function) is not None for found in outside)

@@ -17,7 +17,7 @@ struct SampleCall {
   std::vector<FeatureShape> shapes;
   bool with_eids;
   Message message;
-  Program program;
+  MessageProgram program;
   std::vector<Misaligned<T>> operands;
 
   SampleCall(const SampleGraph<I>& graph, const std::string& text,

@@ -139,7 +139,7 @@ TEST(ShapeOf, EveryKindOfMessage) {
 }
 
 TEST(Compile, CopyHasNoCode) {
-  const Program program = compile(parse_message("e0"), {{2, 3}});
+  const MessageProgram program = compile(parse_message("e0"), {{2, 3}});
   EXPECT_TRUE(program.code.empty());
   ASSERT_EQ(program.operands.size(), 1u);
   EXPECT_EQ(program.operands[0].target, Target::kEdge);
@@ -152,7 +152,7 @@ TEST(Compile, CopyHasNoCode) {
 }
 
 TEST(Compile, EachDistinctExpressionOnce) {
-  const Program program =
+  const MessageProgram program =
       compile(parse_message("exp(u0 - v1) * exp(u0 - v1) + exp(v1 - u0)"), {{3}, {3}});
   EXPECT_EQ(program.operands.size(), 2u);
   EXPECT_EQ(program.code.size(), 6u);  // two differences, two exp, a product, a sum
@@ -160,7 +160,7 @@ TEST(Compile, EachDistinctExpressionOnce) {
 }
 
 TEST(Compile, DotPicksOneOfItsGroup) {
-  const Program program = compile(parse_message("dot(u0, v1)"), {{2, 8}, {2, 8}});
+  const MessageProgram program = compile(parse_message("dot(u0, v1)"), {{2, 8}, {2, 8}});
   EXPECT_EQ(program.elements, 16);
   EXPECT_EQ(program.last, 8);
   EXPECT_EQ(program.pick, 8);
@@ -177,7 +177,7 @@ TEST(Compile, ASumOverOneElementIsThatElement) {
 
 // The shape of a message is what counts, not that of each operand.
 TEST(Compile, AnOperandUnderASumNeedNotFitTheRest) {
-  Program program;
+  MessageProgram program;
   ASSERT_EQ(error_of([&] { program = compile(parse_message("sum_last(u0) * v1"), {{4}, {5}}); }),
             "no error");
   EXPECT_EQ(program.out_shape, FeatureShape({5}));
@@ -185,7 +185,7 @@ TEST(Compile, AnOperandUnderASumNeedNotFitTheRest) {
 
 TEST(Compile, ReducesToAShape) {
   const Message message = parse_message("u0 * v1");
-  Program program = compile(message, {{2, 3}, {2, 3}}, FeatureShape{2, 1});
+  MessageProgram program = compile(message, {{2, 3}, {2, 3}}, FeatureShape{2, 1});
   EXPECT_TRUE(program.reduces);
   EXPECT_EQ(program.out.kind, Kind::kHead);
   EXPECT_EQ(program.out_elements, 2);
@@ -213,10 +213,10 @@ TEST(Compile, ErrorsOfReduceTo) {
 // Such messages are left to torch's operators.
 TEST(Program, IsNotFusedWhereNoOneRowFitsAllOperands) {
   EXPECT_TRUE(compile(parse_message("dot(u0, v1)"), {{2, 3}, {2, 3}}).is_fused);
-  const Program of_nothing = compile(parse_message("dot(u0, v1)"), {{2, 0}, {2, 0}});
+  const MessageProgram of_nothing = compile(parse_message("dot(u0, v1)"), {{2, 0}, {2, 0}});
   EXPECT_FALSE(of_nothing.is_fused);
   EXPECT_EQ(of_nothing.out_shape, (FeatureShape{2, 1}));
-  const Program of_two_sums = compile(parse_message("sum_last(u0) * e1"), {{4}, {5}});
+  const MessageProgram of_two_sums = compile(parse_message("sum_last(u0) * e1"), {{4}, {5}});
   EXPECT_FALSE(of_two_sums.is_fused);
   EXPECT_EQ(of_two_sums.out_shape, (FeatureShape{5}));
   EXPECT_TRUE(compile(parse_message("u0 + v1"), {{0}, {0}}).is_fused);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/message/expression.h"
@@ -135,8 +136,10 @@ inline double apply(MessageOp op, double x) {
       return 1 / (1 + std::exp(-x));
     case MessageOp::kSoftplus:
       return x > 20 ? x : std::log1p(std::exp(x));
-    default:  // kTanh
+    case MessageOp::kTanh:
       return std::tanh(x);
+    default:
+      throw std::logic_error("reference.h has no value of this operation");
   }
 }
 

@@ -55,7 +55,7 @@ template <typename T, typename I>
 void check(const Case& test, const SampleGraph<I>& graph) {
   const Message message = parse_message(test.message);
   const SampleOperands<T> operands(message, graph, test.shapes);
-  const Program program = compile(message, test.shapes, test.reduce_to);
+  const MessageProgram program = compile(message, test.shapes, test.reduce_to);
   const EdgeRows<I> rows = graph.rows();
   std::vector<T> out(rows.num_edges * program.out_elements);
   const auto pointers = operands.pointers();

@@ -164,7 +164,7 @@ class Spmm {
   const SampleGraph<I>& graph_;
   Message message_;
   SampleOperands<T> operands_;
-  Program program_;
+  MessageProgram program_;
   std::vector<FeatureShape> shapes_;
 };
 

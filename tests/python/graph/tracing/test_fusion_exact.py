@@ -20,7 +20,7 @@ from torch import nn
 
 import smex.graph as sg
 import smex.graph.function as fn
-from smex.graph.core.step import step_of
+from smex.graph.core.hop import hop_of
 from smex.graph.tracing.explanation import Unfused
 from smex.graph.tracing.fuse import fuse_edges
 from support.message_functions import unfused
@@ -258,7 +258,7 @@ def test_random_compositions(group, seed):
         g, composition, reduce = draw(number, seed)
         text = f"{number}, {reduce}: {composition}"
         message = message_of(composition.function())
-        assert not isinstance(fuse_edges(step_of(g, None), message), Unfused)
+        assert not isinstance(fuse_edges(hop_of(g, None), message), Unfused)
         g.apply_edges(message)
         fused = sent = g.edata.pop("m")
         g.apply_edges(unfused(message))
@@ -312,7 +312,7 @@ def test_a_mask_and_an_infinite_slope(mask, end):
     def message(edges):
         return {"m": end(mask(edges.src["x"], edges.dst["x"]))}
 
-    assert not isinstance(fuse_edges(step_of(g, None), message), Unfused)
+    assert not isinstance(fuse_edges(hop_of(g, None), message), Unfused)
     for reduce in ("sum", "max", None):
         if reduce == "max" and end is ENDS["norm"]:
             continue  # whose gradient is no matter of single numbers
@@ -350,7 +350,7 @@ def test_each_function(name, dtype):
         def outer(x):
             return torch.sqrt(function(x) + 0.0)
 
-        assert not isinstance(fuse_edges(step_of(g, None), message), Unfused)
+        assert not isinstance(fuse_edges(hop_of(g, None), message), Unfused)
         for sent in (message, unfused(message)):
             g.apply_edges(sent)
             out = g.edata.pop("m")

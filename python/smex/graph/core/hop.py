@@ -1,4 +1,4 @@
-"""One step of message passing: edges, and the features beside them."""
+"""One hop of message passing: edges, and the features beside them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROLES = {"u": "source node", "v": "destination node", "e": "edge"}
 """Whose features an operand's letter stands for."""
 
 
-class Step(NamedTuple):
+class Hop(NamedTuple):
     """The edges that messages run along, and the features at their ends."""
 
     graph: Any
@@ -61,7 +61,7 @@ class Step(NamedTuple):
         return type(error)(f"{error}; {', '.join(names)}")
 
     def edge_batch(self) -> EdgeBatch:
-        """Returns all edges of the step, as a message function sees them."""
+        """Returns all edges of the hop, as a message function sees them."""
         src, dst = self.relation.coo()
         ids = self.edge_ids
         if ids is None:
@@ -82,10 +82,10 @@ class Step(NamedTuple):
         return torch.arange(relation.num_dst, dtype=relation.idtype, device=relation.device)
 
 
-def step_of(graph: GraphCore, etype: EdgeType) -> Step:
+def hop_of(graph: GraphCore, etype: EdgeType) -> Hop:
     """Returns all edges of a type."""
     canonical = graph.to_canonical_etype(etype)
-    return Step(
+    return Hop(
         graph,
         canonical,
         graph._relations[canonical],
