@@ -38,7 +38,7 @@ LocalRule local_rule(const std::string& target, const std::string& name) {
 
 Op make_op(std::string target, const py::list& args, std::vector<ValueId> outputs,
            std::shared_ptr<tdl::Spec> spec, const Locals& local, std::string module_path,
-           std::string source, bool backward, bool random) {
+           std::string source, bool backward, bool random, int region) {
   Op op;
   op.target = std::move(target);
   for (const auto& arg : args) op.args.push_back(to_attr(arg));
@@ -49,6 +49,7 @@ Op make_op(std::string target, const py::list& args, std::vector<ValueId> output
   op.source = std::move(source);
   op.backward = backward;
   op.random = random;
+  op.region = region;
   return op;
 }
 
@@ -95,27 +96,29 @@ void bind_ir(py::module_& m) {
           "add_op",
           [](Graph& graph, std::string target, const py::list& args, std::vector<ValueId> outputs,
              std::shared_ptr<tdl::Spec> spec, const Locals& local, std::string module_path,
-             std::string source, bool backward, bool random) {
+             std::string source, bool backward, bool random, int region) {
             return graph.add_op(make_op(std::move(target), args, std::move(outputs),
                                         std::move(spec), local, std::move(module_path),
-                                        std::move(source), backward, random));
+                                        std::move(source), backward, random, region));
           },
           py::arg("target"), py::arg("args"), py::arg("outputs"), py::arg("spec"), py::arg("local"),
-          py::arg("module_path"), py::arg("source"), py::arg("backward"), py::arg("random") = false)
+          py::arg("module_path"), py::arg("source"), py::arg("backward"), py::arg("random") = false,
+          py::arg("region") = kNoRegion)
       .def(
           "add_fusion",
           [](Graph& graph, std::string target, const py::list& args, std::vector<ValueId> outputs,
              std::shared_ptr<tdl::Spec> spec, const Locals& local, std::string module_path,
-             std::string source, bool backward, bool random, std::vector<OpId> members) {
+             std::string source, bool backward, bool random, int region,
+             std::vector<OpId> members) {
             Fusion fusion{
                 make_op(std::move(target), args, std::move(outputs), std::move(spec), local,
-                        std::move(module_path), std::move(source), backward, random),
+                        std::move(module_path), std::move(source), backward, random, region),
                 std::move(members)};
             graph.add_fusion(std::move(fusion));
           },
           py::arg("target"), py::arg("args"), py::arg("outputs"), py::arg("spec"), py::arg("local"),
           py::arg("module_path"), py::arg("source"), py::arg("backward"), py::arg("random"),
-          py::arg("members"))
+          py::arg("region"), py::arg("members"))
       .def(
           "add_output",
           [](Graph& graph, ValueId value, OutputKind kind, std::string name, ValueId target) {

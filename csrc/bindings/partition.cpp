@@ -8,6 +8,7 @@
 #include "partition/lower/lower.h"
 #include "partition/lower/window.h"
 #include "partition/plan/coarsen.h"
+#include "partition/plan/recomputation.h"
 #include "partition/price/cluster.h"
 #include "partition/price/memory.h"
 #include "partition/price/price.h"
@@ -123,7 +124,10 @@ void bind_partition(py::module_& m) {
       [](const Graph& graph, const Plan& plan) {
         const DimClasses classes(graph);
         std::vector<int64_t> bytes;
-        for (const Op& op : graph.ops()) bytes.push_back(op_bytes(graph, classes, plan, op.id));
+        const Recomputation recomputed = recomputation(graph);
+        for (const Op& op : graph.ops()) {
+          bytes.push_back(recomputed.runs(op.id) * op_bytes(graph, classes, plan, op.id));
+        }
         return bytes;
       },
       py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");

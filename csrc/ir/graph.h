@@ -65,6 +65,8 @@ struct LocalArg {
   LocalRule rule = LocalRule::kOutputShape;
 };
 
+inline constexpr int kNoRegion = -1;
+
 /// An operator call. `args` hold every schema argument positionally, defaults filled in.
 struct Op {
   OpId id = -1;
@@ -78,7 +80,10 @@ struct Op {
   std::string module_path;
   std::string source;     ///< "model.py:12"
   bool backward = false;  ///< depends on a tangent
-  bool random = false;    ///< draws from torch's generator: worker 0 alone runs it, for all
+  /// Of an activation checkpoint, whose calls the backward pass runs again; see
+  /// partition/plan/recomputation.h.
+  int region = kNoRegion;
+  bool random = false;  ///< draws from torch's generator: worker 0 alone runs it, for all
 };
 
 /// One fused call that stands for several ops of the graph when none of them is split inside.

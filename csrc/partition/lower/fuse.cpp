@@ -39,9 +39,9 @@ class Selection {
     for (const Op& op : graph_.ops()) {
       const Fusion* fusion = chosen[op.id];
       if (!fusion) {
-        calls.push_back({&op, plan_.ops[op.id]});
+        calls.push_back({&op, plan_.ops[op.id], op.backward});
       } else if (op.id == fusion->members.front()) {
-        calls.push_back({&fusion->fused, choices[fusion]});
+        calls.push_back({&fusion->fused, choices[fusion], fusion->fused.backward});
       }
     }
     return calls;

@@ -11,6 +11,8 @@ namespace smex {
 struct Call {
   const Op* op = nullptr;
   Choices choices;
+  bool backward = false;  ///< runs in the backward pass, for the first or the second time
+  bool again = false;     ///< makes once more what was given up
 };
 
 /// The calls that carry out the plan, in the graph's order. A fused call runs in the place of its

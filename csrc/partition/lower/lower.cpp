@@ -1,11 +1,13 @@
 #include "partition/lower/lower.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <set>
 
 #include "partition/lower/fuse.h"
 #include "partition/lower/window.h"
+#include "partition/plan/recomputation.h"
 
 namespace smex {
 
@@ -33,10 +35,11 @@ class Lowering {
     bind_inputs();
     std::vector<Call> calls = select_calls(graph_, classes_, plan_);
     std::stable_partition(calls.begin(), calls.end(),
-                          [](const Call& call) { return !call.op->backward; });
+                          [](const Call& call) { return !call.backward; });
+    calls = with_second_runs(calls);
     find_last_uses(calls);
     for (size_t position = 0; position < calls.size(); ++position) {
-      backward_ = calls[position].op->backward;
+      backward_ = calls[position].backward;
       lower_call(calls[position]);
       for (ValueId dead : dying_[position]) free_home(dead);
     }
@@ -121,6 +124,26 @@ class Lowering {
     return slots;
   }
 
+  /// The calls, and among the backward ones those that run again, for what was given up only.
+  std::vector<Call> with_second_runs(const std::vector<Call>& calls) {
+    std::vector<const Op*> ops;
+    for (const Call& call : calls) ops.push_back(call.op);
+    const Recomputation recomputed = recomputation(graph_, ops);
+    std::vector<Call> all;
+    for (size_t position = 0; position < calls.size(); ++position) {
+      for (int again : recomputed.before[position]) {
+        Op& op = second_runs_.emplace_back(*calls[again].op);
+        for (ValueId& output : op.outputs) {
+          if (output != kNoValue && !recomputed.remade[output]) output = kNoValue;
+        }
+        all.push_back({&op, calls[again].choices, /*backward=*/true, /*again=*/true});
+      }
+      all.push_back(calls[position]);
+    }
+    return all;
+  }
+
+  /// A value that is made again is given up in between.
   void find_last_uses(const std::vector<Call>& calls) {
     dying_.resize(calls.size());
     std::vector<int> last(graph_.values().size(), -1);
@@ -128,7 +151,9 @@ class Lowering {
       const Op& op = *calls[position].op;
       for (ValueId id : op.inputs) last[id] = static_cast<int>(position);
       for (ValueId id : op.outputs) {
-        if (id != kNoValue) last[id] = std::max(last[id], static_cast<int>(position));
+        if (id == kNoValue) continue;
+        if (calls[position].again) dying_[last[id]].push_back(id);
+        last[id] = std::max(last[id], static_cast<int>(position));
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
@@ -363,6 +388,7 @@ class Lowering {
   std::vector<Layout> homes_;
   std::vector<std::vector<Slot>> home_slots_;  ///< [value][worker]
   std::vector<std::vector<ValueId>> dying_;    ///< by call position
+  std::deque<Op> second_runs_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/error.h"
+#include "partition/plan/recomputation.h"
 
 namespace smex {
 
@@ -234,7 +235,10 @@ int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan
 int64_t plan_bytes(const Graph& graph, const Plan& plan) {
   const DimClasses classes(graph);
   int64_t bytes = 0;
-  for (const Op& op : graph.ops()) bytes += op_bytes(graph, classes, plan, op.id);
+  const Recomputation recomputed = recomputation(graph);
+  for (const Op& op : graph.ops()) {
+    bytes += recomputed.runs(op.id) * op_bytes(graph, classes, plan, op.id);
+  }
   return bytes;
 }
 

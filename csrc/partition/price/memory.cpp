@@ -5,6 +5,7 @@
 
 #include "partition/plan/dim_classes.h"
 #include "partition/plan/grid.h"
+#include "partition/plan/recomputation.h"
 
 namespace smex {
 
@@ -19,6 +20,7 @@ bool outlives_an_iteration(const Value& value) {
 
 std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>& views) {
   const auto count = static_cast<OpId>(graph.ops().size());
+  const Recomputation recomputed = recomputation(graph);
   std::vector<Lifetime> lifetimes(graph.values().size());
   for (const Value& value : graph.values()) {
     Lifetime& lifetime = lifetimes[value.id];
@@ -27,10 +29,23 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>&
     lifetime.is_view = value.producer >= 0 && views.count(graph.op(value.producer).target) &&
                        !graph.op(value.producer).inputs.empty();
   }
-  for (const Op& op : graph.ops()) {
+  const auto read = [&](const Op& op, OpId when, bool backward) {
     for (ValueId input : op.inputs) {
-      lifetimes[input].last = std::max(lifetimes[input].last, op.id);
+      const bool second = backward && recomputed.remade[input];
+      OpId& last = second ? lifetimes[input].until : lifetimes[input].last;
+      last = std::max(last, when);
     }
+  };
+  for (const Op& op : graph.ops()) {
+    for (int position : recomputed.before[op.id]) {
+      const Op& again = graph.op(position);
+      read(again, op.id, /*backward=*/true);
+      for (ValueId output : again.outputs) {
+        if (output == kNoValue || !recomputed.remade[output]) continue;
+        lifetimes[output].again = lifetimes[output].until = op.id;
+      }
+    }
+    read(op, op.id, op.backward);
   }
   for (const GraphOutput& output : graph.outputs()) {
     if (output.value != kNoValue) lifetimes[output.value].last = count - 1;
@@ -38,8 +53,10 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>&
   for (auto op = graph.ops().rbegin(); op != graph.ops().rend(); ++op) {
     for (ValueId output : op->outputs) {
       if (output == kNoValue || !lifetimes[output].is_view) continue;
-      OpId& last = lifetimes[op->inputs.front()].last;
-      last = std::max(last, lifetimes[output].last);
+      Lifetime &base = lifetimes[op->inputs.front()], &view = lifetimes[output];
+      base.last = std::max(base.last, view.last);
+      OpId& until = recomputed.remade[op->inputs.front()] ? base.until : base.last;
+      until = std::max(until, view.until);
     }
   }
   return lifetimes;
@@ -55,8 +72,7 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
     const Grid home =
         home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
     const int64_t tile = largest_numel(home) * value.itemsize;
-    bytes[lives[value.id].first] += tile;
-    bytes[lives[value.id].last + 1] -= tile;
+    lives[value.id].add(tile, bytes);
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   bytes.pop_back();
@@ -74,7 +90,7 @@ MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
   point.bytes = *most;
   for (const Value& value : graph.values()) {
     const Lifetime& life = lives[value.id];
-    if (!life.is_view && life.first <= point.op && point.op <= life.last) {
+    if (!life.is_view && life.holds(point.op)) {
       point.live.push_back(value.id);
     }
   }

@@ -32,6 +32,20 @@ int64_t parameter_bytes(const Graph& graph, const Plan& plan);
 struct Lifetime {
   OpId first = 0, last = 0;
   bool is_view = false;  ///< of a value that lives as long
+  /// Of what the backward pass makes once more: the same of its second life.
+  OpId again = -1, until = -2;
+
+  bool holds(OpId op) const { return (first <= op && op <= last) || (again <= op && op <= until); }
+
+  /// Adds `bytes` where the value begins to be in memory, and takes them away after its end.
+  template <typename Bytes>
+  void add(Bytes bytes, std::vector<Bytes>& change) const {
+    change[first] += bytes;
+    change[last + 1] -= bytes;
+    if (again < 0) return;
+    change[again] += bytes;
+    change[until + 1] -= bytes;
+  }
 };
 
 /// By value.

@@ -5,6 +5,7 @@
 #include "partition/plan/dim_classes.h"
 #include "partition/plan/grid.h"
 #include "partition/plan/interner.h"
+#include "partition/plan/recomputation.h"
 
 namespace smex {
 
@@ -25,10 +26,16 @@ class Pricing {
     }
   }
 
-  const OpPrice& of(const Op& op) {
+  /// Of all its runs.
+  OpPrice of(const Op& op) {
     const auto [it, fresh] = prices_.try_emplace(kind(op));
     if (fresh) it->second = compute(op);
-    return it->second;
+    OpPrice price = it->second;
+    const int runs = recomputed_.runs(op.id);
+    for (int64_t& bytes : price.step_bytes) bytes *= runs;
+    for (double& seconds : price.step_seconds) seconds *= runs;
+    price.compute_seconds *= runs;
+    return price;
   }
 
  private:
@@ -93,6 +100,7 @@ class Pricing {
   const Plan& plan_;
   const DimClasses classes_;
   OpGrids grids_;
+  const Recomputation recomputed_ = recomputation(graph_);
   Interner placements_;  ///< of tensors: shape, item size, granules and cuts
   Interner kinds_;       ///< of ops that cost the same
   std::vector<std::vector<int64_t>> granules_;
@@ -115,7 +123,7 @@ void price(const Graph& graph, const Machine* machine, Plan& plan) {
   plan.step_seconds.assign(machine ? plan.mesh.size() : 0, 0);
   plan.compute_seconds = 0;
   for (const Op& op : graph.ops()) {
-    const auto& price = pricing.of(op);
+    const OpPrice price = pricing.of(op);
     for (size_t step = 0; step < plan.mesh.size(); ++step) {
       plan.step_bytes[step] += price.step_bytes[step];
       if (machine) plan.step_seconds[step] += price.step_seconds[step];

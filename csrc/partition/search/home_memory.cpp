@@ -24,8 +24,7 @@ std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices) const {
   for (const Value& value : graph_.values()) {
     if (bytes_[value.id].empty()) continue;
     const double bytes = bytes_[value.id][choices[groups_[value.id]]];
-    change[lifetimes_[value.id].first] += bytes;
-    change[lifetimes_[value.id].last + 1] -= bytes;
+    lifetimes_[value.id].add(bytes, change);
   }
   double live = 0, most = limit_;
   OpId point = -1;
@@ -40,7 +39,7 @@ std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices) const {
   for (const Value& value : graph_.values()) {
     const Lifetime& life = lifetimes_[value.id];
     const std::vector<double>& bytes = bytes_[value.id];
-    if (bytes.empty() || life.first > point || life.last < point) continue;
+    if (bytes.empty() || !life.holds(point)) continue;
     std::vector<double>& weights = limit.weights[groups_[value.id]];
     weights.resize(bytes.size(), 0);
     for (size_t choice = 0; choice < bytes.size(); ++choice) weights[choice] += bytes[choice];

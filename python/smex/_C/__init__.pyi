@@ -206,6 +206,7 @@ class Graph:
         source: str,
         backward: bool,
         random: bool,
+        region: int,
         members: collections.abc.Sequence[int],
     ) -> None: ...
     def add_op(
@@ -219,6 +220,7 @@ class Graph:
         source: str,
         backward: bool,
         random: bool = False,
+        region: int = -1,
     ) -> int: ...
     def add_output(self, value: int, kind: OutputKind, name: str, target: int) -> None: ...
     def add_value(

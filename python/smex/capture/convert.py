@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from smex.capture.expansions import expand
 from smex.capture.random_ops import NO_GENERATOR
 from smex.capture.records import (
+    NO_REGION,
     CapturedGraph,
     FusionRecord,
     OpRecord,
@@ -74,6 +75,8 @@ class Converter:
         self._schemas: dict[Any, tuple[str, list[tuple[str, Any, bool]]]] = {}
         self._origins: dict[int, tuple[str, str]] = {}
         self._origin: tuple[str, str, int | None] = ("", "", None)
+        self._region = NO_REGION
+        self._regions: dict[int, int] = {}  # numbers of the traced ones in order of appearance
         self._transposed: dict[int, _Operand] = {}
         self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
@@ -185,6 +188,10 @@ class Converter:
         if origin is None:
             origin = self._origins.get(seq_nr, ("", ""))
         self._origin = (*origin, seq_nr)
+        region = node.meta.get("smex_region")
+        self._region = (
+            NO_REGION if region is None else self._regions.setdefault(region, len(self._regions))
+        )
 
     def _call(self, node: torch.fx.Node, env: dict) -> None:
         target: Any = node.target
@@ -224,7 +231,9 @@ class Converter:
 
     def _op(self, name, dispatch, args, outputs) -> OpRecord:
         path, source, seq_nr = self._origin
-        return OpRecord(-1, name, dispatch, args, outputs, path, source, seq_nr)
+        return OpRecord(
+            -1, name, dispatch, args, outputs, path, source, seq_nr, region=self._region
+        )
 
     def _identity(self, node: torch.fx.Node, env: dict) -> _Operand | None:
         """Returns the operand that a call merely repeats, or None."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from smex.capture.records import CapturedGraph, OpRecord, returns_view
+from smex.capture.records import NO_REGION, CapturedGraph, OpRecord, returns_view
 
 _PERHAPS_VIEWS = ("aten::contiguous", "aten::reshape")
 
@@ -27,11 +27,14 @@ def bases(captured: CapturedGraph) -> dict[int, set[int]]:
 
 
 def read_back(captured: CapturedGraph) -> set[int]:
-    """Returns the values that backward operators read, themselves or through a view of them."""
+    """Returns the values that backward operators read, themselves or through a view of them.
+
+    Those of activation checkpoints run in the backward pass too.
+    """
     base_of = bases(captured)
     found: set[int] = set()
     for op in captured.ops:
-        for operand in op.inputs() if op.backward else ():
+        for operand in op.inputs() if op.backward or op.region != NO_REGION else ():
             found |= {operand, *base_of.get(operand, ())}
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -78,7 +79,8 @@ def _walk(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
 class OriginMode(TorchFunctionMode):
     """Notes on each traced node the module path and the user's line that called it.
 
-    Sets `node.meta["smex_origin"] = (module_path, source)`. Calls that name a device are moved to
+    Sets `node.meta["smex_origin"] = (module_path, source)`, and inside of activation checkpoints
+    `node.meta["smex_region"]`, the checkpoint's number. Calls that name a device are moved to
     the CPU, where every capture takes place. `note` is told each call's result, its new nodes,
     oldest first, and their origin. `before` gives what runs in the place of a call.
     """
@@ -96,11 +98,14 @@ class OriginMode(TorchFunctionMode):
         self._thread = threading.get_ident()
         self._path: list[str] = []
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
+        self._regions = 0
+        self._region: int | None = None
         self.failed_module = ""
 
     def __enter__(self):
         modules = torch.nn.modules.module
         self._path = [""]
+        self._region = None
         self._thread = threading.get_ident()
         self._handles = [
             modules.register_module_forward_pre_hook(self._enter_module),
@@ -112,6 +117,18 @@ class OriginMode(TorchFunctionMode):
         for handle in self._handles:
             handle.remove()
         return super().__exit__(*exc)
+
+    @contextlib.contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        """Marks what is called inside as one checkpoint's region; inner ones are part of it."""
+        outer = self._region
+        if outer is None:
+            self._region = self._regions
+            self._regions += 1
+        try:
+            yield
+        finally:
+            self._region = outer
 
     def _enter_module(self, module, args):
         if threading.get_ident() == self._thread:
@@ -148,6 +165,8 @@ class OriginMode(TorchFunctionMode):
             made = []
             while node is not before:
                 node.meta.setdefault("smex_origin", origin)
+                if self._region is not None:
+                    node.meta.setdefault("smex_region", self._region)
                 made.append(node)
                 node = node._prev
             self._note(result, made[::-1], *origin)

@@ -46,12 +46,16 @@ class ValueRecord:
         return f"{str(self.dtype).removeprefix('torch.')}[{', '.join(map(str, self.shape))}]"
 
 
+NO_REGION = -1
+
+
 @dataclasses.dataclass
 class OpRecord:
     """An operator call.
 
     `args` hold every schema argument in schema order, keyword-only ones included, defaults filled
     in; tensors are `ValueRef`s, a device is None. `outputs` are value ids, None where unused.
+    `region` numbers the activation checkpoint that the call is inside of.
     """
 
     id: int
@@ -63,6 +67,7 @@ class OpRecord:
     source: str = ""
     seq_nr: int | None = None
     backward: bool = False
+    region: int = NO_REGION
 
     def inputs(self) -> list[int]:
         """Ids of the tensor operands in order of first appearance, without duplicates."""

@@ -109,7 +109,12 @@ class _Caller(torch.nn.Module):
         given = [*own, *tensors[len(slots) :]]
         self.outside.given = frozenset(map(id, given))
         shapes = [t.shape for t in given]
-        with swapped(slots, own), prepared(self.tell), self.origins, self.outside:
+        with (
+            swapped(slots, own),
+            prepared(self.tell, self.origins.checkpoint),
+            self.origins,
+            self.outside,
+        ):
             attributes = Attributes(model, loss_fn)
             try:
                 with own_gradients(given):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import inspect
 import random
 import sys
 import threading
@@ -22,10 +23,14 @@ from smex.errors import CaptureError
 
 
 @contextlib.contextmanager
-def prepared(tell: Callable[[str], None]) -> Iterator[None]:
+def prepared(
+    tell: Callable[[str], None], region: Callable[[], contextlib.AbstractContextManager[None]]
+) -> Iterator[None]:
     """Torch for code that is traced: no fused kernels of one device but attention, no values seen.
 
-    `tell` is given the text of each warning.
+    Args:
+        tell: is given the text of each warning.
+        region: what an activation checkpoint runs in.
     """
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -36,7 +41,7 @@ def prepared(tell: Callable[[str], None]) -> Iterator[None]:
         _without_onednn(),
         # Distributions look at their parameters' values unless they are told not to.
         replaced(torch.distributions.Distribution, "_validate_args", False),
-        _without_checkpoints(tell),
+        _checkpoints(tell, region),
         _without(_SEEDING, _sets_seed),
         _without(_DRAWING, _draws),
         replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
@@ -126,35 +131,34 @@ def _without_onednn() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_checkpoints(tell: Callable[[str], None]) -> Iterator[None]:
-    """Regions of `torch.utils.checkpoint` run as any other code."""
-    told = False
+def _checkpoints(
+    tell: Callable[[str], None], region: Callable[[], contextlib.AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Regions of `torch.utils.checkpoint` run as any other code, marked as such."""
 
-    def warn() -> None:
-        nonlocal told
-        if not told:
-            line = user_line(sys._getframe(2))
+    def marked(signature: inspect.Signature, *args: Any, **kwargs: Any) -> Iterator[None]:
+        policy = signature.bind(*args, **kwargs).arguments.get("context_fn")
+        if policy not in (None, torch.utils.checkpoint.noop_context_fn):
+            line = user_line(sys._getframe(1))
             tell(
-                f"capture: torch.utils.checkpoint{f' at {line}' if line else ''} has no effect: "
-                "what its regions compute is kept for the backward pass. Take more workers or a "
-                "smaller batch if memory is short; net.plan.peak_bytes() predicts it"
+                f"capture: the policy of torch.utils.checkpoint{f' at {line}' if line else ''} "
+                "that chooses what is saved has no effect: the backward pass computes all of the "
+                "region again. Put a checkpoint around less to save more"
             )
-        told = True
-
-    def region(*_: Any, **__: Any) -> Iterator[None]:
-        warn()
-        yield
+        with region():
+            yield
 
     def apply(function: Callable, preserve: bool, *args: Any) -> Any:
-        warn()
-        return function(*args)
+        with region():
+            return function(*args)
 
     module = torch.utils.checkpoint
     with contextlib.ExitStack() as stack:
         for name in ("", "_impl"):  # of torch 2.11 and 2.15
             generator = f"_checkpoint_without_reentrant_generator{name}"
             if hasattr(module, generator):
-                stack.enter_context(replaced(module, generator, region))
+                marker = functools.partial(marked, inspect.signature(getattr(module, generator)))
+                stack.enter_context(replaced(module, generator, marker))
         stack.enter_context(replaced(module.CheckpointFunction, "apply", apply))
         yield
 

@@ -141,6 +141,7 @@ class SemanticGraph:
             "module_path": op.module_path,
             "source": op.source,
             "backward": op.backward,
+            "region": op.region,
             "random": torch.Tag.nondeterministic_seeded in op.dispatch.tags,
         }
 

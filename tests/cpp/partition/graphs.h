@@ -60,6 +60,8 @@ class Builder {
   void output(ValueId id) { graph.add_output({id, OutputKind::kOutput, "0", kNoValue}); }
 
   Graph graph;
+  int region = kNoRegion;  ///< of the ops that are added
+  bool backward = false;   ///< they belong to the backward pass, tangent or not
 
  private:
   const Shape& shape(ValueId id) const { return graph.value(id).shape; }
@@ -89,6 +91,8 @@ class Builder {
     if (itemsize == 0) itemsize = graph.value(operands[0]).itemsize;
     const ValueId result = input(std::move(made), Role::kIntermediate, itemsize);
     op.outputs = {result};
+    op.region = region;
+    op.backward = backward;
     for (ValueId id : operands) {
       const OpId producer = graph.value(id).producer;
       op.backward |=
@@ -132,6 +136,36 @@ inline Graph training_graph(int64_t n, int64_t m, int64_t k) {
   const ValueId tangent = b.input({n, m}, Role::kTangent);
   b.graph.add_output({b.mm(b.transpose(x), tangent), OutputKind::kGradient, "w", w});
   b.graph.add_output({b.mm(tangent, b.transpose(w)), OutputKind::kGradient, "x", x});
+  return std::move(b.graph);
+}
+
+/// Layers of two products, whose backward passes read all that they make; each is a region of its
+/// own, or none is.
+inline Graph layers_graph(int64_t n, int64_t m, int64_t k, int layers, bool checkpoints) {
+  Builder b;
+  struct Layer {
+    ValueId x, w, hidden, twice, v;
+  };
+  std::vector<Layer> made;
+  ValueId x = b.input({n, m});
+  for (int layer = 0; layer < layers; ++layer) {
+    if (checkpoints) b.region = layer;
+    const ValueId w = b.input({m, k}, Role::kParameter), v = b.input({k, m}, Role::kParameter);
+    const ValueId hidden = b.mm(x, w), twice = b.add(hidden, hidden);
+    made.push_back({x, w, hidden, twice, v});
+    x = b.mm(twice, v);
+  }
+  b.output(x);
+  b.region = kNoRegion;
+  b.backward = true;
+  ValueId tangent = b.input({n, m}, Role::kTangent);
+  for (auto layer = made.rbegin(); layer != made.rend(); ++layer) {
+    b.graph.add_output(
+        {b.mm(b.transpose(layer->twice), tangent), OutputKind::kGradient, "v", layer->v});
+    const ValueId inner = b.add(b.mm(tangent, b.transpose(layer->v)), layer->hidden);
+    b.graph.add_output({b.mm(b.transpose(layer->x), inner), OutputKind::kGradient, "w", layer->w});
+    tangent = b.mm(inner, b.transpose(layer->w));
+  }
   return std::move(b.graph);
 }
 

@@ -34,7 +34,6 @@ import torch
 from pairs import WIDTH, Calls, close, pair, rows, same_grads, same_state, weight
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 import smex
 import smex.graph as sg
@@ -430,23 +429,6 @@ def test_counters_in_python_warn():
         net(rows())
     assert len([w for w in caught if w.category is smex.CaptureWarning]) == 1
     assert model.calls == 0
-
-
-@pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoints_warn(reentrant):
-    net, plain = pair(
-        Calls(
-            lambda self, x: checkpoint(self.layer, x, use_reentrant=reentrant),
-            layer=nn.Linear(WIDTH, WIDTH),
-        )
-    )
-    x = rows().requires_grad_()
-    with pytest.warns(smex.CaptureWarning, match="test_journeys.py.* has no effect"):
-        found = net(x)
-    close(found, plain(x))
-    found.sum().backward()
-    plain(x).sum().backward()
-    same_grads(net, plain)
 
 
 # ---- operators ----

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "partition/plan/pending.h"
+#include "partition/plan/recomputation.h"
 
 namespace smex {
 
@@ -36,11 +37,13 @@ Group merged_group(const MergedGraph& merged, const std::vector<ValueId>& member
   return group;
 }
 
-OpClass merged_ops(const MergedGraph& merged, const std::vector<OpId>& members) {
+OpClass merged_ops(const MergedGraph& merged, const Recomputation& recomputed,
+                   const std::vector<OpId>& members) {
   const Op& op = merged.graph.op(members.front());
   OpClass alike;
   alike.op = op.id;
-  alike.repeats = static_cast<double>(members.size());
+  alike.repeats = 0;
+  for (OpId member : members) alike.repeats += recomputed.runs(member);
   const auto add = [&](ValueId id, bool output, size_t position) {
     const int group = merged.coarse.group_of[id];
     const auto known = std::find(alike.groups.begin(), alike.groups.end(), group);
@@ -64,7 +67,8 @@ MergedGraph::MergedGraph(const Graph& graph, const SearchOptions& options, Merge
       coarse(coarsen(graph, may_pend, merge)) {
   for (const Value& value : graph.values()) granules.push_back(classes.granules(value.id));
   for (const auto& members : coarse.groups) groups.push_back(merged_group(*this, members));
-  for (const auto& members : coarse.classes) ops.push_back(merged_ops(*this, members));
+  const Recomputation recomputed = recomputation(graph);
+  for (const auto& members : coarse.classes) ops.push_back(merged_ops(*this, recomputed, members));
 }
 
 }  // namespace smex

@@ -27,8 +27,8 @@ struct Operand {
 
 /// Ops that run under the same strategy: they have equal specs on equal groups.
 struct OpClass {
-  OpId op = -1;  ///< the first of them
-  double repeats = 1;
+  OpId op = -1;                   ///< the first of them
+  double repeats = 1;             ///< runs of all of them in an iteration
   std::vector<Operand> operands;  ///< inputs, then outputs
   std::vector<int> groups;        ///< of the operands, each once
 };

@@ -153,8 +153,13 @@ void check(const Graph& graph, const Plan& plan) {
 }
 
 std::vector<Graph> graphs() {
-  return {test::linear_graph(13, 6, 9),  test::linear_graph(1, 1, 1), test::linear_graph(0, 2, 3),
-          test::training_graph(5, 3, 4), test::deep_graph(7, 6, 5),   test::mixed_graph(6, 5)};
+  return {test::linear_graph(13, 6, 9),
+          test::linear_graph(1, 1, 1),
+          test::linear_graph(0, 2, 3),
+          test::training_graph(5, 3, 4),
+          test::deep_graph(7, 6, 5),
+          test::mixed_graph(6, 5),
+          test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true)};
 }
 
 class Lower : public testing::TestWithParam<Mesh> {};
@@ -263,6 +268,41 @@ TEST(PeakBytes, CountsShardsAllTheTime) {
   const int64_t results = 3 * 4 * 10;
   EXPECT_EQ(peak_bytes(lower(graph, search(graph, {})), {}),
             std::vector<int64_t>{(parameters + results) * 4});
+}
+
+/// How often each op computes in a worker's two lists.
+std::vector<std::map<OpId, int>> runs(const Program& program) {
+  std::vector<std::map<OpId, int>> counts;
+  for (const auto* list : {&program.workers[0].forward, &program.workers[0].backward}) {
+    auto& count = counts.emplace_back();
+    for (const Instr& instr : *list) {
+      if (const auto* compute = std::get_if<ComputeInstr>(&instr)) ++count[compute->op];
+    }
+  }
+  return counts;
+}
+
+/// Of a layer the first product and the sum run again, the second product is the next one's input.
+TEST(Recomputed, RunsInTheBackwardPassOnce) {
+  const Graph graph = test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true);
+  const auto counts = runs(lower(graph, search(graph, {2})));
+  for (OpId op = 0; op < 6; ++op) {
+    EXPECT_EQ(counts[0].at(op), 1);
+    EXPECT_EQ(counts[1].count(op), op % 3 < 2) << "op " << op;
+  }
+  for (const auto& [op, count] : counts[1]) EXPECT_EQ(count, 1);
+}
+
+/// With n rows a layer keeps its input, n m, in place of that and its inner tensors, 2 n k.
+TEST(Recomputed, IsNotKept) {
+  const int64_t n = 64, m = 2, k = 16;
+  const auto peak = [&](int layers, bool checkpoints) {
+    const Graph graph = test::layers_graph(n, m, k, layers, checkpoints);
+    return peak_bytes(lower(graph, search(graph, {})), {})[0];
+  };
+  const int64_t weights = 2 * m * k;  // the peak is at the begin of the backward pass
+  EXPECT_EQ(peak(6, false) - peak(5, false), (n * m + 2 * n * k + weights) * 4);
+  EXPECT_EQ(peak(6, true) - peak(5, true), (n * m + weights) * 4);
 }
 
 TEST(HeldBytes, ThePeakIsTheirLargest) {

@@ -68,6 +68,20 @@ TEST(ParameterBytes, AreThoseOfTheLargestTiles) {
   }
 }
 
+TEST(Lifetimes, OfWhatIsMadeAgainAreTwo) {
+  const Graph graph = test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true);
+  const std::vector<Lifetime> lives = lifetimes(graph, {});
+  const Lifetime& hidden = lives[graph.op(3).outputs[0]];
+  EXPECT_EQ(hidden.first, 3);
+  EXPECT_EQ(hidden.last, 4);
+  EXPECT_EQ(hidden.again, 6);
+  EXPECT_EQ(graph.op(hidden.until).target, "add");
+  EXPECT_TRUE(hidden.holds(4) && !hidden.holds(5) && hidden.holds(6));
+  const Lifetime& kept = lives[graph.op(2).outputs[0]];
+  EXPECT_EQ(kept.again, -1);
+  EXPECT_GT(kept.last, 6) << "the input of the second layer, whose products run again";
+}
+
 TEST(Lifetimes, OfViewsAreThoseOfWhatTheyView) {
   test::Builder b;
   const ValueId x = b.input({4, 6}), w = b.input({6, 5});

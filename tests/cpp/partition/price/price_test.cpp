@@ -11,8 +11,9 @@ namespace smex {
 namespace {
 
 std::vector<Graph> graphs() {
-  return {test::linear_graph(12, 6, 9), test::linear_graph(4, 18, 6), test::training_graph(6, 9, 4),
-          test::mixed_graph(6, 5), test::deep_graph(7, 6, 5)};
+  return {test::linear_graph(12, 6, 9),  test::linear_graph(4, 18, 6),
+          test::training_graph(6, 9, 4), test::mixed_graph(6, 5),
+          test::deep_graph(7, 6, 5),     test::layers_graph(6, 4, 9, 2, /*checkpoints=*/true)};
 }
 
 TEST(Price, IsThatOfAnyPlan) {

@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "partition/plan/coarsen.h"
 #include "partition/plan/pending.h"
+#include "partition/plan/recomputation.h"
 #include "partition/price/memory.h"
 #include "partition/price/price.h"
 
@@ -49,10 +50,13 @@ int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan,
 /// The cheapest plan among all cuts of every coarse group and all strategies of every op.
 int64_t brute_force(const Graph& graph, int workers, Merge merge) {
   const DimClasses classes(graph);
+  const Recomputation recomputed = recomputation(graph);
   int64_t best = std::numeric_limits<int64_t>::max();
   test::for_each_cut(graph, workers, /*replicas=*/false, merge, [&](Plan& plan) {
     int64_t bytes = 0;
-    for (const Op& op : graph.ops()) bytes += best_strategy(graph, classes, plan, op.id);
+    for (const Op& op : graph.ops()) {
+      bytes += recomputed.runs(op.id) * best_strategy(graph, classes, plan, op.id);
+    }
     best = std::min(best, bytes);
   });
   return best;
@@ -66,7 +70,9 @@ std::vector<Graph> graphs() {
 class SearchFor : public testing::TestWithParam<int> {};
 
 TEST_P(SearchFor, CostEqualsBruteForce) {
-  for (const Graph& graph : graphs()) {
+  std::vector<Graph> all = graphs();
+  all.push_back(test::layers_graph(6, 4, 9, 1, /*checkpoints=*/true));
+  for (const Graph& graph : all) {
     for (const Merge merge : {Merge::kGradients, Merge::kPointwise}) {
       SearchOptions options = all_cut();
       options.merge = merge;
