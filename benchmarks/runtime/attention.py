@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable
 
 import torch
+from eager_memory import peak_of_eager
 from torch.nn import functional as F
-from torch.profiler import profile
 
 import smex
 
@@ -44,19 +44,6 @@ class Attention(torch.nn.Module):
 
 def loss_fn(y: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return F.mse_loss(y, target)
-
-
-def peak_of_eager(step: Callable[[], None], model: torch.nn.Module, given: list) -> int:
-    for p in model.parameters():
-        p.grad = None
-    with profile(profile_memory=True) as recorded:
-        step()
-    events = [e for e in recorded.profiler.kineto_results.events() if e.name() == "[memory]"]
-    total = most = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        total += event.nbytes()
-        most = max(most, total)
-    return most + sum(t.nbytes for t in [*model.parameters(), *given])
 
 
 def main() -> None:

@@ -6,6 +6,7 @@
 #include "bindings/bindings.h"
 #include "ir/error.h"
 #include "ir/graph.h"
+#include "partition/plan/recomputation.h"
 #include "tdl/spec.h"
 #include "tdl/verify.h"
 
@@ -86,6 +87,7 @@ void bind_ir(py::module_& m) {
       .def_readonly("module_path", &Op::module_path)
       .def_readonly("source", &Op::source)
       .def_readonly("backward", &Op::backward)
+      .def_readonly("region", &Op::region)
       .def_property_readonly(
           "spec", [](const Op& op) { return std::const_pointer_cast<tdl::Spec>(op.spec); });
   py::class_<Graph>(m, "Graph", "The semantic graph; values and ops are numbered from 0.")
@@ -127,6 +129,16 @@ void bind_ir(py::module_& m) {
           py::arg("value"), py::arg("kind"), py::arg("name"), py::arg("target"))
       .def_property_readonly("values", &Graph::values, py::return_value_policy::reference_internal)
       .def_property_readonly("ops", &Graph::ops, py::return_value_policy::reference_internal)
+      .def(
+          "with_regions",
+          [](Graph graph, const std::vector<int>& regions) {
+            graph.set_regions(regions);
+            return graph;
+          },
+          py::arg("regions"), "A copy, in which each op is part of such a region, or -1.")
+      .def(
+          "runs_again", [](const Graph& graph) { return recomputation(graph).again; },
+          "By op whether the backward pass runs it once more.")
       .def("verify",
            [](const Graph& graph) {
              graph.verify();

@@ -17,7 +17,7 @@ SearchOptions search_options(const std::string& planner, const std::string& obje
                              double optimizer_states, int64_t replicate_bytes,
                              std::optional<bool> refine, int joint, uint64_t seed,
                              std::set<std::string> views, std::map<ValueId, Choices> pinned,
-                             std::optional<int> merge, size_t max_unmerged) {
+                             std::optional<int> merge, size_t max_unmerged, bool recompute) {
   SearchOptions options;
   options.planner = planner_of(planner);
   options.objective = objective_of(objective);
@@ -32,6 +32,7 @@ SearchOptions search_options(const std::string& planner, const std::string& obje
   options.pinned = std::move(pinned);
   if (merge) options.merge = static_cast<Merge>(*merge);
   options.max_unmerged = max_unmerged;
+  options.recompute = recompute;
   return options;
 }
 
@@ -60,7 +61,7 @@ void bind_requests(py::module_& m) {
            py::arg("refine") = std::nullopt, py::arg("joint") = 1, py::arg("seed") = 0,
            py::arg("views") = std::set<std::string>{},
            py::arg("pinned") = std::map<ValueId, Choices>{}, py::arg("merge") = std::nullopt,
-           py::arg("max_unmerged") = by_default.max_unmerged);
+           py::arg("max_unmerged") = by_default.max_unmerged, py::arg("recompute") = false);
   py::class_<Request>(m, "Request")
       .def(py::init([](Mesh mesh, SearchOptions options) {
              return Request{std::move(mesh), std::move(options), {}, {}};
@@ -116,10 +117,12 @@ void bind_search(py::module_& m) {
       "best_plan",
       [](const Graph& graph, const std::vector<Request>& requests) {
         Outcome outcome = best_plan(graph, requests);
-        return std::make_pair(outcome.request, std::move(outcome.result));
+        return std::make_tuple(outcome.request, std::move(outcome.result),
+                               std::move(outcome.regions));
       },
       py::arg("graph"), py::arg("requests"), py::call_guard<py::gil_scoped_release>(),
-      "The number of a request, and its FoundPlan, the cheapest, or its TooLarge or IdlePin.");
+      "The number of a request, its FoundPlan, the cheapest, or its TooLarge or IdlePin, and by op "
+      "what the plan runs again, empty for what the graph says.");
   m.def(
       "search",
       [](const Graph& graph, const Mesh& mesh, const py::kwargs& options) {

@@ -104,6 +104,18 @@ void Graph::add_fusion(Fusion fusion) {
   fusions_.push_back(std::move(fusion));
 }
 
+void Graph::set_regions(const std::vector<int>& regions) {
+  if (regions.size() != ops_.size())
+    throw InternalError("a graph's regions are not one for each op");
+  for (Op& op : ops_) op.region = regions[op.id];
+  for (Fusion& fusion : fusions_) {
+    const int first = fusion.members.empty() ? kNoRegion : regions.at(fusion.members.front());
+    const bool shared = std::all_of(fusion.members.begin(), fusion.members.end(),
+                                    [&](OpId member) { return regions.at(member) == first; });
+    fusion.fused.region = shared ? first : kNoRegion;
+  }
+}
+
 std::string Graph::str() const {
   std::ostringstream out;
   for (const Op& op : ops_) {

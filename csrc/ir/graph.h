@@ -109,6 +109,9 @@ class Graph {
   OpId add_op(Op op);
   void add_output(GraphOutput output);
   void add_fusion(Fusion fusion);
+  /// By op the region that it becomes part of. A fused call is part of its members' where they
+  /// share one.
+  void set_regions(const std::vector<int>& regions);
 
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }

@@ -29,6 +29,8 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>&
     lifetime.is_view = value.producer >= 0 && views.count(graph.op(value.producer).target) &&
                        !graph.op(value.producer).inputs.empty();
   }
+  // What runs again reads what it makes at once; what outlives that is for backward calls.
+  std::vector<bool> outlives(graph.values().size(), false);
   const auto read = [&](const Op& op, OpId when, bool backward) {
     for (ValueId input : op.inputs) {
       const bool second = backward && recomputed.remade[input];
@@ -46,6 +48,8 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>&
       }
     }
     read(op, op.id, op.backward);
+    if (!op.backward) continue;
+    for (ValueId input : op.inputs) outlives[input] = true;
   }
   for (const GraphOutput& output : graph.outputs()) {
     if (output.value != kNoValue) lifetimes[output.value].last = count - 1;
@@ -57,7 +61,12 @@ std::vector<Lifetime> lifetimes(const Graph& graph, const std::set<std::string>&
       base.last = std::max(base.last, view.last);
       OpId& until = recomputed.remade[op->inputs.front()] ? base.until : base.last;
       until = std::max(until, view.until);
+      if (outlives[output]) outlives[op->inputs.front()] = true;
     }
+  }
+  for (const Value& value : graph.values()) {
+    Lifetime& lifetime = lifetimes[value.id];
+    if (!outlives[value.id]) lifetime.again = Lifetime().again, lifetime.until = Lifetime().until;
   }
   return lifetimes;
 }

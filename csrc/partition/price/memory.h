@@ -32,7 +32,7 @@ int64_t parameter_bytes(const Graph& graph, const Plan& plan);
 struct Lifetime {
   OpId first = 0, last = 0;
   bool is_view = false;  ///< of a value that lives as long
-  /// Of what the backward pass makes once more: the same of its second life.
+  /// Of what the backward pass makes once more and reads then: the same of its second life.
   OpId again = -1, until = -2;
 
   bool holds(OpId op) const { return (first <= op && op <= last) || (again <= op && op <= until); }

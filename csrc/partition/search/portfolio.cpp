@@ -8,6 +8,7 @@
 #include "partition/search/advice.h"
 #include "partition/search/meshes.h"
 #include "partition/search/parallel.h"
+#include "partition/search/regions.h"
 
 namespace smex {
 
@@ -86,6 +87,79 @@ TooLarge explained(const Graph& graph, const Request& request, FoundPlan& least)
   return found;
 }
 
+/// What came of all requests.
+struct Attempts {
+  std::vector<Attempt> all;
+  std::optional<size_t> best;       ///< the first of the cheapest plans
+  std::optional<size_t> too_large;  ///< the first request whose limit excludes all
+  double least = 0;                 ///< cost of the best
+
+  FoundPlan& found(size_t number) { return std::get<FoundPlan>(all[number]); }
+};
+
+Attempts attempt_all(const Graph& graph, const std::vector<Request>& requests) {
+  Attempts attempts;
+  attempts.all.resize(requests.size());
+  for_all(requests.size(), [&](size_t n) { attempts.all[n] = attempt(graph, requests[n]); });
+  for (size_t n = 0; n < requests.size(); ++n) {
+    if (std::holds_alternative<FoundPlan>(attempts.all[n])) {
+      const double cost = Solver(graph, requests[n]).cost(attempts.found(n));
+      if (attempts.best && cost >= attempts.least) continue;
+      attempts.best = n;
+      attempts.least = cost;
+    } else if (std::holds_alternative<NothingFits>(attempts.all[n]) && !attempts.too_large) {
+      attempts.too_large = n;
+    }
+  }
+  return attempts;
+}
+
+Outcome too_large(const Graph& graph, const std::vector<Request>& requests, Attempts& attempts) {
+  const size_t number = *attempts.too_large;
+  FoundPlan& smallest = std::get<NothingFits>(attempts.all[number]).least;
+  return {number, explained(graph, requests[number], smallest), {}};
+}
+
+/// The attempts when all repeated modules run again or, where that is as cheap, as few of the first
+/// ones as let a plan fit; `graph` gets their regions. Nothing without repeated modules.
+Attempts recomputing(Graph& graph, const std::vector<Request>& requests) {
+  const std::vector<int> own = regions_of(graph), all = module_regions(graph);
+  const int first = num_regions(own);
+  int most = num_regions(all) - first, least = 1;
+  if (most == 0) return {};
+  const auto run_again = [&](int count) {
+    std::vector<int> regions = all;
+    for (size_t op = 0; op < regions.size(); ++op) {
+      if (regions[op] >= first + count) regions[op] = own[op];
+    }
+    graph.set_regions(regions);
+  };
+  run_again(most);
+  Attempts found = attempt_all(graph, requests);
+  if (!found.best) return found;
+  const size_t number = *found.best;
+  while (least < most) {
+    const int count = least + (most - least) / 2;
+    run_again(count);
+    Attempts fewer = attempt_all(graph, {requests[number]});
+    if (!fewer.best || fewer.least > found.least) {
+      least = count + 1;
+      continue;
+    }
+    most = count;
+    found.all[number] = std::move(fewer.all.front());
+    found.least = fewer.least;
+  }
+  run_again(0);
+  const Solver solver(graph, requests[number]);
+  const double bound = solver.cost(solver.search(requests[number].pins));
+  run_again(most);
+  FoundPlan& plan = found.found(number);
+  plan.plan.gap = std::max(plan.plan.gap, found.least > 0 ? 1 - bound / found.least : 0.0);
+  if (plan.plan.gap > 0) plan.plan.exact = false;
+  return found;
+}
+
 }  // namespace
 
 std::vector<Request> candidates(const Graph& graph, const Mesh& mesh, const SearchOptions& options,
@@ -118,26 +192,20 @@ std::vector<Request> candidates(const Graph& graph, const Mesh& mesh, const Sear
 
 Outcome best_plan(const Graph& graph, const std::vector<Request>& requests) {
   if (requests.empty()) throw InternalError("search: no plan is asked for");
-  std::vector<Attempt> attempts(requests.size());
-  for_all(requests.size(), [&](size_t n) { attempts[n] = attempt(graph, requests[n]); });
-  std::optional<size_t> best, too_large;
-  double least = 0;
-  for (size_t n = 0; n < attempts.size(); ++n) {
-    if (const auto* found = std::get_if<FoundPlan>(&attempts[n])) {
-      const double cost = Solver(graph, requests[n]).cost(*found);
-      if (best && cost >= least) continue;
-      best = n;
-      least = cost;
-    } else if (std::holds_alternative<NothingFits>(attempts[n]) && !too_large) {
-      too_large = n;
+  Attempts kept = attempt_all(graph, requests);
+  const SearchOptions& options = requests.front().options;
+  const bool is_limited = kept.best ? kept.found(*kept.best).limited : kept.too_large.has_value();
+  if (options.recompute && is_limited && (!kept.best || options.objective == Objective::kTime)) {
+    Graph again = graph;
+    Attempts run_again = recomputing(again, requests);
+    if (run_again.best && (!kept.best || run_again.least < kept.least)) {
+      return {*run_again.best, std::move(run_again.found(*run_again.best)), regions_of(again)};
     }
+    if (!kept.best && run_again.too_large) return too_large(again, requests, run_again);
   }
-  if (best) return {*best, std::get<FoundPlan>(std::move(attempts[*best]))};
-  if (too_large) {
-    FoundPlan& smallest = std::get<NothingFits>(attempts[*too_large]).least;
-    return {*too_large, explained(graph, requests[*too_large], smallest)};
-  }
-  return {0, std::get<IdlePin>(std::move(attempts.front()))};
+  if (kept.best) return {*kept.best, std::move(kept.found(*kept.best)), {}};
+  if (kept.too_large) return too_large(graph, requests, kept);
+  return {0, std::get<IdlePin>(std::move(kept.all.front())), {}};
 }
 
 }  // namespace smex

@@ -32,6 +32,8 @@ struct IdlePin {
 struct Outcome {
   size_t request = 0;  ///< of which this is said
   std::variant<FoundPlan, TooLarge, IdlePin> result;
+  /// By op what the plan runs again; empty: what the graph says.
+  std::vector<int> regions;
 };
 
 /// The searches of which the cheapest plan counts: what is asked for, then what may do better.
@@ -42,6 +44,9 @@ std::vector<Request> candidates(const Graph& graph, const Mesh& mesh, const Sear
                                 bool any_mesh);
 
 /// The first of the cheapest plans that the requests have. The searches run at the same time.
+/// Where the requests allow it and the memory limit excludes the cheapest plan, the backward pass
+/// runs repeated modules again: all, or as few of the first ones, which are kept longest, as let a
+/// plan fit that is as cheap.
 /// Where none has a plan: why the first one that exceeds its memory limit does, or the first pin
 /// that leaves a worker idle. Throws what the first search throws that does. Deterministic.
 Outcome best_plan(const Graph& graph, const std::vector<Request>& requests);

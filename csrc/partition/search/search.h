@@ -52,6 +52,9 @@ struct SearchOptions {
   std::optional<Merge> merge;
   size_t max_unmerged = 2000;
   double max_work = 2e6;
+  /// Where nothing fits otherwise, and for seconds where that is faster, the backward pass may run
+  /// repeated modules again (regions.h).
+  bool recompute = false;
   /// So many steps are chosen together, instead of one after the other.
   int joint = 1;
   /// Placements that are fixed beforehand, by value; one choice per step.

@@ -93,12 +93,12 @@ std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, con
   double limit = memory;
   while (!best && limit > 0 && too_large.size() < kAttempts) {
     FoundPlan found = search(pins, limit);
-    const bool homes_fit = found.plan.fits;
-    const double excess = homes_fit ? peak(found) - memory : 0;
-    if (homes_fit && excess <= 0) {
+    if (keeps(found)) {
       best = std::move(found);
       continue;
     }
+    const bool homes_fit = found.plan.fits;
+    const double excess = homes_fit ? peak(found) - memory : 0;
     reject(std::move(found));
     if (!homes_fit) break;
     limit -= std::max(excess, memory * kLeastStep);
@@ -122,6 +122,7 @@ std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, con
         too_large.begin(), too_large.end(),
         [&](const FoundPlan& a, const FoundPlan& b) { return homes(a) < homes(b); }));
   }
+  if (best) best->limited = true;
   if (best && !exact) {
     best->plan.exact = false;
     const double own = cost(*best);

@@ -36,6 +36,7 @@ struct Request {
 struct FoundPlan {
   Plan plan;
   int64_t replicate_bytes = 0;  ///< that it was searched with
+  bool limited = false;         ///< the memory limit excludes what the search finds without it
   /// Once the peak was asked for: the program, by worker the peak bytes of its live tensors, and of
   /// the fullest worker with the optimiser's states.
   std::unique_ptr<Program> program;

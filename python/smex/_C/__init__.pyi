@@ -183,6 +183,8 @@ class Op:
     @property
     def outputs(self) -> list[int]: ...
     @property
+    def region(self) -> int: ...
+    @property
     def source(self) -> str: ...
     @property
     def spec(self) -> tdl.Spec: ...
@@ -226,7 +228,15 @@ class Graph:
     def add_value(
         self, name: str, shape: collections.abc.Sequence[int], dtype: str, itemsize: int, role: Role
     ) -> int: ...
+    def runs_again(self) -> list[bool]:
+        """
+        By op whether the backward pass runs it once more.
+        """
     def verify(self) -> None: ...
+    def with_regions(self, regions: collections.abc.Sequence[int]) -> Graph:
+        """
+        A copy, in which each op is part of such a region, or -1.
+        """
     @property
     def ops(self) -> list[Op]: ...
     @property
@@ -436,6 +446,7 @@ class SearchOptions:
         pinned: collections.abc.Mapping[int, collections.abc.Sequence[int]] = {},
         merge: int | None = None,
         max_unmerged: int = 2000,
+        recompute: bool = False,
     ) -> None: ...
 
 class Request:
@@ -629,9 +640,9 @@ class Contents:
 
 def best_plan(
     graph: Graph, requests: collections.abc.Sequence[Request]
-) -> tuple[int, FoundPlan | TooLarge | IdlePin]:
+) -> tuple[int, FoundPlan | TooLarge | IdlePin, list[int]]:
     """
-    The number of a request, and its FoundPlan, the cheapest, or its TooLarge or IdlePin.
+    The number of a request, its FoundPlan, the cheapest, or its TooLarge or IdlePin, and by op what the plan runs again, empty for what the graph says.
     """
 
 def build_id() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from smex.capture.records import NO_REGION, CapturedGraph, OpRecord, returns_view
+from smex.capture.records import CapturedGraph, OpRecord, returns_view
 
 _PERHAPS_VIEWS = ("aten::contiguous", "aten::reshape")
 
@@ -26,15 +26,17 @@ def bases(captured: CapturedGraph) -> dict[int, set[int]]:
     return found
 
 
-def read_back(captured: CapturedGraph) -> set[int]:
+def read_back(captured: CapturedGraph, again: Sequence[bool]) -> set[int]:
     """Returns the values that backward operators read, themselves or through a view of them.
 
-    Those of activation checkpoints run in the backward pass too.
+    Args:
+        captured: the graph.
+        again: by operator whether the backward pass runs it once more.
     """
     base_of = bases(captured)
     found: set[int] = set()
     for op in captured.ops:
-        for operand in op.inputs() if op.backward or op.region != NO_REGION else ():
+        for operand in op.inputs() if op.backward or again[op.id] else ():
             found |= {operand, *base_of.get(operand, ())}
     return found
 

@@ -51,7 +51,7 @@ class Compiled:
             for out in captured.outputs
             if out.kind in ("buffer_update", "input_update") and out.target is not None
         }
-        self.read_back = read_back(captured)
+        self.read_back = read_back(captured, self.plan.graph.native.runs_again())
         self.borrowed = borrowed(captured)
         self.tangents_of = tangents_of(captured)
         self.draws = captured.draws

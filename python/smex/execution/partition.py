@@ -34,6 +34,7 @@ def partition(
     replicate_bytes: int | None = None,
     mesh: Sequence[int] | None = None,
     joint: int = 1,
+    recompute: str = "auto",
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
 ) -> PartitionedModule:
@@ -49,7 +50,7 @@ def partition(
         devices: one device per worker, or one for all of them; by default the CPU.
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
-        planner: see `smex.search`, as for the next six.
+        planner: see `smex.search`, as for the next seven.
         machine: what "time" is counted by.
         memory_limit: bytes of a worker that the predicted peak keeps to.
         optimizer_states: so many tensors of each parameter's size the optimiser keeps, which the
@@ -57,6 +58,8 @@ def partition(
         replicate_bytes: tensors up to this size may be held by every worker.
         mesh: the workers of the recursive steps.
         joint: how many steps are chosen together, 1 or 2.
+        recompute: "auto" lets the backward pass run repeated modules again where nothing keeps to
+            the memory limit otherwise; "checkpoints" only regions of `torch.utils.checkpoint`.
         pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
         plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
             same, or a file that `Plan.save` wrote; otherwise the named tensors are placed as it
@@ -122,6 +125,7 @@ def partition(
         "replicate_bytes": replicate_bytes,
         "mesh": mesh,
         "joint": joint,
+        "recompute": recompute,
         "pinned": pins,
     }
     net = PartitionedModule(model, workers, loss_fn, places, options, given)

@@ -54,6 +54,7 @@ class SearchOptions:
     refine: bool | None
     joint: int
     seed: int
+    recompute: str = "auto"
     shards: Mapping[str, Shards] = dataclasses.field(default_factory=dict)
 
     @staticmethod
@@ -70,6 +71,7 @@ class SearchOptions:
         refine: bool | None = None,
         joint: int = 1,
         seed: int = 0,
+        recompute: str = "auto",
     ) -> SearchOptions:
         """Returns the options that a user gives; see `smex.search`, also for the errors."""
         if objective not in ("communication", "time"):
@@ -114,9 +116,14 @@ class SearchOptions:
             raise PlanError(
                 f"search: expected 1 or 2 steps to choose together (joint), got {joint!r}"
             )
+        if recompute not in ("auto", "checkpoints"):
+            raise PlanError(
+                f'search: unknown recompute {recompute!r}; known are "auto" and "checkpoints"'
+            )
         return SearchOptions(
             _steps(workers, mesh, planner), planner, objective, machine, memory_limit,
             optimizer_states, replicate_bytes, refine=refine, joint=joint, seed=seed,
+            recompute=recompute,
         )  # fmt: skip
 
     def native(self, views: set[str]) -> Any:
@@ -131,6 +138,7 @@ class SearchOptions:
             memory_limit=self.memory_limit,
             optimizer_states=self.optimizer_states, replicate_bytes=self.replicate_bytes,
             refine=self.refine, joint=self.joint, seed=self.seed, views=views,
+            recompute=self.recompute == "auto",
         )  # fmt: skip
 
     @property

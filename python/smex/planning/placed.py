@@ -236,9 +236,14 @@ class PlacedGraph:
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
-            f"{self._peak_words()}"
+            f"{self._peak_words()}{self._again_words()}"
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
+
+    def _again_words(self) -> str:
+        """What the backward pass runs again, as the summary has it."""
+        count = sum(self.graph.native.runs_again())
+        return f"{count} {'call runs' if count == 1 else 'calls run'} again, " if count else ""
 
     def _peak_words(self) -> str:
         """The peak as the summary has it, and whether the machine's memory is too small for it."""

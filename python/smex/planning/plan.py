@@ -67,7 +67,7 @@ class Plan(PlacedGraph):
         """
         if graph is not self.graph and described(graph) != described(self.graph):
             return None
-        return Plan(graph, self.native, self.options, self.pinned)
+        return Plan(graph.with_regions(self.graph.regions), self.native, self.options, self.pinned)
 
     def explain(self, name: str) -> str:
         """Returns what a tensor's placement costs, op by op, and why the others were rejected.
@@ -214,12 +214,14 @@ class Plan(PlacedGraph):
             "machine": self.machine and self.machine.contents(),
             "memory_limit": self.options.memory_limit,
             "optimizer_states": self.options.optimizer_states,
+            "recompute": self.options.recompute,
             "replicate_bytes": self.replicate_bytes,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
             "choices": {
                 "values": choices_text(self.native.values),
                 "ops": choices_text(self.native.ops),
+                "regions": self.graph.regions if any(self.graph.native.runs_again()) else None,
                 "exact": self.exact,
                 "gap": self.native.gap,
             },
@@ -257,10 +259,14 @@ class Plan(PlacedGraph):
             memory_limit=content.get("memory_limit"),
             optimizer_states=content.get("optimizer_states", 0),
             replicate_bytes=content["replicate_bytes"],
+            recompute=content.get("recompute", "auto"),
         )
         native = native_of(content, graph)
         if native is None:
             return Plan.of(best(graph, asked, content["placements"], any_mesh=False))
+        regions = content["choices"].get("regions")
+        if regions is not None:
+            graph = graph.with_regions(regions)
         return Plan(graph, price(graph.native, native, asked.native_machine), asked)
 
     def _rows(self) -> list[tuple[str, str, str, str]]:

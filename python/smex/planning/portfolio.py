@@ -29,7 +29,8 @@ def best(graph: SemanticGraph, asked: SearchOptions, pins: Pins, any_mesh: bool)
 
 def alone(graph: SemanticGraph, asked: SearchOptions, pins: Pins) -> PlacedGraph:
     """Returns what is asked for, compared with nothing else."""
-    return _found(graph, asked, pins, [Request(asked.mesh, asked.native(view_targets(graph)))])
+    alone = dataclasses.replace(asked, recompute="checkpoints")  # runs again what the graph says
+    return _found(graph, asked, pins, [Request(asked.mesh, alone.native(view_targets(graph)))])
 
 
 def _found(
@@ -58,12 +59,14 @@ def _found(
         fitting.append((request, placements))
     if misfit and not fitting:
         raise misfit
-    number, result = best_plan(graph.native, [request for request, _ in fitting])
+    number, result, regions = best_plan(graph.native, [request for request, _ in fitting])
     request, placements = fitting[number]
     if isinstance(result, IdlePin):
         raise misfit or PlanError(_idle_words(placements, result, request.mesh))
     if isinstance(result, TooLarge):
         raise PlanError(_too_large_words(graph, asked, placements, result, request.mesh))
+    if regions:
+        graph = graph.with_regions(regions)
     # What explains the plan, or searches it again with pins, compares all that is allowed: the
     # planner stays the one that was asked for.
     options = dataclasses.replace(

@@ -31,6 +31,7 @@ def search(
     refine: bool | None = None,
     joint: int = 1,
     seed: int = 0,
+    recompute: str = "auto",
 ) -> Plan:
     """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
 
@@ -64,6 +65,10 @@ def search(
         joint: so many steps are chosen together instead of one after the other: 2 finds what the
             recursion of two steps may miss, for tables that are squared.
         seed: of "random".
+        recompute: "auto" lets the backward pass run repeated modules (numbered ones, such as the
+            layers of an `nn.ModuleList`) again where nothing keeps to the `memory_limit` otherwise,
+            and for "time" where that is faster than other cuts: as few of them as are as cheap. With
+            "checkpoints" only regions of `torch.utils.checkpoint` run again, as always.
 
     Raises:
         PlanError: unknown objective or name, a number out of range, a placement or mesh that does
@@ -80,7 +85,7 @@ def search(
     asked = SearchOptions.checked(
         workers, planner=planner, objective=objective, machine=machine, memory_limit=memory_limit,
         optimizer_states=optimizer_states, replicate_bytes=replicate_bytes, mesh=mesh,
-        refine=refine, joint=joint, seed=seed,
+        refine=refine, joint=joint, seed=seed, recompute=recompute,
     )  # fmt: skip
     pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
     return Plan.of(best(graph, asked, pins, any_mesh=mesh is None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import keyword
 import warnings
@@ -169,6 +170,17 @@ class SemanticGraph:
     def _draws(self, target: str) -> bool:
         op = next(op for op in self.captured.ops if op.target == target)
         return torch.Tag.nondeterministic_seeded in op.dispatch.tags
+
+    @property
+    def regions(self) -> list[int]:
+        """By op the region that the backward pass runs again with it; -1 for none."""
+        return [op.region for op in self.native.ops]
+
+    def with_regions(self, regions: list[int]) -> SemanticGraph:
+        """Returns the same graph with other regions."""
+        other = copy.copy(self)
+        other.native = self.native.with_regions(regions)
+        return other
 
     @functools.cached_property
     def value_by_name(self) -> dict[str, int]:

@@ -62,6 +62,7 @@ class Builder {
   Graph graph;
   int region = kNoRegion;  ///< of the ops that are added
   bool backward = false;   ///< they belong to the backward pass, tangent or not
+  std::string module;      ///< that calls them
 
  private:
   const Shape& shape(ValueId id) const { return graph.value(id).shape; }
@@ -93,6 +94,7 @@ class Builder {
     op.outputs = {result};
     op.region = region;
     op.backward = backward;
+    op.module_path = module;
     for (ValueId id : operands) {
       const OpId producer = graph.value(id).producer;
       op.backward |=
@@ -140,7 +142,7 @@ inline Graph training_graph(int64_t n, int64_t m, int64_t k) {
 }
 
 /// Layers of two products, whose backward passes read all that they make; each is a region of its
-/// own, or none is.
+/// own, or none is. Their modules are `layers.0` and so on.
 inline Graph layers_graph(int64_t n, int64_t m, int64_t k, int layers, bool checkpoints) {
   Builder b;
   struct Layer {
@@ -150,6 +152,7 @@ inline Graph layers_graph(int64_t n, int64_t m, int64_t k, int layers, bool chec
   ValueId x = b.input({n, m});
   for (int layer = 0; layer < layers; ++layer) {
     if (checkpoints) b.region = layer;
+    b.module = "layers." + std::to_string(layer) + ".inner";
     const ValueId w = b.input({m, k}, Role::kParameter), v = b.input({k, m}, Role::kParameter);
     const ValueId hidden = b.mm(x, w), twice = b.add(hidden, hidden);
     made.push_back({x, w, hidden, twice, v});

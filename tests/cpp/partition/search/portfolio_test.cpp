@@ -6,6 +6,8 @@
 
 #include "../graphs.h"
 #include "ir/error.h"
+#include "partition/lower/lower.h"
+#include "partition/search/regions.h"
 #include "stages.h"
 
 namespace smex {
@@ -178,6 +180,65 @@ TEST(BestPlan, SaysHowMuchIsMissing) {
   request.mesh = factorise(*none.enough_workers);
   const Outcome enough = best_plan(graph, {request});
   EXPECT_LE(std::get<FoundPlan>(enough.result).peak, 10'000);
+}
+
+// ---- what runs again ----
+
+TEST(ModuleRegions, AreRunsOfNumberedModules) {
+  test::Builder b;
+  const ValueId x = b.input({4, 4});
+  std::vector<int> expected;
+  const auto call = [&](const std::string& module, int region, int own = kNoRegion) {
+    b.module = module;
+    b.region = own;
+    b.add(x, x);
+    expected.push_back(region);
+  };
+  call("", kNoRegion);
+  call("h.0.fc", 1);
+  call("mask", kNoRegion);
+  call("h.0", 1);
+  call("h.1.1.fc", 2);
+  call("h.1.2.fc", 2);
+  call("h.7", 0, 0);  // a checkpoint
+  call("conv1", kNoRegion);
+  call("h.0.fc", 3);  // used again
+  b.backward = true;
+  call("h.2", kNoRegion);
+  EXPECT_EQ(module_regions(b.graph), expected);
+}
+
+Request within(double limit) {
+  Request request{{}, all_cut(), {}, {}};
+  request.options.memory_limit = limit;
+  request.options.recompute = true;
+  return request;
+}
+
+int64_t peak(const Graph& graph, const FoundPlan& found) {
+  return peak_bytes(lower(graph, found.plan), {}).front();
+}
+
+/// A layer keeps 2 n k of its inner tensors; what one layer alone needs cannot be saved.
+TEST(BestPlan, RunsAsFewModulesAgainAsLetItFit) {
+  const int64_t n = 64, k = 16, layers = 5;
+  const Graph graph = test::layers_graph(n, 2, k, layers, /*checkpoints=*/false);
+  const auto whole = static_cast<double>(peak(graph, {search(graph, {}), 0}));
+  EXPECT_TRUE(best_plan(graph, {within(whole)}).regions.empty()) << "fits as it is";
+  for (int saved = 1; saved < layers; ++saved) {
+    const double limit = whole - static_cast<double>(saved * 2 * n * k * 4);
+    const Outcome outcome = best_plan(graph, {within(limit)});
+    ASSERT_FALSE(outcome.regions.empty());
+    EXPECT_EQ(num_regions(outcome.regions), saved);
+    Graph again = graph;
+    again.set_regions(outcome.regions);
+    EXPECT_LE(static_cast<double>(peak(again, std::get<FoundPlan>(outcome.result))), limit);
+    Request kept = within(limit);
+    kept.options.recompute = false;
+    EXPECT_TRUE(std::holds_alternative<TooLarge>(best_plan(graph, {kept}).result));
+  }
+  const Outcome none = best_plan(graph, {within(whole / 4)});
+  EXPECT_LT(std::get<TooLarge>(none.result).peak, whole / 2) << "of the smallest that was found";
 }
 
 }  // namespace
