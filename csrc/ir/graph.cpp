@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "ir/error.h"
@@ -109,10 +110,11 @@ void Graph::set_regions(const std::vector<int>& regions) {
     throw InternalError("a graph's regions are not one for each op");
   for (Op& op : ops_) op.region = regions[op.id];
   for (Fusion& fusion : fusions_) {
-    const int first = fusion.members.empty() ? kNoRegion : regions.at(fusion.members.front());
-    const bool shared = std::all_of(fusion.members.begin(), fusion.members.end(),
-                                    [&](OpId member) { return regions.at(member) == first; });
-    fusion.fused.region = shared ? first : kNoRegion;
+    std::set<int> found;  // of what only gradients need nothing is given up
+    for (OpId member : fusion.members) {
+      if (!op(member).backward) found.insert(regions[member]);
+    }
+    fusion.fused.region = found.size() == 1 ? *found.begin() : kNoRegion;
   }
 }
 

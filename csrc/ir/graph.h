@@ -109,8 +109,8 @@ class Graph {
   OpId add_op(Op op);
   void add_output(GraphOutput output);
   void add_fusion(Fusion fusion);
-  /// By op the region that it becomes part of. A fused call is part of its members' where they
-  /// share one.
+  /// By op the region that it becomes part of. A fused call is part of its forward
+  /// members' where they share one.
   void set_regions(const std::vector<int>& regions);
 
   const std::vector<Value>& values() const { return values_; }

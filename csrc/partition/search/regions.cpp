@@ -1,23 +1,56 @@
 #include "partition/search/regions.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
 #include <string>
 
 namespace smex {
 
 namespace {
 
-/// Up to the first number: `h.3` of `h.3.mlp.fc`, "" where there is none.
-std::string repeated_module(const std::string& path) {
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const std::string part = path.substr(begin, end - begin);
-    const bool is_number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
-    if (is_number) return path.substr(0, end);
-    begin = end + 1;
-  }
-  return "";
+/// The parts of a module's path: `h`, `3` and `fc` of `h.3.fc`.
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  std::istringstream in(path);
+  for (std::string part; std::getline(in, part, '.');) parts.push_back(part);
+  return parts;
 }
+
+bool is_number(const std::string& part) {
+  return !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+}
+
+/// The modules that have several numbered ones.
+class Repeats {
+ public:
+  explicit Repeats(const Graph& graph) {
+    for (const Op& op : graph.ops()) {
+      std::string parent;
+      for (const std::string& part : parts_of(op.module_path)) {
+        if (is_number(part)) numbers_[parent].insert(part);
+        parent += part + ".";
+      }
+    }
+  }
+
+  /// The outermost of several numbered modules on a path, `h.3` of `h.3.mlp.fc`; a number that has
+  /// no others beside it only where there is none, and "" where there is no number.
+  std::string module_of(const std::string& path) const {
+    std::string parent, single;
+    for (const std::string& part : parts_of(path)) {
+      const std::string own = parent + part;
+      if (is_number(part) && numbers_.at(parent).size() > 1) return own;
+      if (is_number(part)) single = own;
+      parent = own + ".";
+    }
+    return single;
+  }
+
+ private:
+  std::map<std::string, std::set<std::string>> numbers_;  ///< by the path up to them
+};
 
 }  // namespace
 
@@ -32,14 +65,21 @@ int num_regions(const std::vector<int>& regions) {
 }
 
 std::vector<int> module_regions(const Graph& graph) {
+  const Repeats repeats(graph);
   std::vector<int> regions = regions_of(graph);
   int next = num_regions(regions);
-  std::string module;  // of the calls before
+  std::string module;         // of the calls before
+  const Op* first = nullptr;  // of them; the same call once more begins another use of the module
   for (const Op& op : graph.ops()) {
     if (op.backward || op.region != kNoRegion) continue;
-    const std::string own = repeated_module(op.module_path);
+    const std::string own = repeats.module_of(op.module_path);
     if (own.empty()) continue;
-    if (own != module) ++next;
+    const bool is_again = first && op.target == first->target && op.source == first->source &&
+                          op.module_path == first->module_path;
+    if (own != module || is_again) {
+      ++next;
+      first = &op;
+    }
     module = own;
     regions[op.id] = next - 1;
   }

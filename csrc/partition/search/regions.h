@@ -7,8 +7,9 @@
 namespace smex {
 
 /// What a search may let the backward pass run again beside the regions of activation checkpoints:
-/// each run of forward calls of one repeated module, a numbered one such as `h.3` of `h.3.mlp.fc`.
-/// By op its region; those of checkpoints keep theirs, the others follow in the graph's order.
+/// each run of forward calls of one repeated module, such as `h.3` of `h.3.mlp.fc`: the outermost
+/// of several numbered ones. A module that is used once more begins another. By op its region;
+/// those of checkpoints keep theirs, the others follow in the graph's order.
 std::vector<int> module_regions(const Graph& graph);
 
 /// The number of regions: one more than the largest.

@@ -12,8 +12,10 @@ namespace {
 constexpr size_t kAttempts = 12;  // to keep to a limit
 /// Of a limit: what may be better for the first steps.
 constexpr double kShares[] = {0.85, 0.7, 0.55, 0.4};
-/// Above the limit the homes of tensors alone tell that a plan is too large.
+/// Above the limit the homes of tensors alone tell that a plan is too large, where lowering it for
+/// its peak takes long: for so many calls of all workers. What fused calls never make is counted.
 constexpr double kFarAbove = 1.1;
+constexpr size_t kLongToLower = size_t{1} << 18;
 /// An attempt is made with less by at least this part of the limit.
 constexpr double kLeastStep = 1.0 / 256;
 
@@ -72,7 +74,9 @@ double Solver::homes(const FoundPlan& found) const {
 
 bool Solver::keeps(FoundPlan& found) const {
   const double limit = *request_.options.memory_limit;
-  return homes(found) <= kFarAbove * limit && peak(found) <= limit;
+  const size_t calls = graph_.ops().size() * static_cast<size_t>(mesh_size(found.plan.mesh));
+  if (calls > kLongToLower && homes(found) > kFarAbove * limit) return false;
+  return peak(found) <= limit;
 }
 
 bool Solver::fits(const std::vector<Pin>& pins) const {
@@ -111,7 +115,7 @@ std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, con
       reject(std::move(found));
     }
   };
-  if (several) {
+  if (several || !best) {
     for (const double share : kShares) consider(search(pins, limit * share));
     for (const int64_t most : {SearchOptions{}.replicate_bytes, int64_t{0}}) {
       if (most < request_.options.replicate_bytes) consider(search(pins, std::nullopt, most));

@@ -60,7 +60,8 @@ class Solver {
   /// may do better, or fit at all, with less in the first ones or with fewer replicas.
   std::optional<FoundPlan> within_memory(const std::vector<Pin>& pins, const FoundPlan& free,
                                          FoundPlan* least = nullptr) const;
-  /// Whether the predicted peak keeps to the limit. Far above it the homes tell, sooner.
+  /// Whether the predicted peak keeps to the limit. Far above it the homes of tensors tell, sooner,
+  /// for plans that take long to lower.
   bool keeps(FoundPlan& found) const;
   /// Whether a plan with these pins keeps to the limit.
   bool fits(const std::vector<Pin>& pins) const;

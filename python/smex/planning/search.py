@@ -67,8 +67,8 @@ def search(
         seed: of "random".
         recompute: "auto" lets the backward pass run repeated modules (numbered ones, such as the
             layers of an `nn.ModuleList`) again where nothing keeps to the `memory_limit` otherwise,
-            and for "time" where that is faster than other cuts: as few of them as are as cheap. With
-            "checkpoints" only regions of `torch.utils.checkpoint` run again, as always.
+            and for "time" where that is faster than other cuts: as few of them as are as cheap.
+            With "checkpoints" only regions of `torch.utils.checkpoint` run again, as always.
 
     Raises:
         PlanError: unknown objective or name, a number out of range, a placement or mesh that does

@@ -63,6 +63,7 @@ class Builder {
   int region = kNoRegion;  ///< of the ops that are added
   bool backward = false;   ///< they belong to the backward pass, tangent or not
   std::string module;      ///< that calls them
+  std::string source;      ///< the line that does
 
  private:
   const Shape& shape(ValueId id) const { return graph.value(id).shape; }
@@ -95,6 +96,7 @@ class Builder {
     op.region = region;
     op.backward = backward;
     op.module_path = module;
+    op.source = source;
     for (ValueId id : operands) {
       const OpId producer = graph.value(id).producer;
       op.backward |=
@@ -154,8 +156,10 @@ inline Graph layers_graph(int64_t n, int64_t m, int64_t k, int layers, bool chec
     if (checkpoints) b.region = layer;
     b.module = "layers." + std::to_string(layer) + ".inner";
     const ValueId w = b.input({m, k}, Role::kParameter), v = b.input({k, m}, Role::kParameter);
+    b.source = "layer.py:1";
     const ValueId hidden = b.mm(x, w), twice = b.add(hidden, hidden);
     made.push_back({x, w, hidden, twice, v});
+    b.source = "layer.py:2";
     x = b.mm(twice, v);
   }
   b.output(x);

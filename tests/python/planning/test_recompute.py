@@ -129,3 +129,36 @@ def test_time_prices_what_runs_again():
     except smex.PlanError:
         return
     assert plan.seconds <= kept.seconds
+
+
+def normalised(width):
+    return nn.Sequential(nn.Linear(width, width), nn.BatchNorm1d(width), nn.GELU())
+
+
+@pytest.mark.parametrize("share", [1.0, 1.2, 2.0])
+def test_a_peak_that_was_found_is_a_limit_that_is_kept(share):
+    """What the operators of a fused call make between them takes no memory."""
+    layers = nn.Sequential(*(normalised(16) for _ in range(4)))
+    graph = smex.capture_graph(layers, (torch.randn(128, 16), torch.randn(128, 16)), F.mse_loss)
+    peak = max(smex.search(graph, 1).peak_bytes())
+    assert max(smex.search(graph, 1, memory_limit=share * peak).peak_bytes()) <= share * peak
+    less = smex.search(graph, 1, memory_limit=0.9 * peak)
+    assert max(less.peak_bytes()) <= 0.9 * peak
+    assert again(less) > 0
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda blocks: nn.Sequential(nn.Sequential(*blocks)),
+        lambda blocks: nn.Sequential(*[blocks[0]] * len(blocks)),
+    ],
+    ids=["in another", "one used again"],
+)
+def test_repeats_are_found(wrap):
+    net = wrap([Block(32) for _ in range(6)])
+    graph = smex.capture_graph(net, batch(), loss_fn=F.mse_loss)
+    limit = 0.6 * max(smex.search(graph, 1).peak_bytes())
+    plan = smex.search(graph, 1, memory_limit=limit)
+    assert again(plan) > 0
+    assert max(plan.peak_bytes()) <= limit

@@ -191,7 +191,7 @@ TEST(ModuleRegions, AreRunsOfNumberedModules) {
   const auto call = [&](const std::string& module, int region, int own = kNoRegion) {
     b.module = module;
     b.region = own;
-    b.add(x, x);
+    region == 5 ? b.transpose(x) : b.add(x, x);
     expected.push_back(region);
   };
   call("", kNoRegion);
@@ -203,6 +203,10 @@ TEST(ModuleRegions, AreRunsOfNumberedModules) {
   call("h.7", 0, 0);  // a checkpoint
   call("conv1", kNoRegion);
   call("h.0.fc", 3);  // used again
+  call("h.0.fc", 4);  // and again
+  call("model.0.layers.5.fc", 5);
+  call("model.0.layers.6.fc", 6);
+  call("head.0.fc", 7);
   b.backward = true;
   call("h.2", kNoRegion);
   EXPECT_EQ(module_regions(b.graph), expected);
