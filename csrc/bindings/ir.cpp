@@ -28,13 +28,24 @@ constexpr std::pair<const char*, LocalRule> kLocalRules[] = {
     {"diagonal", LocalRule::kDiagonal},
 };
 
-LocalRule local_rule(const std::string& target, const std::string& name) {
+/// The text before an index's name.
+constexpr std::string_view kBegin = "begin:";
+
+LocalArg local_arg(const Op& op, int arg, const std::string& name) {
   std::string known;
   for (const auto& [text, rule] : kLocalRules) {
-    if (name == text) return rule;
-    known += (known.empty() ? "" : ", ") + std::string(text);
+    if (name == text) return {arg, rule};
+    known += std::string(text) + ", ";
   }
-  throw UserError(target + ": expected a rule among " + known + ", found '" + name + "'");
+  if (name.starts_with(kBegin) && op.spec) {
+    const std::string wanted = name.substr(kBegin.size());
+    for (size_t index = 0; index < op.spec->indices.size(); ++index) {
+      if (op.spec->indices[index].name == wanted)
+        return {arg, LocalRule::kBegin, static_cast<int>(index)};
+    }
+  }
+  throw UserError(op.target + ": expected a rule among " + known +
+                  "begin:index with an index of the Spec, found '" + name + "'");
 }
 
 Op make_op(std::string target, const py::list& args, std::vector<ValueId> outputs,
@@ -45,7 +56,7 @@ Op make_op(std::string target, const py::list& args, std::vector<ValueId> output
   for (const auto& arg : args) op.args.push_back(to_attr(arg));
   op.outputs = std::move(outputs);
   op.spec = std::move(spec);
-  for (const auto& [arg, rule] : local) op.local.push_back({arg, local_rule(op.target, rule)});
+  for (const auto& [arg, rule] : local) op.local.push_back(local_arg(op, arg, rule));
   op.module_path = std::move(module_path);
   op.source = std::move(source);
   op.backward = backward;

@@ -16,7 +16,9 @@ namespace {
 
 tdl::ReduceKind to_reduce(const std::string& name) {
   const auto kind = tdl::parse_reduce(name);
-  if (!kind) throw UserError("reduce: expected sum, max, min or prod, found '" + name + "'");
+  if (!kind || *kind == tdl::ReduceKind::kSoftmaxMean) {
+    throw UserError("reduce: expected sum, max, min, prod or logsumexp, found '" + name + "'");
+  }
   return *kind;
 }
 

@@ -68,6 +68,12 @@ void bind_expr(py::module_& m) {
       },
       py::arg("kind"), py::arg("bound"), py::arg("body"));
   m.def(
+      "softmax_mean",
+      [](std::vector<int> bound, const Node& value, const Node& score) {
+        return mutable_node(make_softmax_mean(std::move(bound), value, score));
+      },
+      py::arg("bound"), py::arg("value"), py::arg("score"));
+  m.def(
       "opaque",
       [](std::string name, const std::vector<Node>& args) {
         return mutable_node(make_opaque(std::move(name), nodes(args)));
@@ -141,6 +147,7 @@ void bind_spec(py::module_& m) {
           py::arg("output"), py::arg("ranges"))
       .def("full_ranges", [](const Spec& spec) { return to_bounds(full_ranges(spec)); })
       .def("splits", &derive_splits)
+      .def("weight_sums", &weight_sums)
       .def("without_divisors",
            [](const Spec& spec) {
              auto sums = std::make_shared<Spec>(spec);
@@ -161,7 +168,9 @@ void bind_tdl(py::module_& m) {
       .value("sum", ReduceKind::kSum)
       .value("max", ReduceKind::kMax)
       .value("min", ReduceKind::kMin)
-      .value("prod", ReduceKind::kProd);
+      .value("prod", ReduceKind::kProd)
+      .value("logsumexp", ReduceKind::kLogSumExp)
+      .value("softmaxmean", ReduceKind::kSoftmaxMean);
   bind_expr(tdl);
   bind_spec(tdl);
 }

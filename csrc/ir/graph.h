@@ -58,11 +58,13 @@ enum class LocalRule {
   kRows,         ///< int becomes the size of dimension 0 of the first operand's tile
   kOffset,       ///< list becomes the lower corner of the local output 0
   kDiagonal,     ///< int counts from the diagonal of the local output 0: rows begin lower there
+  kBegin,        ///< list becomes the one number at which the range of `index` begins
 };
 
 struct LocalArg {
   int arg = 0;
   LocalRule rule = LocalRule::kOutputShape;
+  int index = -1;  ///< of the Spec, for kBegin
 };
 
 inline constexpr int kNoRegion = -1;

@@ -66,7 +66,13 @@ void combine(at::Tensor& into, const at::Tensor& from, tdl::ReduceKind kind) {
     case tdl::ReduceKind::kMin:
       at::minimum_out(into, into, from.to(into.device()));
       return;
+    case tdl::ReduceKind::kLogSumExp:
+      at::logaddexp_out(into, into, from.to(into.device()));
+      return;
+    case tdl::ReduceKind::kSoftmaxMean:
+      break;  // weighed and then added
   }
+  throw InternalError("a fetch does not reduce by this");
 }
 
 double microseconds(std::chrono::steady_clock::duration duration) {

@@ -1,5 +1,6 @@
 #include "tdl/expr.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "ir/error.h"
@@ -133,6 +134,14 @@ ExprPtr make_reduce(ReduceKind kind, std::vector<int> bound, ExprPtr body) {
   return expr;
 }
 
+ExprPtr make_softmax_mean(std::vector<int> bound, ExprPtr value, ExprPtr score) {
+  auto expr = node(ExprKind::kReduce);
+  expr->reduce = ReduceKind::kSoftmaxMean;
+  expr->bound = std::move(bound);
+  expr->args = {std::move(value), std::move(score)};
+  return expr;
+}
+
 ExprPtr make_opaque(std::string name, std::vector<ExprPtr> args) {
   auto expr = node(ExprKind::kOpaque);
   expr->name = std::move(name);
@@ -155,16 +164,28 @@ const char* reduce_name(ReduceKind kind) {
       return "min";
     case ReduceKind::kProd:
       return "prod";
+    case ReduceKind::kLogSumExp:
+      return "logsumexp";
+    case ReduceKind::kSoftmaxMean:
+      return "softmaxmean";
   }
   throw InternalError("unknown ReduceKind");
 }
 
 std::optional<ReduceKind> parse_reduce(const std::string& name) {
-  for (ReduceKind kind :
-       {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kProd}) {
+  for (ReduceKind kind : {ReduceKind::kSum, ReduceKind::kMax, ReduceKind::kMin, ReduceKind::kProd,
+                          ReduceKind::kLogSumExp, ReduceKind::kSoftmaxMean}) {
     if (name == reduce_name(kind)) return kind;
   }
   return std::nullopt;
+}
+
+bool equal(const Expr& a, const Expr& b) {
+  const bool same = a.kind == b.kind && a.value == b.value && a.index == b.index &&
+                    a.input == b.input && a.name == b.name && a.reduce == b.reduce &&
+                    a.bound == b.bound && a.pad == b.pad;
+  return same && std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
+                            [](const ExprPtr& x, const ExprPtr& y) { return equal(*x, *y); });
 }
 
 bool contains_kind(const ExprPtr& expr, ExprKind kind) {

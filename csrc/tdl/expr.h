@@ -16,13 +16,18 @@ ExprPtr make_index(int index);
 ExprPtr make_read(int input, std::vector<ExprPtr> args, std::optional<double> pad = std::nullopt);
 ExprPtr make_call(std::string name, std::vector<ExprPtr> args);
 ExprPtr make_reduce(ReduceKind kind, std::vector<int> bound, ExprPtr body);
+/// The mean of `value` with weights exp(score).
+ExprPtr make_softmax_mean(std::vector<int> bound, ExprPtr value, ExprPtr score);
 ExprPtr make_opaque(std::string name, std::vector<ExprPtr> args);
 ExprPtr make_whole();
 
-/// "sum", "max", "min" or "prod".
+/// "sum", "max", "min", "prod", "logsumexp" or "softmaxmean".
 const char* reduce_name(ReduceKind kind);
 /// The kind of this name, if there is one.
 std::optional<ReduceKind> parse_reduce(const std::string& name);
+
+/// Whether two expressions are the same, node by node.
+bool equal(const Expr& a, const Expr& b);
 
 /// Whether the expression holds a node of this kind; null holds none.
 bool contains_kind(const ExprPtr& expr, ExprKind kind);

@@ -1,5 +1,6 @@
 #include "tdl/interpreter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -93,13 +94,22 @@ double identity(ReduceKind kind) {
     case ReduceKind::kSum:
       return 0;
     case ReduceKind::kMax:
+    case ReduceKind::kLogSumExp:
       return -kInf;
     case ReduceKind::kMin:
       return kInf;
     case ReduceKind::kProd:
       return 1;
+    case ReduceKind::kSoftmaxMean:
+      break;  // of two numbers
   }
   throw InternalError("unknown ReduceKind");
+}
+
+double log_add(double a, double b) {
+  if (a == b && std::isinf(a)) return a;
+  const double largest = std::max(a, b);
+  return largest + std::log1p(std::exp(std::min(a, b) - largest));
 }
 
 double combine(ReduceKind kind, double a, double b) {
@@ -112,6 +122,10 @@ double combine(ReduceKind kind, double a, double b) {
       return std::isnan(a) || a < b ? a : b;
     case ReduceKind::kProd:
       return a * b;
+    case ReduceKind::kLogSumExp:
+      return log_add(a, b);
+    case ReduceKind::kSoftmaxMean:
+      break;
   }
   throw InternalError("unknown ReduceKind");
 }
@@ -178,6 +192,19 @@ class Interpreter {
                     std::to_string(args.size()) + " arguments");
   }
 
+  /// 0 where all scores are -inf.
+  double softmax_mean(const Expr& expr) {
+    double mean = 0, log_weight = identity(ReduceKind::kLogSumExp);
+    loop(expr.bound, 0, [&] {
+      const double score = eval(*expr.args[1]);
+      const double sum = log_add(log_weight, score);
+      if (std::isinf(sum) && sum < 0) return;
+      mean = mean * std::exp(log_weight - sum) + eval(*expr.args[0]) * std::exp(score - sum);
+      log_weight = sum;
+    });
+    return mean;
+  }
+
   double eval(const Expr& expr) {
     switch (expr.kind) {
       case ExprKind::kConst:
@@ -189,6 +216,7 @@ class Interpreter {
       case ExprKind::kCall:
         return call(expr);
       case ExprKind::kReduce: {
+        if (expr.reduce == ReduceKind::kSoftmaxMean) return softmax_mean(expr);
         double total = identity(expr.reduce);
         loop(expr.bound, 0, [&] { total = combine(expr.reduce, total, eval(*expr.args[0])); });
         return total;

@@ -26,6 +26,9 @@ class DegreeOf {
         return read(expr);
       case ExprKind::kReduce: {
         const MaybeDegree body = (*this)(*expr.args[0]);
+        if (expr.reduce == ReduceKind::kSoftmaxMean)
+          return if_constant({expr.args[1]}) ? body : std::nullopt;
+        if (expr.reduce == ReduceKind::kLogSumExp) return if_constant({expr.args[0]});
         return body == Degree::kLinear && expr.reduce != ReduceKind::kSum ? std::nullopt : body;
       }
       case ExprKind::kOpaque:

@@ -147,10 +147,16 @@ class Parser {
 
   ExprPtr reduce(const std::string& name) {
     const auto kind = parse_reduce(name);
-    if (!kind) fail("sum, max, min or prod before '{'");
+    if (!kind) fail("sum, max, min, prod, logsumexp or softmaxmean before '{'");
     auto bound = positions('}');
     expect('(');
     auto body = expr();
+    if (*kind == ReduceKind::kSoftmaxMean) {
+      expect(',');
+      auto score = expr();
+      expect(')');
+      return make_softmax_mean(std::move(bound), std::move(body), std::move(score));
+    }
     expect(')');
     return make_reduce(*kind, std::move(bound), std::move(body));
   }

@@ -17,7 +17,14 @@ struct Index {
   bool whole = false;  ///< never divided: a kernel window, a dimension the kernel must see entirely
 };
 
-enum class ReduceKind { kSum, kMax, kMin, kProd };
+enum class ReduceKind {
+  kSum,
+  kMax,
+  kMin,
+  kProd,
+  kLogSumExp,    ///< log Σ exp(x)
+  kSoftmaxMean,  ///< Σ exp(s) x / Σ exp(s) of values x and scores s: args[0] and args[1]
+};
 
 enum class ExprKind {
   kConst,  ///< value
@@ -28,7 +35,7 @@ enum class ExprKind {
   ///< content. "lands"(index, position) is equality; as the condition of a "where" it tells
   ///< which windows reach a tile of the index. "told"(index) is the index as a number that the
   ///< kernel learns where its tile begins: by a LocalRule
-  kReduce,  ///< reduce over `bound` of args[0]
+  kReduce,  ///< reduce over `bound` of args[0]; of kSoftmaxMean with the weights of args[1]
   kOpaque,  ///< name(args…): reads whose kWhole dimensions are whole; unknown inside
   kWhole,   ///< ":" as an index of a Read inside kOpaque
 };
@@ -118,7 +125,8 @@ struct Split {
 
 /// The splits under which running the same kernel on the needed regions gives exactly the tile
 /// (Tofu §4.2, case 1 and 2): an output index that is never used as a number, whose reads agree on
-/// what they need; a reduction index of an outermost reduction. It may be the one for some outputs
+/// what they need; a reduction index of an outermost reduction, which for a weighted mean needs the
+/// sum of its weights among the outputs. It may be the one for some outputs
 /// and the other for others; an output that has nothing of it is made whole by every worker.
 std::vector<Split> derive_splits(const Spec& spec);
 
@@ -126,6 +134,12 @@ std::vector<Split> derive_splits(const Spec& spec);
 /// element by element, gives the sum of the outputs. Addition is so in both inputs together, a
 /// product in either.
 std::vector<uint64_t> linear_sets(const Spec& spec);
+
+/// By output that is a softmax-weighted mean, the output that is the logarithm of the sum of its
+/// weights, element by element of its first dimensions; -1 elsewhere. Means of parts merge by these
+/// sums: each times its share of the sum of all adds up to the mean of all, and so in any order, as
+/// in ring attention (Liu et al., 2023) and flash decoding.
+std::vector<int> weight_sums(const Spec& spec);
 
 /// By output that is a sum divided by a number, a mean: the number, which is taken away. A kernel
 /// that is given a part of the tensors divides by a number of its own.

@@ -25,7 +25,8 @@ struct Dependence {
 
 class SplitOf {
  public:
-  SplitOf(const Spec& spec, int index) : spec_(spec), index_(index) {
+  SplitOf(const Spec& spec, const std::vector<int>& weight_sums, int index)
+      : spec_(spec), weight_sums_(weight_sums), index_(index) {
     for (const Shape& shape : spec.input_shapes) seen_.emplace_back(shape.size());
   }
 
@@ -67,6 +68,10 @@ class SplitOf {
       if (!statement.body) continue;
       if (std::count(statement.axes.begin(), statement.axes.end(), index_) > 1) return false;
       if (!has_axis(statement)) split.reduces.back() = outermost(*statement.body);
+      if (split.reduces.back() == ReduceKind::kSoftmaxMean &&
+          weight_sums_[split.reduces.size() - 1] < 0) {
+        return false;
+      }
       found = found || has_axis(statement) || split.reduces.back();
     }
     return found;
@@ -80,7 +85,9 @@ class SplitOf {
     while (expr->kind == ExprKind::kReduce ||
            (expr->kind == ExprKind::kCall && expr->name == "like")) {
       if (expr->kind == ExprKind::kReduce) {
-        if (kind && *kind != expr->reduce) return std::nullopt;
+        // A mean of means has other weights than the mean of all.
+        if (kind && (*kind != expr->reduce || *kind == ReduceKind::kSoftmaxMean))
+          return std::nullopt;
         kind = expr->reduce;
         if (std::count(expr->bound.begin(), expr->bound.end(), index_)) return kind;
       }
@@ -189,6 +196,7 @@ class SplitOf {
   }
 
   const Spec& spec_;
+  const std::vector<int>& weight_sums_;
   const int index_;
   int64_t granule_ = 1;
   bool mentioned_ = false;
@@ -219,6 +227,28 @@ std::vector<std::optional<double>> take_divisors(Spec& spec) {
   return divisors;
 }
 
+std::vector<int> weight_sums(const Spec& spec) {
+  std::vector<int> sums;
+  const auto is_reduce = [](const Statement& statement, ReduceKind kind) {
+    return statement.body && statement.body->kind == ExprKind::kReduce &&
+           statement.body->reduce == kind;
+  };
+  for (const Statement& mean : spec.outputs) {
+    sums.push_back(-1);
+    if (!is_reduce(mean, ReduceKind::kSoftmaxMean)) continue;
+    for (size_t o = 0; o < spec.outputs.size() && sums.back() < 0; ++o) {
+      const Statement& sum = spec.outputs[o];
+      const bool first_dimensions = sum.axes.size() <= mean.axes.size() &&
+                                    std::equal(sum.axes.begin(), sum.axes.end(), mean.axes.begin());
+      if (is_reduce(sum, ReduceKind::kLogSumExp) && first_dimensions &&
+          sum.body->bound == mean.body->bound && equal(*sum.body->args[0], *mean.body->args[1])) {
+        sums.back() = static_cast<int>(o);
+      }
+    }
+  }
+  return sums;
+}
+
 std::vector<Split> derive_splits(const Spec& spec) {
   std::vector<Split> splits;
   const bool has_work =
@@ -228,8 +258,10 @@ std::vector<Split> derive_splits(const Spec& spec) {
                             [&](int axis) { return spec.indices[axis].extent == 0; });
       });
   if (!has_work) return splits;
+  const std::vector<int> sums = weight_sums(spec);
   for (size_t index = 0; index < spec.indices.size(); ++index) {
-    if (auto split = SplitOf(spec, static_cast<int>(index)).derive()) splits.push_back(*split);
+    if (auto split = SplitOf(spec, sums, static_cast<int>(index)).derive())
+      splits.push_back(*split);
   }
   return splits;
 }

@@ -46,7 +46,12 @@ class Operations {
   Indices reduce(const Expr& expr) {
     const Expr& body = *expr.args[0];
     Indices all;
-    if (body.kind == ExprKind::kCall && body.name == "where") {
+    if (expr.reduce == ReduceKind::kSoftmaxMean) {
+      const Indices score = add(*expr.args[1]);
+      all = add(body) | score;
+      // Exponentials and their sum, and the sum of products with them.
+      count += 2 * points(score) + 2 * points(all);
+    } else if (body.kind == ExprKind::kCall && body.name == "where") {
       // Of all places of the windows that land around an element, one has it.
       all = free_of(body);
       count += landed(*body.args[0], points(all));
@@ -100,8 +105,13 @@ class Operations {
 
 double arithmetic(const Spec& spec, const std::vector<int64_t>& extents) {
   Operations operations(extents);
-  for (const Statement& statement : spec.outputs) {
-    if (statement.body) operations.add(*statement.body);
+  // The sum of a mean's weights comes with the mean.
+  std::vector<bool> comes_along(spec.outputs.size(), false);
+  for (int sum : weight_sums(spec)) {
+    if (sum >= 0) comes_along[sum] = true;
+  }
+  for (size_t o = 0; o < spec.outputs.size(); ++o) {
+    if (spec.outputs[o].body && !comes_along[o]) operations.add(*spec.outputs[o].body);
   }
   return operations.count;
 }

@@ -10,10 +10,11 @@ namespace {
 AttentionResult scaled_dot_product_cpu(const at::Tensor& query, const at::Tensor& key,
                                        const at::Tensor& value, const OptionalTensor& mask,
                                        bool causal, std::optional<double> scale,
-                                       at::IntArrayRef offset) {
+                                       at::IntArrayRef offset, at::IntArrayRef key_offset) {
   const AttentionOptions options{mask, causal, scale};
-  check_attention("smex::scaled_dot_product", query, key, value, options, offset);
-  return attend(query, key, value, options, offset,
+  const AttentionTile tile{offset, key_offset};
+  check_attention("smex::scaled_dot_product", query, key, value, options, tile);
+  return attend(query, key, value, options, tile,
                 [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                    const AttentionOptions& how) {
                   return at::_scaled_dot_product_flash_attention_for_cpu(
@@ -24,10 +25,11 @@ AttentionResult scaled_dot_product_cpu(const at::Tensor& query, const at::Tensor
 AttentionGradients scaled_dot_product_backward_cpu(
     const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& output, const at::Tensor& logsumexp, const OptionalTensor& mask, bool causal,
-    std::optional<double> scale, at::IntArrayRef offset) {
+    std::optional<double> scale, at::IntArrayRef offset, at::IntArrayRef key_offset) {
   const AttentionOptions options{mask, causal, scale};
-  check_attention("smex::scaled_dot_product_backward", query, key, value, options, offset);
-  return attend_backward({grad, query, key, value, output, logsumexp}, options, offset,
+  const AttentionTile tile{offset, key_offset};
+  check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
+  return attend_backward({grad, query, key, value, output, logsumexp}, options, tile,
                          [](const AttentionTensors& x, const AttentionOptions& how) {
                            return at::_scaled_dot_product_flash_attention_for_cpu_backward(
                                x.grad, x.query, x.key, x.value, x.output, x.logsumexp,

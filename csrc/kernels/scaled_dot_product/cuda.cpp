@@ -91,19 +91,21 @@ AttentionGradients backward(const AttentionTensors& x, const AttentionOptions& h
 AttentionResult scaled_dot_product_cuda(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, const OptionalTensor& mask,
                                         bool causal, std::optional<double> scale,
-                                        at::IntArrayRef offset) {
+                                        at::IntArrayRef offset, at::IntArrayRef key_offset) {
   const AttentionOptions options{mask, causal, scale};
-  check_attention("smex::scaled_dot_product", query, key, value, options, offset);
-  return attend(query, key, value, options, offset, forward);
+  const AttentionTile tile{offset, key_offset};
+  check_attention("smex::scaled_dot_product", query, key, value, options, tile);
+  return attend(query, key, value, options, tile, forward);
 }
 
 AttentionGradients scaled_dot_product_backward_cuda(
     const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& output, const at::Tensor& logsumexp, const OptionalTensor& mask, bool causal,
-    std::optional<double> scale, at::IntArrayRef offset) {
+    std::optional<double> scale, at::IntArrayRef offset, at::IntArrayRef key_offset) {
   const AttentionOptions options{mask, causal, scale};
-  check_attention("smex::scaled_dot_product_backward", query, key, value, options, offset);
-  return attend_backward({grad, query, key, value, output, logsumexp}, options, offset, backward);
+  const AttentionTile tile{offset, key_offset};
+  check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
+  return attend_backward({grad, query, key, value, output, logsumexp}, options, tile, backward);
 }
 
 }  // namespace

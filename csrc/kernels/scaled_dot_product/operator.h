@@ -25,14 +25,19 @@ using AttentionResult = std::tuple<at::Tensor, at::Tensor>;
 /// Of queries, keys and values.
 using AttentionGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
+/// Where a box of queries and keys lies: the lower corner of the output's tile, and the number of
+/// the first key; empty for all queries, and for all keys.
+struct AttentionTile {
+  at::IntArrayRef offset, key_offset;
+
+  int64_t first_query() const { return offset.empty() ? 0 : offset[offset.size() - 2]; }
+  int64_t first_key() const { return key_offset.empty() ? 0 : key_offset[0]; }
+  bool may_lack_keys() const { return !key_offset.empty(); }
+};
+
 /// Throws where shapes or types do not fit each other.
 void check_attention(const char* op, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, const AttentionOptions& options,
-                     at::IntArrayRef offset);
-
-/// The number, in the whole tensor, of the first query of a tile that begins at `offset`.
-inline int64_t first_query(at::IntArrayRef offset) {
-  return offset.empty() ? 0 : offset[offset.size() - 2];
-}
+                     const AttentionTile& tile);
 
 }  // namespace smex::kernels

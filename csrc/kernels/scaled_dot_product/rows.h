@@ -1,17 +1,20 @@
-// Causal attention of a tile of queries, by fused calls that count queries and keys from 0.
+// Attention of a box of queries and keys, by fused calls that count both from 0.
 //
-// The queries from `first` on see all keys before `first`, and of those from there on what a causal
-// call shows them. Both parts' results merge by their log-sum-exp; gradients, which are given that
-// of the whole row, add up.
+// Of a causal call the queries see all keys before the first of them, and of those from there on
+// what a causal call shows them; queries before the first key see none. Both parts' results merge
+// by their log-sum-exp; gradients, which are given that of the whole row, add up.
 #pragma once
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/logaddexp.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/scaled_dot_product/operator.h"
@@ -56,26 +59,65 @@ inline AttentionOptions flat_heads(const AttentionOptions& options, const at::Te
   return flat;
 }
 
+/// `rows` after `hidden` rows of `value`, laid out as fused calls lay out theirs: the heads of a
+/// query beside each other.
+inline at::Tensor after_hidden(const at::Tensor& rows, int64_t hidden, double value) {
+  if (hidden == 0) return rows;
+  at::DimVector shape(rows.sizes());
+  shape[2] += hidden;
+  std::swap(shape[1], shape[2]);
+  const at::Tensor all = at::full(shape, value, rows.options()).transpose(1, 2);
+  all.narrow(2, hidden, rows.size(2)).copy_(rows);
+  return all;
+}
+
+inline constexpr double kUnseen = -std::numeric_limits<double>::infinity();
+
+/// Lets rows of which the mask hides all these keys weigh nothing beside those of other keys; fused
+/// calls give them the sum 0.
+inline void hide_masked(const at::Tensor& mask, AttentionResult& result) {
+  auto& [output, sum] = result;
+  const at::Tensor hidden = mask.eq(kUnseen).all(-1);
+  sum = sum.masked_fill(hidden, kUnseen);
+  output = output.masked_fill(hidden.unsqueeze(-1), 0);
+}
+
+/// Queries at the beginning of a tile that see none of its keys.
+inline int64_t hidden_queries(const AttentionOptions& options, const AttentionTile& tile,
+                              int64_t queries) {
+  const int64_t before = tile.first_key() - tile.first_query();
+  return options.causal ? std::clamp<int64_t>(before, 0, queries) : 0;
+}
+
 /// `forward(query, key, value, options)` is the fused call.
 template <typename Forward>
 AttentionResult attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                       const AttentionOptions& options, at::IntArrayRef offset,
+                       const AttentionOptions& options, const AttentionTile& tile,
                        const Forward& forward) {
   // Results lie as the queries do: with the heads of a query beside each other, what follows is a
   // view of them.
-  const at::Tensor q =
+  const at::Tensor rows =
       flat_heads(query, query.dim() == 5).transpose(1, 2).contiguous().transpose(1, 2);
   const AttentionOptions flat = flat_heads(options, query, key);
-  const VisibleKeys keys(first_query(offset), q.size(2), key.size(2));
+  const int64_t hidden = hidden_queries(options, tile, rows.size(2));
+  const at::Tensor q = rows.narrow(2, hidden, rows.size(2) - hidden);
+  const VisibleKeys keys(tile.first_query() + hidden - tile.first_key(), q.size(2), key.size(2));
   const auto part = [&](int64_t begin, int64_t count, const AttentionOptions& how) {
     return forward(q, key.narrow(2, begin, count), value.narrow(2, begin, count), how);
   };
-  const auto result = [&]() -> AttentionResult {
+  AttentionResult result = [&]() -> AttentionResult {
+    if (q.size(2) == 0) return forward(rows, key, value, flat);  // nothing of it is kept
     if (!flat.causal || keys.all == 0) return forward(q, key, value, flat);
     const AttentionResult before = part(0, keys.all, flat.everything_visible());
     return keys.some == 0 ? before : merge_attention(before, part(keys.all, keys.some, flat));
   }();
-  return {grouped_heads(std::get<0>(result), query), grouped_heads(std::get<1>(result), query)};
+  auto& [output, sum] = result;
+  if (tile.may_lack_keys() && flat.mask) hide_masked(*flat.mask, result);
+  if (hidden > 0) {
+    output = after_hidden(output.narrow(2, 0, q.size(2)), hidden, 0);
+    sum = after_hidden(sum.narrow(2, 0, q.size(2)), hidden, kUnseen);
+  }
+  return {grouped_heads(output, query), grouped_heads(sum, query)};
 }
 
 /// What the gradients are computed from.
@@ -86,13 +128,26 @@ struct AttentionTensors {
 /// `backward(tensors, options)` is the fused call of the gradients.
 template <typename Backward>
 AttentionGradients attend_backward(const AttentionTensors& given, const AttentionOptions& options,
-                                   at::IntArrayRef offset, const Backward& backward) {
+                                   const AttentionTile& tile, const Backward& backward) {
   const bool grouped = given.query.dim() == 5;
   AttentionTensors x = given;
-  for (at::Tensor* rows : {&x.grad, &x.query, &x.output, &x.logsumexp})
-    *rows = flat_heads(*rows, grouped);
+  const int64_t queries = given.query.size(-2);
+  const int64_t hidden = hidden_queries(options, tile, queries);
+  for (at::Tensor* rows : {&x.grad, &x.query, &x.output, &x.logsumexp}) {
+    *rows = flat_heads(*rows, grouped).narrow(2, hidden, queries - hidden);
+  }
   const AttentionOptions flat = flat_heads(options, given.query, x.key);
-  const VisibleKeys keys(first_query(offset), x.query.size(2), x.key.size(2));
+  // Of rows that see nothing fused calls expect the sum 0.
+  if (flat.mask) x.logsumexp = x.logsumexp.masked_fill(x.logsumexp.eq(kUnseen), 0);
+  const VisibleKeys keys(tile.first_query() + hidden - tile.first_key(), queries - hidden,
+                         x.key.size(2));
+  const auto result = [&](const at::Tensor& grad_query, const at::Tensor& grad_key,
+                          const at::Tensor& grad_value) -> AttentionGradients {
+    return {grouped_heads(after_hidden(grad_query, hidden, 0), given.query), grad_key, grad_value};
+  };
+  if (hidden == queries && queries > 0) {
+    return result(at::zeros_like(x.query), at::zeros_like(x.key), at::zeros_like(x.value));
+  }
   const auto part = [&](int64_t begin, int64_t count, const AttentionOptions& how) {
     AttentionTensors some = x;
     some.key = x.key.narrow(2, begin, count);
@@ -100,8 +155,8 @@ AttentionGradients attend_backward(const AttentionTensors& given, const Attentio
     return backward(some, how);
   };
   if (!flat.causal || keys.all == 0) {
-    auto [grad_query, grad_key, grad_value] = backward(x, flat);
-    return {grouped_heads(grad_query, given.query), grad_key, grad_value};
+    const auto [grad_query, grad_key, grad_value] = backward(x, flat);
+    return result(grad_query, grad_key, grad_value);
   }
   const AttentionGradients before = part(0, keys.all, flat.everything_visible());
   AttentionGradients after;
@@ -115,10 +170,9 @@ AttentionGradients attend_backward(const AttentionTensors& given, const Attentio
     return pieces.size() == 1 ? a : at::cat(pieces, 2);
   };
   const at::Tensor& rest = std::get<0>(after);
-  const at::Tensor grad_query = rest.defined() ? std::get<0>(before) + rest : std::get<0>(before);
-  return {grouped_heads(grad_query, given.query),
-          joined(std::get<1>(before), std::get<1>(after), x.key),
-          joined(std::get<2>(before), std::get<2>(after), x.value)};
+  return result(rest.defined() ? std::get<0>(before) + rest : std::get<0>(before),
+                joined(std::get<1>(before), std::get<1>(after), x.key),
+                joined(std::get<2>(before), std::get<2>(after), x.value));
 }
 
 }  // namespace smex::kernels

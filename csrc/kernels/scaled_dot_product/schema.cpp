@@ -1,5 +1,5 @@
-// Scaled dot-product attention that can be told which queries it is given: ATen's fused calls count
-// them from 0, and so cannot compute a tile of causal attention.
+// Scaled dot-product attention that can be told which queries and keys it is given: ATen's fused
+// calls count both from 0, and so cannot compute a tile of causal attention.
 #include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
@@ -10,7 +10,7 @@ namespace smex::kernels {
 
 void check_attention(const char* op, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, const AttentionOptions& options,
-                     at::IntArrayRef offset) {
+                     const AttentionTile& tile) {
   const int64_t rank = query.dim();
   TORCH_CHECK_VALUE((rank == 4 || rank == 5) && key.dim() == 4 && value.dim() == 4, op,
                     ": expected queries [N, H, L, E] or [N, H, M, L, E] and keys and values "
@@ -30,10 +30,13 @@ void check_attention(const char* op, const at::Tensor& query, const at::Tensor& 
   TORCH_CHECK_VALUE(!options.causal || !options.mask, op,
                     ": causal attention takes no mask as well; add -inf to the mask instead");
   TORCH_CHECK_VALUE(
-      offset.empty() || std::ssize(offset) == rank, op,
+      tile.offset.empty() || std::ssize(tile.offset) == rank, op,
       ": offset is empty, or where the queries begin in all dimensions, of which there "
       "are ",
-      rank, ", found ", offset);
+      rank, ", found ", tile.offset);
+  TORCH_CHECK_VALUE(tile.key_offset.size() <= 1, op,
+                    ": key_offset is empty, or the number of the first key, found ",
+                    tile.key_offset);
 }
 
 namespace {
@@ -54,8 +57,9 @@ at::Tensor heads_inside(const at::Tensor& like, int64_t rank, at::ScalarType typ
 AttentionResult scaled_dot_product_meta(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, const OptionalTensor& mask,
                                         bool causal, std::optional<double> scale,
-                                        at::IntArrayRef offset) {
-  check_attention("smex::scaled_dot_product", query, key, value, {mask, causal, scale}, offset);
+                                        at::IntArrayRef offset, at::IntArrayRef key_offset) {
+  check_attention("smex::scaled_dot_product", query, key, value, {mask, causal, scale},
+                  {offset, key_offset});
   return {heads_inside(query, query.dim(), query.scalar_type()),
           heads_inside(query, query.dim() - 1, at::toOpMathType(query.scalar_type()))};
 }
@@ -63,9 +67,10 @@ AttentionResult scaled_dot_product_meta(const at::Tensor& query, const at::Tenso
 AttentionGradients scaled_dot_product_backward_meta(
     const at::Tensor& /*grad*/, const at::Tensor& query, const at::Tensor& key,
     const at::Tensor& value, const at::Tensor& /*output*/, const at::Tensor& /*logsumexp*/,
-    const OptionalTensor& mask, bool causal, std::optional<double> scale, at::IntArrayRef offset) {
+    const OptionalTensor& mask, bool causal, std::optional<double> scale, at::IntArrayRef offset,
+    at::IntArrayRef key_offset) {
   check_attention("smex::scaled_dot_product_backward", query, key, value, {mask, causal, scale},
-                  offset);
+                  {offset, key_offset});
   return {heads_inside(query, query.dim(), query.scalar_type()),
           heads_inside(key, 4, key.scalar_type()), heads_inside(value, 4, value.scalar_type())};
 }
@@ -75,11 +80,12 @@ AttentionGradients scaled_dot_product_backward_meta(
 TORCH_LIBRARY_FRAGMENT(smex, m) {
   m.def(
       "scaled_dot_product(Tensor query, Tensor key, Tensor value, Tensor? mask, bool causal, "
-      "float? scale, int[] offset) -> (Tensor output, Tensor logsumexp)");
+      "float? scale, int[] offset, int[] key_offset=[]) -> (Tensor output, Tensor logsumexp)");
   m.def(
       "scaled_dot_product_backward(Tensor grad, Tensor query, Tensor key, Tensor value, "
-      "Tensor output, Tensor logsumexp, Tensor? mask, bool causal, float? scale, int[] offset) -> "
-      "(Tensor grad_query, Tensor grad_key, Tensor grad_value)");
+      "Tensor output, Tensor logsumexp, Tensor? mask, bool causal, float? scale, int[] offset, "
+      "int[] key_offset=[]) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)");
+  m.def("weigh_part(Tensor part, Tensor part_logsumexp, Tensor logsumexp) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {

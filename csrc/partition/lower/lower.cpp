@@ -227,7 +227,7 @@ class Lowering {
   void lower_call(const Call& call) {
     const Op& op = *call.op;
     const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-    const OpTiles tiles = op_tiles(graph_, classes_, plan_, op, splits, call.choices);
+    OpTiles tiles = op_tiles(graph_, classes_, plan_, op, splits, call.choices);
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
     std::vector<Window> windows(workers_);
@@ -244,8 +244,39 @@ class Lowering {
       emit_compute(op, tiles, w, windows[w], operands[w], made);
       for (Slot slot : temporary[w]) emit_free(w, slot);
     }
+    if (op.spec) merge_means(op, tiles, made);
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] != kNoValue) store(graph_.value(op.outputs[o]), tiles, o, made[o]);
+    }
+  }
+
+  /// Brings weighted means of parts to the weights of all parts together, so that they add up.
+  void merge_means(const Op& op, OpTiles& tiles, std::vector<std::vector<Slot>>& made) {
+    const std::vector<int> sums = tdl::weight_sums(*op.spec);
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      if (op.outputs[o] == kNoValue || tiles.reduces[o] != tdl::ReduceKind::kSoftmaxMean) continue;
+      const size_t s = sums[o];
+      Layout& parts = tiles.outputs[s];
+      const Layout all = completed(parts);
+      const std::vector<Slot> sum =
+          reduce_to(graph_.value(op.outputs[s]), tiles, s, made[s], all.tiles, /*keep=*/true);
+      for (int w = 0; w < workers_; ++w) {
+        if (!tiles.active[w]) continue;
+        ComputeInstr weigh;
+        weigh.op = op.id;
+        weigh.source = place(op);
+        weigh.target = "smex::weigh_part";
+        for (Slot slot : {made[o][w], made[s][w], sum[w]}) weigh.args.emplace_back(ValueRef{slot});
+        const Slot weighed = new_slot(w, graph_.value(op.outputs[o]));
+        weigh.outputs = {weighed};
+        weigh.output_shapes = {tiles.outputs[o].tiles[w].region.shape()};
+        emit(w, std::move(weigh));
+        for (Slot slot : {made[o][w], made[s][w]}) emit_free(w, slot);
+        made[o][w] = weighed;
+      }
+      made[s] = sum;
+      parts = all;
+      tiles.reduces[o] = tdl::ReduceKind::kSum;
     }
   }
 
@@ -304,15 +335,18 @@ class Lowering {
     return std::get<FetchInstr>((backward_ ? program.backward : program.forward).back());
   }
 
+  /// The user's line and module.
+  static std::string place(const Op& op) {
+    if (op.module_path.empty()) return op.source;
+    return op.source + (op.source.empty() ? "module " : ", module ") + op.module_path;
+  }
+
   void emit_compute(const Op& op, const OpTiles& tiles, int w, const Window& window,
                     const std::vector<Slot>& operands, std::vector<std::vector<Slot>>& made) {
     ComputeInstr compute;
     compute.op = op.id;
     compute.target = op.target;
-    compute.source = op.source;
-    if (!op.module_path.empty()) {
-      compute.source += (op.source.empty() ? "module " : ", module ") + op.module_path;
-    }
+    compute.source = place(op);
     compute.args = op.args;
     auto local = [&](ValueRef& ref) {
       if (ref.id == kNoValue) return;
@@ -344,37 +378,49 @@ class Lowering {
   /// Brings an output from where it was made to its home.
   void store(const Value& value, const OpTiles& tiles, size_t position,
              const std::vector<Slot>& made) {
-    const Layout& from = tiles.outputs[position];
-    const Layout& to = home(value.id);
-    const std::vector<Tile> stage = scatter_stage(from, to.tiles);
-    const bool pending = from.num_partials > 1;
-    std::vector<Slot> staged = move(value, from, made, stage, pending, tiles.reduces[position],
-                                    pending ? "reduce_scatter" : "store");
-    const Layout stage_layout{stage, 1};
-    home_slots_[value.id] = move(value, stage_layout, staged, to.tiles, /*pending=*/false,
-                                 tiles.reduces[position], "all_gather");
+    const std::vector<Tile>& to = home(value.id).tiles;
+    home_slots_[value.id] = reduce_to(value, tiles, position, made, to, /*keep=*/false);
   }
 
-  /// Moves a value between layouts; slots that are not passed on are freed.
+  /// Brings an output from where it was made to other tiles. With `keep` what was made stays.
+  std::vector<Slot> reduce_to(const Value& value, const OpTiles& tiles, size_t position,
+                              const std::vector<Slot>& made, const std::vector<Tile>& to,
+                              bool keep) {
+    const Layout& from = tiles.outputs[position];
+    const std::vector<Tile> stage = scatter_stage(from, to);
+    const bool pending = from.num_partials > 1;
+    const tdl::ReduceKind reduce = tiles.reduces[position];
+    const std::vector<Slot> staged =
+        move(value, from, made, stage, pending, reduce, pending ? "reduce_scatter" : "store");
+    if (!keep) release(made, staged);
+    const std::vector<Slot> moved =
+        move(value, {stage, 1}, staged, to, /*pending=*/false, reduce, "all_gather");
+    release(staged, moved);
+    return moved;
+  }
+
+  /// Frees the slots that are not passed on.
+  void release(const std::vector<Slot>& slots, const std::vector<Slot>& passed_on) {
+    for (int w = 0; w < workers_; ++w) {
+      if (slots[w] != kNoSlot && slots[w] != passed_on[w]) emit_free(w, slots[w]);
+    }
+  }
+
+  /// Moves a value between layouts.
   std::vector<Slot> move(const Value& value, const Layout& from, const std::vector<Slot>& slots,
                          const std::vector<Tile>& to, bool pending, tdl::ReduceKind reduce,
                          const std::string& kind) {
     const std::vector<Copy> copies = relayout(from, to);
     std::vector<Slot> moved(workers_, kNoSlot);
-    std::vector<bool> kept(workers_, false);
     for (int w = 0; w < workers_; ++w) {
       if (!to[w].held) continue;
       const Tile& own = from.tiles[w];
       if (!pending && own.held && own.region == to[w].region) {
         moved[w] = slots[w];
-        kept[w] = true;
       } else {
         moved[w] = emit_fetch(w, value, to[w].region, copies, from, slots,
                               pending ? std::optional(reduce) : std::nullopt, /*fill=*/0, kind);
       }
-    }
-    for (int w = 0; w < workers_; ++w) {
-      if (!kept[w] && slots[w] != kNoSlot) emit_free(w, slots[w]);
     }
     return moved;
   }

@@ -134,6 +134,9 @@ void localise(const Op& op, const tdl::IndexRanges& ranges,
         arg = std::get<int64_t>(arg) + first.dims[columns - 1].lo - first.dims[columns].lo;
         break;
       }
+      case LocalRule::kBegin:
+        arg = std::vector<int64_t>{ranges.at(rule.index).lo};
+        break;
     }
   }
 }

@@ -400,7 +400,15 @@ int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh) {
   return moved_numel(have, need, mesh, /*partials=*/1);
 }
 
-std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh) {
+std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh,
+                                    bool weighs) {
+  if (weighs) {
+    Grid all = made;
+    all.addends.clear();
+    const std::optional<int64_t> stored = stored_numel(all, home, mesh);
+    if (!stored) return std::nullopt;
+    return *stored + *stored_numel(made, all, mesh);
+  }
   int partials = 1;
   for (size_t s = 0; s < mesh.size(); ++s) {
     const int here = addends_of(made, s), stay = addends_of(home, s);
@@ -411,7 +419,7 @@ std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Me
   const int copies = partials > 1 ? replicas(home, mesh, steps) : 1;
   if (copies == 1 || home.dims.empty()) return moved_numel(made, home, mesh, partials);
   const auto longest = longest_everywhere(home);
-  if (!longest) {
+  if (!longest || !home.present.empty()) {
     Layout from = made.layout(mesh);
     const Layout to = home.layout(mesh);
     from.num_partials = partials;

@@ -85,7 +85,8 @@ class OpGrids {
 int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh);
 /// The same of an op's output on the way to its home, the reduction included: see store_bytes.
 /// Nothing where the home has addends that the op does not make.
-std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh);
+std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh,
+                                    bool weighs = false);
 /// Elements of the largest tile.
 int64_t largest_numel(const Grid& grid);
 

@@ -202,7 +202,26 @@ int64_t fetch_bytes(const Layout& home, const std::vector<Tile>& need, int items
   return relayout_numel(home, need) * itemsize;
 }
 
-int64_t store_bytes(const Layout& made, const Layout& home, int itemsize) {
+Layout completed(Layout made) {
+  made.num_partials = 1;
+  for (Tile& tile : made.tiles) tile.partial = 0;
+  return made;
+}
+
+std::vector<bool> weighing_outputs(const Op& op) {
+  std::vector<bool> weighing(op.outputs.size(), false);
+  if (!op.spec) return weighing;
+  for (int sum : tdl::weight_sums(*op.spec)) {
+    if (sum >= 0) weighing[sum] = true;
+  }
+  return weighing;
+}
+
+int64_t store_bytes(const Layout& made, const Layout& home, int itemsize, bool weighs) {
+  if (weighs && made.num_partials > 1) {
+    const Layout all = completed(made);
+    return store_bytes(made, all, itemsize) + store_bytes(all, home, itemsize);
+  }
   const std::vector<Tile> stage = scatter_stage(made, home.tiles);
   int64_t moved = relayout_numel(made, stage);
   if (made.num_partials > 1) moved += relayout_numel({stage, 1}, home.tiles);
@@ -223,11 +242,12 @@ int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan
     const Layout home = home_layout(graph, classes, plan, input);
     bytes += fetch_bytes(home, needed_tiles(tiles, i, home), graph.value(input).itemsize);
   }
+  const std::vector<bool> weighing = weighing_outputs(op);
   for (size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];
     if (output == kNoValue) continue;
     const Layout home = home_layout(graph, classes, plan, output);
-    bytes += store_bytes(tiles.outputs[o], home, graph.value(output).itemsize);
+    bytes += store_bytes(tiles.outputs[o], home, graph.value(output).itemsize, weighing[o]);
   }
   return bytes;
 }

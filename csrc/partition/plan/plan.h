@@ -85,8 +85,16 @@ std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input, const Layout&
 
 /// Bytes moved to bring a value from its home to what an op needs.
 int64_t fetch_bytes(const Layout& home, const std::vector<Tile>& need, int itemsize);
-/// Bytes moved to bring an op's output to its home, the reduction included.
-int64_t store_bytes(const Layout& made, const Layout& home, int itemsize);
+/// Bytes moved to bring an op's output to its home, the reduction included. One that `weighs`
+/// another output (see tdl::weight_sums) is first brought to all that made a part of it.
+int64_t store_bytes(const Layout& made, const Layout& home, int itemsize, bool weighs = false);
+
+/// A layout whose addends have been reduced where they are: everyone who made a part of a tile has
+/// all of it.
+Layout completed(Layout made);
+
+/// By output of the op whether it weighs another one.
+std::vector<bool> weighing_outputs(const Op& op);
 
 /// Bytes that one op moves under a plan, inputs and outputs.
 int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, OpId op);

@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "tdl/spec.h"
+
 namespace smex {
 
 namespace {
@@ -45,6 +47,16 @@ Recomputation recomputation(const Graph& graph, const std::vector<const Op*>& ca
       if (maker[input] < 0) continue;
       found.remade[input] = true;
       found.again[maker[input]] = true;
+    }
+  }
+  // What weighs an output that is made again is so as well.
+  for (size_t n = 0; n < calls.size(); ++n) {
+    if (!found.again[n] || !calls[n]->spec) continue;
+    const std::vector<int> sums = tdl::weight_sums(*calls[n]->spec);
+    for (size_t o = 0; o < sums.size(); ++o) {
+      const ValueId mean = calls[n]->outputs[o];
+      if (sums[o] < 0 || mean == kNoValue || !found.remade[mean]) continue;
+      found.remade[calls[n]->outputs[sums[o]]] = true;
     }
   }
   std::map<int, std::vector<int>> waiting;  // by region

@@ -57,6 +57,7 @@ class Pricing {
     const size_t operands = op.inputs.size() + op.outputs.size();
     const int workers = mesh_size(plan_.mesh);
     std::vector<int64_t> before(operands, 0);
+    const std::vector<bool> weighing = weighing_outputs(op);
     for (size_t step = 0; step < plan_.mesh.size(); ++step) {
       const auto until = [&](const Choices& all) {
         return Choices(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(step) + 1);
@@ -75,7 +76,7 @@ class Pricing {
         const Grid home = home_grid(value.shape, granules_[id], until(plan_.values[id]), mesh);
         // An op that no step has split yet needs whole what later it may need the shape of only.
         const int64_t numel = !own     ? 0
-                              : output ? stored_numel(*own, home, mesh).value()
+                              : output ? stored_numel(*own, home, mesh, weighing[position]).value()
                                        : moved_numel(home, *own, mesh);
         const int64_t all = numel * value.itemsize;
         const int64_t added = all - before[n];

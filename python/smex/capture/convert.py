@@ -45,6 +45,8 @@ _IDENTITIES = {
 _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 # Their outputs are contiguous whatever the operands' strides are.
 _FRESH = {aten.bmm.default, aten.cat.default, aten.mm.default, aten.stack.default}
+# The second output tells what the first weighs: parts of it over some of the keys need both.
+_ATTENTION = "smex::scaled_dot_product"
 _NO_OUTPUT = {aten._assert_async.msg, aten._assert_tensor_metadata.default}
 
 
@@ -401,6 +403,8 @@ class Converter:
             if not live.isdisjoint(op.outputs):
                 kept.append(k)
                 live.update(operand_ids(op.args))
+                if op.target == _ATTENTION:
+                    live.update(i for i in op.outputs if i is not None)
         return kept[::-1], live
 
     def _renumber(self, op: OpRecord, values: dict[int, int], new_id: int) -> OpRecord:

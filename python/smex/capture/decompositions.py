@@ -161,6 +161,7 @@ def _attention(query, key, value, dropout=0.0, causal=False, attn_mask=None, sca
         causal,
         scale,
         [],
+        [],
     )
     return output.reshape(query.shape), logsumexp.reshape(query.shape[:3])
 
@@ -178,6 +179,7 @@ def _attention_backward(
         _mask_by_key_head(attn_mask, query, key),
         causal,
         scale,
+        [],
         [],
     )
     return grad_query.reshape(query.shape), grad_key, grad_value

@@ -106,9 +106,23 @@ def check(op: Any, call: Any, strategy: dict[str, Any], whole: list[Any] | None 
     if len(strategy["outs"]) != len(expected) or any(len(r) != len(expected) for r in results):
         raise WrongError(f"{len(expected)} tensors are returned, {len(strategy['outs'])} described")
     for position, (out, wanted) in enumerate(zip(strategy["outs"], expected)):
-        found = _combined(out, [result[position] for result in results], wanted)
+        parts = [result[position] for result in results]
+        if out.get("reduce") == "softmaxmean":
+            parts = _weighed(parts, [result[out["by"]] for result in results])
+            out = {"reduce": "sum"}
+        found = _combined(out, parts, wanted)
         if not same(found, wanted):
             raise WrongError(f"output {position}{difference(wanted, found)}")
+
+
+def _weighed(parts: list[torch.Tensor], sums: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Means of parts times what each part weighs among all."""
+    total = torch.stack(sums).logsumexp(0)
+    shares = [torch.where(s == -torch.inf, 0, (s - total).exp()) for s in sums]
+    return [
+        part * share.reshape([*share.shape, *[1] * (part.dim() - share.dim())])
+        for part, share in zip(parts, shares)
+    ]
 
 
 def _combined(out: dict[str, Any], parts: list[torch.Tensor], wanted: torch.Tensor) -> torch.Tensor:
@@ -125,6 +139,7 @@ def _combined(out: dict[str, Any], parts: list[torch.Tensor], wanted: torch.Tens
             "prod": lambda: stacked.prod(0).to(wanted.dtype),
             "max": lambda: stacked.amax(0),
             "min": lambda: stacked.amin(0),
+            "logsumexp": lambda: stacked.logsumexp(0),
         }[out["reduce"]]()
     result = torch.zeros_like(wanted)
     covered = torch.zeros(wanted.shape, dtype=torch.int64)

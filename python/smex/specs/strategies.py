@@ -47,6 +47,9 @@ def strategies(
           None}``, where the workers' results, cropped, lie in the whole; or ``{"reduce": "sum",
           "max", "min" or "prod", "weights": [number] * k or None}``, the workers' results times
           their weights, reduced (means of parts weigh as much as the parts); or ``{"same": True}``.
+          Of attention whose keys are cut also ``"logsumexp"``, and ``{"reduce": "softmaxmean",
+          "by": o}``: the sum of the workers' results, each times the exponential of what its own
+          output `o` lacks to the reduced one.
         * ``op``: another overload that the workers run instead, or None.
 
     Raises:
@@ -247,7 +250,10 @@ class OperatorCall:
 
     def _out(self, o: int, split: Any, regions: Any, crops: Any) -> dict[str, Any]:
         if split.reduces[o] is not None:
-            return {"reduce": split.reduces[o].name, "weights": None}
+            out: dict[str, Any] = {"reduce": split.reduces[o].name, "weights": None}
+            if out["reduce"] == "softmaxmean":
+                out["by"] = self.spec.weight_sums()[o]
+            return out
         if not self.spec.describes(o) or split.index not in self.spec.output_axes[o]:
             return {"same": True}
         place = [_box(region[o]) for region in regions]

@@ -71,7 +71,16 @@ from smex.tdl.functions import (
     where,
     xor_,
 )
-from smex.tdl.reductions import Max, Min, Opaque, Prod, Sum, index_names
+from smex.tdl.reductions import (
+    LogSumExp,
+    Max,
+    Min,
+    Opaque,
+    Prod,
+    SoftmaxMean,
+    Sum,
+    index_names,
+)
 from smex.tdl.registry import LOCAL_RULES, REGISTRY, SpecDef, registered, spec
 from smex.tdl.tracing import trace
 
@@ -79,10 +88,12 @@ __all__ = [
     "LOCAL_RULES",
     "REGISTRY",
     "Expr",
+    "LogSumExp",
     "Max",
     "Min",
     "Opaque",
     "Prod",
+    "SoftmaxMean",
     "SpecDef",
     "SpecError",
     "Sum",

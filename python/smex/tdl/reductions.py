@@ -29,20 +29,25 @@ def index_names(function: Callable[..., Any], default: Sequence[str]) -> list[st
     return parameters(function, getattr(function, "index_names", default))
 
 
-def _reduce(kind: Any, function: Callable[..., Operand], extents: dict[str, int]) -> Expr:
+def _reduce(kind: Any, function: Callable[..., Any], extents: dict[str, int]) -> Expr:
     trace_ = current()
+    weighted = kind == _native.ReduceKind.softmaxmean
     names = parameters(function, list(extents))
     if not names:
-        return as_expr(function())
+        return as_expr(function()[0] if weighted else function())
     unknown = set(extents) - set(names)
     if unknown:
         raise trace_.fail(
             f"{kind.name}: extent of {sorted(unknown)[0]}, which is not among {names}"
         )
     indices = [trace_.bind(name, extents.get(name), strict=False) for name in names]
-    body = as_expr(function(*indices))
+    body = function(*indices)
     trace_.release(indices)
-    return Expr(_native.reduce(kind, trace_.positions(indices), body.node))
+    bound = trace_.positions(indices)
+    if weighted:
+        value, score = map(as_expr, body)
+        return Expr(_native.softmax_mean(bound, value.node, score.node))
+    return Expr(_native.reduce(kind, bound, as_expr(body).node))
 
 
 def Sum(function: Callable[..., Operand], **extents: int) -> Expr:
@@ -67,6 +72,21 @@ def Min(function: Callable[..., Operand], **extents: int) -> Expr:
 def Prod(function: Callable[..., Operand], **extents: int) -> Expr:
     """Returns the product over the lambda's parameters; see :func:`Sum`."""
     return _reduce(_native.ReduceKind.prod, function, extents)
+
+
+def LogSumExp(function: Callable[..., Operand], **extents: int) -> Expr:
+    """Returns the logarithm of the sum of exponentials over the parameters; see :func:`Sum`."""
+    return _reduce(_native.ReduceKind.logsumexp, function, extents)
+
+
+def SoftmaxMean(function: Callable[..., tuple[Operand, Operand]], **extents: int) -> Expr:
+    """Returns the mean over the lambda's parameters, weighted by exponentials; see :func:`Sum`.
+
+    The lambda returns (value, score): the mean is Σ exp(score) value / Σ exp(score), and 0 where
+    all scores are -inf. Beside an output that is the ``LogSumExp`` of the same scores it divides
+    over its parameters: means of parts merge by these sums.
+    """
+    return _reduce(_native.ReduceKind.softmaxmean, function, extents)
 
 
 def Opaque(name: str, *reads: Expr) -> Expr:

@@ -14,6 +14,8 @@ from smex.errors import SmexValueError, SpecError
 LOCAL_RULES = (
     *("output_shape", "zero", "max_int", "window", "window_rest", "rows", "offset", "diagonal"),
 )
+_BEGIN = "begin:"
+"""What stands before an index in the rule that tells where a tile of it begins."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,8 @@ def spec(target: Any, *, local: dict[str, str] | None = None) -> Callable[[Any],
             padded instead, or the output cropped where windows land on it), "window_rest" (how far
             the tile reaches beyond where windows land), "rows" (size of dimension 0 of the first
             operand's tile), "offset" (the tile's lower corner), "diagonal" (as counted from the
-            tile's first row and column).
+            tile's first row and column), "begin:j" (a list of the one number at which the tile
+            of index j begins).
 
     Raises:
         SpecError: there is no such operator, argument or rule.
@@ -91,12 +94,16 @@ def _checked_target(target: Any, local: dict[str, str]) -> str:
                 f"spec of {target}: local rule for {argument}, expected an argument among "
                 f"{', '.join(sorted(known))}"
             )
-        if rule not in LOCAL_RULES:
+        if rule not in LOCAL_RULES and not _begins(rule):
             raise SpecError(
                 f"spec of {target}: argument {argument}: expected a rule among "
-                f"{', '.join(LOCAL_RULES)}, found {rule!r}"
+                f"{', '.join(LOCAL_RULES)} or {_BEGIN}index, found {rule!r}"
             )
     return f"{name}.{overload}" if overload else name
+
+
+def _begins(rule: str) -> bool:
+    return rule.startswith(_BEGIN) and rule.removeprefix(_BEGIN).isidentifier()
 
 
 _listeners: list[Callable[[], None]] = []

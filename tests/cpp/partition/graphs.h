@@ -57,6 +57,20 @@ class Builder {
                   make_reduce(ReduceKind::kSum, {0, 1}, read(0, {0, 1})));
   }
 
+  /// Means of `value` [S, E], weighted by the softmax of `query` [L, E] times `key` [S, E], and the
+  /// logarithm of the weights' sum [L].
+  std::pair<ValueId, ValueId> attend(ValueId query, ValueId key, ValueId value) {
+    using namespace tdl;
+    const Shape q = shape(query), k = shape(key);
+    const auto score =
+        make_reduce(ReduceKind::kSum, {3}, make_call("mul", {read(0, {0, 3}), read(1, {1, 3})}));
+    const std::vector<ValueId> made =
+        add_op("attend", {query, key, value}, {q, {q[0]}}, {q[0], k[0], q[1], q[1]},
+               {{{0, 2}, make_softmax_mean({1}, read(2, {1, 2}), score)},
+                {{0}, make_reduce(ReduceKind::kLogSumExp, {1}, score)}});
+    return {made[0], made[1]};
+  }
+
   void output(ValueId id) { graph.add_output({id, OutputKind::kOutput, "0", kNoValue}); }
 
   Graph graph;
@@ -77,6 +91,13 @@ class Builder {
 
   ValueId add_op(const std::string& target, const std::vector<ValueId>& operands, Shape made,
                  const Shape& extents, std::vector<int> axes, tdl::ExprPtr body, int itemsize = 0) {
+    return add_op(target, operands, {std::move(made)}, extents,
+                  {{std::move(axes), std::move(body)}}, itemsize)[0];
+  }
+
+  std::vector<ValueId> add_op(const std::string& target, const std::vector<ValueId>& operands,
+                              std::vector<Shape> made, const Shape& extents,
+                              std::vector<tdl::Statement> outputs, int itemsize = 0) {
     Op op;
     op.target = target;
     for (ValueId id : operands) op.args.emplace_back(ValueRef{id});
@@ -85,14 +106,14 @@ class Builder {
       spec->indices.push_back({"i" + std::to_string(spec->indices.size()), extent, false});
     }
     for (ValueId id : tensor_operands(op.args)) spec->input_shapes.push_back(shape(id));
-    spec->outputs.push_back({std::move(axes), std::move(body)});
+    spec->outputs = std::move(outputs);
     tdl::check_spec(*spec);
     auto& shared = specs_[{target, {spec->input_shapes, extents}}];
     if (!shared) shared = spec;
     op.spec = shared;
     if (itemsize == 0) itemsize = graph.value(operands[0]).itemsize;
-    const ValueId result = input(std::move(made), Role::kIntermediate, itemsize);
-    op.outputs = {result};
+    for (Shape& shape : made)
+      op.outputs.push_back(input(std::move(shape), Role::kIntermediate, itemsize));
     op.region = region;
     op.backward = backward;
     op.module_path = module;
@@ -102,8 +123,7 @@ class Builder {
       op.backward |=
           graph.value(id).role == Role::kTangent || (producer >= 0 && graph.op(producer).backward);
     }
-    graph.add_op(std::move(op));
-    return result;
+    return graph.op(graph.add_op(std::move(op))).outputs;
   }
 
   std::map<std::pair<std::string, std::pair<std::vector<Shape>, Shape>>,
@@ -118,6 +138,18 @@ inline Graph linear_graph(int64_t n, int64_t m, int64_t k) {
   const ValueId w = b.input({k, m}, Role::kParameter);
   const ValueId y = b.input({n, m});
   b.output(b.sum_rows(b.add(b.mm(x, w), y)));
+  return std::move(b.graph);
+}
+
+/// Attention of `l` queries to `s` keys, whose output and sums are both used.
+inline Graph attention_graph(int64_t l, int64_t s, int64_t e) {
+  Builder b;
+  const ValueId memory = b.input({s, e});
+  const ValueId query = b.mm(b.input({l, e}), b.input({e, e}, Role::kParameter));
+  const ValueId key = b.mm(memory, b.input({e, e}, Role::kParameter));
+  const auto [mean, sum] = b.attend(query, key, memory);
+  b.output(b.mm(mean, b.input({e, e}, Role::kParameter)));
+  b.output(sum);
   return std::move(b.graph);
 }
 

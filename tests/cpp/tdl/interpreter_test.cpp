@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +37,21 @@ TEST(Interpreter, EmptyReductionGivesIdentity) {
   const auto out = evaluate(spec, {{{}, {0}}});
   EXPECT_EQ(out[0].data, std::vector<double>{0});
   EXPECT_EQ(out[1].data, std::vector<double>{1});
+}
+
+TEST(Interpreter, WeightedMeans) {
+  const Spec spec = parse_spec(
+      "index j=3 input [3], [3] [] = softmaxmean{j}(#0[j], #1[j]) [] = logsumexp{j}(#1[j])");
+  const auto of = [&](std::vector<double> scores) {
+    const auto out = evaluate(spec, {{{1, 2, 4}, {3}}, {std::move(scores), {3}}});
+    return std::pair(out[0].data[0], out[1].data[0]);
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  const auto [mean, sum] = of({0, std::log(2), std::log(5)});
+  EXPECT_NEAR(mean, (1 + 4 + 20) / 8.0, 1e-15);
+  EXPECT_NEAR(sum, std::log(8), 1e-15);
+  EXPECT_NEAR(of({1000, -inf, 1000}).first, 2.5, 1e-12);  // without overflow
+  EXPECT_EQ(of({-inf, -inf, -inf}), std::pair(0.0, -inf));
 }
 
 TEST(Interpreter, FunctionsOfTheStandardLibrary) {

@@ -24,6 +24,7 @@ TEST(LinearSets, OfProductsAndSums) {
   EXPECT_EQ(of("index i=3 input [3] [i] = add(#0[i], 0)"), Sets{0b1});
   EXPECT_EQ(of("index i=3, j=2 input [3,2] [j] = sum{i}(#0[i, j])"), Sets{0b1});
   EXPECT_EQ(of("index i=3 input [3], [3] [i] = where(gt(#0[i], 0), #1[i], 0)"), Sets{0b10});
+  EXPECT_EQ(of("index i=3 input [3], [3] [] = softmaxmean{i}(#0[i], #1[i])"), Sets{0b01});
 }
 
 TEST(LinearSets, OfNothingElse) {
@@ -31,6 +32,8 @@ TEST(LinearSets, OfNothingElse) {
   EXPECT_TRUE(of("index i=3 input [3] [i] = add(#0[i], 1)").empty());
   EXPECT_TRUE(of("index i=3 input [3] [i] = mul(#0[i], #0[i])").empty());
   EXPECT_TRUE(of("index i=3 input [3] [] = max{i}(#0[i])").empty());
+  EXPECT_TRUE(of("index i=3 input [3] [] = logsumexp{i}(#0[i])").empty());
+  EXPECT_TRUE(of("index i=3 input [3] [] = softmaxmean{i}(#0[i], #0[i])").empty());
   EXPECT_TRUE(of("index i=3 input [3] [i] = where(gt(#0[i], 0), #0[i], 0)").empty());
   EXPECT_TRUE(of("index i=3 input [3] [i] = sort<#0[:]>").empty());
   EXPECT_TRUE(of("index i=3 input [3], [3] [i] = #0[#1[i]]").size() == 1);  // linear in the data

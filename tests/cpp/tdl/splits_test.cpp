@@ -37,6 +37,34 @@ TEST(Splits, SoftmaxNeedsTheRow) {
             "i");
 }
 
+/// A mean of #0, weighted by the exponentials of #1, and perhaps the sum of these.
+std::string weighted(const std::string& sum) {
+  return "index i=2, j=4, e=3 input [4,3], [2,4] "
+         "[i,e] = softmaxmean{j}(#0[j,e], #1[i,j])" +
+         sum;
+}
+
+TEST(Splits, AWeightedMeanDividesBesideTheSumOfItsWeights) {
+  EXPECT_EQ(splits_of(weighted(" [i] = logsumexp{j}(#1[i,j])")), "i j+other+other e");
+  EXPECT_EQ(weight_sums(parse_spec(weighted(" [i] = logsumexp{j}(#1[i,j])"))),
+            (std::vector<int>{1, -1}));
+}
+
+TEST(Splits, AWeightedMeanAloneDoesNotDivide) {
+  EXPECT_EQ(splits_of(weighted("")), "i e");
+  EXPECT_EQ(splits_of(weighted(" [i] = logsumexp{j}(neg(#1[i,j]))")), "i e");
+  EXPECT_EQ(splits_of(weighted(" [i] = sum{j}(#1[i,j])")), "i e");
+}
+
+TEST(Splits, MeansOfMeansDoNotMerge) {
+  EXPECT_EQ(splits_of("index j=4, k=5 input [4,5], [4] "
+                      "[] = softmaxmean{j}(softmaxmean{k}(#0[j,k], #0[j,k]), #1[j]) "
+                      "[] = logsumexp{j}(#1[j])"),
+            "j+other+other");
+  EXPECT_EQ(splits_of("index j=4, k=5 input [4,5] [] = logsumexp{j}(logsumexp{k}(#0[j,k]))"),
+            "j+other k+other");
+}
+
 TEST(Splits, NumbersForbid) {
   EXPECT_EQ(splits_of("index i=2, j=3 input [2,3] [i,j] = where(le(j, 1), #0[i,j], 0)"), "i");
 }

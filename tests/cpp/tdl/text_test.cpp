@@ -13,6 +13,8 @@ TEST(Text, RoundTrip) {
            "index o=4, k=3!\ninput [9]\n[o] = max{k}(#0{-inf}[sub(add(mul(o, 2), k), 1)])\n[o] = "
            "none\n",
            "index n=2\ninput [2,3], []\n[n] = f<#0[n, :], #1[]>\n",
+           "index j=2\ninput [2], [2]\n[] = softmaxmean{j}(#0[j], #1[j])\n"
+           "[] = logsumexp{j}(#1[j])\n",
            "index \ninput \n[] = 0.25\n",
            "index \ninput [1]\n[] = #0[0]\n",
        }) {
@@ -40,6 +42,8 @@ TEST(Text, ErrorsNameThePlace) {
   EXPECT_THROW(parse_spec("index i=2 input [2] [i] = #0[:]"), UserError);
   EXPECT_THROW(parse_spec("index i=2 input [2] [i] = sum{i}(#0[i])"), UserError);
   EXPECT_THROW(parse_spec("index i=2 input [2] [i] = #0[i"), UserError);
+  EXPECT_THROW(parse_spec("index i=2 input [2] [] = softmaxmean{i}(#0[i])"), UserError);
+  EXPECT_THROW(parse_spec("index i=2 input [2] [] = logsumexp{i}(#0[i], #0[i])"), UserError);
 }
 
 }  // namespace

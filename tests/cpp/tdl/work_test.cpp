@@ -32,6 +32,15 @@ TEST(Arithmetic, OfWhatRowsShareIsThatOfARow) {
   EXPECT_EQ(of("index i=5, j=7 input [5] [i,j] = exp(#0[i])", {5, 7}), 5);
 }
 
+TEST(Arithmetic, OfAWeightedMeanIsThatOfItsScoresAndValues) {
+  const std::string mean =
+      "index i=5, j=7, e=3 input [5,7], [7,3] [i,e] = softmaxmean{j}(#1[j, e], neg(#0[i, j]))";
+  EXPECT_EQ(of(mean, {5, 7, 3}), 5 * 7 * 3 + 2 * 5 * 7 * 3);
+  // The sum of the weights comes with it.
+  EXPECT_EQ(of(mean + " [i] = logsumexp{j}(neg(#0[i, j]))", {5, 7, 3}), of(mean, {5, 7, 3}));
+  EXPECT_EQ(of("index i=5, j=7 input [5,7] [i] = logsumexp{j}(neg(#0[i, j]))", {5, 7}), 2 * 5 * 7);
+}
+
 TEST(Arithmetic, OfWindowsThatLandIsThatOfTheWindows) {
   // Every place and element of a window lands on one i: 4 places of 3 elements.
   const char* landing =

@@ -118,3 +118,114 @@ def test_dropout_still_draws_by_place():
         torch.manual_seed(9)
         losses.append(net(x, target).item())
     assert losses[1] == pytest.approx(losses[0]) and losses[2] == pytest.approx(losses[0])
+
+
+class Memory(torch.nn.Module):
+    """Queries of one tensor, keys and values of another."""
+
+    def __init__(self, heads=2, mask=None, causal=False):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.query, self.keys = torch.nn.Linear(16, 16), torch.nn.Linear(16, 32)
+        self.register_buffer("mask", mask)
+
+    def forward(self, x, memory):
+        n, t, _ = x.shape
+        q = self.query(x).view(n, t, self.heads, -1).transpose(1, 2)
+        shape = n, memory.shape[1], 2, self.heads, -1
+        k, v = self.keys(memory).view(shape).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, attn_mask=self.mask)
+        return y.transpose(1, 2).reshape(n, t, 16)
+
+
+def half_hidden(queries, keys):
+    mask = torch.where(torch.rand(queries, keys) > 0.5, 0.0, -torch.inf).double()
+    mask[0, : keys // 2] = -torch.inf
+    mask[0, -1] = 0
+    return mask
+
+
+MEMORIES = {
+    "few queries": (4, 512, {}),
+    "causal": (256, 256, {"causal": True}),
+    "mask": (4, 512, {"mask": torch.randn(4, 512).double()}),
+    "hidden keys": (4, 512, {"mask": half_hidden(4, 512)}),
+}
+
+
+def weighed_parts(net, tmp_path, *args):
+    net.trace(tmp_path / "trace.json", *args)
+    return (tmp_path / "trace.json").read_text().count("weigh_part")
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_keys_are_cut(kind, workers, tmp_path):
+    torch.manual_seed(0)
+    queries, keys, options = MEMORIES[kind]
+    model = Memory(**options).double()
+    x, memory = torch.randn(1, queries, 16).double(), torch.randn(1, keys, 16).double()
+    target = torch.randn(1, queries, 16).double()
+    loss = loss_fn(model(x, memory), target)
+    wanted = torch.autograd.grad(loss, list(model.parameters()))
+    net = smex.partition(
+        model, workers=workers, loss_fn=loss_fn, args=(x, memory, target), replicate_bytes=0,
+        pins={"memory": 1, "x": "R"},
+    )  # fmt: skip
+    for _ in range(2):
+        net.zero_grad()
+        found = net(x, memory, target)
+        torch.testing.assert_close(found.detach(), loss.detach(), rtol=1e-10, atol=1e-12)
+        found.backward()
+    grads = net.full_grads()
+    for (name, _), grad in zip(model.named_parameters(), wanted, strict=True):
+        torch.testing.assert_close(grads[name], grad, rtol=1e-9, atol=1e-12)
+    stats = net.stats()
+    assert stats["bytes_moved"] == stats["predicted_bytes_moved"] == net.plan.total_bytes
+    with torch.no_grad():
+        torch.testing.assert_close(net(x, memory, target), loss.detach(), rtol=1e-10, atol=1e-12)
+    if kind != "causal":  # where queries are as many as keys they are cut for fewer bytes
+        assert weighed_parts(net, tmp_path, x, memory, target) >= workers
+
+
+def test_one_query_to_many_keys(tmp_path):
+    """A token is decoded: nothing but the keys can be divided."""
+    model = Memory(heads=1).eval()
+    x, memory = torch.randn(1, 1, 16), torch.randn(1, 1024, 16)
+    net = smex.partition(model, workers=4, args=(x, memory), replicate_bytes=0)
+    with torch.no_grad():
+        torch.testing.assert_close(net(x, memory), model(x, memory), rtol=1e-5, atol=1e-6)
+        assert weighed_parts(net, tmp_path, x, memory) == 4
+
+
+def test_keys_are_cut_in_a_checkpoint(tmp_path):
+    torch.manual_seed(0)
+
+    class Checkpointed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.out = Memory(), torch.nn.Linear(16, 16)
+
+        def forward(self, x, memory):
+            y = torch.utils.checkpoint.checkpoint(self.inner, x, memory, use_reentrant=False)
+            return self.out(y)
+
+    model = Checkpointed().double()
+    model.inner.requires_grad_(False)  # the output alone is read by the backward pass
+    x, memory = torch.randn(1, 4, 16).double(), torch.randn(1, 512, 16).double()
+    target = torch.randn(1, 4, 16).double()
+    for trained in (False, True):
+        model.inner.requires_grad_(trained)
+        loss = loss_fn(model(x, memory), target)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        wanted = torch.autograd.grad(loss, parameters)
+        net = smex.partition(
+            model, workers=2, loss_fn=loss_fn, args=(x, memory, target), replicate_bytes=0,
+            pins={"memory": 1, "x": "R"},
+        )  # fmt: skip
+        found = net(x, memory, target)
+        found.backward()
+        torch.testing.assert_close(found.detach(), loss.detach(), rtol=1e-10, atol=1e-12)
+        grads = [grad for grad in net.full_grads().values() if grad is not None]
+        for mine, theirs in zip(grads, wanted, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)

@@ -86,7 +86,7 @@ def test_no_op_comes_from_the_package_itself():
 def test_a_rule_that_the_library_does_not_know():
     graph = smex._C.Graph()
     value = graph.add_value("x", [2], "float32", 4, smex._C.Role.input)
-    text = "mylib::op: expected a rule among output_shape, zero, .*, diagonal, found 'half'"
+    text = "mylib::op: expected a rule among output_shape, zero, .*, begin:index .*, found 'half'"
     with pytest.raises(smex.SmexValueError, match=text):
         graph.add_op("mylib::op", [smex._C.ValueRef(value)], [], None, [(0, "half")], "", "", False)
 
@@ -96,6 +96,16 @@ def test_rules_are_the_same_on_both_sides():
     local = [(0, rule) for rule in smex.tdl.LOCAL_RULES]
     graph.add_op("mylib::op", [1], [], None, local, "", "", False)
     assert len(graph.ops) == 1
+
+
+def test_a_rule_of_an_index_needs_the_index():
+    graph = smex._C.Graph()
+    spec = smex._C.tdl.Spec.parse("index i=2 input [2] [i] = #0[i]")
+    x = graph.add_value("x", [2], "float32", 4, smex._C.Role.input)
+    args = [smex._C.ValueRef(x), []]
+    graph.add_op("mylib::op", args, [], spec, [(1, "begin:i")], "", "", False)
+    with pytest.raises(smex.SmexValueError, match="with an index of the Spec, found 'begin:j'"):
+        graph.add_op("mylib::op", args, [], spec, [(1, "begin:j")], "", "", False)
 
 
 @pytest.mark.parametrize(

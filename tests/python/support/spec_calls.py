@@ -278,7 +278,7 @@ def samples():
     for heads in [(2,), (2, 3), (1, 2)]:
         for mask, causal in [(None, False), (None, True), (r(6, 5), False)]:
             query, key, value = r(2, *heads, 6, 4), r(2, heads[0], 5, 4), r(2, heads[0], 5, 4)
-            told = [mask, causal, 0.3, []]
+            told = [mask, causal, 0.3, [], []]
             yield "smex::scaled_dot_product", [query, key, value, *told], None
             made = torch.ops.smex.scaled_dot_product(query, key, value, *told)
             yield "smex::scaled_dot_product_backward", [

@@ -171,6 +171,9 @@ def run_tile(
             args[position] = tensors[0].shape[0]
         elif rule == "offset":
             args[position] = [lo for lo, _ in region]
+        elif rule.startswith("begin:"):
+            named = [index.name for index in spec.indices].index(rule.removeprefix("begin:"))
+            args[position] = [ranges[named][0]]
         elif rule == "diagonal":
             args[position] += region[-2][0] - region[-1][0]
         elif rule in ("window", "window_rest") and cut_window:
@@ -198,6 +201,18 @@ def tiles(extent: int, granule: int, parts: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(cuts))
 
 
+def merge_means(mean: Any, log_sum: Any, other: Any, other_sum: Any) -> None:
+    """Makes of two weighted means [..., E], with the logarithms of their weights, that of both."""
+    other_sum = other_sum.double()
+    log_sum = torch.as_tensor(log_sum, dtype=torch.float64).expand(other_sum.shape)
+    both = torch.logaddexp(log_sum, other_sum)
+
+    def share(part):
+        return torch.where(part == -math.inf, 0.0, (part - both).exp()).unsqueeze(-1)
+
+    mean.mul_(share(log_sum)).add_(other.double() * share(other_sum))
+
+
 def check_split(call: Call, spec: Any, local, split: Any, parts: int) -> None:
     """The tiles of one split, each run by the kernel, combine to the whole call's outputs."""
     ranges = spec.full_ranges()
@@ -217,6 +232,7 @@ def check_split(call: Call, spec: Any, local, split: Any, parts: int) -> None:
             reduce = split.reduces[position] and split.reduces[position].name
             if combined[position] is None:
                 start = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+                start |= {"softmaxmean": 0.0, "logsumexp": -math.inf}
                 fill = start[reduce] if reduce else math.nan
                 combined[position] = torch.full(
                     call.whole[position].shape, fill, dtype=torch.float64
@@ -228,6 +244,13 @@ def check_split(call: Call, spec: Any, local, split: Any, parts: int) -> None:
                 target += result
             elif reduce == "prod":
                 target *= result
+            elif reduce == "softmaxmean":
+                by = spec.weight_sums()[position]
+                assert by > position, "the sum before this tile is still needed"
+                before = -math.inf if combined[by] is None else combined[by]
+                merge_means(target, before, result, results[by])
+            elif reduce == "logsumexp":
+                torch.logaddexp(target, result.double(), out=target)
             elif reduce == "max":
                 torch.maximum(target, result.double(), out=target)
             else:

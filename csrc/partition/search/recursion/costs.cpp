@@ -99,7 +99,7 @@ std::optional<double> Costs::store_bytes(const Operand& output, const OpGrid& gr
   if (!own) return 0;
   const Value& value = merged_.graph.value(output.value);
   const Grid home = home_grid(value.shape, merged_.granules[value.id], choices, mesh);
-  const std::optional<int64_t> numel = stored_numel(*own, home, mesh);
+  const std::optional<int64_t> numel = stored_numel(*own, home, mesh, output.weighs);
   if (!numel) return std::nullopt;
   return static_cast<double>(*numel * value.itemsize);
 }

@@ -44,11 +44,13 @@ OpClass merged_ops(const MergedGraph& merged, const Recomputation& recomputed,
   alike.op = op.id;
   alike.repeats = 0;
   for (OpId member : members) alike.repeats += recomputed.runs(member);
+  const std::vector<bool> weighing = weighing_outputs(op);
   const auto add = [&](ValueId id, bool output, size_t position) {
     const int group = merged.coarse.group_of[id];
     const auto known = std::find(alike.groups.begin(), alike.groups.end(), group);
-    alike.operands.push_back(
-        {id, output, position, static_cast<size_t>(known - alike.groups.begin())});
+    alike.operands.push_back({id, output, position,
+                              static_cast<size_t>(known - alike.groups.begin()),
+                              output && weighing[position]});
     if (known == alike.groups.end()) alike.groups.push_back(group);
   };
   for (size_t i = 0; i < op.inputs.size(); ++i) add(op.inputs[i], /*output=*/false, i);

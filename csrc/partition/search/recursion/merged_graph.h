@@ -23,6 +23,7 @@ struct Operand {
   bool output = false;
   size_t position = 0;  ///< among the op's inputs or outputs
   size_t slot = 0;      ///< of its group in `OpClass::groups`
+  bool weighs = false;  ///< an output that weighs another one, see store_bytes
 };
 
 /// Ops that run under the same strategy: they have equal specs on equal groups.

@@ -153,13 +153,10 @@ void check(const Graph& graph, const Plan& plan) {
 }
 
 std::vector<Graph> graphs() {
-  return {test::linear_graph(13, 6, 9),
-          test::linear_graph(1, 1, 1),
-          test::linear_graph(0, 2, 3),
-          test::training_graph(5, 3, 4),
-          test::deep_graph(7, 6, 5),
-          test::mixed_graph(6, 5),
-          test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true)};
+  return {test::linear_graph(13, 6, 9),   test::linear_graph(1, 1, 1),
+          test::linear_graph(0, 2, 3),    test::training_graph(5, 3, 4),
+          test::deep_graph(7, 6, 5),      test::mixed_graph(6, 5),
+          test::attention_graph(3, 9, 4), test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true)};
 }
 
 class Lower : public testing::TestWithParam<Mesh> {};
@@ -283,6 +280,29 @@ std::vector<std::map<OpId, int>> runs(const Program& program) {
 }
 
 /// Of a layer the first product and the sum run again, the second product is the next one's input.
+/// How often the workers weigh their parts of a mean, under one split of the attention.
+int weighed_parts(int index) {
+  const Graph graph = test::attention_graph(4, 8, 6);
+  Plan plan = search(graph, {2});
+  for (const Op& op : graph.ops()) {
+    if (op.target == "attend") plan.ops[op.id] = {index};
+  }
+  int count = 0;
+  for (const WorkerProgram& worker : lower(graph, plan).workers) {
+    count += std::count_if(worker.forward.begin(), worker.forward.end(), [](const Instr& instr) {
+      const auto* const compute = std::get_if<ComputeInstr>(&instr);
+      return compute && compute->target == "smex::weigh_part";
+    });
+  }
+  return count;
+}
+
+TEST(WeightedMeans, OfPartsAreWeighedWhereKeysAreCut) {
+  EXPECT_EQ(weighed_parts(/*queries=*/0), 0);
+  EXPECT_EQ(weighed_parts(/*keys=*/1), 2);
+  EXPECT_EQ(weighed_parts(/*elements=*/2), 0);
+}
+
 TEST(Recomputed, RunsInTheBackwardPassOnce) {
   const Graph graph = test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true);
   const auto counts = runs(lower(graph, search(graph, {2})));

@@ -22,6 +22,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
   for (const Op& op : graph.ops()) {
     const auto splits = tdl::derive_splits(*op.spec);
     const OpTiles tiles = op_tiles(graph, classes, plan, op, splits, plan.ops[op.id]);
+    const std::vector<bool> weighing = weighing_outputs(op);
     const OpGrid grid = grids.make(op, plan.ops[op.id], plan.mesh);
     const auto home_of = [&](ValueId id) {
       return home_grid(graph.value(id).shape, classes.granules(id), plan.values[id], plan.mesh);
@@ -38,8 +39,8 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
       const ValueId output = op.outputs[o];
       const Layout home = home_layout(graph, classes, plan, output);
       EXPECT_EQ(product(grid.outputs[o]->addends), tiles.outputs[o].num_partials);
-      EXPECT_EQ(stored_numel(*grid.outputs[o], home_of(output), plan.mesh),
-                store_bytes(tiles.outputs[o], home, /*itemsize=*/1))
+      EXPECT_EQ(stored_numel(*grid.outputs[o], home_of(output), plan.mesh, weighing[o]),
+                store_bytes(tiles.outputs[o], home, /*itemsize=*/1, weighing[o]))
           << graph.str() << "output " << o << " of op " << op.id;
       int64_t largest = 0;
       for (const Tile& tile : tiles.outputs[o].tiles) {
@@ -61,6 +62,7 @@ TEST_P(Grids, CostWhatTheLayoutsOfAllWorkersCost) {
     for (const Graph& graph : {test::linear_graph(size(least), size(least), size(least)),
                                test::training_graph(size(least), size(least), size(least)),
                                test::mixed_graph(size(least), size(least)),
+                               test::attention_graph(size(least), size(least), size(least)),
                                test::deep_graph(size(least), size(least), size(least))}) {
       expect_equal_costs(graph, test::random_plan(random, graph, GetParam()));
     }

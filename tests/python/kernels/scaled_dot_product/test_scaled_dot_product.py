@@ -125,3 +125,107 @@ def test_bad_input_is_named():
     refused("one floating type", TypeError, query.float(), key, value, *plain)
     refused("takes no mask", ValueError, query, key, value, torch.zeros(6, 5), True, None, [])
     refused("of which there are 4, found", ValueError, query, key, value, None, True, None, [2])
+    refused("of the first key, found", ValueError, query, key, value, None, True, None, [], [1, 2])
+
+
+def merged(parts):
+    """Output and log-sum-exp over all keys, from those over some."""
+    outputs, sums = zip(*parts, strict=True)
+    total = torch.stack(sums).logsumexp(0)
+    weighed = torch.ops.smex.weigh_part
+    return sum(weighed(o, s, total) for o, s in zip(outputs, sums, strict=True)), total
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("heads", [(3,), (2, 3)])
+@pytest.mark.parametrize(("queries", "keys"), [(7, 7), (9, 4), (4, 9), (33, 65)])
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask", "hidden"])
+def test_tiles_of_keys(device, heads, queries, keys, kind):
+    query, key, value, grad = inputs(heads, queries, keys, device)
+    mask = None
+    if kind in ("mask", "hidden"):
+        mask = torch.randn(queries, keys, device=device).double()
+    if kind == "hidden":  # the first half of the keys from query 1
+        mask[1, : (keys + 1) // 2] = -math.inf
+    causal, scale = kind == "causal", 0.4
+    leaves = [t.clone().requires_grad_() for t in (query, key, value)]
+    whole, whole_sum = reference(*leaves, mask, causal, scale)
+    wanted = torch.autograd.grad(whole, leaves, grad)
+    corner = [0] * query.dim()
+    for parts in (2, 3, 4):
+        cuts = [keys * p // parts for p in range(parts + 1)]
+        tiles = [(low, high) for low, high in itertools.pairwise(cuts) if low < high]
+
+        def told(low, high):
+            return [None if mask is None else mask[:, low:high], causal, scale, corner, [low]]
+
+        def part(low, high):
+            return key[:, :, low:high], value[:, :, low:high]
+
+        output, total = merged([op(query, *part(*t), *told(*t)) for t in tiles])
+        torch.testing.assert_close(output, whole.detach())
+        torch.testing.assert_close(total, whole_sum.detach())
+        found = [op_backward(grad, query, *part(*t), output, total, *told(*t)) for t in tiles]
+        torch.testing.assert_close(sum(f[0] for f in found), wanted[0])
+        torch.testing.assert_close(torch.cat([f[1] for f in found], 2), wanted[1])
+        torch.testing.assert_close(torch.cat([f[2] for f in found], 2), wanted[2])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_boxes_of_queries_and_keys(device):
+    query, key, value, grad = inputs((3,), 12, 12, device)
+    leaves = [t.clone().requires_grad_() for t in (query, key, value)]
+    whole, _ = reference(*leaves, None, True, None)
+    wanted = torch.autograd.grad(whole, leaves, grad)
+    total = [torch.zeros_like(t) for t in leaves]
+    for low, high in [(0, 5), (5, 12)]:
+        rows = (..., slice(low, high), slice(None))
+        boxes = [(0, 3), (3, 8), (8, 12)]
+        made = [
+            op(query[rows], key[:, :, a:b], value[:, :, a:b], None, True, None, [0, 0, low, 0], [a])
+            for a, b in boxes
+        ]
+        output, logsumexp = merged(made)
+        torch.testing.assert_close(output, whole[rows].detach())
+        for a, b in boxes:
+            columns = (slice(None), slice(None), slice(a, b))
+            found = op_backward(
+                grad[rows], query[rows], key[columns], value[columns], output, logsumexp, None, True,
+                None, [0, 0, low, 0], [a],
+            )  # fmt: skip
+            total[0][rows] += found[0]
+            total[1][columns] += found[1]
+            total[2][columns] += found[2]
+    for mine, theirs in zip(total, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_queries_that_see_nothing(device):
+    query, key, value, grad = inputs((3,), 6, 5, device)
+    mask = torch.zeros(6, 5, device=device).double()
+    mask[2] = -math.inf
+    parts = [
+        op(query, key[:, :, a:b], value[:, :, a:b], mask[:, a:b], False, None, [0] * 4, [a])
+        for a, b in [(0, 2), (2, 5)]
+    ]
+    output, total = merged(parts)
+    assert (output[:, :, 2] == 0).all() and (total[:, :, 2] == -math.inf).all()
+    for tile in ((0, 2), (2, 5)):
+        keys = slice(*tile)
+        found = op_backward(
+            grad, query, key[:, :, keys], value[:, :, keys], output, total, mask[:, keys], False,
+            None, [0] * 4, [tile[0]],
+        )  # fmt: skip
+        assert all(torch.isfinite(g).all() for g in found)
+        assert (found[0][:, :, 2] == 0).all()
+
+
+def test_parts_are_weighed_in_their_type():
+    part = torch.randn(2, 3, 4).bfloat16()
+    sums = torch.randn(2, 3)
+    weighed = torch.ops.smex.weigh_part(part, sums, torch.zeros(2, 3))
+    assert weighed.dtype == torch.bfloat16
+    torch.testing.assert_close(weighed, (part * sums.exp().unsqueeze(-1)).bfloat16())
+    with pytest.raises(ValueError, match="sums of the first dimensions of the part"):
+        torch.ops.smex.weigh_part(part, sums.t(), sums.t())

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 from smex.specs.common import element, named
-from smex.tdl import Max, Sum, exp, log, spec, told, where, whole
+from smex.tdl import LogSumExp, Max, SoftmaxMean, Sum, exp, log, spec, told, where, whole
 
 
 class _Attention:
     """One attention, of an index in the queries' first dimensions, a query and a key.
 
-    `number` is a query's index as a number.
+    `number` is a query's, or a key's, index as a number.
     """
 
     def __init__(self, query, key, value, causal, mask, scale, number=lambda i: i):
@@ -37,10 +37,33 @@ class _Attention:
         value = self.scale * Sum(lambda e_: self.query[(*head, i, e_)] * self.key[(*read, j, e_)])
         if self.mask is not None:
             value = value + element(self.mask, (*head, i, j))
-        return where(j <= self.number(i), value, float("-inf")) if self.causal else value
+        if not self.causal:
+            return value
+        return where(self.number(j) <= self.number(i), value, float("-inf"))
 
     def outputs(self):
-        """Returns the output and the logarithm of the sum of a query's exponentials."""
+        """Returns the output and the logarithm of the sum of a query's exponentials.
+
+        Over some of the keys they merge with those over others.
+        """
+
+        def output(*index):
+            *head, i, e = index
+
+            def of_key(j):
+                value = self.value[(*self.of_key(head), j, whole(e))]
+                return value, self.score(head, i, j)
+
+            return SoftmaxMean(of_key, j=self.keys)
+
+        def logsumexp(*index):
+            *head, i = index
+            return LogSumExp(lambda j: self.score(head, i, j), j=self.keys)
+
+        return named(output, [*self.heads, "i", "e"]), named(logsumexp, [*self.heads, "i"])
+
+    def whole_outputs(self):
+        """Returns the same of a call that cannot be told which keys it is given."""
 
         def top(head, i):
             return Max(lambda m: self.score(head, i, m), m=self.keys)
@@ -120,7 +143,7 @@ class _Attention:
 def flash_attention(query, key, value, dropout, causal, mask, scale):
     if dropout:
         return None
-    return _Attention(query, key, value, causal, mask, scale).outputs()
+    return _Attention(query, key, value, causal, mask, scale).whole_outputs()
 
 
 @spec("aten::_scaled_dot_product_flash_attention_for_cpu_backward")
@@ -133,14 +156,17 @@ def flash_attention_backward(
     return attention.gradients(grad, output, logsumexp)
 
 
-@spec("smex::scaled_dot_product", local={"offset": "offset"})
-def scaled_dot_product(query, key, value, mask, causal, scale, offset):
+_TOLD = {"offset": "offset", "key_offset": "begin:j"}
+
+
+@spec("smex::scaled_dot_product", local=_TOLD)
+def scaled_dot_product(query, key, value, mask, causal, scale, offset, key_offset):
     return _Attention(query, key, value, causal, mask, scale, told).outputs()
 
 
-@spec("smex::scaled_dot_product_backward", local={"offset": "offset"})
+@spec("smex::scaled_dot_product_backward", local=_TOLD)
 def scaled_dot_product_backward(
-    grad, query, key, value, output, logsumexp, mask, causal, scale, offset
+    grad, query, key, value, output, logsumexp, mask, causal, scale, offset, key_offset
 ):
     attention = _Attention(query, key, value, causal, mask, scale, told)
     return attention.gradients(grad, output, logsumexp)
