@@ -73,7 +73,7 @@ class Converter:
         self._values: list[ValueRecord] = []
         self._ops: list[OpRecord] = []
         self._fused: list[_Fused] = []
-        self._templates: dict[Any, torch.fx.Graph] = {}
+        self._templates: dict[Any, torch.fx.Graph | None] = {}
         self._schemas: dict[Any, tuple[str, list[tuple[str, Any, bool]]]] = {}
         self._origins: dict[int, tuple[str, str]] = {}
         self._origin: tuple[str, str, int | None] = ("", "", None)
@@ -221,8 +221,7 @@ class Converter:
             target = aten.view.default if exact else aten.reshape.default
             name = "aten::view" if exact else "aten::reshape"
         expansion = expand(name, args)
-        if expansion is not None:
-            self._expand(expansion, node, name, args, env)
+        if expansion is not None and self._expand(expansion, node, name, args, env):
             return
         outputs = self._outputs(node)
         self._ops.append(self._op(name, target, args, outputs))
@@ -333,10 +332,15 @@ class Converter:
 
     # Expansions.
 
-    def _expand(self, expansion, node: torch.fx.Node, name: str, args: list, env: dict) -> None:
-        """Inlines the members of an expansion and keeps the call itself beside them."""
+    def _expand(self, expansion, node: torch.fx.Node, name: str, args: list, env: dict) -> bool:
+        """Inlines the members of an expansion and keeps the call itself beside them.
+
+        False where there is none for these shapes.
+        """
         first = len(self._ops)
         template = self._template(expansion, node, name, args, env)
+        if template is None:
+            return False
         inner: dict[torch.fx.Node, Any] = {}
         operands = iter(n for n in _tensor_nodes(node) if env[n] is not None)
         for member in template.nodes:
@@ -353,8 +357,9 @@ class Converter:
         self._bind(node, outputs[:count], loose, env)
         fused = self._op(name, node.target, args, outputs[:count])
         self._fused.append(_Fused(fused, first, len(self._ops)))
+        return True
 
-    def _template(self, expansion, node, name, args, env) -> torch.fx.Graph:
+    def _template(self, expansion, node, name, args, env) -> torch.fx.Graph | None:
         """Returns the expansion of a call of this kind, recorded once for each signature."""
         nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
@@ -364,7 +369,8 @@ class Converter:
             with torch.no_grad(), self._trace.fake_mode, _Recorder(tensors) as recorder:
                 remaining = iter(recorder.operands)
                 filled = [next(remaining) if isinstance(a, ValueRef) else a for a in args]
-                self._templates[key] = recorder.finish(expansion(*filled))
+                made = expansion(*filled)
+                self._templates[key] = None if made is NotImplemented else recorder.finish(made)
         return self._templates[key]
 
     def _as_recorded(self, fake: torch.Tensor, operand: _Operand) -> torch.Tensor:

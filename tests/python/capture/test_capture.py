@@ -366,12 +366,13 @@ def test_autocast_region():
 
 def test_origin_names_module_and_line():
     graph = capture(models.GPT.small(), models.GPT.small_inputs()[:1])
-    softmax = next(op for op in graph.ops if op.target == "aten::_softmax")
+    calls = [*graph.ops, *(fusion.fused for fusion in graph.fusions)]
+    softmax = next(op for op in calls if op.target == "aten::_softmax")
     assert softmax.module_path == "blocks.0.attention"
     lines, first = inspect.getsourcelines(models.SelfAttention.forward)
     offset = next(i for i, line in enumerate(lines) if "softmax" in line)
     assert softmax.source == f"models.py:{first + offset}"
-    backward = next(op for op in graph.ops if op.target == "aten::_softmax_backward_data")
+    backward = next(op for op in calls if op.target == "aten::_softmax_backward_data")
     assert backward.module_path == "blocks.1.attention"
     assert backward.backward
 

@@ -283,6 +283,9 @@ def samples():
             made = torch.ops.smex.scaled_dot_product(query, key, value, *told)
             yield "smex::scaled_dot_product_backward", [
                 torch.randn_like(query), query, key, value, *made, *told], None  # fmt: skip
+    for dim in (0, 1):
+        x = r(5, 6).round()
+        yield "smex::first_position", [x, x.amax(dim, keepdim=True), dim, []], None
     yield "aten::constant_pad_nd", [r(4, 6), [-1, -2, 2, -1], 0.5], None
     yield "aten::embedding", [r(7, 5), ints(7, 4, 3)], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, -1, False], None

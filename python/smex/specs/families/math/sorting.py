@@ -13,12 +13,14 @@ from smex.tdl import (
     Prod,
     Sum,
     SymbolicTensor,
+    and_,
     exp,
     isnan,
     like,
     log,
     or_,
     spec,
+    told,
     where,
     whole,
 )
@@ -73,6 +75,20 @@ def _argument(x, dim, keepdim, kind):
 @spec("aten::aminmax")
 def aminmax(x, dim, keepdim):
     return over(x, dim, keepdim, Min), over(x, dim, keepdim, Max)
+
+
+@spec("smex::first_position", local={"offset": "begin:k"})
+def first_position(x, value, dim, offset):
+    def body(*i):
+        def place(k):
+            here = x[replaced(i, [dim], [k])]
+            wanted = value[i]
+            is_there = or_(here == wanted, and_(isnan(here), isnan(wanted)))
+            return where(is_there, told(k), float("inf"))
+
+        return Min(place, k=x.shape[dim])
+
+    return body
 
 
 @spec("aten::argmax")

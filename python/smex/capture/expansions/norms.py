@@ -1,46 +1,14 @@
-"""Fused operators written as several calls, each the mathematics only.
-
-`expand(target, args)` gives a function of the op's tensor operands that returns the op's outputs,
-or None when the call stays as it is. The original call is kept beside its members as a fusion.
-"""
+"""Batch, group and layer norms as sums, statistics and element-wise calls."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 
+from smex.capture.expansions.dtypes import compute_dtype
+
 aten = torch.ops.aten
-
-Expansion = Callable[..., tuple]
-
-
-def addmm(bias, a, b, beta, alpha):
-    """`a @ b`, then the broadcast bias."""
-    return (torch.mm(a, b) + bias,)
-
-
-def convolution(x, weight, bias, *geometry):
-    """Returns the convolution without bias, then the bias as `[1, C, 1, 1]`."""
-    y = aten.convolution.default(x, weight, None, *geometry)
-    return (y + bias.view([1, bias.shape[0]] + [1] * (y.dim() - 2)),)
-
-
-def convolution_backward(grad, x, weight, bias_sizes, *rest):
-    """Returns one call for each wanted gradient; the bias's is a plain sum."""
-    *geometry, mask = rest
-    results: list[torch.Tensor | None] = [None, None, None]
-    for i in range(2):
-        if mask[i]:
-            one_hot = [i == 0, i == 1, False]
-            results[i] = aten.convolution_backward.default(
-                grad, x, weight, None, *geometry, one_hot
-            )[i]
-    if mask[2]:
-        results[2] = grad.sum([0, *range(2, grad.dim())])
-    return tuple(results)
 
 
 def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bias, mask):
@@ -53,10 +21,6 @@ def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bi
         affine = aten.native_layer_norm_backward.default(*args, [False, mask[1], mask[2]])
         results[1:] = affine[1:]
     return tuple(r if wanted else None for r, wanted in zip(results, mask, strict=True))
-
-
-def _compute_dtype(x):
-    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
 def _saved_dtype(x, weight, running_mean):
@@ -93,7 +57,7 @@ def _channel_combine(grad, x, mean, scale, shift, slope):
 
 def batch_norm(x, weight, bias, running_mean, running_var, training, momentum, eps):
     """`y, mean, rstd, new running mean, new running variance` over all dimensions but 1."""
-    wide = x.to(_compute_dtype(x))
+    wide = x.to(compute_dtype(x))
     dims = [0, *range(2, x.dim())]
     count = math.prod(x.shape[d] for d in dims)
     new_mean, new_var = running_mean, running_var
@@ -125,7 +89,7 @@ def native_batch_norm_backward(
     grad, x, weight, running_mean, running_var, save_mean, save_rstd, training, eps, mask
 ):
     """`dx = w rstd (dy - Σdy/n - (x - mean) rstd² Σdy(x - mean)/n)`; the means only if training."""
-    dtype = _compute_dtype(x)
+    dtype = compute_dtype(x)
     wide, dy = x.to(dtype), grad.to(dtype)
     dims = [0, *range(2, x.dim())]
     count = math.prod(x.shape[d] for d in dims)
@@ -160,7 +124,7 @@ def _per_group(statistic, x):
 
 def group_norm(x, weight, bias, batch, channels, area, groups, eps):
     """`y, mean, rstd` over the channels of a group and all places."""
-    parts = _groups(x.to(_compute_dtype(x)), groups)
+    parts = _groups(x.to(compute_dtype(x)), groups)
     dims = list(range(2, parts.dim()))
     count = math.prod(parts.shape[d] for d in dims)
     mean = parts.sum(dims) / count
@@ -182,7 +146,7 @@ def group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, grou
         call = aten.native_group_norm_backward.default
         affine = call(*args, [False, mask[1], mask[2]])
         return (call(*args, [True, False, False])[0], *affine[1:])
-    dtype = _compute_dtype(x)
+    dtype = compute_dtype(x)
     dy = grad.to(dtype)
     per_group_mean, per_group_rstd = _per_group(mean.to(dtype), x), _per_group(rstd.to(dtype), x)
     normalized = (_groups(x.to(dtype), groups) - per_group_mean) * per_group_rstd
@@ -199,51 +163,3 @@ def group_norm_backward(grad, x, mean, rstd, weight, batch, channels, area, grou
     dims = [0, *range(2, x.dim())]
     grad_weight = (dy * normalized.view(x.shape)).sum(dims).to(affine_dtype) if mask[1] else None
     return None, grad_weight, dy.sum(dims).to(affine_dtype) if mask[2] else None
-
-
-def _is_plain_addmm(args):
-    return args[3] == 1 and args[4] == 1
-
-
-def _has_bias(args):
-    return args[2] is not None
-
-
-def _several_masked(args):
-    return sum(bool(wanted) for wanted in args[-1]) > 1 or bool(args[-1][2])
-
-
-def _input_and_affine(args):
-    return bool(args[-1][0]) and (bool(args[-1][1]) or bool(args[-1][2]))
-
-
-def _always(args):
-    return True
-
-
-def _has_elements(args):
-    batch, channels, area, groups = (arg for arg in args if type(arg) is int)
-    return batch * channels * area * groups > 0
-
-
-def _trains(args):
-    return bool(args[3])
-
-
-_EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
-    "aten::_native_batch_norm_legit.no_stats": (_trains, batch_norm_no_stats),
-    "aten::_native_batch_norm_legit_functional": (_always, batch_norm),
-    "aten::addmm": (_is_plain_addmm, addmm),
-    "aten::convolution": (_has_bias, convolution),
-    "aten::convolution_backward": (_several_masked, convolution_backward),
-    "aten::native_batch_norm_backward": (_always, native_batch_norm_backward),
-    "aten::native_group_norm": (_has_elements, group_norm),
-    "aten::native_group_norm_backward": (_has_elements, group_norm_backward),
-    "aten::native_layer_norm_backward": (_input_and_affine, native_layer_norm_backward),
-}
-
-
-def expand(target: str, args: list[Any]) -> Expansion | None:
-    """Returns the expansion of a call, or None when it stays one op."""
-    entry = _EXPANSIONS.get(target)
-    return entry[1] if entry and entry[0](args) else None
