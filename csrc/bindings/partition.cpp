@@ -7,6 +7,7 @@
 #include "bindings/regions.h"
 #include "partition/lower/lower.h"
 #include "partition/lower/window.h"
+#include "partition/plan/alike.h"
 #include "partition/plan/coarsen.h"
 #include "partition/plan/recomputation.h"
 #include "partition/price/cluster.h"
@@ -76,6 +77,20 @@ void bind_partition(py::module_& m) {
       py::arg("graph"), py::arg("plan"), py::arg("machine") = std::nullopt,
       py::call_guard<py::gil_scoped_release>(),
       "A plan with what each step adds in bytes and, with a machine, in seconds.");
+  m.def(
+      "plan_for_other_sizes",
+      [](const Graph& graph, const Graph& planned, Plan plan,
+         const std::optional<Machine>& machine) -> std::optional<Plan> {
+        if (!differ_in_sizes_only(graph, planned) || !is_plan_of(graph, plan)) return std::nullopt;
+        price(graph, machine ? &*machine : nullptr, plan);
+        plan.exact = false;
+        plan.search_seconds = 0;
+        return plan;
+      },
+      py::arg("graph"), py::arg("planned"), py::arg("plan"), py::arg("machine") = std::nullopt,
+      py::call_guard<py::gil_scoped_release>(),
+      "The choices of a plan of another graph, which differs in sizes only; None where it does "
+      "not.");
   m.def(
       "op_prices",
       [](const Graph& graph, const Plan& plan, const std::optional<Machine>& machine) {

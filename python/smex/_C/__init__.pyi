@@ -58,6 +58,7 @@ __all__: list[str] = [
     "parse_message",
     "peak_bytes",
     "plan_bytes",
+    "plan_for_other_sizes",
     "planners",
     "price",
     "search",
@@ -723,6 +724,13 @@ def parse_message(arg0: str) -> tuple:
 
 def peak_bytes(program: Program, view_targets: collections.abc.Set[str]) -> list[int]: ...
 def plan_bytes(graph: Graph, plan: Plan) -> int: ...
+def plan_for_other_sizes(
+    graph: Graph, planned: Graph, plan: Plan, machine: Machine | None = None
+) -> Plan | None:
+    """
+    The choices of a plan of another graph, which differs in sizes only; None where it does not.
+    """
+
 def planners() -> list[str]: ...
 def price(graph: Graph, plan: Plan, machine: Machine | None = None) -> Plan:
     """

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from smex.capture.convert import Converter
 from smex.capture.records import (
     CapturedGraph,
     FusionRecord,
@@ -21,6 +16,7 @@ from smex.capture.records import (
     ValueRef,
 )
 from smex.capture.replay import replay
+from smex.capture.session import finish, tracing
 from smex.capture.trace import trace
 from smex.errors import SmexTypeError
 
@@ -34,22 +30,6 @@ __all__ = [
     "capture",
     "replay",
 ]
-
-
-_LOCK = threading.RLock()
-"""Torch traces in one thread at a time."""
-
-
-@contextlib.contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Without the cyclic collector: a trace keeps nearly all it makes, and searching it is slow."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def as_arguments(args: Any) -> tuple[Any, ...]:
@@ -104,11 +84,5 @@ def capture(
             )
     args = as_arguments(args)
     wants_grad = torch.is_grad_enabled() if training is None else training
-    started = time.perf_counter()
-    with _LOCK, _collector_paused():
-        traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
-        traced_at = time.perf_counter()
-        graph = Converter(traced).convert()
-    graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
-    graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
-    return graph
+    with tracing() as started:
+        return finish(trace(model, args, kwargs or {}, loss_fn, wants_grad), model, started)

@@ -200,6 +200,9 @@ class Converter:
         if target is operator.getitem:
             env[node] = env[node.args[0]][node.args[1]]
             return
+        if isinstance(node.meta.get("val"), (int, float)):  # computed of sizes, see `AnySizes`
+            env[node] = node.meta["val"]
+            return
         if target is with_effects and node.args[1] is aten._linalg_check_errors.default:
             self._check_info(node, env)
             env[node] = [None]
@@ -287,7 +290,7 @@ class Converter:
     def _convert(self, arg: Any, env: dict) -> Any:
         if isinstance(arg, torch.fx.Node):
             operand = env[arg]  # None where an expansion leaves an output out
-            return None if operand is None else ValueRef(operand.id)
+            return ValueRef(operand.id) if isinstance(operand, _Operand) else operand
         if isinstance(arg, (list, tuple)):
             return [self._convert(item, env) for item in arg]
         return arg
@@ -342,7 +345,7 @@ class Converter:
         if template is None:
             return False
         inner: dict[torch.fx.Node, Any] = {}
-        operands = iter(n for n in _tensor_nodes(node) if env[n] is not None)
+        operands = iter(n for n in _tensor_nodes(node) if isinstance(env[n], _Operand))
         for member in template.nodes:
             if member.op == "placeholder":
                 inner[member] = env[next(operands)]
@@ -361,7 +364,7 @@ class Converter:
 
     def _template(self, expansion, node, name, args, env) -> torch.fx.Graph | None:
         """Returns the expansion of a call of this kind, recorded once for each signature."""
-        nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
+        nodes = [n for n in _tensor_nodes(node) if isinstance(env[n], _Operand)]
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
         signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
         key = (name, signature, repr(_without_refs(args)))

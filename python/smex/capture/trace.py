@@ -31,6 +31,7 @@ from smex.capture.objects import (
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.outside import OutsideMode, attribute_tensors
 from smex.capture.side_effects import Ledger
+from smex.capture.sizes import Symbols
 from smex.capture.swap import StateSlot, all_slots, swapped
 from smex.capture.user_code import prepared, replaced
 from smex.errors import CaptureError, CaptureWarning, SmexError
@@ -49,7 +50,7 @@ class Trace:
 
     graph: torch.fx.Graph
     module: torch.fx.GraphModule
-    fake_mode: FakeTensorMode
+    fake_mode: contextlib.AbstractContextManager[Any]  # for calls on what nodes have made
     slots: list[StateSlot]
     input_names: list[str]
     input_requires_grad: list[bool]
@@ -172,8 +173,12 @@ def trace(
     kwargs: dict,
     loss_fn: Callable | None,
     training: bool,
+    symbols: Symbols | None = None,
 ) -> Trace:
-    """Traces one call. Raises CaptureError that names the user's line."""
+    """Traces one call, in which sizes of inputs may be symbols.
+
+    Raises CaptureError that names the user's line.
+    """
     slots = all_slots(model, loss_fn)
     packed = Objects().pack((args, kwargs))
     refuse_hidden_tensors(packed[0], "args")
@@ -185,9 +190,13 @@ def trace(
     named = [(slot.names[0], slot.tensor) for slot in slots]
     for name, tensor in [*named, *zip(names, inputs, strict=True)]:
         refuse_layout(tensor, f'"{name}"')
-    fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+    env = None if symbols is None else symbols.env
+    fake_mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=env)
     with fake_mode:
-        fakes = [_fake(t) for t in [slot.tensor for slot in slots] + inputs]
+        fakes = [_fake(slot.tensor, slot.tensor.shape) for slot in slots]
+        for number, tensor in enumerate(inputs):
+            shape = tensor.shape if symbols is None else symbols.shape(number)
+            fakes.append(_fake(tensor, shape))
     caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names)
     try:
         module = _export(caller, fakes, fake_mode, training)
@@ -311,8 +320,8 @@ def is_token(node: torch.fx.Node) -> bool:
     return node.op == "placeholder" and type(node.meta.get("desc")).__name__ in _TOKENS
 
 
-def _fake(tensor: torch.Tensor) -> torch.Tensor:
-    fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+def _fake(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    fake = torch.empty(shape, dtype=tensor.dtype, device="cpu")
     return fake.requires_grad_(tensor.requires_grad)
 
 

@@ -28,15 +28,15 @@ from smex.execution.compiled import Compiled
 from smex.execution.given_plan import GivenPlan
 from smex.execution.iteration import Iteration
 from smex.execution.model_attributes import attribute_of_model
-from smex.execution.programs import Occasion, Programs
+from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
 from smex.execution.shards import ShardedState
 from smex.execution.trace import trace_json
-from smex.execution.watch import State, Watch, described
+from smex.execution.watch import State, Watch, described, without_sizes
 from smex.planning.options import Shards
 from smex.planning.plan import Plan
-from smex.planning.search import search, search_again
-from smex.planning.semantic import SemanticGraph, capture_graph
+from smex.planning.search import for_other_sizes, search, search_again
+from smex.planning.semantic import SemanticGraph
 
 _CAPTURES = threading.RLock()
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
@@ -70,6 +70,7 @@ class PartitionedModule(torch.nn.Module):
         self._watch = Watch(model, loss_fn)
         self._state = ShardedState(self, model, loss_fn, devices)
         self._programs = Programs()
+        self._calls = Calls()
         self._first: Compiled | None = None
         self._last: Iteration | None = None
 
@@ -115,14 +116,16 @@ class PartitionedModule(torch.nn.Module):
         state = self._look()
         trained = self._state.trained()
         dtype = torch.get_default_dtype()
-        occasion = Occasion(state, (signature, spec, wants_grad, trained, autocast, dtype))
+        modes = (spec, wants_grad, trained, autocast, dtype)
+        occasion = Occasion(state, (signature, *modes))
         compiled = self._programs.get(occasion)
         if compiled is None:
             # One capture at a time in the process: torch's tracers are not made for more.
             with _CAPTURES, torch.inference_mode(False):  # shards are used in other modes too
                 compiled = self._programs.get(occasion)
                 if compiled is None:
-                    compiled = self._compile(args, kwargs, wants_grad)
+                    kind = Occasion(state, (tuple(map(without_sizes, signature)), *modes))
+                    compiled = self._compile(args, kwargs, wants_grad, self._calls.of(kind))
                     self._programs.add(occasion, compiled)
         return compiled
 
@@ -137,14 +140,18 @@ class PartitionedModule(torch.nn.Module):
                     self._programs.drop(lambda program: not gone.isdisjoint(program.state_names))
         return state
 
-    def _compile(self, args: tuple, kwargs: dict[str, Any], wants_grad: bool) -> Compiled:
+    def _compile(
+        self, args: tuple, kwargs: dict[str, Any], wants_grad: bool, alike: Alike
+    ) -> Compiled:
         started = time.perf_counter()
         self._state.refuse_converted()
         with self._state.frozen_as_shards():
-            graph = capture_graph(
-                self._model[0], args, self._loss_fn, kwargs=kwargs, training=wants_grad
+            graph = SemanticGraph(
+                alike.captures.capture(self._model[0], args, kwargs, self._loss_fn, wants_grad)
             )
-        plan = self._find_plan(graph)
+        plan = None if alike.plan is None else for_other_sizes(graph, alike.plan)
+        if plan is None:
+            plan = alike.plan = self._find_plan(graph)
         program = plan.program()
         compiled = Compiled(
             graph=graph,

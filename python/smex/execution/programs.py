@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
+from smex.capture.family import Family
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureWarning
 from smex.execution.compiled import Compiled
 from smex.execution.watch import State, difference
+from smex.planning.plan import Plan
 
 _KEPT = 128
 _MANY = 8
@@ -70,3 +73,35 @@ class Programs:
 
     def __iter__(self) -> Iterator[Compiled]:
         return iter(self._known.values())
+
+
+@dataclasses.dataclass
+class Alike:
+    """What is known of calls that differ in the sizes of tensors only.
+
+    Attributes:
+        captures: of them.
+        plan: the latest that was searched for.
+    """
+
+    captures: Family = dataclasses.field(default_factory=Family)
+    plan: Plan | None = None
+
+
+class Calls:
+    """The latest kinds of calls."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[Occasion, Alike] = OrderedDict()
+
+    def of(self, occasion: Occasion) -> Alike:
+        """Returns what is known of this kind; nothing at first."""
+        while len(self._known) > _MANY:
+            self._known.popitem(last=False)
+        alike = self._known.setdefault(occasion, Alike())
+        self._known.move_to_end(occasion)
+        return alike
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Calls:
+        """Returns none: the copy is another model."""
+        return Calls()

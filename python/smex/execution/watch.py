@@ -318,6 +318,14 @@ def described(leaf: Any) -> Hashable:
     return found
 
 
+def without_sizes(description: Hashable) -> Hashable:
+    """Returns what is described of an argument, of a tensor without its sizes."""
+    if isinstance(description, tuple) and isinstance(description[0], tuple):
+        shape, *rest = description
+        return len(shape), *rest
+    return description
+
+
 def _described_tensor(tensor: torch.Tensor) -> Hashable:
     plain = type(tensor) is torch.Tensor and not tensor.is_quantized
     if not plain or tensor.is_nested or tensor.layout is not torch.strided:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from smex._C import plan_for_other_sizes
 from smex._logging import logger
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
@@ -89,6 +91,38 @@ def search(
     )  # fmt: skip
     pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
     return Plan.of(best(graph, asked, pins, any_mesh=mesh is None))
+
+
+_NEAR = 2
+"""Inputs of up to so many times the elements, or as many times fewer, keep a plan's choices."""
+
+
+def for_other_sizes(graph: SemanticGraph, known: Plan) -> Plan | None:
+    """Returns a plan's choices for another capture of the same calls, of inputs of near sizes.
+
+    They are not searched, but priced anew. None where a search may find much better ones: the calls
+    differ, sizes are far from those that the choices were found for, or a limit is passed.
+    """
+    if not 1 / _NEAR <= _input_numel(graph) / max(_input_numel(known.graph), 1) <= _NEAR:
+        return None
+    regions = known.graph.regions
+    if len(regions) != len(graph.captured.ops):
+        return None
+    if regions != graph.regions:
+        graph = graph.with_regions(regions)
+    options = known.options
+    native = plan_for_other_sizes(
+        graph.native, known.graph.native, known.native, options.native_machine
+    )
+    if native is None:
+        return None
+    plan = Plan(graph, native, options, known.pinned)
+    limit = options.memory_limit
+    return plan if limit is None or max(plan.peak_bytes()) <= limit else None
+
+
+def _input_numel(graph: SemanticGraph) -> int:
+    return sum(math.prod(value.shape) for value in graph.captured.with_role("input"))
 
 
 def search_again(

@@ -1,0 +1,100 @@
+"""Captures of calls that differ in the sizes of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from smex._logging import logger
+from smex.capture.objects import Objects
+from smex.capture.records import CapturedGraph
+from smex.capture.session import finish, tracing
+from smex.capture.sizes import AnySizes, Shapes, Symbols
+from smex.capture.trace import trace
+from smex.errors import SmexError
+
+_TRIES = 3
+"""So often a model is traced with symbols; one that cannot be, or needs others each time, is not
+tried for ever."""
+
+
+class Family:
+    """The captures of one model for calls that are alike but for the sizes of tensors.
+
+    The first is a capture as any other. At the second the sizes that have changed are symbols of
+    one more trace, of which later ones are made, in a small part of the time. Where the model
+    cannot be traced so, or takes another way for some sizes, they are captured one by one.
+
+    Attributes:
+        traces: how often the model was traced.
+    """
+
+    def __init__(self) -> None:
+        self.traces = 0
+        self._last: Shapes | None = None
+        self._free: list[frozenset[int]] = []  # the dimensions that have changed
+        self._known: list[AnySizes] = []
+        self._tries = 0
+
+    def capture(
+        self,
+        model: Callable,
+        args: tuple,
+        kwargs: dict[str, Any],
+        loss_fn: Callable | None,
+        training: bool,
+    ) -> CapturedGraph:
+        """Returns the capture of a call, see :func:`smex.capture`."""
+        shapes = _shapes(args, kwargs)
+        if shapes is not None and self._last is not None:
+            with tracing() as started:
+                found = next((known for known in self._known if known.holds(shapes)), None)
+                if found is None:
+                    found = self._trace(model, args, kwargs, loss_fn, training, shapes)
+                if found is not None:
+                    return finish(found.at(shapes), model, started)
+        self._last = shapes
+        self.traces += 1
+        with tracing() as started:
+            return finish(trace(model, args, kwargs, loss_fn, training), model, started)
+
+    def _trace(self, model, args, kwargs, loss_fn, training, shapes: Shapes) -> AnySizes | None:
+        """Returns a new trace, in which all sizes that have changed so far are symbols."""
+        assert self._last is not None
+        free = self._free or [frozenset()] * len(shapes)
+        self._free = [
+            before | {d for d, size in enumerate(shape) if size != last[d]}
+            for before, shape, last in zip(free, shapes, self._last, strict=True)
+        ]
+        symbols = Symbols(self._free, shapes)
+        if not symbols.places or self._tries == _TRIES:
+            return None
+        self._tries += 1
+        self.traces += 1
+        try:
+            found = AnySizes(trace(model, args, kwargs, loss_fn, training, symbols), symbols)
+        except Exception as error:
+            # Nothing is lost: the call is captured as it is, and its own error told.
+            logger.info("sizes of inputs cannot be symbols: %s", error, exc_info=not _ours(error))
+            self._tries = _TRIES
+            return None
+        if not found.holds(shapes):
+            return None
+        self._known.append(found)
+        self._last = shapes
+        return found
+
+
+def _ours(error: Exception) -> bool:
+    return isinstance(error, SmexError)
+
+
+def _shapes(args: tuple, kwargs: dict[str, Any]) -> Shapes | None:
+    """Of the inputs in the order in which they are traced; None where some are in other objects."""
+    objects = Objects()
+    leaves = torch.utils._pytree.tree_leaves(objects.pack((args, kwargs)))
+    if objects.found:
+        return None
+    return [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
