@@ -78,14 +78,18 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
   std::vector<int64_t> bytes(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
     if (lives[value.id].is_view) continue;
-    const Grid home =
-        home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
-    const int64_t tile = largest_numel(home) * value.itemsize;
-    lives[value.id].add(tile, bytes);
+    const int64_t numel = largest_home_numel(value.shape, classes.granules(value.id),
+                                             plan.values[value.id], plan.mesh);
+    lives[value.id].add(numel * value.itemsize, bytes);
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   bytes.pop_back();
   return bytes;
+}
+
+int64_t peak_of_homes(const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
+  const std::vector<int64_t> live = live_bytes(graph, plan, views);
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,

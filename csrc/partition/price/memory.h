@@ -21,6 +21,10 @@ struct MemoryPoint {
 std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
                                 const std::set<std::string>& views = {});
 
+/// The most of them.
+int64_t peak_of_homes(const Graph& graph, const Plan& plan,
+                      const std::set<std::string>& views = {});
+
 /// The point at which the homes of values take the most memory.
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
                            const std::set<std::string>& views = {});

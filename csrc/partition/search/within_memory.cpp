@@ -67,9 +67,7 @@ double Solver::peak(FoundPlan& found) const {
 /// The most bytes that are live in tensors' homes, by the largest tile of each. Sooner known than
 /// the peak, which is at least about as much.
 double Solver::homes(const FoundPlan& found) const {
-  const std::vector<int64_t> live = live_bytes(graph_, found.plan, request_.options.views);
-  const auto most = std::max_element(live.begin(), live.end());
-  return most == live.end() ? 0 : static_cast<double>(*most);
+  return static_cast<double>(peak_of_homes(graph_, found.plan, request_.options.views));
 }
 
 bool Solver::keeps(FoundPlan& found) const {

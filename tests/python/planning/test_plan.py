@@ -467,6 +467,22 @@ def test_explain_prices_alternatives_by_a_search(graph, workers):
     assert rows == {pin: size_words(total) for pin, total in expected.items()}
 
 
+def test_of_equally_cheap_placements_the_smallest_is_chosen():
+    layers = torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)
+    graph = capture(torch.nn.Sequential(*layers), 64, 256)
+    plan = smex.search(graph, 3, replicate_bytes=0)
+    text = plan.explain("input")
+    assert re.search(r"chosen +S1/3 +21.5 KiB", text), "86 of 256 columns"
+    assert re.search(r"rejected +S0/3 +22.0 KiB .*\+0 B$", text, re.M), "22 of 64 rows"
+    for name in graph.value_by_name:
+        for placement in "S0", "S1":
+            if placement == "S1" and name.endswith("bias"):
+                continue
+            pinned = smex.search(graph, 3, replicate_bytes=0, pinned={name: placement}, mesh=[3])
+            if pinned.total_bytes == plan.total_bytes:
+                assert plan.worker_bytes(name) <= pinned.worker_bytes(name)
+
+
 def test_explain_counts_unrolled_steps():
     class Unrolled(torch.nn.Module):
         def __init__(self):
