@@ -118,3 +118,34 @@ def test_dropout_still_draws_by_place():
         torch.manual_seed(9)
         losses.append(net(x, target).item())
     assert losses[1] == pytest.approx(losses[0]) and losses[2] == pytest.approx(losses[0])
+
+
+REAL = {
+    "multihead attention": (
+        lambda: torch.nn.MultiheadAttention(48, 4),
+        lambda: tuple(torch.randn(10, 6, 48) for _ in range(3)),
+    ),
+    "encoder": (
+        lambda: torch.nn.TransformerEncoder(
+            torch.nn.TransformerEncoderLayer(48, 4, 96, batch_first=True), 2
+        ),
+        lambda: (torch.randn(6, 10, 48),),
+    ),
+    "transformer": (
+        lambda: torch.nn.Transformer(48, 4, 1, 1, 96, batch_first=True),
+        lambda: (torch.randn(6, 10, 48), torch.randn(6, 8, 48)),
+    ),
+    "blocks": (lambda: Attention(shared=2, causal=True), lambda: (torch.randn(4, 17, 64),)),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", REAL)
+def test_the_peak_has_what_reshapes_copy(kind, workers):
+    build, inputs = REAL[kind]
+    args = inputs()
+    net = smex.partition(build(), workers, args=args)
+    y = net(*args)
+    (y[0] if isinstance(y, tuple) else y).sum().backward()
+    stats = net.stats()
+    assert stats["peak_bytes"] == stats["predicted_peak_bytes"] == net.plan.peak_bytes()
