@@ -105,6 +105,8 @@ void bind_partition(py::module_& m) {
       "By op the bytes of each step, their seconds, and the seconds of its arithmetic.");
   m.def("parameter_bytes", &parameter_bytes, py::arg("graph"), py::arg("plan"),
         "Bytes of the largest tiles of all parameters.");
+  m.def("peak_of_calls", &peak_of_calls, py::arg("graph"), py::arg("plan"),
+        py::arg("views") = std::set<std::string>{}, py::call_guard<py::gil_scoped_release>());
   m.def("live_bytes", &live_bytes, py::arg("graph"), py::arg("plan"),
         py::arg("views") = std::set<std::string>{}, py::call_guard<py::gil_scoped_release>(),
         "By op the bytes of a worker's largest tiles of all values that are live while it runs.");

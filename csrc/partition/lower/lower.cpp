@@ -6,6 +6,7 @@
 #include <set>
 
 #include "partition/lower/fuse.h"
+#include "partition/lower/strides.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
 
@@ -27,6 +28,7 @@ class Lowering {
       : graph_(graph), plan_(plan), classes_(graph), workers_(mesh_size(plan.mesh)) {
     program_.num_workers = workers_;
     program_.workers.resize(workers_);
+    strides_.resize(workers_);
     home_slots_.assign(graph.values().size(), std::vector<Slot>(workers_, kNoSlot));
     homes_.resize(graph.values().size());
   }
@@ -55,6 +57,7 @@ class Lowering {
     program.remote_reads.push_back(0);
     program.slot_names.push_back(value.name);
     program.slot_itemsizes.push_back(value.itemsize);
+    strides_[worker].emplace_back();
     return program.num_slots++;
   }
 
@@ -192,6 +195,7 @@ class Lowering {
     fetch.parts.push_back(
         {worker, slot, wanted.relative_to(held).dims, Region::whole(wanted.shape()).dims});
     const Slot dest = fetch.dest;
+    strides_[worker][dest] = of_box({held.shape(), strides_[worker][slot]}, wanted.shape());
     emit(worker, std::move(fetch));
     return dest;
   }
@@ -359,6 +363,12 @@ class Lowering {
         for (ValueRef& ref : *refs) local(ref);
       }
     }
+    std::vector<LocalTensor> local_operands;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Slot slot = operands[i];
+      local_operands.push_back(
+          {tiles.needs[w][i].region.shape(), slot == kNoSlot ? Strides{} : strides_[w][slot]});
+    }
     if (!tiles.whole) localise(op, tiles.ranges[w], tiles.needs[w], window, compute.args);
     compute.crop = window.crop;
     compute.computed = window.computed;
@@ -368,6 +378,11 @@ class Lowering {
       if (op.outputs[o] != kNoValue) {
         slot = made[o][w] = new_slot(w, graph_.value(op.outputs[o]));
         shape = tiles.outputs[o].tiles[w].region.shape();
+        if (window.crop.empty()) {
+          MadeTensor lies = made_by(op, compute.args, local_operands, shape, o);
+          compute.copies |= lies.copies;
+          strides_[w][slot] = std::move(lies.strides);
+        }
       }
       compute.outputs.push_back(slot);
       compute.output_shapes.push_back(std::move(shape));
@@ -433,6 +448,7 @@ class Lowering {
   bool backward_ = false;
   std::vector<Layout> homes_;
   std::vector<std::vector<Slot>> home_slots_;  ///< [value][worker]
+  std::vector<std::vector<Strides>> strides_;  ///< [worker][slot]
   std::vector<std::vector<ValueId>> dying_;    ///< by call position
   std::deque<Op> second_runs_;
 };

@@ -167,7 +167,7 @@ class Memory {
     for (const Attr& arg : compute.args) {
       if (!first) first = std::get_if<ValueRef>(&arg);
     }
-    const bool view = first && view_targets_.count(compute.target);
+    const bool view = first && view_targets_.count(compute.target) && !compute.copies;
     for (size_t o = 0; o < compute.outputs.size(); ++o) {
       if (compute.outputs[o] == kNoSlot) continue;
       view ? alias(compute.outputs[o], first->id) : allocate(compute.outputs[o], made(compute, o));

@@ -25,6 +25,7 @@ struct ComputeInstr {
   /// empty-ranked.
   std::vector<Interval> crop;
   Shape computed;                    ///< the shape before the crop
+  bool copies = false;               ///< a reshape that is no view of its tile
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
 
@@ -104,7 +105,7 @@ std::vector<int64_t> held_bytes(const Program& program, int worker,
 /// every storage once, graph inputs and outputs included, parameters and buffers all the time.
 /// Walks the instruction lists; a tile that peers fetch is counted until the worker fetches what
 /// they have made since, as it may be ahead of them. Outputs of the operators in `view_targets`
-/// alias their first operand.
+/// alias their first operand, but for reshapes that copy.
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

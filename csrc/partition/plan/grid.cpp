@@ -449,4 +449,20 @@ int64_t largest_numel(const Grid& grid) {
   return numel;
 }
 
+int64_t largest_home_numel(const Shape& shape, const std::vector<int64_t>& granules,
+                           const Choices& choices, const Mesh& mesh) {
+  int64_t numel = 1;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    // All parts are of whole units, so that the largest one has the largest parts.
+    const int64_t unit = granules[d] > 0 ? granules[d] : 1;
+    if (shape[d] % unit != 0) return largest_numel(home_grid(shape, granules, choices, mesh));
+    int64_t units = shape[d] / unit;
+    for (size_t s = 0; s < choices.size(); ++s) {
+      if (choices[s] == static_cast<int>(d)) units = (units + mesh[s] - 1) / mesh[s];
+    }
+    numel *= units * unit;
+  }
+  return numel;
+}
+
 }  // namespace smex

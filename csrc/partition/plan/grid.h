@@ -89,5 +89,8 @@ std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Me
                                     bool weighs = false);
 /// Elements of the largest tile.
 int64_t largest_numel(const Grid& grid);
+/// The same of `home_grid`, which is not made for it.
+int64_t largest_home_numel(const Shape& shape, const std::vector<int64_t>& granules,
+                           const Choices& choices, const Mesh& mesh);
 
 }  // namespace smex

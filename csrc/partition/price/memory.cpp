@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 #include "partition/plan/dim_classes.h"
 #include "partition/plan/grid.h"
+#include "partition/plan/interner.h"
 #include "partition/plan/recomputation.h"
 
 namespace smex {
@@ -15,6 +17,77 @@ bool outlives_an_iteration(const Value& value) {
   return value.role == Role::kParameter || value.role == Role::kBuffer ||
          value.role == Role::kConstant;
 }
+
+/// What calls hold beside the homes of tensors.
+class Temporaries {
+ public:
+  Temporaries(const Graph& graph, const Plan& plan, const std::set<std::string>& views)
+      : graph_(graph), plan_(plan), views_(views), classes_(graph), grids_(graph, classes_) {
+    for (const Value& value : graph.values()) {
+      std::vector<int64_t> key = classes_.granules(value.id);
+      key.push_back(value.itemsize);
+      key.insert(key.end(), value.shape.begin(), value.shape.end());
+      const Choices& choices = plan.values[value.id];
+      key.insert(key.end(), choices.begin(), choices.end());
+      placed_.push_back(placements_.number(std::move(key)));
+    }
+  }
+
+  int64_t of(const Op& op) {
+    std::vector<int64_t> key{op.random, reinterpret_cast<int64_t>(op.spec.get()),
+                             static_cast<int64_t>(views_.count(op.target))};
+    for (size_t i = 0; op.spec && i < op.spec->indices.size(); ++i) {
+      key.push_back(classes_.granule(op, static_cast<int>(i)));
+    }
+    key.insert(key.end(), plan_.ops[op.id].begin(), plan_.ops[op.id].end());
+    for (ValueId input : op.inputs) key.push_back(placed_[input]);
+    for (ValueId id : op.outputs) key.push_back(id == kNoValue ? kNoValue : placed_[id]);
+    const auto [it, fresh] = known_.try_emplace(kinds_.number(std::move(key)), 0);
+    if (fresh) it->second = compute(op);
+    return it->second;
+  }
+
+ private:
+  int64_t compute(const Op& op) {
+    const OpGrid grid = grids_.make(op, plan_.ops[op.id], plan_.mesh);
+    int64_t fetched = 0, made = 0, moved = 0, homes = 0;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const auto& need = grid.inputs[i];
+      if (!need || moved_numel(home(op.inputs[i]), *need, plan_.mesh) == 0) continue;
+      fetched += bytes(op.inputs[i], *need);
+    }
+    for (size_t o = 0; o < op.outputs.size(); ++o) {
+      const ValueId id = op.outputs[o];
+      if (id == kNoValue || !grid.outputs[o]) continue;
+      const Grid stays = home(id);
+      const bool in_place = stored_numel(*grid.outputs[o], stays, plan_.mesh).value_or(0) == 0;
+      if (views_.count(op.target) && in_place) continue;
+      made += bytes(id, *grid.outputs[o]);
+      homes += bytes(id, stays);
+      if (!in_place) moved += bytes(id, *grid.outputs[o]);
+    }
+    // What is fetched is given up before the outputs go to their homes.
+    return std::max(fetched + made - homes, moved);
+  }
+
+  Grid home(ValueId id) const {
+    return home_grid(graph_.value(id).shape, classes_.granules(id), plan_.values[id], plan_.mesh);
+  }
+
+  int64_t bytes(ValueId id, const Grid& grid) const {
+    return largest_numel(grid) * graph_.value(id).itemsize;
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const std::set<std::string>& views_;
+  const DimClasses classes_;
+  OpGrids grids_;
+  Interner placements_;
+  Interner kinds_;
+  std::vector<int> placed_;                 ///< by value its number in `placements_`
+  std::unordered_map<int, int64_t> known_;  ///< by kind of op
+};
 
 }  // namespace
 
@@ -78,14 +151,33 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
   std::vector<int64_t> bytes(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
     if (lives[value.id].is_view) continue;
-    const Grid home =
-        home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
-    const int64_t tile = largest_numel(home) * value.itemsize;
-    lives[value.id].add(tile, bytes);
+    const int64_t numel = largest_home_numel(value.shape, classes.granules(value.id),
+                                             plan.values[value.id], plan.mesh);
+    lives[value.id].add(numel * value.itemsize, bytes);
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   bytes.pop_back();
   return bytes;
+}
+
+int64_t peak_of_homes(const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
+  const std::vector<int64_t> live = live_bytes(graph, plan, views);
+  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+}
+
+int64_t peak_of_calls(const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
+  const std::vector<int64_t> live = live_bytes(graph, plan, views);
+  const Recomputation recomputed = recomputation(graph);
+  Temporaries temporaries(graph, plan, views);
+  int64_t peak = 0;
+  for (const Op& op : graph.ops()) {
+    int64_t more = temporaries.of(op);
+    for (int again : recomputed.before[op.id]) {
+      more = std::max(more, temporaries.of(graph.op(again)));
+    }
+    peak = std::max(peak, live[op.id] + more);
+  }
+  return peak;
 }
 
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
@@ -111,11 +203,17 @@ int64_t parameter_bytes(const Graph& graph, const Plan& plan) {
   int64_t bytes = 0;
   for (const Value& value : graph.values()) {
     if (value.role != Role::kParameter) continue;
-    int64_t largest = 0;
-    for (const Tile& tile : home_layout(graph, classes, plan, value.id).tiles) {
-      if (tile.held) largest = std::max(largest, tile.region.numel());
+    int64_t numel = 0;
+    const auto kept = plan.shards.find(value.id);
+    if (kept == plan.shards.end()) {
+      numel = largest_home_numel(value.shape, classes.granules(value.id), plan.values[value.id],
+                                 plan.mesh);
+    } else {
+      for (const Tile& tile : kept->second) {
+        if (tile.held) numel = std::max(numel, tile.region.numel());
+      }
     }
-    bytes += largest * value.itemsize;
+    bytes += numel * value.itemsize;
   }
   return bytes;
 }

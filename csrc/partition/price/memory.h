@@ -21,6 +21,16 @@ struct MemoryPoint {
 std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
                                 const std::set<std::string>& views = {});
 
+/// The most of them.
+int64_t peak_of_homes(const Graph& graph, const Plan& plan,
+                      const std::set<std::string>& views = {});
+
+/// The peak of the fullest worker as tensors' homes and what each call fetches and makes beside
+/// them tell it, without a program: for plans that take long to lower. Of calls that could be fused
+/// it has what they never make, and not how long workers wait for each other.
+int64_t peak_of_calls(const Graph& graph, const Plan& plan,
+                      const std::set<std::string>& views = {});
+
 /// The point at which the homes of values take the most memory.
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
                            const std::set<std::string>& views = {});

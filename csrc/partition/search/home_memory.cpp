@@ -1,32 +1,44 @@
 #include "partition/search/home_memory.h"
 
+#include <algorithm>
+#include <functional>
+
 namespace smex {
 
 HomeMemory::HomeMemory(const Graph& graph, const std::set<std::string>& views,
-                       double optimizer_states, double limit)
+                       double optimizer_states)
     : graph_(graph),
       lifetimes_(lifetimes(graph, views)),
       optimizer_states_(optimizer_states),
-      limit_(limit),
-      groups_(graph.values().size(), -1),
-      bytes_(graph.values().size()) {}
+      change_(graph.ops().size() + 1, 0) {}
 
-void HomeMemory::add(ValueId id, int group, std::vector<double> bytes) {
+void HomeMemory::clear() {
+  open_.clear();
+  fixed_group_ = -1;
+  fixed_ = 0;
+  std::fill(change_.begin(), change_.end(), 0);
+}
+
+void HomeMemory::set(ValueId id, int group, std::vector<double> bytes) {
   if (graph_.value(id).role == Role::kParameter) {
     for (double& all : bytes) all *= 1 + optimizer_states_;
   }
-  groups_[id] = group;
-  bytes_[id] = std::move(bytes);
+  if (std::adjacent_find(bytes.begin(), bytes.end(), std::not_equal_to<>()) != bytes.end()) {
+    open_.push_back({id, group, std::move(bytes)});
+    return;
+  }
+  fixed_group_ = group;
+  fixed_choices_ = bytes.size();
+  fixed_ += bytes.front();
+  lifetimes_[id].add(bytes.front(), change_);
 }
 
-std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices) const {
-  std::vector<double> change(graph_.ops().size() + 1, 0);
-  for (const Value& value : graph_.values()) {
-    if (bytes_[value.id].empty()) continue;
-    const double bytes = bytes_[value.id][choices[groups_[value.id]]];
-    lifetimes_[value.id].add(bytes, change);
+std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices, double bound) const {
+  std::vector<double> change = change_;
+  for (const Open& value : open_) {
+    lifetimes_[value.id].add(value.bytes[choices[value.group]], change);
   }
-  double live = 0, most = limit_;
+  double live = 0, most = bound;
   OpId point = -1;
   for (const Op& op : graph_.ops()) {
     live += change[op.id];
@@ -35,16 +47,34 @@ std::optional<Limit> HomeMemory::worst(const std::vector<int>& choices) const {
     point = op.id;
   }
   if (point < 0) return std::nullopt;
-  Limit limit{{}, limit_};
-  for (const Value& value : graph_.values()) {
-    const Lifetime& life = lifetimes_[value.id];
-    const std::vector<double>& bytes = bytes_[value.id];
-    if (bytes.empty() || !life.holds(point)) continue;
-    std::vector<double>& weights = limit.weights[groups_[value.id]];
-    weights.resize(bytes.size(), 0);
-    for (size_t choice = 0; choice < bytes.size(); ++choice) weights[choice] += bytes[choice];
+  Limit limit{{}, bound};
+  for (const Open& value : open_) {
+    if (lifetimes_[value.id].holds(point)) add(value, limit.weights);
   }
+  double fixed = 0;
+  for (OpId op = 0; op <= point; ++op) fixed += change_[op];
+  add_fixed(fixed, limit.weights);
   return limit;
+}
+
+std::map<int, std::vector<double>> HomeMemory::all() const {
+  std::map<int, std::vector<double>> weights;
+  for (const Open& value : open_) add(value, weights);
+  add_fixed(fixed_, weights);
+  return weights;
+}
+
+void HomeMemory::add(const Open& value, std::map<int, std::vector<double>>& weights) {
+  std::vector<double>& sums = weights[value.group];
+  sums.resize(value.bytes.size(), 0);
+  for (size_t choice = 0; choice < sums.size(); ++choice) sums[choice] += value.bytes[choice];
+}
+
+void HomeMemory::add_fixed(double bytes, std::map<int, std::vector<double>>& weights) const {
+  if (fixed_group_ < 0) return;
+  std::vector<double>& sums = weights[fixed_group_];
+  sums.resize(fixed_choices_, 0);
+  for (double& sum : sums) sum += bytes;
 }
 
 }  // namespace smex

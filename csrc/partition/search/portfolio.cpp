@@ -101,10 +101,17 @@ Attempts attempt_all(const Graph& graph, const std::vector<Request>& requests) {
   Attempts attempts;
   attempts.all.resize(requests.size());
   for_all(requests.size(), [&](size_t n) { attempts.all[n] = attempt(graph, requests[n]); });
+  const auto is_smaller = [&](size_t one, size_t other) {
+    const auto homes = [&](size_t n) {
+      return peak_of_homes(graph, attempts.found(n).plan, requests[n].options.views);
+    };
+    return !requests[one].options.memory_limit && homes(one) < homes(other);
+  };
   for (size_t n = 0; n < requests.size(); ++n) {
     if (std::holds_alternative<FoundPlan>(attempts.all[n])) {
       const double cost = Solver(graph, requests[n]).cost(attempts.found(n));
-      if (attempts.best && cost >= attempts.least) continue;
+      if (attempts.best && cost > attempts.least) continue;
+      if (attempts.best && cost == attempts.least && !is_smaller(n, *attempts.best)) continue;
       attempts.best = n;
       attempts.least = cost;
     } else if (std::holds_alternative<NothingFits>(attempts.all[n]) && !attempts.too_large) {

@@ -43,7 +43,8 @@ struct Outcome {
 std::vector<Request> candidates(const Graph& graph, const Mesh& mesh, const SearchOptions& options,
                                 bool any_mesh);
 
-/// The first of the cheapest plans that the requests have. The searches run at the same time.
+/// The first of the cheapest plans that the requests have; of those, without a memory limit, whose
+/// tensors take the least. The searches run at the same time.
 /// Where the requests allow it and the memory limit excludes the cheapest plan, the backward pass
 /// runs repeated modules again: all, or as few of the first ones, which are kept longest, as let a
 /// plan fit that is as cheap.

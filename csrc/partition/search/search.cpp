@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "partition/price/memory.h"
 #include "partition/price/price.h"
 #include "partition/search/recursion/recursion.h"
 
@@ -19,6 +20,14 @@ double cost_of(const Plan& plan) {
   if (!plan.step_seconds.empty() || plan.compute_seconds > 0) return cost;
   for (int64_t bytes : plan.step_bytes) cost += static_cast<double>(bytes);
   return cost;
+}
+
+/// Whether a plan is cheaper, or as cheap and its tensors' homes take less at the fullest point.
+bool is_better(const Graph& graph, const SearchOptions& options, const Plan& plan,
+               const Plan& other) {
+  const double own = cost_of(plan), known = cost_of(other);
+  if (own != known || options.memory_limit) return own < known;
+  return peak_of_homes(graph, plan, options.views) < peak_of_homes(graph, other, options.views);
 }
 
 bool has_pins(const Plan& plan, const std::map<ValueId, Choices>& pins) {
@@ -82,7 +91,9 @@ Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) 
       if (merge != options.merge.value_or(merge)) continue;
       auto merged = found_with(merge, std::numeric_limits<double>::infinity());
       const bool usable = has_pins(*merged, options.pinned);
-      if (!found || (usable && cost_of(*merged) < cost_of(*found))) found = std::move(merged);
+      if (!found || (usable && is_better(graph, options, *merged, *found))) {
+        found = std::move(merged);
+      }
       if (has_pins(*found, options.pinned)) break;  // what is merged cannot be pinned apart
       if (merge != Merge::kGradients && !options.merge) found.reset();
     }

@@ -75,6 +75,13 @@ Mesh default_mesh(int workers, Planner planner);
 /// after it too, which never costs. With a machine the sum is of seconds, and has each op's
 /// roofline. Deterministic.
 ///
+/// Of all cuts with that sum it takes those whose
+///
+/// max_point Σ_live bytes of the largest tile, then Σ_values bytes of the largest tile
+///
+/// is least: of the last step given the others, and where steps are chosen again of each. With a
+/// memory limit the first that keeps to it.
+///
 ///   one cut per group      → implemented in Domains::of_group: what rules, pins and sizes allow
 ///   min_strategy           → Domains::of_op, and for each choice of cuts Costs::of
 ///   fetch_bytes            → Costs::fetch_bytes
@@ -83,6 +90,8 @@ Mesh default_mesh(int workers, Planner planner);
 ///   Σ_op                   → StepProblem, one factor for all op classes on the same groups
 ///   minimise               → minimise of factor_graph.h; minimise_within a memory limit
 ///   step by step, again    → Recursion::try_steps, Recursion::refine
+///   all with that sum      → Optima of factor_graph.h
+///   max_point, Σ_values    → HomeMemory, smallest of smallest.h
 Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options = {});
 
 }  // namespace smex

@@ -12,10 +12,12 @@ namespace {
 constexpr size_t kAttempts = 12;  // to keep to a limit
 /// Of a limit: what may be better for the first steps.
 constexpr double kShares[] = {0.85, 0.7, 0.55, 0.4};
-/// Above the limit the homes of tensors alone tell that a plan is too large, where lowering it for
-/// its peak takes long: for so many calls of all workers. What fused calls never make is counted.
+/// So far above the limit what calls hold tells that a plan is too large, where lowering it for its
+/// peak takes long: for so many calls of all workers. What fused calls never make is counted.
 constexpr double kFarAbove = 1.1;
-constexpr size_t kLongToLower = size_t{1} << 18;
+constexpr size_t kLongToLower = size_t{1} << 16;
+/// So many calls of all workers are not lowered: the peak is that of tensors' homes and each call.
+constexpr size_t kTooLongToLower = size_t{1} << 20;
 /// An attempt is made with less by at least this part of the limit.
 constexpr double kLeastStep = 1.0 / 256;
 
@@ -55,8 +57,13 @@ double Solver::cost(const FoundPlan& found) const {
 
 double Solver::peak(FoundPlan& found) const {
   if (!found.peak_bytes.empty()) return found.peak;
-  found.program = std::make_unique<Program>(lower(graph_, found.plan));
-  found.peak_bytes = peak_bytes(*found.program, request_.options.views);
+  const auto workers = static_cast<size_t>(mesh_size(found.plan.mesh));
+  if (graph_.ops().size() * workers > kTooLongToLower) {
+    found.peak_bytes.assign(workers, peak_of_calls(graph_, found.plan, request_.options.views));
+  } else {
+    found.program = std::make_unique<Program>(lower(graph_, found.plan));
+    found.peak_bytes = peak_bytes(*found.program, request_.options.views);
+  }
   found.peak =
       static_cast<double>(*std::max_element(found.peak_bytes.begin(), found.peak_bytes.end()));
   const double states = request_.options.optimizer_states;
@@ -67,16 +74,21 @@ double Solver::peak(FoundPlan& found) const {
 /// The most bytes that are live in tensors' homes, by the largest tile of each. Sooner known than
 /// the peak, which is at least about as much.
 double Solver::homes(const FoundPlan& found) const {
-  const std::vector<int64_t> live = live_bytes(graph_, found.plan, request_.options.views);
-  const auto most = std::max_element(live.begin(), live.end());
-  return most == live.end() ? 0 : static_cast<double>(*most);
+  return static_cast<double>(peak_of_homes(graph_, found.plan, request_.options.views));
 }
 
 bool Solver::keeps(FoundPlan& found) const {
   const double limit = *request_.options.memory_limit;
   const size_t calls = graph_.ops().size() * static_cast<size_t>(mesh_size(found.plan.mesh));
-  if (calls > kLongToLower && homes(found) > kFarAbove * limit) return false;
+  if (calls > kLongToLower && held(found) > kFarAbove * limit) return false;
   return peak(found) <= limit;
+}
+
+double Solver::held(const FoundPlan& found) const {
+  const double states = request_.options.optimizer_states;
+  const auto most = static_cast<double>(peak_of_calls(graph_, found.plan, request_.options.views));
+  return most +
+         (states > 0 ? states * static_cast<double>(parameter_bytes(graph_, found.plan)) : 0);
 }
 
 bool Solver::fits(const std::vector<Pin>& pins) const {
@@ -102,7 +114,8 @@ std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, con
       continue;
     }
     const bool homes_fit = found.plan.fits;
-    const double excess = homes_fit ? peak(found) - memory : 0;
+    const bool lowered = !found.peak_bytes.empty();
+    const double excess = homes_fit ? (lowered ? found.peak : held(found)) - memory : 0;
     reject(std::move(found));
     if (!homes_fit) break;
     limit -= std::max(excess, memory * kLeastStep);

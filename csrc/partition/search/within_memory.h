@@ -60,7 +60,7 @@ class Solver {
   /// may do better, or fit at all, with less in the first ones or with fewer replicas.
   std::optional<FoundPlan> within_memory(const std::vector<Pin>& pins, const FoundPlan& free,
                                          FoundPlan* least = nullptr) const;
-  /// Whether the predicted peak keeps to the limit. Far above it the homes of tensors tell, sooner,
+  /// Whether the predicted peak keeps to the limit. Far above it what calls hold tells, sooner,
   /// for plans that take long to lower.
   bool keeps(FoundPlan& found) const;
   /// Whether a plan with these pins keeps to the limit.
@@ -77,6 +77,8 @@ class Solver {
   FoundPlan search(const std::vector<Pin>& pins, std::optional<double> limit,
                    int64_t replicate_bytes) const;
   double homes(const FoundPlan& found) const;
+  /// As `peak`, sooner, of what calls hold.
+  double held(const FoundPlan& found) const;
 
   const Graph& graph_;
   const Request& request_;

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from smex._C import home_tiles, lower
+from smex._C import home_tiles, lower, peak_of_calls
 from smex._C import op_bytes as native_op_bytes
 from smex._C import parameter_bytes as native_parameter_bytes
 from smex._C import peak_bytes as native_peak_bytes
@@ -24,7 +24,7 @@ from smex.text import (
     strategy_words,
 )
 
-_LOWERED_CALLS = 2**20  # of all workers, that a summary lowers to tell the peak
+_LOWERED_CALLS = 2**20  # of all workers, that are lowered to tell the peak
 
 
 def _predicted_peak_bytes(graph: SemanticGraph, program: Any) -> list[int]:
@@ -143,11 +143,21 @@ class PlacedGraph:
     def peak_bytes(self) -> list[int]:
         """Predicted peak bytes of live tensors per worker in one iteration.
 
-        Kernels' workspaces are not counted. The first call lowers the plan.
+        Kernels' workspaces are not counted. The first call lowers the plan. For more than a million
+        calls of all workers it is the fullest worker's, of tensors' tiles and of what each call
+        fetches and makes beside them.
         """
-        if self._peak_bytes is None:
+        if self._peak_bytes is None and self._is_long():
+            views = view_targets(self.graph)
+            peak = peak_of_calls(self.graph.native, self.native, views)
+            self._peak_bytes = [peak] * self.workers
+        elif self._peak_bytes is None:
             self._peak_bytes = _predicted_peak_bytes(self.graph, self.program())
         return list(self._peak_bytes)
+
+    def _is_long(self) -> bool:
+        """Returns whether lowering the plan takes too long to be done for its peak."""
+        return self.workers * len(self.graph.captured.ops) > _LOWERED_CALLS
 
     def peak(self) -> float:
         """Predicted peak bytes of the fullest worker, the optimiser's states included."""
@@ -220,8 +230,7 @@ class PlacedGraph:
     def summary(self) -> str:
         """One line: workers, what an iteration moves and takes, the predicted peak, the proof.
 
-        The peak is left out where lowering the plan would take long and it is not known yet: for
-        more than 2**20 calls of all workers. `peak_bytes` counts it.
+        The peak is "about" for more than 2**20 calls of all workers, see `peak_bytes`.
         """
         steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
@@ -247,10 +256,8 @@ class PlacedGraph:
 
     def _peak_words(self) -> str:
         """The peak as the summary has it, and whether the machine's memory is too small for it."""
-        calls = self.workers * len(self.graph.captured.ops)
-        if self._peak_bytes is None and self._program is None and calls > _LOWERED_CALLS:
-            return ""
-        words = f"peak {size_words(max(self.peak_bytes()))} per worker"
+        about = "about " if self._program is None and self._is_long() else ""
+        words = f"peak {about}{size_words(max(self.peak_bytes()))} per worker"
         if self.machine and self.peak() > self.machine.memory:
             if self.options.optimizer_states:
                 words += f", {size_words(self.peak())} with the optimiser's states,"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "partition/plan/coarsen.h"
 #include "partition/plan/pending.h"
 #include "partition/plan/plan.h"
+#include "partition/plan/recomputation.h"
 #include "tdl/spec.h"
 
 namespace smex::test {
@@ -99,6 +101,40 @@ class CheapestStrategies {
   const DimClasses classes_;
   std::vector<std::map<std::vector<int>, int64_t>> known_;
 };
+
+/// The op's cheapest strategy under the plan's cuts. Repeating it on every worker is one only for
+/// data movement, and where nothing can be split.
+inline int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan, OpId id) {
+  const Op& op = graph.op(id);
+  std::vector<int> strategies;
+  for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
+    const int64_t granule = std::max(split.granule, classes.granule(op, split.index));
+    if (op.spec->indices[split.index].extent / granule >= plan.mesh[0]) {
+      strategies.push_back(split.index);
+    }
+  }
+  if (strategies.empty() || is_data_movement(*op.spec)) strategies.push_back(kReplicate);
+  int64_t best = std::numeric_limits<int64_t>::max();
+  for (int strategy : strategies) {
+    plan.ops[id] = {strategy};
+    best = std::min(best, op_bytes(graph, classes, plan, id));
+  }
+  return best;
+}
+
+/// Calls `visit(plan, bytes)` for the cheapest strategies under all cuts of every coarse group.
+template <typename Visit>
+void for_each_cut_plan(const Graph& graph, int workers, Merge merge, const Visit& visit) {
+  const DimClasses classes(graph);
+  const Recomputation recomputed = recomputation(graph);
+  for_each_cut(graph, workers, /*replicas=*/false, merge, [&](Plan& plan) {
+    int64_t bytes = 0;
+    for (const Op& op : graph.ops()) {
+      bytes += recomputed.runs(op.id) * best_strategy(graph, classes, plan, op.id);
+    }
+    visit(plan, bytes);
+  });
+}
 
 /// Calls `visit(plan, bytes)` for the cheapest strategies under all cuts, replicas and pending sums
 /// of every coarse group.

@@ -229,3 +229,34 @@ def test_keys_are_cut_in_a_checkpoint(tmp_path):
         grads = [grad for grad in net.full_grads().values() if grad is not None]
         for mine, theirs in zip(grads, wanted, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+REAL = {
+    "multihead attention": (
+        lambda: torch.nn.MultiheadAttention(48, 4),
+        lambda: tuple(torch.randn(10, 6, 48) for _ in range(3)),
+    ),
+    "encoder": (
+        lambda: torch.nn.TransformerEncoder(
+            torch.nn.TransformerEncoderLayer(48, 4, 96, batch_first=True), 2
+        ),
+        lambda: (torch.randn(6, 10, 48),),
+    ),
+    "transformer": (
+        lambda: torch.nn.Transformer(48, 4, 1, 1, 96, batch_first=True),
+        lambda: (torch.randn(6, 10, 48), torch.randn(6, 8, 48)),
+    ),
+    "blocks": (lambda: Attention(shared=2, causal=True), lambda: (torch.randn(4, 17, 64),)),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", REAL)
+def test_the_peak_has_what_reshapes_copy(kind, workers):
+    build, inputs = REAL[kind]
+    args = inputs()
+    net = smex.partition(build(), workers, args=args)
+    y = net(*args)
+    (y[0] if isinstance(y, tuple) else y).sum().backward()
+    stats = net.stats()
+    assert stats["peak_bytes"] == stats["predicted_peak_bytes"] == net.plan.peak_bytes()

@@ -1,6 +1,7 @@
 #include "partition/search/minimise/factor_graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <functional>
 #include <iterator>
@@ -85,7 +86,7 @@ class Elimination {
   }
 
   /// Nothing where it is more work than allowed.
-  std::optional<Assignment> run() {
+  std::optional<Assignment> run(Optima* optima, double tolerance) {
     const int count = static_cast<int>(graph_.domain_sizes.size());
     // The least weight first; entries that have become wrong are passed over.
     using Entry = std::pair<double, int>;
@@ -107,7 +108,7 @@ class Elimination {
         queue.push({weights[other] = changed, other});
       }
     }
-    return decode(order);
+    return decode(order, optima, tolerance);
   }
 
  private:
@@ -330,22 +331,18 @@ class Elimination {
     return place;
   }
 
-  double total(const std::vector<int>& choices) const {
-    double sum = 0;
-    for (const Factor& factor : graph_.factors) {
-      sum += factor.table[place(factor.variables, choices)];
-    }
-    return sum;
-  }
-
-  Assignment decode(const std::vector<int>& order) const {
+  Assignment decode(const std::vector<int>& order, Optima* optima, double tolerance) const {
     Assignment result;
     result.choices.assign(order.size(), 0);
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      choose(*it, used_[*it], result.choices);
+    if (optima && exact_) {
+      *optima = all_optima(order, tolerance, result.choices);
+    } else {
+      for (auto it = order.rbegin(); it != order.rend(); ++it) {
+        choose(*it, used_[*it], result.choices);
+      }
     }
     if (!exact_) descend(result.choices);
-    result.value = total(result.choices);
+    result.value = value_of(graph_, result.choices);
     result.exact = exact_;
     result.lower_bound = exact_ ? result.value : constant_;
     result.largest_table = width_;
@@ -369,6 +366,135 @@ class Elimination {
     }
     choices[variable] = best_choice;
     return best_choice != before;
+  }
+
+  // ---- all that are as cheap ----
+
+  /// An optimum gives every variable one of the cheapest choices under the factors that it was
+  /// eliminated from: what it costs is the sum of what each adds to their minimum. `least` becomes
+  /// the one that has the first of them.
+  Optima all_optima(const std::vector<int>& order, double tolerance,
+                    std::vector<int>& least) const {
+    constexpr size_t kMostTied = size_t{1} << 14;  // entries of a table
+    std::vector<std::vector<int>> allowed(least.size());
+    std::vector<Factor> rules;  // of all choices of its last variable, and those allowed of others
+    std::vector<double> sums;
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const int variable = *it, size = graph_.domain_sizes[variable];
+      const double lowest = sum_up(variable, least, sums);
+      const double most = lowest + tolerance * std::fabs(lowest);
+      const auto first = std::find(sums.begin(), sums.end(), lowest);
+      Factor rule = {open_around(variable, allowed), {}};
+      if (rule.variables.empty()) {
+        for (int choice = 0; choice < size; ++choice) {
+          if (sums[choice] <= most) allowed[variable].push_back(choice);
+        }
+      } else {
+        size_t entries = size;
+        for (int other : rule.variables) entries *= allowed[other].size();
+        if (entries > kMostTied) {
+          for (int other : rule.variables) {
+            rules.push_back(only(other, least[other], allowed[other]));
+          }
+          rule.variables.clear();
+        }
+        add_rule(variable, tolerance, allowed, least, std::move(rule), rules);
+      }
+      least[variable] = first == sums.end() ? 0 : static_cast<int>(first - sums.begin());
+    }
+    return restricted(allowed, std::move(rules));
+  }
+
+  /// What each choice of `variable` costs under the factors that it was eliminated from; the least.
+  double sum_up(int variable, std::vector<int>& choices, std::vector<double>& sums) const {
+    sums.assign(graph_.domain_sizes[variable], 0);
+    for (size_t choice = 0; choice < sums.size(); ++choice) {
+      choices[variable] = static_cast<int>(choice);
+      for (const Term* term : used_[variable]) sums[choice] += lookup(*term, choices);
+    }
+    return *std::min_element(sums.begin(), sums.end());
+  }
+
+  /// Tells which choices of `variable` go with those of the open variables of `rule`.
+  void add_rule(int variable, double tolerance, std::vector<std::vector<int>>& allowed,
+                const std::vector<int>& least, Factor rule, std::vector<Factor>& rules) const {
+    std::vector<bool> seen(graph_.domain_sizes[variable], false);
+    std::vector<int> choices = least;
+    std::vector<double> sums;
+    for_each_choice(rule.variables, allowed, choices, [&] {
+      const double lowest = sum_up(variable, choices, sums);
+      for (size_t choice = 0; choice < sums.size(); ++choice) {
+        const bool ties = sums[choice] <= lowest + tolerance * std::fabs(lowest);
+        if (ties) seen[choice] = true;
+        rule.table.push_back(ties ? 0 : kForbidden);
+      }
+    });
+    for (size_t choice = 0; choice < seen.size(); ++choice) {
+      if (seen[choice]) allowed[variable].push_back(static_cast<int>(choice));
+    }
+    rule.variables.push_back(variable);
+    const bool rules_out = std::count(rule.table.begin(), rule.table.end(), kForbidden) > 0;
+    if (rules_out && allowed[variable].size() > 1) rules.push_back(std::move(rule));
+  }
+
+  /// The other variables of the factors that `variable` was eliminated from that are open.
+  std::vector<int> open_around(int variable, const std::vector<std::vector<int>>& allowed) const {
+    std::vector<int> open;
+    for (const Term* term : used_[variable]) {
+      for (int other : term->variables) {
+        if (other == variable || allowed[other].size() < 2) continue;
+        if (std::find(open.begin(), open.end(), other) == open.end()) open.push_back(other);
+      }
+    }
+    return open;
+  }
+
+  /// Allows `variable` one of several choices.
+  Factor only(int variable, int choice, const std::vector<int>& allowed) const {
+    Factor rule{{variable}, std::vector<double>(graph_.domain_sizes[variable], kForbidden)};
+    if (std::count(allowed.begin(), allowed.end(), choice)) rule.table[choice] = 0;
+    return rule;
+  }
+
+  /// Calls `visit` with each of the allowed `choices` of variables, the last one fastest.
+  template <typename Visit>
+  static void for_each_choice(const std::vector<int>& variables,
+                              const std::vector<std::vector<int>>& allowed,
+                              std::vector<int>& choices, const Visit& visit) {
+    std::vector<size_t> digits(variables.size(), 0);
+    while (true) {
+      for (size_t d = 0; d < digits.size(); ++d) {
+        choices[variables[d]] = allowed[variables[d]][digits[d]];
+      }
+      visit();
+      size_t d = digits.size();
+      while (d > 0 && ++digits[d - 1] == allowed[variables[d - 1]].size()) digits[--d] = 0;
+      if (d == 0) return;
+    }
+  }
+
+  /// The rules on the variables that are open, by what is allowed of them.
+  Optima restricted(const std::vector<std::vector<int>>& allowed, std::vector<Factor> rules) const {
+    Optima optima;
+    std::vector<int> number(allowed.size(), -1);
+    for (size_t v = 0; v < allowed.size(); ++v) {
+      if (allowed[v].size() < 2) continue;
+      number[v] = static_cast<int>(optima.open.size());
+      optima.open.push_back(static_cast<int>(v));
+      optima.choices.push_back(allowed[v]);
+      optima.graph.domain_sizes.push_back(static_cast<int>(allowed[v].size()));
+    }
+    for (Factor& rule : rules) {
+      const int last = rule.variables.back();
+      const size_t size = graph_.domain_sizes[last];
+      Factor factor;
+      for (int variable : rule.variables) factor.variables.push_back(number[variable]);
+      for (size_t row = 0; row < rule.table.size(); row += size) {
+        for (int choice : allowed[last]) factor.table.push_back(rule.table[row + choice]);
+      }
+      optima.graph.factors.push_back(std::move(factor));
+    }
+    return optima;
   }
 
   /// Coordinate descent on the original factors until nothing changes.
@@ -464,12 +590,25 @@ Assignment decide_in_order(const FactorGraph& graph, const std::vector<int>& ord
   return result;
 }
 
-Assignment minimise(const FactorGraph& graph, int64_t max_table) {
-  return *Elimination(graph, max_table, kInfinity).run();
+double value_of(const FactorGraph& graph, const std::vector<int>& choices) {
+  double sum = 0;
+  for (const Factor& factor : graph.factors) {
+    int64_t place = 0;
+    for (int variable : factor.variables) {
+      place = place * graph.domain_sizes[variable] + choices[variable];
+    }
+    sum += factor.table[place];
+  }
+  return sum;
 }
 
-std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work) {
-  return Elimination(graph, std::numeric_limits<int64_t>::max(), max_work).run();
+Assignment minimise(const FactorGraph& graph, int64_t max_table, Optima* optima, double tolerance) {
+  return *Elimination(graph, max_table, kInfinity).run(optima, tolerance);
+}
+
+std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work,
+                                           Optima* optima, double tolerance) {
+  return Elimination(graph, std::numeric_limits<int64_t>::max(), max_work).run(optima, tolerance);
 }
 
 }  // namespace smex

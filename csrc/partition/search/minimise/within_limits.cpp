@@ -17,7 +17,6 @@ double Limit::sum(const std::vector<int>& choices) const {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kForbidden = 1e30;  // more than any assignment costs
 constexpr double kTolerance = 1e-9;  // relative
 constexpr double kRounding = 1e-13;  // of a sum, relative
 
@@ -95,17 +94,7 @@ class BranchAndBound {
     return fits_ && bound >= value_ - kTolerance * std::max(1.0, std::fabs(value_));
   }
 
-  double cost(const std::vector<int>& choices) const {
-    double sum = 0;
-    for (const Factor& factor : graph_.factors) {
-      int64_t position = 0;
-      for (int variable : factor.variables) {
-        position = position * graph_.domain_sizes[variable] + choices[variable];
-      }
-      sum += factor.table[position];
-    }
-    return sum;
-  }
+  double cost(const std::vector<int>& choices) const { return value_of(graph_, choices); }
 
   /// Whether even the least weights that a node allows exceed a limit.
   bool hopeless(const Node& node) const {

@@ -10,9 +10,10 @@ namespace smex {
 namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr double kRounding = 1e-12;  // of sums of seconds, relative
 
 /// Whether a total is less than the one before by more than rounding.
-bool gains(double total, double before) { return total < before * (1 - 1e-12); }
+bool gains(double total, double before) { return total < before * (1 - kRounding); }
 
 }  // namespace
 
@@ -55,7 +56,10 @@ void Recursion::refine() {
     const auto again = stage({n % steps, 1});
     const Solution solution = *decide(*again, kNoLimit);
     ++idle;
-    if (!solution.fits || (plan_.fits && !gains(solution.best.value, total_))) continue;
+    if (!solution.fits) continue;
+    if (plan_.fits && !gains(solution.best.value, total_) && !is_smaller(solution, *again)) {
+      continue;
+    }
     apply(solution, *again);
     idle = 1;
   }
@@ -86,13 +90,19 @@ std::optional<Recursion::Solution> Recursion::decide(const Stage& stage, double 
   if (rules_of(options_.planner).order != Rules::Order::kExact) {
     return Solution{decide_greedily(stage)};
   }
+  // Steps that are still to come may be cheaper for one of them; only then memory decides.
+  const bool last = refining_ || mesh_size(plan_.mesh) == workers_;
+  const double rounding = machine_ ? kRounding : 0;  // bytes are exact
+  Optima optima;
+  Optima* all = last ? &optima : nullptr;
   if (max_work < kNoLimit) {
-    auto found = minimise_exactly(factors, max_work);
+    auto found = minimise_exactly(factors, max_work, all, rounding);
     if (!found) return std::nullopt;
-    if (!options_.memory_limit) return Solution{std::move(*found)};
+    if (!options_.memory_limit) return decide_smallest(stage, std::move(*found), optima);
   }
   if (options_.memory_limit) return decide_within_memory(stage);
-  return Solution{minimise(factors, options_.max_table)};
+  Assignment found = minimise(factors, options_.max_table, all, rounding);
+  return decide_smallest(stage, std::move(found), optima);
 }
 
 Assignment Recursion::decide_greedily(const Stage& stage) {
@@ -114,26 +124,90 @@ Assignment Recursion::decide_greedily(const Stage& stage) {
   return decide_in_order(factors, order, fixed);
 }
 
+/// Of the choices that cost as little as those found the ones that take the least memory.
+Recursion::Solution Recursion::decide_smallest(const Stage& stage, Assignment found,
+                                               const Optima& optima) {
+  if (optima.open.empty()) return {std::move(found)};
+  std::vector<std::vector<int>> chosen;
+  for (int choice : found.choices) chosen.push_back({choice});
+  std::vector<int> first(chosen.size(), 0);
+  for (size_t n = 0; n < optima.open.size(); ++n) {
+    const int variable = optima.open[n];
+    const std::vector<int>& choices = chosen[variable] = optima.choices[n];
+    const auto own = std::find(choices.begin(), choices.end(), found.choices[variable]);
+    first[variable] = static_cast<int>(own - choices.begin());
+  }
+  const HomeMemory& memory = memory_of(stage, chosen, /*share=*/1);
+  const std::vector<int> best = smallest(optima, memory, std::move(first));
+  std::vector<int> choices = found.choices;
+  for (int variable : optima.open) choices[variable] = chosen[variable][best[variable]];
+  // What each choice is worse by rounding may add up.
+  if (value_of(stage.problem.factors(), choices) <= found.value * (1 + kRounding)) {
+    found.choices = std::move(choices);
+  }
+  return {std::move(found), /*fits=*/true, /*ties=*/true};
+}
+
+HomeMemory& Recursion::memory_of(const Stage& stage, const std::vector<std::vector<int>>& chosen,
+                                 double share) {
+  if (!memory_) memory_.emplace(merged_.graph, options_.views, options_.optimizer_states);
+  memory_->clear();
+  const auto first = static_cast<std::ptrdiff_t>(stage.steps.first);
+  for (const Value& value : merged_.graph.values()) {
+    if (!memory_->counts(value.id)) continue;
+    const int group = merged_.coarse.group_of[value.id];
+    const Domain& domain = stage.domains.of_group(group);
+    Choices cuts = plan_.values[value.id];
+    std::vector<double> bytes;
+    bytes.reserve(chosen[group].size());
+    for (int choice : chosen[group]) {
+      std::copy(domain[choice].begin(), domain[choice].end(), cuts.begin() + first);
+      const int64_t numel =
+          largest_home_numel(value.shape, merged_.granules[value.id], cuts, plan_.mesh);
+      bytes.push_back(static_cast<double>(numel * value.itemsize) * share);
+    }
+    memory_->set(value.id, group, std::move(bytes));
+  }
+  return *memory_;
+}
+
+/// Whether a solution that costs as much as the plan takes less memory.
+bool Recursion::is_smaller(const Solution& solution, const Stage& stage) {
+  if (!solution.ties || gains(total_, solution.best.value)) return false;
+  bool differs = false;
+  std::vector<std::vector<int>> chosen;
+  for (size_t group = 0; group < stage.domains.groups(); ++group) {
+    const Domain& domain = stage.domains.of_group(static_cast<int>(group));
+    const Choices& all = plan_.values[merged_.coarse.groups[group].front()];
+    const auto own = std::find_if(domain.begin(), domain.end(), [&](const Choices& cut) {
+      return std::equal(cut.begin(), cut.end(),
+                        all.begin() + static_cast<std::ptrdiff_t>(stage.steps.first));
+    });
+    if (own == domain.end()) return false;
+    chosen.push_back({solution.best.choices[group]});
+    if (domain[chosen.back().front()] == *own) continue;
+    chosen.back().push_back(static_cast<int>(own - domain.begin()));
+    differs = true;
+  }
+  if (!differs) return false;
+  const HomeMemory& memory = memory_of(stage, chosen, /*share=*/1);
+  const std::vector<int> found(chosen.size(), 0);
+  std::vector<int> own;
+  for (const auto& choices : chosen) own.push_back(static_cast<int>(choices.size()) - 1);
+  return home_size(memory, found).less_than(home_size(memory, own));
+}
+
 /// The cheapest choices whose homes keep to the memory limit.
-Recursion::Solution Recursion::decide_within_memory(const Stage& stage) const {
+Recursion::Solution Recursion::decide_within_memory(const Stage& stage) {
   // The steps that are still to come divide the tiles.
   const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
   const size_t steps = plan_.mesh.size();
-  HomeMemory memory(merged_.graph, options_.views, options_.optimizer_states,
-                    *options_.memory_limit);
-  for (const Value& value : merged_.graph.values()) {
-    const int group = merged_.coarse.group_of[value.id];
-    std::vector<double> bytes;
-    if (memory.counts(value.id)) {
-      for (const Choices& cut : stage.domains.of_group(group)) {
-        const Grid home =
-            home_grid(value.shape, merged_.granules[value.id],
-                      stage.steps.with(plan_.values[value.id], cut, steps), plan_.mesh);
-        bytes.push_back(static_cast<double>(largest_numel(home) * value.itemsize) * share);
-      }
-    }
-    memory.add(value.id, group, std::move(bytes));
+  std::vector<std::vector<int>> all;
+  for (size_t group = 0; group < stage.domains.groups(); ++group) {
+    all.emplace_back(stage.domains.of_group(static_cast<int>(group)).size());
+    std::iota(all.back().begin(), all.back().end(), 0);
   }
+  const HomeMemory& memory = memory_of(stage, all, share);
   // As many attempts as take about as long as a search of a hundred steps; less for one step of
   // several, whose proof says little of the whole, and for each that is chosen anew.
   const bool whole = stage.steps.count == steps && mesh_size(plan_.mesh) == workers_;
@@ -141,8 +215,10 @@ Recursion::Solution Recursion::decide_within_memory(const Stage& stage) const {
   const int solves = std::max(24, work / static_cast<int>(stage.domains.groups() + 1));
   WithinLimits found = minimise_within(
       stage.problem.factors(),
-      [&](const std::vector<int>& choices) { return memory.worst(choices); }, options_.max_table,
-      solves);
+      [&](const std::vector<int>& choices) {
+        return memory.worst(choices, *options_.memory_limit);
+      },
+      options_.max_table, solves);
   return {std::move(found.best), found.fits};
 }
 

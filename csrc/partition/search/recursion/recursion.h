@@ -9,11 +9,13 @@
 #include "partition/search/recursion/costs.h"
 #include "partition/search/recursion/op_kinds.h"
 #include "partition/search/recursion/step_problem.h"
+#include "partition/search/smallest.h"
 
 namespace smex {
 
 /// Chooses a plan step by step of the mesh, each the best given those before it (Tofu §5.2), then
-/// each anew given all others.
+/// each anew given all others. Of choices that cost as little, of the last step and of each that is
+/// chosen anew, those that take the least memory.
 class Recursion {
  public:
   /// For `workers` in all, when all steps are added. With a machine the sum is of seconds,
@@ -44,13 +46,19 @@ class Recursion {
   };
   struct Solution {
     Assignment best;
-    bool fits = true;  ///< the memory limit
+    bool fits = true;   ///< the memory limit
+    bool ties = false;  ///< others cost as little
   };
 
   std::unique_ptr<Stage> stage(Steps steps);
   std::optional<Solution> decide(const Stage& stage, double max_work);
   Assignment decide_greedily(const Stage& stage);
-  Solution decide_within_memory(const Stage& stage) const;
+  Solution decide_within_memory(const Stage& stage);
+  Solution decide_smallest(const Stage& stage, Assignment found, const Optima& optima);
+  /// What the homes of values take, by group under the choices of its domain that are `chosen`.
+  HomeMemory& memory_of(const Stage& stage, const std::vector<std::vector<int>>& chosen,
+                        double share);
+  bool is_smaller(const Solution& solution, const Stage& stage);
   void apply(const Solution& solution, const Stage& stage);
 
   const Machine* machine_;
@@ -63,7 +71,8 @@ class Recursion {
   std::mt19937_64 random_;
   Plan plan_;
   double total_ = 0;
-  bool refining_ = false;  ///< steps are chosen anew
+  std::optional<HomeMemory> memory_;  ///< once asked for
+  bool refining_ = false;             ///< steps are chosen anew
 };
 
 /// The plan of all steps, as many together as the options say, refined where they ask for it.

@@ -6,6 +6,8 @@
 #include <random>
 
 #include "../graphs.h"
+#include "partition/lower/lower.h"
+#include "partition/search/search.h"
 
 namespace smex {
 namespace {
@@ -54,6 +56,27 @@ TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
         live += tile_bytes(graph, classes, plan, id);
       }
       EXPECT_EQ(live, most);
+    }
+  }
+}
+
+TEST(PeakOfCalls, IsAboutThatOfTheProgram) {
+  for (const Graph& graph : {test::linear_graph(16, 8, 12), test::training_graph(16, 8, 12),
+                             test::mixed_graph(8, 8), test::deep_graph(8, 12, 16)}) {
+    for (const Mesh& mesh : {Mesh{}, Mesh{2}, Mesh{4}, Mesh{2, 2}}) {
+      for (const int64_t replicate_bytes : {int64_t{0}, int64_t{1} << 40}) {
+        SearchOptions options;
+        options.replicate_bytes = replicate_bytes;
+        const Plan plan = search(graph, mesh, options);
+        const std::vector<int64_t> lowered = peak_bytes(lower(graph, plan), {});
+        const auto peak = static_cast<double>(*std::max_element(lowered.begin(), lowered.end()));
+        const auto found = static_cast<double>(peak_of_calls(graph, plan));
+        // The program counts what peers have still to fetch, which is much of so small a graph.
+        EXPECT_LE(found, 1.01 * peak) << graph.str();
+        EXPECT_GE(found, 0.7 * peak) << graph.str();
+        EXPECT_GE(found, static_cast<double>(peak_of_homes(graph, plan)));
+        if (mesh.empty()) EXPECT_EQ(found, peak) << graph.str();
+      }
     }
   }
 }

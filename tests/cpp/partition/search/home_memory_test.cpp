@@ -15,18 +15,20 @@ TEST(HomeMemory, FindsThePointThatExceedsTheLimitMost) {
   const ValueId made = b.mm(x, w);
   b.output(b.sum_rows(made));
   // The weight lives all the time, the input during the product, the result from it on.
-  HomeMemory memory(b.graph, {}, /*optimizer_states=*/1, /*limit=*/100);
+  HomeMemory memory(b.graph, {}, /*optimizer_states=*/1);
   for (const Value& value : b.graph.values()) {
     EXPECT_TRUE(memory.counts(value.id));
-    memory.add(value.id, /*group=*/value.id, {10.0 * (1 + value.id), 1.0});
+    memory.set(value.id, /*group=*/value.id, {10.0 * (1 + value.id), 1.0});
   }
-  const auto exceeded = memory.worst({0, 0, 0, 0});
+  const auto exceeded = memory.worst({0, 0, 0, 0}, /*limit=*/100);
   ASSERT_TRUE(exceeded) << "2 · 20 and 30 and 40 bytes of the weight and what is made";
   EXPECT_EQ(exceeded->bound, 100);
   EXPECT_EQ(exceeded->weights,
             (std::map<int, std::vector<double>>{{w, {40, 2}}, {made, {30, 1}}, {3, {40, 1}}}));
   EXPECT_EQ(exceeded->sum({0, 0, 0, 0}), 110);
-  EXPECT_FALSE(memory.worst({0, 1, 0, 0})) << "2 and 30 and 40";
+  EXPECT_FALSE(memory.worst({0, 1, 0, 0}, /*limit=*/100)) << "2 and 30 and 40";
+  EXPECT_EQ(memory.all(), (std::map<int, std::vector<double>>{
+                              {x, {10, 1}}, {w, {40, 2}}, {made, {30, 1}}, {3, {40, 1}}}));
 }
 
 TEST(MemoryLimit, IsKeptAtTheLeastCost) {

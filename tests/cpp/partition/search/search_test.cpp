@@ -27,38 +27,11 @@ SearchOptions all_cut(Planner planner = Planner::kTofu) {
   return options;
 }
 
-/// The op's cheapest strategy under the plan's cuts. Repeating it on every worker is one only for
-/// data movement, and where nothing can be split.
-int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan& plan, OpId id) {
-  const Op& op = graph.op(id);
-  std::vector<int> strategies;
-  for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
-    const int64_t granule = std::max(split.granule, classes.granule(op, split.index));
-    if (op.spec->indices[split.index].extent / granule >= plan.mesh[0]) {
-      strategies.push_back(split.index);
-    }
-  }
-  if (strategies.empty() || is_data_movement(*op.spec)) strategies.push_back(kReplicate);
-  int64_t best = std::numeric_limits<int64_t>::max();
-  for (int strategy : strategies) {
-    plan.ops[id] = {strategy};
-    best = std::min(best, op_bytes(graph, classes, plan, id));
-  }
-  return best;
-}
-
 /// The cheapest plan among all cuts of every coarse group and all strategies of every op.
 int64_t brute_force(const Graph& graph, int workers, Merge merge) {
-  const DimClasses classes(graph);
-  const Recomputation recomputed = recomputation(graph);
   int64_t best = std::numeric_limits<int64_t>::max();
-  test::for_each_cut(graph, workers, /*replicas=*/false, merge, [&](Plan& plan) {
-    int64_t bytes = 0;
-    for (const Op& op : graph.ops()) {
-      bytes += recomputed.runs(op.id) * best_strategy(graph, classes, plan, op.id);
-    }
-    best = std::min(best, bytes);
-  });
+  test::for_each_cut_plan(graph, workers, merge,
+                          [&](const Plan&, int64_t bytes) { best = std::min(best, bytes); });
   return best;
 }
 
