@@ -35,6 +35,8 @@ FOR_ANY_DEVICE = [
     "channel_combine",
     "channel_sums",
     "class_index",
+    "lstm_layer",
+    "lstm_layer_backward",
     "max_pool2d_backward",
     "pointwise",
     "pointwise_into",
