@@ -12,6 +12,11 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
+  static const auto op = operator_of<decltype(lstm_product_by_torch)>(kLstmProduct);
+  return op.call(a, b);
+}
+
 Three call_layer(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                  const at::Tensor& weight) {
   static const auto op = operator_of<decltype(lstm_layer_by_steps)>(kLstmLayer);
@@ -42,11 +47,31 @@ struct LstmLayer : torch::autograd::Function<LstmLayer> {
     if (ctx->needs_input_grad(3)) {
       const int64_t width = weight.size(1);
       const at::Tensor before = at::cat({h.unsqueeze(0), out.slice(0, 0, out.size(0) - 1)}, 0);
-      dw = at::mm(dx.reshape({-1, 4 * width}).t(), before.reshape({-1, width}));
+      dw = product(dx.reshape({-1, 4 * width}).t().contiguous(), before.reshape({-1, width}).t());
     }
     return {dx, dh, dc, dw};
   }
 };
+
+struct LstmProduct : torch::autograd::Function<LstmProduct> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& a, const at::Tensor& b) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    ctx->save_for_backward({a, b});
+    return product(a, b);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    variable_list result(2);
+    if (ctx->needs_input_grad(0)) result[0] = product(grads[0], saved[1].t());
+    if (ctx->needs_input_grad(1)) result[1] = product(grads[0].t().contiguous(), saved[0].t());
+    return result;
+  }
+};
+
+at::Tensor lstm_product_autograd(const at::Tensor& a, const at::Tensor& b) {
+  return LstmProduct::apply(a, b);
+}
 
 Three lstm_layer_autograd(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                           const at::Tensor& weight) {
@@ -56,6 +81,9 @@ Three lstm_layer_autograd(const at::Tensor& x, const at::Tensor& h, const at::Te
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(smex, Autograd, m) { m.impl("lstm_layer", lstm_layer_autograd); }
+TORCH_LIBRARY_IMPL(smex, Autograd, m) {
+  m.impl("lstm_product", lstm_product_autograd);
+  m.impl("lstm_layer", lstm_layer_autograd);
+}
 
 }  // namespace smex::kernels

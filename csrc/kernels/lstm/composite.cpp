@@ -7,6 +7,10 @@
 
 namespace smex::kernels {
 
+at::Tensor lstm_product_by_torch(const at::Tensor& a, const at::Tensor& b) {
+  return at::mm(a, b.t());
+}
+
 Three lstm_layer_by_steps(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                           const at::Tensor& weight) {
   check_lstm_layer(x, h, c, weight);
@@ -54,6 +58,7 @@ Three lstm_layer_backward_by_steps(const at::Tensor& grad, const OptionalGrad& g
 }
 
 TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) {
+  m.impl("lstm_product", lstm_product_by_torch);
   m.impl("lstm_layer", lstm_layer_by_steps);
   m.impl("lstm_layer_backward", lstm_layer_backward_by_steps);
 }

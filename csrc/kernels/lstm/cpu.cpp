@@ -6,6 +6,7 @@
 #include <array>
 
 #include "kernels/lstm/operator.h"
+#include "kernels/operator_of.h"
 #include "kernels/pointwise/program.h"
 
 namespace smex::kernels {
@@ -47,6 +48,34 @@ void run(const PointwiseProgram& program, const std::array<PointwiseOperand<T>, 
 bool has_kernel(const at::Tensor& x, const at::Tensor& weight) {
   return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) && x.numel() > 0 &&
          weight.numel() > 0;
+}
+
+using Scalars = c10::List<std::optional<at::Scalar>>;
+using LibraryLinear = at::Tensor(const at::Tensor&, const at::Tensor&,
+                                 const std::optional<at::Tensor>&, std::string_view, Scalars,
+                                 std::optional<std::string_view>);
+
+/// oneDNN's product, as torch's compiler calls it; nullopt where this torch has none.
+std::optional<c10::TypedOperatorHandle<LibraryLinear>> library_linear() {
+  const auto found = c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
+  if (!found || !found->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
+  try {
+    return found->typed<LibraryLinear>();
+  } catch (const c10::Error&) {  // another torch, whose operator takes something else
+    return std::nullopt;
+  }
+}
+
+at::Tensor lstm_product(const at::Tensor& a, const at::Tensor& b) {
+  // Smaller products take less time than the library's way into its kernels.
+  constexpr int64_t kWorthLibrary = 1 << 20;
+  static const auto library = library_linear();
+  const bool fits = a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat &&
+                    a.numel() * b.size(0) >= kWorthLibrary;
+  if (!library || !fits || !at::globalContext().userEnabledMkldnn()) {
+    return lstm_product_by_torch(a, b);
+  }
+  return library->call(a.contiguous(), b.contiguous(), std::nullopt, "none", Scalars(), "");
 }
 
 Three lstm_layer(const at::Tensor& given_x, const at::Tensor& given_h, const at::Tensor& given_c,
@@ -130,6 +159,7 @@ Three lstm_layer_backward(const at::Tensor& given_grad, const OptionalGrad& grad
 }  // namespace
 
 TORCH_LIBRARY_IMPL(smex, CPU, m) {
+  m.impl("lstm_product", lstm_product);
   m.impl("lstm_layer", lstm_layer);
   m.impl("lstm_layer_backward", lstm_layer_backward);
 }

@@ -11,6 +11,7 @@
 //     -> h [T, N, H], cells [T, N, H], gates [T, N, 4H]
 // lstm_layer_backward(grad [T, N, H], grad_cells [T, N, H]?, weight, gates, cells, c)
 //     -> gradients of x, of h and of c
+// lstm_product(a [M, K], b [N, K]) -> a b^T [M, N], by the library that torch's own LSTM calls
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,8 +24,12 @@ namespace smex::kernels {
 constexpr const char* kLstmLayer = "smex::lstm_layer";
 constexpr const char* kLstmLayerBackward = "smex::lstm_layer_backward";
 
+constexpr const char* kLstmProduct = "smex::lstm_product";
+
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using OptionalGrad = std::optional<at::Tensor>;
+
+at::Tensor lstm_product_by_torch(const at::Tensor& a, const at::Tensor& b);
 
 void check_lstm_layer(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                       const at::Tensor& weight);

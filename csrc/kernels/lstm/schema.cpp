@@ -44,9 +44,17 @@ Three lstm_layer_backward_meta(const at::Tensor&, const OptionalGrad&, const at:
           at::empty_symint(c.sym_sizes(), c.options())};
 }
 
+at::Tensor lstm_product_meta(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK_VALUE(a.dim() == 2 && b.dim() == 2 && a.sym_size(1) == b.sym_size(1), kLstmProduct,
+                    ": expected a [M, K] and b [N, K], found ", a.sym_sizes(), " and ",
+                    b.sym_sizes());
+  return at::empty_symint({a.sym_size(0), b.sym_size(0)}, a.options());
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(smex, m) {
+  m.def("lstm_product(Tensor a, Tensor b) -> Tensor");
   m.def("lstm_layer(Tensor x, Tensor h, Tensor c, Tensor weight) -> (Tensor, Tensor, Tensor)");
   m.def(
       "lstm_layer_backward(Tensor grad, Tensor? grad_cells, Tensor weight, Tensor gates, "
@@ -54,6 +62,7 @@ TORCH_LIBRARY_FRAGMENT(smex, m) {
 }
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
+  m.impl("lstm_product", lstm_product_meta);
   m.impl("lstm_layer", lstm_layer_meta);
   m.impl("lstm_layer_backward", lstm_layer_backward_meta);
 }

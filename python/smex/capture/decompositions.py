@@ -96,8 +96,10 @@ def _has_kernel(inp, hidden, params):
 
 
 def _lstm_layer(inp, hidden, params, has_biases, reverse):
-    bias = params[2] + params[3] if has_biases else None
-    gates = torch.nn.functional.linear(inp, params[0], bias)
+    product = torch.ops.smex.lstm_product(inp.reshape(-1, inp.shape[2]), params[0])
+    gates = product.view(*inp.shape[:2], -1)
+    if has_biases:
+        gates = gates + (params[2] + params[3])
     out, cells, _ = torch.ops.smex.lstm_layer(
         gates.flip(0) if reverse else gates, *hidden, params[1]
     )

@@ -45,54 +45,6 @@ def convolution_backward(grad, x, weight, bias_sizes, *rest):
     return tuple(results)
 
 
-def _columns(x, count):
-    width = x.shape[1] // count
-    return [aten.slice.Tensor(x, 1, k * width, (k + 1) * width) for k in range(count)]
-
-
-def _rows(steps):
-    return torch.cat([step.unsqueeze(0) for step in steps])
-
-
-def lstm_layer(x, h, c, weight):
-    """Returns the hidden states, the cells and the gates of each step."""
-    made = []
-    for t in range(x.shape[0]):
-        i, f, g, o = _columns(x.select(0, t) + torch.mm(h, weight.t()), 4)
-        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-        c = f * c + i * g
-        h = o * c.tanh()
-        made.append((h, c, torch.cat([i, f, g, o], 1)))
-    return tuple(map(_rows, zip(*made, strict=True)))
-
-
-def lstm_layer_backward(grad, *rest):
-    """Returns the gradients of the gates before their functions, and of the states."""
-    *grad_cells, weight, gates, cells, first_c = rest
-    dh = dc = None
-    made = []
-    for t in reversed(range(gates.shape[0])):
-        i, f, g, o = _columns(gates.select(0, t), 4)
-        squashed = cells.select(0, t).tanh()
-        before = cells.select(0, t - 1) if t else first_c
-        dh = grad.select(0, t) if dh is None else grad.select(0, t) + dh
-        for more in grad_cells:
-            if more is not None:
-                dc = more.select(0, t) if dc is None else dc + more.select(0, t)
-        own = dh * o * (1 - squashed * squashed)
-        dc = own if dc is None else dc + own
-        parts = [
-            dc * g * i * (1 - i),
-            dc * before * f * (1 - f),
-            dc * i * (1 - g * g),
-            dh * squashed * o * (1 - o),
-        ]
-        made.append(torch.cat(parts, 1))
-        dc = dc * f
-        dh = torch.mm(made[-1], weight)
-    return _rows(made[::-1]), dh, dc
-
-
 def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bias, mask):
     """The input's gradient and the affine ones apart: they reduce over different dimensions."""
     args = (grad, x, normalized_shape, mean, rstd, weight, bias)
@@ -299,8 +251,6 @@ _EXPANSIONS: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::nll_loss2d_forward": (_always, nll_loss_forward),
     "aten::nll_loss_backward": (_always, nll_loss_gradient),
     "aten::nll_loss_forward": (_always, nll_loss_forward),
-    "smex::lstm_layer": (_always, lstm_layer),
-    "smex::lstm_layer_backward": (_always, lstm_layer_backward),
 }
 
 

@@ -37,6 +37,7 @@ FOR_ANY_DEVICE = [
     "class_index",
     "lstm_layer",
     "lstm_layer_backward",
+    "lstm_product",
     "max_pool2d_backward",
     "pointwise",
     "pointwise_into",

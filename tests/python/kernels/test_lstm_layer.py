@@ -6,7 +6,56 @@ import pytest
 import torch
 
 import smex
-from smex.capture.expansions import lstm_layer, lstm_layer_backward
+
+aten = torch.ops.aten
+
+
+def _columns(x, count):
+    width = x.shape[1] // count
+    return [aten.slice.Tensor(x, 1, k * width, (k + 1) * width) for k in range(count)]
+
+
+def _rows(steps):
+    return torch.cat([step.unsqueeze(0) for step in steps])
+
+
+def lstm_layer(x, h, c, weight):
+    """Returns the hidden states, the cells and the gates of each step."""
+    made = []
+    for t in range(x.shape[0]):
+        i, f, g, o = _columns(x.select(0, t) + torch.mm(h, weight.t()), 4)
+        i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+        c = f * c + i * g
+        h = o * c.tanh()
+        made.append((h, c, torch.cat([i, f, g, o], 1)))
+    return tuple(map(_rows, zip(*made, strict=True)))
+
+
+def lstm_layer_backward(grad, *rest):
+    """Returns the gradients of the gates before their functions, and of the states."""
+    *grad_cells, weight, gates, cells, first_c = rest
+    dh = dc = None
+    made = []
+    for t in reversed(range(gates.shape[0])):
+        i, f, g, o = _columns(gates.select(0, t), 4)
+        squashed = cells.select(0, t).tanh()
+        before = cells.select(0, t - 1) if t else first_c
+        dh = grad.select(0, t) if dh is None else grad.select(0, t) + dh
+        for more in grad_cells:
+            if more is not None:
+                dc = more.select(0, t) if dc is None else dc + more.select(0, t)
+        own = dh * o * (1 - squashed * squashed)
+        dc = own if dc is None else dc + own
+        parts = [
+            dc * g * i * (1 - i),
+            dc * before * f * (1 - f),
+            dc * i * (1 - g * g),
+            dh * squashed * o * (1 - o),
+        ]
+        made.append(torch.cat(parts, 1))
+        dc = dc * f
+        dh = torch.mm(made[-1], weight)
+    return _rows(made[::-1]), dh, dc
 
 
 def arguments(steps, rows, width, dtype=torch.float64, layout=lambda x: x):
@@ -88,6 +137,28 @@ def test_shapes_that_do_not_fit():
         torch.ops.smex.lstm_layer(x, h.float(), c, weight)
 
 
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (5, 3, 4), (129, 65, 130)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_product(sizes, dtype):
+    """The largest goes to the library."""
+    rows, inner, columns = sizes
+    torch.manual_seed(0)
+    a = torch.randn(inner, rows, dtype=dtype).t().requires_grad_()
+    b = torch.randn(columns, inner, dtype=dtype).requires_grad_()
+    made = torch.ops.smex.lstm_product(a, b)
+    torch.testing.assert_close(made, a @ b.t())
+    weight = torch.randn_like(made)
+    found = torch.autograd.grad((made * weight).sum(), (a, b))
+    wanted = torch.autograd.grad((a @ b.t() * weight).sum(), (a, b))
+    for mine, theirs in zip(found, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_products_that_do_not_fit():
+    with pytest.raises(RuntimeError):
+        torch.ops.smex.lstm_product(torch.randn(2, 3), torch.randn(2, 4))
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize(
     "options",
@@ -122,7 +193,7 @@ def test_a_net_of_it(workers, options):
         net.train()
 
 
-def test_a_net_calls_it_where_nothing_is_cut_inside():
+def test_a_net_calls_it():
     net = smex.partition(torch.nn.LSTM(4, 6), workers=1)
     net(torch.randn(3, 5, 4))[0].sum().backward()
     stats = net.stats()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smex import tdl
 from smex.specs.common import all_of
-from smex.tdl import Opaque, spec
+from smex.tdl import Opaque, Sum, spec
 
 
 def _sigmoid(x):
@@ -36,6 +36,11 @@ def tree_lstm_backward(grad_h, grad_c, gates, cells, c, places):
         return Opaque("tree_lstm_backward", *(all_of(x, i) for x in tensors))
 
     return lambda i, g: grad(i), lambda i, k, j: grad(i)
+
+
+@spec("smex::lstm_product")
+def lstm_product(a, b):
+    return lambda i, j: Sum(lambda k: a[i, k] * b[j, k], k=a.shape[1])
 
 
 @spec("smex::lstm_layer")
