@@ -3,6 +3,9 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <limits>
+#include <type_traits>
+
 #include "kernels/pooling/max_pool2d_backward.h"
 #include "kernels/pooling/operator.h"
 
@@ -48,15 +51,29 @@ at::Tensor max_pool2d_backward_on_cpu(const at::Tensor& grad, const at::Tensor& 
   const at::Tensor dense_grad = grad.contiguous(), dense_x = x.contiguous();
   const at::Tensor result = at::empty_like(dense_x, at::MemoryFormat::Contiguous);
   const int64_t plane = pool.in[0] * pool.in[1];
+  // Windows of 2 by 2 have loops of their own; places of a plane are numbers of 32 bits.
+  const auto all = [](const int64_t (&numbers)[2], int64_t wanted) {
+    return numbers[0] == wanted && numbers[1] == wanted;
+  };
+  const bool two_by_two = all(pool.kernel, 2) && all(pool.padding, 0) && all(pool.dilation, 1);
+  const bool by_rows = !two_by_two && plane <= std::numeric_limits<int32_t>::max();
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, x.scalar_type(), "smex::max_pool2d_backward", [&] {
         const scalar_t* const from = dense_grad.const_data_ptr<scalar_t>();
         const scalar_t* const pooled_from = dense_x.const_data_ptr<scalar_t>();
         scalar_t* const to = result.mutable_data_ptr<scalar_t>();
-        at::parallel_for(0, x.numel() / plane, std::max<int64_t>(1, kGrainSize / plane),
-                         [&](int64_t begin, int64_t end) {
-                           max_pool2d_backward_cpu(pool, from, pooled_from, to, begin, end);
-                         });
+        at::parallel_for(
+            0, x.numel() / plane, std::max<int64_t>(1, kGrainSize / plane),
+            [&](int64_t begin, int64_t end) {
+              if constexpr (std::is_same_v<scalar_t, float> || std::is_same_v<scalar_t, double>) {
+                if (by_rows) {
+                  SMEX_PICK(max_pool2d_backward_by_rows<scalar_t>)
+                  (pool, from, pooled_from, to, begin, end);
+                  return;
+                }
+              }
+              max_pool2d_backward_cpu(pool, from, pooled_from, to, begin, end);
+            });
       });
   return result;
 }
