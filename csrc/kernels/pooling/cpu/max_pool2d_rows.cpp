@@ -18,6 +18,22 @@ int64_t first_inside(const Pool2d& pool, int dim, int64_t window) {
   return begin + skipped * pool.dilation[dim];
 }
 
+/// An element of the windows of a row: where that of the first window lies, and the windows of
+/// which it is inside of the plane.
+struct Column {
+  int64_t shift, from, to;
+};
+
+std::vector<Column> columns_of(const Pool2d& pool) {
+  std::vector<Column> columns;
+  for (int64_t k = 0; k < pool.kernel[1]; ++k) {
+    const int64_t shift = k * pool.dilation[1] - pool.padding[1];
+    columns.push_back({shift, std::max<int64_t>(0, ceil_div(-shift, pool.stride[1])),
+                       std::min(pool.out[1], ceil_div(pool.in[1] - shift, pool.stride[1]))});
+  }
+  return columns;
+}
+
 /// The largest elements so far of each window of a row, and where they lie.
 template <typename T>
 struct Largest {
@@ -26,9 +42,11 @@ struct Largest {
 };
 
 /// Looks at one element of each of the windows `from` to `to`: no branch depends on values.
-template <typename T>
-void look(const T* x, int64_t shift, int64_t step, int32_t place, int64_t from, int64_t to,
-          T* value, int32_t* best) {
+/// `Step` is the windows' stride where it is known, so that the loop is made wide; 0: `any_step`.
+template <int64_t Step, typename T>
+void look(const T* __restrict x, int64_t shift, int64_t any_step, int32_t place, int64_t from,
+          int64_t to, T* __restrict value, int32_t* __restrict best) {
+  const int64_t step = Step > 0 ? Step : any_step;
   const auto stride = static_cast<int32_t>(step);
   for (int64_t w = from; w < to; ++w) {
     const T candidate = x[shift + w * step];
@@ -39,22 +57,19 @@ void look(const T* x, int64_t shift, int64_t step, int32_t place, int64_t from, 
 }
 
 template <typename T>
-void look_at_row(const Pool2d& pool, const T* x, int64_t row, Largest<T>& largest) {
-  const int64_t width = pool.in[1], step = pool.stride[1];
-  for (int64_t k = 0; k < pool.kernel[1]; ++k) {
-    const int64_t shift = k * pool.dilation[1] - pool.padding[1];  // of the first window's element
-    const int64_t from = std::max<int64_t>(0, ceil_div(-shift, step));
-    const int64_t to = std::min(pool.out[1], ceil_div(width - shift, step));
-    const auto place = static_cast<int32_t>(row * width + shift);
+void look_at_row(const Pool2d& pool, const std::vector<Column>& columns, const T* x, int64_t row,
+                 Largest<T>& largest) {
+  const T* const line = x + row * pool.in[1];
+  for (const auto& [shift, from, to] : columns) {
+    const auto place = static_cast<int32_t>(row * pool.in[1] + shift);
     T* const value = largest.value.data();
     int32_t* const best = largest.place.data();
-    const T* const line = x + row * width;
-    if (step == 1) {
-      look(line, shift, 1, place, from, to, value, best);
-    } else if (step == 2) {
-      look(line, shift, 2, place, from, to, value, best);
+    if (pool.stride[1] == 1) {
+      look<1>(line, shift, 1, place, from, to, value, best);
+    } else if (pool.stride[1] == 2) {
+      look<2>(line, shift, 2, place, from, to, value, best);
     } else {
-      look(line, shift, step, place, from, to, value, best);
+      look<0>(line, shift, pool.stride[1], place, from, to, value, best);
     }
   }
 }
@@ -66,6 +81,11 @@ void max_pool2d_backward_by_rows(const Pool2d& pool, const T* grad, const T* x, 
                                  int64_t begin, int64_t end) {
   const int64_t in = pool.in[0] * pool.in[1], out = pool.out[0] * pool.out[1];
   Largest<T> largest{std::vector<T>(pool.out[1]), std::vector<int32_t>(pool.out[1])};
+  const std::vector<Column> columns = columns_of(pool);
+  std::vector<int32_t> firsts;  // inside of the plane, by window of a row
+  for (int64_t w = 0; w < pool.out[1]; ++w) {
+    firsts.push_back(static_cast<int32_t>(first_inside(pool, 1, w)));
+  }
   for (int64_t plane = begin; plane < end; ++plane) {
     T* const to = result + plane * in;
     std::fill_n(to, in, T(0));
@@ -76,14 +96,14 @@ void max_pool2d_backward_by_rows(const Pool2d& pool, const T* grad, const T* x, 
       if (first >= last) continue;  // in the padding
       for (int64_t w = 0; w < pool.out[1]; ++w) {
         largest.value[w] = -std::numeric_limits<T>::infinity();
-        largest.place[w] = static_cast<int32_t>(first * pool.in[1] + first_inside(pool, 1, w));
+        largest.place[w] = static_cast<int32_t>(first * pool.in[1]) + firsts[w];
       }
       for (int64_t row = first; row < last; row += pool.dilation[0]) {
-        look_at_row(pool, x + plane * in, row, largest);
+        look_at_row(pool, columns, x + plane * in, row, largest);
       }
       const T* const from = grad + plane * out + window * pool.out[1];
       for (int64_t w = 0; w < pool.out[1]; ++w) {
-        if (first_inside(pool, 1, w) < pool.in[1]) to[largest.place[w]] += from[w];
+        if (firsts[w] < pool.in[1]) to[largest.place[w]] += from[w];
       }
     }
   }
