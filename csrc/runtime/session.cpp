@@ -599,7 +599,9 @@ void Session::stop() {
 
 void Session::wake_waiters(Worker& worker) {
   // The lock orders this after a waiter's test of the condition and before its sleep.
-  { const std::lock_guard lock(worker.mutex); }
+  {
+    const std::lock_guard lock(worker.mutex);
+  }
   worker.published.notify_all();
 }
 

@@ -62,7 +62,7 @@ at::Tensor max_pool2d_backward_on_cpu(const at::Tensor& grad, const at::Tensor& 
   const at::Tensor result = at::empty_like(dense_x, at::MemoryFormat::Contiguous);
   const int64_t plane = pool.in[0] * pool.in[1];
   // Windows of 2 by 2 have loops of their own; places of a plane are numbers of 32 bits.
-  const auto all = [](const int64_t(&numbers)[2], int64_t wanted) {
+  const auto all = [](const int64_t (&numbers)[2], int64_t wanted) {
     return numbers[0] == wanted && numbers[1] == wanted;
   };
   const bool two_by_two = all(pool.kernel, 2) && all(pool.padding, 0) && all(pool.dilation, 1);
