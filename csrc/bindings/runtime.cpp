@@ -1,12 +1,12 @@
 // Python's view of csrc/runtime.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/attr.h"
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
+#include "bindings/translated.h"
 #include "ir/error.h"
 #include "runtime/session.h"
 #include "tdl/expr.h"
@@ -19,25 +19,6 @@ namespace {
 using runtime::Executor;
 using runtime::Session;
 using runtime::WorkerTensors;
-
-/// Runs `call`; torch's exceptions become the Python classes that torch itself raises.
-template <class Call>
-auto translated(const Call& call) {
-  try {
-    return call();
-  } catch (const UserError&) {
-    throw;
-  } catch (const InternalError&) {
-    throw;
-  } catch (const py::builtin_exception&) {
-    throw;
-  } catch (const py::error_already_set&) {
-    throw;
-  } catch (...) {
-    torch::translate_exception_to_python(std::current_exception());
-    throw py::error_already_set();
-  }
-}
 
 void check_interrupt() {
   const py::gil_scoped_acquire gil;

@@ -29,7 +29,7 @@ int resolve_threads(int requested, int num_workers) {
 
 }  // namespace
 
-/// The threads that executors run on, one run at a time; the caller's own for one worker.
+/// The threads that executors run on, one run at a time; the caller's own for the first worker.
 class Executor::Threads {
  public:
   Threads(int num_workers, int threads_per_worker, Hooks hooks)
@@ -62,19 +62,21 @@ class Executor::Threads {
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  void run(const std::function<void(int)>& job, const std::function<void()>& tick) {
+  void run(const std::function<void(int)>& job, const std::function<void()>& tick, bool alone) {
     if (getpid() != process_) {
       throw UserError(
           "this executor was created before the process forked, and its threads are gone; "
           "create it in the child");
     }
     const std::lock_guard lock(mutex_);
-    if (pool_) {
+    const bool all = pool_ && alone;
+    const ScopedIntraOpThreads threads(all ? std::max(threads_per_worker_, at::get_num_threads())
+                                           : threads_per_worker_);
+    if (pool_ && !alone) {
       pool_->run(job, tick);
-      return;
+    } else {
+      job(0);
     }
-    const ScopedIntraOpThreads threads(threads_per_worker_);
-    job(0);
   }
 
  private:
@@ -123,8 +125,9 @@ std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& input
   return session;
 }
 
-void Executor::run(const std::function<void(int)>& job, const std::function<void()>& tick) {
-  threads_->run(job, tick);
+void Executor::run(const std::function<void(int)>& job, const std::function<void()>& tick,
+                   bool alone) {
+  threads_->run(job, tick, alone);
 }
 
 }  // namespace smex::runtime

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -43,7 +44,7 @@ struct ExecutorOptions {
 /// One tensor a worker; undefined where a worker holds none.
 using WorkerTensors = std::vector<at::Tensor>;
 
-/// Runs a Program on persistent threads, one per worker (the caller's own for one worker).
+/// Runs a Program on persistent threads, one per worker (the caller's own for the first).
 ///
 /// Workers wait for each other's slots on condition variables; instructions call the dispatcher
 /// boxed, below autograd, with gradients and autocast off. Runs of one executor, and of those that
@@ -74,8 +75,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
  private:
   friend class Session;
   Executor(Program program, ExecutorOptions options);
-  /// Runs `job(worker)` for each worker, on its thread; see WorkerPool::run.
-  void run(const std::function<void(int)>& job, const std::function<void()>& tick);
+  /// Runs `job(worker)` for each worker, on its thread; see WorkerPool::run. With `alone` only the
+  /// first one's, with the intra-op threads of all.
+  void run(const std::function<void(int)>& job, const std::function<void()>& tick, bool alone);
 
   const Program program_;
   std::vector<c10::Device> devices_;
@@ -84,6 +86,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   Steps steps_;
   std::vector<std::optional<c10::Stream>> streams_;
   std::atomic<bool> trace_{false};
+  /// What threads saved in the last run of the forward [0] and backward [1] list; see Session::run.
+  std::array<std::atomic<double>, 2> shared_us_{kUnknown, kUnknown};
+  static constexpr double kUnknown = 1e9;
   class Threads;
   std::shared_ptr<Threads> threads_;
 };

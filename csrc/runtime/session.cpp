@@ -9,14 +9,19 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "ir/error.h"
+#include "runtime/spin.h"
 
 namespace smex::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kInterruptPeriod{100};
+
+/// Less than so much is done sooner than other threads have been woken.
+constexpr double kWorthThreadsUs = 40;
 
 /// What every instruction runs under: no autograd, no autocast, no Python modes of the caller.
 struct PlainDispatch {
@@ -151,7 +156,7 @@ WorkerTensors Session::outputs(int index) const {
   for (size_t w = 0; w < tiles.size(); ++w) {
     const Slot slot = bindings[index].slots[w];
     if (slot == kNoSlot) continue;
-    const SlotState& state = workers_[w]->slots[slot];
+    const SlotState& state = workers_[holder(w)]->slots[slot];
     if (!state.ready) {
       throw UserError(c10::str("outputs: output ", index, " is not computed yet"));
     }
@@ -163,11 +168,19 @@ WorkerTensors Session::outputs(int index) const {
 WorkerTensors Session::take_outputs(int index) {
   WorkerTensors tiles = outputs(index);
   for (size_t w = 0; w < tiles.size(); ++w) {
+    if (workers_[w]->follows) tiles[w].reset();
+  }
+  for (size_t w = 0; w < tiles.size(); ++w) {
     const at::Tensor& tile = tiles[w];
     // One reference is the slot's, the other the caller's; a view would hold the storage too.
     if (!tile.defined() || tile.use_count() != 2 || tile.storage().use_count() != 1) continue;
+    const Slot slot = executor_->program().outputs[index].slots[w];
+    if (executor_->steps().workers[w].outputs[slot] > 1) continue;
     workers_[w]->memory.remove(tile);
-    workers_[w]->slots[executor_->program().outputs[index].slots[w]].tensor.reset();
+    workers_[w]->slots[slot].tensor.reset();
+  }
+  for (size_t w = 0; w < tiles.size(); ++w) {
+    if (workers_[w]->follows) tiles[w] = tiles[holder(w)];
   }
   return tiles;
 }
@@ -178,21 +191,67 @@ void Session::run(bool backward) {
   tracing_ = executor_->trace();
   last_check_ = begin;
   standstill_ = {};
-  for (auto& worker : workers_) worker->finished = false;
+  const bool alone = find_followers(backward);
+  for (auto& worker : workers_) worker->finished = worker->follows;
   before_streams();
-  const auto tick = [this] {
-    try {
-      check_interrupt();
-      check_deadlock();
-    } catch (...) {
-      record_failure(std::current_exception());
-    }
-  };
-  executor_->run([this, backward](int worker) { run_worker(worker, backward); }, tick);
+  auto& shared = executor_->shared_us_[backward];
+  if (!alone && !tracing_ && workers_.size() > 1 && shared < kWorthThreadsUs) {
+    executor_->run([this, backward](int) { run_in_turns(backward); }, {}, /*alone=*/true);
+  } else {
+    executor_->run(
+        [this, backward](int worker) {
+          if (!workers_[worker]->follows) run_worker(worker, backward);
+        },
+        [this] { tick(); }, alone);
+  }
+  if (!alone && executor_->stream(0) == std::nullopt) shared = shared_us(backward);
   after_streams();
   const double seconds = microseconds(Clock::now() - begin) * 1e-6;
   (backward ? backward_seconds_ : forward_seconds_) = seconds;
   if (error_) std::rethrow_exception(error_);
+}
+
+bool Session::find_followers(bool backward) {
+  size_t followers = 0;
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    Worker& worker = *workers_[w];
+    const bool may = executor_->steps().workers[w].twin >= 0 && !tracing_;
+    worker.follows = may && (!backward || worker.follows) && has_tiles_of_twin(static_cast<int>(w));
+    followers += worker.follows;
+  }
+  return followers + 1 == workers_.size();
+}
+
+bool Session::has_tiles_of_twin(int worker) const {
+  const int twin = executor_->steps().workers[worker].twin;
+  for (const Binding& binding : executor_->program().inputs) {
+    const Slot slot = binding.slots[worker];
+    if (slot == kNoSlot) continue;
+    const SlotState &own = workers_[worker]->slots[slot], &other = workers_[twin]->slots[slot];
+    if (!own.ready && !other.ready) continue;  // a tangent, before it is given
+    const at::Tensor &a = own.tensor, &b = other.tensor;
+    // What the forward pass has freed was the same then.
+    if (!a.defined() || !b.defined()) continue;
+    const bool same = a.is_same(b) || (a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() &&
+                                       a.strides() == b.strides() && a.dtype() == b.dtype() &&
+                                       a.storage().is_alias_of(b.storage()));
+    if (!same) return false;
+  }
+  return true;
+}
+
+int Session::holder(size_t worker) const {
+  return workers_[worker]->follows ? executor_->steps().workers[worker].twin
+                                   : static_cast<int>(worker);
+}
+
+void Session::tick() {
+  try {
+    check_interrupt();
+    check_deadlock();
+  } catch (...) {
+    record_failure(std::current_exception());
+  }
 }
 
 void Session::run_worker(int worker, bool backward) {
@@ -202,31 +261,105 @@ void Session::run_worker(int worker, bool backward) {
     const c10::OptionalDeviceGuard device_guard(executor_->device(worker));
     const c10::OptionalStreamGuard stream_guard(executor_->stream(worker));
     const WorkerSteps& steps = executor_->steps().workers[worker];
-    run_steps(worker, backward ? steps.backward : steps.forward, self.step_us[backward]);
+    size_t next = 0;
+    if (backward && !self.has_run) {
+      run_steps(worker, steps.forward, self.step_us[0], next, /*waiting=*/true);
+    }
+    self.has_run = true;
+    next = 0;
+    run_steps(worker, backward ? steps.backward : steps.forward, self.step_us[backward], next,
+              /*waiting=*/true);
   } catch (...) {
     record_failure(std::current_exception());
   }
-  self.stack.clear();
-  self.finished = true;
-  wake_waiters(self);
+  finish(worker);
 }
 
-void Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us) {
-  const bool on_caller = workers_.size() == 1;
-  step_us.assign(steps.size(), 0);
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Step& step = steps[i];
-    if (stopping_.load(std::memory_order_relaxed)) return;
+void Session::finish(int worker) {
+  workers_[worker]->stack.clear();
+  workers_[worker]->finished = true;
+  wake_waiters(*workers_[worker]);
+}
+
+void Session::run_in_turns(bool backward) {
+  try {
+    const PlainDispatch plain;
+    std::vector<size_t> next(workers_.size(), 0);
+    const auto list = [&](size_t w) -> const std::vector<Step>& {
+      const WorkerSteps& steps = executor_->steps().workers[w];
+      return backward ? steps.backward : steps.forward;
+    };
+    for (bool is_moving = true; is_moving;) {
+      is_moving = false;
+      for (size_t w = 0; w < workers_.size(); ++w) {
+        Worker& self = *workers_[w];
+        if (self.finished) continue;
+        const int worker = static_cast<int>(w);
+        const size_t before = next[w];
+        if (backward && !self.has_run) {
+          size_t at = 0;
+          run_steps(worker, executor_->steps().workers[w].forward, self.step_us[0], at,
+                    /*waiting=*/true);
+        }
+        self.has_run = true;
+        const bool goes_on =
+            run_steps(worker, list(w), self.step_us[backward], next[w], /*waiting=*/false);
+        if (!goes_on || next[w] == list(w).size()) finish(worker);
+        is_moving = is_moving || self.finished || next[w] != before;
+      }
+    }
+    for (const auto& worker : workers_) {
+      if (!worker->finished) throw InternalError(waiting_text());
+    }
+  } catch (...) {
+    record_failure(std::current_exception());
+  }
+  for (size_t w = 0; w < workers_.size(); ++w) finish(static_cast<int>(w));
+}
+
+double Session::shared_us(bool backward) const {
+  double total = 0, longest = 0;
+  for (const auto& worker : workers_) {
+    double own = 0;
+    for (const double us : worker->step_us[backward]) own += us;
+    total += own;
+    longest = std::max(longest, own);
+  }
+  return total - longest;
+}
+
+bool Session::would_wait(int worker, const Step& step) const {
+  const auto* fetch = std::get_if<FetchStep>(&step);
+  if (!fetch) return false;
+  for (const RemoteRead& read : fetch->reads) {
+    const Worker& owner = *workers_[read.worker];
+    if (owner.slots[read.slot].ready || owner.finished) continue;
+    workers_[worker]->awaited_worker = read.worker;
+    workers_[worker]->awaited_slot = read.slot;
+    return true;
+  }
+  return false;
+}
+
+bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us,
+                        size_t& next, bool waiting) {
+  const bool on_caller = worker == 0 || !waiting;
+  step_us.resize(steps.size(), 0);
+  for (; next < steps.size(); ++next) {
+    const Step& step = steps[next];
+    if (stopping_.load(std::memory_order_relaxed)) return false;
+    if (!waiting && would_wait(worker, step)) return true;
     try {
-      step_us[i] = run_step(worker, step);
+      step_us[next] = run_step(worker, step);
       if (on_caller) check_interrupt();
     } catch (const Stopped&) {
-      return;
+      return false;
     } catch (...) {
       fail(worker, step);
-      return;
+      return false;
     }
   }
+  return true;
 }
 
 double Session::run_step(int worker, const Step& step) {
@@ -377,10 +510,16 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
     self.awaited_worker = owner;
     self.awaited_slot = slot;
     ++self.episode;  // odd: waiting
-    {
+    const auto is_over = [&] { return state.ready || peer.finished || stopping_; };
+    if (!have_cores(static_cast<int>(workers_.size())) || !spin_until(is_over)) {
       std::unique_lock lock(peer.mutex);
       ++peer.waiters;
-      peer.published.wait(lock, [&] { return state.ready || peer.finished || stopping_; });
+      while (!peer.published.wait_for(lock, kInterruptPeriod, is_over)) {
+        if (reader != 0) continue;
+        lock.unlock();  // the caller's thread: nobody else looks
+        tick();
+        lock.lock();
+      }
       --peer.waiters;
     }
     ++self.episode;
@@ -500,13 +639,17 @@ void Session::check_deadlock() {
       now.blocked && standstill_.blocked && now.episodes == standstill_.episodes;
   standstill_ = std::move(now);
   if (!deadlocked) return;
+  throw InternalError(waiting_text());
+}
+
+std::string Session::waiting_text() const {
   std::string text = "the workers wait for each other:";
   for (size_t w = 0; w < workers_.size(); ++w) {
     if (workers_[w]->finished) continue;
     text += c10::str(" worker ", w, " for slot ", workers_[w]->awaited_slot.load(), " of worker ",
                      workers_[w]->awaited_worker.load(), ";");
   }
-  throw InternalError(text);
+  return text;
 }
 
 void Session::before_streams() {
@@ -558,8 +701,9 @@ Stats Session::stats() const {
       received += worker->moved_bytes[k];
     }
     stats.received_bytes.push_back(received);
-    stats.live_bytes.push_back(worker->memory.live_bytes());
-    stats.peak_bytes.push_back(worker->memory.peak_bytes());
+    const MemoryCounter& memory = workers_[holder(w)]->memory;
+    stats.live_bytes.push_back(memory.live_bytes());
+    stats.peak_bytes.push_back(memory.peak_bytes());
     stats.compute_seconds.push_back(0);
     stats.fetch_seconds.push_back(0);
     for (const bool backward : {false, true}) {

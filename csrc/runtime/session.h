@@ -88,6 +88,9 @@ class Session {
   struct Worker {
     std::unique_ptr<SlotState[]> slots;
     MemoryCounter memory;
+    /// Its twin (WorkerSteps::twin) has the same tiles, runs, and holds what both make.
+    bool follows = false;
+    bool has_run = false;  ///< its forward list
     torch::jit::Stack stack;
     std::vector<int64_t> moved_bytes;  ///< by Steps::kinds
     std::vector<TraceEvent> events;
@@ -114,8 +117,24 @@ class Session {
   struct Stopped {};  ///< thrown inside a worker to leave its list; never leaves the session
 
   void run(bool backward);
+  /// Finds the workers that need not run, as a twin does, and tells whether one alone has to.
+  bool find_followers(bool backward);
+  bool has_tiles_of_twin(int worker) const;
+  /// The worker whose slots hold what `worker` has made.
+  int holder(size_t worker) const;
+  void tick();
   void run_worker(int worker, bool backward);
-  void run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us);
+  /// All workers on the calling thread, each until it would have to wait for another.
+  void run_in_turns(bool backward);
+  /// Runs steps from `next` on; stops early where one would wait, if that is not `waiting`. False:
+  /// the run is over, as there was an error.
+  bool run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us,
+                 size_t& next, bool waiting);
+  bool would_wait(int worker, const Step& step) const;
+  void finish(int worker);
+  /// The microseconds that threads of their own would save: all workers' but the longest's.
+  double shared_us(bool backward) const;
+  std::string waiting_text() const;
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);

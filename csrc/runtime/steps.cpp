@@ -185,11 +185,13 @@ class Preparation {
       WorkerSteps steps;
       steps.references.assign(program_.workers[w].num_slots, 1);
       steps.read_remotely.assign(program_.workers[w].num_slots, false);
+      steps.outputs.assign(program_.workers[w].num_slots, 0);
       steps_.workers.push_back(std::move(steps));
     }
     for (int w = 0; w < program_.num_workers; ++w) prepare_worker(w);
     check_remote_reads();
     pin_outputs();
+    find_twins();
     return std::move(steps_);
   }
 
@@ -274,9 +276,64 @@ class Preparation {
     for (const Binding& binding : program_.outputs) {
       for (int w = 0; w < program_.num_workers; ++w) {
         const Slot slot = binding.slots.at(w);
-        if (slot != kNoSlot) ++steps_.workers[w].references.at(slot);
+        if (slot == kNoSlot) continue;
+        ++steps_.workers[w].references.at(slot);
+        ++steps_.workers[w].outputs[slot];
       }
     }
+  }
+
+  void find_twins() {
+    for (int w = 1; w < program_.num_workers; ++w) {
+      for (int v = 0; v < w && steps_.workers[w].twin < 0; ++v) {
+        if (steps_.workers[v].twin < 0 && are_twins(v, w)) steps_.workers[w].twin = v;
+      }
+    }
+  }
+
+  bool are_twins(int v, int w) const {
+    const WorkerProgram &a = program_.workers[v], &b = program_.workers[w];
+    if (!devices_[v].is_cpu() || !devices_[w].is_cpu() || a.num_slots != b.num_slots) return false;
+    for (const int worker : {v, w}) {
+      const auto& read = steps_.workers[worker].read_remotely;
+      if (std::find(read.begin(), read.end(), true) != read.end()) return false;
+    }
+    const auto same_bindings = [&](const std::vector<Binding>& bindings) {
+      return std::all_of(bindings.begin(), bindings.end(), [&](const Binding& binding) {
+        const auto& regions = binding.regions;
+        const bool bounded = static_cast<size_t>(w) < regions.size();
+        return binding.slots[v] == binding.slots[w] && (!bounded || regions[v] == regions[w]);
+      });
+    };
+    return same_bindings(program_.inputs) && same_bindings(program_.outputs) &&
+           same_lists(a.forward, v, b.forward, w) && same_lists(a.backward, v, b.backward, w);
+  }
+
+  static bool same_lists(const std::vector<Instr>& a, int v, const std::vector<Instr>& b, int w) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [&](const Instr& x, const Instr& y) { return same_instr(x, v, y, w); });
+  }
+
+  /// Whether two workers' instructions do the same with tiles of their own.
+  static bool same_instr(const Instr& a, int v, const Instr& b, int w) {
+    if (a.index() != b.index()) return false;
+    if (const auto* free = std::get_if<FreeInstr>(&a)) {
+      return free->slot == std::get<FreeInstr>(b).slot;
+    }
+    if (const auto* x = std::get_if<ComputeInstr>(&a)) {
+      const auto& y = std::get<ComputeInstr>(b);
+      return x->target == y.target && x->args == y.args && x->outputs == y.outputs &&
+             x->crop == y.crop && x->output_shapes == y.output_shapes;
+    }
+    const auto &x = std::get<FetchInstr>(a), &y = std::get<FetchInstr>(b);
+    const auto same_part = [&](const CopyPart& p, const CopyPart& q) {
+      return p.worker == v && q.worker == w && p.slot == q.slot && p.source == q.source &&
+             p.dest == q.dest;
+    };
+    return x.dest == y.dest && x.shape == y.shape && x.dtype == y.dtype &&
+           x.reducing == y.reducing && x.reduce == y.reduce && x.fill == y.fill &&
+           x.view == y.view && x.shape_only == y.shape_only && x.kind == y.kind &&
+           std::equal(x.parts.begin(), x.parts.end(), y.parts.begin(), y.parts.end(), same_part);
   }
 
   const Program& program_;

@@ -59,6 +59,10 @@ struct WorkerSteps {
   /// of another worker, and one that is never dropped for a program output.
   std::vector<int> references;
   std::vector<bool> read_remotely;
+  std::vector<int> outputs;  ///< per slot, the program outputs that it is
+  /// An earlier worker on the same processors that runs the same steps in the same slots, both
+  /// without tiles of others: given the same tiles it makes the same ones. -1: there is none.
+  int twin = -1;
 };
 
 /// A Program made ready to run: the parts of every instruction that do not change from run to run.

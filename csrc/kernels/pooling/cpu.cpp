@@ -3,6 +3,9 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <limits>
+#include <type_traits>
+
 #include "kernels/pooling/max_pool2d_backward.h"
 #include "kernels/pooling/operator.h"
 
@@ -11,6 +14,16 @@ namespace {
 
 // Elements that are worth a thread: torch's own grain for element-wise kernels.
 constexpr int64_t kGrainSize = 32768;
+
+/// Rows are as short as planes are narrow: vectors of AVX-512 would be mostly their ends.
+template <typename T>
+auto by_rows_kernel() {
+#ifdef SMEX_X86
+  return &isa_avx2::max_pool2d_backward_by_rows<T>;
+#else
+  return &isa_default::max_pool2d_backward_by_rows<T>;
+#endif
+}
 
 at::Tensor max_pool2d_backward_on_cpu(const at::Tensor& grad, const at::Tensor& x,
                                       at::IntArrayRef kernel_size, at::IntArrayRef stride,
@@ -48,15 +61,29 @@ at::Tensor max_pool2d_backward_on_cpu(const at::Tensor& grad, const at::Tensor& 
   const at::Tensor dense_grad = grad.contiguous(), dense_x = x.contiguous();
   const at::Tensor result = at::empty_like(dense_x, at::MemoryFormat::Contiguous);
   const int64_t plane = pool.in[0] * pool.in[1];
+  // Windows of 2 by 2 have loops of their own; places of a plane are numbers of 32 bits.
+  const auto all = [](const int64_t (&numbers)[2], int64_t wanted) {
+    return numbers[0] == wanted && numbers[1] == wanted;
+  };
+  const bool two_by_two = all(pool.kernel, 2) && all(pool.padding, 0) && all(pool.dilation, 1);
+  const bool by_rows =
+      best_isa() != Isa::kDefault && !two_by_two && plane <= std::numeric_limits<int32_t>::max();
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, x.scalar_type(), "smex::max_pool2d_backward", [&] {
         const scalar_t* const from = dense_grad.const_data_ptr<scalar_t>();
         const scalar_t* const pooled_from = dense_x.const_data_ptr<scalar_t>();
         scalar_t* const to = result.mutable_data_ptr<scalar_t>();
-        at::parallel_for(0, x.numel() / plane, std::max<int64_t>(1, kGrainSize / plane),
-                         [&](int64_t begin, int64_t end) {
-                           max_pool2d_backward_cpu(pool, from, pooled_from, to, begin, end);
-                         });
+        at::parallel_for(
+            0, x.numel() / plane, std::max<int64_t>(1, kGrainSize / plane),
+            [&](int64_t begin, int64_t end) {
+              if constexpr (std::is_same_v<scalar_t, float> || std::is_same_v<scalar_t, double>) {
+                if (by_rows) {
+                  by_rows_kernel<scalar_t>()(pool, from, pooled_from, to, begin, end);
+                  return;
+                }
+              }
+              max_pool2d_backward_cpu(pool, from, pooled_from, to, begin, end);
+            });
       });
   return result;
 }

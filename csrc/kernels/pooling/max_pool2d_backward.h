@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/isa.h"
+
 namespace smex::kernels {
 
 /// Max pooling of planes `[in[0], in[1]]` to `[out[0], out[1]]`, floor mode.
@@ -19,5 +21,14 @@ struct Pool2d {
 template <typename T>
 void max_pool2d_backward_cpu(const Pool2d& pool, const T* grad, const T* x, T* result,
                              int64_t begin, int64_t end);
+
+// clang-format off
+SMEX_FOR_EACH_ISA(
+    /// The same of float and double, a row of windows at a time.
+    template <typename T>
+    void max_pool2d_backward_by_rows(const Pool2d& pool, const T* grad, const T* x, T* result,
+                                     int64_t begin, int64_t end);
+)
+// clang-format on
 
 }  // namespace smex::kernels

@@ -13,6 +13,7 @@ from . import tdl
 
 __all__: list[str] = [
     "Binding",
+    "Call",
     "Cluster",
     "ComputeInstr",
     "Contents",
@@ -21,19 +22,24 @@ __all__: list[str] = [
     "FetchInstr",
     "FoundPlan",
     "FreeInstr",
+    "Given",
     "Graph",
     "IdlePin",
     "Machine",
+    "Made",
     "MessageOperation",
     "Op",
     "OutputKind",
+    "PlainArguments",
     "Plan",
     "Program",
     "Request",
     "Role",
     "SearchOptions",
     "Session",
+    "Source",
     "TooLarge",
+    "Use",
     "Value",
     "ValueRef",
     "VertexSchedule",
@@ -544,6 +550,141 @@ class Executor:
         """
     @property
     def threads_per_worker(self) -> int: ...
+
+class Source:
+    """
+    What an input of a program is to a call.
+
+    Members:
+
+      STATE
+
+      CONSTANT
+
+      INPUT
+
+      TANGENT
+    """
+
+    CONSTANT: typing.ClassVar[Source]
+    INPUT: typing.ClassVar[Source]
+    STATE: typing.ClassVar[Source]
+    TANGENT: typing.ClassVar[Source]
+    __members__: typing.ClassVar[dict[str, Source]]
+    @typing.overload
+    def __eq__(self, other: Source) -> bool: ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool: ...
+    def __getstate__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    @typing.overload
+    def __ne__(self, other: Source) -> bool: ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool: ...
+    def __repr__(self) -> str: ...
+    def __setstate__(self, state: int) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class Use:
+    """
+    What an output of a program is to a call.
+
+    Members:
+
+      RESULT
+
+      STATE_UPDATE
+
+      INPUT_UPDATE
+
+      STATE_GRADIENT
+
+      INPUT_GRADIENT
+
+      NOTHING
+    """
+
+    INPUT_GRADIENT: typing.ClassVar[Use]
+    INPUT_UPDATE: typing.ClassVar[Use]
+    NOTHING: typing.ClassVar[Use]
+    RESULT: typing.ClassVar[Use]
+    STATE_GRADIENT: typing.ClassVar[Use]
+    STATE_UPDATE: typing.ClassVar[Use]
+    __members__: typing.ClassVar[dict[str, Use]]
+    @typing.overload
+    def __eq__(self, other: Use) -> bool: ...
+    @typing.overload
+    def __eq__(self, other: typing.Any) -> bool: ...
+    def __getstate__(self) -> int: ...
+    def __hash__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __init__(self, value: int) -> None: ...
+    def __int__(self) -> int: ...
+    @typing.overload
+    def __ne__(self, other: Use) -> bool: ...
+    @typing.overload
+    def __ne__(self, other: typing.Any) -> bool: ...
+    def __repr__(self) -> str: ...
+    def __setstate__(self, state: int) -> None: ...
+    def __str__(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def value(self) -> int: ...
+
+class Given:
+    def __init__(self, source: Source, index: int, changes: bool = False) -> None: ...
+
+class Made:
+    def __init__(
+        self,
+        use: Use,
+        index: int,
+        borrowed: bool,
+        shape: collections.abc.Sequence[int],
+        tangents: collections.abc.Sequence[int] = [],
+    ) -> None: ...
+
+class Call:
+    """
+    A captured call's program with the tiles of the model's state.
+    """
+    def __init__(
+        self,
+        executor: Executor,
+        given: collections.abc.Sequence[Given],
+        made: collections.abc.Sequence[Made],
+        constants: collections.abc.Sequence[torch.Tensor],
+        differentiable: collections.abc.Sequence[bool],
+        draws: bool,
+        state: collections.abc.Sequence[collections.abc.Sequence[torch.Tensor | None]],
+        shard_tensors: collections.abc.Sequence[torch.Tensor],
+        shards: collections.abc.Sequence[tuple[int, int]],
+        watched: collections.abc.Sequence[int],
+    ) -> None: ...
+    def run(
+        self, inputs: collections.abc.Sequence[torch.Tensor]
+    ) -> tuple[list[torch.Tensor], Session]:
+        """
+        Runs the forward program through autograd; returns the whole results and the session.
+        """
+
+class PlainArguments:
+    """
+    The kind of a call: the shapes and types of its tensors, the modes.
+    """
+    def __init__(self, args: tuple, kwargs: dict) -> None: ...
+    def take(self, args: tuple, kwargs: dict) -> list[torch.Tensor] | None:
+        """
+        Returns the tensors of another call of this kind; None where it is of another.
+        """
 
 class MessageOperation:
     """

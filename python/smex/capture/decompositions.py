@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch._decomp import decompositions, get_decompositions
 
+from smex.capture.expansions.class_loss import nll_loss_backward, nll_loss_forward
 from smex.capture.random_ops import random_table
 
 aten = torch.ops.aten
 
-_NONE, _MEAN = 0, 1  # at::Reduction
+_MEAN = 1  # at::Reduction
 
 
 def decomposition_table() -> dict[Any, Callable]:
@@ -62,11 +63,16 @@ def decomposition_table() -> dict[Any, Callable]:
 
 @contextlib.contextmanager
 def library_lstm() -> Iterator[None]:
-    """Give the states of an LSTM their shape: torch 2.11 makes `[layers, 1, N, H]` of them."""
+    """Makes a layer of an LSTM one call where there is a kernel for it.
+
+    Otherwise torch's steps; torch 2.11 makes `[layers, 1, N, H]` of the states.
+    """
     original = decompositions.one_layer_lstm
 
-    def one_layer_lstm(inp, hidden, *args, **kwargs):
-        out, states = original(inp, hidden, *args, **kwargs)
+    def one_layer_lstm(inp, hidden, params, has_biases, reverse=False):
+        if _has_kernel(inp, hidden, params):
+            return _lstm_layer(inp, hidden, params, has_biases, reverse)
+        out, states = original(inp, hidden, params, has_biases, reverse)
         return out, tuple(s.view(h.shape) for s, h in zip(states, hidden, strict=True))
 
     decompositions.one_layer_lstm = one_layer_lstm
@@ -74,6 +80,31 @@ def library_lstm() -> Iterator[None]:
         yield
     finally:
         decompositions.one_layer_lstm = original
+
+
+def _has_kernel(inp, hidden, params):
+    whole = len(params) in (2, 4) and inp.dim() == 3 and hidden[0].dim() == 2
+    tensors = (inp, *hidden, *params)
+    return (
+        whole
+        and hasattr(torch.ops.smex, "lstm_layer")
+        and inp.dtype in (torch.float32, torch.float64)
+        and all(tensor.dtype == inp.dtype for tensor in tensors)
+        and all(tensor.numel() for tensor in tensors)
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def _lstm_layer(inp, hidden, params, has_biases, reverse):
+    product = torch.ops.smex.lstm_product(inp.reshape(-1, inp.shape[2]), params[0])
+    gates = product.view(*inp.shape[:2], -1)
+    if has_biases:
+        gates = gates + (params[2] + params[3])
+    out, cells, _ = torch.ops.smex.lstm_layer(
+        gates.flip(0) if reverse else gates, *hidden, params[1]
+    )
+    states = out[-1], cells[-1]
+    return out.flip(0) if reverse else out, states
 
 
 def _creation_table() -> dict[Any, Callable]:
@@ -185,51 +216,16 @@ def _attention_backward(
     return grad_query.reshape(query.shape), grad_key, grad_value
 
 
-def _one_hot(x, target, ignore_index):
-    """`[..., C, ...] == target` at the class dimension; all false where the target is ignored."""
-    dim = 0 if x.dim() == 1 else 1
-    classes = x.shape[dim]
-    index = torch.arange(classes, device=x.device).view(
-        [classes if d == dim else 1 for d in range(x.dim())]
-    )
-    if hasattr(torch.ops.smex, "class_index"):
-        target = torch.ops.smex.class_index(target, classes, ignore_index)
-    hot = index == target.unsqueeze(dim)
-    if 0 <= ignore_index < classes:
-        hot = hot & (target != ignore_index).unsqueeze(dim)
-    return hot, dim
-
-
-def _class_weight(x, target, weight, ignore_index):
-    """Returns the weight of each target, 0 where it is ignored."""
-    valid = target != ignore_index
-    if weight is None:
-        return valid.to(x.dtype)
-    picked = aten.index_select.default(weight, 0, torch.where(valid, target, 0).reshape(-1))
-    return torch.where(valid, picked.view(target.shape), 0.0)
-
-
 def _nll_loss_forward(x, target, weight, reduction, ignore_index):
-    # Compared class by class instead of gathered, so that the class dimension can be split.
-    hot, dim = _one_hot(x, target, ignore_index)
-    picked = torch.where(hot, x, 0.0).sum(dim)
-    target_weight = _class_weight(x, target, weight, ignore_index)
-    loss = -picked if weight is None else -picked * target_weight
-    if reduction == _NONE:
-        return loss, x.new_zeros(())
-    total_weight = target_weight.sum()
-    total = loss.sum()
-    return (total / total_weight if reduction == _MEAN else total), total_weight
+    if reduction == _MEAN:  # an expansion, so that the call itself may run
+        return NotImplemented
+    return nll_loss_forward(x, target, weight, reduction, ignore_index)
 
 
 def _nll_loss_backward(grad, x, target, weight, reduction, ignore_index, total_weight):
-    hot, dim = _one_hot(x, target, ignore_index)
-    scaled = -(grad / total_weight) if reduction == _MEAN else -grad
-    if weight is not None:
-        scaled = scaled * _class_weight(x, target, weight, ignore_index)
-    if scaled.dim() == target.dim() and target.dim() > 0:
-        scaled = scaled.unsqueeze(dim)
-    return torch.where(hot, scaled, 0.0)
+    if reduction == _MEAN:
+        return NotImplemented
+    return nll_loss_backward(grad, x, target, weight, reduction, ignore_index, total_weight)
 
 
 def _split(x, split_size, dim=0):

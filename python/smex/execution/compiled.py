@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
-from smex.capture import CapturedGraph
+from smex._C import Call, Given, Made, Source, Use
+from smex.capture import CapturedGraph, ValueRef
 from smex.capture.memory import borrowed, read_back
-from smex.capture.records import ValueRecord
+from smex.capture.records import OutputRecord, ValueRecord
 from smex.errors import SmexTypeError
 from smex.execution.calls import refuse_meta, refuse_overlaps
+from smex.execution.shards import ShardedState
 from smex.planning.plan import Plan
 from smex.planning.semantic import SemanticGraph
 
@@ -22,8 +24,6 @@ class Compiled:
     """One captured call signature: its plan, program and what binds tensors to them.
 
     Attributes:
-        binding_of: by value id its position among the program's inputs.
-        regions: by binding and worker the tile that the worker holds.
         parameters: that the program reads.
         constants: tensors by value id.
         updated: the values that the forward program changes.
@@ -39,9 +39,7 @@ class Compiled:
     executor: Any
 
     def __post_init__(self) -> None:
-        captured, bindings = self.captured, list(self.program.inputs)
-        self.binding_of: dict[int, int] = {each.value: n for n, each in enumerate(bindings)}
-        self.regions: list[list[list[tuple[int, int]]]] = [list(each.regions) for each in bindings]
+        captured = self.captured
         self.parameters: list[ValueRecord] = captured.with_role("parameter")
         self.constants: dict[int, torch.Tensor] = {
             value.id: value.tensor for value in captured.values if value.tensor is not None
@@ -55,6 +53,17 @@ class Compiled:
         self.borrowed = borrowed(captured)
         self.tangents_of = tangents_of(captured)
         self.draws = captured.draws
+        self.names = [captured.values[ref.id].name for ref in captured.input_refs]
+        self.changed_inputs = {
+            n for n, ref in enumerate(captured.input_refs) if ref.id in self.updated
+        }
+        self.returns_one_tensor = (
+            captured.out_spec.is_leaf()
+            and not captured.changes_spec.num_leaves
+            and isinstance(captured.flat_outputs[0], ValueRef)
+        )
+        self._call: Any = None
+        self._bound_to: tuple[ShardedState, int] | None = None
 
     @functools.cached_property
     def state_names(self) -> set[str]:
@@ -68,10 +77,103 @@ class Compiled:
 
     def refuse(self, inputs: list[torch.Tensor]) -> None:
         """Raises an error for inputs that the program cannot read, or change as the model does."""
-        refs = self.captured.input_refs
-        names = [self.captured.values[ref.id].name for ref in refs]
-        refuse_meta(inputs, names)
-        refuse_overlaps({n for n, ref in enumerate(refs) if ref.id in self.updated}, inputs, names)
+        refuse_meta(inputs, self.names)
+        refuse_overlaps(self.changed_inputs, inputs, self.names)
+
+    # ---- calls ----
+
+    def call(self, state: ShardedState) -> Any:
+        """Returns the program bound to the shards."""
+        bound = self._bound_to
+        if bound is None or bound[0] is not state or bound[1] != state.version:
+            self._call = self._bind(state)
+            self._bound_to = state, state.version
+        return self._call
+
+    def _bind(self, state: ShardedState) -> Any:
+        captured = self.captured
+        held = [value for value in captured.values if value.role in ("parameter", "buffer")]
+        place = {value.id: n for n, value in enumerate(held)}
+        input_place = {ref.id: n for n, ref in enumerate(captured.input_refs)}
+        constants = {value: n for n, value in enumerate(self.constants)}
+        tangents = {
+            tangent: n for n, tangent in enumerate(captured.tensor_tangents) if tangent is not None
+        }
+        given = []
+        for binding in self.program.inputs:
+            value = binding.value
+            changes = value in self.read_back and value in self.updated
+            if value in tangents:
+                given.append(Given(Source.TANGENT, tangents[value]))
+            elif value in place:
+                given.append(Given(Source.STATE, place[value], changes))
+            elif captured.values[value].role == "constant":
+                given.append(Given(Source.CONSTANT, constants[value], changes))
+            else:
+                given.append(Given(Source.INPUT, input_place[value], changes))
+        names = {value.name: n for n, value in enumerate(held)}
+        results = 0
+        made = []
+        for output in captured.outputs:
+            use, index = self._use(output, results, names, place, input_place)
+            results += output.kind == "output"
+            shape = [] if output.value is None else list(captured.values[output.value].shape)
+            read = self.tangents_of.get(output.value, set()) if output.value is not None else set()
+            is_gradient = output.kind == "gradient" and output.value is not None
+            of = sorted(tangents[tangent] for tangent in read) if is_gradient else []
+            made.append(Made(use, index, output.value in self.borrowed, shape, of))
+        tiles = [state.cuts[value.name].tiles for value in held]
+        shards, tensors, owners = [], [], []
+        for value in self.parameters:
+            for tile, worker in state.cuts[value.name].unique:
+                tensors.append(tile)
+                shards.append((place[value.id], worker))
+                owners.append(value.id)
+        return Call(
+            executor=self.executor,
+            given=given,
+            made=made,
+            constants=list(self.constants.values()),
+            differentiable=captured.differentiable,
+            draws=self.draws,
+            state=tiles,
+            shard_tensors=tensors,
+            shards=shards,
+            watched=self._watched(owners),
+        )
+
+    def _use(
+        self,
+        output: OutputRecord,
+        results: int,
+        names: dict[str, int],
+        place: dict[int, int],
+        input_place: dict[int, int],
+    ) -> tuple[Any, int]:
+        """Returns what an output is to the call, and of which tensor."""
+        if output.kind == "output":
+            return Use.RESULT, results
+        if output.value is None or output.target is None:
+            return Use.NOTHING, 0
+        if output.kind == "buffer_update":
+            return Use.STATE_UPDATE, names[output.name]
+        if output.kind == "input_update":
+            return Use.INPUT_UPDATE, input_place[output.target]
+        if output.target in place:
+            return Use.STATE_GRADIENT, place[output.target]
+        return Use.INPUT_GRADIENT, input_place[output.target]
+
+    def _watched(self, owners: list[int]) -> list[int]:
+        """Of inputs, shards and results those whose memory backward reads: torch sees changes."""
+        captured = self.captured
+        ids = [ref.id for ref in captured.input_refs]
+        ids += owners
+        ids += [leaf.id for leaf in captured.flat_outputs if isinstance(leaf, ValueRef)]
+        return [
+            n
+            for n, owner in enumerate(ids)
+            if owner in self.read_back and owner not in self.updated  # backward has a copy
+        ]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         """Returns the same, with the plain tensors of the model's copy."""

@@ -10,23 +10,22 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import torch
+from torch._guards import TracingContext
 from torch.utils import _pytree as pytree
 
-from smex._C import Executor, home_tiles
+from smex._C import Executor, PlainArguments, home_tiles, moved_bytes
 from smex._logging import logger
 from smex.capture import ValueRef
-from smex.capture.objects import flatten_call
+from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
 from smex.errors import SmexRuntimeError, SmexValueError
-from smex.execution.autograd import Run
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.given_plan import GivenPlan
-from smex.execution.iteration import Iteration
 from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
@@ -45,6 +44,46 @@ _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
     for walk in (torch.nn.Module.modules, torch.nn.Module.named_modules)
 }
+
+
+class _LastCall(NamedTuple):
+    """The program and the run of a net's last call."""
+
+    compiled: Compiled
+    session: Any
+
+
+class _UsualCall:
+    """A call that is made again and again: told in microseconds from others.
+
+    Args:
+        net: that was called.
+        compiled: the call's program.
+        args: of the call.
+        kwargs: of the call.
+    """
+
+    def __init__(
+        self, net: PartitionedModule, compiled: Compiled, args: tuple, kwargs: dict[str, Any]
+    ):
+        self.compiled = compiled
+        self._state = None if compiled.changed_inputs else net._watch.unchanged()
+        self._trained = net._state.trained()
+        self._arguments = PlainArguments(args, kwargs)
+
+    def take(
+        self, net: PartitionedModule, args: tuple, kwargs: dict[str, Any]
+    ) -> list[torch.Tensor] | None:
+        """Returns the tensors of a call that the program is for; None where it may not be."""
+        if (
+            self._state is None
+            or net._watch.unchanged() is not self._state
+            or net._state.trained() != self._trained
+            or torch.compiler.is_exporting()
+            or TracingContext.try_get() is not None
+        ):
+            return None
+        return self._arguments.take(args, kwargs)
 
 
 class PartitionedModule(torch.nn.Module):
@@ -72,7 +111,8 @@ class PartitionedModule(torch.nn.Module):
         self._programs = Programs()
         self._calls = Calls()
         self._first: Compiled | None = None
-        self._last: Iteration | None = None
+        self._last: _LastCall | None = None
+        self._usual: _UsualCall | None = None
 
     @property
     def _loss_fn(self) -> Callable | None:
@@ -80,7 +120,7 @@ class PartitionedModule(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Gives the copy of a net shards of its own; the last run's values stay here."""
-        return {**self.__dict__, "_last": None}
+        return {**self.__dict__, "_last": None, "_usual": None}
 
     # ---- planning ----
 
@@ -136,6 +176,7 @@ class PartitionedModule(torch.nn.Module):
             with _CAPTURES:  # whoever captures the model has other tensors in it
                 state = self._watch.look()
                 if self._watch.moved:
+                    self._usual = None  # its program may read what has gone
                     gone = self._state.follow()
                     self._programs.drop(lambda program: not gone.isdisjoint(program.state_names))
         return state
@@ -393,22 +434,24 @@ class PartitionedModule(torch.nn.Module):
             CaptureError: the model cannot be captured.
             SmexRuntimeError: a tracer or a transform of torch.func calls it.
         """
-        leaves, spec, objects = flatten_call(args, kwargs)
-        refuse_tracers(leaves)
-        compiled = self._compiled_for(leaves, spec, args, kwargs)
-        inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        compiled.refuse(inputs)
-        shards, owners = [], []
-        for value in compiled.parameters:
-            for tile, _ in self._state.cuts[value.name].unique:
-                shards.append(tile)
-                owners.append(value.id)
-        start = functools.partial(self._start, compiled)
-        flat = Run.apply(start, compiled, owners, *inputs, *shards)
-        flat = flat if isinstance(flat, tuple) else (flat,)
-        results = iter(flat)
+        usual = self._usual
+        inputs = None if usual is None else usual.take(self, args, kwargs)
+        if usual is not None and inputs is not None:
+            compiled, objects = usual.compiled, Objects()
+        else:
+            leaves, spec, objects = flatten_call(args, kwargs)
+            refuse_tracers(leaves)
+            compiled = self._compiled_for(leaves, spec, args, kwargs)
+            inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            compiled.refuse(inputs)
+            self._usual = _UsualCall(self, compiled, args, kwargs)
+        results, session = compiled.call(self._state).run(inputs)
+        self._last = _LastCall(compiled, session)
+        if compiled.returns_one_tensor:
+            return results[0]
+        following = iter(results)
         outputs = [
-            next(results) if isinstance(leaf, ValueRef) else leaf
+            next(following) if isinstance(leaf, ValueRef) else leaf
             for leaf in compiled.captured.flat_outputs
         ]
         return compiled.captured.result(outputs, objects)
@@ -425,17 +468,21 @@ class PartitionedModule(torch.nn.Module):
     def __prepare_scriptable__(self) -> Any:
         refuse_tracer("torch.jit.script")
 
-    def _start(self, compiled: Compiled, inputs: Sequence[torch.Tensor]) -> Iteration:
-        self._last = Iteration(compiled, self._state, inputs)
-        return self._last
-
     # ---- measurements ----
 
     def stats(self) -> dict[str, Any]:
         """Returns what the last run measured, beside what the plan predicted."""
         if self._last is None:
             raise SmexRuntimeError("stats: nothing has run yet; call the net first")
-        return self._last.stats()
+        compiled, session = self._last
+        measured = dict(session.stats())
+        measured["bytes_moved"] = sum(measured["moved_bytes"].values())
+        measured["predicted_bytes_moved"] = moved_bytes(
+            compiled.program, backward=measured["backward_seconds"] > 0
+        )
+        measured["predicted_peak_bytes"] = compiled.plan.peak_bytes()
+        measured["plan_bytes"] = compiled.plan.total_bytes
+        return measured
 
     def trace(
         self, path: str | pathlib.Path, *args: Any, backward: bool = False, **kwargs: Any

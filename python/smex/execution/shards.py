@@ -96,6 +96,7 @@ class ShardedState:
     Attributes:
         cuts: by name what is cut.
         devices: of the workers.
+        version: another number once the cuts are others.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class ShardedState:
         devices: Sequence[torch.device],
     ):
         self.cuts: dict[str, Cut] = {}
+        self.version = 0
         self.prefix = loss_prefix(model)
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
         self._owner = owner
@@ -138,6 +140,7 @@ class ShardedState:
         Raises:
             SmexValueError: one of them is on the meta device.
         """
+        self.version += 1
         slots = self._slots()
         sources = {slot.names[0]: slot.tensor for slot in slots}
         for name in names:
@@ -270,6 +273,7 @@ class ShardedState:
         now = {slot.names[0]: slot.tensor for slot in slots}
         before = {n: cut for n, cut in self.cuts.items() if now.get(n) is not cut.source}
         if before:
+            self.version += 1
             self._take_over(now, before)
         self._list_parameters(slots)
         return {

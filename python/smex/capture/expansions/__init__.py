@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smex.capture.expansions import extremes, norms, products, softmax, statistics
+from smex.capture.expansions import (
+    class_loss,
+    extremes,
+    norms,
+    products,
+    softmax,
+    statistics,
+)
 
 Expansion = Callable[..., Any]
 
@@ -44,6 +51,10 @@ def _trains(args):
     return bool(args[3])
 
 
+def _nll_loss_gradient(*args):
+    return (class_loss.nll_loss_backward(*args),)
+
+
 _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::_native_batch_norm_legit.no_stats": (_trains, norms.batch_norm_no_stats),
     "aten::_native_batch_norm_legit_functional": (_always, norms.batch_norm),
@@ -54,6 +65,10 @@ _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::native_group_norm": (_has_elements, norms.group_norm),
     "aten::native_group_norm_backward": (_has_elements, norms.group_norm_backward),
     "aten::native_layer_norm_backward": (_input_and_affine, norms.native_layer_norm_backward),
+    "aten::nll_loss2d_backward": (_always, _nll_loss_gradient),
+    "aten::nll_loss2d_forward": (_always, class_loss.nll_loss_forward),
+    "aten::nll_loss_backward": (_always, _nll_loss_gradient),
+    "aten::nll_loss_forward": (_always, class_loss.nll_loss_forward),
 }
 
 _WHOLE_ROWS: dict[str, Expansion] = {

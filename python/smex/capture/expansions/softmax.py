@@ -1,7 +1,7 @@
 """Softmax and what is like it, as maxima, sums and element-wise calls.
 
 Cut along their own dimension, a row's maximum and the sum of its exponentials are what workers
-exchange; with the class-wise loss of `decompositions.py` that is the vocabulary-parallel cross
+exchange; with the class-wise loss of `class_loss.py` that is the vocabulary-parallel cross
 entropy of Megatron-LM (Shoeybi et al., 2019, §3).
 """
 

@@ -1,10 +1,10 @@
-"""Specs of the element-wise parts of LSTM cells."""
+"""Specs of LSTM cells, and of the layers of LSTMs, whose steps follow from each other."""
 
 from __future__ import annotations
 
 from smex import tdl
 from smex.specs.common import all_of
-from smex.tdl import Opaque, spec
+from smex.tdl import Opaque, Sum, spec
 
 
 def _sigmoid(x):
@@ -36,3 +36,27 @@ def tree_lstm_backward(grad_h, grad_c, gates, cells, c, places):
         return Opaque("tree_lstm_backward", *(all_of(x, i) for x in tensors))
 
     return lambda i, g: grad(i), lambda i, k, j: grad(i)
+
+
+@spec("smex::lstm_product")
+def lstm_product(a, b):
+    return lambda i, j: Sum(lambda k: a[i, k] * b[j, k], k=a.shape[1])
+
+
+@spec("smex::lstm_layer")
+def lstm_layer(x, h, c, weight):
+    def steps(n):
+        return Opaque("lstm_layer", x[:, n, :], h[n, :], c[n, :], weight[:, :])
+
+    return lambda t, n, j: steps(n), lambda t, n, j: steps(n), lambda t, n, g: steps(n)
+
+
+@spec("smex::lstm_layer_backward")
+def lstm_layer_backward(grad, grad_cells, weight, gates, cells, c):
+    along_time = [x for x in (grad, grad_cells, gates, cells) if x is not None]
+
+    def steps(n):
+        samples = [x[:, n, :] for x in along_time]
+        return Opaque("lstm_layer_backward", *samples, weight[:, :], c[n, :])
+
+    return lambda t, n, g: steps(n), lambda n, j: steps(n), lambda n, j: steps(n)

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+#include <torch/csrc/Exceptions.h>
+
+#include "ir/error.h"
+
+namespace smex::bindings {
+
+/// Runs `call`; torch's exceptions become the Python classes that torch itself raises.
+template <class Call>
+auto translated(const Call& call) {
+  try {
+    return call();
+  } catch (const UserError&) {
+    throw;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const pybind11::builtin_exception&) {
+    throw;
+  } catch (const pybind11::error_already_set&) {
+    throw;
+  } catch (...) {
+    torch::translate_exception_to_python(std::current_exception());
+    throw pybind11::error_already_set();
+  }
+}
+
+}  // namespace smex::bindings
