@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 
+from smex._logging import logger
 from smex.capture.convert import Converter
 from smex.capture.records import (
     CapturedGraph,
@@ -21,7 +23,8 @@ from smex.capture.records import (
     ValueRef,
 )
 from smex.capture.replay import replay
-from smex.capture.trace import trace
+from smex.capture.repeats import NotRepeatedError
+from smex.capture.trace import Trace, trace
 from smex.errors import SmexTypeError
 
 __all__ = [
@@ -62,6 +65,25 @@ def as_arguments(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
+def _traced(
+    model: Callable,
+    args: tuple,
+    kwargs: dict,
+    loss_fn: Callable | None,
+    training: bool,
+    repeats: bool | None,
+) -> Trace:
+    """Traces with copies, and where that fails each call."""
+    if repeats is None:
+        repeats = os.environ.get("SMEX_REPEATS", "1") != "0"
+    if repeats:
+        try:
+            return trace(model, args, kwargs, loss_fn, training, repeats=True)
+        except NotRepeatedError as error:
+            logger.debug("capture: every call is traced: %s", error.__cause__ or error)
+    return trace(model, args, kwargs, loss_fn, training, repeats=False)
+
+
 def capture(
     model: Callable,
     args: tuple | torch.Tensor = (),
@@ -69,6 +91,7 @@ def capture(
     kwargs: dict[str, Any] | None = None,
     loss_fn: Callable | None = None,
     training: bool | None = None,
+    repeats: bool | None = None,
 ) -> CapturedGraph:
     """Captures one call of a model without computing it.
 
@@ -83,6 +106,9 @@ def capture(
         loss_fn: with it, the graph computes `loss_fn(model(*args[:-1], **kwargs), args[-1])`.
         training: whether to append the backward graph. By default, when gradients are enabled and
             a parameter or an input requires one.
+        repeats: whether equal calls of modules, such as those of the layers of a deep model, are
+            traced once and copied (`smex.capture.repeats`), which changes nothing but the seconds.
+            By default they are, unless the environment says `SMEX_REPEATS=0`.
 
     Returns:
         The graph. Its gradients are those of the sum of outputs weighted by the tangents.
@@ -106,7 +132,7 @@ def capture(
     wants_grad = torch.is_grad_enabled() if training is None else training
     started = time.perf_counter()
     with _LOCK, _collector_paused():
-        traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
+        traced = _traced(model, args, kwargs or {}, loss_fn, wants_grad, repeats)
         traced_at = time.perf_counter()
         graph = Converter(traced).convert()
     graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"

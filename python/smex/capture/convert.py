@@ -25,6 +25,8 @@ from smex.capture.records import (
     operand_ids,
     stream_position,
 )
+from smex.capture.repeats import Origin
+from smex.capture.repeats.operators import ENTER, REPEAT
 from smex.capture.trace import NOBODY, Trace, is_tensor_mark, is_token
 from smex.errors import CaptureError
 
@@ -76,7 +78,9 @@ class Converter:
         self._origins: dict[int, tuple[str, str]] = {}
         self._origin: tuple[str, str, int | None] = ("", "", None)
         self._region = NO_REGION
-        self._regions: dict[int, int] = {}  # numbers of the traced ones in order of appearance
+        self._inside: dict[int, dict[torch.fx.Node, Any]] = {}  # by number of a copied call
+        self._copied: tuple[int, Origin] | None = None
+        self._regions: dict[Any, int] = {}  # numbers of the traced ones in order of appearance
         self._transposed: dict[int, _Operand] = {}
         self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
@@ -84,7 +88,10 @@ class Converter:
         """Returns the finished graph. May be called once."""
         env: dict[torch.fx.Node, Any] = {}
         placeholders = []
+        bodies = self._trace.bodies
         for node in self._trace.graph.nodes:
+            if node in bodies.members:
+                continue
             if is_token(node):
                 env[node] = None
             elif node.op == "placeholder":
@@ -97,8 +104,11 @@ class Converter:
                 if placeholders:
                     self._add_inputs(placeholders, env)
                     placeholders = []
-                self._locate(node)
-                self._call(node, env)
+                if node.target is ENTER or node.target is REPEAT:
+                    self._copy(node, env)
+                else:
+                    self._locate(node)
+                    self._call(node, env)
         if placeholders:
             self._add_inputs(placeholders, env)
         result_ids = [None if r is None or env[r] is None else env[r].id for r in results]
@@ -177,18 +187,55 @@ class Converter:
         value.tensor = tensor
         return _Operand(value.id)
 
+    # Calls that are copied.
+
+    def _copy(self, node: torch.fx.Node, env: dict) -> None:
+        """Makes the calls of a body, on the operands of an `enter` or a `repeat`."""
+        body = self._trace.bodies.body(node)
+        number: Any = node.args[2]
+        given: Any = node.args[0]
+        self._copied = (number, self._trace.bodies.origins[number])
+        if not body.is_backward:
+            self._inside[number] = env if self._copied[1].names is None else {}
+        inner = self._inside[number]
+        inner[body.enter] = [env[operand] for operand in given]
+        for outer in body.constants:
+            inner[outer] = env[outer]
+        for member in body.members:
+            if member.op == "get_attr":
+                inner[member] = self._own_constant(member, env)
+                continue
+            self._locate(member)
+            self._call(member, inner)
+        results: Any = body.leave.args[0]
+        env[node] = env[body.leave] = [inner[result] for result in results]
+        self._copied = None
+
+    def _own_constant(self, node: torch.fx.Node, env: dict) -> _Operand:
+        """A constant of each copy, unless it is a tensor that all of them read."""
+        tensor = getattr(self._trace.module, str(node.target))
+        if node in env and any(tensor is shared for shared in self._trace.shared):
+            return env[node]
+        env[node] = self._constant(node)
+        return env[node]
+
     # Calls.
 
     def _locate(self, node: torch.fx.Node) -> None:
         """Notes where a node comes from; a backward node takes its forward node's place."""
-        seq_nr: Any = node.meta.get("seq_nr")
+        seq_nr: Any = None if node.meta.get("is_gradient_acc") else node.meta.get("seq_nr")
         origin = node.meta.get("smex_origin")
         if origin is not None and seq_nr is not None:
             self._origins.setdefault(seq_nr, origin)
         if origin is None:
             origin = self._origins.get(seq_nr, ("", ""))
+        region: Any = node.meta.get("smex_region")
+        if self._copied is not None:
+            number, copied = self._copied
+            origin = copied.of(*origin)
+            if region is not None and copied.names is not None:
+                region = copied.region if region == copied.outer else (number, region)
         self._origin = (*origin, seq_nr)
-        region = node.meta.get("smex_region")
         self._region = (
             NO_REGION if region is None else self._regions.setdefault(region, len(self._regions))
         )

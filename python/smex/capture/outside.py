@@ -56,6 +56,13 @@ class OutsideMode(TorchDispatchMode):
         self._of_storage: dict[int, torch.Tensor] = {}
         self._instead = self._functions()
 
+    @property
+    def constants(self) -> list[torch.Tensor]:
+        """The tensors that were handed to the tracer."""
+        return [tensor for tensor, _ in (*self._constants.values(), *self._moved.values())] + [
+            moved for _, moved in self._moved.values()
+        ]
+
     def __enter__(self):
         self._constants.clear()
         self._moved.clear()
