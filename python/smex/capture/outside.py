@@ -56,12 +56,9 @@ class OutsideMode(TorchDispatchMode):
         self._of_storage: dict[int, torch.Tensor] = {}
         self._instead = self._functions()
 
-    @property
-    def constants(self) -> list[torch.Tensor]:
-        """The tensors that were handed to the tracer."""
-        return [tensor for tensor, _ in (*self._constants.values(), *self._moved.values())] + [
-            moved for _, moved in self._moved.values()
-        ]
+    def moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What the tracer was given of an outside tensor: itself, if it is on the CPU."""
+        return self._moved.get(id(tensor), (tensor, tensor))[1]
 
     def __enter__(self):
         self._constants.clear()

@@ -15,6 +15,7 @@ import torch
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils import _pytree as pytree
 
 from smex._logging import quiet_fakes
@@ -96,6 +97,18 @@ class _Caller(torch.nn.Module):
         """Whether calls were copied."""
         return self.repeats is not None and self.repeats.used
 
+    def bodies(self, graph: torch.fx.Graph) -> Bodies:
+        """What is copied in the graph."""
+        if self.repeats is None:
+            return Bodies(graph)
+        return Bodies(graph, self.repeats.origins, self.repeats.additions)
+
+    @property
+    def shared(self) -> list[torch.Tensor]:
+        """Constants that the calls which are copied read and do not make."""
+        held = {} if self.repeats is None else self.repeats.held
+        return [self.outside.moved(tensor) for tensor in held.values()]
+
     def forget(self) -> None:
         """Lets the tensors of the trace go."""
         if self.repeats is not None:
@@ -153,7 +166,10 @@ class _Caller(torch.nn.Module):
         ]
         self.tensor_outputs = [isinstance(leaf, torch.Tensor) for leaf in flat_result]
         # A copy has its own tangent, also where an output is an input, a view, or another output.
-        return [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
+        results = [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
+        if self.repeats is not None and get_proxy_mode() is not None:
+            self.repeats.additions.results = results
+        return results
 
     def _write_assigned(
         self, slots: list[StateSlot], state: Sequence[torch.Tensor], own: Sequence[torch.Tensor]
@@ -210,7 +226,8 @@ def trace(
     caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names, repeats)
     try:
         module = _export(caller, fakes, fake_mode, training)
-        bodies = Bodies(module.graph, {} if caller.repeats is None else caller.repeats.origins)
+        bodies = caller.bodies(module.graph)
+        shared = caller.shared
         caller.forget()
         caller.ledger.sweep(refuse=True)
     except BaseException as error:
@@ -245,7 +262,7 @@ def trace(
         training=training,
         outside=_outside(model, keyed),
         bodies=bodies,
-        shared=caller.outside.constants,
+        shared=shared,
     )
 
 

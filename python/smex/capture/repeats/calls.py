@@ -13,7 +13,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from smex._logging import logger
 from smex.capture.origin import OriginMode, user_line
-from smex.capture.repeats.copies import Copy, Maker, NotRepeatedError, Origin, Traced
+from smex.capture.repeats.copies import Additions, Copy, Maker, NotRepeatedError, Origin, Traced, last_node
 from smex.capture.repeats.held import Unsure, is_trusted_class
 from smex.capture.repeats.kinds import Kind, Sight
 from smex.capture.repeats.observing import is_user_forward
@@ -29,6 +29,7 @@ class Repeats:
     """The calls of one capture, of which the model is run twice: without a graph, and with one.
 
     `origins` are those of the calls that were copied, or traced to be; `used` tells if any was.
+    `additions` are those of their gradients.
 
     Args:
         origins: knows where calls come from.
@@ -37,6 +38,7 @@ class Repeats:
 
     def __init__(self, origins: OriginMode, ledger: Ledger) -> None:
         self.origins: dict[int, Origin] = {}
+        self.additions = Additions()
         self.used = False
         self._where = origins
         self._ledger = ledger
@@ -70,10 +72,19 @@ class Repeats:
             for kind in itertools.chain(*self._kinds.values()):
                 kind.forget()
 
+    @property
+    def held(self) -> dict[int, torch.Tensor]:
+        """Tensors by id that the calls read and do not make."""
+        kinds = itertools.chain(*self._kinds.values())
+        return {id(tensor): tensor for kind in kinds for tensor in kind.held.tensors}
+
     def close(self) -> None:
         """Lets everything go but `origins`, when the graph is there."""
         self._kinds.clear()
+        for traced in self._traced.values():
+            traced.forget()
         self._traced.clear()
+        self.additions.forget()
 
     def _call(self, original: Callable, module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
         def run(given: Any = None) -> Any:
@@ -84,7 +95,8 @@ class Repeats:
             with torch._C.DisableTorchFunction():
                 call = self._taken(module, args, kwargs)
                 kind = None if call is None else self._kind_of(call)
-        except Unsure:
+        except Unsure as reason:
+            print("UNSURE", type(module), reason)
             return run()
         if call is None:
             return run()
@@ -171,10 +183,11 @@ class Repeats:
                 )
                 self._traced[id(kind)] = traced
             self.origins[number] = self._origin(traced, call)
-        maker = Maker(kind, number, traced, runs, self._numbers.__next__)
+        maker = Maker(kind, number, traced, runs, self._numbers.__next__, self.additions)
         outputs = self._outputs(maker, call)
         self._touch(kind, [*call.tensors, *outputs])
-        self._ledger.note(outputs, self._last_node(), self._where.path, call.line)
+        nodes = [] if get_proxy_mode() is None else [last_node()]
+        self._ledger.note(outputs, nodes, self._where.path, call.line)
         return kind.result.made(call.tensors, outputs)
 
     def _outputs(self, maker: Maker, call: Call) -> list[torch.Tensor]:
@@ -202,10 +215,6 @@ class Repeats:
                 mapped[one] = other
         lines = {traced.call.line: call.line}
         return Origin(mapped, lines, region, traced.number, traced.region)
-
-    def _last_node(self) -> list[torch.fx.Node]:
-        mode = get_proxy_mode()
-        return [] if mode is None else [mode.tracer.graph._root._prev]
 
     def _touch(self, kind: Kind, tensors: list[torch.Tensor]) -> None:
         with torch._C.DisableTorchFunction():

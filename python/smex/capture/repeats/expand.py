@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 
 import torch
 from torch.fx import Node
 
-from smex.capture.repeats.copies import NotRepeatedError, Origin
+from smex.capture.repeats.copies import Additions, NotRepeatedError, Origin
 from smex.capture.repeats.operators import ENTER, LEAVE, REPEAT
 
 _LIFTS = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift_fresh_copy.default)
@@ -19,6 +19,7 @@ class Body:
     Attributes:
         forward: the body whose results these may read, itself where it is a forward one.
         constants: nodes outside that these read.
+        arrivals: by node, which results are there after it.
     """
 
     def __init__(self, enter: Node, members: list[Node], leave: Node, forward: Body | None):
@@ -27,6 +28,7 @@ class Body:
         self.leave = leave
         self.forward = forward or self
         self.constants: list[Node] = []
+        self.arrivals: dict[Node, list[int]] = {}
 
     @property
     def is_backward(self) -> bool:
@@ -40,19 +42,28 @@ class Bodies:
     Args:
         graph: that was traced.
         origins: of the calls, by number.
+        additions: of the calls' gradients.
 
     Attributes:
         members: nodes that a body has.
+        sums: of an `enter` or a `repeat` the additions of a result to what came before it: by the
+            result's number the node that picks it and the addition.
 
     Raises:
         NotRepeatedError: calls depend on what differs from copy to copy.
     """
 
-    def __init__(self, graph: torch.fx.Graph, origins: dict[int, Origin]) -> None:
-        self.origins = origins
+    def __init__(
+        self,
+        graph: torch.fx.Graph,
+        origins: dict[int, Origin] | None = None,
+        additions: Additions | None = None,
+    ) -> None:
+        self.origins = origins or {}
+        self.sums: dict[Node, dict[int, tuple[Node, Node]]] = {}
         self.members: set[Node] = set()
         self._of: dict[int, Body] = {}
-        if not origins:
+        if not self.origins or additions is None:
             return
         self._find(graph)
         for body in self._of.values():
@@ -60,13 +71,25 @@ class Bodies:
         for body in self._of.values():
             self._check_users(body)
             self._check_names(body)
+        for number, body in self._of.items():
+            for result, node, sums in additions.arrivals.get(number, ()):
+                while node._erased:  # nothing read it
+                    node = node._prev
+                while sums and _is_sum(node._next):
+                    node, sums = node._next, sums - 1
+                body.arrivals.setdefault(node, []).append(result)
         for node in graph.nodes:
-            if node.target is LEAVE or node.target is REPEAT:
-                self._check_sums(node)
+            if node.target is ENTER or node.target is REPEAT:
+                self._find_sums(node, additions.summed.get(node.args[1:3], ()))
 
     def body(self, node: Node) -> Body:
         """Returns the body of an `enter` or a `repeat`."""
         return self._of[node.args[1]]  # type: ignore[index]
+
+    @property
+    def copies(self) -> int:
+        """How many calls are copied."""
+        return sum(origin.names is not None for origin in self.origins.values())
 
     def _find(self, graph: torch.fx.Graph) -> None:
         forward: dict[int, Body] = {}  # by number of the call that was traced
@@ -117,20 +140,24 @@ class Bodies:
                 if not names <= origin.names.keys():
                     raise NotRepeatedError("a call calls a module that is not its own")
 
-    def _check_sums(self, node: Node) -> None:
+    def _find_sums(self, node: Node, summed: Sequence[int]) -> None:
         """A gradient of several parts is summed in the order in which they come."""
         body = self._of[node.args[1]]  # type: ignore[index]
         if not body.is_backward:
             return
         parts: tuple[Node, ...] = body.leave.args[0]  # type: ignore[assignment]
-        for user in node.users:
-            if user.target is operator.getitem and _is_sum(parts[user.args[1]]):  # type: ignore[index]
-                if any(_is_sum(each) and each.args[1] is user for each in user.users):
+        made = node if node.target is REPEAT else body.leave
+        for user in made.users:
+            number: int = user.args[1]  # type: ignore[assignment]
+            sums = [each for each in user.users if _is_sum(each) and each.args[1] is user]
+            if sums and number in summed:
+                if _is_sum(parts[number]):
                     raise NotRepeatedError("a gradient is summed in another order")
+                self.sums.setdefault(node, {})[number] = (user, sums[0])
 
 
 def _is_sum(node: Node) -> bool:
-    return bool(node.meta.get("is_gradient_acc")) and node.op == "call_function" and len(node.args) > 1
+    return bool(node.meta.get("is_gradient_acc")) and node.target is torch.ops.aten.add.Tensor
 
 
 def _is_constant(node: Node) -> bool:

@@ -98,6 +98,7 @@ class Held:
 
     def __init__(self) -> None:
         self.functions: list[types.FunctionType] = []
+        self.tensors: list[torch.Tensor] = []
         self._seen: dict[int, Any] = {}  # by id, kept alive
         self._containers: list[Any] = []
         self._entries: list[tuple[Any, Any, Any]] = []  # mapping, key, value
@@ -137,6 +138,7 @@ class Held:
         if isinstance(thing, torch.Tensor):
             if is_traced(thing):
                 raise Unsure("a tensor of this call is kept")
+            self.tensors.append(thing)
         elif isinstance(thing, type):
             self.add_class(thing)
         elif isinstance(thing, types.FunctionType):
