@@ -95,8 +95,7 @@ class Repeats:
             with torch._C.DisableTorchFunction():
                 call = self._taken(module, args, kwargs)
                 kind = None if call is None else self._kind_of(call)
-        except Unsure as reason:
-            print("UNSURE", type(module), reason)
+        except Unsure:
             return run()
         if call is None:
             return run()

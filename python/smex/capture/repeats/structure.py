@@ -109,7 +109,8 @@ class Call:
     """One call of a module, taken apart.
 
     `tensors` are those of the arguments, then those of the modules, each once; `places` has for
-    each leaf of the arguments and each tensor of the structure its number among them, or -1.
+    each leaf of the arguments and each tensor of the structure its number among them, or -1;
+    `values` are the leaves that are no tensors.
     """
 
     module: torch.nn.Module
@@ -119,6 +120,7 @@ class Call:
     line: str
     tensors: list[torch.Tensor]
     places: list[int]
+    values: list[Any]
 
     @staticmethod
     def of(module: torch.nn.Module, args: Tree, structure: Structure, key: Hashable, line: str) -> Call:
@@ -134,12 +136,8 @@ class Call:
                 places.append(n)
             else:
                 places.append(-1)
-        return Call(module, args, structure, (key, tuple(places)), line, tensors, places)
-
-    @property
-    def values(self) -> list[Any]:
-        """The leaves of the arguments that are no tensors."""
-        return [leaf for leaf in self.args.leaves if not isinstance(leaf, torch.Tensor)]
+        values = [leaf for leaf in args.leaves if not isinstance(leaf, torch.Tensor)]
+        return Call(module, args, structure, (key, tuple(places)), line, tensors, places, values)
 
     def state(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Of tensors in the place of its own those of the modules."""
@@ -156,7 +154,7 @@ class Call:
     def forget(self) -> None:
         """Lets its tensors go."""
         self.tensors = []
-        self.args.leaves = [None if isinstance(a, torch.Tensor) else a for a in self.args.leaves]
+        self.args.leaves = []
         self.structure.tensors = []
 
 
