@@ -207,19 +207,16 @@ class Tree:
     def __init__(self, thing: Any):
         self.leaves: list[Any] = []
         self._kinds: list[Hashable] = []
-        self._containers: list[Any] = []
         self._take(thing)
         self.kinds = tuple(self._kinds)
 
     def _take(self, thing: Any) -> None:
         kind = type(thing)
         if kind is tuple or kind is list:
-            self._containers.append(thing)
             self._kinds.append((kind, len(thing)))
             for item in thing:
                 self._take(item)
         elif kind is dict:
-            self._containers.append(thing)
             keys = tuple(thing)
             if not all(map(plain, keys)):
                 raise Unsure("a dict with other keys than texts and numbers")
