@@ -22,8 +22,8 @@ from smex.capture.records import (
     ValueRecord,
     ValueRef,
 )
-from smex.capture.replay import replay
 from smex.capture.repeats import NotRepeatedError
+from smex.capture.replay import replay
 from smex.capture.trace import Trace, trace
 from smex.errors import SmexTypeError
 

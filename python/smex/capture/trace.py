@@ -29,9 +29,9 @@ from smex.capture.objects import (
     refuse_hidden_tensors,
     refuse_layout,
 )
-from smex.capture.repeats import Bodies, NotRepeatedError, Repeats
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.outside import OutsideMode, attribute_tensors
+from smex.capture.repeats import Bodies, NotRepeatedError, Repeats
 from smex.capture.side_effects import Ledger
 from smex.capture.swap import StateSlot, all_slots, swapped
 from smex.capture.user_code import prepared, replaced

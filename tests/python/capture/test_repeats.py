@@ -99,7 +99,7 @@ def next_token(logits, targets):
 
 
 @pytest.mark.parametrize(
-    "model, loss",
+    ("model", "loss"),
     [
         (models.GPT(LAYERS, 8, 2, 13, 6), next_token),
         (models.GPT(LAYERS, 8, 2, 13, 6, fused_attention=True), next_token),
@@ -696,7 +696,7 @@ def test_kept_tensors_are_refused():
         return y
 
     for repeats in (True, False):
-        with pytest.raises(CaptureError, match='is kept'):
+        with pytest.raises(CaptureError, match="is kept"):
             capture(numbered(keeps), (x(),), repeats=repeats)
 
 
@@ -726,5 +726,3 @@ def test_reasons_are_logged(caplog):
     with caplog.at_level(logging.DEBUG, "smex"):
         capture(numbered(numbers), (x(),))
     assert "each call of Block is traced" in caplog.text
-
-

@@ -13,7 +13,15 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from smex._logging import logger
 from smex.capture.origin import OriginMode, user_line
-from smex.capture.repeats.copies import Additions, Copy, Maker, NotRepeatedError, Origin, Traced, last_node
+from smex.capture.repeats.copies import (
+    Additions,
+    Copy,
+    Maker,
+    NotRepeatedError,
+    Origin,
+    Traced,
+    last_node,
+)
 from smex.capture.repeats.held import Unsure, is_trusted_class
 from smex.capture.repeats.kinds import Kind, Sight
 from smex.capture.repeats.observing import is_user_forward
@@ -238,4 +246,5 @@ def _is_candidate(module: torch.nn.Module) -> bool:
     """Returns whether copies of a module's calls may pay."""
     if module._modules or isinstance(module, torch.nn.RNNCellBase):
         return True
-    return not is_trusted_class(type(module))
+    cls: Any = type(module)
+    return not is_trusted_class(cls)

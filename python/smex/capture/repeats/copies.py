@@ -78,7 +78,10 @@ class Traced:
         number = {id(tensor): n for n, tensor in enumerate(self.inputs)}
         for function in _functions(self.outputs):
             edges = [
-                (None if f is None else (id(f), place), number.get(id(getattr(f, "variable", None))))
+                (
+                    None if f is None else (id(f), place),
+                    number.get(id(getattr(f, "variable", None))),
+                )
                 for f, place in function.next_functions
             ]
             function.register_hook(functools.partial(self._arrived, edges))

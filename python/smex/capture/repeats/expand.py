@@ -136,9 +136,8 @@ class Bodies:
         names = {node.meta["smex_origin"][0] for node in body.members if "smex_origin" in node.meta}
         names.discard("")
         for origin in self.origins.values():
-            if origin.first == first and origin.names is not None:
-                if not names <= origin.names.keys():
-                    raise NotRepeatedError("a call calls a module that is not its own")
+            if origin.first == first and origin.names is not None and names - origin.names.keys():
+                raise NotRepeatedError("a call calls a module that is not its own")
 
     def _find_sums(self, node: Node, summed: Sequence[int]) -> None:
         """A gradient of several parts is summed in the order in which they come."""

@@ -12,6 +12,7 @@ import functools
 import logging
 import operator
 import os
+import pathlib
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,7 +20,6 @@ from typing import Any
 import numpy
 import torch
 
-import smex
 from smex._C import Contents
 from smex.capture.objects import is_of_user, slot_names
 from smex.capture.side_effects import is_traced
@@ -57,16 +57,19 @@ _STATELESS = (
 )
 _CONTAINERS = (dict, list, set, collections.OrderedDict, collections.defaultdict, collections.deque)
 
-_TRUSTED = tuple(
-    os.path.dirname(str(package.__file__)) + os.sep for package in (torch, numpy, smex)
+_TRUSTED = (
+    *(os.path.dirname(str(package.__file__)) + os.sep for package in (torch, numpy)),
+    str(pathlib.Path(__file__).resolve().parents[2]) + os.sep,  # smex
 )
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 
 @functools.lru_cache(maxsize=4096)
 def is_trusted_file(filename: str) -> bool:
-    """Returns whether code is of torch, NumPy, SMEX or Python itself, which keep no settings
-    of a model beside those that `ambient` reads."""
+    """Returns whether code is of torch, NumPy, SMEX or Python.
+
+    These keep no settings of a model beside those that `Repeats` reads for each call.
+    """
     if filename.startswith((*_TRUSTED, "<frozen ")):
         return True
     return filename.startswith(_STANDARD) and f"-packages{os.sep}" not in filename
@@ -90,7 +93,9 @@ def is_trusted_class(cls: type) -> bool:
 def plain(thing: Any) -> bool:
     """Returns whether it is a number, a text or a setting of torch: what is equal by its value."""
     kind = type(thing)
-    return kind in _PLAIN or kind in _NUMBERS or kind in _TORCH_PLAIN or isinstance(thing, enum.Enum)
+    return (
+        kind in _PLAIN or kind in _NUMBERS or kind in _TORCH_PLAIN or isinstance(thing, enum.Enum)
+    )
 
 
 class Held:

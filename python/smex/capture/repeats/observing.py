@@ -24,19 +24,66 @@ from smex.capture.repeats.held import (
 )
 
 _UNSEEN_BUILTINS = frozenset(
-    "__import__ breakpoint compile eval exec exit globals hash help id input open print".split()
+    [
+        "__import__",
+        "breakpoint",
+        "compile",
+        "eval",
+        "exec",
+        "exit",
+        "globals",
+        "hash",
+        "help",
+        "id",
+        "input",
+        "open",
+        "print",
+    ]
 )
 """What runs with these leaves no trace, or depends on more than values."""
 
 _UNSEEN_MODULES = frozenset(
-    "ctypes datetime gc inspect numpy.random random secrets time uuid weakref".split()
+    [
+        "ctypes",
+        "datetime",
+        "gc",
+        "inspect",
+        "numpy.random",
+        "random",
+        "secrets",
+        "time",
+        "uuid",
+        "weakref",
+    ]
 )
 """Modules whose functions tell more than values."""
 
 _UNSEEN_ATTRIBUTES = frozenset(
-    "_base _getframe _is_view _version backward current_thread data_ptr environ f_back get_ident "
-    "getenv getpid getrefcount grad grad_fn is_leaf register_hook register_full_backward_hook "
-    "resize_ retain_grad set_ untyped_storage urandom".split()
+    [
+        "_base",
+        "_getframe",
+        "_is_view",
+        "_version",
+        "backward",
+        "current_thread",
+        "data_ptr",
+        "environ",
+        "f_back",
+        "get_ident",
+        "getenv",
+        "getpid",
+        "getrefcount",
+        "grad",
+        "grad_fn",
+        "is_leaf",
+        "register_hook",
+        "register_full_backward_hook",
+        "resize_",
+        "retain_grad",
+        "set_",
+        "untyped_storage",
+        "urandom",
+    ]
 )
 """Attributes that differ from call to call, or by whether a call's tensors come from outside."""
 

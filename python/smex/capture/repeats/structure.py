@@ -116,14 +116,16 @@ class Call:
     module: torch.nn.Module
     args: Tree  # of (args, kwargs)
     structure: Structure
-    key: Hashable
+    key: tuple[Hashable, Hashable]
     line: str
     tensors: list[torch.Tensor]
     places: list[int]
     values: list[Any]
 
     @staticmethod
-    def of(module: torch.nn.Module, args: Tree, structure: Structure, key: Hashable, line: str) -> Call:
+    def of(
+        module: torch.nn.Module, args: Tree, structure: Structure, key: Hashable, line: str
+    ) -> Call:
         """Takes down the tensors of a call."""
         number: dict[int, int] = {}
         tensors: list[torch.Tensor] = []
@@ -266,5 +268,5 @@ def argument_key(leaves: Sequence[Any]) -> tuple[Hashable, ...]:
         elif plain(leaf):
             key.append((type(leaf), repr(leaf) if isinstance(leaf, (float, complex)) else leaf))
         else:
-            key.append(type(leaf))
+            key.append(str(type(leaf)))
     return tuple(key)
