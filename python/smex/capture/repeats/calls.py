@@ -244,6 +244,8 @@ def _mode_counts() -> tuple[int, int]:
 
 def _is_candidate(module: torch.nn.Module) -> bool:
     """Returns whether copies of a module's calls may pay."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return False
     if module._modules or isinstance(module, torch.nn.RNNCellBase):
         return True
     cls: Any = type(module)
