@@ -24,7 +24,7 @@ from smex.capture.records import (
 )
 from smex.capture.repeats import NotRepeatedError
 from smex.capture.replay import replay
-from smex.capture.trace import Trace, trace
+from smex.capture.trace import trace
 from smex.errors import SmexTypeError
 
 __all__ = [
@@ -65,23 +65,27 @@ def as_arguments(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
-def _traced(
+def _captured(
     model: Callable,
     args: tuple,
     kwargs: dict,
     loss_fn: Callable | None,
     training: bool,
     repeats: bool | None,
-) -> Trace:
-    """Traces with copies, and where that fails each call."""
+) -> tuple[CapturedGraph, float]:
+    """Returns the graph and when it was traced: with copies, and where that fails without."""
     if repeats is None:
         repeats = os.environ.get("SMEX_REPEATS", "1") != "0"
     if repeats:
         try:
-            return trace(model, args, kwargs, loss_fn, training, repeats=True)
+            traced = trace(model, args, kwargs, loss_fn, training, repeats=True)
+            traced_at = time.perf_counter()
+            return Converter(traced).convert(), traced_at
         except NotRepeatedError as error:
             logger.debug("capture: every call is traced: %s", error.__cause__ or error)
-    return trace(model, args, kwargs, loss_fn, training, repeats=False)
+    traced = trace(model, args, kwargs, loss_fn, training, repeats=False)
+    traced_at = time.perf_counter()
+    return Converter(traced).convert(), traced_at
 
 
 def capture(
@@ -132,9 +136,7 @@ def capture(
     wants_grad = torch.is_grad_enabled() if training is None else training
     started = time.perf_counter()
     with _LOCK, _collector_paused():
-        traced = _traced(model, args, kwargs or {}, loss_fn, wants_grad, repeats)
-        traced_at = time.perf_counter()
-        graph = Converter(traced).convert()
+        graph, traced_at = _captured(model, args, kwargs or {}, loss_fn, wants_grad, repeats)
     graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
     graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
     return graph

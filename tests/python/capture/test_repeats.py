@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import dataclasses
 import functools
 import itertools
@@ -726,3 +727,14 @@ def test_reasons_are_logged(caplog):
     with caplog.at_level(logging.DEBUG, "smex"):
         capture(numbered(numbers), (x(),))
     assert "each call of Block is traced" in caplog.text
+
+
+def test_under_a_profiler_each_call_is_traced():
+    profiler = cProfile.Profile()
+    with profiler:
+        graph = capture(stack(), (x(),))
+    assert graph.copies == 0
+
+
+def test_steps_of_torchs_lstms_are_copied():
+    assert compare(nn.LSTM(WIDTH, WIDTH), torch.randn(9, 3, WIDTH)) == 7

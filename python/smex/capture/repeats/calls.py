@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import torch
+from torch._decomp import decompositions
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from smex._logging import logger
@@ -23,7 +24,7 @@ from smex.capture.repeats.copies import (
     last_node,
 )
 from smex.capture.repeats.held import Unsure, is_trusted_class
-from smex.capture.repeats.kinds import Kind, Sight
+from smex.capture.repeats.kinds import Kind, Sight, StepOfLSTM
 from smex.capture.repeats.observing import is_user_forward
 from smex.capture.repeats.structure import Call, Result, Structure, Tree, argument_key
 from smex.capture.side_effects import Ledger
@@ -58,6 +59,7 @@ class Repeats:
         self._numbers = itertools.count()
         self._busy = False
         self._modes = (0, 0)
+        self._step = StepOfLSTM(decompositions.lstm_cell)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -71,8 +73,14 @@ class Repeats:
                 return original(module, *args, **kwargs)
             return self._call(original, module, args, kwargs)
 
+        def step(*args: Any, **kwargs: Any) -> Any:
+            return (self._step if self._busy else self._step_of_lstm)(*args, **kwargs)
+
         try:
-            with replaced(torch.nn.Module, "__call__", call):
+            with (
+                replaced(torch.nn.Module, "__call__", call),
+                replaced(decompositions, "lstm_cell", step),
+            ):
                 yield
             self._look_back()
         finally:
@@ -85,6 +93,10 @@ class Repeats:
         """Tensors by id that the calls read and do not make."""
         kinds = itertools.chain(*self._kinds.values())
         return {id(tensor): tensor for kind in kinds for tensor in kind.held.tensors}
+
+    def _step_of_lstm(self, *args: Any, **kwargs: Any) -> Any:
+        """A step of torch's LSTM, which is a function of its arguments alone."""
+        return self._call(torch.nn.Module._call_impl, self._step, args, kwargs)
 
     def close(self) -> None:
         """Lets everything go but `origins`, when the graph is there."""
@@ -150,6 +162,9 @@ class Repeats:
 
     def _observe(self, kind: Kind | None, call: Call, run: Callable, given: Any) -> Any:
         """Runs a call, and learns what it reads or that an earlier one was equal."""
+        if sys.getprofile() is not None:
+            self._give_up(call, "a profiler runs")
+            return run()
         sight = Sight(call, self._where)
         self._busy = True
         try:
