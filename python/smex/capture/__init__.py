@@ -16,8 +16,7 @@ from smex.capture.records import (
     ValueRef,
 )
 from smex.capture.replay import replay
-from smex.capture.session import finish, tracing
-from smex.capture.trace import trace
+from smex.capture.session import captured
 from smex.errors import SmexTypeError
 
 __all__ = [
@@ -49,6 +48,7 @@ def capture(
     kwargs: dict[str, Any] | None = None,
     loss_fn: Callable | None = None,
     training: bool | None = None,
+    repeats: bool | None = None,
 ) -> CapturedGraph:
     """Captures one call of a model without computing it.
 
@@ -63,6 +63,9 @@ def capture(
         loss_fn: with it, the graph computes `loss_fn(model(*args[:-1], **kwargs), args[-1])`.
         training: whether to append the backward graph. By default, when gradients are enabled and
             a parameter or an input requires one.
+        repeats: whether equal calls of modules, such as those of the layers of a deep model, are
+            traced once and copied (`smex.capture.repeats`), which changes nothing but the seconds.
+            By default they are, unless the environment says `SMEX_REPEATS=0`.
 
     Returns:
         The graph. Its gradients are those of the sum of outputs weighted by the tangents.
@@ -84,5 +87,4 @@ def capture(
             )
     args = as_arguments(args)
     wants_grad = torch.is_grad_enabled() if training is None else training
-    with tracing() as started:
-        return finish(trace(model, args, kwargs or {}, loss_fn, wants_grad), model, started)
+    return captured(model, args, kwargs or {}, loss_fn, wants_grad, repeats)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from smex._logging import logger
+from smex.capture.convert import Converter
 from smex.capture.objects import Objects
 from smex.capture.records import CapturedGraph
-from smex.capture.session import finish, tracing
+from smex.capture.repeats import NotRepeatedError
+from smex.capture.session import captured, finish, may_repeat, tracing
 from smex.capture.sizes import AnySizes, Shapes, Symbols
 from smex.capture.trace import trace
 from smex.errors import SmexError
@@ -48,19 +51,18 @@ class Family:
     ) -> CapturedGraph:
         """Returns the capture of a call, see :func:`smex.capture`."""
         shapes = _shapes(args, kwargs)
+        call = (model, args, kwargs, loss_fn, training)
         if shapes is not None and self._last is not None:
             with tracing() as started:
                 found = next((known for known in self._known if known.holds(shapes)), None)
-                if found is None:
-                    found = self._trace(model, args, kwargs, loss_fn, training, shapes)
+                found = found or self._trace(call, shapes)
                 if found is not None:
                     return finish(found.at(shapes), model, started)
         self._last = shapes
         self.traces += 1
-        with tracing() as started:
-            return finish(trace(model, args, kwargs, loss_fn, training), model, started)
+        return captured(*call)
 
-    def _trace(self, model, args, kwargs, loss_fn, training, shapes: Shapes) -> AnySizes | None:
+    def _trace(self, call: tuple[Any, ...], shapes: Shapes) -> AnySizes | None:
         """Returns a new trace, in which all sizes that have changed so far are symbols."""
         assert self._last is not None
         free = self._free or [frozenset()] * len(shapes)
@@ -68,13 +70,12 @@ class Family:
             before | {d for d, size in enumerate(shape) if size != last[d]}
             for before, shape, last in zip(free, shapes, self._last, strict=True)
         ]
-        symbols = Symbols(self._free, shapes)
-        if not symbols.places or self._tries == _TRIES:
+        if not Symbols(self._free, shapes).places or self._tries == _TRIES:
             return None
         self._tries += 1
         self.traces += 1
         try:
-            found = AnySizes(trace(model, args, kwargs, loss_fn, training, symbols), symbols)
+            found = _with_symbols(call, self._free, shapes)
         except Exception as error:
             # Nothing is lost: the call is captured as it is, and its own error told.
             logger.info("sizes of inputs cannot be symbols: %s", error, exc_info=not _ours(error))
@@ -85,6 +86,20 @@ class Family:
         self._known.append(found)
         self._last = shapes
         return found
+
+
+def _with_symbols(
+    call: tuple[Any, ...], free: Sequence[frozenset[int]], shapes: Shapes
+) -> AnySizes:
+    """Returns a trace with copies of equal calls, and where that fails without."""
+    if may_repeat():
+        symbols = Symbols(free, shapes)
+        with contextlib.suppress(NotRepeatedError):
+            found = AnySizes(trace(*call, repeats=True, symbols=symbols), symbols)
+            Converter(found.at(shapes)).convert()  # tells whether copies are in order
+            return found
+    symbols = Symbols(free, shapes)
+    return AnySizes(trace(*call, repeats=False, symbols=symbols), symbols)
 
 
 def _ours(error: Exception) -> bool:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 
+from smex._logging import logger
 from smex.capture.convert import Converter
 from smex.capture.records import CapturedGraph
-from smex.capture.trace import Trace
+from smex.capture.repeats import NotRepeatedError
+from smex.capture.trace import Trace, trace
 
 _LOCK = threading.RLock()
 """Torch traces in one thread at a time."""
@@ -44,3 +48,27 @@ def finish(traced: Trace, model: Callable, started: float) -> CapturedGraph:
     graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
     graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
     return graph
+
+
+def may_repeat(asked: bool | None = None) -> bool:
+    """Returns whether equal calls are copied: as asked, or as the environment says."""
+    return os.environ.get("SMEX_REPEATS", "1") != "0" if asked is None else asked
+
+
+def captured(
+    model: Callable,
+    args: tuple,
+    kwargs: dict[str, Any],
+    loss_fn: Callable | None,
+    training: bool,
+    repeats: bool | None = None,
+) -> CapturedGraph:
+    """Returns the graph of a call: with copies of equal calls, and where that fails without."""
+    call = (model, args, kwargs, loss_fn, training)
+    with tracing() as started:
+        if may_repeat(repeats):
+            try:
+                return finish(trace(*call, repeats=True), model, started)
+            except NotRepeatedError as error:
+                logger.debug("capture: every call is traced: %s", error.__cause__ or error)
+        return finish(trace(*call, repeats=False), model, started)
