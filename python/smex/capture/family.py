@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from smex.capture.records import CapturedGraph
 from smex.capture.repeats import NotRepeatedError
 from smex.capture.session import captured, finish, may_repeat, tracing
 from smex.capture.sizes import AnySizes, Shapes, Symbols
-from smex.capture.trace import trace
+from smex.capture.trace import Trace, trace
 from smex.errors import SmexError
 
 _TRIES = 3
@@ -51,7 +52,7 @@ class Family:
     ) -> CapturedGraph:
         """Returns the capture of a call, see :func:`smex.capture`."""
         shapes = _shapes(args, kwargs)
-        call = (model, args, kwargs, loss_fn, training)
+        call = functools.partial(trace, model, args, kwargs, loss_fn, training)
         if shapes is not None and self._last is not None:
             with tracing() as started:
                 found = next((known for known in self._known if known.holds(shapes)), None)
@@ -60,9 +61,9 @@ class Family:
                     return finish(found.at(shapes), model, started)
         self._last = shapes
         self.traces += 1
-        return captured(*call)
+        return captured(model, args, kwargs, loss_fn, training)
 
-    def _trace(self, call: tuple[Any, ...], shapes: Shapes) -> AnySizes | None:
+    def _trace(self, call: Callable[..., Trace], shapes: Shapes) -> AnySizes | None:
         """Returns a new trace, in which all sizes that have changed so far are symbols."""
         assert self._last is not None
         free = self._free or [frozenset()] * len(shapes)
@@ -89,17 +90,17 @@ class Family:
 
 
 def _with_symbols(
-    call: tuple[Any, ...], free: Sequence[frozenset[int]], shapes: Shapes
+    call: Callable[..., Trace], free: Sequence[frozenset[int]], shapes: Shapes
 ) -> AnySizes:
     """Returns a trace with copies of equal calls, and where that fails without."""
     if may_repeat():
         symbols = Symbols(free, shapes)
         with contextlib.suppress(NotRepeatedError):
-            found = AnySizes(trace(*call, repeats=True, symbols=symbols), symbols)
+            found = AnySizes(call(repeats=True, symbols=symbols), symbols)
             Converter(found.at(shapes)).convert()  # tells whether copies are in order
             return found
     symbols = Symbols(free, shapes)
-    return AnySizes(trace(*call, repeats=False, symbols=symbols), symbols)
+    return AnySizes(call(repeats=False, symbols=symbols), symbols)
 
 
 def _ours(error: Exception) -> bool:
