@@ -301,6 +301,7 @@ class Llama(nn.Module):
     SIZES: ClassVar = {
         "8B": {"layers": 32, "embed": 4096, "heads": 32, "kv_heads": 8, "hidden": 14336},
         "70B": {"layers": 80, "embed": 8192, "heads": 64, "kv_heads": 8, "hidden": 28672},
+        "405B": {"layers": 126, "embed": 16384, "heads": 128, "kv_heads": 8, "hidden": 53248},
     }
 
     def __init__(
@@ -334,7 +335,7 @@ class Llama(nn.Module):
 
     @classmethod
     def of_size(cls, size: str, layers: int | None = None) -> Llama:
-        """Llama 3 "8B" or "70B", with all or some of its layers."""
+        """Llama 3 "8B", "70B" or "405B", with all or some of its layers."""
         sizes = cls.SIZES[size]
         return cls(**{**sizes, "layers": layers or sizes["layers"]})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import torch
 
+from smex._logging import logger
 from smex.capture.convert import Converter
 from smex.capture.records import (
     CapturedGraph,
@@ -20,6 +22,7 @@ from smex.capture.records import (
     ValueRecord,
     ValueRef,
 )
+from smex.capture.repeats import NotRepeatedError
 from smex.capture.replay import replay
 from smex.capture.trace import trace
 from smex.errors import SmexTypeError
@@ -62,6 +65,29 @@ def as_arguments(args: Any) -> tuple[Any, ...]:
     return args if isinstance(args, tuple) else (args,)
 
 
+def _captured(
+    model: Callable,
+    args: tuple,
+    kwargs: dict,
+    loss_fn: Callable | None,
+    training: bool,
+    repeats: bool | None,
+) -> tuple[CapturedGraph, float]:
+    """Returns the graph and when it was traced: with copies, and where that fails without."""
+    if repeats is None:
+        repeats = os.environ.get("SMEX_REPEATS", "1") != "0"
+    if repeats:
+        try:
+            traced = trace(model, args, kwargs, loss_fn, training, repeats=True)
+            traced_at = time.perf_counter()
+            return Converter(traced).convert(), traced_at
+        except NotRepeatedError as error:
+            logger.debug("capture: every call is traced: %s", error.__cause__ or error)
+    traced = trace(model, args, kwargs, loss_fn, training, repeats=False)
+    traced_at = time.perf_counter()
+    return Converter(traced).convert(), traced_at
+
+
 def capture(
     model: Callable,
     args: tuple | torch.Tensor = (),
@@ -69,6 +95,7 @@ def capture(
     kwargs: dict[str, Any] | None = None,
     loss_fn: Callable | None = None,
     training: bool | None = None,
+    repeats: bool | None = None,
 ) -> CapturedGraph:
     """Captures one call of a model without computing it.
 
@@ -83,6 +110,9 @@ def capture(
         loss_fn: with it, the graph computes `loss_fn(model(*args[:-1], **kwargs), args[-1])`.
         training: whether to append the backward graph. By default, when gradients are enabled and
             a parameter or an input requires one.
+        repeats: whether equal calls of modules, such as those of the layers of a deep model, are
+            traced once and copied (`smex.capture.repeats`), which changes nothing but the seconds.
+            By default they are, unless the environment says `SMEX_REPEATS=0`.
 
     Returns:
         The graph. Its gradients are those of the sum of outputs weighted by the tangents.
@@ -106,9 +136,7 @@ def capture(
     wants_grad = torch.is_grad_enabled() if training is None else training
     started = time.perf_counter()
     with _LOCK, _collector_paused():
-        traced = trace(model, args, kwargs or {}, loss_fn, wants_grad)
-        traced_at = time.perf_counter()
-        graph = Converter(traced).convert()
+        graph, traced_at = _captured(model, args, kwargs or {}, loss_fn, wants_grad, repeats)
     graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
     graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
     return graph

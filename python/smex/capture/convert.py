@@ -25,6 +25,8 @@ from smex.capture.records import (
     operand_ids,
     stream_position,
 )
+from smex.capture.repeats import Origin
+from smex.capture.repeats.operators import ENTER, REPEAT
 from smex.capture.trace import NOBODY, Trace, is_tensor_mark, is_token
 from smex.errors import CaptureError
 
@@ -76,7 +78,10 @@ class Converter:
         self._origins: dict[int, tuple[str, str]] = {}
         self._origin: tuple[str, str, int | None] = ("", "", None)
         self._region = NO_REGION
-        self._regions: dict[int, int] = {}  # numbers of the traced ones in order of appearance
+        self._inside: dict[int, dict[torch.fx.Node, Any]] = {}  # by number of a copied call
+        self._copied: tuple[int, Origin] | None = None
+        self._done: set[torch.fx.Node] = set()  # nodes of which the calls have been made
+        self._regions: dict[Any, int] = {}  # numbers of the traced ones in order of appearance
         self._transposed: dict[int, _Operand] = {}
         self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
@@ -84,7 +89,10 @@ class Converter:
         """Returns the finished graph. May be called once."""
         env: dict[torch.fx.Node, Any] = {}
         placeholders = []
+        bodies = self._trace.bodies
         for node in self._trace.graph.nodes:
+            if node in bodies.members or node in self._done:
+                continue
             if is_token(node):
                 env[node] = None
             elif node.op == "placeholder":
@@ -97,8 +105,11 @@ class Converter:
                 if placeholders:
                     self._add_inputs(placeholders, env)
                     placeholders = []
-                self._locate(node)
-                self._call(node, env)
+                if node.target is ENTER or node.target is REPEAT:
+                    self._copy(node, env)
+                else:
+                    self._locate(node)
+                    self._call(node, env)
         if placeholders:
             self._add_inputs(placeholders, env)
         result_ids = [None if r is None or env[r] is None else env[r].id for r in results]
@@ -148,7 +159,7 @@ class Converter:
                 if k != NOBODY:
                     value = self._value(f"tangent{k}", fake, "tangent")
                 else:
-                    value = self._value(node.name, fake)
+                    value = self._value("", fake)
                     self._nobodys.add(value.id)
                     zeros = [list(fake.shape), 0, fake.dtype, None, None, None]
                     self._ops.append(self._op("aten::full", aten.full.default, zeros, [value.id]))
@@ -173,22 +184,74 @@ class Converter:
                 "parameters and would get no gradient: make it one (nn.Parameter, nn.ParameterList "
                 "or nn.ModuleList as an attribute), pass it as a tensor, or detach() it"
             )
-        value = self._value(node.name, tensor, "constant")
+        value = self._value("", tensor, "constant")
         value.tensor = tensor
         return _Operand(value.id)
+
+    # Calls that are copied.
+
+    def _copy(self, node: torch.fx.Node, env: dict) -> None:
+        """Makes the calls of a body, on the operands of an `enter` or a `repeat`."""
+        body = self._trace.bodies.body(node)
+        number: Any = node.args[2]
+        given: Any = node.args[0]
+        self._copied = (number, self._trace.bodies.origins[number])
+        if not body.is_backward:
+            self._inside[number] = env if self._copied[1].names is None else {}
+        inner = self._inside[number]
+        inner[body.enter] = [env[operand] for operand in given]
+        for outer in body.constants:
+            inner[outer] = env[outer]
+        results: Any = body.leave.args[0]
+        sums = self._trace.bodies.sums.get(node, {})
+        for member in (body.enter, *body.members):
+            if member.op == "get_attr":
+                inner[member] = self._own_constant(member, env)
+            elif member is not body.enter:
+                self._locate(member)
+                self._call(member, inner)
+            for result in body.arrivals.get(member, ()) if sums else ():
+                if result in sums:
+                    self._add_up(*sums[result], inner[results[result]], env)
+        env[node] = env[body.leave] = [inner[result] for result in results]
+        self._copied = None
+
+    def _add_up(
+        self, picked: torch.fx.Node, addition: torch.fx.Node, operand: _Operand, env: dict
+    ) -> None:
+        """Adds a gradient to what came before it when it is there, as torch does."""
+        copied, self._copied = self._copied, None
+        env[picked] = operand
+        self._locate(addition)
+        self._call(addition, env)
+        self._done.add(addition)
+        self._copied = copied
+
+    def _own_constant(self, node: torch.fx.Node, env: dict) -> _Operand:
+        """A constant of each copy, unless it is a tensor that all of them read."""
+        tensor = getattr(self._trace.module, str(node.target))
+        if node in env and any(tensor is shared for shared in self._trace.shared):
+            return env[node]
+        env[node] = self._constant(node)
+        return env[node]
 
     # Calls.
 
     def _locate(self, node: torch.fx.Node) -> None:
         """Notes where a node comes from; a backward node takes its forward node's place."""
-        seq_nr: Any = node.meta.get("seq_nr")
+        seq_nr: Any = None if node.meta.get("is_gradient_acc") else node.meta.get("seq_nr")
         origin = node.meta.get("smex_origin")
         if origin is not None and seq_nr is not None:
             self._origins.setdefault(seq_nr, origin)
         if origin is None:
             origin = self._origins.get(seq_nr, ("", ""))
+        region: Any = node.meta.get("smex_region")
+        if self._copied is not None:
+            number, copied = self._copied
+            origin = copied.of(*origin)
+            if region is not None and copied.names is not None:
+                region = copied.region if region == copied.outer else (number, region)
         self._origin = (*origin, seq_nr)
-        region = node.meta.get("smex_region")
         self._region = (
             NO_REGION if region is None else self._regions.setdefault(region, len(self._regions))
         )
@@ -294,11 +357,8 @@ class Converter:
     def _outputs(self, node: torch.fx.Node) -> list[int | None]:
         fakes = node.meta["val"]
         if isinstance(fakes, torch.Tensor):
-            return [self._value(node.name, fakes).id]
-        return [
-            None if fake is None else self._value(f"{node.name}_{i}", fake).id
-            for i, fake in enumerate(fakes)
-        ]
+            return [self._value("", fakes).id]
+        return [None if fake is None else self._value("", fake).id for fake in fakes]
 
     def _bind(self, node: torch.fx.Node, outputs: Sequence[int | None], loose: bool, env) -> None:
         operands = [None if i is None else _Operand(i, loose) for i in outputs]
@@ -387,6 +447,7 @@ class Converter:
             value.id = new
         op_ids = {old: new for new, old in enumerate(live_ops)}
         ops = [self._renumber(self._ops[k], renumbered, op_ids[k]) for k in live_ops]
+        _name(kept, ops)
         fusions = self._fusions(renumbered, op_ids)
         graph = self._assemble(kept, ops, fusions, result_ids, renumbered)
         _mark_backward(graph)
@@ -463,6 +524,7 @@ class Converter:
             changes_spec=traced.changes_spec,
             flat_outputs=flat_outputs,
             training=bool(given),
+            copies=traced.bodies.copies,
         )
 
 
@@ -555,6 +617,21 @@ def _renumber_arg(arg: Any, values: dict[int, int]) -> Any:
     if isinstance(arg, list):
         return [_renumber_arg(item, values) for item in arg]
     return arg
+
+
+def _name(values: list[ValueRecord], ops: list[OpRecord]) -> None:
+    """Names constants by their number, results by their operator and its number."""
+    constants = [value for value in values if value.role == "constant"]
+    for n, value in enumerate(constants):
+        value.name = f"constant_{n}"
+    counts: dict[str, int] = {}
+    for op in ops:
+        name = op.target.partition("::")[2].partition(".")[0]
+        n = counts[name] = counts.get(name, -1) + 1
+        name += f"_{n}" * (n > 0)
+        for i, output in enumerate(op.outputs):
+            if output is not None:
+                values[output].name = name if len(op.outputs) == 1 else f"{name}_{i}"
 
 
 def _mark_backward(graph: CapturedGraph) -> None:

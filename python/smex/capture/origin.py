@@ -92,7 +92,7 @@ class OriginMode(TorchFunctionMode):
         before: Callable[[Callable, Any, dict], Any],
     ) -> None:
         super().__init__()
-        self._module_names = module_names
+        self.module_names = module_names
         self._note = note
         self._before = before
         self._thread = threading.get_ident()
@@ -118,6 +118,33 @@ class OriginMode(TorchFunctionMode):
             handle.remove()
         return super().__exit__(*exc)
 
+    @property
+    def path(self) -> str:
+        """The module that is running."""
+        return self._path[-1]
+
+    @property
+    def region(self) -> int | None:
+        """The checkpoint's region that is running."""
+        return self._region
+
+    @contextlib.contextmanager
+    def noted(self, made: Callable[[torch.Tensor], None]) -> Iterator[None]:
+        """Tells also `made` each tensor that is returned inside."""
+        note = self._note
+
+        def both(result: Any, nodes: list[torch.fx.Node], path: str, line: str) -> None:
+            for tensor in result if isinstance(result, (list, tuple)) else (result,):
+                if isinstance(tensor, torch.Tensor):
+                    made(tensor)
+            note(result, nodes, path, line)
+
+        self._note = both
+        try:
+            yield
+        finally:
+            self._note = note
+
     @contextlib.contextmanager
     def checkpoint(self) -> Iterator[None]:
         """Marks what is called inside as one checkpoint's region; inner ones are part of it."""
@@ -132,7 +159,7 @@ class OriginMode(TorchFunctionMode):
 
     def _enter_module(self, module, args):
         if threading.get_ident() == self._thread:
-            self._path.append(self._module_names.get(id(module), self._path[-1]))
+            self._path.append(self.module_names.get(id(module), self._path[-1]))
 
     def _leave_module(self, module, args, result):
         if threading.get_ident() == self._thread:

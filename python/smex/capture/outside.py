@@ -56,6 +56,10 @@ class OutsideMode(TorchDispatchMode):
         self._of_storage: dict[int, torch.Tensor] = {}
         self._instead = self._functions()
 
+    def moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What the tracer was given of an outside tensor: itself, if it is on the CPU."""
+        return self._moved.get(id(tensor), (tensor, tensor))[1]
+
     def __enter__(self):
         self._constants.clear()
         self._moved.clear()

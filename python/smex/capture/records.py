@@ -140,6 +140,7 @@ class CapturedGraph:
         changes_spec: pytree of what the model changes of the objects that are its arguments.
         flat_outputs: the flattened result, then the flattened changes; a `ValueRef` for each
             tensor, otherwise the value.
+        copies: how many calls of modules were not traced but copied.
         tangents: for each flat output the value id of its tangent, None if not differentiable.
     """
 
@@ -156,6 +157,7 @@ class CapturedGraph:
     flat_outputs: list[Any]
     training: bool
     name: str = "model"
+    copies: int = 0
     timings: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def result(self, leaves: list[Any], objects: Objects) -> Any:

@@ -15,6 +15,7 @@ import torch
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils import _pytree as pytree
 
 from smex._logging import quiet_fakes
@@ -30,6 +31,7 @@ from smex.capture.objects import (
 )
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.outside import OutsideMode, attribute_tensors
+from smex.capture.repeats import Bodies, NotRepeatedError, Repeats
 from smex.capture.side_effects import Ledger
 from smex.capture.swap import StateSlot, all_slots, swapped
 from smex.capture.user_code import prepared, replaced
@@ -62,6 +64,8 @@ class Trace:
     flat_outputs: list[Any]
     training: bool  # gradients are wanted
     outside: dict[int, str]  # by id of a parameter that is not the model's: whose it is
+    bodies: Bodies  # calls that are traced once and copied
+    shared: list[torch.Tensor]  # constants of which there is one for all calls
 
 
 class _Caller(torch.nn.Module):
@@ -71,7 +75,7 @@ class _Caller(torch.nn.Module):
     what the model returns come those of the objects, by number, that it was given and has changed.
     """
 
-    def __init__(self, model, loss_fn, slots, in_spec, flat_args, input_names) -> None:
+    def __init__(self, model, loss_fn, slots, in_spec, flat_args, input_names, repeats) -> None:
         super().__init__()
         self._run = (model, loss_fn, slots, in_spec, flat_args)
         self._given = [slot.names[0] for slot in slots] + input_names
@@ -81,11 +85,34 @@ class _Caller(torch.nn.Module):
         self.ledger = Ledger(num_state=len(slots))
         self.outside = OutsideMode(model, loss_fn)
         self.origins = OriginMode(names, self.ledger.note, self.outside.call)
+        self.repeats = Repeats(self.origins, self.ledger) if repeats else None
         self.warnings: dict[str, None] = {}
         self._assigned: set[int] = set()
         self.out_spec: pytree.TreeSpec | None = None
         self.changes_spec: pytree.TreeSpec | None = None
         self.flat_outputs: list[Any] = []
+
+    @property
+    def copies(self) -> bool:
+        """Whether calls were copied."""
+        return self.repeats is not None and self.repeats.used
+
+    def bodies(self, graph: torch.fx.Graph) -> Bodies:
+        """What is copied in the graph."""
+        if self.repeats is None:
+            return Bodies(graph)
+        return Bodies(graph, self.repeats.origins, self.repeats.additions)
+
+    @property
+    def shared(self) -> list[torch.Tensor]:
+        """Constants that the calls which are copied read and do not make."""
+        held = {} if self.repeats is None else self.repeats.held
+        return [self.outside.moved(tensor) for tensor in held.values()]
+
+    def forget(self) -> None:
+        """Lets the tensors of the trace go."""
+        if self.repeats is not None:
+            self.repeats.close()
 
     def tell(self, warning: str) -> None:
         """Takes down what the caller is to be warned of, once however often the model is run."""
@@ -114,6 +141,7 @@ class _Caller(torch.nn.Module):
             prepared(self.tell, self.origins.checkpoint),
             self.origins,
             self.outside,
+            contextlib.nullcontext() if self.repeats is None else self.repeats.watching(),
         ):
             attributes = Attributes(model, loss_fn)
             try:
@@ -138,7 +166,10 @@ class _Caller(torch.nn.Module):
         ]
         self.tensor_outputs = [isinstance(leaf, torch.Tensor) for leaf in flat_result]
         # A copy has its own tangent, also where an output is an input, a view, or another output.
-        return [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
+        results = [leaf.clone() for leaf in flat_result if isinstance(leaf, torch.Tensor)]
+        if self.repeats is not None and get_proxy_mode() is not None:
+            self.repeats.additions.results = results
+        return results
 
     def _write_assigned(
         self, slots: list[StateSlot], state: Sequence[torch.Tensor], own: Sequence[torch.Tensor]
@@ -172,8 +203,12 @@ def trace(
     kwargs: dict,
     loss_fn: Callable | None,
     training: bool,
+    repeats: bool,
 ) -> Trace:
-    """Traces one call. Raises CaptureError that names the user's line."""
+    """Traces one call. Raises CaptureError that names the user's line.
+
+    Raises NotRepeatedError, or any other error for it, where calls were copied that are not equal.
+    """
     slots = all_slots(model, loss_fn)
     packed = Objects().pack((args, kwargs))
     refuse_hidden_tensors(packed[0], "args")
@@ -188,13 +223,19 @@ def trace(
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
     with fake_mode:
         fakes = [_fake(t) for t in [slot.tensor for slot in slots] + inputs]
-    caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names)
+    caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names, repeats)
     try:
         module = _export(caller, fakes, fake_mode, training)
-    except BaseException:
+        bodies = caller.bodies(module.graph)
+        shared = caller.shared
+        caller.forget()
+        caller.ledger.sweep(refuse=True)
+    except BaseException as error:
+        caller.forget()
         caller.ledger.sweep(refuse=False)
+        if isinstance(error, Exception) and caller.copies:
+            raise NotRepeatedError from error
         raise
-    caller.ledger.sweep(refuse=True)
     for warning in caller.warnings:
         warnings.warn(warning, CaptureWarning, stacklevel=user_stacklevel())
     assert caller.out_spec is not None
@@ -220,6 +261,8 @@ def trace(
         ],
         training=training,
         outside=_outside(model, keyed),
+        bodies=bodies,
+        shared=shared,
     )
 
 
