@@ -57,6 +57,7 @@ __all__: list[str] = [
     "parameter_bytes",
     "parse_message",
     "peak_bytes",
+    "peak_of_calls",
     "plan_bytes",
     "planners",
     "price",
@@ -722,6 +723,7 @@ def parse_message(arg0: str) -> tuple:
     """
 
 def peak_bytes(program: Program, view_targets: collections.abc.Set[str]) -> list[int]: ...
+def peak_of_calls(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()) -> int: ...
 def plan_bytes(graph: Graph, plan: Plan) -> int: ...
 def planners() -> list[str]: ...
 def price(graph: Graph, plan: Plan, machine: Machine | None = None) -> Plan:
