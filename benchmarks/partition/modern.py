@@ -2,6 +2,7 @@
 
     python benchmarks/partition/modern.py [--only GPT] [--workers 8 64] [--repeats 5]
     python benchmarks/partition/modern.py --scaling [--deep]
+    python benchmarks/partition/modern.py --limited
 
 Nothing is allocated. The batch is as many sequences (images) for each worker, however many workers
 there are; machines are nodes of 8 H100 (`smex.Machine.h100_nvlink`), as their data sheet tells.
@@ -18,6 +19,9 @@ close it by rows within a node, the batch between nodes; the search chooses the 
 With `--scaling`: the search's seconds by number of workers, and of a model of ten times as many
 layers, with the ratio (the bar is 12); `--deep` does so for Llama too, whose 80 layers take a
 minute to capture.
+
+With `--limited`: plans of Llama-3-8B on 64 workers of 80 GB, a step of the nodes and one of the
+GPUs within, whose peak with Adam's two states keeps to that; layers may run again in backward.
 """
 
 from __future__ import annotations
@@ -118,6 +122,12 @@ def by_time(graph: smex.SemanticGraph, workers: int, **options: object) -> smex.
 def megatron(graph: smex.SemanticGraph, workers: int) -> smex.Plan:
     """Matrices cut within a node, by columns and then by rows; the batch between nodes."""
     mesh = machine(workers).mesh(workers)
+    return by_time(graph, workers, mesh=mesh, pinned=megatron_pins(graph, workers))
+
+
+def megatron_pins(graph: smex.SemanticGraph, workers: int) -> dict[str, list[int]]:
+    """The placements of Megatron's plan."""
+    mesh = machine(workers).mesh(workers)
     outer = [-1] * (len(mesh) - 1)
     pins = {}
     for value in graph.captured.with_role("parameter"):
@@ -125,7 +135,7 @@ def megatron(graph: smex.SemanticGraph, workers: int) -> smex.Plan:
         pins[value.name] = [*outer, cut]
     for value in graph.captured.with_role("input"):
         pins[value.name] = [0] * len(outer) + [-1]
-    return by_time(graph, workers, mesh=mesh, pinned=pins)
+    return pins
 
 
 def of_planner(graph: smex.SemanticGraph, workers: int, planner: str) -> smex.Plan:
@@ -220,6 +230,30 @@ def report_depth(name: str, case: Case, build: Callable[[int], torch.nn.Module],
         )
 
 
+def limited() -> None:
+    """Prints plans of Llama-3-8B that keep to the memory of 64 workers."""
+    graph, captured = capture(CASES["Llama-3-8B, 4,096 tokens, bfloat16"], 64)
+    on = machine(64)
+    options = {"mesh": on.mesh(64), "memory_limit": on.memory, "optimizer_states": 2}
+    print(f"\ncapture {captured:.1f} s, {len(graph.captured.ops)} calls\n")
+    print("| plan | moves | an iteration takes | peak | runs again | search |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for name, more in {
+        "fsdp": {"planner": "fsdp"},
+        "Megatron": {"pinned": megatron_pins(graph, 64)},
+        "tofu by time": {},
+    }.items():
+        started = time.perf_counter()
+        plan = by_time(graph, 64, **options, **more)
+        took = time.perf_counter() - started
+        again = sum(plan.graph.native.runs_again())
+        print(
+            f"| {name} | {plan.total_bytes / 2**30:.2f} GiB | {plan.seconds * 1e3:.1f} ms | "
+            f"{plan.peak() / 2**30:.1f} GiB | {again} calls | {took:.1f} s |",
+            flush=True,
+        )
+
+
 def scaling(repeats: int, deep: bool) -> None:
     """Prints search seconds by workers and by depth."""
     print("\n| model | workers | search by time | native | search by bytes |")
@@ -248,9 +282,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--scaling", action="store_true", help="seconds by workers and by depth")
+    parser.add_argument("--limited", action="store_true", help="plans of Llama that fit 80 GB")
     parser.add_argument("--deep", action="store_true", help="Llama of 8 and 80 layers too")
     options = parser.parse_args()
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    if options.limited:
+        limited()
+        return
     if options.scaling:
         scaling(options.repeats, options.deep)
         return

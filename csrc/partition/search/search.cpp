@@ -26,7 +26,7 @@ double cost_of(const Plan& plan) {
 bool is_better(const Graph& graph, const SearchOptions& options, const Plan& plan,
                const Plan& other) {
   const double own = cost_of(plan), known = cost_of(other);
-  if (own != known || options.memory_limit) return own < known;
+  if (own != known || options.memory_limit || plan.values == other.values) return own < known;
   return peak_of_homes(graph, plan, options.views) < peak_of_homes(graph, other, options.views);
 }
 

@@ -63,6 +63,7 @@ __all__: list[str] = [
     "parameter_bytes",
     "parse_message",
     "peak_bytes",
+    "peak_of_calls",
     "plan_bytes",
     "plan_for_other_sizes",
     "planners",
@@ -864,6 +865,7 @@ def parse_message(arg0: str) -> tuple:
     """
 
 def peak_bytes(program: Program, view_targets: collections.abc.Set[str]) -> list[int]: ...
+def peak_of_calls(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()) -> int: ...
 def plan_bytes(graph: Graph, plan: Plan) -> int: ...
 def plan_for_other_sizes(
     graph: Graph, planned: Graph, plan: Plan, machine: Machine | None = None
