@@ -25,7 +25,7 @@ from smex.capture.records import (
     operand_ids,
     stream_position,
 )
-from smex.capture.repeats import Origin
+from smex.capture.repeats import Origin, is_number
 from smex.capture.repeats.operators import ENTER, REPEAT
 from smex.capture.trace import NOBODY, Trace, is_tensor_mark, is_token
 from smex.errors import CaptureError
@@ -263,8 +263,7 @@ class Converter:
         if target is operator.getitem:
             env[node] = env[node.args[0]][node.args[1]]
             return
-        if isinstance(node.meta.get("val"), (int, float)):  # computed of sizes, see `AnySizes`
-            env[node] = node.meta["val"]
+        if is_number(node):  # see `AnySizes`
             return
         if target is with_effects and node.args[1] is aten._linalg_check_errors.default:
             self._check_info(node, env)
@@ -352,8 +351,10 @@ class Converter:
 
     def _convert(self, arg: Any, env: dict) -> Any:
         if isinstance(arg, torch.fx.Node):
+            if is_number(arg):
+                return arg.meta["val"]
             operand = env[arg]  # None where an expansion leaves an output out
-            return ValueRef(operand.id) if isinstance(operand, _Operand) else operand
+            return None if operand is None else ValueRef(operand.id)
         if isinstance(arg, (list, tuple)):
             return [self._convert(item, env) for item in arg]
         return arg
@@ -405,7 +406,7 @@ class Converter:
         if template is None:
             return False
         inner: dict[torch.fx.Node, Any] = {}
-        operands = iter(n for n in _tensor_nodes(node) if isinstance(env[n], _Operand))
+        operands = iter(n for n in _tensor_nodes(node) if env[n] is not None)
         for member in template.nodes:
             if member.op == "placeholder":
                 inner[member] = env[next(operands)]
@@ -424,7 +425,7 @@ class Converter:
 
     def _template(self, expansion, node, name, args, env) -> torch.fx.Graph | None:
         """Returns the expansion of a call of this kind, recorded once for each signature."""
-        nodes = [n for n in _tensor_nodes(node) if isinstance(env[n], _Operand)]
+        nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
         signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
         key = (name, signature, repr(_without_refs(args)))
@@ -616,7 +617,8 @@ def _refuse_layout(node: torch.fx.Node, line: str) -> None:
 
 def _tensor_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
     """Returns the tensor arguments of a call in schema order, repeated ones repeated."""
-    return [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, torch.fx.Node)]
+    given = (*node.args, *node.kwargs.values())
+    return [a for a in given if isinstance(a, torch.fx.Node) and not is_number(a)]
 
 
 def _without_refs(args: list[Any]) -> list[Any]:

@@ -35,6 +35,6 @@ capture begins anew and traces every call.
 
 from smex.capture.repeats.calls import Repeats
 from smex.capture.repeats.copies import NotRepeatedError, Origin
-from smex.capture.repeats.expand import Bodies
+from smex.capture.repeats.expand import Bodies, is_number
 
-__all__ = ["Bodies", "NotRepeatedError", "Origin", "Repeats"]
+__all__ = ["Bodies", "NotRepeatedError", "Origin", "Repeats", "is_number"]

@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from smex.capture.repeats.kinds import Kind
 from smex.capture.repeats.operators import ENTER, LEAVE, REPEAT, described
-from smex.capture.repeats.structure import Call, Result
+from smex.capture.repeats.structure import Call, Result, fixed_sizes
 
 
 class NotRepeatedError(Exception):
@@ -252,7 +252,9 @@ class Maker:
         if not given:
             return found
         with torch._C.DisableTorchFunction():
-            pattern = tuple(None if g is None else (g.dtype, g.stride()) for g in grads)
+            pattern = tuple(
+                None if grad is None else (grad.dtype, fixed_sizes(grad.stride())) for grad in grads
+            )
             known = traced.passes.get(pattern)
             later = self._additions.later(function)
             if known is None:

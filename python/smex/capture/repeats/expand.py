@@ -117,7 +117,7 @@ class Bodies:
         seen: dict[Node, None] = {}
         for member in (*body.members, body.leave):
             for node in member.all_input_nodes:
-                if node not in own:
+                if node not in own and not is_number(node):
                     seen[node] = None
         for node in seen:
             if not _is_constant(node):
@@ -127,7 +127,7 @@ class Bodies:
     def _check_users(self, body: Body) -> None:
         for member in (body.enter, *body.members):
             for user in member.users:
-                if user not in self.members and not _is_constant(member):
+                if user not in self.members and not (_is_constant(member) or is_number(member)):
                     raise NotRepeatedError(f"{user.name} reads what is inside of a call")
 
     def _check_names(self, body: Body) -> None:
@@ -157,6 +157,12 @@ class Bodies:
 
 def _is_sum(node: Node) -> bool:
     return bool(node.meta.get("is_gradient_acc")) and node.target is torch.ops.aten.add.Tensor
+
+
+def is_number(node: Node) -> bool:
+    """Returns whether a node computes with sizes, which are those of all calls."""
+    number = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
+    return isinstance(node.meta.get("val"), number)
 
 
 def _is_constant(node: Node) -> bool:

@@ -15,7 +15,7 @@ from torch.fx.node import has_side_effect
 _LIBRARY = torch.library.Library("smex_capture", "DEF")
 _LIBRARY.define("enter(Tensor[] tensors, int body, int call) -> Tensor[]")
 _LIBRARY.define("leave(Tensor[] tensors, int body) -> Tensor[]")
-_LIBRARY.define("repeat(Tensor[] tensors, int body, int call, int[] meta) -> Tensor[]")
+_LIBRARY.define("repeat(Tensor[] tensors, int body, int call, SymInt[] meta) -> Tensor[]")
 
 _DTYPES = tuple(sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)}, key=str))
 _NUMBER = {dtype: number for number, dtype in enumerate(_DTYPES)}

@@ -96,7 +96,13 @@ class _Reader:
 
 def meta_of(tensor: torch.Tensor) -> Hashable:
     """Returns what a traced call depends on of a tensor."""
-    return tensor.shape, tensor.stride(), tensor.dtype, tensor.requires_grad
+    sizes = fixed_sizes(tensor.shape), fixed_sizes(tensor.stride())
+    return *sizes, tensor.dtype, tensor.requires_grad
+
+
+def fixed_sizes(sizes: Sequence[Any]) -> tuple[Hashable, ...]:
+    """Returns sizes to be compared and hashed: of symbols what they stand for."""
+    return tuple(size if isinstance(size, int) else size.node.expr for size in sizes)
 
 
 def is_plain_tensor(tensor: torch.Tensor) -> bool:
