@@ -97,10 +97,12 @@ def test_control_flow_as_an_operator():
 
 def test_a_call_that_is_no_aten_operator():
     from smex.capture.convert import Converter
+    from smex.capture.repeats import Bodies
 
     graph = torch.fx.Graph()
     graph.output(graph.call_function(len, ((),)))
-    traced = type("Trace", (), {"graph": graph, "slots": [], "input_names": []})()
+    parts = {"graph": graph, "slots": [], "input_names": [], "bodies": Bodies(graph)}
+    traced = type("Trace", (), parts)()
     with pytest.raises(smex.CaptureError, match="cannot represent the call .*len"):
         Converter(traced).convert()
 

@@ -17,12 +17,14 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP, DimDynamic, ShapeEnv
 from torch.utils._sympy.printers import PythonPrinter
 
-from smex.errors import CaptureError
-
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Shapes = Sequence[Sequence[int]]
 """Of the inputs of a call, in order."""
+
+
+class UnknownSizeError(Exception):
+    """A size depends on more than the inputs' sizes."""
 
 
 class Symbols:
@@ -85,7 +87,7 @@ class _Numbers:
             kind = {torch.SymInt: int, torch.SymFloat: float}.get(type(number), bool)
             return kind(expr)
         if not expr.free_symbols <= set(self._arguments):
-            raise CaptureError(f"capture: {expr} is a number that only the run knows")
+            raise UnknownSizeError(str(expr))
         return _Place(self._numbers.setdefault(expr, len(self._numbers)))
 
     def function(self) -> Any:
@@ -129,7 +131,7 @@ class AnySizes:
     """A trace with symbols, and for each call of other sizes the trace that it would have had.
 
     Raises:
-        CaptureError: a size depends on more than the inputs' sizes.
+        UnknownSizeError: a size depends on more than the inputs' sizes.
     """
 
     def __init__(self, trace: Any, symbols: Symbols) -> None:

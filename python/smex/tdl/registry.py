@@ -97,7 +97,7 @@ def _checked_target(target: Any, local: dict[str, str]) -> str:
         if rule not in LOCAL_RULES and not _begins(rule):
             raise SpecError(
                 f"spec of {target}: argument {argument}: expected a rule among "
-                f"{', '.join(LOCAL_RULES)} or {_BEGIN}index, found {rule!r}"
+                f"{', '.join([*LOCAL_RULES, _BEGIN + 'index'])}, found {rule!r}"
             )
     return f"{name}.{overload}" if overload else name
 

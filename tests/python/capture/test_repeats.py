@@ -737,4 +737,6 @@ def test_under_a_profiler_each_call_is_traced():
 
 
 def test_steps_of_torchs_lstms_are_copied():
-    assert compare(nn.LSTM(WIDTH, WIDTH), torch.randn(9, 3, WIDTH)) == 7
+    """Those with projections; of others a layer is one call."""
+    assert compare(nn.LSTM(WIDTH, WIDTH, proj_size=4), torch.randn(9, 3, WIDTH)) == 7
+    assert compare(nn.LSTM(WIDTH, WIDTH), torch.randn(9, 3, WIDTH)) == 0
