@@ -172,6 +172,8 @@ void bind_runtime(py::module_& m) {
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))
+      .def_property_readonly("program", &Executor::program,
+                             py::return_value_policy::reference_internal)
       .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
 }
 

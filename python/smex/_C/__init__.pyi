@@ -550,6 +550,8 @@ class Executor:
         inputs[binding][worker] is a tile or None; a binding given as None is set later.
         """
     @property
+    def program(self) -> Program: ...
+    @property
     def threads_per_worker(self) -> int: ...
 
 class Source:

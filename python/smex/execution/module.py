@@ -193,17 +193,13 @@ class PartitionedModule(torch.nn.Module):
         plan = None if alike.plan is None else for_other_sizes(graph, alike.plan)
         if plan is None:
             plan = alike.plan = self._find_plan(graph)
-        program = plan.program()
-        compiled = Compiled(
-            graph=graph,
-            plan=plan,
-            program=program,
-            executor=Executor(
-                program,
-                devices=[str(device) for device in self.devices],
-                sibling=None if self._first is None else self._first.executor,
-            ),
+        executor = Executor(
+            plan.program(),
+            devices=[str(device) for device in self.devices],
+            sibling=None if self._first is None else self._first.executor,
         )
+        plan.forget_program()  # the executor has one of its own
+        compiled = Compiled(graph=graph, plan=plan, program=executor.program, executor=executor)
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
         self._adopt_state(compiled)

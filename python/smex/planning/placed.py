@@ -134,6 +134,10 @@ class PlacedGraph:
         """The planner that found the plan."""
         return self.native.planner
 
+    def forget_program(self) -> None:
+        """Lets the program go, which takes more memory than the plan; `program` makes it again."""
+        self._program = None
+
     def program(self) -> Any:
         """Returns what every worker runs; made at the first call."""
         if self._program is None:
