@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from smex.capture.in_shards import is_in_shards
 from smex.capture.records import CapturedGraph, OpRecord, returns_view
 
 _PERHAPS_VIEWS = ("aten::contiguous", "aten::reshape")
@@ -55,7 +56,7 @@ def overlapping(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
     """
     of_storage: dict[int, list[int]] = {}
     for n, tensor in enumerate(tensors):
-        if not tensor.is_meta and tensor.numel():
+        if not (tensor.is_meta or is_in_shards(tensor)) and tensor.numel():
             of_storage.setdefault(tensor.untyped_storage()._cdata, []).append(n)
     for group in of_storage.values():
         if len(group) > 1:

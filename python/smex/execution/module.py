@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import json
@@ -121,6 +122,12 @@ class PartitionedModule(torch.nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         """Gives the copy of a net shards of its own; the last run's values stay here."""
         return {**self.__dict__, "_last": None, "_usual": None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PartitionedModule:
+        copied = memo[id(self)] = self.__class__.__new__(self.__class__)
+        copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        copied._state.belong_to(copied)
+        return copied
 
     # ---- planning ----
 

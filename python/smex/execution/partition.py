@@ -41,7 +41,9 @@ def partition(
     """Splits a model over workers from what its operators mean.
 
     Args:
-        model: any module; its tensors are copied into shards and the module is not used to compute.
+        model: any module. Its parameters and buffers become shards, as soon as it is captured: they
+            have the shards' values from then on, and no memory beside theirs. Pass
+            `copy.deepcopy(model)` to keep the model as it is.
         workers: number of workers, threads of this process on the CPU. By default that of the plan,
             of the devices, or 1.
         loss_fn: with it the result is called as `net(*inputs, target)` and returns the loss, so

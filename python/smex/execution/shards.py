@@ -3,95 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import functools
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from smex.capture.in_shards import own_attributes
 from smex.capture.origin import user_stacklevel
 from smex.capture.swap import StateSlot, all_slots, loss_prefix, swapped
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexValueError
-
-Tiles = list[torch.Tensor | None]
-Boxes = list[tuple[bool, list[tuple[int, int]]]]
-"""By worker whether it holds a tile, and the tile's bounds in every dimension."""
-
-
-@dataclasses.dataclass
-class Cut:
-    """A tensor of the model, cut.
-
-    Attributes:
-        source: the model's own.
-        tiles: the shard that each worker holds.
-        boxes: where these are.
-        placement: what the plan says.
-        keys: under which the shards are registered.
-    """
-
-    source: torch.Tensor
-    tiles: Tiles
-    boxes: Boxes
-    placement: list[int]
-    keys: list[str]
-
-    def __post_init__(self) -> None:
-        self._memory = self.source.data_ptr()
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of a copy, whose source has memory of its own."""
-        vars(self).update(state)
-        self._memory = self.source.data_ptr()
-
-    def has_other_data(self) -> bool:
-        """Whether the source was given other memory (`weight.data = ...`) since this last asked."""
-        before, self._memory = self._memory, self.source.data_ptr()
-        return before != self._memory
-
-    @functools.cached_property
-    def unique(self) -> list[tuple[torch.Tensor, int]]:
-        """The distinct shards, each with the first worker that holds it."""
-        found: dict[int, tuple[torch.Tensor, int]] = {}
-        for worker, tile in enumerate(self.tiles):
-            if tile is not None:
-                found.setdefault(id(tile), (tile, worker))
-        return list(found.values())
-
-    def whole(self, tiles: Tiles | None = None) -> torch.Tensor:
-        """Puts the shards together, or others in their places: their gradients."""
-        if tiles is None:
-            tiles = [None if tile is None else tile.detach() for tile in self.tiles]
-        shape = [0] * len(self.boxes[0][1])
-        for held, box in self.boxes:
-            if held:
-                shape = [max(size, hi) for size, (_, hi) in zip(shape, box, strict=True)]
-        return assembled(shape, self.boxes, tiles)
-
-    def write(self, whole: torch.Tensor) -> None:
-        """Copies a whole tensor into the shards."""
-        with torch.no_grad():
-            for tile, worker in self.unique:
-                tile.copy_(sliced(whole, self.boxes[worker][1]))
-
-    def fits(self, tensor: torch.Tensor) -> bool:
-        """Returns whether another tensor could have been cut like this."""
-        source = self.source
-        return (
-            tensor.shape == source.shape
-            and tensor.dtype == source.dtype
-            and isinstance(tensor, torch.nn.Parameter) == isinstance(source, torch.nn.Parameter)
-        )
+from smex.execution.cut import Boxes, Cut, Pieces, parts_of, release, sliced
 
 
 class ShardedState:
     """The shards of a model's tensors, which the model's own names lead to.
 
     A shard is registered with `owner` for each distinct tile and device; replicas share it. The
-    model's own tensors stay what they were when they were cut.
+    model's own tensors have the shards' values, and no memory beside theirs.
 
     Attributes:
         cuts: by name what is cut.
@@ -110,7 +41,7 @@ class ShardedState:
         self.version = 0
         self.prefix = loss_prefix(model)
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
-        self._owner = owner
+        self._owner = weakref.ref(owner)
         self._model = model
         self._loss_fn = loss_fn
         self.devices = devices
@@ -142,9 +73,9 @@ class ShardedState:
         """
         self.version += 1
         slots = self._slots()
-        sources = {slot.names[0]: slot.tensor for slot in slots}
+        sources = {slot.names[0]: slot for slot in slots}
         for name in names:
-            if sources[name].is_meta:
+            if sources[name].tensor.is_meta:
                 raise SmexValueError(
                     f'partition: "{name}" is on the meta device; give it values '
                     "(model.to_empty(device='cpu') and initialise) before it is trained"
@@ -156,42 +87,62 @@ class ShardedState:
             for name in self.cuts.keys() & set(names):
                 self._unregister(self.cuts.pop(name))
             raise
+        for name in names:
+            self.cuts[name].share()
         self._list_parameters(slots)
 
-    def _cut(self, name: str, whole: torch.Tensor, boxes: Boxes, placement: list[int]) -> None:
-        cut = self.cuts[name] = Cut(whole, [], boxes, placement, [])
-        made: dict[Any, torch.Tensor] = {}
-        for (held, box), device in zip(boxes, self.devices, strict=True):
-            identity = (tuple(box), device)
-            if held and identity not in made:
-                made[identity] = self._register(name, cut, box, device)
-            cut.tiles.append(made[identity] if held else None)
-        _tell_of_hooks(name, whole)
+    def _cut(self, name: str, slot: StateSlot, boxes: Boxes, placement: list[int]) -> None:
+        release(slot.tensor)
+        is_of_script = any(isinstance(part, torch.jit.ScriptModule) for part, _ in slot.holders)
+        cut = self.cuts[name] = Cut(slot.tensor, Pieces([], boxes), placement, [], is_of_script)
+        identities = [
+            (tuple(box), device) if held else None
+            for (held, box), device in zip(boxes, self.devices, strict=True)
+        ]
+        distinct = list(dict.fromkeys(each for each in identities if each is not None))
+        parts = parts_of(slot.tensor, distinct)
+        made: dict[Any, torch.Tensor | None] = {None: None}
+        for number, (box, device) in enumerate(distinct):
+            if parts is not None:
+                piece = parts[number]
+            else:
+                piece = sliced(slot.tensor.detach(), box).to(device, copy=True).contiguous()
+            made[box, device] = self._register(name, cut, piece)
+        cut.tiles.extend(made[identity] for identity in identities)
+        _tell_of_hooks(name, slot.tensor)
 
-    def _register(
-        self, name: str, cut: Cut, box: Sequence[tuple[int, int]], device: torch.device
-    ) -> torch.Tensor:
+    def _register(self, name: str, cut: Cut, piece: torch.Tensor) -> torch.Tensor:
         number, whole = len(cut.keys), cut.source
         key = f"{name.replace('.', '__')}__shard{number}"
         while key in self._names:  # of `a.b` and `a__b`
             key += "_"
         cut.keys.append(key)
         self._names[key] = f"shard{number}.{name}"
-        # A copy: the model's own tensor must not change with the shard.
-        piece = sliced(whole.detach(), box).to(device, copy=True).contiguous()
         if isinstance(whole, torch.nn.Parameter):
             shard = torch.nn.Parameter(piece, requires_grad=whole.requires_grad)
-            vars(shard).update(vars(whole))  # what optimisers go by
-            self._owner.register_parameter(key, shard)
+            vars(shard).update(own_attributes(whole))  # what optimisers go by
+            self._registry().register_parameter(key, shard)
             return shard
-        self._owner.register_buffer(key, piece)
+        self._registry().register_buffer(key, piece)
         return piece
 
+    def _registry(self) -> torch.nn.Module:
+        owner = self._owner()
+        assert owner is not None
+        return owner
+
     def _unregister(self, cut: Cut) -> None:
+        owner = self._registry()
         for key in cut.keys:
             del self._names[key]
-            if hasattr(self._owner, key):
-                delattr(self._owner, key)
+            if hasattr(owner, key):
+                delattr(owner, key)
+
+    def belong_to(self, owner: torch.nn.Module) -> None:
+        """Completes the copy of a net, whose shards and model were copied one by one."""
+        self._owner = weakref.ref(owner)
+        for cut in self.cuts.values():
+            cut.share()
 
     def write(self, name: str, whole: torch.Tensor) -> None:
         """Copies a whole tensor into its shards, where there are any."""
@@ -210,7 +161,7 @@ class ShardedState:
             cut = self.cuts.get(slot.names[0])
             pieces = [None if tile is None else tile.grad for tile in cut.tiles] if cut else []
             if cut and any(piece is not None for piece in pieces):
-                grads |= dict.fromkeys(slot.names, cut.whole(pieces))
+                grads |= dict.fromkeys(slot.names, cut.pieces.whole(pieces))
         return grads
 
     # ---- what the user does with the model ----
@@ -224,7 +175,8 @@ class ShardedState:
 
         Whom the user freezes or thaws in the model itself, is so in its shards too.
         """
-        flags = [parameter.requires_grad for _, parameter in self._parameters]
+        with torch._C.DisableTorchFunctionSubclass():
+            flags = [parameter.requires_grad for _, parameter in self._parameters]
         if flags != self._flags:
             for (name, _), now, before in zip(self._parameters, flags, self._flags, strict=True):
                 if now != before and name in self.cuts:
@@ -270,8 +222,12 @@ class ShardedState:
             The names whose shards are gone or cut otherwise: programs that read them are of no use.
         """
         slots = self._slots()
-        now = {slot.names[0]: slot.tensor for slot in slots}
-        before = {n: cut for n, cut in self.cuts.items() if now.get(n) is not cut.source}
+        now = {slot.names[0]: slot for slot in slots}
+        before = {
+            name: cut
+            for name, cut in self.cuts.items()
+            if name not in now or now[name].tensor is not cut.source
+        }
         if before:
             self.version += 1
             self._take_over(now, before)
@@ -282,41 +238,47 @@ class ShardedState:
             if name not in self.cuts or self.cuts[name].boxes != cut.boxes
         }
 
-    def _take_over(self, now: Mapping[str, torch.Tensor], before: Mapping[str, Cut]) -> None:
+    def _take_over(self, now: Mapping[str, StateSlot], before: Mapping[str, Cut]) -> None:
         known = {id(cut.source): cut for cut in before.values()}
         left = {id(cut): cut for cut in before.values()}
         for name in before:
             del self.cuts[name]
-        for name, tensor in now.items():
-            if id(tensor) in known:
-                self.cuts[name] = left.pop(id(known[id(tensor)]))
+        for name, slot in now.items():
+            if id(slot.tensor) in known:
+                self.cuts[name] = left.pop(id(known[id(slot.tensor)]))
                 self._rename(self.cuts[name], name)
         for name, cut in before.items():
-            new = now.get(name)
+            new = now[name].tensor if name in now else None
             if id(cut) in left and new is not None and _is_buffer(new) and cut.fits(new):
                 self.cuts[name] = left.pop(id(cut))
+                cut.leave()
                 cut.source = new
-                cut.write(new)
+                cut.write(new.detach())
+                cut.share()
         for cut in left.values():
             self._unregister(cut)
-            with torch.no_grad():
-                cut.source.copy_(cut.whole())
+            cut.leave()
         for name, cut in before.items():
-            if name in now and name not in self.cuts and cut.fits(now[name]):
+            if name in now and name not in self.cuts and cut.fits(now[name].tensor):
                 self._cut(name, now[name], cut.boxes, cut.placement)
+                self.cuts[name].share()
 
     def _rename(self, cut: Cut, name: str) -> None:
         for number, key in enumerate(cut.keys):
             self._names[key] = f"shard{number}.{name}"
         if cut.has_other_data():  # prune.remove writes the mask
             cut.write(cut.source.detach())
+            cut.share()
 
     # ---- saving and loading ----
 
     def save(self, destination: Any, prefix: str) -> dict[str, Any]:
-        """The state dict of the model, and of a loss that is trained, as they would make it."""
+        """The state dict of the model, and of a loss that is trained, as they would make it.
+
+        Of copies, which training does not change.
+        """
         slots = self._slots()
-        with swapped(slots, [self._value(slot) for slot in slots]):
+        with swapped(slots, self._copies(slots)):
             state = self._model.state_dict(destination=destination, prefix=prefix)
             loss = self._trained_loss()
             if loss is not None:
@@ -429,30 +391,3 @@ def _tell_of_hooks(name: str, whole: torch.Tensor) -> None:
             CaptureWarning,
             stacklevel=user_stacklevel(),
         )
-
-
-def sliced(whole: torch.Tensor, box: Sequence[tuple[int, int]]) -> torch.Tensor:
-    """Returns a view of what lies in a box."""
-    for dim, (lo, hi) in enumerate(box):
-        if lo != 0 or hi != whole.shape[dim]:
-            whole = whole.narrow(dim, lo, hi - lo)
-    return whole
-
-
-def assembled(shape: Sequence[int], boxes: Boxes, tiles: Tiles) -> torch.Tensor:
-    """Returns the tensor that tiles make up; one that is whole is returned as it is."""
-    for (held, box), tile in zip(boxes, tiles, strict=True):
-        if (
-            held
-            and tile is not None
-            and all((lo, hi) == (0, size) for (lo, hi), size in zip(box, shape, strict=True))
-        ):
-            return tile
-    first = next(tile for tile in tiles if tile is not None)
-    whole = torch.zeros(list(shape), dtype=first.dtype, device=first.device)
-    done = set()
-    for (held, box), tile in zip(boxes, tiles, strict=True):
-        if held and tile is not None and tuple(box) not in done:
-            done.add(tuple(box))
-            sliced(whole, box).copy_(tile)
-    return whole

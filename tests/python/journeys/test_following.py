@@ -204,8 +204,8 @@ def test_one_of_two_places_of_a_module(part, copied):
 def test_two_nets_of_one_model_that_is_changed():
     model = heads().double()
     plains = [copy.deepcopy(model) for _ in range(2)]
-    nets = [smex.partition(model, workers=n, replicate_bytes=0) for n in (2, 3)]
     x = rows()
+    nets = [smex.partition(model, workers=n, replicate_bytes=0, args=(x,)) for n in (2, 3)]
     for net, plain in zip(nets, plains, strict=True):
         trained(net, plain, x, steps=1 + nets.index(net))
     model[0] = nn.Sequential(model[0])
