@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from smex.capture.convert import Converter
 from smex.capture.objects import Objects
 from smex.capture.records import CapturedGraph
 from smex.capture.repeats import NotRepeatedError
-from smex.capture.session import captured, finish, may_repeat, tracing
+from smex.capture.session import captured, may_repeat, name_of, tracing
 from smex.capture.sizes import AnySizes, Shapes, Symbols
 from smex.capture.trace import Trace, trace
 from smex.errors import SmexError
@@ -25,11 +26,11 @@ tried for ever."""
 
 
 class Family:
-    """The captures of one model for calls that are alike but for the sizes of tensors.
+    """The captures of one model for calls that are alike but for the sizes of tensors and for ints.
 
-    The first is a capture as any other. At the second the sizes that have changed are symbols of
-    one more trace, of which later ones are made, in a small part of the time. Where the model
-    cannot be traced so, or takes another way for some sizes, they are captured one by one.
+    The first is a capture as any other. At the second the sizes and the ints that have changed are
+    symbols of one more trace, of which later ones are made, in a small part of the time. Where the
+    model cannot be traced so, or takes another way for some of them, they are captured one by one.
 
     Attributes:
         traces: how often the model was traced.
@@ -58,7 +59,10 @@ class Family:
                 found = next((known for known in self._known if known.holds(shapes)), None)
                 found = found or self._trace(call, shapes)
                 if found is not None:
-                    return finish(found.at(shapes), model, started)
+                    graph = found.at(shapes)
+                    graph.name = name_of(model)
+                    graph.timings = {"trace": 0.0, "convert": time.perf_counter() - started}
+                    return graph
         self._last = shapes
         self.traces += 1
         return captured(model, args, kwargs, loss_fn, training)
@@ -96,11 +100,13 @@ def _with_symbols(
     if may_repeat():
         symbols = Symbols(free, shapes)
         with contextlib.suppress(NotRepeatedError):
-            found = AnySizes(call(repeats=True, symbols=symbols), symbols)
-            Converter(found.at(shapes)).convert()  # tells whether copies are in order
-            return found
+            return _any_sizes(call(repeats=True, symbols=symbols), symbols)
     symbols = Symbols(free, shapes)
-    return AnySizes(call(repeats=False, symbols=symbols), symbols)
+    return _any_sizes(call(repeats=False, symbols=symbols), symbols)
+
+
+def _any_sizes(traced: Trace, symbols: Symbols) -> AnySizes:
+    return AnySizes(Converter(traced).convert(), symbols)
 
 
 def _ours(error: Exception) -> bool:
@@ -113,4 +119,5 @@ def _shapes(args: tuple, kwargs: dict[str, Any]) -> Shapes | None:
     leaves = torch.utils._pytree.tree_leaves(objects.pack((args, kwargs)))
     if objects.found:
         return None
-    return [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    shapes = [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return shapes + [(leaf,) for leaf in leaves if type(leaf) is int]

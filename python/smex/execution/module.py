@@ -357,7 +357,7 @@ class PartitionedModule(torch.nn.Module):
         """Cuts the model's tensors that have no shards yet as the plan says."""
         new = [
             value
-            for value in compiled.captured.values
+            for value in compiled.captured.structure.values
             if value.role in ("parameter", "buffer") and value.name not in self._state.cuts
         ]
         ids = [value.id for value in new]
