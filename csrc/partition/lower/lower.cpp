@@ -230,8 +230,7 @@ class Lowering {
 
   void lower_call(const Call& call) {
     const Op& op = *call.op;
-    const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-    OpTiles tiles = op_tiles(graph_, classes_, plan_, op, splits, call.choices);
+    OpTiles tiles = op_tiles(graph_, classes_, plan_, op, call.choices);
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
     std::vector<Window> windows(workers_);
@@ -248,10 +247,15 @@ class Lowering {
       emit_compute(op, tiles, w, windows[w], operands[w], made);
       for (Slot slot : temporary[w]) emit_free(w, slot);
     }
-    if (op.spec) merge_means(op, tiles, made);
+    if (has_means(tiles)) merge_means(op, tiles, made);
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] != kNoValue) store(graph_.value(op.outputs[o]), tiles, o, made[o]);
     }
+  }
+
+  static bool has_means(const OpTiles& tiles) {
+    return std::find(tiles.reduces.begin(), tiles.reduces.end(), tdl::ReduceKind::kSoftmaxMean) !=
+           tiles.reduces.end();
   }
 
   /// Brings weighted means of parts to the weights of all parts together, so that they add up.

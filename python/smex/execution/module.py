@@ -360,6 +360,8 @@ class PartitionedModule(torch.nn.Module):
             for value in compiled.captured.structure.values
             if value.role in ("parameter", "buffer") and value.name not in self._state.cuts
         ]
+        if not new and self._first is not None:
+            return
         ids = [value.id for value in new]
         tiles = home_tiles(compiled.graph.native, compiled.plan.native, ids)
         placements = [compiled.plan.placement(value.name) for value in new]
