@@ -111,7 +111,7 @@ class AtTensor(Transformer):
             q, k, v = block.split(x)
             block.keys.index_copy_(2, position, k)
             block.values.index_copy_(2, position, v)
-            seen = torch.arange(block.keys.shape[2]) <= position
+            seen = (torch.arange(block.keys.shape[2]) <= position)[None]
             x = block.finish(
                 x, F.scaled_dot_product_attention(q, block.keys, block.values, attn_mask=seen)
             )
