@@ -22,6 +22,22 @@ bool covers(const Region& outer, const Region& inner) {
   return true;
 }
 
+/// The copies between two layouts, listed when a worker has to fetch.
+class Copies {
+ public:
+  Copies(const Layout& have, const std::vector<Tile>& need) : have_(have), need_(need) {}
+
+  const std::vector<Copy>& list() {
+    if (!copies_) copies_ = relayout(have_, need_);
+    return *copies_;
+  }
+
+ private:
+  const Layout& have_;
+  const std::vector<Tile>& need_;
+  std::optional<std::vector<Copy>> copies_;
+};
+
 class Lowering {
  public:
   Lowering(const Graph& graph, const Plan& plan)
@@ -115,13 +131,12 @@ class Lowering {
     const Value& value = graph_.value(output.value);
     backward_ = output.kind == OutputKind::kGradient;
     std::vector<Slot> slots = home_slots_[output.value];
-    std::vector<Copy> copies;
+    Copies copies(have, layout.tiles);
     for (int w = 0; w < workers_; ++w) {
       const Tile &own = have.tiles[w], &wanted = layout.tiles[w];
       if (!wanted.held) slots[w] = kNoSlot;
       if (!wanted.held || (own.held && own.region == wanted.region)) continue;
-      if (copies.empty()) copies = relayout(have, layout.tiles);
-      slots[w] = emit_fetch(w, value, wanted.region, copies, have, home_slots_[output.value],
+      slots[w] = emit_fetch(w, value, wanted.region, copies.list(), have, home_slots_[output.value],
                             std::nullopt, /*fill=*/0, "store");
     }
     return slots;
@@ -294,7 +309,7 @@ class Lowering {
     const Value& value = graph_.value(op.inputs[i]);
     const Layout& have = home(value.id);
     const std::vector<Tile> need = needed_tiles(tiles, i, have);
-    const std::vector<Copy> copies = relayout(have, need);
+    Copies copies(have, need);
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
       const tdl::InputNeed& asked = tiles.needs[w][i];
@@ -315,7 +330,7 @@ class Lowering {
         operands[w][i] = emit_view(w, value, home_slots_[value.id][w], own.region, wanted);
       } else {
         operands[w][i] =
-            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
+            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies.list(), have,
                        home_slots_[value.id], std::nullopt,
                        pad ? pad_value(*op.spec, static_cast<int>(i)) : 0, pad ? "halo" : "fetch");
       }
@@ -429,7 +444,7 @@ class Lowering {
   std::vector<Slot> move(const Value& value, const Layout& from, const std::vector<Slot>& slots,
                          const std::vector<Tile>& to, bool pending, tdl::ReduceKind reduce,
                          const std::string& kind) {
-    const std::vector<Copy> copies = relayout(from, to);
+    Copies copies(from, to);
     std::vector<Slot> moved(workers_, kNoSlot);
     for (int w = 0; w < workers_; ++w) {
       if (!to[w].held) continue;
@@ -437,7 +452,7 @@ class Lowering {
       if (!pending && own.held && own.region == to[w].region) {
         moved[w] = slots[w];
       } else {
-        moved[w] = emit_fetch(w, value, to[w].region, copies, from, slots,
+        moved[w] = emit_fetch(w, value, to[w].region, copies.list(), from, slots,
                               pending ? std::optional(reduce) : std::nullopt, /*fill=*/0, kind);
       }
     }

@@ -226,7 +226,7 @@ def trace(
     refuse_hidden_tensors(packed[1], "kwargs")
     keyed, in_spec = flatten_with_paths(packed)
     flat_args = [leaf for _, leaf in keyed]
-    names = _argument_names(model, loss_fn, args, keyed)
+    names = argument_names(model, loss_fn, args, keyed)
     inputs = [leaf for leaf in flat_args if isinstance(leaf, torch.Tensor)]
     named = [(slot.names[0], slot.tensor) for slot in slots]
     for name, tensor in [*named, *zip(names, inputs, strict=True)]:
@@ -457,8 +457,22 @@ def _explain(error: Exception, module: str, taken: str) -> CaptureError:
     return CaptureError(f"capture: the model failed{where} ({kind}: {text}){hint}")
 
 
-def _argument_names(model, loss_fn, args, keyed) -> list[str]:
-    """A name for each tensor of the call: the parameter of `forward` and the path inside it."""
+def argument_names(
+    model: Callable,
+    loss_fn: Callable | None,
+    args: tuple,
+    keyed: list[tuple[Any, Any]],
+    kind: type = torch.Tensor,
+) -> list[str]:
+    """A name for each tensor of the call: the parameter of `forward` and the path inside it.
+
+    Args:
+        model: that is called.
+        loss_fn: that takes the last argument.
+        args: of the call.
+        keyed: its leaves, with their paths.
+        kind: what is named in place of tensors.
+    """
     forward = model.forward if isinstance(model, torch.nn.Module) else model
     positional: list[str] = []
     with contextlib.suppress(TypeError, ValueError):
@@ -473,7 +487,7 @@ def _argument_names(model, loss_fn, args, keyed) -> list[str]:
         positional[given - 1] = "target"
     names = []
     for (group, key, *path), leaf in keyed:
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, kind) and not isinstance(leaf, bool):
             head = key.key if group.idx else positional[key.idx]
             names.append(head + pytree.keystr(tuple(path)))
     return names

@@ -197,8 +197,9 @@ class PartitionedModule(torch.nn.Module):
             plan.program(),
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
+            take=True,
         )
-        plan.forget_program()  # the executor has one of its own
+        plan.forget_program()  # the executor has it
         compiled = Compiled(graph=graph, plan=plan, program=executor.program, executor=executor)
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
