@@ -20,6 +20,7 @@ def targets() -> list[str]:
     return sorted(REGISTRY)
 
 
+@functools.cache
 def definition(target: str) -> SpecDef | None:
     """Returns the spec registered for "ns::op.overload": its own, otherwise that of "ns::op".
 
@@ -244,3 +245,4 @@ def overload_of(target: str) -> Any:
 
 
 on_change(_instantiate.cache_clear)
+on_change(definition.cache_clear)
