@@ -4,8 +4,9 @@
 
 A step is a call and its backward pass, batch 2, 2 workers of one thread each. The first length is
 captured; at the second the model is traced with symbols in place of the sizes that changed; of the
-others the time beyond that of the same call a second time is what a new length costs. Memory is the
-growth of the process from the third length to the last.
+others the time beyond that of the same call a second time is what a new length costs, and the
+processor's seconds of `net.prepare` are most of it, on a machine that others use as well. Memory is
+the growth of the process from the third length to the last.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ def resident() -> float:
     """MiB of the process."""
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 2**20
+
+
+def spread(seconds: list[float]) -> str:
+    """Milliseconds, as median [min, max]."""
+    median, least, most = statistics.median(seconds), min(seconds), max(seconds)
+    return f"{median * 1e3:.0f} [{least * 1e3:.0f}, {most * 1e3:.0f}]"
 
 
 def loss_fn(y: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -55,14 +62,17 @@ def main() -> None:
         first, again, symbols = step(64), min(step(64) for _ in range(5)), step(65)
         step(66)
         before = resident()
-        extra = []
+        extra, prepared = [], []
         for length in range(67, 65 + options.lengths):
-            new = step(length)
+            started, processor = time.perf_counter(), time.process_time()
+            net.prepare(tuple(torch.zeros(2, 2, length, dtype=torch.int64)))
+            prepared.append(time.process_time() - processor)
+            new = time.perf_counter() - started + step(length)
             extra.append(new - min(step(length) for _ in range(2)))
-        times = f"{statistics.median(extra) * 1e3:.0f} [{min(extra) * 1e3:.0f}, "
+        times = f"{spread(prepared)} | {spread(extra)}"
         print(
             f"| {layers} | {len(net._programs)} | {first:.2f} | {symbols:.2f} | {times}"
-            f"{max(extra) * 1e3:.0f}] | {again * 1e3:.1f} | {resident() - before:.0f} |",
+            f" | {again * 1e3:.1f} | {resident() - before:.0f} |",
             flush=True,
         )
 

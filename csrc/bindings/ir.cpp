@@ -6,6 +6,7 @@
 #include "bindings/bindings.h"
 #include "ir/error.h"
 #include "ir/graph.h"
+#include "ir/sized.h"
 #include "partition/plan/recomputation.h"
 #include "tdl/spec.h"
 #include "tdl/verify.h"
@@ -63,6 +64,45 @@ Op make_op(std::string target, const py::list& args, std::vector<ValueId> output
   op.random = random;
   op.region = region;
   return op;
+}
+
+/// (Spec, rules) of a call, or None for one without a Spec.
+Meaning meaning_of(const Op& op, const py::object& found) {
+  if (found.is_none()) return {};
+  const auto [spec, rules] = found.cast<std::pair<std::shared_ptr<tdl::Spec>, Locals>>();
+  Op call;
+  call.target = op.target;
+  call.spec = spec;
+  Meaning meaning{spec, {}};
+  for (const auto& [arg, rule] : rules) meaning.local.push_back(local_arg(call, arg, rule));
+  return meaning;
+}
+
+void bind_sized(py::module_& m) {
+  py::class_<SizedGraph>(m, "SizedGraph", "A graph of which numbers and Specs are a call's own.")
+      .def(py::init([](const Graph& graph) { return SizedGraph(graph); }), py::arg("graph"))
+      .def("place_size", &SizedGraph::place_size, py::arg("value"), py::arg("dim"),
+           py::arg("number"))
+      .def("place_argument", &SizedGraph::place_argument, py::arg("call"), py::arg("arg"),
+           py::arg("element"), py::arg("number"))
+      .def("place_meaning", &SizedGraph::place_meaning, py::arg("call"), py::arg("meaning"))
+      .def(
+          "at",
+          [](const SizedGraph& sized, const py::sequence& numbers,
+             const std::vector<std::pair<int, py::object>>& found) {
+            std::vector<Attr> table;
+            for (const auto& number : numbers) table.push_back(to_attr(number));
+            std::vector<Meaning> meanings;
+            for (const auto& [call, meaning] : found) {
+              meanings.push_back(meaning_of(sized.call(call), meaning));
+            }
+            Graph graph = sized.at(table, meanings);
+            tdl::verify_specs(graph);
+            return graph;
+          },
+          py::arg("numbers"), py::arg("meanings"),
+          "The graph of one call: its numbers, and each meaning as (a call that has it, what "
+          "smex.specs.instantiate returns of it).");
 }
 
 }  // namespace
@@ -140,6 +180,25 @@ void bind_ir(py::module_& m) {
           py::arg("value"), py::arg("kind"), py::arg("name"), py::arg("target"))
       .def_property_readonly("values", &Graph::values, py::return_value_policy::reference_internal)
       .def_property_readonly("ops", &Graph::ops, py::return_value_policy::reference_internal)
+      .def_property_readonly("num_input_elements", &Graph::num_input_elements)
+      .def_property_readonly(
+          "regions",
+          [](const Graph& graph) {
+            std::vector<int> regions;
+            for (const Op& op : graph.ops()) regions.push_back(op.region);
+            return regions;
+          },
+          "By op the region that the backward pass runs again with it; -1 for none.")
+      .def_property_readonly(
+          "ops_without_spec",
+          [](const Graph& graph) {
+            std::vector<OpId> found;
+            for (const Op& op : graph.ops()) {
+              if (!op.spec) found.push_back(op.id);
+            }
+            return found;
+          },
+          "Ids of the ops that run unsplit.")
       .def(
           "with_regions",
           [](Graph graph, const std::vector<int>& regions) {
@@ -156,6 +215,7 @@ void bind_ir(py::module_& m) {
              tdl::verify_specs(graph);
            })
       .def("__str__", &Graph::str);
+  bind_sized(m);
 }
 
 }  // namespace smex::bindings

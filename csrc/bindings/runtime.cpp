@@ -67,9 +67,9 @@ std::shared_ptr<void> release_gil() {
   return std::make_shared<py::gil_scoped_release>();
 }
 
-std::shared_ptr<Executor> make_executor(const Program& program, int threads_per_worker,
+std::shared_ptr<Executor> make_executor(Program& program, int threads_per_worker,
                                         const std::vector<std::string>& devices,
-                                        std::shared_ptr<Executor> sibling) {
+                                        std::shared_ptr<Executor> sibling, bool take) {
   return translated([&] {
     runtime::ExecutorOptions options;
     options.threads_per_worker = threads_per_worker;
@@ -79,7 +79,7 @@ std::shared_ptr<Executor> make_executor(const Program& program, int threads_per_
                      []() -> std::shared_ptr<void> { return std::make_shared<PythonThread>(); },
                      release_gil, keep_exception};
     const py::gil_scoped_release release;
-    return Executor::create(program, std::move(options));
+    return Executor::create(take ? std::move(program) : program, std::move(options));
   });
 }
 
@@ -164,11 +164,12 @@ void bind_runtime(py::module_& m) {
   py::class_<Executor, std::shared_ptr<Executor>>(
       m, "Executor",
       "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "
-      "threads among the workers; the threads are those of `sibling` when it has as many. Not "
-      "usable in a "
-      "process forked later: create it there.")
+      "threads among the workers; the threads are those of `sibling` when it has as many. With "
+      "`take` the program is emptied in place of copied. Not usable in a process forked later: "
+      "create it there.")
       .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
-           py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr)
+           py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr,
+           py::arg("take") = false)
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))

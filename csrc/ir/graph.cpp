@@ -118,6 +118,14 @@ void Graph::set_regions(const std::vector<int>& regions) {
   }
 }
 
+int64_t Graph::num_input_elements() const {
+  int64_t elements = 0;
+  for (const Value& value : values_) {
+    if (value.role == Role::kInput) elements += value.numel();
+  }
+  return elements;
+}
+
 std::string Graph::str() const {
   std::ostringstream out;
   for (const Op& op : ops_) {

@@ -121,6 +121,8 @@ class Graph {
   const std::vector<Fusion>& fusions() const { return fusions_; }
   const Value& value(ValueId id) const { return values_.at(id); }
   const Op& op(OpId id) const { return ops_.at(id); }
+  /// Elements of all inputs.
+  int64_t num_input_elements() const;
 
   /// One line an op, `%3: float32[64, 10] = aten::mm(%1, %2)  # fc`.
   std::string str() const;
@@ -128,6 +130,7 @@ class Graph {
   void verify() const;
 
  private:
+  friend class SizedGraph;
   std::vector<Value> values_;
   std::vector<Op> ops_;
   std::vector<GraphOutput> outputs_;

@@ -78,7 +78,7 @@ class Selection {
     if (!fusion.fused.spec) {  // runs only where nothing is split
       return plan_.mesh.empty() ? std::optional(Choices{}) : std::nullopt;
     }
-    const auto splits = tdl::derive_splits(*fusion.fused.spec);
+    const auto& splits = classes_.splits(fusion.fused);
     bool reduces = false;
     std::vector<std::vector<int>> candidates;  // by step
     for (size_t step = 0; step < plan_.mesh.size(); ++step) {

@@ -22,6 +22,22 @@ bool covers(const Region& outer, const Region& inner) {
   return true;
 }
 
+/// The copies between two layouts, listed when a worker has to fetch.
+class Copies {
+ public:
+  Copies(const Layout& have, const std::vector<Tile>& need) : have_(have), need_(need) {}
+
+  const std::vector<Copy>& list() {
+    if (!copies_) copies_ = relayout(have_, need_);
+    return *copies_;
+  }
+
+ private:
+  const Layout& have_;
+  const std::vector<Tile>& need_;
+  std::optional<std::vector<Copy>> copies_;
+};
+
 class Lowering {
  public:
   Lowering(const Graph& graph, const Plan& plan)
@@ -115,13 +131,12 @@ class Lowering {
     const Value& value = graph_.value(output.value);
     backward_ = output.kind == OutputKind::kGradient;
     std::vector<Slot> slots = home_slots_[output.value];
-    std::vector<Copy> copies;
+    Copies copies(have, layout.tiles);
     for (int w = 0; w < workers_; ++w) {
       const Tile &own = have.tiles[w], &wanted = layout.tiles[w];
       if (!wanted.held) slots[w] = kNoSlot;
       if (!wanted.held || (own.held && own.region == wanted.region)) continue;
-      if (copies.empty()) copies = relayout(have, layout.tiles);
-      slots[w] = emit_fetch(w, value, wanted.region, copies, have, home_slots_[output.value],
+      slots[w] = emit_fetch(w, value, wanted.region, copies.list(), have, home_slots_[output.value],
                             std::nullopt, /*fill=*/0, "store");
     }
     return slots;
@@ -230,8 +245,7 @@ class Lowering {
 
   void lower_call(const Call& call) {
     const Op& op = *call.op;
-    const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-    OpTiles tiles = op_tiles(graph_, classes_, plan_, op, splits, call.choices);
+    OpTiles tiles = op_tiles(graph_, classes_, plan_, op, call.choices);
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
     std::vector<Window> windows(workers_);
@@ -248,10 +262,15 @@ class Lowering {
       emit_compute(op, tiles, w, windows[w], operands[w], made);
       for (Slot slot : temporary[w]) emit_free(w, slot);
     }
-    if (op.spec) merge_means(op, tiles, made);
+    if (has_means(tiles)) merge_means(op, tiles, made);
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] != kNoValue) store(graph_.value(op.outputs[o]), tiles, o, made[o]);
     }
+  }
+
+  static bool has_means(const OpTiles& tiles) {
+    return std::find(tiles.reduces.begin(), tiles.reduces.end(), tdl::ReduceKind::kSoftmaxMean) !=
+           tiles.reduces.end();
   }
 
   /// Brings weighted means of parts to the weights of all parts together, so that they add up.
@@ -290,7 +309,7 @@ class Lowering {
     const Value& value = graph_.value(op.inputs[i]);
     const Layout& have = home(value.id);
     const std::vector<Tile> need = needed_tiles(tiles, i, have);
-    const std::vector<Copy> copies = relayout(have, need);
+    Copies copies(have, need);
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
       const tdl::InputNeed& asked = tiles.needs[w][i];
@@ -311,7 +330,7 @@ class Lowering {
         operands[w][i] = emit_view(w, value, home_slots_[value.id][w], own.region, wanted);
       } else {
         operands[w][i] =
-            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies, have,
+            emit_fetch(w, value, pad ? asked.unclamped : wanted, copies.list(), have,
                        home_slots_[value.id], std::nullopt,
                        pad ? pad_value(*op.spec, static_cast<int>(i)) : 0, pad ? "halo" : "fetch");
       }
@@ -425,7 +444,7 @@ class Lowering {
   std::vector<Slot> move(const Value& value, const Layout& from, const std::vector<Slot>& slots,
                          const std::vector<Tile>& to, bool pending, tdl::ReduceKind reduce,
                          const std::string& kind) {
-    const std::vector<Copy> copies = relayout(from, to);
+    Copies copies(from, to);
     std::vector<Slot> moved(workers_, kNoSlot);
     for (int w = 0; w < workers_; ++w) {
       if (!to[w].held) continue;
@@ -433,7 +452,7 @@ class Lowering {
       if (!pending && own.held && own.region == to[w].region) {
         moved[w] = slots[w];
       } else {
-        moved[w] = emit_fetch(w, value, to[w].region, copies, from, slots,
+        moved[w] = emit_fetch(w, value, to[w].region, copies.list(), from, slots,
                               pending ? std::optional(reduce) : std::nullopt, /*fill=*/0, kind);
       }
     }

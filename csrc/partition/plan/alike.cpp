@@ -1,6 +1,7 @@
 #include "partition/plan/alike.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "tdl/spec.h"
 
@@ -44,12 +45,15 @@ bool is_plan_of(const Graph& graph, const Plan& plan) {
   if (plan.values.size() != graph.values().size() || plan.ops.size() != graph.ops().size()) {
     return false;
   }
+  std::unordered_map<const tdl::Spec*, std::vector<tdl::Split>> known;
   return std::all_of(graph.ops().begin(), graph.ops().end(), [&](const Op& op) {
     const Choices& choices = plan.ops[op.id];
     const bool whole = std::all_of(choices.begin(), choices.end(), [](int c) { return c < 0; });
     if (whole) return true;
     if (!op.spec) return false;
-    const auto splits = tdl::derive_splits(*op.spec);
+    const auto [entry, fresh] = known.try_emplace(op.spec.get());
+    if (fresh) entry->second = tdl::derive_splits(*op.spec);
+    const std::vector<tdl::Split>& splits = entry->second;
     return std::all_of(choices.begin(), choices.end(), [&](int choice) {
       return choice < 0 || std::any_of(
                                splits.begin(), splits.end(),

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
-#include "tdl/spec.h"
+#include "ir/error.h"
 
 namespace smex {
 
@@ -73,12 +72,14 @@ DimClasses::DimClasses(const Graph& graph) {
     }
   }
   std::vector<int64_t> own(nodes, 1);
-  std::unordered_map<const tdl::Spec*, std::vector<tdl::Split>> splits;
+  const auto derive = [&](const Op& op) {
+    const auto [known, fresh] = splits_.try_emplace(op.spec.get());
+    if (fresh && op.spec) known->second = tdl::derive_splits(*op.spec);
+  };
+  for (const Op& op : graph.ops()) derive(op);
+  for (const Fusion& fusion : graph.fusions()) derive(fusion.fused);
   for (const Op& op : graph.ops()) {
-    if (!op.spec) continue;
-    const auto [known, fresh] = splits.try_emplace(op.spec.get());
-    if (fresh) known->second = tdl::derive_splits(*op.spec);
-    for (const tdl::Split& split : known->second) {
+    for (const tdl::Split& split : splits(op)) {
       const int node = op_nodes_[op.id][split.index];
       if (node >= 0) {
         int64_t& granule = own[find(node)];
@@ -102,6 +103,14 @@ std::vector<int64_t> DimClasses::granules(ValueId value) const {
   const bool is_last = static_cast<size_t>(value) + 1 == offset_.size();
   const auto end = is_last ? granule_.end() : granule_.begin() + offset_[value + 1];
   return {granule_.begin() + offset_[value], end};
+}
+
+const std::vector<tdl::Split>& DimClasses::splits(const Op& op) const {
+  const auto known = splits_.find(op.spec.get());
+  if (known == splits_.end()) {
+    throw InternalError("dimensions: " + op.target + " has a Spec that no call of the graph has");
+  }
+  return known->second;
 }
 
 int64_t DimClasses::granule(const Op& op, int index) const {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/graph.h"
+#include "tdl/spec.h"
 
 namespace smex {
 
@@ -17,12 +19,16 @@ class DimClasses {
   std::vector<int64_t> granules(ValueId value) const;
   /// Granule of an op's index: that of the class its axes and reads belong to.
   int64_t granule(const Op& op, int index) const;
+  /// derive_splits of the Spec of an op or a fused call of the graph, once for calls that share it;
+  /// none without a Spec. Throws InternalError for the Spec of another graph.
+  const std::vector<tdl::Split>& splits(const Op& op) const;
 
  private:
   int find(int node) const;
   std::vector<int> offset_;  ///< first node of a value
   mutable std::vector<int> parent_;
   std::vector<int64_t> granule_;
+  std::unordered_map<const tdl::Spec*, std::vector<tdl::Split>> splits_;
   std::vector<std::vector<int>> op_nodes_;  ///< per op and index one node of its class, or -1
 };
 

@@ -150,7 +150,8 @@ void whole_tiles(const Graph& graph, const Op& op, int workers, OpTiles& tiles) 
 }  // namespace
 
 OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
-                 const std::vector<tdl::Split>& splits, const Choices& choices) {
+                 const Choices& choices) {
+  const std::vector<tdl::Split>& splits = classes.splits(op);
   const int workers = mesh_size(plan.mesh);
   OpTiles tiles;
   for (int choice : choices) tiles.whole = tiles.whole && choice == kReplicate;
@@ -234,8 +235,7 @@ int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan
 
 int64_t op_bytes(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
                  const Choices& choices) {
-  const auto splits = op.spec ? tdl::derive_splits(*op.spec) : std::vector<tdl::Split>{};
-  const OpTiles tiles = op_tiles(graph, classes, plan, op, splits, choices);
+  const OpTiles tiles = op_tiles(graph, classes, plan, op, choices);
   int64_t bytes = 0;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     const ValueId input = op.inputs[i];

@@ -74,11 +74,11 @@ struct OpTiles {
   bool whole = true;                               ///< every worker computes all of it
 };
 
-/// Tiles of an op under `choices`, which are not necessarily the plan's; `splits` is derive_splits
-/// of its spec. Outputs have an addend where their homes do. Throws InternalError where the op does
-/// not make the addends that a home has.
+/// Tiles of an op, or a fused call, of the graph under `choices`, which are not necessarily the
+/// plan's. Outputs have an addend where their homes do. Throws InternalError where the op does not
+/// make the addends that a home has.
 OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan, const Op& op,
-                 const std::vector<tdl::Split>& splits, const Choices& choices);
+                 const Choices& choices);
 
 /// The tiles that an op's workers need of input number `input`, whose home is `home`.
 std::vector<Tile> needed_tiles(const OpTiles& tiles, size_t input, const Layout& home);

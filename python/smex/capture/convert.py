@@ -146,6 +146,7 @@ class Converter:
     def _add_inputs(self, placeholders: list[torch.fx.Node], env: dict) -> None:
         traced = self._trace
         slots, names = traced.slots, traced.input_names
+        first_tangent = len(slots) + len(names) + traced.num_carriers
         for position, node in enumerate(placeholders):
             fake = node.meta["val"]
             if position < len(slots):
@@ -156,8 +157,10 @@ class Converter:
             elif position < len(slots) + len(names):
                 value = self._value(names[position - len(slots)], fake, "input")
                 value.requires_grad = traced.input_requires_grad[position - len(slots)]
+            elif position < first_tangent:  # only its size is read, which is a number
+                continue
             else:
-                k = traced.tangent_of[position - len(slots) - len(names)]
+                k = traced.tangent_of[position - first_tangent]
                 if k != NOBODY:
                     value = self._value(f"tangent{k}", fake, "tangent")
                 else:
@@ -427,8 +430,9 @@ class Converter:
         """Returns the expansion of a call of this kind, recorded once for each signature."""
         nodes = [n for n in _tensor_nodes(node) if env[n] is not None]
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
-        signature = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
-        key = (name, signature, repr(_without_refs(args)))
+        # Sizes may be symbols, which have no hash.
+        signature = [(*t.shape, t.dtype, *t.stride()) for t in tensors]
+        key = (name, str(signature), repr(_without_refs(args)))
         if key not in self._templates:
             with torch.no_grad(), self._trace.fake_mode, _Recorder(tensors) as recorder:
                 remaining = iter(recorder.operands)
@@ -566,6 +570,10 @@ class _Recorder(TorchDispatchMode):
             return self._node_of[id(arg)]
         if isinstance(arg, (list, tuple)):
             return [self._nodes(item) for item in arg]
+        if isinstance(arg, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            node = self._graph.create_node("get_attr", "number")
+            node.meta["val"] = arg
+            return node
         return arg
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,13 +13,17 @@ import torch
 
 from smex._logging import logger
 from smex.capture.convert import Converter
-from smex.capture.objects import Objects
+from smex.capture.objects import Objects, flatten_with_paths
+from smex.capture.origin import user_stacklevel
 from smex.capture.records import CapturedGraph
 from smex.capture.repeats import NotRepeatedError
-from smex.capture.session import captured, finish, may_repeat, tracing
+from smex.capture.session import captured, may_repeat, name_of, tracing
 from smex.capture.sizes import AnySizes, Shapes, Symbols
-from smex.capture.trace import Trace, trace
-from smex.errors import SmexError
+from smex.capture.trace import Trace, argument_names, trace
+from smex.errors import CaptureWarning, SmexError
+
+_MANY = 8
+"""Captures for other ints alone after which the user is told."""
 
 _TRIES = 3
 """So often a model is traced with symbols; one that cannot be, or needs others each time, is not
@@ -25,11 +31,11 @@ tried for ever."""
 
 
 class Family:
-    """The captures of one model for calls that are alike but for the sizes of tensors.
+    """The captures of one model for calls that are alike but for the sizes of tensors and for ints.
 
-    The first is a capture as any other. At the second the sizes that have changed are symbols of
-    one more trace, of which later ones are made, in a small part of the time. Where the model
-    cannot be traced so, or takes another way for some sizes, they are captured one by one.
+    The first is a capture as any other. At the second the sizes and the ints that have changed are
+    symbols of one more trace, of which later ones are made, in a small part of the time. Where the
+    model cannot be traced so, or takes another way for some of them, they are captured one by one.
 
     Attributes:
         traces: how often the model was traced.
@@ -41,6 +47,7 @@ class Family:
         self._free: list[frozenset[int]] = []  # the dimensions that have changed
         self._known: list[AnySizes] = []
         self._tries = 0
+        self._of_ints = 0  # captures for another int alone
 
     def capture(
         self,
@@ -58,10 +65,43 @@ class Family:
                 found = next((known for known in self._known if known.holds(shapes)), None)
                 found = found or self._trace(call, shapes)
                 if found is not None:
-                    return finish(found.at(shapes), model, started)
+                    graph = found.at(shapes)
+                    graph.name = name_of(model)
+                    graph.timings = {"trace": 0.0, "convert": time.perf_counter() - started}
+                    return graph
+        if shapes is not None and self._last is not None:
+            self._note_ints(shapes, model, args, kwargs, loss_fn)
         self._last = shapes
         self.traces += 1
         return captured(model, args, kwargs, loss_fn, training)
+
+    def _note_ints(
+        self,
+        shapes: Shapes,
+        model: Callable,
+        args: tuple,
+        kwargs: dict[str, Any],
+        loss_fn: Callable | None,
+    ) -> None:
+        """Warns once where an int among the arguments makes one capture after the other."""
+        assert self._last is not None
+        keyed = flatten_with_paths((args, kwargs))[0]
+        names = argument_names(model, loss_fn, args, keyed, int)
+        first = len(shapes) - len(names)
+        differ = [n for n, shape in enumerate(shapes) if shape != self._last[n]]
+        if not differ or differ[0] < first:
+            return
+        self._of_ints += 1
+        if self._of_ints == _MANY:
+            name = names[differ[0] - first]
+            warnings.warn(
+                f'partition: the model was captured {_MANY} times for the same tensors, as its '
+                f'argument "{name}" is another int in each call, now {shapes[differ[0]][0]}, which '
+                "the model depends on by more than sizes and positions: pass a tensor, as "
+                f"torch.tensor([{name}]), and index with it (index_copy_, index_select)",
+                CaptureWarning,
+                stacklevel=user_stacklevel(),
+            )
 
     def _trace(self, call: Callable[..., Trace], shapes: Shapes) -> AnySizes | None:
         """Returns a new trace, in which all sizes that have changed so far are symbols."""
@@ -96,11 +136,13 @@ def _with_symbols(
     if may_repeat():
         symbols = Symbols(free, shapes)
         with contextlib.suppress(NotRepeatedError):
-            found = AnySizes(call(repeats=True, symbols=symbols), symbols)
-            Converter(found.at(shapes)).convert()  # tells whether copies are in order
-            return found
+            return _any_sizes(call(repeats=True, symbols=symbols), symbols)
     symbols = Symbols(free, shapes)
-    return AnySizes(call(repeats=False, symbols=symbols), symbols)
+    return _any_sizes(call(repeats=False, symbols=symbols), symbols)
+
+
+def _any_sizes(traced: Trace, symbols: Symbols) -> AnySizes:
+    return AnySizes(Converter(traced).convert(), symbols)
 
 
 def _ours(error: Exception) -> bool:
@@ -113,4 +155,5 @@ def _shapes(args: tuple, kwargs: dict[str, Any]) -> Shapes | None:
     leaves = torch.utils._pytree.tree_leaves(objects.pack((args, kwargs)))
     if objects.found:
         return None
-    return [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    shapes = [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return shapes + [(leaf,) for leaf in leaves if type(leaf) is int]

@@ -15,6 +15,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.overrides import TorchFunctionMode
 
+from smex.capture.symbolic_calls import keeping_symbols
+
 _LIBRARY_FOLDERS = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
@@ -171,6 +173,7 @@ class OriginMode(TorchFunctionMode):
             kwargs = {**kwargs, "device": "cpu"}
         elif func is torch.Tensor.cuda:
             return args[0]
+        func = keeping_symbols(func, args, kwargs)
         try:
             return self._call(*self._before(func, args, kwargs))
         except Exception:

@@ -193,7 +193,16 @@ class CapturedGraph:
     @property
     def draws(self) -> bool:
         """Whether an operator draws numbers from the seed of the call."""
-        return any(stream_position(op) is not None for op in self.ops)
+        return any(stream_position(op) is not None for op in self.structure.ops)
+
+    @property
+    def structure(self) -> CapturedGraph:
+        """What calls of other sizes have too: these records, but for shapes and arguments."""
+        return self
+
+    def shape(self, value: int) -> tuple[int, ...]:
+        """Returns the shape of a value."""
+        return self.values[value].shape
 
     def with_role(self, role: str) -> list[ValueRecord]:
         """Returns the values of one role, in order."""

@@ -45,9 +45,14 @@ def finish(traced: Trace, model: Callable, started: float) -> CapturedGraph:
     """Returns the records of a trace."""
     traced_at = time.perf_counter()
     graph = Converter(traced).convert()
-    graph.name = type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
+    graph.name = name_of(model)
     graph.timings = {"trace": traced_at - started, "convert": time.perf_counter() - traced_at}
     return graph
+
+
+def name_of(model: Callable) -> str:
+    """Returns what a captured model is called."""
+    return type(model).__name__ if isinstance(model, torch.nn.Module) else "function"
 
 
 def may_repeat(asked: bool | None = None) -> bool:

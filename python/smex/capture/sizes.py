@@ -1,13 +1,12 @@
 """One trace for calls of many sizes: sizes that are symbols, and what they stand for in a call.
 
 torch's tracers compute with symbols and note what they took for granted of them (a branch, a size
-that must equal another); where that holds, the graph is that of a call of other sizes too.
+that must equal another); where that holds, the graph is that of a call of other sizes too. Records
+are made of the trace once, with symbols in them; in a call of given sizes they are numbers.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +16,13 @@ from torch._dynamo.source import ConstantSource
 from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP, DimDynamic, ShapeEnv
 from torch.utils._sympy.printers import PythonPrinter
 
+from smex.capture.filled import FilledGraph, Place, Template
+from smex.capture.records import CapturedGraph
+
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 Shapes = Sequence[Sequence[int]]
-"""Of the inputs of a call, in order."""
+"""Of the tensors of a call, in order, and then of each int that is an argument: it alone."""
 
 
 class UnknownSizeError(Exception):
@@ -28,11 +30,11 @@ class UnknownSizeError(Exception):
 
 
 class Symbols:
-    """Sizes of inputs that are symbols while a model is traced.
+    """Sizes of inputs that are symbols while a model is traced, and ints that are arguments.
 
     Args:
         free: for each input the dimensions whose size is a symbol. Sizes of 0 and 1, which
-            broadcast, are none.
+            broadcast, are none, nor are such ints and negative ones.
         shapes: of the call that is traced.
 
     Attributes:
@@ -80,6 +82,9 @@ class _Numbers:
 
     def place(self, number: Any) -> Any:
         """Returns where a number will be, or itself where it depends on no symbol."""
+        if isinstance(number, (list, tuple)):
+            kind = list if isinstance(number, list) else tuple
+            return kind([self.place(item) for item in number])
         if not isinstance(number, _SYMBOLIC):
             return number
         expr = self._env.replace(number.node.expr)
@@ -88,7 +93,7 @@ class _Numbers:
             return kind(expr)
         if not expr.free_symbols <= set(self._arguments):
             raise UnknownSizeError(str(expr))
-        return _Place(self._numbers.setdefault(expr, len(self._numbers)))
+        return Place(self._numbers.setdefault(expr, len(self._numbers)))
 
     def function(self) -> Any:
         """Returns a function of the sizes to all numbers, in the order of their places."""
@@ -97,46 +102,18 @@ class _Numbers:
         return eval(f"lambda {names}: ({words})", dict(SYMPY_INTERP))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Place:
-    """Of a number among those of a call."""
-
-    at: int
-
-
-def _filled(places: Any, numbers: Sequence[Any]) -> Any:
-    """Returns `places` with numbers in it."""
-    if isinstance(places, _Place):
-        return numbers[places.at]
-    if isinstance(places, tuple):
-        return tuple(_filled(place, numbers) for place in places)
-    return places
-
-
-@dataclasses.dataclass(frozen=True)
-class _Tensor:
-    """A tensor of which the shape and the strides are still to be filled in."""
-
-    shape: tuple[Any, ...]
-    strides: tuple[Any, ...]
-    dtype: torch.dtype
-
-    def at(self, numbers: Sequence[Any]) -> torch.Tensor:
-        """Returns one without content."""
-        shape, strides = _filled(self.shape, numbers), _filled(self.strides, numbers)
-        return torch.empty_strided(shape, strides, dtype=self.dtype, device="meta")
-
-
 class AnySizes:
-    """A trace with symbols, and for each call of other sizes the trace that it would have had.
+    """Records with symbols, and for each call of other sizes those that it would have had.
+
+    Args:
+        records: of a trace with symbols. Its symbols become places.
+        symbols: of the trace.
 
     Raises:
         UnknownSizeError: a size depends on more than the inputs' sizes.
     """
 
-    def __init__(self, trace: Any, symbols: Symbols) -> None:
-        # What nodes make is on the meta device from here on.
-        self._trace = dataclasses.replace(trace, fake_mode=contextlib.nullcontext())
+    def __init__(self, records: CapturedGraph, symbols: Symbols) -> None:
         self._places = symbols.places
         self._fixed = [
             (number, dim, size)
@@ -145,26 +122,15 @@ class AnySizes:
             if (number, dim) not in symbols.places
         ]
         self._env = symbols.env
-        self._assumed = symbols.env.produce_guards_expression(symbols.sizes) or "True"
         numbers = _Numbers(symbols)
-        self._nodes: list[tuple[torch.fx.Node, Any]] = []
-        for node in trace.graph.nodes:
-            made = self._made(node.meta.get("val"), numbers)
-            if _has_places(made):
-                self._nodes.append((node, made))
-            else:
-                node.meta["val"] = _with_numbers(made, ())
-        self._leaves = [numbers.place(leaf) for leaf in trace.flat_outputs]
+        for value in records.values:
+            value.shape = numbers.place(tuple(value.shape))
+        for op in (*records.ops, *(fusion.fused for fusion in records.fusions)):
+            op.args = numbers.place(op.args)
+        records.flat_outputs = numbers.place(records.flat_outputs)
+        self._template = Template(records)
         self._numbers = numbers.function()
-
-    def _made(self, made: Any, numbers: _Numbers) -> Any:
-        """What a node makes, to be filled in."""
-        if isinstance(made, torch.Tensor):
-            shape = tuple(map(numbers.place, made.shape))
-            return _Tensor(shape, tuple(map(numbers.place, made.stride())), made.dtype)
-        if isinstance(made, (list, tuple)):
-            return [self._made(item, numbers) for item in made]
-        return numbers.place(made)
+        self._assumed = symbols.env.produce_guards_expression(symbols.sizes) or "True"
 
     def holds(self, shapes: Shapes) -> bool:
         """Returns whether a call of these shapes has this graph."""
@@ -175,29 +141,9 @@ class AnySizes:
             and self._env.evaluate_guards_expression(self._assumed, sizes)
         )
 
-    def at(self, shapes: Shapes) -> Any:
-        """Returns the trace of a call of these shapes; valid until the next is asked for."""
-        numbers = self._numbers(*self._sizes(shapes))
-        for node, made in self._nodes:
-            node.meta["val"] = _with_numbers(made, numbers)
-        outputs = [_filled(leaf, numbers) for leaf in self._leaves]
-        return dataclasses.replace(self._trace, flat_outputs=outputs)
+    def at(self, shapes: Shapes) -> FilledGraph:
+        """Returns the records of a call of these shapes."""
+        return FilledGraph(self._template, self._numbers(*self._sizes(shapes)))
 
     def _sizes(self, shapes: Shapes) -> list[int]:
         return [shapes[number][dim] for number, dim in self._places]
-
-
-def _has_places(made: Any) -> bool:
-    if isinstance(made, _Tensor):
-        return any(isinstance(number, _Place) for number in (*made.shape, *made.strides))
-    if isinstance(made, list):
-        return any(map(_has_places, made))
-    return isinstance(made, _Place)
-
-
-def _with_numbers(made: Any, numbers: Sequence[Any]) -> Any:
-    if isinstance(made, _Tensor):
-        return made.at(numbers)
-    if isinstance(made, list):
-        return [_with_numbers(item, numbers) for item in made]
-    return _filled(made, numbers)

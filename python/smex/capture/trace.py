@@ -67,6 +67,7 @@ class Trace:
     outside: dict[int, str]  # by id of a parameter that is not the model's: whose it is
     bodies: Bodies  # calls that are traced once and copied
     shared: list[torch.Tensor]  # constants of which there is one for all calls
+    num_carriers: int  # placeholders between inputs and tangents whose sizes stand for ints
 
 
 class _Caller(torch.nn.Module):
@@ -76,8 +77,11 @@ class _Caller(torch.nn.Module):
     what the model returns come those of the objects, by number, that it was given and has changed.
     """
 
-    def __init__(self, model, loss_fn, slots, in_spec, flat_args, input_names, repeats) -> None:
+    def __init__(
+        self, model, loss_fn, slots, in_spec, flat_args, input_names, repeats, ints
+    ) -> None:
         super().__init__()
+        self._ints = ints  # by position among the leaves: which tensor at the end has it as size
         self._run = (model, loss_fn, slots, in_spec, flat_args)
         self._given = [slot.names[0] for slot in slots] + input_names
         names = {}
@@ -122,9 +126,13 @@ class _Caller(torch.nn.Module):
     def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
         model, loss_fn, slots, in_spec, flat_args = self._run
         self.ledger.sweep(refuse=False)  # what an earlier call has left behind
+        num_given = len(self._given)
+        tensors, carriers = tensors[:num_given], tensors[num_given:]
         state, rest = tensors[: len(slots)], iter(tensors[len(slots) :])
         self.ledger.note_given(state, tensors[len(slots) :])
         flat = [next(rest) if isinstance(a, torch.Tensor) else a for a in flat_args]
+        for leaf, carrier in zip(self._ints, carriers, strict=True):
+            flat[leaf] = carrier.shape[0]
         objects = Objects()
         args, kwargs = objects.unpack(pytree.tree_unflatten(flat, in_spec))
         count = len(objects.found)
@@ -218,7 +226,7 @@ def trace(
     refuse_hidden_tensors(packed[1], "kwargs")
     keyed, in_spec = flatten_with_paths(packed)
     flat_args = [leaf for _, leaf in keyed]
-    names = _argument_names(model, loss_fn, args, keyed)
+    names = argument_names(model, loss_fn, args, keyed)
     inputs = [leaf for leaf in flat_args if isinstance(leaf, torch.Tensor)]
     named = [(slot.names[0], slot.tensor) for slot in slots]
     for name, tensor in [*named, *zip(names, inputs, strict=True)]:
@@ -230,7 +238,9 @@ def trace(
         for number, tensor in enumerate(inputs):
             shape = tensor.shape if symbols is None else symbols.shape(number)
             fakes.append(_fake(tensor, shape))
-    caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names, repeats)
+        ints = {} if symbols is None else _carriers(symbols, flat_args, len(inputs))
+        fakes += ints.values()
+    caller = _Caller(model, loss_fn, slots, in_spec, flat_args, names, repeats, list(ints))
     try:
         module = _export(caller, fakes, fake_mode, training)
         bodies = caller.bodies(module.graph)
@@ -270,7 +280,21 @@ def trace(
         outside=_outside(model, keyed),
         bodies=bodies,
         shared=shared,
+        num_carriers=len(ints),
     )
+
+
+def _carriers(
+    symbols: Symbols, leaves: Sequence[Any], num_tensors: int
+) -> dict[int, torch.Tensor]:
+    """By leaf that is an int and a symbol an empty tensor of that size: tracers find sizes."""
+    found = {}
+    ints = [place for place, leaf in enumerate(leaves) if type(leaf) is int]
+    for number, place in enumerate(ints, num_tensors):
+        (size,) = symbols.shape(number)
+        if isinstance(size, torch.SymInt):
+            found[place] = torch.empty((size, 0), device="cpu")
+    return found
 
 
 def _outside(model: Callable, keyed: list[tuple[Any, Any]]) -> dict[int, str]:
@@ -433,8 +457,22 @@ def _explain(error: Exception, module: str, taken: str) -> CaptureError:
     return CaptureError(f"capture: the model failed{where} ({kind}: {text}){hint}")
 
 
-def _argument_names(model, loss_fn, args, keyed) -> list[str]:
-    """A name for each tensor of the call: the parameter of `forward` and the path inside it."""
+def argument_names(
+    model: Callable,
+    loss_fn: Callable | None,
+    args: tuple,
+    keyed: list[tuple[Any, Any]],
+    kind: type = torch.Tensor,
+) -> list[str]:
+    """A name for each tensor of the call: the parameter of `forward` and the path inside it.
+
+    Args:
+        model: that is called.
+        loss_fn: that takes the last argument.
+        args: of the call.
+        keyed: its leaves, with their paths.
+        kind: what is named in place of tensors.
+    """
     forward = model.forward if isinstance(model, torch.nn.Module) else model
     positional: list[str] = []
     with contextlib.suppress(TypeError, ValueError):
@@ -449,7 +487,7 @@ def _argument_names(model, loss_fn, args, keyed) -> list[str]:
         positional[given - 1] = "target"
     names = []
     for (group, key, *path), leaf in keyed:
-        if isinstance(leaf, torch.Tensor):
+        if isinstance(leaf, kind) and not isinstance(leaf, bool):
             head = key.key if group.idx else positional[key.idx]
             names.append(head + pytree.keystr(tuple(path)))
     return names
@@ -473,7 +511,9 @@ def _describe(
         if isinstance(desc, descriptors.PlainAOTOutput):
             results.append(("output", desc.idx))
         elif isinstance(desc, descriptors.GradAOTOutput):
-            results.append(("gradient", desc.grad_of.idx))  # type: ignore[attr-defined]
+            position = desc.grad_of.idx  # type: ignore[attr-defined]
+            has_one = position < len(slots) + len(names)  # what carries an int has none
+            results.append(("gradient", position) if has_one else None)
         elif isinstance(desc, descriptors.InputMutationAOTOutput):
             results.append(("update", desc.mutated_input.idx))  # type: ignore[attr-defined]
         elif desc is None or type(desc).__name__ in _TOKEN_RESULTS:

@@ -4,19 +4,76 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from smex._C import Call, Given, Made, Source, Use
 from smex.capture import CapturedGraph, ValueRef
+from smex.capture.filled import FilledGraph
 from smex.capture.memory import borrowed, read_back
-from smex.capture.records import OutputRecord, ValueRecord
+from smex.capture.records import OutputRecord
 from smex.errors import SmexTypeError
 from smex.execution.calls import refuse_meta, refuse_overlaps
 from smex.execution.shards import ShardedState
 from smex.planning.plan import Plan
 from smex.planning.semantic import SemanticGraph
+
+
+class Structure:
+    """What a capture tells of a program that does not depend on sizes.
+
+    Args:
+        records: of which shapes and arguments are not read.
+
+    Attributes:
+        parameters: that the program reads.
+        held: parameters and buffers.
+        constants: tensors by value id.
+        updated: the values that the forward program changes.
+        borrowed: the values that may lie in bound memory.
+        tangents_of: by value that is a gradient the tangents that it is computed from.
+        draws: whether a seed is needed.
+    """
+
+    def __init__(self, records: CapturedGraph) -> None:
+        self.records = records
+        self.parameters = records.with_role("parameter")
+        self.held = [value for value in records.values if value.role in ("parameter", "buffer")]
+        self.constants: dict[int, torch.Tensor] = {
+            value.id: value.tensor for value in records.values if value.tensor is not None
+        }
+        self.updated: set[int] = {
+            out.target
+            for out in records.outputs
+            if out.kind in ("buffer_update", "input_update") and out.target is not None
+        }
+        self.borrowed = borrowed(records)
+        self.tangents_of = tangents_of(records)
+        self.draws = records.draws
+        self._read_back: dict[tuple[bool, ...], set[int]] = {}
+
+    @staticmethod
+    def of(captured: CapturedGraph) -> Structure:
+        """Returns that of a capture, once for calls of all sizes."""
+        if not isinstance(captured, FilledGraph):
+            return Structure(captured)
+        known = captured.template.known
+        if Structure not in known:
+            known[Structure] = Structure(captured.structure)
+        return known[Structure]
+
+    def read_back(self, again: Sequence[bool]) -> set[int]:
+        """Returns the values whose memory the backward program reads.
+
+        Args:
+            again: by operator whether the backward pass runs it once more.
+        """
+        key = tuple(again)
+        if key not in self._read_back:
+            self._read_back[key] = read_back(self.records, again)
+        return self._read_back[key]
 
 
 @dataclasses.dataclass
@@ -40,20 +97,15 @@ class Compiled:
 
     def __post_init__(self) -> None:
         captured = self.captured
-        self.parameters: list[ValueRecord] = captured.with_role("parameter")
-        self.constants: dict[int, torch.Tensor] = {
-            value.id: value.tensor for value in captured.values if value.tensor is not None
-        }
-        self.updated: set[int] = {
-            out.target
-            for out in captured.outputs
-            if out.kind in ("buffer_update", "input_update") and out.target is not None
-        }
-        self.read_back = read_back(captured, self.plan.graph.native.runs_again())
-        self.borrowed = borrowed(captured)
-        self.tangents_of = tangents_of(captured)
-        self.draws = captured.draws
-        self.names = [captured.values[ref.id].name for ref in captured.input_refs]
+        structure = self._structure = Structure.of(captured)
+        self.parameters = structure.parameters
+        self.constants = dict(structure.constants)
+        self.updated = structure.updated
+        self.read_back = structure.read_back(self.plan.graph.native.runs_again())
+        self.borrowed = structure.borrowed
+        self.tangents_of = structure.tangents_of
+        self.draws = structure.draws
+        self.names = [structure.records.values[ref.id].name for ref in captured.input_refs]
         self.changed_inputs = {
             n for n, ref in enumerate(captured.input_refs) if ref.id in self.updated
         }
@@ -68,7 +120,7 @@ class Compiled:
     @functools.cached_property
     def state_names(self) -> set[str]:
         """The parameters and buffers that it reads."""
-        return {v.name for v in self.captured.values if v.role in ("parameter", "buffer")}
+        return {value.name for value in self._structure.held}
 
     @property
     def captured(self) -> CapturedGraph:
@@ -91,8 +143,7 @@ class Compiled:
         return self._call
 
     def _bind(self, state: ShardedState) -> Any:
-        captured = self.captured
-        held = [value for value in captured.values if value.role in ("parameter", "buffer")]
+        captured, values, held = self.captured, self._structure.records.values, self._structure.held
         place = {value.id: n for n, value in enumerate(held)}
         input_place = {ref.id: n for n, ref in enumerate(captured.input_refs)}
         constants = {value: n for n, value in enumerate(self.constants)}
@@ -107,7 +158,7 @@ class Compiled:
                 given.append(Given(Source.TANGENT, tangents[value]))
             elif value in place:
                 given.append(Given(Source.STATE, place[value], changes))
-            elif captured.values[value].role == "constant":
+            elif values[value].role == "constant":
                 given.append(Given(Source.CONSTANT, constants[value], changes))
             else:
                 given.append(Given(Source.INPUT, input_place[value], changes))
@@ -117,7 +168,7 @@ class Compiled:
         for output in captured.outputs:
             use, index = self._use(output, results, names, place, input_place)
             results += output.kind == "output"
-            shape = [] if output.value is None else list(captured.values[output.value].shape)
+            shape = [] if output.value is None else list(captured.shape(output.value))
             read = self.tangents_of.get(output.value, set()) if output.value is not None else set()
             is_gradient = output.kind == "gradient" and output.value is not None
             of = sorted(tangents[tangent] for tangent in read) if is_gradient else []

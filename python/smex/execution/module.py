@@ -204,8 +204,9 @@ class PartitionedModule(torch.nn.Module):
             plan.program(),
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
+            take=True,
         )
-        plan.forget_program()  # the executor has one of its own
+        plan.forget_program()  # the executor has it
         compiled = Compiled(graph=graph, plan=plan, program=executor.program, executor=executor)
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
@@ -364,9 +365,11 @@ class PartitionedModule(torch.nn.Module):
         """Cuts the model's tensors that have no shards yet as the plan says."""
         new = [
             value
-            for value in compiled.captured.values
+            for value in compiled.captured.structure.values
             if value.role in ("parameter", "buffer") and value.name not in self._state.cuts
         ]
+        if not new and self._first is not None:
+            return
         ids = [value.id for value in new]
         tiles = home_tiles(compiled.graph.native, compiled.plan.native, ids)
         placements = [compiled.plan.placement(value.name) for value in new]

@@ -319,10 +319,12 @@ def described(leaf: Any) -> Hashable:
 
 
 def without_sizes(description: Hashable) -> Hashable:
-    """Returns what is described of an argument, of a tensor without its sizes."""
+    """Returns what is described of an argument, of a tensor without its sizes; an int is any."""
     if isinstance(description, tuple) and isinstance(description[0], tuple):
         shape, *rest = description
         return len(shape), *rest
+    if isinstance(description, tuple) and description[0] is int:
+        return int
     return description
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from smex._C import plan_for_other_sizes
@@ -103,10 +102,11 @@ def for_other_sizes(graph: SemanticGraph, known: Plan) -> Plan | None:
     They are not searched, but priced anew. None where a search may find much better ones: the calls
     differ, sizes are far from those that the choices were found for, or a limit is passed.
     """
-    if not 1 / _NEAR <= _input_numel(graph) / max(_input_numel(known.graph), 1) <= _NEAR:
+    before, now = known.graph.native.num_input_elements, graph.native.num_input_elements
+    if not 1 / _NEAR <= now / max(before, 1) <= _NEAR:
         return None
     regions = known.graph.regions
-    if len(regions) != len(graph.captured.ops):
+    if len(regions) != len(graph.captured.structure.ops):
         return None
     if regions != graph.regions:
         graph = graph.with_regions(regions)
@@ -119,10 +119,6 @@ def for_other_sizes(graph: SemanticGraph, known: Plan) -> Plan | None:
     plan = Plan(graph, native, options, known.pinned)
     limit = options.memory_limit
     return plan if limit is None or max(plan.peak_bytes()) <= limit else None
-
-
-def _input_numel(graph: SemanticGraph) -> int:
-    return sum(math.prod(value.shape) for value in graph.captured.with_role("input"))
 
 
 def search_again(

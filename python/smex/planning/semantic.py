@@ -14,8 +14,10 @@ import torch
 from smex._C import Graph, OutputKind, Role, coarse_sizes
 from smex._C import ValueRef as NativeValueRef
 from smex.capture import CapturedGraph, OpRecord, ValueRef, capture
+from smex.capture.filled import FilledGraph
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureError, MissingSpecWarning
+from smex.planning.sized import SizedGraph, SpecQuestion
 from smex.specs import argument_names, instantiate
 
 # c10::ScalarType's numbers, which the dispatcher takes for dtypes. Without the quantised ones and
@@ -78,15 +80,7 @@ def _native_arg(arg: Any, target: str) -> Any:
 
 def find_spec(op: OpRecord, captured: CapturedGraph) -> tuple[Any, list[tuple[int, str]]] | None:
     """Returns the Spec of a captured call, see :func:`smex.specs.instantiate`."""
-    values = captured.values
-    inputs = [values[i] for i in op.inputs()]
-    return instantiate(
-        op.target,
-        op.args,
-        [value.shape for value in inputs],
-        [None if i is None else values[i].shape for i in op.outputs],
-        [str(value.dtype).removeprefix("torch.") for value in inputs],
-    )
+    return instantiate(*SpecQuestion.of(op, captured).parts())
 
 
 class SemanticGraph:
@@ -100,12 +94,31 @@ class SemanticGraph:
 
     def __init__(self, captured: CapturedGraph):
         self.captured = captured
-        self.native = Graph()
+        self.native = self._native()
         self.missing: dict[str, str] = {}
+        for number in self.native.ops_without_spec:
+            op = captured.structure.ops[number]
+            self.missing.setdefault(op.target, op.source)
+        self._warn_missing()
+
+    def _native(self) -> Graph:
+        captured = self.captured
+        if not isinstance(captured, FilledGraph):
+            return self._from_records()
+        known = captured.template.known
+        if SizedGraph in known:
+            return known[SizedGraph].at(captured.numbers)
+        graph = self._from_records()
+        known[SizedGraph] = SizedGraph(captured.template, graph)
+        return graph
+
+    def _from_records(self) -> Graph:
+        captured = self.captured
+        graph = Graph()
         makers = {value: op.target for op in captured.ops for value in op.outputs}
         for value in captured.values:
             _scalar_type(value.dtype, makers.get(value.id, value.name))
-            self.native.add_value(
+            graph.add_value(
                 value.name,
                 list(value.shape),
                 str(value.dtype).removeprefix("torch."),
@@ -113,25 +126,23 @@ class SemanticGraph:
                 getattr(Role, value.role),
             )
         for op in captured.ops:
-            self.native.add_op(**self._call(op))
+            graph.add_op(**self._call(op))
         for fusion in captured.fusions:
-            self.native.add_fusion(**self._call(fusion.fused), members=fusion.members)
+            graph.add_fusion(**self._call(fusion.fused), members=fusion.members)
         for output in captured.outputs:
             # An input's new value goes to the caller as an output does, however it lies.
             goes_out = output.kind == "input_update"
-            self.native.add_output(
+            graph.add_output(
                 -1 if output.value is None else output.value,
                 getattr(OutputKind, "output" if goes_out else output.kind),
                 output.name,
                 -1 if output.target is None or goes_out else output.target,
             )
-        self.native.verify()
-        self._warn_missing()
+        graph.verify()
+        return graph
 
     def _call(self, op: OpRecord) -> dict[str, Any]:
         found = find_spec(op, self.captured)
-        if found is None and op.id >= 0:  # a fused call may always run as its members
-            self.missing.setdefault(op.target, op.source)
         spec, local = found if found is not None else (None, [])
         return {
             "target": op.target,
@@ -168,13 +179,13 @@ class SemanticGraph:
         )
 
     def _draws(self, target: str) -> bool:
-        op = next(op for op in self.captured.ops if op.target == target)
+        op = next(op for op in self.captured.structure.ops if op.target == target)
         return torch.Tag.nondeterministic_seeded in op.dispatch.tags
 
     @property
     def regions(self) -> list[int]:
         """By op the region that the backward pass runs again with it; -1 for none."""
-        return [op.region for op in self.native.ops]
+        return self.native.regions
 
     def with_regions(self, regions: list[int]) -> SemanticGraph:
         """Returns the same graph with other regions."""
@@ -186,7 +197,7 @@ class SemanticGraph:
     def value_by_name(self) -> dict[str, int]:
         """Ids of parameters, buffers and inputs by their names; tied names share an id."""
         ids = {}
-        for value in self.captured.values:
+        for value in self.captured.structure.values:
             if value.role in ("parameter", "buffer", "input"):
                 for name in (value.name, *value.aliases):
                     ids[name] = value.id
@@ -195,8 +206,8 @@ class SemanticGraph:
     def __repr__(self) -> str:
         groups, classes = coarse_sizes(self.native)
         return (
-            f"SemanticGraph({self.captured.name}, {len(self.captured.ops)} ops, "
-            f"{len(self.captured.values)} values; coarsened to {groups} tensor groups and "
+            f"SemanticGraph({self.captured.name}, {len(self.captured.structure.ops)} ops, "
+            f"{len(self.captured.structure.values)} values; coarsened to {groups} tensor groups and "
             f"{classes} op classes)"
         )
 

@@ -1,8 +1,16 @@
 """What operators mean, one module per family, and the lookup of a call's Spec."""
 
 from smex.specs import families as families  # fills the registry
-from smex.specs.lookup import argument_names, definition, instantiate, targets
+from smex.specs.lookup import argument_names, definition, instantiate, signature, targets
 from smex.specs.strategies import strategies
 from smex.specs.verification import verify
 
-__all__ = ["argument_names", "definition", "instantiate", "strategies", "targets", "verify"]
+__all__ = [
+    "argument_names",
+    "definition",
+    "instantiate",
+    "signature",
+    "strategies",
+    "targets",
+    "verify",
+]

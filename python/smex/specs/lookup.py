@@ -20,6 +20,7 @@ def targets() -> list[str]:
     return sorted(REGISTRY)
 
 
+@functools.cache
 def definition(target: str) -> SpecDef | None:
     """Returns the spec registered for "ns::op.overload": its own, otherwise that of "ns::op".
 
@@ -148,15 +149,25 @@ def instantiate(
     Raises:
         SpecError: the registered spec contradicts the operator.
     """
+    return _instantiate(*signature(target, args, input_shapes, output_shapes, input_dtypes))
+
+
+def signature(
+    target: str,
+    args: Sequence[Any],
+    input_shapes: Sequence[Sequence[Any]],
+    output_shapes: Sequence[Sequence[Any] | None],
+    input_dtypes: Sequence[str] | None = None,
+) -> tuple[Any, ...]:
+    """Returns what is equal for calls that mean the same; see :func:`instantiate`."""
     ids: dict[int, int] = {}
-    key = (
+    return (
         target.removesuffix(".default"),
         _key(args, ids),
         tuple(tuple(shape) for shape in input_shapes),
         tuple(None if shape is None else tuple(shape) for shape in output_shapes),
         tuple(input_dtypes or [None] * len(input_shapes)),
     )
-    return _instantiate(*key)
 
 
 class _Input(int):
@@ -234,3 +245,4 @@ def overload_of(target: str) -> Any:
 
 
 on_change(_instantiate.cache_clear)
+on_change(definition.cache_clear)

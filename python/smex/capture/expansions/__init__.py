@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from smex.capture.expansions import (
     class_loss,
     extremes,
@@ -43,7 +45,7 @@ def _always(args):
 
 
 def _has_elements(args):
-    batch, channels, area, groups = (arg for arg in args if type(arg) is int)
+    batch, channels, area, groups = (arg for arg in args if type(arg) in (int, torch.SymInt))
     return batch * channels * area * groups > 0
 
 

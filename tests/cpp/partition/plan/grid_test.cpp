@@ -20,8 +20,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
   const DimClasses classes(graph);
   OpGrids grids(graph, classes);
   for (const Op& op : graph.ops()) {
-    const auto splits = tdl::derive_splits(*op.spec);
-    const OpTiles tiles = op_tiles(graph, classes, plan, op, splits, plan.ops[op.id]);
+    const OpTiles tiles = op_tiles(graph, classes, plan, op, plan.ops[op.id]);
     const std::vector<bool> weighing = weighing_outputs(op);
     const OpGrid grid = grids.make(op, plan.ops[op.id], plan.mesh);
     const auto home_of = [&](ValueId id) {

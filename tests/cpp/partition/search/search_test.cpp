@@ -272,9 +272,7 @@ TEST(Search, PlannersKeepToTheirRules) {
     }
     const Plan whole = search(graph, {2}, all_cut(Planner::kIcml18));
     for (const Op& op : graph.ops()) {
-      const auto splits = tdl::derive_splits(*op.spec);
-      for (const Layout& made :
-           op_tiles(graph, classes, whole, op, splits, whole.ops[op.id]).outputs) {
+      for (const Layout& made : op_tiles(graph, classes, whole, op, whole.ops[op.id]).outputs) {
         EXPECT_EQ(made.num_partials, 1);
       }
     }
