@@ -1,4 +1,5 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sum.h>
 #include <torch/library.h>
@@ -65,7 +66,7 @@ std::tuple<at::Tensor, at::Tensor> row_normalize(const at::Tensor& x, const at::
   return {y.to(x.scalar_type()).contiguous(), rstd};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> row_gradient_sums(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
     int64_t rank, const std::optional<at::Tensor>& weight) {
   check_rows("smex::row_gradient_sums", x, {grad}, {mean, rstd}, {weight});
@@ -74,13 +75,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums(
   const auto over_rows = [&](const at::Tensor& product) {
     return (rows.empty() ? product : product.sum(rows)).to((weight ? *weight : x).scalar_type());
   };
-  return {of_rows(scaled, mean), of_rows(scaled * places, mean), over_rows(wide(grad, x) * places),
-          over_rows(wide(grad, x))};
+  return {at::cat({of_rows(scaled, mean), of_rows(scaled * places, mean)}, -1),
+          over_rows(wide(grad, x) * places), over_rows(wide(grad, x))};
 }
 
 at::Tensor row_gradient(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
                         const at::Tensor& rstd, const std::optional<at::Tensor>& weight,
-                        const at::Tensor& sum, const at::Tensor& dot, int64_t count) {
+                        const at::Tensor& sums, int64_t count) {
+  const auto [sum, dot] = split_sums(x, sums);
   check_rows("smex::row_gradient", x, {grad}, {mean, rstd, sum, dot}, {weight});
   const at::Tensor along = (sum + normalized(x, mean, rstd) * dot) / count;
   const at::Tensor result = (weighed(grad, x, weight) - along) * wide(rstd, x);

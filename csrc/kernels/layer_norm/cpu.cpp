@@ -120,7 +120,7 @@ std::tuple<at::Tensor, at::Tensor> row_normalize_on_cpu(const at::Tensor& x, con
   return {y, rstd};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_on_cpu(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_on_cpu(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
     int64_t rank, const MaybeTensor& weight) {
   if (!have_kernel(x, {grad, mean, rstd}, {weight})) {
@@ -129,7 +129,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_on_
   check_rows("smex::row_gradient_sums", x, {grad}, {mean, rstd}, {weight});
   const at::Tensor gradient = grad.contiguous();
   const DenseRows from(x, mean, rstd, weight);
-  at::Tensor sum = at::empty_like(from.mean), dot = at::empty_like(from.mean);
+  at::DimVector two(mean.sizes());
+  two.back() = 2;
+  at::Tensor sums = at::empty(two, x.options());
   const auto places = x.sizes().slice(x.dim() - rank);
   at::Tensor by_weight = at::empty(places, x.options()), by_bias = at::empty(places, x.options());
   const Rows size = rows_of(x, mean);
@@ -139,32 +141,33 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_on_
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "smex::row_gradient_sums", [&] {
     const auto* const g = gradient.const_data_ptr<scalar_t>();
     over_rows(size, [&](int64_t begin, int64_t end) {
-      row_gradient_sums_cpu(size, g, from.of<scalar_t>(), sum.mutable_data_ptr<scalar_t>(),
-                            dot.mutable_data_ptr<scalar_t>(), begin, end);
+      row_gradient_sums_cpu(size, g, from.of<scalar_t>(), sums.mutable_data_ptr<scalar_t>(),
+                            begin, end);
     });
     at::parallel_for(0, width, grain, [&](int64_t begin, int64_t end) {
       affine_gradients_cpu(size, g, from.of<scalar_t>(), by_weight.mutable_data_ptr<scalar_t>(),
                            by_bias.mutable_data_ptr<scalar_t>(), begin, end);
     });
   });
-  return {sum, dot, by_weight, by_bias};
+  return {sums, by_weight, by_bias};
 }
 
 at::Tensor row_gradient_on_cpu(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
                                const at::Tensor& rstd, const MaybeTensor& weight,
-                               const at::Tensor& sum, const at::Tensor& dot, int64_t count) {
-  if (!have_kernel(x, {grad, mean, rstd, sum, dot}, {weight})) {
-    return row_gradient(grad, x, mean, rstd, weight, sum, dot, count);
+                               const at::Tensor& sums, int64_t count) {
+  if (!have_kernel(x, {grad, mean, rstd, sums}, {weight})) {
+    return row_gradient(grad, x, mean, rstd, weight, sums, count);
   }
+  const auto [sum, dot] = split_sums(x, sums);
   check_rows("smex::row_gradient", x, {grad}, {mean, rstd, sum, dot}, {weight});
-  const at::Tensor gradient = grad.contiguous(), sums = sum.contiguous(), dots = dot.contiguous();
+  const at::Tensor gradient = grad.contiguous(), pairs = sums.contiguous();
   const DenseRows from(x, mean, rstd, weight);
   at::Tensor result = at::empty_like(from.x);
   const Rows size = rows_of(x, mean);
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "smex::row_gradient", [&] {
     over_rows(size, [&](int64_t begin, int64_t end) {
       row_gradient_cpu(size, gradient.const_data_ptr<scalar_t>(), from.of<scalar_t>(),
-                       sums.const_data_ptr<scalar_t>(), dots.const_data_ptr<scalar_t>(), count,
+                       pairs.const_data_ptr<scalar_t>(), count,
                        result.mutable_data_ptr<scalar_t>(), begin, end);
     });
   });

@@ -20,6 +20,9 @@ void check_rows(const char* op, const at::Tensor& x, std::initializer_list<at::T
                 std::initializer_list<at::Tensor> statistics,
                 std::initializer_list<std::optional<at::Tensor>> vectors);
 
+/// The two sums of each row. Throws where they are not by row of `x`, and last of all two.
+std::tuple<at::Tensor, at::Tensor> split_sums(const at::Tensor& x, const at::Tensor& sums);
+
 /// Throws where rows have not `rank` dimensions, or `count` elements are none.
 void check_row_mean(const at::Tensor& x, int64_t rank, int64_t count);
 
@@ -31,11 +34,11 @@ std::tuple<at::Tensor, at::Tensor> row_normalize(const at::Tensor& x, const at::
                                                  const std::optional<at::Tensor>& weight,
                                                  const std::optional<at::Tensor>& bias,
                                                  int64_t count, double eps);
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> row_gradient_sums(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
     int64_t rank, const std::optional<at::Tensor>& weight);
 at::Tensor row_gradient(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
                         const at::Tensor& rstd, const std::optional<at::Tensor>& weight,
-                        const at::Tensor& sum, const at::Tensor& dot, int64_t count);
+                        const at::Tensor& sums, int64_t count);
 
 }  // namespace smex::kernels

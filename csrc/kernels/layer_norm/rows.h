@@ -35,11 +35,11 @@ template <typename T>
 void row_normalize_cpu(const Rows& size, const NormalizedRows<T>& of, const T* bias, T* result,
                        int64_t begin, int64_t end);
 
-/// `sum[r] = Σ grad weight[c]` and `dot[r] = Σ grad weight[c] (x - mean[r]) rstd[r]` for the rows
-/// `begin` to `end`.
+/// `sums[r] = {Σ grad weight[c], Σ grad weight[c] (x - mean[r]) rstd[r]}` for the rows `begin` to
+/// `end`.
 template <typename T>
-void row_gradient_sums_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, T* sum,
-                           T* dot, int64_t begin, int64_t end);
+void row_gradient_sums_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, T* sums,
+                           int64_t begin, int64_t end);
 
 /// `weight[c] = Σ grad (x - mean[r]) rstd[r]` and `bias[c] = Σ grad` over all rows, for the places
 /// `begin` to `end`.
@@ -47,10 +47,10 @@ template <typename T>
 void affine_gradients_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, T* weight,
                           T* bias, int64_t begin, int64_t end);
 
-/// `result = rstd[r] (grad weight[c] - (sum[r] + (x - mean[r]) rstd[r] dot[r]) / count)` for the
-/// rows `begin` to `end`; `count` is that of whole rows.
+/// `result = rstd[r] (grad weight[c] - (sums[r][0] + (x - mean[r]) rstd[r] sums[r][1]) / count)` for
+/// the rows `begin` to `end`; `count` is that of whole rows.
 template <typename T>
-void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, const T* sum,
-                      const T* dot, int64_t count, T* result, int64_t begin, int64_t end);
+void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, const T* sums,
+                      int64_t count, T* result, int64_t begin, int64_t end);
 
 }  // namespace smex::kernels

@@ -47,6 +47,13 @@ void check_rows(const char* op, const at::Tensor& x, std::initializer_list<at::T
   }
 }
 
+std::tuple<at::Tensor, at::Tensor> split_sums(const at::Tensor& x, const at::Tensor& sums) {
+  TORCH_CHECK_VALUE(sums.dim() == x.dim() && x.dim() > 0 && sums.sym_size(-1) == 2,
+                    "smex::row_gradient: expected two sums for each row of ", x.sym_sizes(),
+                    ", found ", sums.sym_sizes());
+  return {sums.narrow(-1, 0, 1), sums.narrow(-1, 1, 1)};
+}
+
 namespace {
 
 at::Tensor like_rows(const at::Tensor& x, const at::Tensor& statistic) {
@@ -75,19 +82,22 @@ std::tuple<at::Tensor, at::Tensor> row_normalize_meta(const at::Tensor& x, const
   return {at::empty_like(x, at::MemoryFormat::Contiguous), like_rows(x, squares)};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_meta(
+std::tuple<at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_meta(
     const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
     int64_t rank, const std::optional<at::Tensor>& weight) {
   check_rows("smex::row_gradient_sums", x, {grad}, {mean, rstd}, {weight});
   const auto places = x.sym_sizes().slice(x.dim() - rank);
   const auto type = weight ? weight->options() : x.options();
-  return {like_rows(x, mean), like_rows(x, mean), at::empty_symint(places, type),
+  at::SymDimVector two(mean.sym_sizes());
+  two.back() = 2;
+  return {at::empty_symint(two, x.options().dtype(sum_type(x))), at::empty_symint(places, type),
           at::empty_symint(places, type)};
 }
 
 at::Tensor row_gradient_meta(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
                              const at::Tensor& rstd, const std::optional<at::Tensor>& weight,
-                             const at::Tensor& sum, const at::Tensor& dot, int64_t /*count*/) {
+                             const at::Tensor& sums, int64_t /*count*/) {
+  const auto [sum, dot] = split_sums(x, sums);
   check_rows("smex::row_gradient", x, {grad}, {mean, rstd, sum, dot}, {weight});
   return at::empty_like(x, at::MemoryFormat::Contiguous);
 }
@@ -102,10 +112,10 @@ TORCH_LIBRARY_FRAGMENT(smex, m) {
       "int count, float eps) -> (Tensor, Tensor)");
   m.def(
       "row_gradient_sums(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int rank, "
-      "Tensor? weight) -> (Tensor, Tensor, Tensor, Tensor)");
+      "Tensor? weight) -> (Tensor, Tensor, Tensor)");
   m.def(
-      "row_gradient(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, Tensor sum, "
-      "Tensor dot, int count) -> Tensor");
+      "row_gradient(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, Tensor sums, "
+      "int count) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {

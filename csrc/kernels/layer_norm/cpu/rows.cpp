@@ -50,8 +50,8 @@ void row_normalize_cpu(const Rows& size, const NormalizedRows<T>& of, const T* b
 }
 
 template <typename T>
-void row_gradient_sums_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, T* sum,
-                           T* dot, int64_t begin, int64_t end) {
+void row_gradient_sums_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, T* sums,
+                           int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     const T* const row = of.x + r * size.width;
     const T* const grad_row = grad + r * size.width;
@@ -67,8 +67,8 @@ void row_gradient_sums_cpu(const Rows& size, const T* grad, const NormalizedRows
     } else {
       add([&](int64_t c) { return grad_row[c]; });
     }
-    sum[r] = static_cast<T>(total);
-    dot[r] = static_cast<T>(product);
+    sums[2 * r] = static_cast<T>(total);
+    sums[2 * r + 1] = static_cast<T>(product);
   }
 }
 
@@ -90,14 +90,15 @@ void affine_gradients_cpu(const Rows& size, const T* grad, const NormalizedRows<
 }
 
 template <typename T>
-void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, const T* sum,
-                      const T* dot, int64_t count, T* result, int64_t begin, int64_t end) {
+void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, const T* sums,
+                      int64_t count, T* result, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     const T* const row = of.x + r * size.width;
     const T* const grad_row = grad + r * size.width;
     T* const to = result + r * size.width;
     const T center = of.mean[r], scale = of.rstd[r];
-    const T shift = sum[r] / static_cast<T>(count), slope = dot[r] / static_cast<T>(count);
+    const T shift = sums[2 * r] / static_cast<T>(count);
+    const T slope = sums[2 * r + 1] / static_cast<T>(count);
     const auto fill = [&](const auto& scaled) {
       for (int64_t c = 0; c < size.width; ++c) {
         to[c] = scale * (scaled(c) - shift - (row[c] - center) * scale * slope);
@@ -116,12 +117,12 @@ void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& 
   template void row_squares_cpu<T>(const Rows&, const T*, const T*, T*, int64_t, int64_t);       \
   template void row_normalize_cpu<T>(const Rows&, const NormalizedRows<T>&, const T*, T*,        \
                                      int64_t, int64_t);                                          \
-  template void row_gradient_sums_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*,    \
-                                         T*, int64_t, int64_t);                                  \
+  template void row_gradient_sums_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*, \
+                                         int64_t, int64_t);                                      \
   template void affine_gradients_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*, T*, \
                                         int64_t, int64_t);                                       \
   template void row_gradient_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, const T*,   \
-                                    const T*, int64_t, T*, int64_t, int64_t);
+                                    int64_t, T*, int64_t, int64_t);
 SMEX_INSTANTIATE(float)
 SMEX_INSTANTIATE(double)
 #undef SMEX_INSTANTIATE

@@ -30,10 +30,10 @@ def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bi
         return NotImplemented
     row = torch.ops.smex
     rank = len(normalized_shape)
-    total, dot, by_weight, by_bias = row.row_gradient_sums(grad, x, mean, rstd, rank, weight)
+    sums, by_weight, by_bias = row.row_gradient_sums(grad, x, mean, rstd, rank, weight)
     grad_x = None
     if mask[0]:
-        grad_x = row.row_gradient(grad, x, mean, rstd, weight, total, dot, count)
+        grad_x = row.row_gradient(grad, x, mean, rstd, weight, sums, count)
     if bias is not None:
         by_bias = by_bias.to(bias.dtype)
     return grad_x, by_weight if mask[1] else None, by_bias if mask[2] else None

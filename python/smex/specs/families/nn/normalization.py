@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from smex.specs.common import all_of, named, replaced
-from smex.tdl import Opaque, Sum, like, rsqrt, spec, sqrt, whole
+from smex.tdl import Opaque, Sum, like, rsqrt, spec, sqrt, where, whole
 
 
 def _rows(x, normalized_shape):
@@ -174,11 +174,15 @@ def row_gradient_sums(grad, x, mean, rstd, rank, weight):
         value = like(like(like(value, x[i]), _row_of(mean, i)), _row_of(rstd, i))
         return value if weight is None else like(value, _of_vector(weight, i))
 
-    def of_row(term):
-        def body(*i):
-            return Sum(lambda *k: term((*i[:outer], *k)), **whole_row)
+    def of_row(*i):
+        which = whole(i[-1])  # of the two sums
 
-        return named(body, [*rows, *ones])
+        def term(*k):
+            at = (*i[:outer], *k)
+            both = where(which == 0, scaled(at), scaled(at) * normalized(at))
+            return shapes_only(both, at)
+
+        return Sum(term, **whole_row)
 
     def of_place(term):
         def body(*k):
@@ -189,19 +193,19 @@ def row_gradient_sums(grad, x, mean, rstd, rank, weight):
         return named(body, places)
 
     return (
-        of_row(lambda i: shapes_only(scaled(i), i)),
-        of_row(lambda i: scaled(i) * normalized(i)),
+        named(of_row, [*rows, *ones]),
         of_place(lambda i: shapes_only(grad[i] * normalized(i), i)),
         of_place(lambda i: shapes_only(grad[i], i)),
     )
 
 
 @spec("smex::row_gradient")
-def row_gradient(grad, x, mean, rstd, weight, total, dot, count):
+def row_gradient(grad, x, mean, rstd, weight, sums, count):
     def value(*i):
         normalized = (x[i] - _row_of(mean, i)) * _row_of(rstd, i)
         scaled = grad[i] if weight is None else grad[i] * _of_vector(weight, i)
-        along = (_row_of(total, i) + normalized * _row_of(dot, i)) / count
+        row = [0 if mean.shape[d] == 1 else k for d, k in enumerate(i)][:-1]
+        along = (sums[(*row, 0)] + normalized * sums[(*row, 1)]) / count
         return (scaled - along) * _row_of(rstd, i)
 
     return value
