@@ -136,13 +136,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_on_cpu(
   at::Tensor by_weight = at::empty(places, x.options()), by_bias = at::empty(places, x.options());
   const Rows size = rows_of(x, mean);
   const int64_t width = by_weight.numel();
-  const int64_t grain =
-      std::max<int64_t>(64, kElementsOfThread / std::max<int64_t>(1, size.rows));
+  const int64_t grain = std::max<int64_t>(64, kElementsOfThread / std::max<int64_t>(1, size.rows));
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "smex::row_gradient_sums", [&] {
     const auto* const g = gradient.const_data_ptr<scalar_t>();
     over_rows(size, [&](int64_t begin, int64_t end) {
-      row_gradient_sums_cpu(size, g, from.of<scalar_t>(), sums.mutable_data_ptr<scalar_t>(),
-                            begin, end);
+      row_gradient_sums_cpu(size, g, from.of<scalar_t>(), sums.mutable_data_ptr<scalar_t>(), begin,
+                            end);
     });
     at::parallel_for(0, width, grain, [&](int64_t begin, int64_t end) {
       affine_gradients_cpu(size, g, from.of<scalar_t>(), by_weight.mutable_data_ptr<scalar_t>(),
@@ -167,8 +166,8 @@ at::Tensor row_gradient_on_cpu(const at::Tensor& grad, const at::Tensor& x, cons
   AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "smex::row_gradient", [&] {
     over_rows(size, [&](int64_t begin, int64_t end) {
       row_gradient_cpu(size, gradient.const_data_ptr<scalar_t>(), from.of<scalar_t>(),
-                       pairs.const_data_ptr<scalar_t>(), count,
-                       result.mutable_data_ptr<scalar_t>(), begin, end);
+                       pairs.const_data_ptr<scalar_t>(), count, result.mutable_data_ptr<scalar_t>(),
+                       begin, end);
     });
   });
   return result;

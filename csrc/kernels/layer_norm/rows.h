@@ -47,8 +47,8 @@ template <typename T>
 void affine_gradients_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, T* weight,
                           T* bias, int64_t begin, int64_t end);
 
-/// `result = rstd[r] (grad weight[c] - (sums[r][0] + (x - mean[r]) rstd[r] sums[r][1]) / count)` for
-/// the rows `begin` to `end`; `count` is that of whole rows.
+/// `result = rstd[r] (grad weight[c] - (sums[r][0] + (x - mean[r]) rstd[r] sums[r][1]) / count)`
+/// for the rows `begin` to `end`; `count` is that of whole rows.
 template <typename T>
 void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& of, const T* sums,
                       int64_t count, T* result, int64_t begin, int64_t end);

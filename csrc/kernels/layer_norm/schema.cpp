@@ -40,8 +40,9 @@ void check_rows(const char* op, const at::Tensor& x, std::initializer_list<at::T
   for (const std::optional<at::Tensor>& vector : vectors) {
     if (!vector) continue;
     const auto shape = x.sym_sizes();
-    const bool fits = vector->dim() <= x.dim() &&
-                      shape.slice(x.dim() - std::min(vector->dim(), x.dim())) == vector->sym_sizes();
+    const bool fits =
+        vector->dim() <= x.dim() &&
+        shape.slice(x.dim() - std::min(vector->dim(), x.dim())) == vector->sym_sizes();
     TORCH_CHECK_VALUE(fits, op, ": expected a number for each place of a row of ", shape,
                       ", found ", vector->sym_sizes());
   }

@@ -112,16 +112,16 @@ void row_gradient_cpu(const Rows& size, const T* grad, const NormalizedRows<T>& 
   }
 }
 
-#define SMEX_INSTANTIATE(T)                                                                      \
-  template void row_mean_cpu<T>(const Rows&, const T*, int64_t, T*, int64_t, int64_t);           \
-  template void row_squares_cpu<T>(const Rows&, const T*, const T*, T*, int64_t, int64_t);       \
-  template void row_normalize_cpu<T>(const Rows&, const NormalizedRows<T>&, const T*, T*,        \
-                                     int64_t, int64_t);                                          \
-  template void row_gradient_sums_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*, \
-                                         int64_t, int64_t);                                      \
-  template void affine_gradients_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*, T*, \
-                                        int64_t, int64_t);                                       \
-  template void row_gradient_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, const T*,   \
+#define SMEX_INSTANTIATE(T)                                                                        \
+  template void row_mean_cpu<T>(const Rows&, const T*, int64_t, T*, int64_t, int64_t);             \
+  template void row_squares_cpu<T>(const Rows&, const T*, const T*, T*, int64_t, int64_t);         \
+  template void row_normalize_cpu<T>(const Rows&, const NormalizedRows<T>&, const T*, T*, int64_t, \
+                                     int64_t);                                                     \
+  template void row_gradient_sums_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*,      \
+                                         int64_t, int64_t);                                        \
+  template void affine_gradients_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, T*, T*,   \
+                                        int64_t, int64_t);                                         \
+  template void row_gradient_cpu<T>(const Rows&, const T*, const NormalizedRows<T>&, const T*,     \
                                     int64_t, T*, int64_t, int64_t);
 SMEX_INSTANTIATE(float)
 SMEX_INSTANTIATE(double)

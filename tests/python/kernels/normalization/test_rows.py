@@ -86,9 +86,7 @@ def test_any_strides():
     grad, x, weight, bias = inputs((5, 6), 1)
     strided = [t.t().contiguous().t() for t in (grad, x)]
     wide = [torch.stack([t, t], -1)[..., 0] for t in (weight, bias)]
-    for found, wanted in zip(
-        ours(*strided, *wide, 1), ours(grad, x, weight, bias, 1), strict=True
-    ):
+    for found, wanted in zip(ours(*strided, *wide, 1), ours(grad, x, weight, bias, 1), strict=True):
         torch.testing.assert_close(found, wanted)
 
 

@@ -7,7 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smex.specs.common import dims_of, replaced
-from smex.tdl import Max, Min, Opaque, Prod, Sum, and_, like, maximum, minimum, spec, told, where, whole
+from smex.tdl import (
+    Max,
+    Min,
+    Opaque,
+    Prod,
+    Sum,
+    and_,
+    like,
+    maximum,
+    minimum,
+    spec,
+    told,
+    where,
+    whole,
+)
 
 
 def _at(x: Any, i: Sequence[Any], dim: int, k: Any) -> Any:
