@@ -287,6 +287,14 @@ def samples():
     for mask in [True, True, True], [True, False, False], [False, True, True]:
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
+    x, lengths = r(3, 6, 4), torch.tensor([[1, 2, 3], [0, 6, 0], [4, 1, 1]])
+    for reduce, line in (("sum", [x, lengths, 1]), ("max", [x[0], lengths[0], 0])):
+        values, counts, axis = line
+        yield "aten::segment_reduce", [
+            values, reduce, counts, None, None, axis, True, None], None  # fmt: skip
+        made = torch.segment_reduce(values, reduce, lengths=counts, axis=axis)
+        yield "aten::_segment_reduce_backward", [
+            torch.randn_like(made), made, values, reduce, counts, None, axis, None], None  # fmt: skip
     yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
     yield "smex::lstm_product", [r(5, 3), r(4, 3)], None
     layer = [r(3, 4, 8), r(4, 2), r(4, 2), r(8, 2)]
