@@ -164,15 +164,15 @@ def verify_all(folder: Path, overloads: Sequence[str]) -> list[Finding]:
 
 
 def why_whole(overload: str) -> str:
-    """Why an operator cannot be divided along any dimension."""
+    """What an operator does that cannot be divided along any dimension, beginning with the verb."""
     tags = operator_named(overload, "specs").tags
     if torch.Tag.nondeterministic_seeded in tags:
-        return "draws its numbers one after another"
+        return "Draws its numbers one after another"
     if torch.Tag.dynamic_output_shape in tags:
-        return "how large its result is depends on the values"
+        return "Has a result whose size depends on the values"
     found = definition(overload)
     text = inspect.getdoc(found.source) if found else ""
-    return (text or "no reason is given").partition("\n")[0].rstrip(".")
+    return (text or "Gives no reason").partition("\n")[0].rstrip(".")
 
 
 def summary(findings: Sequence[Finding]) -> str:

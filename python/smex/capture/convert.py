@@ -49,6 +49,10 @@ _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 _FRESH = {aten.bmm.default, aten.cat.default, aten.mm.default, aten.stack.default}
 # The second output tells what the first weighs: parts of it over some of the keys need both.
 _ATTENTION = "smex::scaled_dot_product"
+# ATen's call is worth more than its one member.
+_SOLE_MEMBER = {"aten::native_layer_norm_backward"}
+# Their positions along a dimension differ from each other.
+_PERMUTED = {"aten::topk", "aten::sort", "aten::sort.stable"}
 _NO_OUTPUT = {aten._assert_async.msg, aten._assert_tensor_metadata.default}
 
 
@@ -85,6 +89,8 @@ class Converter:
         self._done: set[torch.fx.Node] = set()  # nodes of which the calls have been made
         self._regions: dict[Any, int] = {}  # numbers of the traced ones in order of appearance
         self._transposed: dict[int, _Operand] = {}
+        self._zeros: set[int] = set()
+        self._permuted: dict[int, int] = {}  # positions by the dimension along which they differ
         self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
     def convert(self) -> CapturedGraph:
@@ -288,15 +294,49 @@ class Converter:
             exact = not loose and traced_input.is_contiguous()
             target = aten.view.default if exact else aten.reshape.default
             name = "aten::view" if exact else "aten::reshape"
+        scattered = self._scattered(name, args)
+        if scattered is not None:
+            name, target, args = scattered
         expansion = expand(name, args)
-        if expansion is not None and self._expand(expansion, node, name, args, env):
-            return
-        outputs = self._outputs(node)
-        self._ops.append(self._op(name, target, args, outputs))
-        self._bind(node, outputs, loose, env)
-        if target is aten.t.default:
-            assert outputs[0] is not None
-            self._transposed[outputs[0]] = env[node.args[0]]
+        if expansion is None or not self._expand(expansion, node, name, args, env):
+            outputs = self._outputs(node)
+            self._ops.append(self._op(name, target, args, outputs))
+            self._bind(node, outputs, loose, env)
+        self._remember(node, name, args, env)
+
+    def _remember(self, node: torch.fx.Node, name: str, args: list, env: dict) -> None:
+        """Notes what is known of a call's results."""
+        made = env[node]
+        if node.target is aten.t.default:
+            self._transposed[made.id] = env[node.args[0]]
+        elif name == "aten::full" and args[1] == 0:
+            self._zeros.add(made.id)
+        elif name in _PERMUTED and made[1] is not None:
+            dim = args[2 if name != "aten::sort" else 1]
+            self._permuted[made[1].id] = dim % max(len(self._values[made[1].id].shape), 1)
+
+    def _scattered(self, name: str, args: list) -> tuple[str, Any, list] | None:
+        """What is written into zeros as one call, which can be cut along the dimension; or None.
+
+        Written at positions that differ, or added up: the gradient of what was chosen by position.
+        """
+        if name not in ("aten::scatter.src", "aten::scatter_add") or not hasattr(
+            torch.ops.smex, "scatter_sum"
+        ):
+            return None
+        zeros, dim, index, source = args
+        shape, taken, given = (self._values[v.id].shape for v in (zeros, index, source))
+        if zeros.id not in self._zeros or not shape or taken != given:
+            return None
+        if self._values[index.id].dtype != torch.int64 or len(taken) != len(shape):
+            return None
+        dim %= len(shape)
+        same = all(d == dim or taken[d] == size for d, size in enumerate(shape))
+        differ = taken[dim] == 1 or self._permuted.get(index.id) == dim
+        if not same or not (differ or name == "aten::scatter_add"):
+            return None
+        call = torch.ops.smex.scatter_sum.default
+        return "smex::scatter_sum", call, [source, index, dim, list(shape), []]
 
     def _op(self, name, dispatch, args, outputs) -> OpRecord:
         path, source, seq_nr = self._origin
@@ -492,7 +532,7 @@ class Converter:
         fusions = []
         for fused in self._fused:
             members = [op_ids[k] for k in range(fused.first, fused.last) if k in op_ids]
-            if len(members) > 1:
+            if len(members) > 1 or (members and fused.op.target in _SOLE_MEMBER):
                 # A statistic that only the members' mathematics does not read may be gone.
                 fusions.append(FusionRecord(self._renumber(fused.op, values, -1), members))
         return fusions

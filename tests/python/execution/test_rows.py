@@ -1,5 +1,6 @@
 """Softmax, losses, variances, norms and extremes are cut along the rows that they reduce."""
 
+import copy
 import json
 import math
 
@@ -60,6 +61,22 @@ FUNCTIONS = {
     "argmax of all": lambda y: y.argmax() * y,
     "topk": lambda y: y.topk(3, -1)[0] * y.topk(3, -1)[1],
     "smallest": lambda y: y.topk(2, 1, largest=False)[0],
+    "layer norm": lambda y: F.layer_norm(y, [64]),
+    "layer norm of the last two": lambda y: F.layer_norm(y.view(2, 4, 64), [4, 64]),
+    "layer norm with weights": lambda y: F.layer_norm(y, [64], y[0].cos(), y[1].sin()),
+    "layer norm of all": lambda y: F.layer_norm(y, [8, 64]),
+    "rms norm": lambda y: F.rms_norm(y, [64], y[0].cos()),
+    "batch statistics": lambda y: F.batch_norm(y.t(), None, None, training=True),
+    "group norm": lambda y: F.group_norm(y.view(8, 32, 2), 4),
+    "amax": lambda y: y.amax(-1) + y.amin(-1),
+    "median": lambda y: y.median(-1).values + y.kthvalue(5, 1).values,
+    "sorted": lambda y: y.sort(-1).values * torch.arange(64),
+    "gather": lambda y: y.gather(1, torch.arange(24).view(8, 3) * 7 % 64),
+    "gather twice": lambda y: y.gather(1, torch.tensor([[5, 5, 63]]).expand(8, 3)),
+    "cumsum": lambda y: y.cumsum(-1),
+    "cumprod": lambda y: (1 + y / 50).cumprod(-1),
+    "logcumsumexp": lambda y: y.logcumsumexp(-1),
+    "cumsum of columns": lambda y: y.t().cumsum(0).t(),
 }  # fmt: skip
 
 
@@ -108,6 +125,8 @@ CUT = {
     "norm": "aten::sqrt",
     "max with positions": "smex::first_position",
     "argmax": "smex::first_position",
+    "layer norm": "smex::row_squares",
+    "cumsum": "aten::constant_pad_nd",
 }
 
 
@@ -122,6 +141,188 @@ def test_one_call_where_rows_are_whole(name, tmp_path):
     with torch.no_grad():
         assert CUT[name] not in operators(rows, tmp_path, x)
         assert CUT[name] in operators(columns, tmp_path, x)
+
+
+class Normalized(torch.nn.Module):
+    """A layer norm between two linear layers."""
+
+    def __init__(self, columns=64, bias=True, affine=True):
+        super().__init__()
+        self.first = torch.nn.Linear(16, columns)
+        self.norm = torch.nn.LayerNorm(columns, bias=bias, elementwise_affine=affine)
+        self.last = torch.nn.Linear(columns, 16)
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x)))
+
+
+COLUMNS_CUT = {"first.weight": 0, "first.bias": 0, "last.weight": 1, "x": "R"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layer_norm_is_one_call_where_rows_are_whole(dtype, tmp_path):
+    model, x = Normalized().to(dtype), torch.randn(8, 16, dtype=dtype)
+    rows = smex.partition(model, workers=2, args=(x,), planner="data_parallel")
+    rows.trace(tmp_path / "rows.json", x, backward=True)
+    columns = smex.partition(model, workers=2, args=(x,), pins=COLUMNS_CUT, replicate_bytes=0)
+    columns.trace(tmp_path / "columns.json", x, backward=True)
+    own, fused = "smex::row_", "aten::native_layer_norm"
+    found = {
+        name: [
+            event["name"]
+            for event in json.loads((tmp_path / f"{name}.json").read_text())["traceEvents"]
+            if event.get("ph") == "X" and event["name"].startswith((own, fused))
+        ]
+        for name in ("rows", "columns")
+    }
+    assert set(found["rows"]) == {fused, f"{fused}_backward"}
+    assert len(found["rows"]) == 2 * 2  # of each worker, once
+    assert {name.startswith(own) for name in found["columns"]} == {True}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("columns", [1, 5, 37])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"affine": False}], ids=str)
+def test_layer_norm_trains_with_cut_rows(columns, workers, options):
+    """Training, evaluation, training; other batches; bytes and memory as predicted."""
+    torch.manual_seed(0)
+    model = Normalized(columns, **options).double()
+    pins = COLUMNS_CUT if 1 < workers <= columns else {}
+    reference = copy.deepcopy(model)
+    net = smex.partition(
+        model, workers=workers, args=(torch.randn(5, 16).double(),), pins=pins, replicate_bytes=0
+    )
+    pairs = [(m, torch.optim.SGD(m.parameters(), lr=0.1)) for m in (reference, net)]
+    for batch, training in ((5, True), (5, True), (4, False), (3, True)):
+        x = torch.randn(batch, 16).double()
+        results = []
+        for trained, optimizer in pairs:
+            with torch.set_grad_enabled(trained.train(training).training):
+                results.append(trained(x))
+            if training:
+                optimizer.zero_grad()
+                results[-1].square().sum().backward()
+                optimizer.step()
+        torch.testing.assert_close(results[1], results[0], rtol=1e-10, atol=1e-12)
+        stats = net.stats()
+        assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
+        pairs_of_bytes = zip(stats["peak_bytes"], stats["predicted_peak_bytes"], strict=True)
+        assert all(peak <= predicted for peak, predicted in pairs_of_bytes)  # of one ahead
+        assert workers > 1 or stats["peak_bytes"] == stats["predicted_peak_bytes"]
+    for name, wanted in reference.state_dict().items():
+        torch.testing.assert_close(net.state_dict()[name], wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("mean", [1e4, -1e6])
+def test_a_variance_far_from_zero_keeps_its_digits(mean):
+    """Squares about the mean, not the mean of squares less a square."""
+    torch.manual_seed(0)
+    x = torch.randn(6, 64) + mean
+    wanted = F.layer_norm(x.double(), [64])
+    net = smex.partition(
+        Function(lambda x: F.layer_norm(x, [64])), workers=2, args=(x,), pins={"x": 1},
+        replicate_bytes=0,
+    )  # fmt: skip
+    rounding = torch.finfo(torch.float32).eps * abs(mean)
+    torch.testing.assert_close(net(x).double(), wanted, rtol=0, atol=4 * rounding)
+
+
+GRADIENTS = {
+    "max": lambda x: x.max(1)[0],
+    "min": lambda x: x.min(1, keepdim=True)[0],
+    "topk": lambda x: x.topk(3, 1)[0],
+    "amax": lambda x: x.amax(1),
+    "median": lambda x: x.median(1)[0],
+    "max of columns": lambda x: x.max(0)[0],
+}
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_chosen_elements(name, workers):
+    """Not a number, infinities; and ties, where the operator says which of them is chosen."""
+    function = GRADIENTS[name]
+    x = torch.randn(6, 40, generator=torch.Generator().manual_seed(0)).double()
+    if name != "topk":
+        x = x.round()
+    x[1, 7] = math.nan
+    x[2, 39] = math.inf
+    x[3, 0] = -math.inf
+    if name != "topk":
+        x[4] = 2.0
+    whole = x.clone().requires_grad_()
+    out = function(whole)
+    grad = torch.arange(out.numel()).view(out.shape).double() + 1
+    out.backward(grad)
+    for dim in (0, 1):
+        cut = x.clone().requires_grad_()
+        net = smex.partition(
+            Function(function), workers=workers, args=(cut,), pins={"x": dim}, replicate_bytes=0
+        )
+        found = net(cut)
+        found.backward(grad)
+        torch.testing.assert_close(found, out, equal_nan=True)
+        torch.testing.assert_close(cut.grad, whole.grad, equal_nan=True)
+
+
+def test_the_gradient_of_a_maximum_moves_one_number_a_row():
+    moved = []
+    for columns in (64, 4096):
+        x = torch.randn(8, columns, requires_grad=True)
+        net = smex.partition(
+            Function(lambda x: x.max(1)[0]), workers=2, args=(x,), pins={"x": 1}, replicate_bytes=0
+        )
+        net(x).sum().backward()
+        moved.append(net.stats()["bytes_moved"])
+    assert moved[0] == moved[1]
+
+
+def test_what_is_written_twice_stays_the_last():
+    """Only gradients are sums: what a user writes at one place several times is not."""
+    index = torch.tensor([[1, 1, 3]]).expand(4, 3)
+
+    def function(x):
+        return torch.zeros(4, 6).scatter(1, index, x)
+
+    x = torch.randn(4, 3)
+    net = smex.partition(Function(function), workers=2, args=(x,))
+    torch.testing.assert_close(net(x), function(x))
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("size", [1, 2, 7, 40, 96])
+def test_running_reductions(size, workers):
+    """Within blocks and from block to block; integers, halves, zeros, and what is no number."""
+    x = torch.randn(5, size, generator=torch.Generator().manual_seed(0)).double()
+    x[1, size // 2] = 0
+    x[2, size // 3] = -math.inf
+    x[3, size // 2] = math.nan
+
+    def function(x):
+        whole = torch.nan_to_num(x * 4, neginf=-3).long()
+        return (
+            x.cumsum(1), x.cumprod(1), x.logcumsumexp(1), whole.cumsum(1),
+            (x > 0).cumsum(1), whole.cumprod(1, dtype=torch.float64), x.t().cumsum(0),
+        )  # fmt: skip
+
+    net = smex.partition(
+        Function(function), workers=workers, args=(x,), pins={"x": 1} if size >= workers else {},
+        replicate_bytes=0,
+    )  # fmt: skip
+    for found, wanted in zip(net(x), function(x), strict=True):
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+def test_a_running_sum_moves_totals_of_blocks():
+    moved = []
+    for columns in (64, 4096):
+        x = torch.randn(8, columns)
+        net = smex.partition(
+            Function(lambda x: x.cumsum(1)), workers=2, args=(x,), pins={"x": 1}, replicate_bytes=0
+        )
+        net(x)
+        moved.append(net.stats()["bytes_moved"])
+    assert moved[0] == moved[1]
 
 
 def test_a_loss_over_cut_classes_moves_numbers_of_tokens():

@@ -268,12 +268,33 @@ def samples():
         yield "smex::centered_square_sum", [x, vector[0]], None
         yield "smex::channel_sums", [torch.randn_like(x), x, vector[0]], None
         yield "smex::channel_combine", [torch.randn_like(x), x, *vector], None
+    for x, rank in ((r(3, 4, 6), 1), (r(5, 3, 2), 2), (r(7), 1)):
+        shape = x.shape[x.dim() - rank :]
+        count, w, b, grad = shape.numel(), r(*shape), r(*shape), torch.randn_like(x)
+        yield "smex::row_mean", [x, rank, count], None
+        mean = torch.ops.smex.row_mean(x, rank, count)
+        yield "smex::row_squares", [x, mean], None
+        squares = torch.ops.smex.row_squares(x, mean)
+        for affine in ([w, b], [None, None]):
+            yield "smex::row_normalize", [x, mean, squares, *affine, count, 1e-5], None
+            rstd = torch.rsqrt(squares / count + 1e-5)
+            yield "smex::row_gradient_sums", [grad, x, mean, rstd, rank, affine[0]], None
+            yield "smex::row_gradient", [
+                grad, x, mean, rstd, affine[0], torch.cat([mean, rstd], -1), count], None  # fmt: skip
     x, w = r(2, 4, 3, 2), r(4)
     yield "aten::native_group_norm", [x, w, r(4), 2, 4, 6, 2, 1e-5], None
     _, mean, rstd = torch.ops.aten.native_group_norm(x, w, w, 2, 4, 6, 2, 1e-5)
     for mask in [True, True, True], [True, False, False], [False, True, True]:
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
+    x, lengths = r(3, 6, 4), torch.tensor([[1, 2, 3], [0, 6, 0], [4, 1, 1]])
+    for reduce, line in (("sum", [x, lengths, 1]), ("max", [x[0], lengths[0], 0])):
+        values, counts, axis = line
+        yield "aten::segment_reduce", [
+            values, reduce, counts, None, None, axis, True, None], None  # fmt: skip
+        made = torch.segment_reduce(values, reduce, lengths=counts, axis=axis)
+        yield "aten::_segment_reduce_backward", [
+            torch.randn_like(made), made, values, reduce, counts, None, axis, None], None  # fmt: skip
     yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
     yield "smex::lstm_product", [r(5, 3), r(4, 3)], None
     layer = [r(3, 4, 8), r(4, 2), r(4, 2), r(8, 2)]
@@ -293,6 +314,8 @@ def samples():
     for dim in (0, 1):
         x = r(5, 6).round()
         yield "smex::first_position", [x, x.amax(dim, keepdim=True), dim, []], None
+        yield "smex::scatter_sum", [
+            r(5, 6), ints(8, 5, 6), dim, [8, 6] if dim == 0 else [5, 8], []], None  # fmt: skip
     yield "aten::constant_pad_nd", [r(4, 6), [-1, -2, 2, -1], 0.5], None
     yield "aten::embedding", [r(7, 5), ints(7, 4, 3)], None
     yield "aten::embedding_dense_backward", [r(4, 3, 5), ints(7, 4, 3), 7, -1, False], None

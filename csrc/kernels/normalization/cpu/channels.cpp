@@ -3,41 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/normalization/cpu/add_sums.h"
+
 namespace smex::kernels {
-namespace {
-
-// Independent sums in T, which the compiler keeps in vector registers; so many rounds of them are
-// added up before the total, which is a double.
-constexpr int kLanes = 16;
-constexpr int64_t kBlock = kLanes * 64;
-
-/// The sums of `term(i)` and `other(i)` for i below `inner`.
-template <typename T, typename Term, typename Other>
-void add_sums(int64_t inner, const Term& term, const Other& other, double& total,
-              double& other_total) {
-  for (int64_t start = 0; start < inner; start += kBlock) {
-    const int64_t stop = std::min(inner, start + kBlock);
-    T lanes[kLanes] = {}, other_lanes[kLanes] = {};
-    int64_t i = start;
-    for (; i + kLanes <= stop; i += kLanes) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        lanes[lane] += term(i + lane);
-        other_lanes[lane] += other(i + lane);
-      }
-    }
-    for (int lane = 0; i < stop; ++i, ++lane) {
-      lanes[lane] += term(i);
-      other_lanes[lane] += other(i);
-    }
-    for (int lane = 0; lane < kLanes; ++lane) {
-      total += static_cast<double>(lanes[lane]);
-      other_total += static_cast<double>(other_lanes[lane]);
-    }
-  }
-}
-
-}  // namespace
-
 template <typename T>
 void centered_square_sum_cpu(const Channels& size, const T* x, const T* mean, T* result,
                              int64_t begin, int64_t end) {

@@ -17,6 +17,7 @@ from smex.capture.expansions import (
     extremes,
     norms,
     products,
+    scans,
     softmax,
     statistics,
 )
@@ -34,10 +35,6 @@ def _has_bias(args):
 
 def _several_masked(args):
     return sum(bool(wanted) for wanted in args[-1]) > 1 or bool(args[-1][2])
-
-
-def _input_and_affine(args):
-    return bool(args[-1][0]) and (bool(args[-1][1]) or bool(args[-1][2]))
 
 
 def _always(args):
@@ -66,7 +63,6 @@ _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::native_batch_norm_backward": (_always, norms.native_batch_norm_backward),
     "aten::native_group_norm": (_has_elements, norms.group_norm),
     "aten::native_group_norm_backward": (_has_elements, norms.group_norm_backward),
-    "aten::native_layer_norm_backward": (_input_and_affine, norms.native_layer_norm_backward),
     "aten::nll_loss2d_backward": (_always, _nll_loss_gradient),
     "aten::nll_loss2d_forward": (_always, class_loss.nll_loss_forward),
     "aten::nll_loss_backward": (_always, _nll_loss_gradient),
@@ -81,10 +77,15 @@ _WHOLE_ROWS: dict[str, Expansion] = {
     "aten::_softmax_backward_data": softmax.softmax_backward,
     "aten::argmax": extremes.argmax,
     "aten::argmin": extremes.argmin,
+    "aten::cumprod": scans.cumprod,
+    "aten::cumsum": scans.cumsum,
     "aten::linalg_vector_norm": statistics.vector_norm,
+    "aten::logcumsumexp": scans.logcumsumexp,
     "aten::logsumexp": softmax.logsumexp,
     "aten::max.dim": extremes.max_dim,
     "aten::min.dim": extremes.min_dim,
+    "aten::native_layer_norm": norms.native_layer_norm,
+    "aten::native_layer_norm_backward": norms.native_layer_norm_backward,
     "aten::std.correction": statistics.std,
     "aten::std_mean.correction": statistics.std_mean,
     "aten::topk": extremes.topk,

@@ -11,16 +11,32 @@ from smex.capture.expansions.dtypes import compute_dtype
 aten = torch.ops.aten
 
 
+def native_layer_norm(x, normalized_shape, weight, bias, eps):
+    """`y, mean, rstd` by rows: their mean, then the squares about it, which workers add up."""
+    count = math.prod(normalized_shape)
+    if count == 0 or not hasattr(torch.ops.smex, "row_mean"):
+        return NotImplemented
+    mean = torch.ops.smex.row_mean(x, len(normalized_shape), count)
+    squares = torch.ops.smex.row_squares(x, mean)
+    y, rstd = torch.ops.smex.row_normalize(x, mean, squares, weight, bias, count, eps)
+    saved = torch.promote_types(x.dtype, _saved_dtype(x, weight, bias))
+    return y, mean.to(saved), rstd.to(saved)
+
+
 def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bias, mask):
-    """The input's gradient and the affine ones apart: they reduce over different dimensions."""
-    args = (grad, x, normalized_shape, mean, rstd, weight, bias)
-    results: list[torch.Tensor | None] = [None, None, None]
+    """`rstd (dy w - Σ dy w / n - x̂ Σ dy w x̂ / n)`; the sums over rows and over places at once."""
+    count = math.prod(normalized_shape)
+    if count == 0 or not hasattr(torch.ops.smex, "row_mean"):
+        return NotImplemented
+    row = torch.ops.smex
+    rank = len(normalized_shape)
+    sums, by_weight, by_bias = row.row_gradient_sums(grad, x, mean, rstd, rank, weight)
+    grad_x = None
     if mask[0]:
-        results[0] = aten.native_layer_norm_backward.default(*args, [True, False, False])[0]
-    if mask[1] or mask[2]:
-        affine = aten.native_layer_norm_backward.default(*args, [False, mask[1], mask[2]])
-        results[1:] = affine[1:]
-    return tuple(r if wanted else None for r, wanted in zip(results, mask, strict=True))
+        grad_x = row.row_gradient(grad, x, mean, rstd, weight, sums, count)
+    if bias is not None:
+        by_bias = by_bias.to(bias.dtype)
+    return grad_x, by_weight if mask[1] else None, by_bias if mask[2] else None
 
 
 def _saved_dtype(x, weight, running_mean):

@@ -21,6 +21,7 @@ from smex.tdl import (
     or_,
     spec,
     where,
+    whole,
 )
 
 
@@ -261,3 +262,29 @@ def _softmax_backward_data(grad, y, dim, dtype):
         return lambda: y[()] * (grad[()] - grad[()] * y[()])
     at, extent = _along(y, dim)
     return lambda *i: y[i] * (grad[i] - Sum(lambda k: grad[at(i, k)] * y[at(i, k)], k=extent))
+
+
+def _segments(axis, *tensors):
+    """Returns what reads all of the segments, those of one line for each index but the axis."""
+
+    def reads(i):
+        lines = [tensor for tensor in tensors if tensor is not None]
+        return [t[(*i[:axis], slice(None), *i[axis + 1 : t.ndim])] for t in lines]
+
+    def body(*i):
+        whole(i[axis])
+        return Opaque("segment_reduce", *reads(i))
+
+    return body
+
+
+@spec("aten::segment_reduce")
+def segment_reduce(x, reduce, lengths, indices, offsets, axis, unsafe, initial):
+    """Reduces stretches of a line, whose lengths are data."""
+    return _segments(axis, x, lengths, offsets)
+
+
+@spec("aten::_segment_reduce_backward")
+def _segment_reduce_backward(grad, output, x, reduce, lengths, offsets, axis, initial):
+    """Spreads over stretches of a line, whose lengths are data."""
+    return _segments(axis, grad, output, x, lengths, offsets)

@@ -182,7 +182,7 @@ def kthvalue(x, k, dim, keepdim):
 
 @specs("aten::median", "aten::nanmedian")
 def median(x):
-    """Returns the middle of all elements."""
+    """Looks for the middle of all elements."""
     return made_of_all("median", x)
 
 

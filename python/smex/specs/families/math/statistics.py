@@ -207,7 +207,7 @@ def _between(value, edges, i):
 
 @spec("aten::histogram.bin_ct")
 def histogram(x, bins, limits, weight, density):
-    """Returns the bins lie between the least and the greatest of all values."""
+    """Lays bins between the least and the greatest of all values."""
     return made_of_all("histogram", x, weight), made_of_all("edges", x)
 
 
@@ -229,13 +229,13 @@ def _rows(x):
 
 @spec("aten::_histogramdd_bin_edges")
 def _histogramdd_bin_edges(x, bins, limits, weight, density):
-    """Returns the bins lie between the least and the greatest of all values."""
+    """Lays bins between the least and the greatest of all values."""
     return tuple(made_of_all("edges", x) for _ in bins)
 
 
 @spec("aten::_histogramdd_from_bin_cts")
 def _histogramdd_from_bin_cts(x, bins, limits, weight, density):
-    """Returns the bins lie between the least and the greatest of all values."""
+    """Lays bins between the least and the greatest of all values."""
     if density or limits is None:
         return made_of_all("histogram", x, weight)
 

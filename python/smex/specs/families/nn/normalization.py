@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from smex.specs.common import all_of, named
-from smex.tdl import Opaque, Sum, like, rsqrt, spec, sqrt, whole
+from smex.specs.common import all_of, named, replaced
+from smex.tdl import Opaque, Sum, like, rsqrt, spec, sqrt, where, whole
 
 
 def _rows(x, normalized_shape):
@@ -95,6 +95,120 @@ def native_layer_norm_backward(grad, x, normalized_shape, mean, rstd, weight, bi
             mask,
         )
     )
+
+
+def _row_names(x, rank):
+    """Names of the indices of rows, of places in a row, and of a statistic's sizes of 1."""
+    outer = x.ndim - rank
+    rows = [f"i{d}" for d in range(outer)]
+    return outer, rows, [f"e{d}" for d in range(rank)], [f"u{d}" for d in range(rank)]
+
+
+def _row_of(statistic, i):
+    """Returns a statistic's element for the element of a row: it has size 1 along the row."""
+    return statistic[tuple(0 if statistic.shape[d] == 1 else k for d, k in enumerate(i))]
+
+
+@spec("smex::row_mean")
+def row_mean(x, rank, count):
+    outer, rows, _, ones = _row_names(x, rank)
+    extents = {f"k{d}": size for d, size in enumerate(x.shape[outer:])}
+
+    def mean(*i):
+        return Sum(lambda *k: x[(*i[:outer], *k)] / count, **extents)
+
+    return named(mean, [*rows, *ones])
+
+
+@spec("smex::row_squares")
+def row_squares(x, mean):
+    along = [d for d, size in enumerate(mean.shape) if size == 1]
+    if not along:
+        return lambda *i: (x[i] - mean[i]) * (x[i] - mean[i])
+
+    def squares(*i):
+        def square(*k):
+            at = replaced(i, along, k)
+            return (x[at] - _row_of(mean, i)) * (x[at] - _row_of(mean, i))
+
+        return Sum(square, **{f"k{d}": x.shape[d] for d in along})
+
+    return squares
+
+
+def _of_vector(vector, i):
+    """Returns the element of a vector over the places of a row."""
+    return vector[i[len(i) - vector.ndim :]]
+
+
+@spec("smex::row_normalize")
+def row_normalize(x, mean, squares, weight, bias, count, eps):
+    def rstd(i):
+        return rsqrt(_row_of(squares, i) / count + eps)
+
+    def value(*i):
+        y = (x[i] - _row_of(mean, i)) * rstd(i)
+        y = y if weight is None else y * _of_vector(weight, i)
+        return y if bias is None else y + _of_vector(bias, i)
+
+    along = [squares.shape[d] == 1 for d in range(x.ndim)]
+    names = [f"i{d}" for d in range(x.ndim)]
+    ones = [f"u{d}" if one else f"i{d}" for d, one in enumerate(along)]
+    return named(value, names), named(lambda *i: rstd(i), ones)
+
+
+@spec("smex::row_gradient_sums")
+def row_gradient_sums(grad, x, mean, rstd, rank, weight):
+    outer, rows, places, ones = _row_names(x, rank)
+    whole_row = dict(zip(places, x.shape[outer:], strict=True))
+    all_rows = dict(zip(rows, x.shape[:outer], strict=True))
+
+    def normalized(i):
+        return (x[i] - _row_of(mean, i)) * _row_of(rstd, i)
+
+    def scaled(i):
+        return grad[i] if weight is None else grad[i] * _of_vector(weight, i)
+
+    def shapes_only(value, i):
+        """The kernel makes all four, of tensors of one size."""
+        value = like(like(like(value, x[i]), _row_of(mean, i)), _row_of(rstd, i))
+        return value if weight is None else like(value, _of_vector(weight, i))
+
+    def of_row(*i):
+        which = whole(i[-1])  # of the two sums
+
+        def term(*k):
+            at = (*i[:outer], *k)
+            both = where(which == 0, scaled(at), scaled(at) * normalized(at))
+            return shapes_only(both, at)
+
+        return Sum(term, **whole_row)
+
+    def of_place(term):
+        def body(*k):
+            if not outer:
+                return term(k)
+            return Sum(lambda *r: term((*r, *k)), **all_rows)
+
+        return named(body, places)
+
+    return (
+        named(of_row, [*rows, *ones]),
+        of_place(lambda i: shapes_only(grad[i] * normalized(i), i)),
+        of_place(lambda i: shapes_only(grad[i], i)),
+    )
+
+
+@spec("smex::row_gradient")
+def row_gradient(grad, x, mean, rstd, weight, sums, count):
+    def value(*i):
+        normalized = (x[i] - _row_of(mean, i)) * _row_of(rstd, i)
+        scaled = grad[i] if weight is None else grad[i] * _of_vector(weight, i)
+        row = [0 if mean.shape[d] == 1 else k for d, k in enumerate(i)][:-1]
+        along = (sums[(*row, 0)] + normalized * sums[(*row, 1)]) / count
+        return (scaled - along) * _row_of(rstd, i)
+
+    return value
 
 
 @spec("aten::native_group_norm", local={"N": "rows"})

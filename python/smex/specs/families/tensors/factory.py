@@ -8,19 +8,19 @@ from smex.tdl import Opaque, like, pow_, spec, told, where
 
 @spec("aten::arange")
 def arange(end, *_):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
     return lambda i: i * 1
 
 
 @spec("aten::arange.start")
 def arange_start(start, end, *_):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
     return lambda i: i + start
 
 
 @spec("aten::arange.start_step")
 def arange_start_step(start, end, step, *_):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
     return lambda i: i * step + start
 
 
@@ -34,7 +34,7 @@ def zeros(size, *_):
 
 @spec("aten::eye")
 def eye(n, *_):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
     return lambda i, j: where(i == j, 1, 0)
 
 
@@ -54,7 +54,7 @@ def _is_integral(dtype):
 
 @spec("aten::linspace")
 def linspace(start, end, steps, dtype, *_):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
     if _is_integral(dtype):
         return lambda i: Opaque("linspace", element(start, ()), element(end, ()))
     first, last = element(start, ()), element(end, ())
@@ -63,7 +63,7 @@ def linspace(start, end, steps, dtype, *_):
 
 @spec("aten::logspace")
 def logspace(start, end, steps, base, dtype, *_):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
     exponent = linspace(start, end, steps, dtype)
     if _is_integral(dtype):
         return exponent

@@ -7,7 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smex.specs.common import dims_of, replaced
-from smex.tdl import Max, Min, Opaque, Prod, Sum, and_, like, maximum, minimum, spec, where, whole
+from smex.tdl import (
+    Max,
+    Min,
+    Opaque,
+    Prod,
+    Sum,
+    and_,
+    like,
+    maximum,
+    minimum,
+    spec,
+    told,
+    where,
+    whole,
+)
 
 
 def _at(x: Any, i: Sequence[Any], dim: int, k: Any) -> Any:
@@ -183,6 +197,18 @@ def scatter_add(x, dim, index, value):
 @spec("aten::scatter_reduce")
 def scatter_reduce(x, dim, index, value, reduce, include_self):
     return _scatter(x, dim, index, value, reduce, include_self)
+
+
+@spec("smex::scatter_sum", local={"shape": "output_shape", "offset": "offset"})
+def scatter_sum(x, index, dim, shape, offset):
+    def body(*i):
+        def added(k):
+            at = replaced(i, [dim], [k])
+            return where(index[at] == told(i[dim]), x[at], 0)
+
+        return Sum(added, k=x.shape[dim])
+
+    return body
 
 
 @spec("smex::class_index")

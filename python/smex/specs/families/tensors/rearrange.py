@@ -25,7 +25,7 @@ def as_strided_scatter(x, src, size, stride, offset):
 
 @spec("aten::block_diag")
 def block_diag(tensors):
-    """Returns where a tile begins cannot be told to the kernel."""
+    """Numbers elements from the first that the kernel makes, wherever a tile begins."""
 
     def body(i, j):
         result: Any = 0

@@ -216,7 +216,7 @@ def masked_scatter(x, mask, source):
 
 @spec("aten::masked_scatter_backward")
 def masked_scatter_backward(grad, mask, sizes):
-    """Takes as an element's place the number of set elements before it."""
+    """Counts the set elements before an element, which tell its place."""
     return made_of_all("masked_scatter_backward", grad, mask)
 
 
@@ -232,7 +232,7 @@ def nonzero(x):
 
 @spec("aten::nonzero_static")
 def nonzero_static(x, size, fill_value):
-    """Takes as an element's place the number of set elements before it."""
+    """Counts the set elements before an element, which tell its place."""
     return made_of_all("nonzero", x)
 
 
