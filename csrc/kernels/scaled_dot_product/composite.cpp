@@ -48,6 +48,7 @@ AttentionGradients scaled_dot_product_backward_by_calls(
   const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
+  check_mask_gradient(mask, mask_gradient);
   const AttentionTensors given{grad, query, key, value, output, logsumexp};
   return attend_by_calls_backward(given, options, tile, mask_gradient);
 }

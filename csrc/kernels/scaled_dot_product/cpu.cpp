@@ -18,8 +18,7 @@ AttentionResult scaled_dot_product_cpu(const at::Tensor& query, const at::Tensor
                                        const at::Tensor& value, const OptionalTensor& mask,
                                        bool causal, std::optional<double> scale,
                                        at::IntArrayRef offset, at::IntArrayRef key_offset, double p,
-                                       int64_t seed, int64_t stream,
-                                       at::IntArrayRef global_shape) {
+                                       int64_t seed, int64_t stream, at::IntArrayRef global_shape) {
   const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product", query, key, value, options, tile);
@@ -41,6 +40,7 @@ AttentionGradients scaled_dot_product_backward_cpu(
   const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
+  check_mask_gradient(mask, mask_gradient);
   const AttentionTensors given{grad, query, key, value, output, logsumexp};
   if (mask_gradient || !has_fused_call(query, key, value, options))
     return attend_by_blocks_backward(given, options, tile, mask_gradient);

@@ -41,7 +41,7 @@ OptionalTensor expanded_mask(const OptionalTensor& mask, const at::Tensor& query
 
 /// Whether one of ATen's calls computes it.
 bool has_fused_call_on_cuda(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                    const AttentionOptions& options) {
+                            const AttentionOptions& options) {
   return options.dropout.p == 0 && query.scalar_type() != at::kDouble && query.numel() > 0 &&
          key.numel() > 0 && value.numel() > 0;
 }
@@ -58,8 +58,8 @@ bool is_for_flash(const at::Tensor& query, const at::Tensor& key, const at::Tens
          at::cuda::getDeviceProperties(query.get_device())->major >= kAmpere;
 }
 
-AttentionResult fused_forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const AttentionOptions& how) {
+AttentionResult fused_forward(const at::Tensor& query, const at::Tensor& key,
+                              const at::Tensor& value, const AttentionOptions& how) {
   if (is_for_flash(query, key, value, how)) {
     const auto result = at::_scaled_dot_product_flash_attention(
         query, key, value, /*dropout_p=*/0, how.causal, /*return_debug_mask=*/false, how.scale);
@@ -122,6 +122,7 @@ AttentionGradients scaled_dot_product_backward_cuda(
   const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
+  check_mask_gradient(mask, mask_gradient);
   const AttentionTensors given{grad, query, key, value, output, logsumexp};
   if (mask_gradient || !has_fused_call_on_cuda(query, key, value, options))
     return attend_by_calls_backward(given, options, tile, mask_gradient);

@@ -14,8 +14,8 @@ namespace smex::kernels {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// Weights that are dropped after the softmax, the others scaled by 1 / (1 - p). What is drawn for a
-/// weight depends on its place among all weights, which have the shape `global_shape`, and equals
+/// Weights that are dropped after the softmax, the others scaled by 1 / (1 - p). What is drawn for
+/// a weight depends on its place among all weights, which have the shape `global_shape`, and equals
 /// what `smex::dropout_mask` draws there.
 struct AttentionDropout {
   double p = 0;
@@ -67,6 +67,9 @@ struct AttentionTensors {
 void check_attention(const char* op, const at::Tensor& query, const at::Tensor& key,
                      const at::Tensor& value, const AttentionOptions& options,
                      const AttentionTile& tile);
+
+/// Throws where the gradient of a mask is wanted and there is none.
+void check_mask_gradient(const OptionalTensor& mask, bool mask_gradient);
 
 /// An uninitialised tensor that lies as ATen's calls lay their results out, with the heads of a
 /// query beside each other: of the first `rank` sizes of `like`, the last of them `last` if given.

@@ -46,6 +46,11 @@ void check_attention(const char* op, const at::Tensor& query, const at::Tensor& 
                     dropout.global_shape);
 }
 
+void check_mask_gradient(const OptionalTensor& mask, bool mask_gradient) {
+  TORCH_CHECK_VALUE(mask || !mask_gradient,
+                    "smex::scaled_dot_product_backward: there is no mask to have a gradient");
+}
+
 at::Tensor heads_inside(const at::Tensor& like, int64_t rank, at::ScalarType type,
                         std::optional<c10::SymInt> last) {
   at::SymDimVector shape(like.sym_sizes().slice(0, rank));
@@ -82,8 +87,7 @@ AttentionGradients scaled_dot_product_backward_meta(
     at::IntArrayRef global_shape, bool mask_gradient) {
   check_attention("smex::scaled_dot_product_backward", query, key, value,
                   {mask, causal, scale, {p, seed, stream, global_shape}}, {offset, key_offset});
-  TORCH_CHECK_VALUE(mask || !mask_gradient,
-                    "smex::scaled_dot_product_backward: there is no mask to have a gradient");
+  check_mask_gradient(mask, mask_gradient);
   return {heads_inside(query, query.dim(), query.scalar_type()),
           heads_inside(key, 4, key.scalar_type()), heads_inside(value, 4, value.scalar_type()),
           mask_gradient ? at::empty_symint(mask->sym_sizes(), mask->options()) : at::Tensor()};

@@ -24,8 +24,8 @@ struct ScoreBlock {
   C* score = nullptr;  ///< [rows, columns]
   int64_t rows = 0, columns = 0;
   C scale = 1;
-  const C* mask = nullptr;                  ///< null: none
-  int64_t mask_row = 0, mask_column = 0;    ///< its strides; that of columns is 0 or 1
+  const C* mask = nullptr;                ///< null: none
+  int64_t mask_row = 0, mask_column = 0;  ///< its strides; that of columns is 0 or 1
   bool causal = false;
   int64_t visible = 0;  ///< causal: keys that the first query sees; each next one sees one more
   WeightDropout<C> dropout;
@@ -44,15 +44,14 @@ struct ScoreBlock {
 /// begin as -inf and 0; `rescale` [rows] is what earlier blocks are to be multiplied by.
 /// `words` has room for the words of a row and `kWordsBeyond` more.
 SMEX_FOR_EACH_ISA(template <typename C> void softmax_block(const ScoreBlock<C>& block, C* largest,
-                                                           C* total, C* rescale,
-                                                           uint32_t* words);)
+                                                           C* total, C* rescale, uint32_t* words);)
 
 /// Of weights w by each query's `logsumexp` [rows], and `change`, the gradients of what they weigh
 /// [rows, columns]: puts w * d into the scores, with d what is drawn, and the gradient of the sum
 /// of product and mask into `change`, w * (d * change - delta).
-SMEX_FOR_EACH_ISA(template <typename C>
-                  void gradient_block(const ScoreBlock<C>& block, C* change, const C* logsumexp,
-                                      const C* delta, uint32_t* words);)
+SMEX_FOR_EACH_ISA(template <typename C> void gradient_block(const ScoreBlock<C>& block, C* change,
+                                                            const C* logsumexp, const C* delta,
+                                                            uint32_t* words);)
 
 /// Adds the gradients of a block [rows, columns] to those of the mask, which has strides as the
 /// mask in the block.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -39,10 +39,8 @@ def scaled_dot_product(
             attn_mask = attn_mask.to(dtype)
     operands = _Operands(query, key, value, attn_mask, enable_gqa)
     if not operands.fit(dropout_p, is_causal):
-        options = {"scale": scale, "enable_gqa": enable_gqa}
-        return torch._C._nn.scaled_dot_product_attention(
-            query, key, value, attn_mask, dropout_p, is_causal, **options
-        )
+        given = (query, key, value, attn_mask, dropout_p, is_causal)
+        return torch._C._nn.scaled_dot_product_attention(*given, scale=scale, enable_gqa=enable_gqa)
     result = _Attention.apply(*operands.in_four_dimensions(), is_causal, scale, float(dropout_p))
     return result.reshape(*operands.lead, query.shape[-2], value.shape[-1])
 
@@ -116,29 +114,26 @@ class _Operands:
 
         Where heads share keys, the queries' have one for those that share as well.
         """
-        batch, heads = self._flat(self.lead)
+        batch, heads = self._flat()
         groups = self.groups
         query = self.query.expand(*self.lead, *self.query.shape[-2:])
         query = query.reshape(batch, heads, *query.shape[-2:])
         if groups > 1:
             query = query.unflatten(1, (heads // groups, groups))
+        lead = self.lead if groups == 1 else (*self.lead[:-1], heads // groups)
         key, value = (
-            t.expand(*self.lead[:-1], *shared, *t.shape[-2:]).reshape(
-                batch, heads // groups, *t.shape[-2:]
-            )
+            t.expand(*lead, *t.shape[-2:]).reshape(batch, heads // groups, *t.shape[-2:])
             for t in (self.key, self.value)
-            for shared in [[heads // groups] if self.lead[1:] else list(self.lead[-1:])]
         )
-        return query, key, value, self._flat_mask(heads, groups)
+        return query, key, value, self._flat_mask(groups)
 
-    @staticmethod
-    def _flat(lead: Sequence[int]) -> tuple[int, int]:
-        """The batch, and heads where there are any."""
-        if len(lead) < 2:
-            return math.prod(lead), 1
-        return math.prod(lead[:-1]), lead[-1]
+    def _flat(self) -> tuple[int, int]:
+        """Returns the sizes of the batch and the heads; a single dimension is that of the batch."""
+        if len(self.lead) == 1 and self.groups > 1:
+            return 1, self.lead[0]
+        return math.prod(self.lead[:-1] or self.lead), math.prod(self.lead[1:] and self.lead[-1:])
 
-    def _flat_mask(self, heads: int, groups: int) -> Tensor | None:
+    def _flat_mask(self, groups: int) -> Tensor | None:
         if self.mask is None:
             return None
         mask = self.mask
@@ -147,11 +142,11 @@ class _Operands:
             mask = hidden.masked_fill(mask.logical_not(), -math.inf)
         while mask.dim() < len(self.lead) + 2:
             mask = mask.unsqueeze(0)
-        if len(self.lead) < 2:  # the batch alone, or nothing
-            mask = mask.unsqueeze(-3) if self.lead else mask[None, None]
+        if len(self.lead) < 2:
+            mask = mask.unsqueeze(-3) if self.lead and groups == 1 else mask.unsqueeze(0)
+            mask = mask if self.lead else mask.unsqueeze(0)
         elif len(self.lead) > 2:
-            outer = mask.shape[:-3]
-            if any(size != 1 for size in outer):
+            if any(size != 1 for size in mask.shape[:-3]):
                 mask = mask.expand(*self.lead[:-1], *mask.shape[-3:])
             mask = mask.reshape(math.prod(mask.shape[:-3]), *mask.shape[-3:])
         if groups == 1:
@@ -165,14 +160,14 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, query, key, value, mask, causal, scale, p):
         shape = [*query.shape[:-1], key.shape[-2]]
-        told = (mask, causal, scale, [], [], p, 0, 0, shape if p else [])
+        told: tuple[Any, ...] = (mask, causal, scale, [], [], p, 0, 0, shape if p else [])
         output, logsumexp = torch.ops.smex.scaled_dot_product(query, key, value, *told)
         ctx.save_for_backward(query, key, value, mask, output, logsumexp)
         ctx.told = told[1:]
         return output
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[override]
+    def backward(ctx, grad):
         query, key, value, mask, output, logsumexp = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:4]
         if torch.is_grad_enabled():
@@ -193,18 +188,18 @@ def _dense_gradients(grad, operands, wanted, told) -> list[Tensor | None]:
             "capture: a gradient of attention with dropout is differentiated again, which needs "
             "what was drawn as a tensor: write the softmax and F.dropout instead, or dropout_p=0"
         )
-    leaves = [None if t is None else t.view_as(t) for t in operands]
-    query, key, value, mask = leaves
-    assert query is not None
-    wide = [t.unsqueeze(2) if query.dim() == 5 else t for t in (key, value)]
-    score = query @ wide[0].transpose(-1, -2) * (scale or 1 / math.sqrt(query.shape[-1]))
-    if mask is not None:
+    leaves = [t.view_as(t) for t in operands if t is not None]
+    query, key, value, *rest = leaves
+    if query.dim() == 5:
+        key, value = key.unsqueeze(2), value.unsqueeze(2)
+    score = query @ key.transpose(-1, -2) * (scale or 1 / math.sqrt(query.shape[-1]))
+    for mask in rest:
         score = score + mask
     if causal:
         seen = torch.ones(score.shape[-2:], dtype=torch.bool).tril()
         score = score.masked_fill(seen.logical_not(), -math.inf)
-    output = torch._safe_softmax(score, -1).to(value.dtype) @ wide[1]
-    asked = [leaf for leaf, want in zip(leaves, wanted, strict=True) if want]
+    output = torch._safe_softmax(score, -1).to(value.dtype) @ value
+    asked = [leaf for leaf, want in zip(leaves, wanted, strict=False) if want]
     found = iter(torch.autograd.grad(output, asked, grad, create_graph=True))
     return [next(found) if want else None for want in wanted]
 
@@ -234,9 +229,7 @@ def flex_attention(region: Callable[[], contextlib.AbstractContextManager[None]]
         *_: Any,
     ) -> tuple[Tensor, Tensor, Tensor]:
         groups = query.shape[1] // key.shape[1]
-        key, value = (
-            t.repeat_interleave(groups, 1) if groups > 1 else t for t in (key, value)
-        )
+        key, value = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (key, value))
         key, value = (t.expand(query.shape[0], *t.shape[1:]) for t in (key, value))
         rows = query.shape[2]
         scores = query.shape[0] * query.shape[1] * rows * key.shape[2]
@@ -246,7 +239,9 @@ def flex_attention(region: Callable[[], contextlib.AbstractContextManager[None]]
         for first in range(0, max(rows, 1), step):
             block = query[:, :, first : first + step]
             with region() if count > 1 else contextlib.nullcontext():
-                parts.append(_flex_block(block, first, key, value, score_mod, block_mask[-1], scale))
+                parts.append(
+                    _flex_block(block, first, key, value, score_mod, block_mask[-1], scale)
+                )
         out, logsumexp, largest = (torch.cat(of, 2) for of in zip(*parts, strict=True))
         return out, logsumexp / math.log(2), largest / math.log(2)
 

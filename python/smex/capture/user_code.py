@@ -168,7 +168,9 @@ def _checkpoints(
 
 
 @contextlib.contextmanager
-def _flex_attention(region: Callable[[], contextlib.AbstractContextManager[None]]) -> Iterator[None]:
+def _flex_attention(
+    region: Callable[[], contextlib.AbstractContextManager[None]],
+) -> Iterator[None]:
     """Plain operators in the place of the higher-order one, which is compiled elsewhere."""
     import torch.nn.attention.flex_attention as module
 

@@ -34,8 +34,8 @@ template <int kFirst, int... kLane>
 SMEX_INLINE PhiloxLanes in_turn(PhiloxLanes a, PhiloxLanes b,
                                 std::integer_sequence<int, kLane...>) {
   using Places = Vector<int64_t, kPhiloxLanes>;
-  constexpr Places kPlaces = {(kLane % 2 == 0 ? kLane + kFirst
-                                              : kPhiloxLanes + kLane - 1 + kFirst)...};
+  constexpr Places kPlaces = {
+      (kLane % 2 == 0 ? kLane + kFirst : kPhiloxLanes + kLane - 1 + kFirst)...};
   return __builtin_shuffle(a, b, kPlaces);
 }
 

@@ -235,11 +235,11 @@ void forward_block(const Attention<C>& x, Head head, int64_t block, const Matric
 }
 
 template <typename C>
-AttentionResult forward_by_blocks(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const AttentionOptions& options, const AttentionTile& tile) {
+AttentionResult forward_by_blocks(const at::Tensor& query, const at::Tensor& key,
+                                  const at::Tensor& value, const AttentionOptions& options,
+                                  const AttentionTile& tile) {
   const Attention<C> x(query, key, value, options, tile);
-  const at::Tensor output =
-      heads_inside(query, x.rank, Attention<C>::kType, value.sym_size(3));
+  const at::Tensor output = heads_inside(query, x.rank, Attention<C>::kType, value.sym_size(3));
   const at::Tensor logsumexp = heads_inside(query, x.rank - 1, Attention<C>::kType);
   const Matrices<C> outputs(of_queries(output, x.rank));
   const Matrices<C> sums(of_queries(logsumexp, x.rank).unsqueeze(-1));
@@ -247,8 +247,7 @@ AttentionResult forward_by_blocks(const at::Tensor& query, const at::Tensor& key
                    [&](int64_t begin, int64_t end) {
                      Scratch<C> scratch = x.scratch(/*backward=*/false);
                      for (int64_t task = begin; task < end; ++task) {
-                       const int64_t block =
-                           from_both_ends(task % x.query_blocks, x.query_blocks);
+                       const int64_t block = from_both_ends(task % x.query_blocks, x.query_blocks);
                        forward_block(x, head_of(x, task / x.query_blocks), block, outputs, sums,
                                      scratch);
                      }
@@ -294,7 +293,8 @@ class Backward {
   AttentionGradients run() {
     at::parallel_for(0, units_ * chunks_, /*grain_size=*/1, [&](int64_t begin, int64_t end) {
       Scratch<C> scratch = x_.scratch(/*backward=*/true);
-      for (int64_t task = begin; task < end; ++task) run_unit(task / chunks_, task % chunks_, scratch);
+      for (int64_t task = begin; task < end; ++task)
+        run_unit(task / chunks_, task % chunks_, scratch);
     });
     Sums<C>& all = sums_[0];
     for (int64_t c = 1; c < chunks_; ++c) {
@@ -403,9 +403,9 @@ AttentionGradients attend_by_blocks_backward(const AttentionTensors& given,
                                              const AttentionOptions& options,
                                              const AttentionTile& tile, bool mask_gradient) {
   const bool wide = given.query.scalar_type() == at::kDouble;
-  auto [query, key, value, mask] =
-      wide ? Backward<double>(given, options, tile, mask_gradient).run()
-           : Backward<float>(given, options, tile, mask_gradient).run();
+  auto [query, key, value, mask] = wide
+                                       ? Backward<double>(given, options, tile, mask_gradient).run()
+                                       : Backward<float>(given, options, tile, mask_gradient).run();
   const at::ScalarType type = given.query.scalar_type();
   if (mask.defined()) mask = mask.to(options.mask->scalar_type());
   return {query.to(type), key.to(type), value.to(type), mask};

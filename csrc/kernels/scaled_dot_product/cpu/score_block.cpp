@@ -33,9 +33,9 @@ class Row {
         mask_(block.mask ? block.mask + row * block.mask_row : nullptr),
         seen(block.seen(row)) {
     if (block.dropout.drops) {
-      words_ = random_words(block.dropout.random,
-                            block.first + static_cast<uint64_t>(row) * block.row_step, seen,
-                            buffer);
+      words_ =
+          random_words(block.dropout.random,
+                       block.first + static_cast<uint64_t>(row) * block.row_step, seen, buffer);
     }
   }
 
@@ -43,9 +43,8 @@ class Row {
   template <typename Function>
   SMEX_INLINE void scores(const Function& f) const {
     if (!mask_) {
-      for_lanes<C>(seen, [&](auto w, int64_t i) {
-        f(load<C, w.value>(score_ + i) * block_.scale, w, i);
-      });
+      for_lanes<C>(
+          seen, [&](auto w, int64_t i) { f(load<C, w.value>(score_ + i) * block_.scale, w, i); });
     } else if (block_.mask_column == 0) {
       const C added = *mask_;
       for_lanes<C>(seen, [&](auto w, int64_t i) {

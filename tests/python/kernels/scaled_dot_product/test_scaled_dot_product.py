@@ -121,7 +121,14 @@ def test_bad_input_is_named():
     query, key, value, _ = inputs((4,), 6, 5, "cpu")
     plain = [None, False, None, []]
     refused("expected queries .*found \\[6, 8\\]", ValueError, query[0, 0], key, value, *plain)
-    refused("keys and values of one shape but for the last", ValueError, query, key, value[:, :, :4], *plain)
+    refused(
+        "keys and values of one shape but for the last",
+        ValueError,
+        query,
+        key,
+        value[:, :, :4],
+        *plain,
+    )
     refused("the heads and the last size", ValueError, query, key[:, :2], value[:, :2], *plain)
     refused("one floating type", TypeError, query.float(), key, value, *plain)
     refused("takes no mask", ValueError, query, key, value, torch.zeros(6, 5), True, None, [])
@@ -129,9 +136,10 @@ def test_bad_input_is_named():
     dropped = [None, False, None, [], []]
     refused("p must be in", ValueError, query, key, value, *dropped, 1.5)
     refused("global_shape is .* with 4 sizes", ValueError, query, key, value, *dropped, 0.5)
-    with pytest.raises(ValueError, match="there is no mask to have a gradient"):
-        on_meta = [t.to("meta") for t in (query, query, key, value)]
-        op_backward(*on_meta, *on_meta[:1], on_meta[0][..., 0], *plain, mask_gradient=True)
+    for device in ("cpu", "meta"):
+        given = [t.to(device) for t in (query, query, key, value, query, query[..., 0])]
+        with pytest.raises(ValueError, match="there is no mask to have a gradient"):
+            op_backward(*given, *plain, mask_gradient=True)
     refused("of the first key, found", ValueError, query, key, value, None, True, None, [], [1, 2])
 
 

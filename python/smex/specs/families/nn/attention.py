@@ -1,8 +1,8 @@
 """Attention: queries (batch, head, i, e), keys (batch, head, j, e), values (batch, head, j, d).
 
 Several heads of the queries may share one of the keys and values: in ATen's calls head h has that
-of h // group, in ours they are a dimension of their own. ATen's have a Spec without dropout only; ours
-drop by place.
+of h // group, in ours they are a dimension of their own. Ours drop weights by place; ATen's have a
+Spec without dropout only.
 """
 
 from __future__ import annotations
