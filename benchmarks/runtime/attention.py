@@ -1,16 +1,20 @@
 """Time and memory of attention beside eager PyTorch: one layer, forward and backward, in one run.
 
     python benchmarks/runtime/attention.py [--tokens 1024 4096 8192] [--rounds 9] [--causal]
+        [--kinds plain keys dropout bias]
 
 A layer of 8 heads of 64 with its projections, batch 1, float32. Eager and 1 worker use all
 threads, of 2 workers each has one; "heads" is the plan that the search finds, in "queries" the
 input is cut along the tokens, so that each worker has half of the queries and all keys. In "keys" a
 quarter as many queries as keys read another tensor, which is cut along its tokens: each worker
-attends to its half of the keys, and the parts merge (that it does is checked). Median
+attends to its half of the keys, and the parts merge (that it does is checked). "dropout" drops a
+tenth of the weights, and "bias" adds a trained number for each pair of tokens to the scores of all
+heads: eager stores the scores of both, ours does not. Median
 [min, max] in milliseconds and the median of the ratios to eager in the same round. Memory is the
 largest number of bytes alive in a step, parameters, input and gradients included: of eager what the
 allocator was asked for, of ours what the runtime counted, per worker; the ratio is of all workers
-to eager. Losses and gradients are compared with eager's first.
+to eager. Losses and gradients are compared with eager's first, those with dropout with the same
+attention as products on one worker, which draws the same.
 """
 
 from __future__ import annotations
@@ -33,16 +37,23 @@ HEADS, SIZE = 8, 64
 
 
 class Attention(torch.nn.Module):
-    def __init__(self, causal: bool) -> None:
+    def __init__(self, causal: bool = False, dropout: float = 0.0, tokens: int = 0) -> None:
         super().__init__()
-        self.causal = causal
+        self.causal, self.dropout, self.products = causal, dropout, False
+        self.bias = torch.nn.Parameter(torch.randn(tokens, tokens)) if tokens else None
         self.qkv = torch.nn.Linear(HEADS * SIZE, 3 * HEADS * SIZE)
         self.out = torch.nn.Linear(HEADS * SIZE, HEADS * SIZE)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         n, t, d = x.shape
         q, k, v = self.qkv(x).view(n, t, 3, HEADS, SIZE).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        if self.products:
+            weight = F.dropout((q @ k.transpose(2, 3) / SIZE**0.5).softmax(-1), self.dropout)
+            y = weight @ v
+        else:
+            y = F.scaled_dot_product_attention(
+                q, k, v, self.bias, self.dropout, is_causal=self.causal
+            )
         return self.out(y.transpose(1, 2).reshape(n, t, d))
 
 
@@ -76,9 +87,33 @@ def check_keys(net: smex.PartitionedModule, inputs: list[torch.Tensor]) -> None:
             raise RuntimeError("the plan does not cut the keys")
 
 
+def check(net: smex.PartitionedModule, model: torch.nn.Module, inputs: list[torch.Tensor]) -> None:
+    """Raises an error unless loss and gradients are the model's."""
+    model.zero_grad()
+    reference: torch.nn.Module = model
+    if isinstance(model, Attention) and model.dropout:
+        products = copy.deepcopy(model)
+        products.products = True
+        reference = smex.partition(products, 1, loss_fn=loss_fn, args=tuple(inputs))
+    torch.manual_seed(1)
+    loss = net(*inputs)
+    loss.backward()
+    torch.manual_seed(1)
+    wanted = loss_fn(model(*inputs[:-1]), inputs[-1]) if reference is model else reference(*inputs)
+    wanted.backward()
+    torch.testing.assert_close(loss, wanted)
+    grads = {key: p.grad for key, p in model.named_parameters()}
+    if isinstance(reference, smex.PartitionedModule):
+        grads = reference.full_grads()
+    for key, grad in grads.items():
+        torch.testing.assert_close(net.full_grads()[key], grad, rtol=1e-3, atol=1e-6)
+    model.zero_grad()
+    net.zero_grad()
+
+
 def measure(
-    tokens: int, model: torch.nn.Module, inputs: list[torch.Tensor], plans: dict[str, dict],
-    rounds: int, queries: int,
+    kind: str, tokens: int, model: torch.nn.Module, inputs: list[torch.Tensor],
+    plans: dict[str, dict], rounds: int, queries: int,
 ) -> None:  # fmt: skip
     *given, target = inputs
 
@@ -86,16 +121,12 @@ def measure(
         loss_fn(model(*given), target).backward()
 
     peak = peak_of_eager(eager_step, model, inputs)
-    steps: dict[str, Callable[[], None]] = {"eager": eager_step}
+    steps: dict[str, Callable[[], None]] = {f"{kind}, eager": eager_step}
     nets = {}
     for name, how in plans.items():
         net = smex.partition(copy.deepcopy(model), loss_fn=loss_fn, args=tuple(inputs), **how)
         nets[name] = net
-        loss = net(*inputs)
-        loss.backward()
-        torch.testing.assert_close(loss, loss_fn(model(*given), target))
-        for key, p in model.named_parameters():
-            torch.testing.assert_close(net.full_grads()[key], p.grad, rtol=1e-3, atol=1e-6)
+        check(net, model, inputs)
         if name.endswith("keys"):
             check_keys(net, inputs)
         steps[name] = lambda net=net: net(*inputs).backward()
@@ -108,7 +139,7 @@ def measure(
                 taken[name].append((time.perf_counter() - started) * 1e3)
     for name, times in taken.items():
         ratio = statistics.median(
-            mine / eager for mine, eager in zip(times, taken["eager"], strict=True)
+            mine / eager for mine, eager in zip(times, taken[f"{kind}, eager"], strict=True)
         )
         peaks = nets[name].stats()["peak_bytes"] if name in nets else [peak]
         print(
@@ -124,26 +155,38 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 4096, 8192])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--kinds", nargs="+", default=["plain", "keys", "dropout", "bias"])
     options = parser.parse_args()
     torch.manual_seed(0)
     print(f"torch {torch.__version__}, CPU, {torch.get_num_threads()} threads")
     one = {"workers": 1}
     for tokens in options.tokens:
         x, target = (torch.randn(1, tokens, HEADS * SIZE) for _ in range(2))
-        plans = {
-            "1 worker": one,
-            "2 workers, heads": {"workers": 2},
-            "2 workers, queries": {"workers": 2, "pins": {"x": 1}},
-        }
-        measure(tokens, Attention(options.causal), [x, target], plans, options.rounds, tokens)
-        few, memory, target = (
+        by_queries = {"workers": 2, "pins": {"x": 1}}
+        few, memory, few_target = (
             torch.randn(1, n, HEADS * SIZE) for n in (tokens // 4, tokens, tokens // 4)
         )
-        plans = {
-            "1 worker": one,
-            "2 workers, keys": {"workers": 2, "pins": {"x": "R", "memory": 1}},
-        }
-        measure(tokens, Memory(), [few, memory, target], plans, options.rounds, tokens // 4)
+        heads, keys = {"workers": 2}, {"workers": 2, "pins": {"x": "R", "memory": 1}}
+        cases = {
+            "plain": (
+                Attention(options.causal), [x, target],
+                {"1 worker": one, "2 workers, heads": heads, "2 workers, queries": by_queries},
+            ),
+            "keys": (
+                Memory(), [few, memory, few_target], {"1 worker": one, "2 workers, keys": keys}
+            ),
+            "dropout": (
+                Attention(options.causal, dropout=0.1), [x, target],
+                {"1 worker": one, "2 workers": heads},
+            ),
+            "bias": (
+                Attention(tokens=tokens), [x, target], {"1 worker": one, "2 workers": heads}
+            ),
+        }  # fmt: skip
+        for kind in options.kinds:
+            model, inputs, how = cases[kind]
+            plans = {f"{kind}, {name}": plan for name, plan in how.items()}
+            measure(kind, tokens, model, inputs, plans, options.rounds, inputs[0].shape[1])
 
 
 if __name__ == "__main__":

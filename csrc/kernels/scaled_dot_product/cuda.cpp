@@ -1,16 +1,19 @@
-// By ATen's memory-efficient call, whose causal masks count from the first query and key as those
-// of the CPU do; it takes as many heads of keys as of queries, and no float64.
+// By ATen's calls, as torch chooses among them: the flash call for halves, the memory-efficient one
+// for float32 and what the other does not take, and calls block by block where neither fits: with
+// dropout, which they draw in an order of their own, gradients of the mask, and float64.
+//
+// Causal masks count from the first query and key here. Those of the memory-efficient call do too;
+// those of the flash call count from the last ones, so that it is for as many queries as keys only.
 #include <ATen/TensorOperators.h>
+#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention.h>
 #include <ATen/ops/_scaled_dot_product_efficient_attention_backward.h>
-#include <ATen/ops/arange.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_backward.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/logsumexp.h>
-#include <ATen/ops/matmul.h>
 #include <torch/library.h>
 
-#include <cmath>
 #include <limits>
 
 #include "kernels/scaled_dot_product/rows.h"
@@ -36,54 +39,63 @@ OptionalTensor expanded_mask(const OptionalTensor& mask, const at::Tensor& query
       .expand({query.size(0), query.size(1), query.size(2), key.size(2)});
 }
 
-/// The scores, where no fused call takes the type.
-at::Tensor scores(const at::Tensor& query, const at::Tensor& key, const AttentionOptions& how) {
-  const double scale = how.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-  at::Tensor score = at::matmul(query, key.transpose(2, 3)) * scale;
-  if (how.mask) score = score + *how.mask;
-  if (!how.causal) return score;
-  const auto ids = [&](int64_t n) { return at::arange(n, query.options().dtype(at::kLong)); };
-  return score.masked_fill(ids(key.size(2)).unsqueeze(0) > ids(query.size(2)).unsqueeze(1),
-                           -std::numeric_limits<double>::infinity());
+/// Whether one of ATen's calls computes it.
+bool has_fused_call_on_cuda(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const AttentionOptions& options) {
+  return options.dropout.p == 0 && query.scalar_type() != at::kDouble && query.numel() > 0 &&
+         key.numel() > 0 && value.numel() > 0;
 }
 
-AttentionResult forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                        const AttentionOptions& how) {
-  const int64_t heads = query.size(1);
-  const at::Tensor k = for_each_head(key, heads), v = for_each_head(value, heads);
-  if (query.scalar_type() == at::kDouble) {
-    const at::Tensor score = scores(query, k, how), sum = at::logsumexp(score, {-1});
-    return {at::matmul((score - sum.unsqueeze(-1)).exp(), v), sum};
+/// Whether the flash call does: what torch asks of it.
+bool is_for_flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const AttentionOptions& how) {
+  constexpr int64_t kLargestHead = 256, kAlignment = 8;
+  constexpr int kAmpere = 8;
+  const int64_t size = query.size(3);
+  return query.scalar_type() != at::kFloat && !how.mask && value.size(3) == size &&
+         size <= kLargestHead && size % kAlignment == 0 &&
+         (!how.causal || query.size(2) == key.size(2)) &&
+         at::cuda::getDeviceProperties(query.get_device())->major >= kAmpere;
+}
+
+AttentionResult fused_forward(const at::Tensor& query, const at::Tensor& key,
+                              const at::Tensor& value, const AttentionOptions& how) {
+  if (is_for_flash(query, key, value, how)) {
+    const auto result = at::_scaled_dot_product_flash_attention(
+        query, key, value, /*dropout_p=*/0, how.causal, /*return_debug_mask=*/false, how.scale);
+    return {std::get<0>(result), std::get<1>(result)};
   }
+  const int64_t heads = query.size(1);
   const auto result = at::_scaled_dot_product_efficient_attention(
-      query, k, v, expanded_mask(how.mask, query, key), /*compute_log_sumexp=*/true,
-      /*dropout_p=*/0, how.causal, how.scale);
+      query, for_each_head(key, heads), for_each_head(value, heads),
+      expanded_mask(how.mask, query, key), /*compute_log_sumexp=*/true, /*dropout_p=*/0, how.causal,
+      how.scale);
   // Rows of sums are padded to whole tiles of the kernel.
   return {std::get<0>(result), std::get<1>(result).narrow(2, 0, query.size(2))};
 }
 
-AttentionGradients backward(const AttentionTensors& x, const AttentionOptions& how) {
+FusedGradients flash_backward(const AttentionTensors& x, const AttentionOptions& how) {
+  const at::Tensor no_seed = at::empty({}, x.query.options().dtype(at::kLong));
+  const at::Tensor all_of_one_length;
+  return at::_scaled_dot_product_flash_attention_backward(
+      x.grad, x.query, x.key, x.value, x.output, x.logsumexp.contiguous(), all_of_one_length,
+      all_of_one_length, x.query.size(2), x.key.size(2), /*dropout_p=*/0, how.causal, no_seed,
+      no_seed, how.scale);
+}
+
+FusedGradients fused_backward(const AttentionTensors& x, const AttentionOptions& how) {
   const auto& [grad, query, key, value, output, logsumexp] = x;
+  if (is_for_flash(query, key, value, how)) return flash_backward(x, how);
   const int64_t heads = query.size(1), shared = key.size(1);
-  const at::Tensor k = for_each_head(key, heads), v = for_each_head(value, heads);
-  if (query.scalar_type() == at::kDouble) {
-    const double scale = how.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))));
-    const at::Tensor weight = (scores(query, k, how) - logsumexp.unsqueeze(-1)).exp();
-    const at::Tensor delta = (grad * output).sum(-1, /*keepdim=*/true);
-    const at::Tensor change = weight * (at::matmul(grad, v.transpose(2, 3)) - delta) * scale;
-    return {at::matmul(change, k),
-            to_shared_heads(at::matmul(change.transpose(2, 3), query), shared),
-            to_shared_heads(at::matmul(weight.transpose(2, 3), grad), shared)};
-  }
   constexpr int64_t kTile = 32;
   const int64_t rows = query.size(2), padding = (kTile - rows % kTile) % kTile;
   const at::Tensor sums =
       at::constant_pad_nd(logsumexp, {0, padding}, std::numeric_limits<double>::infinity());
   const at::Tensor no_seed = at::empty({0}, query.options().dtype(at::kLong));
   const auto result = at::_scaled_dot_product_efficient_attention_backward(
-      grad, query, k, v, expanded_mask(how.mask, query, key).value_or(at::Tensor()), output,
-      sums.contiguous(), no_seed, no_seed, /*dropout_p=*/0, {true, true, true, false}, how.causal,
-      how.scale);
+      grad, query, for_each_head(key, heads), for_each_head(value, heads),
+      expanded_mask(how.mask, query, key).value_or(at::Tensor()), output, sums.contiguous(),
+      no_seed, no_seed, /*dropout_p=*/0, {true, true, true, false}, how.causal, how.scale);
   return {std::get<0>(result), to_shared_heads(std::get<1>(result), shared),
           to_shared_heads(std::get<2>(result), shared)};
 }
@@ -91,21 +103,30 @@ AttentionGradients backward(const AttentionTensors& x, const AttentionOptions& h
 AttentionResult scaled_dot_product_cuda(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, const OptionalTensor& mask,
                                         bool causal, std::optional<double> scale,
-                                        at::IntArrayRef offset, at::IntArrayRef key_offset) {
-  const AttentionOptions options{mask, causal, scale};
+                                        at::IntArrayRef offset, at::IntArrayRef key_offset,
+                                        double p, int64_t seed, int64_t stream,
+                                        at::IntArrayRef global_shape) {
+  const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product", query, key, value, options, tile);
-  return attend(query, key, value, options, tile, forward);
+  if (!has_fused_call_on_cuda(query, key, value, options))
+    return attend_by_calls(query, key, value, options, tile);
+  return attend(query, key, value, options, tile, fused_forward);
 }
 
 AttentionGradients scaled_dot_product_backward_cuda(
     const at::Tensor& grad, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
     const at::Tensor& output, const at::Tensor& logsumexp, const OptionalTensor& mask, bool causal,
-    std::optional<double> scale, at::IntArrayRef offset, at::IntArrayRef key_offset) {
-  const AttentionOptions options{mask, causal, scale};
+    std::optional<double> scale, at::IntArrayRef offset, at::IntArrayRef key_offset, double p,
+    int64_t seed, int64_t stream, at::IntArrayRef global_shape, bool mask_gradient) {
+  const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
-  return attend_backward({grad, query, key, value, output, logsumexp}, options, tile, backward);
+  check_mask_gradient(mask, mask_gradient);
+  const AttentionTensors given{grad, query, key, value, output, logsumexp};
+  if (mask_gradient || !has_fused_call_on_cuda(query, key, value, options))
+    return attend_by_calls_backward(given, options, tile, mask_gradient);
+  return attend_backward(given, options, tile, fused_backward);
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -71,8 +70,6 @@ inline at::Tensor after_hidden(const at::Tensor& rows, int64_t hidden, double va
   return all;
 }
 
-inline constexpr double kUnseen = -std::numeric_limits<double>::infinity();
-
 /// Lets rows of which the mask hides all these keys weigh nothing beside those of other keys; fused
 /// calls give them the sum 0.
 inline void hide_masked(const at::Tensor& mask, AttentionResult& result) {
@@ -120,10 +117,8 @@ AttentionResult attend(const at::Tensor& query, const at::Tensor& key, const at:
   return {grouped_heads(output, query), grouped_heads(sum, query)};
 }
 
-/// What the gradients are computed from.
-struct AttentionTensors {
-  at::Tensor grad, query, key, value, output, logsumexp;
-};
+/// Of queries, keys and values.
+using FusedGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 /// `backward(tensors, options)` is the fused call of the gradients.
 template <typename Backward>
@@ -143,7 +138,8 @@ AttentionGradients attend_backward(const AttentionTensors& given, const Attentio
                          x.key.size(2));
   const auto result = [&](const at::Tensor& grad_query, const at::Tensor& grad_key,
                           const at::Tensor& grad_value) -> AttentionGradients {
-    return {grouped_heads(after_hidden(grad_query, hidden, 0), given.query), grad_key, grad_value};
+    return {grouped_heads(after_hidden(grad_query, hidden, 0), given.query), grad_key, grad_value,
+            at::Tensor()};
   };
   if (hidden == queries && queries > 0) {
     return result(at::zeros_like(x.query), at::zeros_like(x.key), at::zeros_like(x.value));
@@ -158,8 +154,8 @@ AttentionGradients attend_backward(const AttentionTensors& given, const Attentio
     const auto [grad_query, grad_key, grad_value] = backward(x, flat);
     return result(grad_query, grad_key, grad_value);
   }
-  const AttentionGradients before = part(0, keys.all, flat.everything_visible());
-  AttentionGradients after;
+  const FusedGradients before = part(0, keys.all, flat.everything_visible());
+  FusedGradients after;
   if (keys.some > 0) after = part(keys.all, keys.some, flat);
   const int64_t unseen = x.key.size(2) - keys.all - keys.some;
   const auto joined = [&](const at::Tensor& a, const at::Tensor& b, const at::Tensor& whole) {

@@ -207,6 +207,7 @@ MadeTensor made_by(const Op& op, const std::vector<Attr>& args,
   if (operands.empty() || operands.front().shape.empty()) return {};
   const LocalTensor& base = operands.front();
   if (op.target.starts_with("smex::scaled_dot_product")) {
+    if (output == 3) return {};  // the gradient of a mask
     const bool of_query = output == 0 || op.outputs.size() == 2;
     return {heads_inside(shape, of_query ? base.shape.size() - 2 : 2)};
   }

@@ -715,9 +715,16 @@ def _mark_backward(graph: CapturedGraph) -> None:
 
 
 def _number_random_ops(graph: CapturedGraph) -> None:
-    """Gives each random op its own stream of random numbers."""
+    """Gives each random op its own stream of random numbers, and a gradient that of its forward."""
     streams = itertools.count()
+    of_result: dict[int, int] = {}
     for op in graph.ops:
         position = stream_position(op)
-        if position is not None:
-            op.args[position] = next(streams)
+        if position is None:
+            continue
+        given = [of_result[i] for i in op.inputs() if i in of_result]
+        is_gradient = op.target == f"{_ATTENTION}_backward"
+        op.args[position] = given[-1] if is_gradient else next(streams)
+        if op.target == _ATTENTION:
+            # The sums of exponentials, which nothing but its gradient reads.
+            of_result |= {i: op.args[position] for i in op.outputs[1:] if i is not None}

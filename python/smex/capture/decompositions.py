@@ -200,7 +200,7 @@ def _attention(query, key, value, dropout=0.0, causal=False, attn_mask=None, sca
 def _attention_backward(
     grad, query, key, value, output, logsumexp, dropout, causal, attn_mask=None, scale=None
 ):
-    grad_query, grad_key, grad_value = torch.ops.smex.scaled_dot_product_backward(
+    grad_query, grad_key, grad_value, _ = torch.ops.smex.scaled_dot_product_backward(
         _by_key_head(grad, key),
         _by_key_head(query, key),
         key,

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from smex.capture.attention import scaled_dot_product
 from smex.capture.attributes import attributes_of
 from smex.capture.objects import refuse_layout
 from smex.capture.origin import user_frame, user_line
@@ -126,13 +127,14 @@ class OutsideMode(TorchDispatchMode):
         return self._moved[id(tensor)][1]
 
     def _functions(self) -> dict[Callable, Callable]:
-        """Returns what runs in the place of functions that the dispatcher does not see."""
+        """Returns what runs in the place of functions that the dispatcher sees too late, or not."""
         return {
             torch.Tensor.data.__set__: self._set_data,  # type: ignore[attr-defined]
             torch.Tensor.numpy: _of_numbers(torch.Tensor.numpy),
             torch.Tensor.__array__: _of_numbers(torch.Tensor.__array__),
             torch.Tensor.__deepcopy__: _copied,
             F.one_hot: _one_hot,
+            torch._C._nn.scaled_dot_product_attention: scaled_dot_product,
             torch.ops.aten.one_hot.default: _one_hot,
         }
 

@@ -112,11 +112,16 @@ def operand_ids(args: Sequence[Any]) -> list[int]:
 
 
 def stream_position(op: OpRecord) -> int | None:
-    """Returns where among its arguments a random operator has its stream; None for all others."""
+    """Returns where among its arguments a random operator has its stream; None for all others.
+
+    One that drops nothing draws nothing.
+    """
     if not op.target.startswith("smex::"):
         return None
     names = [argument.name for argument in op.dispatch._schema.arguments]
-    return names.index("stream") if "stream" in names else None
+    if "stream" not in names or ("p" in names and op.args[names.index("p")] == 0):
+        return None
+    return names.index("stream")
 
 
 def returns_view(op: OpRecord) -> bool:

@@ -18,6 +18,7 @@ import torch
 import torch.utils.checkpoint
 from torch.nn import functional as F
 
+from smex.capture.attention import flex_attention, scaled_dot_product
 from smex.capture.origin import user_line
 from smex.errors import CaptureError
 
@@ -42,6 +43,9 @@ def prepared(
         # Distributions look at their parameters' values unless they are told not to.
         replaced(torch.distributions.Distribution, "_validate_args", False),
         _checkpoints(tell, region),
+        _flex_attention(region),
+        # For code of torch's own, in which no mode sees the call.
+        replaced(F, "scaled_dot_product_attention", scaled_dot_product),
         _without(_SEEDING, _sets_seed),
         _without(_DRAWING, _draws),
         replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
@@ -160,6 +164,26 @@ def _checkpoints(
                 marker = functools.partial(marked, inspect.signature(getattr(module, generator)))
                 stack.enter_context(replaced(module, generator, marker))
         stack.enter_context(replaced(module.CheckpointFunction, "apply", apply))
+        yield
+
+
+@contextlib.contextmanager
+def _flex_attention(
+    region: Callable[[], contextlib.AbstractContextManager[None]],
+) -> Iterator[None]:
+    """Plain operators in the place of the higher-order one, which is compiled elsewhere."""
+    import torch.nn.attention.flex_attention as module
+
+    flag = "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"
+    if not hasattr(module, flag):  # an older torch
+        yield
+        return
+    with (
+        replaced(module, flag, True),
+        replaced(module, "flex_attention_hop", flex_attention(region)),
+        # That gradients are for some devices only is not true of what takes its place.
+        replaced(module, "_validate_device", lambda *_: None),
+    ):
         yield
 
 

@@ -303,14 +303,7 @@ def samples():
     for more in (None, r(3, 4, 2)):
         yield "smex::lstm_layer_backward", [
             r(3, 4, 2), more, layer[3], gates, cells, layer[2]], None  # fmt: skip
-    for heads in [(2,), (2, 3), (1, 2)]:
-        for mask, causal in [(None, False), (None, True), (r(6, 5), False)]:
-            query, key, value = r(2, *heads, 6, 4), r(2, heads[0], 5, 4), r(2, heads[0], 5, 4)
-            told = [mask, causal, 0.3, [], []]
-            yield "smex::scaled_dot_product", [query, key, value, *told], None
-            made = torch.ops.smex.scaled_dot_product(query, key, value, *told)
-            yield "smex::scaled_dot_product_backward", [
-                torch.randn_like(query), query, key, value, *made, *told], None  # fmt: skip
+    yield from _attention_calls(r)
     for dim in (0, 1):
         x = r(5, 6).round()
         yield "smex::first_position", [x, x.amax(dim, keepdim=True), dim, []], None
@@ -343,3 +336,20 @@ def samples():
     yield "smex::dropout_mask", [r(5, 3), 0.4, 11, 2, [0, 0], [5, 3]], None
     yield "smex::uniform", [r(5, 3), 11, 2, [0, 0], [5, 3]], None
     yield "smex::bounded", [r(5, 3).abs(), 0.0, 100.0, "too large"], None
+
+
+def _attention_calls(r):
+    for heads in [(2,), (2, 3), (1, 2)]:
+        one = [1] * len(heads)
+        masks = [None, r(6, 5), r(1, *heads, 6, 5), r(2, *heads, 6, 5), r(2, *one, 1, 5), r(6, 1)]
+        for mask, causal in [(None, True), *((mask, False) for mask in masks)]:
+            query, key, value = r(2, *heads, 6, 4), r(2, heads[0], 5, 4), r(2, heads[0], 5, 3)
+            for p in (0.0, 0.5):
+                told = [mask, causal, 0.3, [], [], p, 7, 1, [2, *heads, 6, 5]]
+                yield "smex::scaled_dot_product", [query, key, value, *told], None
+                made = torch.ops.smex.scaled_dot_product(query, key, value, *told)
+                grad = torch.randn_like(made[0])
+                for wanted in {False, mask is not None}:
+                    yield "smex::scaled_dot_product_backward", [
+                        grad, query, key, value, *made, *told, wanted
+                    ], [True, True, True, wanted]  # fmt: skip

@@ -1,7 +1,8 @@
-"""Attention without dropout: queries (batch, head, i, e), keys and values (batch, head, j, e).
+"""Attention: queries (batch, head, i, e), keys (batch, head, j, e), values (batch, head, j, d).
 
 Several heads of the queries may share one of the keys and values: in ATen's calls head h has that
-of h // group, in ours they are a dimension of their own.
+of h // group, in ours they are a dimension of their own. Ours drop weights by place; ATen's have a
+Spec without dropout only.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 
 from smex.specs.common import element, named
-from smex.tdl import LogSumExp, Max, SoftmaxMean, Sum, exp, log, spec, told, where, whole
+from smex.tdl import LogSumExp, Max, Opaque, SoftmaxMean, Sum, exp, log, spec, told, where, whole
 
 
 class _Attention:
@@ -18,10 +19,10 @@ class _Attention:
     `number` is a query's, or a key's, index as a number.
     """
 
-    def __init__(self, query, key, value, causal, mask, scale, number=lambda i: i):
+    def __init__(self, query, key, value, causal, mask, scale, number=lambda i: i, drops=False):
         self.query, self.key, self.value = query, key, value
         self.scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-        self.causal, self.mask, self.number = causal, mask, number
+        self.causal, self.mask, self.number, self.drops = causal, mask, number, drops
         self.own_dimension = len(query.shape) == 5
         self.group = 1 if self.own_dimension else query.shape[1] // key.shape[1]
         self.heads = ["n", "h", "g"] if self.own_dimension else ["n", "h"]
@@ -41,6 +42,12 @@ class _Attention:
             return value
         return where(self.number(j) <= self.number(i), value, float("-inf"))
 
+    def kept(self, head, i, j, value):
+        """Returns what is kept of a value that a weight multiplies."""
+        if not self.drops:
+            return value
+        return value * Opaque("random", *(self.number(index) for index in (*head, i, j)))
+
     def outputs(self):
         """Returns the output and the logarithm of the sum of a query's exponentials.
 
@@ -52,7 +59,7 @@ class _Attention:
 
             def of_key(j):
                 value = self.value[(*self.of_key(head), j, whole(e))]
-                return value, self.score(head, i, j)
+                return self.kept(head, i, j, value), self.score(head, i, j)
 
             return SoftmaxMean(of_key, j=self.keys)
 
@@ -90,19 +97,27 @@ class _Attention:
 
         return named(output, [*self.heads, "i", "e"]), named(logsumexp, [*self.heads, "i"])
 
-    def gradients(self, grad, output, logsumexp):
-        """Returns those of queries, keys and values, by the log-sum-exp of each query."""
+    def gradients(self, grad, output, logsumexp, mask_gradient=False):
+        """Returns those of queries, keys, values and mask, by the log-sum-exp of each query."""
 
         def weight(head, i, j):
             return exp(self.score(head, i, j) - logsumexp[(*head, i)])
 
-        def grad_score(head, i, j):
+        def grad_sum(head, i, j):
+            """Returns the gradient of the sum of product and mask."""
             read = self.of_key(head)
 
             def change(d):
                 return grad[(*head, i, d)] * (self.value[(*read, j, d)] - output[(*head, i, d)])
 
-            return self.scale * weight(head, i, j) * Sum(change)
+            if not self.drops:
+                return weight(head, i, j) * Sum(change)
+            of_weight = Sum(lambda d: grad[(*head, i, d)] * self.value[(*read, j, d)])
+            of_total = Sum(lambda d: grad[(*head, i, d)] * output[(*head, i, d)])
+            return weight(head, i, j) * (self.kept(head, i, j, of_weight) - of_total)
+
+        def grad_score(head, i, j):
+            return self.scale * grad_sum(head, i, j)
 
         def grad_query(*index):
             *head, i, e = index
@@ -135,8 +150,36 @@ class _Attention:
         return (
             named(grad_query, [*self.heads, "i", "e"]),
             over_queries(lambda head, i, j, e: grad_score(head, i, j) * self.query[(*head, i, e)]),
-            over_queries(lambda head, i, j, e: weight(head, i, j) * grad[(*head, i, e)]),
+            over_queries(
+                lambda head, i, j, e: (
+                    self.kept(head, i, j, weight(head, i, j)) * grad[(*head, i, e)]
+                )
+            ),
+            self._grad_mask(grad_sum) if mask_gradient else None,
         )
+
+    def _grad_mask(self, grad_sum):
+        """Returns the sum of `grad_sum` over what the mask is repeated along."""
+        names = [*self.heads, "i", "j"]
+        sizes = dict(zip(names, [*self.query.shape[:-1], self.keys], strict=True))
+        own = names[len(names) - self.mask.ndim :]
+        repeated = [
+            name
+            for name in names
+            if name not in own or self.mask.shape[own.index(name)] != sizes[name]
+        ]
+
+        def body(*index):
+            of = {name: i for name, i in zip(own, index) if name not in repeated}
+
+            def term(*rest):
+                at = of | dict(zip(repeated, rest))
+                *head, i, j = (at[name] for name in names)
+                return grad_sum(tuple(head), i, j)
+
+            return Sum(term, **{name: sizes[name] for name in repeated}) if repeated else term()
+
+        return named(body, [f"one_{name}" if name in repeated else name for name in own])
 
 
 @spec("aten::_scaled_dot_product_flash_attention_for_cpu")
@@ -153,20 +196,23 @@ def flash_attention_backward(
     if dropout:
         return None
     attention = _Attention(query, key, value, causal, mask, scale)
-    return attention.gradients(grad, output, logsumexp)
+    return attention.gradients(grad, output, logsumexp)[:3]
 
 
 _TOLD = {"offset": "offset", "key_offset": "begin:j"}
 
 
 @spec("smex::scaled_dot_product", local=_TOLD)
-def scaled_dot_product(query, key, value, mask, causal, scale, offset, key_offset):
-    return _Attention(query, key, value, causal, mask, scale, told).outputs()
+def scaled_dot_product(
+    query, key, value, mask, causal, scale, offset, key_offset, p, seed, stream, global_shape
+):
+    return _Attention(query, key, value, causal, mask, scale, told, drops=p > 0).outputs()
 
 
 @spec("smex::scaled_dot_product_backward", local=_TOLD)
 def scaled_dot_product_backward(
-    grad, query, key, value, output, logsumexp, mask, causal, scale, offset, key_offset
-):
-    attention = _Attention(query, key, value, causal, mask, scale, told)
-    return attention.gradients(grad, output, logsumexp)
+    grad, query, key, value, output, logsumexp, mask, causal, scale, offset, key_offset, p, seed,
+    stream, global_shape, mask_gradient,
+):  # fmt: skip
+    attention = _Attention(query, key, value, causal, mask, scale, told, drops=p > 0)
+    return attention.gradients(grad, output, logsumexp, mask_gradient)
