@@ -275,13 +275,24 @@ def samples():
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
     yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
-    yield "smex::lstm_product", [r(5, 3), r(4, 3)], None
+    for bias in None, r(4):
+        yield "smex::recurrent_product", [r(5, 3), r(4, 3), bias], None
     layer = [r(3, 4, 8), r(4, 2), r(4, 2), r(8, 2)]
     yield "smex::lstm_layer", layer, None
     _, cells, gates = torch.ops.smex.lstm_layer(*layer)
     for more in (None, r(3, 4, 2)):
         yield "smex::lstm_layer_backward", [
             r(3, 4, 2), more, layer[3], gates, cells, layer[2]], None  # fmt: skip
+    x, h, weight = r(3, 4, 6), r(4, 2), r(6, 2)
+    for bias in None, r(6):
+        yield "smex::gru_layer", [x, h, weight, bias], None
+    out, gates = torch.ops.smex.gru_layer(x, h, weight, bias)
+    yield "smex::gru_layer_backward", [r(3, 4, 2), weight, gates, out, h], None
+    x, weight = r(3, 4, 2), r(2, 2)
+    for relu in False, True:
+        yield "smex::rnn_layer", [x, h, weight, relu], None
+        out = torch.ops.smex.rnn_layer(x, h, weight, relu)
+        yield "smex::rnn_layer_backward", [r(3, 4, 2), weight, out, relu], None
     for heads in [(2,), (2, 3), (1, 2)]:
         for mask, causal in [(None, False), (None, True), (r(6, 5), False)]:
             query, key, value = r(2, *heads, 6, 4), r(2, heads[0], 5, 4), r(2, heads[0], 5, 4)
