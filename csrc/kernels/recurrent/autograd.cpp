@@ -17,6 +17,11 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const Optional& bia
   return op.call(a, b, bias);
 }
 
+Two gradient(const at::Tensor& grads, const at::Tensor& a) {
+  static const auto op = operator_of<decltype(recurrent_gradient_by_torch)>(kRecurrentGradient);
+  return op.call(grads, a);
+}
+
 /// Of a bias that is not given autograd has no place to ask about.
 constexpr const char* kHasBias = "has_bias";
 
@@ -29,9 +34,9 @@ at::Tensor states_before(const at::Tensor& h, const at::Tensor& out) {
   return at::cat({h.unsqueeze(0), out.slice(0, 0, out.size(0) - 1)}, 0).reshape({-1, h.size(1)});
 }
 
-/// The gradient of a weight from those of the gates [T, N, G].
-at::Tensor weight_gradient(const at::Tensor& gates, const at::Tensor& before) {
-  return product(gates.reshape({-1, gates.size(2)}).t(), before.t());
+/// The gradients of a weight and a bias from those of the gates [T, N, G].
+Two weight_gradient(const at::Tensor& gates, const at::Tensor& before) {
+  return gradient(gates.reshape({-1, gates.size(2)}), before);
 }
 
 struct LstmLayer : torch::autograd::Function<LstmLayer> {
@@ -56,7 +61,7 @@ struct LstmLayer : torch::autograd::Function<LstmLayer> {
     const Optional grad_cells = grads[1].defined() ? Optional(grads[1]) : std::nullopt;
     const auto [dx, dh, dc] = op.call(grad, grad_cells, weight, saved[5], saved[4], c);
     at::Tensor dw;
-    if (ctx->needs_input_grad(3)) dw = weight_gradient(dx, states_before(h, out));
+    if (ctx->needs_input_grad(3)) dw = std::get<0>(weight_gradient(dx, states_before(h, out)));
     return {dx, dh, dc, dw};
   }
 };
@@ -81,14 +86,15 @@ struct GruLayer : torch::autograd::Function<GruLayer> {
     const at::Tensor &h = saved[0], &weight = saved[1], &out = saved[2];
     if (!grads[0].defined()) return variable_list(4);
     const auto [dx, reset, dh] = op.call(grads[0], weight, saved[3], out, h);
-    const at::Tensor gates = dx.slice(2, 0, 2 * h.size(1));
     at::Tensor dw, dbias;
-    if (ctx->needs_input_grad(2)) {
+    const bool wants_bias = ctx->saved_data[kHasBias].toBool() && ctx->needs_input_grad(3);
+    if (ctx->needs_input_grad(2) || wants_bias) {
       const at::Tensor before = states_before(h, out);
-      dw = at::cat({weight_gradient(gates, before), weight_gradient(reset, before)}, 0);
+      const auto [of_gates, sums] = weight_gradient(dx.slice(2, 0, 2 * h.size(1)), before);
+      const auto [of_reset, reset_sums] = weight_gradient(reset, before);
+      dw = at::cat({of_gates, of_reset}, 0);
+      if (wants_bias) dbias = at::cat({sums, reset_sums}, 0);
     }
-    if (ctx->saved_data[kHasBias].toBool() && ctx->needs_input_grad(3))
-      dbias = at::cat({gates.sum({0, 1}), reset.sum({0, 1})}, 0);
     return {dx, dh, dw, dbias};
   }
 };
@@ -111,7 +117,7 @@ struct RnnLayer : torch::autograd::Function<RnnLayer> {
     const at::Tensor &h = saved[0], &weight = saved[1], &out = saved[2];
     const auto [dx, dh] = op.call(grads[0], weight, out, ctx->saved_data["relu"].toBool());
     at::Tensor dw;
-    if (ctx->needs_input_grad(2)) dw = weight_gradient(dx, states_before(h, out));
+    if (ctx->needs_input_grad(2)) dw = std::get<0>(weight_gradient(dx, states_before(h, out)));
     return {dx, dh, dw, at::Tensor()};
   }
 };
@@ -129,8 +135,12 @@ struct RecurrentProduct : torch::autograd::Function<RecurrentProduct> {
     const variable_list saved = ctx->get_saved_variables();
     variable_list result(3);
     if (ctx->needs_input_grad(0)) result[0] = product(grads[0], saved[1].t());
-    if (ctx->needs_input_grad(1)) result[1] = product(grads[0].t(), saved[0].t());
-    if (ctx->saved_data[kHasBias].toBool() && ctx->needs_input_grad(2)) result[2] = grads[0].sum(0);
+    const bool wants_bias = ctx->saved_data[kHasBias].toBool() && ctx->needs_input_grad(2);
+    if (ctx->needs_input_grad(1) || wants_bias) {
+      const auto [of_b, sums] = gradient(grads[0], saved[0]);
+      result[1] = of_b;
+      if (wants_bias) result[2] = sums;
+    }
     return result;
   }
 };

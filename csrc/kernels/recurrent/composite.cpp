@@ -20,6 +20,10 @@ at::Tensor recurrent_product_by_torch(const at::Tensor& a, const at::Tensor& b,
   return bias ? at::addmm(*bias, a, b.t()) : at::mm(a, b.t());
 }
 
+Two recurrent_gradient_by_torch(const at::Tensor& grads, const at::Tensor& a) {
+  return {at::mm(grads.t(), a), grads.sum(0)};
+}
+
 Three lstm_layer_by_steps(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                           const at::Tensor& weight) {
   check_lstm_layer(x, h, c, weight);
@@ -129,6 +133,7 @@ Two rnn_layer_backward_by_steps(const at::Tensor& grad, const at::Tensor& weight
 
 TORCH_LIBRARY_IMPL(smex, CompositeExplicitAutograd, m) {
   m.impl("recurrent_product", recurrent_product_by_torch);
+  m.impl("recurrent_gradient", recurrent_gradient_by_torch);
   m.impl("lstm_layer", lstm_layer_by_steps);
   m.impl("lstm_layer_backward", lstm_layer_backward_by_steps);
   m.impl("gru_layer", gru_layer_by_steps);

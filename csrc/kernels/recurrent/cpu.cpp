@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 
@@ -45,6 +46,40 @@ at::Tensor recurrent_product(const at::Tensor& a, const at::Tensor& b, const Opt
 bool has_kernel(const at::Tensor& x, const at::Tensor& weight) {
   return (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble) && x.numel() > 0 &&
          weight.numel() > 0;
+}
+
+/// A matrix whose rows are contiguous.
+at::Tensor with_rows(const at::Tensor& x) {
+  return x.stride(1) == 1 && x.stride(0) >= x.size(1) ? x : x.contiguous();
+}
+
+Two recurrent_gradient(const at::Tensor& given_grads, const at::Tensor& given_a) {
+  check_recurrent_gradient(given_grads, given_a);
+  if (!has_kernel(given_grads, given_a)) {
+    return recurrent_gradient_by_torch(given_grads, given_a);
+  }
+  const at::Tensor grads = with_rows(given_grads), a = with_rows(given_a);
+  const int64_t columns = grads.size(1), width = a.size(1);
+  const at::Tensor weight = at::empty({columns, width}, a.options());
+  const at::Tensor bias = at::empty({columns}, a.options());
+  AT_DISPATCH_FLOATING_TYPES(a.scalar_type(), kRecurrentGradient, [&] {
+    using T = scalar_t;
+    const WeightGradient<T> task{grads.size(0),
+                                 width,
+                                 grads.const_data_ptr<T>(),
+                                 grads.stride(0),
+                                 a.const_data_ptr<T>(),
+                                 a.stride(0),
+                                 weight.mutable_data_ptr<T>(),
+                                 bias.mutable_data_ptr<T>()};
+    const int64_t grain = std::max<int64_t>(1, kWorthThread / (grads.size(0) * width));
+    at::parallel_for(0, columns, grain, [&](int64_t begin, int64_t end) {
+      const at::Tensor packed =
+          at::detail::empty_cpu({SMEX_PICK(gradient_numbers<T>)(width)}, a.options());
+      SMEX_PICK(run_gradient<T>)(task, Span{begin, end}, packed.mutable_data_ptr<T>());
+    });
+  });
+  return {weight, bias};
 }
 
 /// A matrix as a kernel reads it.
@@ -239,6 +274,7 @@ Two rnn_layer_backward(const at::Tensor& given_grad, const at::Tensor& weight,
 
 TORCH_LIBRARY_IMPL(smex, CPU, m) {
   m.impl("recurrent_product", recurrent_product);
+  m.impl("recurrent_gradient", recurrent_gradient);
   m.impl("lstm_layer", lstm_layer);
   m.impl("lstm_layer_backward", lstm_layer_backward);
   m.impl("gru_layer", gru_layer);

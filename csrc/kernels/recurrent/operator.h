@@ -23,6 +23,8 @@
 //
 // recurrent_product(a [M, K], b [N, K], bias [N]?) -> a b^T + bias [M, N], by the library that
 // torch's own LSTM calls
+// recurrent_gradient(grads [M, N], a [M, K]) -> grads^T a [N, K] and the sum of grads' rows [N],
+// the gradients of b and of the bias
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,6 +41,7 @@ constexpr const char* kGruLayerBackward = "smex::gru_layer_backward";
 constexpr const char* kRnnLayer = "smex::rnn_layer";
 constexpr const char* kRnnLayerBackward = "smex::rnn_layer_backward";
 constexpr const char* kRecurrentProduct = "smex::recurrent_product";
+constexpr const char* kRecurrentGradient = "smex::recurrent_gradient";
 
 using Two = std::tuple<at::Tensor, at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
@@ -50,9 +53,12 @@ void check_gru_layer(const at::Tensor& x, const at::Tensor& h, const at::Tensor&
                      const Optional& bias);
 void check_rnn_layer(const at::Tensor& x, const at::Tensor& h, const at::Tensor& weight);
 
+void check_recurrent_gradient(const at::Tensor& grads, const at::Tensor& a);
+
 /// By ATen's operators, for any device and type.
 at::Tensor recurrent_product_by_torch(const at::Tensor& a, const at::Tensor& b,
                                       const Optional& bias);
+Two recurrent_gradient_by_torch(const at::Tensor& grads, const at::Tensor& a);
 Three lstm_layer_by_steps(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                           const at::Tensor& weight);
 Three lstm_layer_backward_by_steps(const at::Tensor& grad, const Optional& grad_cells,

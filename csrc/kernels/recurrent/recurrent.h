@@ -58,6 +58,19 @@ struct LayerBackward {
   T* carry = nullptr;
 };
 
+/// The gradients of a weight [G, K] and a bias [G] that made [M, G] of x [M, K]: grads^T x, and the
+/// sum of the rows of grads.
+template <typename T>
+struct WeightGradient {
+  int64_t rows = 0, width = 0;  ///< M and K
+  const T* grads = nullptr;
+  int64_t grads_stride = 0;
+  const T* x = nullptr;
+  int64_t x_stride = 0;
+  T* grad_weight = nullptr;
+  T* grad_bias = nullptr;  ///< or none
+};
+
 /// How a packed matrix lies: `panels` of `vectors` vectors' columns.
 struct Panels {
   int64_t panels = 0;
@@ -82,6 +95,12 @@ SMEX_FOR_EACH_ISA(
     /// The same for step T - 1 - s, s in `steps`; s = T makes the gradient of h.
     template <typename T>
     void run_backward(const LayerBackward<T>& task, Span steps, Span rows, Span panels);
+    /// The numbers of memory that `run_gradient` packs into.
+    template <typename T>
+    int64_t gradient_numbers(int64_t width);
+    /// For some columns of grads.
+    template <typename T>
+    void run_gradient(const WeightGradient<T>& task, Span columns, T* packed);
 )
 // clang-format on
 

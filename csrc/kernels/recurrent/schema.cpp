@@ -55,6 +55,15 @@ void check_rnn_layer(const at::Tensor& x, const at::Tensor& h, const at::Tensor&
   check_layer(kRnnLayer, 1, "x [T, N, H], h [N, H], weight [H, H]", x, {h}, weight);
 }
 
+void check_recurrent_gradient(const at::Tensor& grads, const at::Tensor& a) {
+  TORCH_CHECK_VALUE(grads.dim() == 2 && a.dim() == 2 && grads.sym_size(0) == a.sym_size(0),
+                    kRecurrentGradient, ": expected grads [M, N] and a [M, K], found ",
+                    grads.sym_sizes(), " and ", a.sym_sizes());
+  TORCH_CHECK_TYPE(grads.scalar_type() == a.scalar_type(), kRecurrentGradient,
+                   ": expected tensors of one type, found ", grads.scalar_type(), " and ",
+                   a.scalar_type());
+}
+
 namespace {
 
 at::Tensor like(const at::Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); }
@@ -107,10 +116,17 @@ at::Tensor recurrent_product_meta(const at::Tensor& a, const at::Tensor& b, cons
   return at::empty_symint({a.sym_size(0), b.sym_size(0)}, a.options());
 }
 
+Two recurrent_gradient_meta(const at::Tensor& grads, const at::Tensor& a) {
+  check_recurrent_gradient(grads, a);
+  return {at::empty_symint({grads.sym_size(1), a.sym_size(1)}, a.options()),
+          at::empty_symint({grads.sym_size(1)}, a.options())};
+}
+
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(smex, m) {
   m.def("recurrent_product(Tensor a, Tensor b, Tensor? bias=None) -> Tensor");
+  m.def("recurrent_gradient(Tensor grads, Tensor a) -> (Tensor, Tensor)");
   m.def("lstm_layer(Tensor x, Tensor h, Tensor c, Tensor weight) -> (Tensor, Tensor, Tensor)");
   m.def(
       "lstm_layer_backward(Tensor grad, Tensor? grad_cells, Tensor weight, Tensor gates, "
@@ -127,6 +143,7 @@ TORCH_LIBRARY_FRAGMENT(smex, m) {
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
   m.impl("recurrent_product", recurrent_product_meta);
+  m.impl("recurrent_gradient", recurrent_gradient_meta);
   m.impl("lstm_layer", lstm_layer_meta);
   m.impl("lstm_layer_backward", lstm_layer_backward_meta);
   m.impl("gru_layer", gru_layer_meta);

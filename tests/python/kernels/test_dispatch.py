@@ -42,6 +42,7 @@ FOR_ANY_DEVICE = [
     "max_pool2d_backward",
     "pointwise",
     "pointwise_into",
+    "recurrent_gradient",
     "recurrent_product",
     "rnn_layer",
     "rnn_layer_backward",

@@ -179,6 +179,33 @@ def test_product_with_a_bias(sizes):
     torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "sizes", [(1, 1, 1), (5, 3, 4), (128, 7, 64), (300, 129, 65), (130, 40, 16)]
+)
+def test_gradient_of_a_product(sizes, dtype):
+    """Rows about a block, columns about tiles and panels, and rows that lie apart."""
+    rows, columns, inner = sizes
+    torch.manual_seed(0)
+    grads = torch.randn(rows, columns + 3, dtype=dtype)[:, 2 : columns + 2]
+    a = torch.randn(rows, inner, dtype=dtype)
+    weight, bias = torch.ops.smex.recurrent_gradient(grads, a)
+    torch.testing.assert_close(weight, grads.t() @ a, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(bias, grads.sum(0), rtol=1e-4, atol=1e-4)
+    other = torch.ops.smex.recurrent_gradient(grads.t().contiguous().t(), a)
+    torch.testing.assert_close(other, (weight, bias))
+
+
+def test_gradients_of_nothing_and_that_do_not_fit():
+    gradient = torch.ops.smex.recurrent_gradient
+    weight, bias = gradient(torch.randn(0, 3), torch.randn(0, 4))
+    assert torch.equal(weight, torch.zeros(3, 4)) and torch.equal(bias, torch.zeros(3))
+    with pytest.raises(ValueError, match=r"smex::recurrent_gradient: expected grads \[M, N\]"):
+        gradient(torch.randn(2, 3), torch.randn(3, 3))
+    with pytest.raises(TypeError, match="smex::recurrent_gradient: expected tensors of one type"):
+        gradient(torch.randn(2, 3), torch.randn(2, 3).double())
+
+
 def by_layer(module, x, *states):
     """Returns what a module of one layer gives, by its operator."""
     ops, (w_ih, w_hh, *biases) = torch.ops.smex, module.parameters()

@@ -275,6 +275,7 @@ def samples():
         yield "aten::native_group_norm_backward", [
             torch.randn_like(x), x, mean, rstd, w, 2, 4, 6, 2, mask], mask  # fmt: skip
     yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
+    yield "smex::recurrent_gradient", [r(5, 4), r(5, 3)], None
     for bias in None, r(4):
         yield "smex::recurrent_product", [r(5, 3), r(4, 3), bias], None
     layer = [r(3, 4, 8), r(4, 2), r(4, 2), r(8, 2)]

@@ -21,12 +21,13 @@ constexpr int kMostRows = 3;
 template <typename T>
 using Wide = Vector<T, kLanes<T>>;
 
-/// Rows of a product's first matrix, or of a part of its columns.
+/// Rows of a product's first matrix, or of a part of its columns, which lie `step` apart.
 template <typename T>
 struct Rows {
   const T* data;
   int64_t stride;
   int64_t depth;
+  int64_t step = 1;
 };
 
 /// The sums of a tile, row by row.
@@ -43,10 +44,11 @@ void multiply_panel(const Rows<T>* parts, int count, const T* panel, Tile<T>& ti
   for (int part = 0; part < count; ++part) {
     const T* const data = parts[part].data;
     const int64_t stride = parts[part].stride, depth = parts[part].depth;
+    const int64_t step = parts[part].step;
     for (int64_t k = 0; k < depth; ++k, panel += V * W) {
       Wide<T> factor[R];
 #pragma GCC unroll 8
-      for (int r = 0; r < R; ++r) factor[r] = splat<T, W>(data[r * stride + k]);
+      for (int r = 0; r < R; ++r) factor[r] = splat<T, W>(data[r * stride + k * step]);
 #pragma GCC unroll 8
       for (int v = 0; v < V; ++v) {
         const Wide<T> column = load<T, W>(panel + v * W);
@@ -216,6 +218,53 @@ SMEX_INLINE void step_backward(const BackwardRow<T>& row, Columns<T> at, Wide<T>
   }
 }
 
+/// Lanes of a step of a transposition: of two rows that are kStep apart the blocks of kStep numbers
+/// that are not on the diagonal change places.
+template <typename T, int kStep, int... kLane>
+SMEX_INLINE void exchange_blocks(Wide<T>& upper, Wide<T>& lower,
+                                 std::integer_sequence<int, kLane...>) {
+  constexpr int W = kLanes<T>;
+  constexpr Mask<T, W> kUpper = {(kLane & kStep ? W + kLane - kStep : kLane)...};
+  constexpr Mask<T, W> kLower = {(kLane & kStep ? W + kLane : kLane + kStep)...};
+  const Wide<T> old = upper;
+  upper = __builtin_shuffle(old, lower, kUpper);
+  lower = __builtin_shuffle(old, lower, kLower);
+}
+
+template <typename T, int kStep = 1>
+SMEX_INLINE void transpose_square(Wide<T> (&rows)[kLanes<T>]) {
+  constexpr int W = kLanes<T>;
+  if constexpr (kStep < W) {
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) {
+      if (i & kStep) continue;
+      exchange_blocks<T, kStep>(rows[i], rows[i | kStep], std::make_integer_sequence<int, W>());
+    }
+    transpose_square<T, kStep * 2>(rows);
+  }
+}
+
+/// Writes column k of the matrix `from` [rows, columns] to `to + k * to_stride`, as one vector with
+/// zeros behind the rows.
+template <typename T>
+void transpose(const T* from, int64_t from_stride, int64_t rows, int64_t columns, T* to,
+               int64_t to_stride) {
+  constexpr int W = kLanes<T>;
+  int64_t k = 0;
+  for (; rows == W && k + W <= columns; k += W) {
+    Wide<T> square[W];
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) square[i] = load<T, W>(from + i * from_stride + k);
+    transpose_square<T>(square);
+#pragma GCC unroll 16
+    for (int i = 0; i < W; ++i) store<W>(to + (k + i) * to_stride, square[i]);
+  }
+  for (; k < columns; ++k) {
+    for (int64_t i = 0; i < W; ++i)
+      to[k * to_stride + i] = i < rows ? from[i * from_stride + k] : T(0);
+  }
+}
+
 /// Panels of so many vectors, nearly as many each.
 template <typename T>
 Panels panels_of(int64_t width, int64_t gates, int64_t depth) {
@@ -225,6 +274,37 @@ Panels panels_of(int64_t width, int64_t gates, int64_t depth) {
   const int64_t each = (vectors + panels - 1) / panels * gates;
   return {panels, each, panels * each * kLanes<T> * depth};
 }
+
+/// Packs the panels of `span` of a matrix [depth, width].
+template <typename T>
+void pack_rows(const T* from, int64_t stride, int64_t depth, int64_t width, const Panels& form,
+               T* packed, Span span) {
+  const int64_t columns = form.vectors * kLanes<T>;
+  for (int64_t p = span.begin; p < span.end; ++p) {
+    T* const panel = packed + p * columns * depth;
+    const int64_t count = std::clamp<int64_t>(width - p * columns, 0, columns);
+    for (int64_t k = 0; k < depth; ++k) {
+      const T* const row = from + k * stride + p * columns;
+      std::copy(row, row + count, panel + k * columns);
+      std::fill(panel + k * columns + count, panel + (k + 1) * columns, T(0));
+    }
+  }
+}
+
+/// Adds the rows of a matrix, of some of its columns.
+template <typename T>
+void add_columns(const T* from, int64_t stride, int64_t rows, Span columns, T* sums) {
+  for (int64_t k = 0; k < rows; ++k) {
+    const T* const row = from + k * stride + columns.begin;
+    for_lanes<T>(columns.end - columns.begin, [&](auto w, int64_t i) {
+      T* const to = sums + columns.begin + i;
+      store<w.value>(to, load<T, w.value>(to) + load<T, w.value>(row + i));
+    });
+  }
+}
+
+/// Rows of a product's depth at a time: of 512 columns they are a quarter of a second-level cache.
+constexpr int64_t kGradientRows = 128;
 
 template <Cell kCell, typename T>
 void forward_of(const LayerForward<T>& task, Span steps, Span rows, Span panels) {
@@ -348,23 +428,14 @@ Panels backward_panels(Cell cell, int64_t width) {
 template <typename T>
 void pack_forward(Cell cell, int64_t width, const T* weight, T* packed, Span span) {
   constexpr int64_t W = kLanes<T>;
-  constexpr int64_t kBlock = 16;  // columns of the weight that stay in the first-level cache
   const Panels form = forward_panels<T>(cell, width);
   const int64_t gates = gates_of(cell), columns = form.vectors / gates;
   for (int64_t p = span.begin; p < span.end; ++p) {
-    T* const panel = packed + p * (form.numbers / form.panels);
     for (int64_t v = 0; v < form.vectors; ++v) {
       const int64_t first = (p * columns + v / gates) * W;
-      const int64_t count = std::clamp<int64_t>(width - first, 0, W);
-      const T* const from = weight + (v % gates * width + first) * width;
-      for (int64_t begin = 0; begin < width; begin += kBlock) {
-        const int64_t end = std::min(begin + kBlock, width);
-        for (int64_t k = begin; k < end; ++k) {
-          T* const to = panel + (k * form.vectors + v) * W;
-          for (int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane * width + k];
-          for (int64_t lane = count; lane < W; ++lane) to[lane] = 0;
-        }
-      }
+      T* const to = packed + p * (form.numbers / form.panels) + v * W;
+      transpose(weight + (v % gates * width + first) * width, width,
+                std::clamp<int64_t>(width - first, 0, W), width, to, form.vectors * W);
     }
   }
 }
@@ -372,16 +443,44 @@ void pack_forward(Cell cell, int64_t width, const T* weight, T* packed, Span spa
 template <typename T>
 void pack_backward(Cell cell, int64_t width, const T* weight, T* packed, Span span) {
   const Panels form = backward_panels<T>(cell, width);
-  const int64_t depth = gates_of(cell) * width, columns = form.vectors * kLanes<T>;
-  for (int64_t p = span.begin; p < span.end; ++p) {
-    T* const panel = packed + p * (form.numbers / form.panels);
-    const int64_t count = std::clamp<int64_t>(width - p * columns, 0, columns);
-    for (int64_t k = 0; k < depth; ++k) {
-      const T* const from = weight + k * width + p * columns;
-      std::copy(from, from + count, panel + k * columns);
-      std::fill(panel + k * columns + count, panel + (k + 1) * columns, T(0));
-    }
+  pack_rows(weight, width, gates_of(cell) * width, width, form, packed, span);
+}
+
+template <typename T>
+void run_gradient(const WeightGradient<T>& task, Span columns, T* packed) {
+  constexpr int W = kLanes<T>;
+  Tile<T> tile;
+  if (task.grad_bias) std::fill(task.grad_bias + columns.begin, task.grad_bias + columns.end, T(0));
+  for (int64_t begin = 0; begin < task.rows; begin += kGradientRows) {
+    const int64_t count = std::min(kGradientRows, task.rows - begin);
+    const Panels form = panels_of<T>(task.width, 1, count);
+    const T* const grads = task.grads + begin * task.grads_stride;
+    pack_rows(task.x + begin * task.x_stride, task.x_stride, count, task.width, form, packed,
+              {0, form.panels});
+    if (task.grad_bias) add_columns(grads, task.grads_stride, count, columns, task.grad_bias);
+    for_tiles(columns, [&](int64_t first, int64_t many) {
+      const Rows<T> part{grads + first, 1, count, task.grads_stride};
+      for (int64_t p = 0; p < form.panels; ++p) {
+        multiply_of<T>(many, form.vectors)(&part, 1, packed + p * (form.numbers / form.panels),
+                                           tile);
+        const int64_t at = p * form.vectors * W;
+        const int64_t few = std::min(task.width - at, form.vectors * W);
+        for (int64_t r = 0; r < many; ++r) {
+          T* const to = task.grad_weight + (first + r) * task.width + at;
+          const T* const sums = tile.sums + r * form.vectors * W;
+          for_lanes<T>(few, [&](auto w, int64_t i) {
+            const auto sum = load<T, w.value>(sums + i);
+            store<w.value>(to + i, begin == 0 ? sum : sum + load<T, w.value>(to + i));
+          });
+        }
+      }
+    });
   }
+}
+
+template <typename T>
+int64_t gradient_numbers(int64_t width) {
+  return panels_of<T>(width, 1, kGradientRows).numbers;
 }
 
 template <typename T>
@@ -417,6 +516,8 @@ void run_backward(const LayerBackward<T>& task, Span steps, Span rows, Span pane
   template Panels backward_panels<T>(Cell, int64_t);                      \
   template void pack_forward<T>(Cell, int64_t, const T*, T*, Span);       \
   template void pack_backward<T>(Cell, int64_t, const T*, T*, Span);      \
+  template int64_t gradient_numbers<T>(int64_t);                          \
+  template void run_gradient<T>(const WeightGradient<T>&, Span, T*);      \
   template void run_forward<T>(const LayerForward<T>&, Span, Span, Span); \
   template void run_backward<T>(const LayerBackward<T>&, Span, Span, Span);
 SMEX_INSTANTIATE(float)

@@ -76,6 +76,15 @@ def lstm_layer_backward(grad, grad_cells, weight, gates, cells, c):
     return lambda t, n, g: steps(n), lambda n, j: steps(n), lambda n, j: steps(n)
 
 
+@spec("smex::recurrent_gradient")
+def recurrent_gradient(grads, a):
+    rows = a.shape[0]
+    return (
+        lambda j, k: Sum(lambda i: grads[i, j] * a[i, k], i=rows),
+        lambda j: Sum(lambda i: grads[i, j], i=rows),
+    )
+
+
 @spec("smex::recurrent_product")
 def recurrent_product(a, b, bias=None):
     def product(i, j):
