@@ -1,4 +1,4 @@
-"""Forward and backward pass of LSTM, GRU and RNN layers: eager, and a net of one worker, in one run.
+"""Forward and backward pass of layers of LSTMs, GRUs and RNNs: eager, and a net of one worker.
 
     python benchmarks/runtime/recurrent.py [LSTM|GRU|RNN ...] [--threads 1 2] [--hidden ...]
         [--batch ...] [--steps ...] [--rounds 30]
@@ -61,7 +61,8 @@ def compare(net: smex.PartitionedModule, model: torch.nn.Module, outs: list[torc
     torch.testing.assert_close(*outs, rtol=1e-3, atol=1e-4)
     for name, grad in net.full_grads().items():
         wanted = model.get_parameter(name).grad
-        assert wanted is not None and (grad - wanted).norm() <= 1e-4 * wanted.norm() + 1e-6, name
+        assert wanted is not None
+        assert (grad - wanted).norm() <= 1e-4 * wanted.norm() + 1e-6, name
 
 
 def measure(name: str, hidden: int, batch: int, steps: int, rounds: int, clock) -> list[float]:

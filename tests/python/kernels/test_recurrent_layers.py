@@ -454,6 +454,26 @@ def test_a_net_that_is_cut_along_the_batch_calls_it(build):
         torch.testing.assert_close(grad, model.get_parameter(name).grad)
 
 
+@pytest.mark.parametrize("pin", [smex.pin("input", "S2"), smex.pin("weight_ih_l0", "S1")])
+@pytest.mark.parametrize("build", MODULES)
+def test_a_net_whose_inputs_are_cut_adds_up_their_product(build, pin):
+    x = torch.randn(3, 8, 4, dtype=torch.float64)
+    model = build(4, 6).double()
+    options = {"workers": 2, "args": (x,), "replicate_bytes": 0}
+    net = smex.partition(copy.deepcopy(model), pins=[pin], **options)
+    compare(net, model, (x,))
+
+
+@pytest.mark.parametrize("pin", [smex.pin("weight_hh_l0", "S0"), smex.pin("weight_hh_l0", "S1")])
+@pytest.mark.parametrize("build", MODULES)
+def test_a_net_whose_hidden_numbers_are_cut_computes_them_whole(build, pin):
+    x = torch.randn(3, 8, 4, dtype=torch.float64)
+    model = build(4, 6).double()
+    options = {"workers": 2, "args": (x,), "replicate_bytes": 0}
+    net = smex.partition(copy.deepcopy(model), pins=[pin], **options)
+    compare(net, model, (x,))
+
+
 @pytest.mark.parametrize("build", MODULES)
 def test_dropout_between_layers(build):
     """Each number is kept or not as one draw says, for any number of workers; not in the last."""
