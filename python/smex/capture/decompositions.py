@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._decomp import decompositions, get_decompositions
+from torch._decomp import get_decompositions
 
 from smex.capture.expansions.class_loss import nll_loss_backward, nll_loss_forward
 from smex.capture.random_ops import random_table
@@ -59,52 +58,6 @@ def decomposition_table() -> dict[Any, Callable]:
         # The gradient finds the maxima again: positions in the plane mean nothing in a tile of it.
         table[aten.max_pool2d_with_indices_backward.default] = _max_pool2d_backward
     return table
-
-
-@contextlib.contextmanager
-def library_lstm() -> Iterator[None]:
-    """Makes a layer of an LSTM one call where there is a kernel for it.
-
-    Otherwise torch's steps; torch 2.11 makes `[layers, 1, N, H]` of the states.
-    """
-    original = decompositions.one_layer_lstm
-
-    def one_layer_lstm(inp, hidden, params, has_biases, reverse=False):
-        if _has_kernel(inp, hidden, params):
-            return _lstm_layer(inp, hidden, params, has_biases, reverse)
-        out, states = original(inp, hidden, params, has_biases, reverse)
-        return out, tuple(s.view(h.shape) for s, h in zip(states, hidden, strict=True))
-
-    decompositions.one_layer_lstm = one_layer_lstm
-    try:
-        yield
-    finally:
-        decompositions.one_layer_lstm = original
-
-
-def _has_kernel(inp, hidden, params):
-    whole = len(params) in (2, 4) and inp.dim() == 3 and hidden[0].dim() == 2
-    tensors = (inp, *hidden, *params)
-    return (
-        whole
-        and hasattr(torch.ops.smex, "lstm_layer")
-        and inp.dtype in (torch.float32, torch.float64)
-        and all(tensor.dtype == inp.dtype for tensor in tensors)
-        and all(tensor.numel() for tensor in tensors)
-        and not torch.is_autocast_enabled("cpu")
-    )
-
-
-def _lstm_layer(inp, hidden, params, has_biases, reverse):
-    product = torch.ops.smex.lstm_product(inp.reshape(-1, inp.shape[2]), params[0])
-    gates = product.view(*inp.shape[:2], -1)
-    if has_biases:
-        gates = gates + (params[2] + params[3])
-    out, cells, _ = torch.ops.smex.lstm_layer(
-        gates.flip(0) if reverse else gates, *hidden, params[1]
-    )
-    states = out[-1], cells[-1]
-    return out.flip(0) if reverse else out, states
 
 
 def _creation_table() -> dict[Any, Callable]:

@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from smex._logging import quiet_fakes
 from smex.capture.attributes import Attributes
-from smex.capture.decompositions import decomposition_table, library_lstm
+from smex.capture.decompositions import decomposition_table
 from smex.capture.gradients import own_gradients
 from smex.capture.memory import overlapping
 from smex.capture.objects import (
@@ -31,6 +31,7 @@ from smex.capture.objects import (
 )
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.outside import OutsideMode, attribute_tensors
+from smex.capture.recurrent import library_layers
 from smex.capture.repeats import Bodies, NotRepeatedError, Repeats
 from smex.capture.side_effects import Ledger
 from smex.capture.sizes import Symbols
@@ -397,7 +398,7 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
             contextlib.ExitStack() as stack,
             quiet_fakes(),
             replaced(torch.compiler, "_is_compiling_flag", True),  # no looking at values
-            library_lstm(),
+            library_layers(),
             fake_mode,
             grad_mode,
         ):

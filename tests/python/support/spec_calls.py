@@ -296,13 +296,25 @@ def samples():
         yield "aten::_segment_reduce_backward", [
             torch.randn_like(made), made, values, reduce, counts, None, axis, None], None  # fmt: skip
     yield "smex::class_index", [ints(7, 4, 3), 7, -100], None
-    yield "smex::lstm_product", [r(5, 3), r(4, 3)], None
+    yield "smex::recurrent_gradient", [r(5, 4), r(5, 3)], None
+    for bias in None, r(4):
+        yield "smex::recurrent_product", [r(5, 3), r(4, 3), bias], None
     layer = [r(3, 4, 8), r(4, 2), r(4, 2), r(8, 2)]
     yield "smex::lstm_layer", layer, None
     _, cells, gates = torch.ops.smex.lstm_layer(*layer)
     for more in (None, r(3, 4, 2)):
         yield "smex::lstm_layer_backward", [
             r(3, 4, 2), more, layer[3], gates, cells, layer[2]], None  # fmt: skip
+    x, h, weight = r(3, 4, 6), r(4, 2), r(6, 2)
+    for bias in None, r(6):
+        yield "smex::gru_layer", [x, h, weight, bias], None
+    out, gates = torch.ops.smex.gru_layer(x, h, weight, bias)
+    yield "smex::gru_layer_backward", [r(3, 4, 2), weight, gates, out, h], None
+    x, weight = r(3, 4, 2), r(2, 2)
+    for relu in False, True:
+        yield "smex::rnn_layer", [x, h, weight, relu], None
+        out = torch.ops.smex.rnn_layer(x, h, weight, relu)
+        yield "smex::rnn_layer_backward", [r(3, 4, 2), weight, out, relu], None
     yield from _attention_calls(r)
     for dim in (0, 1):
         x = r(5, 6).round()

@@ -67,6 +67,7 @@ _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::nll_loss2d_forward": (_always, class_loss.nll_loss_forward),
     "aten::nll_loss_backward": (_always, _nll_loss_gradient),
     "aten::nll_loss_forward": (_always, class_loss.nll_loss_forward),
+    "smex::recurrent_product": (_has_bias, products.recurrent_product),
 }
 
 _WHOLE_ROWS: dict[str, Expansion] = {

@@ -31,3 +31,8 @@ def convolution_backward(grad, x, weight, bias_sizes, *rest):
     if mask[2]:
         results[2] = grad.sum([0, *range(2, grad.dim())])
     return tuple(results)
+
+
+def recurrent_product(a, b, bias):
+    """Returns the product, then the bias in every row."""
+    return (torch.ops.smex.recurrent_product(a, b, None) + bias,)
