@@ -21,7 +21,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// A factor in the course of an elimination. Tables that are equal have equal numbers.
 struct Term {
   std::vector<int> variables;
-  const std::vector<double>* table = nullptr;
+  const std::vector<double>* table = nullptr;  ///< of what costs nothing there is none
   int number = 0;
   bool used = false;  ///< by the elimination of one of its variables
 };
@@ -29,7 +29,7 @@ struct Term {
 /// Tables and their numbers.
 class Tables {
  public:
-  /// A table of the problem, which outlives this.
+  /// A table that outlives this.
   int of_problem(const std::vector<double>& table) {
     size_t hash = table.size();
     for (double entry : table) {
@@ -67,52 +67,89 @@ class Tables {
   std::unordered_map<int, int> by_key_;
 };
 
+/// What is eliminated in which order, and from which factors, depends on their variables alone: it
+/// is found once, and the tables are computed for each costs that are asked for.
 class Elimination {
  public:
-  Elimination(const FactorGraph& graph, int64_t max_table, double max_work)
-      : graph_(graph), max_table_(max_table), max_work_(max_work) {
+  Elimination(const FactorGraph& graph, int64_t max_table) : graph_(graph), max_table_(max_table) {
     const size_t count = graph.domain_sizes.size();
     buckets_.resize(count);
     neighbours_.resize(count);
     used_.resize(count);
     for (const Factor& factor : graph.factors) {
       if (factor.variables.empty()) {
-        constant_ += factor.table[0];
+        fixed_ += factor.table[0];
       } else {
-        add({factor.variables, &factor.table, tables_.of_problem(factor.table)});
+        add({factor.variables, &factor.table});
       }
     }
     problem_terms_ = terms_.size();
+    extra_.reserve(count);
+    for (size_t v = 0; v < count; ++v) extra_.push_back({{static_cast<int>(v)}});
   }
 
-  /// Nothing where it is more work than allowed.
-  std::optional<Assignment> run(Optima* optima, double tolerance) {
+  /// Finds the order; false where the tables would have more entries than allowed.
+  bool order_variables(double max_work) {
     const int count = static_cast<int>(graph_.domain_sizes.size());
     // The least weight first; entries that have become wrong are passed over.
     using Entry = std::pair<double, int>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
     std::vector<double> weights(count);
     for (int v = 0; v < count; ++v) queue.push({weights[v] = weight(v), v});
-    std::vector<int> order;
+    double work = 0;
     while (!queue.empty()) {
       const auto [entries, variable] = queue.top();
       queue.pop();
       if (entries != weights[variable]) continue;
-      work_ += entries;
-      if (work_ > max_work_) return std::nullopt;
+      work += entries;
+      if (work > max_work) return false;
       weights[variable] = -1;
-      order.push_back(variable);
+      order_.push_back(variable);
       for (int other : eliminate(variable)) {
         const double changed = weight(other);
         if (changed == weights[other]) continue;
         queue.push({weights[other] = changed, other});
       }
     }
-    return decode(order, optima, tolerance);
+    return true;
+  }
+
+  /// The minimum where choices cost `more` by variable; nothing for some or all of them.
+  Assignment solve(const std::vector<std::vector<double>>& more, Optima* optima,
+                   double tolerance) {
+    Tables tables;
+    for (size_t t = 0; t < problem_terms_; ++t) {
+      terms_[t].number = tables.of_problem(*terms_[t].table);
+    }
+    for (size_t v = 0; v < extra_.size(); ++v) {
+      const bool any = v < more.size() && !more[v].empty();
+      extra_[v].table = any ? &more[v] : nullptr;
+      if (any) extra_[v].number = tables.of_problem(more[v]);
+    }
+    double constant = fixed_;
+    for (const Made& made : made_) {
+      const int number = minimum_over(made, tables);
+      if (made.term) {
+        made.term->number = number;
+        made.term->table = tables[number];
+      } else {
+        constant += tables[number]->front();
+      }
+    }
+    return decode(constant, optima, tolerance);
   }
 
  private:
   using Scope = std::vector<int>;  ///< ascending
+
+  /// What is left of some terms when a variable is eliminated from them.
+  struct Made {
+    std::vector<const Term*> terms;
+    std::vector<int> extents;  ///< of the variables that are left, and of the one that is not
+    std::vector<std::vector<int>> positions;  ///< among these, of each term's variables
+    int form = 0;                             ///< equal numbers for equal extents and positions
+    Term* term = nullptr;                     ///< nothing where no variable is left
+  };
 
   static Scope joined(const Scope& a, const Scope& b) {
     Scope both;
@@ -126,7 +163,7 @@ class Elimination {
     return scope;
   }
 
-  void add(Term term) {
+  Term* add(Term term) {
     const Scope scope = sorted(term.variables);
     Term* added = &terms_.emplace_back(std::move(term));
     for (int variable : scope) {
@@ -135,6 +172,7 @@ class Elimination {
       if (std::includes(known.begin(), known.end(), scope.begin(), scope.end())) continue;
       neighbours_[variable] = joined(known, scope);
     }
+    return added;
   }
 
   static void remove(Scope& scope, int variable) {
@@ -162,6 +200,7 @@ class Elimination {
       term->used = true;
       used.push_back(term);
     }
+    used.push_back(&extra_[variable]);
     buckets_[variable].clear();
     Scope touched = std::move(neighbours_[variable]);
     remove(touched, variable);
@@ -187,12 +226,7 @@ class Elimination {
     for (size_t g = 0; g < groups.size(); ++g) {
       width_ = std::max(width_, static_cast<int>(scopes[g].size()));
       std::erase(scopes[g], variable);
-      const int number = minimum_over(variable, groups[g], scopes[g]);
-      if (scopes[g].empty()) {
-        constant_ += tables_[number]->front();
-      } else {
-        add({std::move(scopes[g]), tables_[number], number});
-      }
+      make(variable, std::move(groups[g]), std::move(scopes[g]));
     }
     return touched;
   }
@@ -203,39 +237,53 @@ class Elimination {
     return count;
   }
 
-  /// The number of the table over `scope` that is left of the terms.
-  int minimum_over(int variable, const std::vector<const Term*>& terms, const Scope& scope) {
-    const auto position = [&](int other) {
-      return other == variable
-                 ? scope.size()
-                 : static_cast<size_t>(std::lower_bound(scope.begin(), scope.end(), other) -
-                                       scope.begin());
-    };
-    std::vector<int64_t> key{static_cast<int64_t>(scope.size()), graph_.domain_sizes[variable]};
-    for (int other : scope) key.push_back(graph_.domain_sizes[other]);
-    for (const Term* term : terms) {
-      key.insert(key.end(), {term->number, static_cast<int64_t>(term->variables.size())});
-      for (int other : term->variables) key.push_back(static_cast<int64_t>(position(other)));
+  /// Remembers that a table over `scope` is made of the terms.
+  void make(int variable, std::vector<const Term*> terms, Scope scope) {
+    Made made;
+    made.terms = std::move(terms);
+    std::vector<int64_t> form{static_cast<int64_t>(scope.size())};
+    scope.push_back(variable);
+    for (int other : scope) made.extents.push_back(graph_.domain_sizes[other]);
+    form.insert(form.end(), made.extents.begin(), made.extents.end());
+    for (const Term* term : made.terms) {
+      std::vector<int>& positions = made.positions.emplace_back();
+      for (int other : term->variables) {
+        const auto place = other == variable
+                               ? scope.end() - 1
+                               : std::lower_bound(scope.begin(), scope.end() - 1, other);
+        positions.push_back(static_cast<int>(place - scope.begin()));
+      }
+      form.push_back(static_cast<int64_t>(positions.size()));
+      form.insert(form.end(), positions.begin(), positions.end());
     }
-    return tables_.made(std::move(key), [&] {
-      std::vector<int> extents;
-      for (int other : scope) extents.push_back(graph_.domain_sizes[other]);
-      extents.push_back(graph_.domain_sizes[variable]);
+    made.form = forms_.number(std::move(form));
+    scope.pop_back();
+    if (!scope.empty()) made.term = add({std::move(scope)});
+    made_.push_back(std::move(made));
+  }
+
+  /// The number of the table that is left of the terms.
+  static int minimum_over(const Made& made, Tables& tables) {
+    std::vector<int64_t> key{made.form};
+    for (const Term* term : made.terms) key.push_back(term->table ? term->number : -1);
+    return tables.made(std::move(key), [&] {
       // Many layers may leave tables over the same variables; those are added up first.
       std::map<Strides, std::vector<double>> aligned;
-      for (const Term* term : terms) {
-        Strides strides(extents.size(), 0);
+      for (size_t t = 0; t < made.terms.size(); ++t) {
+        const std::vector<double>* table = made.terms[t]->table;
+        if (!table) continue;
+        Strides strides(made.extents.size(), 0);
         int64_t step = 1;
-        for (size_t d = term->variables.size(); d-- > 0;) {
-          strides[position(term->variables[d])] = step;
-          step *= graph_.domain_sizes[term->variables[d]];
+        for (size_t d = made.positions[t].size(); d-- > 0;) {
+          strides[made.positions[t][d]] = step;
+          step *= made.extents[made.positions[t][d]];
         }
         std::vector<double>& sum = aligned[std::move(strides)];
-        sum.resize(term->table->size(), 0);
-        for (size_t entry = 0; entry < sum.size(); ++entry) sum[entry] += (*term->table)[entry];
+        sum.resize(table->size(), 0);
+        for (size_t entry = 0; entry < sum.size(); ++entry) sum[entry] += (*table)[entry];
       }
-      absorb(aligned, extents);
-      return minimum(aligned, extents);
+      absorb(aligned, made.extents);
+      return minimum(aligned, made.extents);
     });
   }
 
@@ -321,7 +369,7 @@ class Elimination {
   }
 
   double lookup(const Term& term, const std::vector<int>& choices) const {
-    return (*term.table)[place(term.variables, choices)];
+    return !term.table ? 0 : (*term.table)[place(term.variables, choices)];
   }
 
   int64_t place(const std::vector<int>& variables, const std::vector<int>& choices) const {
@@ -331,20 +379,21 @@ class Elimination {
     return place;
   }
 
-  Assignment decode(const std::vector<int>& order, Optima* optima, double tolerance) const {
+  Assignment decode(double constant, Optima* optima, double tolerance) const {
     Assignment result;
-    result.choices.assign(order.size(), 0);
+    result.choices.assign(order_.size(), 0);
     if (optima && exact_) {
-      *optima = all_optima(order, tolerance, result.choices);
+      *optima = all_optima(order_, tolerance, result.choices);
     } else {
-      for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
         choose(*it, used_[*it], result.choices);
       }
     }
     if (!exact_) descend(result.choices);
     result.value = value_of(graph_, result.choices);
+    for (const Term& term : extra_) result.value += lookup(term, result.choices);
     result.exact = exact_;
-    result.lower_bound = exact_ ? result.value : constant_;
+    result.lower_bound = exact_ ? result.value : constant;
     result.largest_table = width_;
     return result;
   }
@@ -504,6 +553,7 @@ class Elimination {
     for (size_t t = 0; t < problem_terms_; ++t) {
       for (int variable : terms_[t].variables) touching[variable].push_back(&terms_[t]);
     }
+    for (size_t v = 0; v < choices.size(); ++v) touching[v].push_back(&extra_[v]);
     bool changed = true;
     for (int round = 0; round < kMaxRounds && changed; ++round) {
       changed = false;
@@ -526,15 +576,16 @@ class Elimination {
 
   const FactorGraph& graph_;
   const int64_t max_table_;
-  const double max_work_;
-  Tables tables_;
   std::deque<Term> terms_;                      ///< those of the problem first
   size_t problem_terms_ = 0;                    ///< how many those are
+  std::vector<Term> extra_;                     ///< by variable: what its choices cost more
   std::vector<std::vector<Term*>> buckets_;     ///< by variable, used ones too
   std::vector<Scope> neighbours_;               ///< by variable, itself too where it has factors
   std::vector<std::vector<const Term*>> used_;  ///< by variable: what it was eliminated from
-  double work_ = 0;
-  double constant_ = 0;
+  std::vector<int> order_;
+  std::vector<Made> made_;
+  Interner forms_;
+  double fixed_ = 0;
   bool exact_ = true;
   int width_ = 0;
 };
@@ -603,12 +654,31 @@ double value_of(const FactorGraph& graph, const std::vector<int>& choices) {
 }
 
 Assignment minimise(const FactorGraph& graph, int64_t max_table, Optima* optima, double tolerance) {
-  return *Elimination(graph, max_table, kInfinity).run(optima, tolerance);
+  Elimination elimination(graph, max_table);
+  elimination.order_variables(kInfinity);
+  return elimination.solve({}, optima, tolerance);
 }
 
 std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work,
                                            Optima* optima, double tolerance) {
-  return Elimination(graph, std::numeric_limits<int64_t>::max(), max_work).run(optima, tolerance);
+  Elimination elimination(graph, std::numeric_limits<int64_t>::max());
+  if (!elimination.order_variables(max_work)) return std::nullopt;
+  return elimination.solve({}, optima, tolerance);
+}
+
+struct Minimiser::Ordered : Elimination {
+  using Elimination::Elimination;
+};
+
+Minimiser::Minimiser(const FactorGraph& graph, int64_t max_table)
+    : ordered_(std::make_unique<Ordered>(graph, max_table)) {
+  ordered_->order_variables(kInfinity);
+}
+
+Minimiser::~Minimiser() = default;
+
+Assignment Minimiser::with(const std::vector<std::vector<double>>& more) {
+  return ordered_->solve(more, nullptr, 0);
 }
 
 }  // namespace smex

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -53,6 +54,22 @@ Assignment minimise(const FactorGraph& graph, int64_t max_table = int64_t{1} << 
 /// all.
 std::optional<Assignment> minimise_exactly(const FactorGraph& graph, double max_work,
                                            Optima* optima = nullptr, double tolerance = 0);
+
+/// Minimises the same factor graph many times, with other costs of single variables beside it: what
+/// to eliminate when, and from which factors, is found once. The graph must outlive it.
+class Minimiser {
+ public:
+  explicit Minimiser(const FactorGraph& graph, int64_t max_table = int64_t{1} << 22);
+  ~Minimiser();
+
+  /// The minimum where each choice of a variable costs `more`: by variable, empty for nothing. It is
+  /// counted in the value.
+  Assignment with(const std::vector<std::vector<double>>& more);
+
+ private:
+  struct Ordered;
+  std::unique_ptr<Ordered> ordered_;
+};
 
 /// Decides variable by variable in `order`, each by its cheapest choice when the later ones do what
 /// is best for each factor alone. Variables with a choice in `fixed` (others are -1) keep it.

@@ -24,7 +24,7 @@ class BranchAndBound {
  public:
   BranchAndBound(const FactorGraph& graph, const WorstLimit& worst, int64_t max_table,
                  int max_solves)
-      : graph_(graph), worst_(worst), max_table_(max_table), max_solves_(max_solves) {
+      : graph_(graph), worst_(worst), minimiser_(graph, max_table), max_solves_(max_solves) {
     for (const Factor& factor : graph.factors) {
       double most = 0;
       for (double entry : factor.table) {
@@ -114,24 +114,24 @@ class BranchAndBound {
   /// The minimum under the prices, without limits.
   Assignment priced(const Node& node) {
     ++solves_;
-    FactorGraph priced = graph_;
-    for (size_t v = 0; v < graph_.domain_sizes.size(); ++v) {
-      std::vector<double> table(graph_.domain_sizes[v], 0);
-      bool any = false;
-      for (size_t c = 0; c < node.prices.size(); ++c) {
-        const auto weights = limits_[c].weights.find(static_cast<int>(v));
-        if (node.prices[c] == 0 || weights == limits_[c].weights.end()) continue;
-        any = true;
-        for (size_t n = 0; n < table.size(); ++n) table[n] += node.prices[c] * weights->second[n];
+    std::vector<std::vector<double>> more(graph_.domain_sizes.size());
+    const auto table = [&](int v) -> std::vector<double>& {
+      more[v].resize(graph_.domain_sizes[v], 0);
+      return more[v];
+    };
+    for (size_t c = 0; c < node.prices.size(); ++c) {
+      if (node.prices[c] == 0) continue;
+      for (const auto& [v, weights] : limits_[c].weights) {
+        std::vector<double>& sums = table(v);
+        for (size_t n = 0; n < sums.size(); ++n) sums[n] += node.prices[c] * weights[n];
       }
-      for (size_t n = 0; n < table.size(); ++n) {
-        if (node.allowed[v][n]) continue;
-        any = true;
-        table[n] += kForbidden;
-      }
-      if (any) priced.factors.push_back({{static_cast<int>(v)}, std::move(table)});
     }
-    Assignment found = minimise(priced, max_table_);
+    for (size_t v = 0; v < more.size(); ++v) {
+      for (size_t n = 0; n < node.allowed[v].size(); ++n) {
+        if (!node.allowed[v][n]) table(static_cast<int>(v))[n] += kForbidden;
+      }
+    }
+    Assignment found = minimiser_.with(more);
     all_exact_ = all_exact_ && found.exact;
     width_ = std::max(width_, found.largest_table);
     return found;
@@ -309,7 +309,7 @@ class BranchAndBound {
 
   const FactorGraph& graph_;
   const WorstLimit& worst_;
-  const int64_t max_table_;
+  Minimiser minimiser_;
   const int max_solves_;
   std::vector<Limit> limits_;
   Assignment best_;
