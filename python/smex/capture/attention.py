@@ -33,16 +33,19 @@ def scaled_dot_product(
 ) -> Tensor:
     """As torch's function of that name, which judges what it cannot compute."""
     if torch.is_autocast_enabled("cpu"):
-        dtype = torch.get_autocast_dtype("cpu")
-        query, key, value = (t.to(dtype) for t in (query, key, value))
-        if attn_mask is not None and attn_mask.dtype.is_floating_point:
-            attn_mask = attn_mask.to(dtype)
+        query, key, value, attn_mask = map(_autocast, (query, key, value, attn_mask))
     operands = _Operands(query, key, value, attn_mask, enable_gqa)
     if not operands.fit(dropout_p, is_causal):
         given = (query, key, value, attn_mask, dropout_p, is_causal)
         return torch._C._nn.scaled_dot_product_attention(*given, scale=scale, enable_gqa=enable_gqa)
     result = _Attention.apply(*operands.in_four_dimensions(), is_causal, scale, float(dropout_p))
     return result.reshape(*operands.lead, query.shape[-2], value.shape[-1])
+
+
+def _autocast(x: Any) -> Any:
+    """Returns what autocast makes of an operand."""
+    casts = isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64
+    return x.to(torch.get_autocast_dtype("cpu")) if casts else x
 
 
 class _Operands:

@@ -64,6 +64,21 @@ def test_splits_are_not_lost():
         "n": False, "ci": False, "i2": False, "i3": False, "co": True}  # fmt: skip
 
 
+@pytest.mark.parametrize("p", [0.0, 0.5])
+def test_attention_is_cut_along_everything(p):
+    r = torch.randn
+    query, key, value = r(2, 3, 2, 6, 4), r(2, 3, 5, 4), r(2, 3, 5, 3)
+    told = [r(1, 3, 2, 6, 5), False, 0.3, [], [], p, 7, 1, [2, 3, 2, 6, 5]]
+    forward = [query, key, value, *told]
+    free = {name: red for name, (red, _) in splits_of("smex::scaled_dot_product", forward).items()}
+    assert free == {"n": False, "h": False, "g": False, "i": False, "j": True}
+    made = torch.ops.smex.scaled_dot_product(*forward)
+    backward = [torch.randn_like(made[0]), query, key, value, *made, *told, True]
+    free = splits_of("smex::scaled_dot_product_backward", backward, [True] * 4)
+    assert {name: red for name, (red, _) in free.items()} == {
+        "n": True, "h": False, "g": True, "i": True, "j": True}  # fmt: skip
+
+
 SQUARE = torch.randn(4, 4)
 MUTANTS = [
     ("aten::mm", [SQUARE, SQUARE], lambda a, b: lambda i, j: Sum(lambda k: a[k, i] * b[k, j])),
