@@ -137,7 +137,8 @@ Outcome too_large(const Graph& graph, const std::vector<Request>& requests, Atte
   return {number, explained(graph, request, *least), {}};
 }
 
-/// The least number of those below `most` for which `holds`, which goes on to; `most` where none is.
+/// The least number of those below `most` for which `holds`, which goes on to; `most` where none
+/// is.
 template <typename Holds>
 size_t least_that(size_t least, size_t most, const Holds& holds) {
   while (least < most) {
@@ -240,7 +241,8 @@ RunAgain recomputing(const Graph& graph, const std::vector<Request>& requests) {
   for (const Reruns::Choice choice : {Reruns::Choice::kAll, Reruns::Choice::kModules}) {
     Recomputing tried(graph, requests, free, choice);
     Attempts attempts = tried.run();
-    const bool better = attempts.best && (!best.attempts.best || attempts.least < best.attempts.least);
+    const bool better =
+        attempts.best && (!best.attempts.best || attempts.least < best.attempts.least);
     if (better || best.attempts.all.empty()) best = {std::move(attempts), tried.graph()};
     // Those of large graphs take long, and whole modules are among all.
     if (graph.ops().size() > kCompared && best.attempts.best) break;

@@ -122,8 +122,7 @@ std::optional<FoundPlan> Solver::by_price(const std::vector<Pin>& pins, const Fo
   const bool timed = request_.options.objective == Objective::kTime;
   const double worth = timed ? std::max(cost(free), 1e-9) / memory : mesh_size(request_.mesh);
   SearchByPrice search(graph_, request_.mesh, options_with(pins));
-  std::vector<OpId> points{
-      heaviest_point(graph_, free.plan, request_.options.views).op};
+  std::vector<OpId> points{heaviest_point(graph_, free.plan, request_.options.views).op};
   std::optional<FoundPlan> best;
   const auto keeps_at = [&](double per_byte) {
     MemoryPrice price{per_byte, std::vector<double>(graph_.ops().size(), 0)};
