@@ -68,6 +68,8 @@ struct LocalArg {
 };
 
 inline constexpr int kNoRegion = -1;
+/// Of an open region what forward calls without one read is not kept for that.
+constexpr bool is_open(int region) { return region < kNoRegion; }
 
 /// An operator call. `args` hold every schema argument positionally, defaults filled in.
 struct Op {

@@ -9,8 +9,13 @@ namespace smex {
 
 namespace {
 
-/// By value the position of its call, where nobody but forward calls of the same region, and the
-/// backward pass, reads it; -1 elsewhere.
+/// Whether what a call of the region makes stays because a forward call of `reader` reads it.
+bool keeps(int region, int reader) {
+  return reader != region && !(is_open(region) && reader == kNoRegion);
+}
+
+/// By value the position of its call, where no forward call that keeps it, nor the caller, reads
+/// it; -1 elsewhere.
 std::vector<int> makers_of_inner(const Graph& graph, const std::vector<const Op*>& calls) {
   std::vector<int> maker(graph.values().size(), -1);
   for (size_t position = 0; position < calls.size(); ++position) {
@@ -24,7 +29,7 @@ std::vector<int> makers_of_inner(const Graph& graph, const std::vector<const Op*
     if (op->backward) continue;
     for (ValueId input : op->inputs) {
       const int position = maker[input];
-      if (position >= 0 && calls[position]->region != op->region) maker[input] = -1;
+      if (position >= 0 && keeps(calls[position]->region, op->region)) maker[input] = -1;
     }
   }
   for (const GraphOutput& output : graph.outputs()) {

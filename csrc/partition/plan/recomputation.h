@@ -9,7 +9,8 @@ namespace smex {
 /// What the backward pass computes once more instead of keeping it: activation checkpointing (Chen
 /// et al. 2016, "Training Deep Nets with Sublinear Memory Cost").
 ///
-/// A region is kept by its boundary: what calls outside of it, or the caller, read stays. Of all
+/// A region is kept by its boundary: what calls outside of it, or the caller, read stays; of an
+/// open region only what calls of other regions, which may run again, or the caller read. Of all
 /// else that the backward pass reads the region's calls run again, just before the first backward
 /// call that does. Both times they are cut alike. What torch's generator has drawn stays too.
 struct Recomputation {

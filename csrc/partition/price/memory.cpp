@@ -165,6 +165,28 @@ int64_t peak_of_homes(const Graph& graph, const Plan& plan, const std::set<std::
   return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 
+int64_t least_peak(const Graph& graph, int workers, const std::set<std::string>& views,
+                   double optimizer_states) {
+  const std::vector<Lifetime> lives = lifetimes(graph, views);
+  std::vector<bool> inner(graph.values().size(), false);
+  for (const Fusion& fusion : graph.fusions()) {
+    for (OpId member : fusion.members) {
+      for (ValueId output : graph.op(member).outputs) {
+        if (output != kNoValue) inner[output] = true;
+      }
+    }
+  }
+  std::vector<double> change(graph.ops().size() + 1, 0);
+  for (const Value& value : graph.values()) {
+    if (lives[value.id].is_view || inner[value.id]) continue;
+    const double kept = value.role == Role::kParameter ? 1 + optimizer_states : 1;
+    lives[value.id].add(kept * static_cast<double>(value.bytes()) / workers, change);
+  }
+  double live = 0, most = 0;
+  for (double bytes : change) most = std::max(most, live += bytes);
+  return static_cast<int64_t>(most * (1 - 1e-9));
+}
+
 int64_t peak_of_calls(const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
   const std::vector<int64_t> live = live_bytes(graph, plan, views);
   const Recomputation recomputed = recomputation(graph);

@@ -25,6 +25,12 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
 int64_t peak_of_homes(const Graph& graph, const Plan& plan,
                       const std::set<std::string>& views = {});
 
+/// What no plan for so many workers is below at its peak, with the optimiser's states: each value
+/// that is in memory at a point takes at least its part of one worker. What only the members of a
+/// fusion may make and read does not count.
+int64_t least_peak(const Graph& graph, int workers, const std::set<std::string>& views,
+                   double optimizer_states);
+
 /// The peak of the fullest worker as tensors' homes and what each call fetches and makes beside
 /// them tell it, without a program: for plans that take long to lower. Of calls that could be fused
 /// it has what they never make, and not how long workers wait for each other.

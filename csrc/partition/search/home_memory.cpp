@@ -64,6 +64,24 @@ std::map<int, std::vector<double>> HomeMemory::all() const {
   return weights;
 }
 
+std::map<int, std::vector<double>> HomeMemory::shared(const std::vector<double>& shares) const {
+  std::vector<double> until{0};  // by op the sum of all before it
+  for (double share : shares) until.push_back(until.back() + share);
+  std::map<int, std::vector<double>> weights;
+  for (const Open& value : open_) {
+    const Lifetime& life = lifetimes_[value.id];
+    double times = until[life.last + 1] - until[life.first];
+    if (life.again >= 0) times += until[life.until + 1] - until[life.again];
+    if (times == 0) continue;
+    std::vector<double>& sums = weights[value.group];
+    sums.resize(value.bytes.size(), 0);
+    for (size_t choice = 0; choice < sums.size(); ++choice) {
+      sums[choice] += times * value.bytes[choice];
+    }
+  }
+  return weights;
+}
+
 void HomeMemory::add(const Open& value, std::map<int, std::vector<double>>& weights) {
   std::vector<double>& sums = weights[value.group];
   sums.resize(value.bytes.size(), 0);

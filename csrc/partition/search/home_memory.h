@@ -29,6 +29,9 @@ class HomeMemory {
   std::optional<Limit> worst(const std::vector<int>& choices, double limit) const;
   /// By group and choice the bytes of all values, whenever they live; likewise.
   std::map<int, std::vector<double>> all() const;
+  /// By group and choice the bytes of values, each times the sum of `shares` over the points at
+  /// which it lives, which are by op. What does not depend on choices is left out.
+  std::map<int, std::vector<double>> shared(const std::vector<double>& shares) const;
 
  private:
   const Graph& graph_;

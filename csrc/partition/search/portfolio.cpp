@@ -9,6 +9,7 @@
 #include "partition/search/meshes.h"
 #include "partition/search/parallel.h"
 #include "partition/search/regions.h"
+#include "partition/search/reruns.h"
 
 namespace smex {
 
@@ -42,7 +43,7 @@ size_t most_orders(const Graph& graph, const SearchOptions& options) {
 
 /// A plan that the request's limit excludes.
 struct NothingFits {
-  FoundPlan least;  ///< the one that exceeds it least
+  std::optional<FoundPlan> least;  ///< the one that exceeds it least, where any was searched
 };
 using Attempt = std::variant<FoundPlan, NothingFits, IdlePin>;
 
@@ -64,13 +65,16 @@ std::optional<IdlePin> idle_pin(const Graph& graph, const Request& request, cons
 
 Attempt attempt(const Graph& graph, const Request& request) {
   const Solver solver(graph, request);
+  const bool may_fit = !request.options.memory_limit || solver.may_fit();
+  if (!may_fit && request.pins.empty()) return NothingFits{};
   FoundPlan free = solver.search(request.pins);
   if (auto idle = idle_pin(graph, request, free.plan)) return std::move(*idle);
+  if (!may_fit) return NothingFits{};
   if (!request.options.memory_limit || solver.keeps(free)) return free;
-  NothingFits nothing;
-  auto within = solver.within_memory(request.pins, free, &nothing.least);
+  FoundPlan least;
+  auto within = solver.within_memory(request.pins, free, &least);
   if (within) return std::move(*within);
-  return nothing;
+  return NothingFits{std::move(least)};
 }
 
 TooLarge explained(const Graph& graph, const Request& request, FoundPlan& least) {
@@ -123,48 +127,135 @@ Attempts attempt_all(const Graph& graph, const std::vector<Request>& requests) {
 
 Outcome too_large(const Graph& graph, const std::vector<Request>& requests, Attempts& attempts) {
   const size_t number = *attempts.too_large;
-  FoundPlan& smallest = std::get<NothingFits>(attempts.all[number]).least;
-  return {number, explained(graph, requests[number], smallest), {}};
+  const Request& request = requests[number];
+  std::optional<FoundPlan>& least = std::get<NothingFits>(attempts.all[number]).least;
+  if (!least) {
+    const Solver solver(graph, request);
+    least.emplace();
+    solver.within_memory(request.pins, solver.search(request.pins), &*least);
+  }
+  return {number, explained(graph, request, *least), {}};
 }
 
-/// The attempts when all repeated modules run again or, where that is as cheap, as few of the first
-/// ones as let a plan fit; `graph` gets their regions. Nothing without repeated modules.
-Attempts recomputing(Graph& graph, const std::vector<Request>& requests) {
-  const std::vector<int> own = regions_of(graph), all = module_regions(graph);
-  const int first = num_regions(own);
-  int most = num_regions(all) - first, least = 1;
-  if (most == 0) return {};
-  const auto run_again = [&](int count) {
-    std::vector<int> regions = all;
-    for (size_t op = 0; op < regions.size(); ++op) {
-      if (regions[op] >= first + count) regions[op] = own[op];
-    }
-    graph.set_regions(regions);
-  };
-  run_again(most);
-  Attempts found = attempt_all(graph, requests);
-  if (!found.best) return found;
-  const size_t number = *found.best;
+/// The least number of those below `most` for which `holds`, which goes on to; `most` where none
+/// is.
+template <typename Holds>
+size_t least_that(size_t least, size_t most, const Holds& holds) {
   while (least < most) {
-    const int count = least + (most - least) / 2;
-    run_again(count);
-    Attempts fewer = attempt_all(graph, {requests[number]});
-    if (!fewer.best || fewer.least > found.least) {
-      least = count + 1;
-      continue;
+    const size_t middle = least + (most - least) / 2;
+    if (holds(middle)) {
+      most = middle;
+    } else {
+      least = middle + 1;
     }
-    most = count;
-    found.all[number] = std::move(fewer.all.front());
-    found.least = fewer.least;
   }
-  run_again(0);
+  return least;
+}
+
+/// Plans that run calls again, the first of what `Reruns` lists.
+class Recomputing {
+ public:
+  /// `free` is the cheapest plan without a limit of the first request.
+  Recomputing(const Graph& graph, const std::vector<Request>& requests, const FoundPlan& free,
+              Reruns::Choice choice)
+      : requests_(requests),
+        free_(free),
+        reruns_(graph, free.plan, machine(requests.front(), free.plan).get(),
+                requests.front().options.views, choice),
+        again_(graph) {}
+
+  /// The attempts with as few calls as let a plan fit that is as cheap. Fewer calls make plans
+  /// cheaper that are cut as without a limit, and dearer that are cut for it.
+  Attempts run() {
+    if (reruns_.count() == 0) return {};
+    const size_t least = least_that(0, reruns_.count(), [&](size_t count) {
+      run_again(count);
+      return Solver(again_, requests_.front()).may_fit();
+    });
+    // Beyond what suffices for the cuts that are best without a limit more calls only cost more.
+    size_t most = least_that(least, reruns_.count(), [&](size_t count) {
+      run_again(count);
+      FoundPlan same;
+      same.plan = free_.plan;
+      return Solver(again_, requests_.front()).keeps(same);
+    });
+    run_again(most);
+    Attempts found = attempt_all(again_, requests_);
+    if (!found.best && most < reruns_.count()) {
+      run_again(most = reruns_.count());
+      found = attempt_all(again_, requests_);
+    }
+    regions_ = regions_of(again_);
+    if (found.best) take_fewer(std::max<size_t>(least, 1), most, found);
+    return found;
+  }
+
+  /// What runs again, by op.
+  const std::vector<int>& regions() const { return regions_; }
+  Graph graph() {
+    again_.set_regions(regions_);
+    return again_;
+  }
+
+ private:
+  static std::unique_ptr<Machine> machine(const Request& request, const Plan& plan) {
+    if (!request.options.machine) return nullptr;
+    return std::make_unique<Machine>(request.options.machine->on(plan.mesh));
+  }
+
+  void run_again(size_t count) { again_.set_regions(reruns_.regions(count)); }
+
+  void take_fewer(size_t least, size_t most, Attempts& found) {
+    const size_t number = *found.best;
+    int left = again_.ops().size() > kCompared * kRefinedSteps ? kFewProbes : kAllProbes;
+    least_that(least, most, [&](size_t count) {
+      if (--left < 0) return false;
+      run_again(count);
+      Attempts fewer = attempt_all(again_, {requests_[number]});
+      if (!fewer.best || fewer.least > found.least) return false;
+      found.all[number] = std::move(fewer.all.front());
+      found.least = fewer.least;
+      regions_ = regions_of(again_);
+      return true;
+    });
+  }
+
+  static constexpr int kAllProbes = 64, kFewProbes = 3;
+
+  const std::vector<Request>& requests_;
+  const FoundPlan& free_;
+  const Reruns reruns_;
+  Graph again_;
+  std::vector<int> regions_;
+};
+
+/// What came of running calls again, and which; nothing where there are none.
+struct RunAgain {
+  Attempts attempts;
+  Graph graph;
+};
+
+RunAgain recomputing(const Graph& graph, const std::vector<Request>& requests) {
+  const FoundPlan free = Solver(graph, requests.front()).search(requests.front().pins);
+  RunAgain best;
+  for (const Reruns::Choice choice : {Reruns::Choice::kAll, Reruns::Choice::kModules}) {
+    Recomputing tried(graph, requests, free, choice);
+    Attempts attempts = tried.run();
+    const bool better =
+        attempts.best && (!best.attempts.best || attempts.least < best.attempts.least);
+    if (better || best.attempts.all.empty()) best = {std::move(attempts), tried.graph()};
+    // Those of large graphs take long, and whole modules are among all.
+    if (graph.ops().size() > kCompared && best.attempts.best) break;
+  }
+  if (!best.attempts.best) return best;
+  const size_t number = *best.attempts.best;
   const Solver solver(graph, requests[number]);
-  const double bound = solver.cost(solver.search(requests[number].pins));
-  run_again(most);
-  FoundPlan& plan = found.found(number);
-  plan.plan.gap = std::max(plan.plan.gap, found.least > 0 ? 1 - bound / found.least : 0.0);
-  if (plan.plan.gap > 0) plan.plan.exact = false;
-  return found;
+  const double bound =
+      number == 0 ? solver.cost(free) : solver.cost(solver.search(requests[number].pins));
+  Plan& plan = best.attempts.found(number).plan;
+  plan.gap = std::max(plan.gap, best.attempts.least > 0 ? 1 - bound / best.attempts.least : 0.0);
+  if (plan.gap > 0) plan.exact = false;
+  return best;
 }
 
 }  // namespace
@@ -203,12 +294,11 @@ Outcome best_plan(const Graph& graph, const std::vector<Request>& requests) {
   const SearchOptions& options = requests.front().options;
   const bool is_limited = kept.best ? kept.found(*kept.best).limited : kept.too_large.has_value();
   if (options.recompute && is_limited && (!kept.best || options.objective == Objective::kTime)) {
-    Graph again = graph;
-    Attempts run_again = recomputing(again, requests);
-    if (run_again.best && (!kept.best || run_again.least < kept.least)) {
-      return {*run_again.best, std::move(run_again.found(*run_again.best)), regions_of(again)};
+    auto [again, other] = recomputing(graph, requests);
+    if (again.best && (!kept.best || again.least < kept.least)) {
+      return {*again.best, std::move(again.found(*again.best)), regions_of(other)};
     }
-    if (!kept.best && run_again.too_large) return too_large(again, requests, run_again);
+    if (!kept.best && again.too_large) return too_large(other, requests, again);
   }
   if (kept.best) return {*kept.best, std::move(kept.found(*kept.best)), {}};
   if (kept.too_large) return too_large(graph, requests, kept);

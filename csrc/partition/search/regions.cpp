@@ -52,6 +52,19 @@ class Repeats {
   std::map<std::string, std::set<std::string>> numbers_;  ///< by the path up to them
 };
 
+/// Whether two calls read and make tensors of equal shapes and types.
+bool are_alike(const Graph& graph, const Op& a, const Op& b) {
+  const auto alike = [&](const std::vector<ValueId>& some, const std::vector<ValueId>& others) {
+    return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                      [&](ValueId one, ValueId other) {
+                        if (one == kNoValue || other == kNoValue) return one == other;
+                        const Value &x = graph.value(one), &y = graph.value(other);
+                        return x.shape == y.shape && x.dtype == y.dtype;
+                      });
+  };
+  return alike(a.inputs, b.inputs) && alike(a.outputs, b.outputs);
+}
+
 }  // namespace
 
 std::vector<int> regions_of(const Graph& graph) {
@@ -75,7 +88,7 @@ std::vector<int> module_regions(const Graph& graph) {
     const std::string own = repeats.module_of(op.module_path);
     if (own.empty()) continue;
     const bool is_again = first && op.target == first->target && op.source == first->source &&
-                          op.module_path == first->module_path;
+                          op.module_path == first->module_path && are_alike(graph, op, *first);
     if (own != module || is_again) {
       ++next;
       first = &op;

@@ -26,6 +26,13 @@ inline constexpr size_t kRefinedSteps = 3;
 /// `SearchOptions::replicate_bytes` of all tensors.
 inline constexpr int64_t kAllBytes = int64_t{1} << 62;
 
+/// What a byte of a worker costs in the unit of the objective, by the points at which it is taken:
+/// Lagrange's multipliers of a memory limit, the same ones in all steps.
+struct MemoryPrice {
+  double per_byte = 0;
+  std::vector<double> shares;  ///< by op, of `per_byte`
+};
+
 /// What a search is asked for, but for the graph and the mesh.
 struct SearchOptions {
   /// Values up to this size may be replicated: gathering them costs a latency, not bandwidth.

@@ -1,9 +1,11 @@
 #include "partition/search/within_memory.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "partition/lower/lower.h"
 #include "partition/price/memory.h"
+#include "partition/search/by_price.h"
 
 namespace smex {
 
@@ -20,6 +22,8 @@ constexpr size_t kLongToLower = size_t{1} << 16;
 constexpr size_t kTooLongToLower = size_t{1} << 20;
 /// An attempt is made with less by at least this part of the limit.
 constexpr double kLeastStep = 1.0 / 256;
+/// So many calls, times the steps of the mesh, are searched by a price of memory alone.
+constexpr size_t kLongToBound = size_t{1} << 16;
 
 }  // namespace
 
@@ -29,21 +33,29 @@ FoundPlan Solver::search(const std::vector<Pin>& pins, std::optional<double> lim
 
 FoundPlan Solver::search(const std::vector<Pin>& pins, std::optional<double> limit,
                          int64_t replicate_bytes) const {
-  SearchOptions options = request_.options;
+  SearchOptions options = options_with(pins);
   options.memory_limit = limit;
   options.replicate_bytes = replicate_bytes;
-  options.pinned.clear();
-  for (const Pin& pin : pins) options.pinned[pin.value] = pin.placement;
-  std::map<ValueId, std::vector<Tile>> tiles;
-  for (const auto& [value, shards] : request_.shards) {
-    options.pinned[value] = shards.placement;
-    tiles[value] = shards.tiles;
-  }
   FoundPlan found;
   found.plan = smex::search(graph_, request_.mesh, options);
   found.replicate_bytes = replicate_bytes;
-  if (!tiles.empty()) keep_shards(graph_, tiles, found.plan);
+  keep_shards_of(found.plan);
   return found;
+}
+
+SearchOptions Solver::options_with(const std::vector<Pin>& pins) const {
+  SearchOptions options = request_.options;
+  options.pinned.clear();
+  for (const Pin& pin : pins) options.pinned[pin.value] = pin.placement;
+  for (const auto& [value, shards] : request_.shards) options.pinned[value] = shards.placement;
+  return options;
+}
+
+void Solver::keep_shards_of(Plan& plan) const {
+  if (request_.shards.empty()) return;
+  std::map<ValueId, std::vector<Tile>> tiles;
+  for (const auto& [value, shards] : request_.shards) tiles[value] = shards.tiles;
+  keep_shards(graph_, tiles, plan);
 }
 
 double Solver::cost(const FoundPlan& found) const {
@@ -77,10 +89,18 @@ double Solver::homes(const FoundPlan& found) const {
   return static_cast<double>(peak_of_homes(graph_, found.plan, request_.options.views));
 }
 
+bool Solver::may_fit() const {
+  const SearchOptions& options = request_.options;
+  const int64_t least =
+      least_peak(graph_, mesh_size(request_.mesh), options.views, options.optimizer_states);
+  return static_cast<double>(least) <= *options.memory_limit;
+}
+
 bool Solver::keeps(FoundPlan& found) const {
   const double limit = *request_.options.memory_limit;
   const size_t calls = graph_.ops().size() * static_cast<size_t>(mesh_size(found.plan.mesh));
-  if (calls > kLongToLower && held(found) > kFarAbove * limit) return false;
+  const bool is_long = calls > kLongToLower && calls <= kTooLongToLower;
+  if (is_long && held(found) > kFarAbove * limit) return false;
   return peak(found) <= limit;
 }
 
@@ -91,9 +111,54 @@ double Solver::held(const FoundPlan& found) const {
          (states > 0 ? states * static_cast<double>(parameter_bytes(graph_, found.plan)) : 0);
 }
 
+/// The cheapest of the plans that keep to the limit under some price of memory: first it rises or
+/// falls by large factors until it has enclosed the least one that does, and then by ever smaller
+/// ones.
+std::optional<FoundPlan> Solver::by_price(const std::vector<Pin>& pins, const FoundPlan& free,
+                                          std::vector<FoundPlan>& too_large) const {
+  constexpr double kFactor = 8, kMostRises = 7, kLeastRatio = 1.05;
+  const double memory = *request_.options.memory_limit;
+  // Of a byte of each worker: that it is moved once, or the part that it is of all.
+  const bool timed = request_.options.objective == Objective::kTime;
+  const double worth = timed ? std::max(cost(free), 1e-9) / memory : mesh_size(request_.mesh);
+  SearchByPrice search(graph_, request_.mesh, options_with(pins));
+  std::vector<OpId> points{heaviest_point(graph_, free.plan, request_.options.views).op};
+  std::optional<FoundPlan> best;
+  const auto keeps_at = [&](double per_byte) {
+    MemoryPrice price{per_byte, std::vector<double>(graph_.ops().size(), 0)};
+    for (OpId point : points) price.shares[point] = 1.0 / static_cast<double>(points.size());
+    FoundPlan found;
+    found.plan = search.with(price);
+    found.replicate_bytes = request_.options.replicate_bytes;
+    keep_shards_of(found.plan);
+    const bool kept = keeps(found);
+    found.program.reset();
+    if (!kept) {
+      const OpId point = heaviest_point(graph_, found.plan, request_.options.views).op;
+      if (std::find(points.begin(), points.end(), point) == points.end()) points.push_back(point);
+      too_large.push_back(std::move(found));
+    } else if (!best || cost(found) < cost(*best)) {
+      best = std::move(found);
+    }
+    return kept;
+  };
+  double low = 0, high = 0, price = worth;
+  for (int n = 0; n < kMostRises && (low == 0 || high == 0); ++n) {
+    (keeps_at(price) ? high : low) = price;
+    price = high == 0 ? low * kFactor : high / kFactor;
+  }
+  if (high == 0) return best;
+  low = std::max(low, high / kFactor);
+  while (high > low * kLeastRatio) {
+    const double middle = std::sqrt(low * high);
+    (keeps_at(middle) ? high : low) = middle;
+  }
+  return best;
+}
+
 bool Solver::fits(const std::vector<Pin>& pins) const {
   FoundPlan free = search(pins);
-  return keeps(free) || within_memory(pins, free);
+  return keeps(free) || (may_fit() && within_memory(pins, free));
 }
 
 std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, const FoundPlan& free,
@@ -107,7 +172,8 @@ std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, con
     too_large.push_back(std::move(found));
   };
   double limit = memory;
-  while (!best && limit > 0 && too_large.size() < kAttempts) {
+  const bool is_large = several && graph_.ops().size() * request_.mesh.size() > kLongToBound;
+  while (!best && !is_large && limit > 0 && too_large.size() < kAttempts) {
     FoundPlan found = search(pins, limit);
     if (keeps(found)) {
       best = std::move(found);
@@ -128,7 +194,10 @@ std::optional<FoundPlan> Solver::within_memory(const std::vector<Pin>& pins, con
       reject(std::move(found));
     }
   };
-  if (several || !best) {
+  if (several) {
+    if (auto found = by_price(pins, free, too_large)) consider(std::move(*found));
+  }
+  if ((several || !best) && !is_large) {
     for (const double share : kShares) consider(search(pins, limit * share));
     for (const int64_t most : {SearchOptions{}.replicate_bytes, int64_t{0}}) {
       if (most < request_.options.replicate_bytes) consider(search(pins, std::nullopt, most));

@@ -57,9 +57,14 @@ class Solver {
   ///
   /// The search counts the homes of tensors. Where what a plan fetches beside them exceeds the
   /// limit, it is searched again with so much less. The recursion spends memory step by step, and
-  /// may do better, or fit at all, with less in the first ones or with fewer replicas.
+  /// may do better, or fit at all, with less in the first ones, with fewer replicas, or where each
+  /// byte has the same price in all steps, which is found by bisection. For large graphs and many
+  /// steps that alone is tried.
   std::optional<FoundPlan> within_memory(const std::vector<Pin>& pins, const FoundPlan& free,
                                          FoundPlan* least = nullptr) const;
+  /// Whether some plan for so many workers may keep to the limit: at no point are the parts of
+  /// tensors' elements that each worker has at the least larger than that.
+  bool may_fit() const;
   /// Whether the predicted peak keeps to the limit. Far above it what calls hold tells, sooner,
   /// for plans that take long to lower.
   bool keeps(FoundPlan& found) const;
@@ -76,6 +81,10 @@ class Solver {
  private:
   FoundPlan search(const std::vector<Pin>& pins, std::optional<double> limit,
                    int64_t replicate_bytes) const;
+  SearchOptions options_with(const std::vector<Pin>& pins) const;
+  void keep_shards_of(Plan& plan) const;
+  std::optional<FoundPlan> by_price(const std::vector<Pin>& pins, const FoundPlan& free,
+                                    std::vector<FoundPlan>& too_large) const;
   double homes(const FoundPlan& found) const;
   /// As `peak`, sooner, of what calls hold.
   double held(const FoundPlan& found) const;

@@ -507,6 +507,7 @@ class Converter:
         fusions = self._fusions(renumbered, op_ids)
         graph = self._assemble(kept, ops, fusions, result_ids, renumbered)
         _mark_backward(graph)
+        _sink_backward(graph)
         _number_random_ops(graph)
         return graph
 
@@ -712,6 +713,34 @@ def _mark_backward(graph: CapturedGraph) -> None:
             needed.update(op.inputs())
     for fusion in graph.fusions:
         fusion.fused.backward = all(graph.ops[k].backward for k in fusion.members)
+
+
+def _sink_backward(graph: CapturedGraph) -> None:
+    """Moves backward ops that stand among those of the forward to just before their first reader.
+
+    They run in the backward pass, and what they read is made again for the first of them: at its
+    beginning that would save nothing. Members of fusions stay.
+    """
+    ops = graph.ops
+    last = max((op.id for op in ops if not op.backward), default=-1)
+    runs_at: dict[int, int] = {}  # members of fusions, which may run where the first one stands
+    for fusion in graph.fusions:
+        for k in fusion.members:
+            runs_at[k] = min(fusion.members[0], runs_at.get(k, k))
+    place = {op.id: op.id for op in ops}  # where each goes
+    read_at: dict[int, int] = {}  # by value the place of its first reader
+    for op in reversed(ops):
+        if op.backward and op.id < last and op.id not in runs_at:
+            place[op.id] = min(read_at.get(i, len(ops)) for i in op.outputs if i is not None)
+        for i in op.inputs():
+            read_at[i] = min(runs_at.get(op.id, place[op.id]), read_at.get(i, len(ops)))
+    order = sorted(ops, key=lambda op: (place[op.id], op.id))
+    numbers = {op.id: n for n, op in enumerate(order)}
+    for fusion in graph.fusions:
+        fusion.members = sorted(numbers[k] for k in fusion.members)
+    for n, op in enumerate(order):
+        op.id = n
+    graph.ops = order
 
 
 def _number_random_ops(graph: CapturedGraph) -> None:

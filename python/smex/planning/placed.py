@@ -9,6 +9,7 @@ from typing import Any
 
 from smex._C import home_tiles, lower, peak_of_calls
 from smex._C import op_bytes as native_op_bytes
+from smex._C import op_prices as native_op_prices
 from smex._C import parameter_bytes as native_parameter_bytes
 from smex._C import peak_bytes as native_peak_bytes
 from smex.capture.records import returns_view
@@ -256,7 +257,26 @@ class PlacedGraph:
     def _again_words(self) -> str:
         """What the backward pass runs again, as the summary has it."""
         count = sum(self.graph.native.runs_again())
-        return f"{count} {'call runs' if count == 1 else 'calls run'} again, " if count else ""
+        if not count:
+            return ""
+        seconds = self.again_seconds()
+        took = f" in {duration_words(seconds)}" if self.machine else ""
+        return f"{count} {'call runs' if count == 1 else 'calls run'} again{took}, "
+
+    def again_seconds(self) -> float:
+        """Predicted seconds of what the backward pass runs again; 0 without a machine."""
+        if self.machine is None:
+            return 0.0
+        prices = native_op_prices(
+            self.graph.native, self.native, self.machine.native(self.native.mesh)
+        )
+        again = self.graph.native.runs_again()
+        # Prices are of both runs.
+        return sum(
+            (sum(seconds) + compute) / 2
+            for (_, seconds, compute), twice in zip(prices, again, strict=True)
+            if twice
+        )
 
     def _peak_words(self) -> str:
         """The peak as the summary has it, and whether the machine's memory is too small for it."""

@@ -66,9 +66,10 @@ def search(
         joint: so many steps are chosen together instead of one after the other: 2 finds what the
             recursion of two steps may miss, for tables that are squared.
         seed: of "random".
-        recompute: "auto" lets the backward pass run repeated modules (numbered ones, such as the
-            layers of an `nn.ModuleList`) again where nothing keeps to the `memory_limit` otherwise,
-            and for "time" where that is faster than other cuts: as few of them as are as cheap.
+        recompute: "auto" lets the backward pass run calls again where nothing keeps to the
+            `memory_limit` otherwise, and for "time" where that is faster than other cuts: cheap
+            ones between products, then repeated modules (numbered ones, such as the layers of an
+            `nn.ModuleList`), as few of them as are as cheap.
             With "checkpoints" only regions of `torch.utils.checkpoint` run again, as always.
 
     Raises:

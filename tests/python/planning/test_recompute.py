@@ -131,6 +131,47 @@ def test_time_prices_what_runs_again():
     assert plan.seconds <= kept.seconds
 
 
+def test_what_runs_again_has_its_price():
+    machine = smex.Machine.h100_nvlink()
+    free = smex.search(captured(), 1, objective="time", machine=machine)
+    plan = smex.search(
+        captured(), 1, objective="time", machine=machine, memory_limit=0.8 * free.peak()
+    )
+    assert again(plan) > 0
+    assert plan.again_seconds() == pytest.approx(plan.seconds - free.seconds)
+    assert " again in " in repr(plan)
+    assert free.again_seconds() == 0
+
+
+@pytest.mark.parametrize("share", [0.9, 0.7, 0.5])
+def test_cheap_calls_run_again_before_products(share):
+    graph = captured()
+    peak = smex.search(graph, 1).peak()
+    plan = smex.search(graph, 1, memory_limit=share * peak)
+    ops = plan.graph.captured.ops
+    run = {op.target for op, twice in zip(ops, plan.graph.native.runs_again()) if twice}
+    assert run
+    # What GELU makes is four fifths of what can be saved without a product.
+    assert ("aten::addmm" in run or "aten::mm" in run) == (share < 0.6)
+
+
+def test_ops_of_gradients_alone_stand_where_they_are_read():
+    """Else what they read would be made again at the beginning of the backward pass."""
+
+    class Attends(nn.Module):
+        def forward(self, x):
+            return F.scaled_dot_product_attention(x, x, x)
+
+    graph = smex.capture_graph(
+        nn.Sequential(*(Attends() for _ in range(3))),
+        (torch.randn(2, 2, 8, 4, requires_grad=True),) * 2,
+        loss_fn=F.mse_loss,
+    )
+    ops = graph.captured.ops
+    last = max(op.id for op in ops if not op.backward)
+    assert all(not op.backward for op in ops[:last])
+
+
 def normalised(width):
     return nn.Sequential(nn.Linear(width, width), nn.BatchNorm1d(width), nn.GELU())
 

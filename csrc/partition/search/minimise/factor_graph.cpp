@@ -115,8 +115,7 @@ class Elimination {
   }
 
   /// The minimum where choices cost `more` by variable; nothing for some or all of them.
-  Assignment solve(const std::vector<std::vector<double>>& more, Optima* optima,
-                   double tolerance) {
+  Assignment solve(const std::vector<std::vector<double>>& more, Optima* optima, double tolerance) {
     Tables tables;
     for (size_t t = 0; t < problem_terms_; ++t) {
       terms_[t].number = tables.of_problem(*terms_[t].table);

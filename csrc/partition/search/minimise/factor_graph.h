@@ -62,8 +62,8 @@ class Minimiser {
   explicit Minimiser(const FactorGraph& graph, int64_t max_table = int64_t{1} << 22);
   ~Minimiser();
 
-  /// The minimum where each choice of a variable costs `more`: by variable, empty for nothing. It is
-  /// counted in the value.
+  /// The minimum where each choice of a variable costs `more`: by variable, empty for nothing. It
+  /// is counted in the value.
   Assignment with(const std::vector<std::vector<double>>& more);
 
  private:

@@ -47,6 +47,14 @@ bool Recursion::try_steps(const Mesh& parts, double max_work) {
   return true;
 }
 
+void Recursion::begin(const MemoryPrice& price) {
+  price_ = &price;
+  plan_ = {};
+  plan_.values.resize(merged_.graph.values().size());
+  plan_.ops.resize(merged_.graph.ops().size());
+  refining_ = false;
+}
+
 void Recursion::refine() {
   constexpr int kMaxSweeps = 10;
   size_t idle = 0;
@@ -90,6 +98,7 @@ std::optional<Recursion::Solution> Recursion::decide(const Stage& stage, double 
   if (rules_of(options_.planner).order != Rules::Order::kExact) {
     return Solution{decide_greedily(stage)};
   }
+  if (price_) return decide_priced(stage);
   // Steps that are still to come may be cheaper for one of them; only then memory decides.
   const bool last = refining_ || mesh_size(plan_.mesh) == workers_;
   const double rounding = machine_ ? kRounding : 0;  // bytes are exact
@@ -171,6 +180,27 @@ HomeMemory& Recursion::memory_of(const Stage& stage, const std::vector<std::vect
   return *memory_;
 }
 
+std::vector<std::vector<int>> Recursion::all_choices(const Stage& stage) {
+  std::vector<std::vector<int>> all;
+  for (size_t group = 0; group < stage.domains.groups(); ++group) {
+    all.emplace_back(stage.domains.of_group(static_cast<int>(group)).size());
+    std::iota(all.back().begin(), all.back().end(), 0);
+  }
+  return all;
+}
+
+/// The choices that cost the least with what the homes cost.
+Recursion::Solution Recursion::decide_priced(const Stage& stage) {
+  // The steps that are still to come divide the tiles.
+  const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
+  FactorGraph factors = stage.problem.factors();
+  for (auto& [group, weights] :
+       memory_of(stage, all_choices(stage), share * price_->per_byte).shared(price_->shares)) {
+    factors.factors.push_back({{group}, std::move(weights)});
+  }
+  return {minimise(factors, options_.max_table)};
+}
+
 /// Whether a solution that costs as much as the plan takes less memory.
 bool Recursion::is_smaller(const Solution& solution, const Stage& stage) {
   if (!solution.ties || gains(total_, solution.best.value)) return false;
@@ -202,12 +232,7 @@ Recursion::Solution Recursion::decide_within_memory(const Stage& stage) {
   // The steps that are still to come divide the tiles.
   const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
   const size_t steps = plan_.mesh.size();
-  std::vector<std::vector<int>> all;
-  for (size_t group = 0; group < stage.domains.groups(); ++group) {
-    all.emplace_back(stage.domains.of_group(static_cast<int>(group)).size());
-    std::iota(all.back().begin(), all.back().end(), 0);
-  }
-  const HomeMemory& memory = memory_of(stage, all, share);
+  const HomeMemory& memory = memory_of(stage, all_choices(stage), share);
   // As many attempts as take about as long as a search of a hundred steps; less for one step of
   // several, whose proof says little of the whole, and for each that is chosen anew.
   const bool whole = stage.steps.count == steps && mesh_size(plan_.mesh) == workers_;

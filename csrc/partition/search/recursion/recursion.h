@@ -29,10 +29,13 @@ class Recursion {
   bool try_steps(const Mesh& parts, double max_work = std::numeric_limits<double>::infinity());
   /// Chooses each step anew given all others, until none gains.
   void refine();
+  /// Forgets the steps, but not what ops cost. From now on memory costs something beside, which
+  /// must outlive this, and no limit is kept.
+  void begin(const MemoryPrice& price);
 
   /// What is chosen so far. Without prices.
   const Plan& plan() const { return plan_; }
-  /// What its ops cost, in bytes or seconds.
+  /// What its ops cost, in bytes or seconds, and memory where it has a price.
   double total() const { return total_; }
 
  private:
@@ -54,7 +57,10 @@ class Recursion {
   std::optional<Solution> decide(const Stage& stage, double max_work);
   Assignment decide_greedily(const Stage& stage);
   Solution decide_within_memory(const Stage& stage);
+  Solution decide_priced(const Stage& stage);
   Solution decide_smallest(const Stage& stage, Assignment found, const Optima& optima);
+  /// By group all choices of its domain.
+  static std::vector<std::vector<int>> all_choices(const Stage& stage);
   /// What the homes of values take, by group under the choices of its domain that are `chosen`.
   HomeMemory& memory_of(const Stage& stage, const std::vector<std::vector<int>>& chosen,
                         double share);
@@ -73,6 +79,7 @@ class Recursion {
   double total_ = 0;
   std::optional<HomeMemory> memory_;  ///< once asked for
   bool refining_ = false;             ///< steps are chosen anew
+  const MemoryPrice* price_ = nullptr;
 };
 
 /// The plan of all steps, as many together as the options say, refined where they ask for it.

@@ -63,5 +63,29 @@ TEST(Recomputation, LeavesWhatIsKept) {
   EXPECT_FALSE(found.remade[drawn]);
 }
 
+/// Of an open region what a call reads that never runs again is given up all the same.
+TEST(Recomputation, OfAnOpenRegionGivesUpWhatOthersRead) {
+  for (const int region : {0, kNoRegion - 1}) {
+    test::Builder b;
+    const ValueId x = b.input({4, 4});
+    b.region = region;
+    const ValueId product = b.add(x, x), crossed = b.add(x, product), returned = b.add(x, crossed);
+    b.output(returned);
+    b.region = kNoRegion;
+    b.output(b.mm(product, x));
+    b.region = 1;
+    b.output(b.mm(crossed, x));
+    b.region = kNoRegion;
+    b.backward = true;
+    ValueId sum = b.input({4, 4}, Role::kTangent);
+    for (ValueId value : {product, crossed, returned}) sum = b.add(sum, value);
+    b.graph.add_output({sum, OutputKind::kGradient, "x", x});
+    const Recomputation found = recomputation(b.graph);
+    EXPECT_EQ(found.remade[product], is_open(region));
+    EXPECT_FALSE(found.remade[crossed]) << "the other region may run again";
+    EXPECT_FALSE(found.remade[returned]);
+  }
+}
+
 }  // namespace
 }  // namespace smex

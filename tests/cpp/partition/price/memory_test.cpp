@@ -60,6 +60,23 @@ TEST(HeaviestPoint, IsWhereTheTilesOfWhatLivesAreMost) {
   }
 }
 
+TEST(LeastPeak, IsBelowTheHomesOfAllPlans) {
+  std::mt19937 random(6);
+  for (const Graph& graph : {test::linear_graph(8, 9, 10), test::training_graph(9, 8, 12),
+                             test::layers_graph(6, 5, 7, 2, /*checkpoints=*/true)}) {
+    const int64_t alone = least_peak(graph, 1, {}, 0);
+    EXPECT_LE(alone, peak_of_homes(graph, search(graph, {})));
+    EXPECT_GT(alone, 0.99 * static_cast<double>(peak_of_homes(graph, search(graph, {}))) - 1);
+    for (int round = 0; round < 20; ++round) {
+      for (const Mesh& mesh : {Mesh{2}, Mesh{3}, Mesh{2, 2}}) {
+        const Plan plan = test::random_plan(random, graph, mesh);
+        EXPECT_LE(least_peak(graph, mesh_size(mesh), {}, 0), peak_of_homes(graph, plan));
+      }
+    }
+    EXPECT_GT(least_peak(graph, 2, {}, 2), least_peak(graph, 2, {}, 0)) << "the optimiser's";
+  }
+}
+
 TEST(PeakOfCalls, IsAboutThatOfTheProgram) {
   for (const Graph& graph : {test::linear_graph(16, 8, 12), test::training_graph(16, 8, 12),
                              test::mixed_graph(8, 8), test::deep_graph(8, 12, 16)}) {

@@ -100,6 +100,26 @@ TEST_P(RandomFactorGraphs, TheSameGraphGivesTheSameAssignment) {
   EXPECT_EQ(minimise(graph, /*max_table=*/4).choices, minimise(graph, /*max_table=*/4).choices);
 }
 
+TEST_P(RandomFactorGraphs, AMinimiserEqualsBruteForceUnderOtherCosts) {
+  std::mt19937 random(GetParam());
+  const FactorGraph graph = random_graph(random, 7, 9);
+  Minimiser minimiser(graph);
+  for (int round = 0; round < 4; ++round) {
+    FactorGraph with = graph;
+    std::vector<std::vector<double>> more(graph.domain_sizes.size());
+    for (size_t v = 0; v < more.size(); ++v) {
+      if (random() % 3 == 0) continue;  // costs nothing more
+      for (int n = 0; n < graph.domain_sizes[v]; ++n) more[v].push_back(random() % 50);
+      with.factors.push_back({{static_cast<int>(v)}, more[v]});
+    }
+    const Assignment found = minimiser.with(more);
+    EXPECT_EQ(found.value, brute_force(with));
+    EXPECT_EQ(found.value, cost_of(with, found.choices));
+    EXPECT_TRUE(found.exact);
+    EXPECT_EQ(found.choices, minimise(with).choices);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomFactorGraphs, testing::Range(0, 40));
 
 /// Variables in a row, each tied to the next; all of them want to differ from their neighbours.
