@@ -1,6 +1,6 @@
 """Milliseconds for each token that a transformer generates, beside eager PyTorch.
 
-    python benchmarks/runtime/decoding.py [--layers 2 8] [--workers 1 2] [--tokens 100]
+    python benchmarks/runtime/decoding.py [--layers 2 8] [--workers 1 2] [--threads 1]
 
 A text of one sample is generated token by token from a prompt of 8, greedily, in four ways: without
 a cache, so that each call has one token more; with keys and values that are given and returned, one
@@ -43,7 +43,7 @@ class Block(nn.Module):
 
     def split(self, x: Tensor) -> list[Tensor]:
         """Queries, keys and values by head."""
-        n, t, e = x.shape
+        n, t, _ = x.shape
         parts = self.project(self.norm1(x)).chunk(3, dim=-1)
         return [part.view(n, t, self.heads, self.size).transpose(1, 2) for part in parts]
 
@@ -184,8 +184,11 @@ def main() -> None:
     parser.add_argument("--layers", type=int, nargs="+", default=[2, 8])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--tokens", type=int, default=100)
+    parser.add_argument("--threads", type=int, help="torch's intra-op threads")
     parser.add_argument("--ways", nargs="+", default=list(WAYS), choices=list(WAYS))
     options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
     print(f"torch {torch.__version__}, CPU, {torch.get_num_threads()} threads", flush=True)
     for layers in options.layers:
         for way in options.ways:

@@ -50,9 +50,7 @@ Op& SizedGraph::call_of(Graph& graph, int number) {
   return number < ops ? graph.ops_.at(number) : graph.fusions_.at(number - ops).fused;
 }
 
-const Op& SizedGraph::call(int number) const {
-  return call_of(const_cast<Graph&>(graph_), number);
-}
+const Op& SizedGraph::call(int number) const { return call_of(const_cast<Graph&>(graph_), number); }
 
 void SizedGraph::place_size(ValueId value, int dim, int number) {
   graph_.values_.at(value).shape.at(dim);

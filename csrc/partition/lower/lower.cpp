@@ -62,6 +62,14 @@ class Lowering {
       for (ValueId dead : dying_[position]) free_home(dead);
     }
     bind_outputs();
+    // Programs of many sizes are kept.
+    for (WorkerProgram& program : program_.workers) {
+      program.forward.shrink_to_fit();
+      program.backward.shrink_to_fit();
+      program.remote_reads.shrink_to_fit();
+      program.slot_names.shrink_to_fit();
+      program.slot_itemsizes.shrink_to_fit();
+    }
     return std::move(program_);
   }
 

@@ -37,6 +37,7 @@ __all__: list[str] = [
     "Role",
     "SearchOptions",
     "Session",
+    "SizedGraph",
     "Source",
     "TooLarge",
     "Use",
@@ -246,9 +247,38 @@ class Graph:
         A copy, in which each op is part of such a region, or -1.
         """
     @property
+    def num_input_elements(self) -> int: ...
+    @property
     def ops(self) -> list[Op]: ...
     @property
+    def ops_without_spec(self) -> list[int]:
+        """
+        Ids of the ops that run unsplit.
+        """
+    @property
+    def regions(self) -> list[int]:
+        """
+        By op the region that the backward pass runs again with it; -1 for none.
+        """
+    @property
     def values(self) -> list[Value]: ...
+
+class SizedGraph:
+    """
+    A graph of which numbers and Specs are a call's own.
+    """
+    def __init__(self, graph: Graph) -> None: ...
+    def at(
+        self,
+        numbers: collections.abc.Sequence,
+        meanings: collections.abc.Sequence[tuple[int, typing.Any]],
+    ) -> Graph:
+        """
+        The graph of one call: its numbers, and each meaning as (a call that has it, what smex.specs.instantiate returns of it).
+        """
+    def place_argument(self, call: int, arg: int, element: int, number: int) -> None: ...
+    def place_meaning(self, call: int, meaning: int) -> None: ...
+    def place_size(self, value: int, dim: int, number: int) -> None: ...
 
 class CopyPart:
     """
@@ -531,7 +561,7 @@ class Session:
 
 class Executor:
     """
-    Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op threads among the workers; the threads are those of `sibling` when it has as many. Not usable in a process forked later: create it there.
+    Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op threads among the workers; the threads are those of `sibling` when it has as many. With `take` the program is emptied in place of copied. Not usable in a process forked later: create it there.
     """
     def __init__(
         self,
@@ -539,6 +569,7 @@ class Executor:
         threads_per_worker: int = 0,
         devices: collections.abc.Sequence[str] = [],
         sibling: Executor | None = None,
+        take: bool = False,
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
     def start(

@@ -95,7 +95,7 @@ class Family:
         if self._of_ints == _MANY:
             name = names[differ[0] - first]
             warnings.warn(
-                f'partition: the model was captured {_MANY} times for the same tensors, as its '
+                f"partition: the model was captured {_MANY} times for the same tensors, as its "
                 f'argument "{name}" is another int in each call, now {shapes[differ[0]][0]}, which '
                 "the model depends on by more than sizes and positions: pass a tensor, as "
                 f"torch.tensor([{name}]), and index with it (index_copy_, index_select)",

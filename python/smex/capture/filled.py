@@ -1,4 +1,4 @@
-"""Records of calls that differ in sizes only: one template, and what a call's numbers make of it."""
+"""Records of calls that differ in sizes only: a template, and what a call's numbers make of it."""
 
 from __future__ import annotations
 

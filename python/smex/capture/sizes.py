@@ -82,9 +82,10 @@ class _Numbers:
 
     def place(self, number: Any) -> Any:
         """Returns where a number will be, or itself where it depends on no symbol."""
-        if isinstance(number, (list, tuple)):
-            kind = list if isinstance(number, list) else tuple
-            return kind([self.place(item) for item in number])
+        if isinstance(number, list):
+            return [self.place(item) for item in number]
+        if isinstance(number, tuple):
+            return tuple([self.place(item) for item in number])
         if not isinstance(number, _SYMBOLIC):
             return number
         expr = self._env.replace(number.node.expr)

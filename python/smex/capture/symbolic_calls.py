@@ -16,7 +16,7 @@ _DTYPES = {torch.SymInt: torch.int64, torch.SymBool: torch.bool}
 
 
 def keeping_symbols(func: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable:
-    """Returns a function that computes the same as `func` of these arguments, and asks no symbol."""
+    """Returns a function that computes what `func` does of these arguments, and asks no symbol."""
     if func is torch.Tensor.__getitem__ and _has_symbols(args[1]):
         return _get
     if func is torch.Tensor.__setitem__ and _has_symbols(args[1]):

@@ -285,9 +285,7 @@ def trace(
     )
 
 
-def _carriers(
-    symbols: Symbols, leaves: Sequence[Any], num_tensors: int
-) -> dict[int, torch.Tensor]:
+def _carriers(symbols: Symbols, leaves: Sequence[Any], num_tensors: int) -> dict[int, torch.Tensor]:
     """By leaf that is an int and a symbol an empty tensor of that size: tracers find sizes."""
     found = {}
     ints = [place for place, leaf in enumerate(leaves) if type(leaf) is int]

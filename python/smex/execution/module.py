@@ -213,6 +213,9 @@ class PartitionedModule(torch.nn.Module):
         self._adopt_state(compiled)
         if self._first is None:
             self._first = compiled
+        if plan is not alike.plan:
+            plan.graph.forget_native()
+            graph.forget_native()
         return compiled
 
     def _find_plan(self, graph: SemanticGraph) -> Plan:

@@ -88,20 +88,33 @@ class SemanticGraph:
 
     Attributes:
         captured: the records it was made from.
-        native: the C++ graph that search and lowering read.
         missing: targets without a Spec, which run unsplit.
     """
 
     def __init__(self, captured: CapturedGraph):
         self.captured = captured
-        self.native = self._native()
+        self._native: Graph | None = self._made()
+        self._regions: list[int] | None = None
         self.missing: dict[str, str] = {}
         for number in self.native.ops_without_spec:
             op = captured.structure.ops[number]
             self.missing.setdefault(op.target, op.source)
         self._warn_missing()
 
-    def _native(self) -> Graph:
+    @property
+    def native(self) -> Graph:
+        """The C++ graph that search and lowering read."""
+        if self._native is None:
+            made = self._made()
+            self._native = made if self._regions is None else made.with_regions(self._regions)
+        return self._native
+
+    def forget_native(self) -> None:
+        """Lets the C++ graph go where it can be made again from that of another size."""
+        if isinstance(self.captured, FilledGraph):
+            self._native = None
+
+    def _made(self) -> Graph:
         captured = self.captured
         if not isinstance(captured, FilledGraph):
             return self._from_records()
@@ -190,7 +203,8 @@ class SemanticGraph:
     def with_regions(self, regions: list[int]) -> SemanticGraph:
         """Returns the same graph with other regions."""
         other = copy.copy(self)
-        other.native = self.native.with_regions(regions)
+        other._native = self.native.with_regions(regions)
+        other._regions = regions
         return other
 
     @functools.cached_property
@@ -205,9 +219,10 @@ class SemanticGraph:
 
     def __repr__(self) -> str:
         groups, classes = coarse_sizes(self.native)
+        records = self.captured.structure
         return (
-            f"SemanticGraph({self.captured.name}, {len(self.captured.structure.ops)} ops, "
-            f"{len(self.captured.structure.values)} values; coarsened to {groups} tensor groups and "
+            f"SemanticGraph({self.captured.name}, {len(records.ops)} ops, "
+            f"{len(records.values)} values; coarsened to {groups} tensor groups and "
             f"{classes} op classes)"
         )
 

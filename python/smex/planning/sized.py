@@ -1,4 +1,4 @@
-"""Native graphs of calls that differ in sizes only, each made of one graph and the call's numbers."""
+"""Native graphs of calls that differ in sizes only, each made of one and the call's numbers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ class SizedGraph:
     def at(self, numbers: Sequence[Any]) -> Graph:
         """Returns the graph of a call."""
         meanings = [
-            (call, instantiate(*asked.at(numbers).parts())) for call, asked in self._asked
+            # Not kept: of the next call of the model they are others.
+            (call, instantiate(*asked.at(numbers).parts(), kept=False))
+            for call, asked in self._asked
         ]
         return self._native.at(numbers, meanings)
 

@@ -131,6 +131,8 @@ def instantiate(
     input_shapes: Sequence[Sequence[int]],
     output_shapes: Sequence[Sequence[int] | None],
     input_dtypes: Sequence[str] | None = None,
+    *,
+    kept: bool = True,
 ) -> tuple[Any, list[tuple[int, str]]] | None:
     """Returns the Spec of one operator call.
 
@@ -140,16 +142,18 @@ def instantiate(
         input_shapes: shapes of the tensors in order of first appearance, each once.
         output_shapes: shapes of the outputs, None for one that nobody uses.
         input_dtypes: dtypes of the tensors such as "bool", where they are known.
+        kept: whether a later call of equal signature is given the same Spec.
 
     Returns:
         The native Spec, and (argument position, rule) for the arguments that change in a tile; None
         when no registered spec describes the call. Results are shared between calls of equal
-        signature.
+        signature, where they are kept.
 
     Raises:
         SpecError: the registered spec contradicts the operator.
     """
-    return _instantiate(*signature(target, args, input_shapes, output_shapes, input_dtypes))
+    made = _instantiate if kept else _instantiate.__wrapped__
+    return made(*signature(target, args, input_shapes, output_shapes, input_dtypes))
 
 
 def signature(

@@ -14,6 +14,7 @@
 import copy
 import pathlib
 import sys
+import warnings
 
 import pytest
 import torch
@@ -159,9 +160,13 @@ class Depth(nn.Module):
 def test_an_int_that_counts_layers():
     model, net = both(Depth(), 2)
     x = torch.randn(3, 4).double()
-    with torch.no_grad(), pytest.warns(smex.CaptureWarning, match='"depth" is another int'):
+    with warnings.catch_warnings(record=True) as caught, torch.no_grad():
+        warnings.simplefilter("always")
         for depth in range(12):
             torch.testing.assert_close(net(x, depth), model(x, depth), rtol=0, atol=1e-10)
+    told = [str(w.message) for w in caught if issubclass(w.category, smex.CaptureWarning)]
+    assert len(told) == 1
+    assert '"depth" is another int in each call' in told[0]
 
 
 def test_negative_ints():

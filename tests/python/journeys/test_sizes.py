@@ -10,10 +10,12 @@
 | a dropout's masks | test_dropout_is_that_of_one_worker |
 | sizes among the results | test_sizes_among_the_results |
 | modes and settings change between | test_modes_and_settings_in_between |
+| plans, graphs and statistics of a later size | test_what_is_told_of_a_later_size |
 | a model that cannot be traced with symbols | test_what_cannot_be_symbolic_is_captured_each_time |
 """
 
 import copy
+import re
 
 import models
 import pytest
@@ -233,6 +235,29 @@ def test_the_graph_is_that_of_a_capture(kind):
         plain = smex.capture_graph(model, args, training=True)
         assert calls(graph) == calls(plain)
     assert family.traces == 2
+
+
+def test_what_is_told_of_a_later_size():
+    """Plans, graphs and statistics of a size that was made of a trace with symbols."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Linear(16, 4))
+    net = smex.partition(model, workers=2)
+    for batch in (6, 8, 10, 7):
+        x = torch.randn(batch, 8)
+        net(x).sum().backward()
+    assert traces(net) == 2
+    later = list(net._programs)[-1]
+    plain = smex.capture_graph(model, x, training=True)
+    assert str(later.graph) == str(plain)
+    assert calls(later.graph) == calls(plain)
+    lines = r"  # .*"  # the user's, which differ
+    assert re.sub(lines, "", str(later.captured)) == re.sub(lines, "", str(plain.captured))
+    assert net.stats()["predicted_peak_bytes"] == later.plan.peak_bytes()
+    assert net.stats()["bytes_moved"] == net.stats()["predicted_bytes_moved"]
+    assert "0.weight" in str(later.plan)
+    assert str(later.plan.explain("0.weight"))
+    placed = smex.search(plain, 2, pinned={"0.weight": later.plan.placement("0.weight")})
+    assert placed.placement("0.weight") == later.plan.placement("0.weight")
 
 
 def calls(graph):
