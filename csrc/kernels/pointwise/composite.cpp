@@ -29,7 +29,10 @@ namespace {
 
 std::vector<at::Tensor> pointwise(at::TensorList operands, std::string_view text) {
   const auto program = program_of(text, operands.size());
-  std::vector<at::Tensor> outs = empty_outs(*program, operands);
+  const at::TensorIterator iterator = iterator_of(operands, {}, program->outs.size());
+  std::vector<at::Tensor> outs;
+  for (size_t i = 0; i < program->outs.size(); ++i)
+    outs.push_back(iterator.output(static_cast<int64_t>(i)));
   pointwise_into(operands, text, outs);
   return outs;
 }

@@ -1,11 +1,14 @@
 #include "partition/lower/lower.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "partition/lower/fuse.h"
+#include "partition/lower/pointwise.h"
 #include "partition/lower/strides.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
@@ -455,6 +458,12 @@ class Lowering {
 
 }  // namespace
 
-Program lower(const Graph& graph, const Plan& plan) { return Lowering(graph, plan).run(); }
+Program lower(const Graph& graph, const Plan& plan) {
+  Program program = Lowering(graph, plan).run();
+  // For measurements and for finding faults.
+  const char* const asked = std::getenv("SMEX_POINTWISE");
+  if (!asked || std::string_view(asked) != "0") join_pointwise(graph, program);
+  return program;
+}
 
 }  // namespace smex

@@ -84,6 +84,25 @@ TEST(PointwiseProgram, SaysWhatIsWrong) {
               "program \"" + std::string(sample.text) + "\": " + sample.error);
 }
 
+/// Where tensors lie, results first, with strides in elements: of columns, then of rows.
+template <typename T>
+struct Tensors {
+  std::vector<char*> data;
+  std::vector<int64_t> columns, rows;
+
+  void add(const T* tensor, int64_t column_stride, int64_t row_stride) {
+    data.push_back(reinterpret_cast<char*>(const_cast<T*>(tensor)));
+    columns.push_back(column_stride * static_cast<int64_t>(sizeof(T)));
+    rows.push_back(row_stride * static_cast<int64_t>(sizeof(T)));
+  }
+
+  void run(const PointwiseProgram& program, int64_t num_columns, int64_t num_rows) const {
+    std::vector<int64_t> strides = columns;
+    strides.insert(strides.end(), rows.begin(), rows.end());
+    SMEX_PICK(run_pointwise<T>)(program, data.data(), strides.data(), num_columns, num_rows);
+  }
+};
+
 TEST(PointwiseKernel, OutsMayLieWhereOperandsAre) {
   const PointwiseProgram program = parse_pointwise("x0 + x1; x2 * x0 > x2 x3", 2);
   constexpr int64_t kRows = 3, kWidth = 1100;  // several blocks, and a part of one
@@ -93,9 +112,12 @@ TEST(PointwiseKernel, OutsMayLieWhereOperandsAre) {
     b[i] = 1 - a[i] / 3;
   }
   const std::vector<double> old_a = a, old_b = b;
-  const PointwiseOperand<double> operands[] = {{a.data(), kWidth, 1}, {b.data(), kWidth, 1}};
-  const PointwiseOut<double> outs[] = {{a.data(), kWidth}, {b.data(), kWidth}};
-  SMEX_PICK(run_pointwise<double>)({&program, operands, outs}, 0, kRows, 0, kWidth);
+  Tensors<double> tensors;
+  for (int i = 0; i < 2; ++i) {
+    tensors.add(a.data(), 1, kWidth);
+    tensors.add(b.data(), 1, kWidth);
+  }
+  tensors.run(program, kWidth, kRows);
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_DOUBLE_EQ(a[i], old_a[i] + old_b[i]);
     ASSERT_DOUBLE_EQ(b[i], (old_a[i] + old_b[i]) * old_a[i]);
@@ -105,12 +127,59 @@ TEST(PointwiseKernel, OutsMayLieWhereOperandsAre) {
 TEST(PointwiseKernel, RepeatsRowsAndColumns) {
   const PointwiseProgram program = parse_pointwise("x0 * x1; x3 + x2 > x4", 3);
   const std::vector<float> row = {1, 2, 3}, column = {10, 20}, whole = {.5, .25, 0, 1, 2, 3};
-  const PointwiseOperand<float> operands[] = {
-      {row.data(), 0, 1}, {column.data(), 1, 0}, {whole.data(), 3, 1}};
   std::vector<float> found(6);
-  const PointwiseOut<float> outs[] = {{found.data(), 3}};
-  SMEX_PICK(run_pointwise<float>)({&program, operands, outs}, 0, 2, 0, 3);
+  Tensors<float> tensors;
+  tensors.add(found.data(), 1, 3);
+  tensors.add(row.data(), 1, 0);
+  tensors.add(column.data(), 0, 1);
+  tensors.add(whole.data(), 1, 3);
+  tensors.run(program, 3, 2);
   EXPECT_EQ(found, (std::vector<float>{10.5, 20.25, 30, 21, 42, 63}));
+}
+
+// Results and operands that are turned round, a value that results twice, and an operand that does.
+TEST(PointwiseKernel, ReadsAndWritesAnyStrides) {
+  const PointwiseProgram program = parse_pointwise("x0 - x1; exp(x2) > x2 x2 x0 x3", 2);
+  constexpr int64_t kRows = 5, kWidth = 700;
+  std::vector<float> a(kRows * kWidth), b(a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = 1e-3f * static_cast<float>(i);
+    b[i] = 1 - a[i] / 3;
+  }
+  std::vector<std::vector<float>> found(4, std::vector<float>(a.size()));
+  Tensors<float> tensors;
+  for (int k = 0; k < 4; ++k) {
+    const bool turned = k % 2 == 1;
+    tensors.add(found[k].data(), turned ? kRows : 1, turned ? 1 : kWidth);
+  }
+  tensors.add(a.data(), 1, kWidth);
+  tensors.add(b.data(), kRows, 1);
+  tensors.run(program, kWidth, kRows);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kWidth; ++c) {
+      const int64_t dense = r * kWidth + c, turned = c * kRows + r;
+      const float difference = a[dense] - b[turned];
+      ASSERT_EQ(found[0][dense], difference);
+      ASSERT_EQ(found[1][turned], difference);
+      ASSERT_EQ(found[2][dense], a[dense]);
+      ASSERT_NEAR(found[3][turned], std::exp(difference), 1e-5f * std::exp(difference));
+    }
+  }
+}
+
+TEST(PointwiseKernel, HalfTypesAreComputedInSingle) {
+  const PointwiseProgram program = parse_pointwise("x0 * x0; x1 + x0 > x2", 1);
+  std::vector<BFloat16> a(40), found(40);
+  for (size_t i = 0; i < a.size(); ++i) narrow(1 + static_cast<float>(i) / 128, a[i]);
+  Tensors<BFloat16> tensors;
+  tensors.add(found.data(), 1, 0);
+  tensors.add(a.data(), 1, 0);
+  tensors.run(program, 40, 1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    BFloat16 wanted;
+    narrow(widen(a[i]) * widen(a[i]) + widen(a[i]), wanted);
+    ASSERT_EQ(widen(found[i]), widen(wanted)) << i;
+  }
 }
 
 }  // namespace
