@@ -1,5 +1,6 @@
 #include "tdl/formula.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
@@ -22,12 +23,10 @@ std::string text_of(double value) {
 /// series (the error function), takes torch's own operators less time.
 const std::unordered_map<std::string, std::string>& unary() {
   static const std::unordered_map<std::string, std::string> table = {
-      {"abs", "abs($)"},         {"exp", "exp($)"},
-      {"isnan", "1 - equal($, $)"}, {"neg", "-($)"},
-      {"not", "1 - ($)"},        {"reciprocal", "1 / ($)"},
-      {"relu", "relu($)"},       {"rsqrt", "pow($, -0.5)"},
-      {"sigmoid", "sigmoid($)"}, {"sqrt", "sqrt($)"},
-      {"tanh", "tanh($)"},
+      {"abs", "abs($)"},   {"exp", "exp($)"},         {"isnan", "1 - equal($, $)"},
+      {"neg", "-($)"},     {"not", "1 - ($)"},        {"reciprocal", "1 / ($)"},
+      {"relu", "relu($)"}, {"rsqrt", "pow($, -0.5)"}, {"sigmoid", "sigmoid($)"},
+      {"sqrt", "sqrt($)"}, {"tanh", "tanh($)"},
   };
   return table;
 }
@@ -35,20 +34,18 @@ const std::unordered_map<std::string, std::string>& unary() {
 /// Those of two, $ and %.
 const std::unordered_map<std::string, std::string>& binary() {
   static const std::unordered_map<std::string, std::string> table = {
-      {"add", "($) + (%)"},     {"and", "($) * (%)"},
-      {"div", "($) / (%)"},     {"eq", "equal($, %)"},
-      {"ge", "less_equal(%, $)"}, {"gt", "less(%, $)"},
-      {"le", "less_equal($, %)"}, {"lt", "less($, %)"},
-      {"max", "maximum($, %)"}, {"min", "minimum($, %)"},
-      {"mul", "($) * (%)"},     {"ne", "1 - equal($, %)"},
-      {"or", "maximum($, %)"},  {"sub", "($) - (%)"},
+      {"add", "($) + (%)"},       {"and", "($) * (%)"},       {"div", "($) / (%)"},
+      {"eq", "equal($, %)"},      {"ge", "less_equal(%, $)"}, {"gt", "less(%, $)"},
+      {"le", "less_equal($, %)"}, {"lt", "less($, %)"},       {"max", "maximum($, %)"},
+      {"min", "minimum($, %)"},   {"mul", "($) * (%)"},       {"ne", "1 - equal($, %)"},
+      {"or", "maximum($, %)"},    {"sub", "($) - (%)"},
   };
   return table;
 }
 
 /// Whether the value is 0 or 1.
 bool is_condition(const Expr& expr) {
-  static const std::unordered_set<std::string> names = {"and", "eq", "ge",  "gt", "isnan",
+  static const std::unordered_set<std::string> names = {"and", "eq", "ge", "gt",  "isnan",
                                                         "le",  "lt", "ne", "not", "or"};
   return expr.kind == ExprKind::kCall && names.count(expr.name) > 0;
 }
@@ -63,15 +60,25 @@ bool is_number(const Expr& expr, double value) {
 
 class Writer {
  public:
-  Writer(const Spec& spec, const std::vector<std::string>& names) : spec_(spec), names_(names) {}
+  Writer(const Spec& spec, const std::vector<std::string>& names)
+      : spec_(spec), names_(names), read_(names.size(), false) {}
 
-  std::optional<std::string> write(const Expr& expr) const {
+  std::optional<Formula> formula(const Expr& body) {
+    auto text = write(body);
+    const bool all_read = std::find(read_.begin(), read_.end(), false) == read_.end();
+    if (!text || !all_read) return std::nullopt;
+    return Formula{std::move(*text), operations_, has_exponentials_};
+  }
+
+ private:
+  std::optional<std::string> write(const Expr& expr) {
     switch (expr.kind) {
       case ExprKind::kConst:
         if (!std::isfinite(expr.value)) return std::nullopt;
         return text_of(expr.value);
       case ExprKind::kRead:
         if (!is_broadcast(expr)) return std::nullopt;
+        read_.at(expr.input) = true;
         return names_.at(expr.input);
       case ExprKind::kCall:
         return call(expr);
@@ -80,7 +87,6 @@ class Writer {
     }
   }
 
- private:
   /// Whether it is the element that broadcasts to that of the output.
   bool is_broadcast(const Expr& read) const {
     const auto& axes = spec_.outputs[0].axes;
@@ -94,7 +100,7 @@ class Writer {
     return true;
   }
 
-  std::optional<std::string> call(const Expr& expr) const {
+  std::optional<std::string> call(const Expr& expr) {
     const auto& args = expr.args;
     if (expr.name == "where") return where(*args[0], *args[1], *args[2]);
     if (expr.name == "pow") return power(*args[0], *args[1]);
@@ -106,6 +112,7 @@ class Writer {
     const auto& table = args.size() == 1 ? unary() : binary();
     const auto found = table.find(expr.name);
     if (args.size() > 2 || found == table.end()) return std::nullopt;
+    has_exponentials_ |= expr.name == "exp" || expr.name == "sigmoid" || expr.name == "tanh";
     std::vector<std::string> written;
     for (const ExprPtr& arg : args) {
       auto text = write(*arg);
@@ -115,8 +122,8 @@ class Writer {
     return filled(found->second, written);
   }
 
-  static std::optional<std::string> filled(const std::string& form,
-                                           const std::vector<std::string>& args) {
+  std::optional<std::string> filled(const std::string& form, const std::vector<std::string>& args) {
+    ++operations_;
     std::string text;
     for (const char letter : form) {
       if (letter == '$') {
@@ -131,19 +138,19 @@ class Writer {
     return text;
   }
 
-  std::optional<std::string> power(const Expr& base, const Expr& exponent) const {
+  std::optional<std::string> power(const Expr& base, const Expr& exponent) {
     constexpr double kQuick[] = {2, 3, 0.5, -0.5, -1, -2};
     for (const double quick : kQuick) {
       if (!is_number(exponent, quick)) continue;
       const auto text = write(base);
       if (!text) return std::nullopt;
-      return "pow(" + *text + ", " + text_of(quick) + ")";
+      return filled("pow($, %)", {*text, text_of(quick)});
     }
     return std::nullopt;
   }
 
   /// What is chosen exactly: -0, which the other branch is then, changes nothing it is added to.
-  std::optional<std::string> where(const Expr& condition, const Expr& yes, const Expr& no) const {
+  std::optional<std::string> where(const Expr& condition, const Expr& yes, const Expr& no) {
     if (!is_condition(condition)) return std::nullopt;
     const auto chosen = write(condition), a = write(yes), b = write(no);
     if (!chosen || !a || !b) return std::nullopt;
@@ -152,20 +159,23 @@ class Writer {
     const auto first = filled("part($, %)", {*chosen, *a});
     const auto second = filled("part(1 - ($), %)", {*chosen, *b});
     if (!first || !second) return std::nullopt;
-    return *first + " + " + *second;
+    return filled("$ + %", {*first, *second});
   }
 
   const Spec& spec_;
   const std::vector<std::string>& names_;
+  std::vector<bool> read_;
+  int operations_ = 0;
+  bool has_exponentials_ = false;
 };
 
 }  // namespace
 
-std::optional<std::string> formula(const Spec& spec, const std::vector<std::string>& names) {
+std::optional<Formula> formula(const Spec& spec, const std::vector<std::string>& names) {
   if (spec.outputs.size() != 1 || !spec.outputs[0].body) return std::nullopt;
   const Expr& body = *spec.outputs[0].body;
   if (body.kind != ExprKind::kCall) return std::nullopt;
-  return Writer(spec, names).write(body);
+  return Writer(spec, names).formula(body);
 }
 
 }  // namespace smex::tdl

@@ -1,19 +1,14 @@
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <array>
 
 #include "kernels/lstm/operator.h"
 #include "kernels/operator_of.h"
-#include "kernels/pointwise/program.h"
+#include "kernels/pointwise/rows.h"
 
 namespace smex::kernels {
 namespace {
-
-// Numbers that are worth a thread.
-constexpr int64_t kGrainSize = 4096;
 
 /// The element-wise part of a step: i, f, g, o before their functions and the cell before.
 const PointwiseProgram& cell() {
@@ -33,34 +28,6 @@ const PointwiseProgram& cell_backward() {
       " > x12 x13 x14 x15 x16",
       9);
   return program;
-}
-
-/// A matrix whose rows are dense.
-template <typename T>
-struct Matrix {
-  T* data = nullptr;
-  int64_t row_stride = 0;
-};
-
-template <typename T, size_t Operands, size_t Outs>
-void run(const PointwiseProgram& program, const std::array<Matrix<const T>, Operands>& operands,
-         const std::array<Matrix<T>, Outs>& outs, int64_t rows, int64_t width) {
-  constexpr size_t kCount = Outs + Operands;
-  std::array<char*, kCount> first;
-  std::array<int64_t, 2 * kCount> strides;
-  const auto add = [&](size_t k, const T* data, int64_t row_stride) {
-    first[k] = reinterpret_cast<char*>(const_cast<T*>(data));
-    strides[k] = sizeof(T);
-    strides[kCount + k] = row_stride * static_cast<int64_t>(sizeof(T));
-  };
-  for (size_t k = 0; k < Outs; ++k) add(k, outs[k].data, outs[k].row_stride);
-  for (size_t k = 0; k < Operands; ++k) add(Outs + k, operands[k].data, operands[k].row_stride);
-  const int64_t grain = std::max<int64_t>(1, kGrainSize / std::max<int64_t>(1, width));
-  at::parallel_for(0, rows, grain, [&](int64_t begin, int64_t end) {
-    std::array<char*, kCount> data = first;
-    for (size_t k = 0; k < kCount; ++k) data[k] += begin * strides[kCount + k];
-    SMEX_PICK(run_pointwise<T>)(program, data.data(), strides.data(), width, end - begin);
-  });
 }
 
 bool has_kernel(const at::Tensor& x, const at::Tensor& weight) {
@@ -116,13 +83,12 @@ Three lstm_layer(const at::Tensor& given_x, const at::Tensor& given_h, const at:
       T* const own = cells.mutable_data_ptr<T>() + t * rows * width;
       last = out.select(0, t);
       const auto part = [&](int64_t k) { return gate + k * width; };
-      const auto in = [&](int64_t k) { return Matrix<const T>{part(k), 4 * width}; };
-      const auto to = [&](int64_t k) { return Matrix<T>{part(k), 4 * width}; };
-      const std::array<Matrix<const T>, 5> operands{
-          in(0), in(1), in(2), in(3), {before, width}};
-      const std::array<Matrix<T>, 6> outs{
+      const auto in = [&](int64_t k) { return RowMatrix<const T>{part(k), 4 * width}; };
+      const auto to = [&](int64_t k) { return RowMatrix<T>{part(k), 4 * width}; };
+      const std::array<RowMatrix<const T>, 5> operands{in(0), in(1), in(2), in(3), {before, width}};
+      const std::array<RowMatrix<T>, 6> outs{
           to(0), to(1), to(2), to(3), {own, width}, {last.mutable_data_ptr<T>(), width}};
-      run<T>(cell(), operands, outs, rows, width);
+      run_on_rows<T>(cell(), operands, outs, rows, width);
       before = own;
     }
   });
@@ -153,19 +119,19 @@ Three lstm_layer_backward(const at::Tensor& given_grad, const OptionalGrad& grad
       const T* const before = t > 0 ? own - rows * width : c.const_data_ptr<T>();
       const at::Tensor step = result.select(0, t);
       T* const made = step.mutable_data_ptr<T>();
-      const auto in = [&](int64_t k) { return Matrix<const T>{gate + k * width, 4 * width}; };
-      const auto to = [&](int64_t k) { return Matrix<T>{made + k * width, 4 * width}; };
-      const std::array<Matrix<const T>, 9> operands{in(0),
-                                                    in(1),
-                                                    in(2),
-                                                    in(3),
-                                                    {own, width},
-                                                    {before, width},
-                                                    {grad.const_data_ptr<T>() + at, width},
-                                                    {to_h, width},
-                                                    {to_c, width}};
-      const std::array<Matrix<T>, 5> outs{to(0), to(1), to(2), to(3), {to_c, width}};
-      run<T>(cell_backward(), operands, outs, rows, width);
+      const auto in = [&](int64_t k) { return RowMatrix<const T>{gate + k * width, 4 * width}; };
+      const auto to = [&](int64_t k) { return RowMatrix<T>{made + k * width, 4 * width}; };
+      const std::array<RowMatrix<const T>, 9> operands{in(0),
+                                                       in(1),
+                                                       in(2),
+                                                       in(3),
+                                                       {own, width},
+                                                       {before, width},
+                                                       {grad.const_data_ptr<T>() + at, width},
+                                                       {to_h, width},
+                                                       {to_c, width}};
+      const std::array<RowMatrix<T>, 5> outs{to(0), to(1), to(2), to(3), {to_c, width}};
+      run_on_rows<T>(cell_backward(), operands, outs, rows, width);
       at::mm_out(dh, step, weight);
     }
   });

@@ -11,7 +11,8 @@
 
 namespace smex::kernels {
 
-/// Instructions on slots. Slots below `num_operands` are the operands, which nothing writes.
+/// Instructions on slots. Slots below `num_operands` are the operands, which nothing writes. Where
+/// an instruction lacks one of two arguments, that is its `value`.
 struct PointwiseProgram {
   int num_operands = 0;
   int num_slots = 0;

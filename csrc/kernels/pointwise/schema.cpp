@@ -111,9 +111,8 @@ namespace {
 std::vector<at::Tensor> pointwise_meta(at::TensorList operands, std::string_view text) {
   const size_t num_outs = program_of(text, operands.size())->outs.size();
   const at::SymDimVector shape = shape_of(operands);
-  const bool is_symbolic = std::any_of(shape.begin(), shape.end(), [](const c10::SymInt& size) {
-    return size.is_symbolic();
-  });
+  const bool is_symbolic = std::any_of(shape.begin(), shape.end(),
+                                       [](const c10::SymInt& size) { return size.is_symbolic(); });
   std::vector<at::Tensor> outs;
   if (is_symbolic) {
     for (size_t i = 0; i < num_outs; ++i)
@@ -121,8 +120,7 @@ std::vector<at::Tensor> pointwise_meta(at::TensorList operands, std::string_view
     return outs;
   }
   const at::TensorIterator iterator = iterator_of(operands, {}, num_outs);
-  for (size_t i = 0; i < num_outs; ++i)
-    outs.push_back(iterator.output(static_cast<int64_t>(i)));
+  for (size_t i = 0; i < num_outs; ++i) outs.push_back(iterator.output(static_cast<int64_t>(i)));
   return outs;
 }
 

@@ -1,11 +1,9 @@
 #include "partition/lower/lower.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "partition/lower/fuse.h"
 #include "partition/lower/pointwise.h"
@@ -36,7 +34,7 @@ class Lowering {
     homes_.resize(graph.values().size());
   }
 
-  Program run() {
+  Program run(const LowerOptions& options) {
     bind_inputs();
     std::vector<Call> calls = select_calls(graph_, classes_, plan_);
     std::stable_partition(calls.begin(), calls.end(),
@@ -49,6 +47,7 @@ class Lowering {
       for (ValueId dead : dying_[position]) free_home(dead);
     }
     bind_outputs();
+    if (options.join) join_pointwise(graph_, strides_, options.views, program_);
     return std::move(program_);
   }
 
@@ -458,12 +457,8 @@ class Lowering {
 
 }  // namespace
 
-Program lower(const Graph& graph, const Plan& plan) {
-  Program program = Lowering(graph, plan).run();
-  // For measurements and for finding faults.
-  const char* const asked = std::getenv("SMEX_POINTWISE");
-  if (!asked || std::string_view(asked) != "0") join_pointwise(graph, program);
-  return program;
+Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options) {
+  return Lowering(graph, plan).run(options);
 }
 
 }  // namespace smex

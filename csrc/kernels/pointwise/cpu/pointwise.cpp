@@ -36,6 +36,38 @@ void write(char* to, const accumulate_t<T>* from, int64_t stride, int64_t n) {
   for (; i < n; ++i) narrow(from[i], *reinterpret_cast<T*>(to + i * stride));
 }
 
+/// An operation of two arguments, of which one is a number: `a` or `b` is null.
+template <typename C>
+void run_with_number(const Instruction& step, C* out, const C* a, const C* b, int64_t n) {
+  const C number = static_cast<C>(step.value);
+  switch (step.op) {
+#define SMEX_NUMBER_binary(id, result)                          \
+  case MessageOp::id:                                           \
+    return a ? map_unary(out, a, n,                             \
+                         [=]([[maybe_unused]] C x) {            \
+                           [[maybe_unused]] const C y = number; \
+                           return result;                       \
+                         })                                     \
+             : map_unary(out, b, n, [=]([[maybe_unused]] C y) { \
+                 [[maybe_unused]] const C x = number;           \
+                 return result;                                 \
+               });
+#define SMEX_NUMBER_lanes(id, result)
+#define SMEX_NUMBER_number(id, result)
+#define SMEX_NUMBER_sum(id, result)
+#define SMEX_NUMBER_unary(id, result)
+#define SMEX_OP(id, name, form, result, to_a, to_b, torch) SMEX_NUMBER_##form(id, result)
+#include "kernels/message/operations.def"
+#undef SMEX_NUMBER_binary
+#undef SMEX_NUMBER_lanes
+#undef SMEX_NUMBER_number
+#undef SMEX_NUMBER_sum
+#undef SMEX_NUMBER_unary
+    default:
+      return run_instruction<C>(step, out, a, b, n, int64_t(1));
+  }
+}
+
 /// A program that runs on blocks of a few rows, or of a part of one. An operand that needs no
 /// conversion is read, and a result written, where it lies.
 template <typename T>
@@ -53,7 +85,8 @@ class Blocks {
         memory_(new C[block_columns_ * block_rows_ * program.num_slots]),
         slots_(program.num_slots) {
     const size_t num_outs = program.outs.size(), count = num_outs + program.num_operands;
-    for (size_t k = 0; k < count; ++k) tensors_.push_back({data[k], strides[k], strides[count + k]});
+    for (size_t k = 0; k < count; ++k)
+      tensors_.push_back({data[k], strides[k], strides[count + k]});
     for (int slot = 0; slot < program.num_slots; ++slot) slots_[slot] = own(slot);
     for (size_t k = num_outs; k < count; ++k) tensors_[k].in_place = is_dense(tensors_[k]);
     for (size_t k = 0; k < num_outs; ++k) tensors_[k].in_place = may_lie_in_place(k);
@@ -108,16 +141,21 @@ class Blocks {
       if (out.in_place) slots_[program_.outs[k]] = reinterpret_cast<C*>(out.at(row, column));
     }
     for (const Instruction& step : program_.code) {
-      run_instruction<C>(step, slots_[step.out], step.a < 0 ? nullptr : slots_[step.a],
-                         step.b < 0 ? nullptr : slots_[step.b], rows * columns, int64_t(1));
+      const C* const a = step.a < 0 ? nullptr : slots_[step.a];
+      const C* const b = step.b < 0 ? nullptr : slots_[step.b];
+      if (a && b) {
+        run_instruction<C>(step, slots_[step.out], a, b, rows * columns, int64_t(1));
+      } else {
+        run_with_number<C>(step, slots_[step.out], a, b, rows * columns);
+      }
     }
     // Last, since results may lie where operands were read.
     for (size_t k = 0; k < num_outs; ++k) {
       const Tensor& out = tensors_[k];
       if (out.in_place) continue;
       for (int64_t r = 0; r < rows; ++r) {
-        write<T>(out.at(row + r, column), slots_[program_.outs[k]] + r * columns,
-                 out.column_stride, columns);
+        write<T>(out.at(row + r, column), slots_[program_.outs[k]] + r * columns, out.column_stride,
+                 columns);
       }
     }
   }
@@ -150,7 +188,7 @@ void run_pointwise(const PointwiseProgram& program, char* const* data, const int
   Blocks<T>(program, data, strides, columns, rows).run();
 }
 
-#define SMEX_INSTANTIATE(T)                                                                     \
+#define SMEX_INSTANTIATE(T)                                                                      \
   template void run_pointwise<T>(const PointwiseProgram&, char* const*, const int64_t*, int64_t, \
                                  int64_t);
 SMEX_INSTANTIATE(float)

@@ -2,7 +2,7 @@
 
 namespace smex::kernels {
 
-#define SMEX_INSTANTIATE(T)                                                    \
+#define SMEX_INSTANTIATE(T)                                                        \
   template void pointwise_cuda<T>(const PointwiseProgram&, const int64_t*, size_t, \
                                   const PointwiseTensor*, CUstream_st*);
 SMEX_INSTANTIATE(float)

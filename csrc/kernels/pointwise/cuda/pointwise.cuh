@@ -32,7 +32,10 @@ __global__ void __launch_bounds__(kThreads) pointwise_kernel(DevicePointwise tas
     for (int k = 0; k < task.num_operands; ++k) slots[k] = widen(*element(task.operands[k]));
     for (int k = 0; k < task.num_steps; ++k) {
       const DevicePointwise::Step& call = task.code[k];
-      slots[call.out] = apply<C>(call.op, slots[call.a], slots[call.b], static_cast<C>(call.value));
+      const C value = static_cast<C>(call.value);
+      const C a = call.a == DevicePointwise::kNumber ? value : slots[call.a];
+      const C b = call.b == DevicePointwise::kNumber ? value : slots[call.b];
+      slots[call.out] = apply<C>(call.op, a, b, value);
     }
     for (int k = 0; k < task.num_outs; ++k)
       narrow(slots[task.outs[k].slot], *element(task.outs[k].tensor));
@@ -52,10 +55,11 @@ void pointwise_cuda(const PointwiseProgram& program, const int64_t* sizes, size_
   device.num_operands = program.num_operands;
   std::copy_n(tensors, program.num_operands, device.operands);
   for (const Instruction& call : program.code) {
-    // What has fewer arguments is given one that it does not look at.
-    device.code[device.num_steps++] = {call.op, static_cast<uint8_t>(call.out),
-                                       static_cast<uint8_t>(call.a < 0 ? 0 : call.a),
-                                       static_cast<uint8_t>(call.b < 0 ? 0 : call.b), call.value};
+    const auto argument = [](int slot) {
+      return slot < 0 ? DevicePointwise::kNumber : static_cast<uint8_t>(slot);
+    };
+    device.code[device.num_steps++] = {call.op, static_cast<uint8_t>(call.out), argument(call.a),
+                                       argument(call.b), call.value};
   }
   launch(pointwise_kernel<T>, blocks_for(device.count, kThreads), kThreads, stream, device);
 }

@@ -26,6 +26,8 @@ struct DevicePointwise {
   static constexpr int kMaxSlots = 32;
   static constexpr int kMaxOuts = 12;
 
+  static constexpr uint8_t kNumber = 255;  ///< instead of a slot: the step's value
+
   struct Step {
     MessageOp op = MessageOp::kConstant;
     uint8_t out = 0, a = 0, b = 0;

@@ -84,8 +84,7 @@ TEST(PointwiseCuda, FourDimensions) {
   const PointwiseTensor tensors[] = {
       {found.data(), {1, 5, 20, 60}}, {a.data(), {1, 5, 20, 60}}, {b.data(), {1, 0, 5, 0}}};
   pointwise_cuda<float>(program, sizes, 4, tensors, nullptr);
-  for (size_t i = 0; i < a.size(); ++i)
-    ASSERT_EQ(found[i], a[i] + b[i % 5 + i / 20 % 3 * 5]) << i;
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(found[i], a[i] + b[i % 5 + i / 20 % 3 * 5]) << i;
   const PointwiseTensor numbers[] = {{found.data(), {}}, {a.data() + 3, {}}, {b.data() + 1, {}}};
   pointwise_cuda<float>(program, sizes, 0, numbers, nullptr);
   EXPECT_EQ(found[0], 1003);

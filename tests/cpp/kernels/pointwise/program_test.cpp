@@ -7,6 +7,8 @@
 #include <string>
 
 #include "kernels/message/operation_table.h"
+#include "kernels/numbers.h"
+#include "run.h"
 
 namespace smex::kernels {
 namespace {
@@ -46,11 +48,12 @@ TEST(PointwiseProgram, ReadsFormulas) {
       parse_pointwise("1 - sigmoid(x0); x2 * sigmoid(x0) + x1 * 1 > x3 x1", 2);
   std::string ops;
   for (const Instruction& step : program.code) {
-    ops += step.op == MessageOp::kConstant ? "constant" : operation_of(step.op).name;
-    ops += " ";
+    ops += std::string(operation_of(step.op).name) + " ";
   }
-  EXPECT_EQ(ops, "constant sigmoid sub mul add ");
+  EXPECT_EQ(ops, "sigmoid sub mul add ");
   EXPECT_EQ(program.outs[1], 1);
+  EXPECT_EQ(program.code[1].a, -1);  // the number 1
+  EXPECT_EQ(program.code[1].value, 1);
 }
 
 TEST(PointwiseProgram, TakesNumbersAsArguments) {
@@ -121,6 +124,28 @@ TEST(PointwiseKernel, OutsMayLieWhereOperandsAre) {
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_DOUBLE_EQ(a[i], old_a[i] + old_b[i]);
     ASSERT_DOUBLE_EQ(b[i], (old_a[i] + old_b[i]) * old_a[i]);
+  }
+}
+
+// Either argument of every operation of two may be a number.
+TEST(PointwiseKernel, TakesNumbersOnEitherSide) {
+  const std::vector<double> x = {-2, -0., 0., 0.5, 1, 3};
+  for (const char* const call : {"# + %", "# - %", "# * %", "# / %", "equal(#, %)", "greater(#, %)",
+                                 "less(#, %)", "less_equal(#, %)", "maximum(#, %)", "minimum(#, %)",
+                                 "part(#, %)", "select(#, %)", "weigh(#, %)"}) {
+    for (const bool is_first : {true, false}) {
+      const auto text = [&](const std::string& a, const std::string& b) {
+        std::string made = call;
+        made.replace(made.find('#'), 1, a);
+        made.replace(made.find('%'), 1, b);
+        return made;
+      };
+      const std::string number = is_first ? text("0.5", "x0") : text("x0", "0.5");
+      const std::string value = is_first ? text("x1", "x0") : text("x0", "x1");
+      EXPECT_EQ(run_pointwise_text(number + " > x1", {&x})[0],
+                run_pointwise_text("0.5; " + value + " > x2", {&x})[0])
+          << number;
+    }
   }
 }
 
