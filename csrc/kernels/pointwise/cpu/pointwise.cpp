@@ -38,8 +38,7 @@ void write(char* to, const accumulate_t<T>* from, int64_t stride, int64_t n) {
 
 /// An operation of two arguments, of which one is a number: `a` or `b` is null.
 template <typename C>
-void run_with_number(const Instruction& step, C* out, const C* a, const C* b, int64_t n) {
-  const C number = static_cast<C>(step.value);
+void run_with_number(const Instruction& step, C* out, const C* a, const C* b, C number, int64_t n) {
   switch (step.op) {
 #define SMEX_NUMBER_binary(id, result)                          \
   case MessageOp::id:                                           \
@@ -81,13 +80,18 @@ class Blocks {
         columns_(columns),
         rows_(rows),
         block_columns_(std::min(kBlock, columns)),
-        block_rows_(std::min(rows, std::max<int64_t>(1, kBlock / columns))),
+        block_rows_(rows_in_block(program, strides)),
         memory_(new C[block_columns_ * block_rows_ * program.num_slots]),
         slots_(program.num_slots) {
     const size_t num_outs = program.outs.size(), count = num_outs + program.num_operands;
     for (size_t k = 0; k < count; ++k)
       tensors_.push_back({data[k], strides[k], strides[count + k]});
     for (int slot = 0; slot < program.num_slots; ++slot) slots_[slot] = own(slot);
+    numbers_.resize(program.num_slots);
+    is_number_.assign(program.num_slots, false);
+    if (block_rows_ == 1) {
+      for (int k = 0; k < program.num_operands; ++k) is_number_[k] = may_be_number(k);
+    }
     for (size_t k = num_outs; k < count; ++k) tensors_[k].in_place = is_dense(tensors_[k]);
     for (size_t k = 0; k < num_outs; ++k) tensors_[k].in_place = may_lie_in_place(k);
   }
@@ -109,6 +113,42 @@ class Blocks {
       return data + row * row_stride + column * column_stride;
     }
   };
+
+  /// Several rows, where they are short. Of rows that are not, one: what repeats along it is a
+  /// number then.
+  int64_t rows_in_block(const PointwiseProgram& program, const int64_t* strides) const {
+    constexpr int64_t kLongRow = 128;
+    const size_t num_outs = program.outs.size();
+    const bool repeats =
+        std::count(strides + num_outs, strides + num_outs + program.num_operands, int64_t{0}) > 0;
+    if (repeats && columns_ >= kLongRow) return 1;
+    return std::min(rows_, std::max<int64_t>(1, kBlock / columns_));
+  }
+
+  /// Whether an operand is the same along a row, and read only beside others that are not.
+  bool may_be_number(int k) const {
+    const auto repeats = [&](int slot) {
+      return slot >= 0 && slot < program_.num_operands &&
+             tensors_[program_.outs.size() + slot].column_stride == 0;
+    };
+    const auto& outs = program_.outs;
+    if (!repeats(k) || std::find(outs.begin(), outs.end(), k) != outs.end()) return false;
+    return std::all_of(program_.code.begin(), program_.code.end(), [&](const Instruction& step) {
+      if (step.a != k && step.b != k) return true;
+      return step.a >= 0 && step.b >= 0 && !(repeats(step.a) && repeats(step.b));
+    });
+  }
+
+  void run_step(const Instruction& step, int64_t n) {
+    const bool is_a = step.a < 0 || is_number_[step.a], is_b = step.b < 0 || is_number_[step.b];
+    C* const out = slots_[step.out];
+    const C* const a = is_a ? nullptr : slots_[step.a];
+    const C* const b = is_b ? nullptr : slots_[step.b];
+    if (a && b) return run_instruction<C>(step, out, a, b, n, int64_t(1));
+    const int slot = is_a ? step.a : step.b;
+    const C number = slot < 0 ? static_cast<C>(step.value) : numbers_[slot];
+    run_with_number<C>(step, out, a, b, number, n);
+  }
 
   C* own(int slot) { return memory_.get() + slot * block_columns_ * block_rows_; }
 
@@ -140,15 +180,7 @@ class Blocks {
       const Tensor& out = tensors_[k];
       if (out.in_place) slots_[program_.outs[k]] = reinterpret_cast<C*>(out.at(row, column));
     }
-    for (const Instruction& step : program_.code) {
-      const C* const a = step.a < 0 ? nullptr : slots_[step.a];
-      const C* const b = step.b < 0 ? nullptr : slots_[step.b];
-      if (a && b) {
-        run_instruction<C>(step, slots_[step.out], a, b, rows * columns, int64_t(1));
-      } else {
-        run_with_number<C>(step, slots_[step.out], a, b, rows * columns);
-      }
-    }
+    for (const Instruction& step : program_.code) run_step(step, rows * columns);
     // Last, since results may lie where operands were read.
     for (size_t k = 0; k < num_outs; ++k) {
       const Tensor& out = tensors_[k];
@@ -165,6 +197,10 @@ class Blocks {
       slots_[slot] = reinterpret_cast<C*>(x.at(row, column));
       return;
     }
+    if (is_number_[slot]) {
+      numbers_[slot] = load_one(reinterpret_cast<const T*>(x.at(row, column)));
+      return;
+    }
     const bool repeats = x.row_stride == 0 && (columns_ == block_columns_ || x.column_stride == 0);
     if (repeats && x.loaded_rows >= rows) return;
     for (int64_t r = 0; r < rows; ++r) {
@@ -178,6 +214,8 @@ class Blocks {
   const std::unique_ptr<C[]> memory_;
   std::vector<C*> slots_;
   std::vector<Tensor> tensors_;  ///< results, then operands
+  std::vector<C> numbers_;       ///< by slot
+  std::vector<bool> is_number_;
 };
 
 }  // namespace

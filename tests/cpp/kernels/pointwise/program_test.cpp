@@ -162,6 +162,34 @@ TEST(PointwiseKernel, RepeatsRowsAndColumns) {
   EXPECT_EQ(found, (std::vector<float>{10.5, 20.25, 30, 21, 42, 63}));
 }
 
+// What repeats along a row is a number where rows are long, unless another call wants it as a row.
+TEST(PointwiseKernel, ReadsOneNumberForARow) {
+  constexpr int64_t kRows = 3;
+  for (const int64_t width : {1, 7, 127, 128, 512, 513, 1300}) {
+    std::vector<float> whole(kRows * width), found(whole.size()), turned(whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i % 97) - 40;
+    const std::vector<float> column = {2, -3, 0.5}, other = {1, 2, 4}, one = {8};
+    const PointwiseProgram program =
+        parse_pointwise("x0 * x1 - x3; exp(x2); x4 / x2 + x5 * x1 > x6 x1", 4);
+    Tensors<float> tensors;
+    tensors.add(found.data(), 1, width);
+    tensors.add(turned.data(), kRows, 1);
+    tensors.add(whole.data(), 1, width);
+    tensors.add(column.data(), 0, 1);
+    tensors.add(other.data(), 0, 1);
+    tensors.add(one.data(), 0, 0);
+    tensors.run(program, width, kRows);
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t c = 0; c < width; ++c) {
+        const float x = whole[r * width + c];
+        const float wanted = (x * column[r] - one[0]) / other[r] + std::exp(other[r]) * column[r];
+        ASSERT_NEAR(found[r * width + c], wanted, 1e-5f * (1 + std::abs(wanted))) << width;
+        ASSERT_EQ(turned[c * kRows + r], column[r]);
+      }
+    }
+  }
+}
+
 // Results and operands that are turned round, a value that results twice, and an operand that does.
 TEST(PointwiseKernel, ReadsAndWritesAnyStrides) {
   const PointwiseProgram program = parse_pointwise("x0 - x1; exp(x2) > x2 x2 x0 x3", 2);
