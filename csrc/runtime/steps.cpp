@@ -368,7 +368,8 @@ std::string describe(const Program& program, int worker, const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step)) {
     const auto& outputs = compute->instr->outputs;
     if (!compute->instr->source.empty()) {
-      return c10::str(operator_name(*compute->instr), " (", compute->instr->source, ") on worker ", worker);
+      return c10::str(operator_name(*compute->instr), " (", compute->instr->source, ") on worker ",
+                      worker);
     }
     return c10::str(operator_name(*compute->instr), " (", op_label(*compute->instr), ", ",
                     slot_text(outputs.empty() ? kNoSlot : outputs[0]), ") on worker ", worker);

@@ -230,7 +230,7 @@ def test_what_is_predicted_is_what_runs(name, workers, apart):
     net, other = smex.partition(copy.deepcopy(model), **options), apart(model, **options)
     step(net, x)
     stats = net.stats()
-    assert stats["bytes_moved"] == stats["predicted_bytes_moved"] == net.plan.bytes
+    assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
     for found, predicted in zip(stats["peak_bytes"], stats["predicted_peak_bytes"], strict=True):
         assert found <= predicted
         assert workers > 1 or found == predicted
@@ -300,8 +300,7 @@ def test_a_trace_tells_what_a_call_is_made_of(tmp_path):
     model = Function(lambda x, y: torch.exp(x * y) + x)
     x, y = torch.randn(2, 4, 4)
     net = smex.partition(model, args=(x, y))
-    with net.trace(tmp_path / "trace.json"):
-        net(x, y)
+    net.trace(tmp_path / "trace.json", x, y)
     events = json.loads((tmp_path / "trace.json").read_text())
     events = events["traceEvents"] if isinstance(events, dict) else events
     name = "smex::pointwise[aten::mul.Tensor, aten::exp, aten::add.Tensor]"
