@@ -90,6 +90,7 @@ void bind_program(py::module_& m) {
            py::arg("output_shapes") = std::vector<Shape>{})
       .def_readonly("op", &ComputeInstr::op)
       .def_readonly("target", &ComputeInstr::target)
+      .def_readonly("what", &ComputeInstr::what)
       .def_readonly("outputs", &ComputeInstr::outputs);
   py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
       .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),

@@ -377,7 +377,8 @@ double Session::run_step(int worker, const Step& step) {
   const double duration = elapsed_us() - begin;
   if (tracing_) {
     self.events.push_back(
-        {worker, compute ? compute->instr->target : describe(executor_->program(), worker, step),
+        {worker,
+         compute ? operator_name(*compute->instr) : describe(executor_->program(), worker, step),
          compute ? "compute" : fetch->instr->kind, begin, duration,
          fetch ? self.moved_bytes[fetch->kind] - moved : 0});
   }

@@ -9,7 +9,7 @@
 namespace smex::runtime {
 namespace {
 
-c10::OperatorName operator_name(const std::string& target) {
+c10::OperatorName schema_name(const std::string& target) {
   if (target == "aten::view" || target == "aten::_unsafe_view") return {"aten::reshape", ""};
   const size_t scope = target.find("::");
   const size_t dot = target.find('.', scope == std::string::npos ? 0 : scope);
@@ -48,7 +48,7 @@ c10::ScalarType parse_dtype(const std::string& name) {
 }
 
 ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
-  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(instr.target));
+  const auto op = c10::Dispatcher::singleton().findSchema(schema_name(instr.target));
   if (!op) {
     throw InternalError("no operator '" + instr.target +
                         "' is registered; import the library that defines it");
@@ -368,9 +368,10 @@ std::string describe(const Program& program, int worker, const Step& step) {
   if (const auto* compute = std::get_if<ComputeStep>(&step)) {
     const auto& outputs = compute->instr->outputs;
     if (!compute->instr->source.empty()) {
-      return c10::str(compute->instr->target, " (", compute->instr->source, ") on worker ", worker);
+      return c10::str(operator_name(*compute->instr), " (", compute->instr->source, ") on worker ",
+                      worker);
     }
-    return c10::str(compute->instr->target, " (", op_label(*compute->instr), ", ",
+    return c10::str(operator_name(*compute->instr), " (", op_label(*compute->instr), ", ",
                     slot_text(outputs.empty() ? kNoSlot : outputs[0]), ") on worker ", worker);
   }
   if (const auto* fetch = std::get_if<FetchStep>(&step)) {

@@ -4,21 +4,35 @@
 #include <algorithm>
 
 #include "kernels/message/gradients.h"
+#include "kernels/message/operation_table.h"
 #include "kernels/pointwise/operator.h"
 
 namespace smex::kernels {
+namespace {
+
+bool takes_two_tensors(MessageOp op) {
+  if (op == MessageOp::kConstant) return false;
+  const Operation& operation = operation_of(op);
+  return operation.arguments == 2 && !operation.takes_number;
+}
+
+}  // namespace
 
 void pointwise_into(at::TensorList operands, std::string_view text, at::TensorList outs) {
   const auto program = program_of(text, operands.size());
   check_outs(*program, operands, outs);
   std::vector<at::Tensor> slots(program->num_slots);
   std::copy(operands.begin(), operands.end(), slots.begin());
-  const at::Tensor none;
   for (const Instruction& step : program->code) {
+    const at::Tensor number = at::scalar_tensor(step.value, operands[0].options());
+    const bool takes_two = takes_two_tensors(step.op);
+    const auto argument = [&](int slot, bool taken) {
+      return slot >= 0 ? slots[slot] : taken ? number : at::Tensor();
+    };
     slots[step.out] = step.op == MessageOp::kConstant
-                          ? at::scalar_tensor(step.value, operands[0].options())
-                          : call_torch(step.op, step.a < 0 ? none : slots[step.a],
-                                       step.b < 0 ? none : slots[step.b], step.value);
+                          ? number
+                          : call_torch(step.op, argument(step.a, takes_two),
+                                       argument(step.b, takes_two), step.value);
   }
   std::vector<at::Tensor> values;
   for (const int out : program->outs) values.push_back(slots[out]);
@@ -29,7 +43,10 @@ namespace {
 
 std::vector<at::Tensor> pointwise(at::TensorList operands, std::string_view text) {
   const auto program = program_of(text, operands.size());
-  std::vector<at::Tensor> outs = empty_outs(*program, operands);
+  const at::TensorIterator iterator = iterator_of(operands, {}, program->outs.size());
+  std::vector<at::Tensor> outs;
+  for (size_t i = 0; i < program->outs.size(); ++i)
+    outs.push_back(iterator.output(static_cast<int64_t>(i)));
   pointwise_into(operands, text, outs);
   return outs;
 }

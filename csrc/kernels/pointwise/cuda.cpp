@@ -10,17 +10,24 @@ namespace smex::kernels {
 namespace {
 
 struct CudaKernel {
-  static bool takes(const PointwiseProgram& program, at::ScalarType type) {
-    const bool has_type =
-        type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
-    return has_type && fits_device(program);
+  static bool takes(const PointwiseProgram& program, const at::TensorIterator& iterator) {
+    return fits_device(program) && iterator.ndim() <= DevicePointwise::kMaxDims;
   }
 
   template <typename T>
-  void operator()(const PointwiseTask<T>& task, int64_t rows, int64_t width,
-                  const at::Tensor& like) const {
-    const c10::cuda::CUDAGuard guard(like.device());
-    pointwise_cuda(task, rows, width, c10::cuda::getCurrentCUDAStream().stream());
+  static void run(const PointwiseProgram& program, at::TensorIterator& iterator) {
+    const c10::cuda::CUDAGuard guard(iterator.device());
+    std::vector<PointwiseTensor> tensors;
+    for (int i = 0; i < iterator.ntensors(); ++i) {
+      PointwiseTensor& tensor = tensors.emplace_back();
+      tensor.data = iterator.data_ptr(i);
+      const auto strides = iterator.strides(i);
+      for (size_t d = 0; d < strides.size(); ++d)
+        tensor.strides[d] = strides[d] / static_cast<int64_t>(sizeof(T));
+    }
+    const auto sizes = iterator.shape();
+    pointwise_cuda<T>(program, sizes.data(), sizes.size(), tensors.data(),
+                      c10::cuda::getCurrentCUDAStream().stream());
     C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 };

@@ -42,18 +42,23 @@ class Compiler {
     return known->second;
   }
 
+  /// Of two one may be a number.
+  int argument(const Message& m, Instruction& next) {
+    if (m->op != MessageOp::kConstant) return value_of(m);
+    next.value = m->value;
+    return -1;
+  }
+
   int new_instruction(const Message& m) {
     Instruction next{m->op, 0, -1, -1, m->value};
     if (m->op != MessageOp::kConstant) {
       const Operation& called = operation_of(m->op);
       if (!called.is_elementwise)
         fail(text_, std::string("there is no element-wise operation \"") + called.name + "\"");
-      next.a = value_of(m->a);
-      if (called.takes_number) {
-        next.value = m->b->value;
-      } else if (m->b) {
-        next.b = value_of(m->b);
-      }
+      const bool takes_any = !called.takes_number && m->b;
+      next.a = takes_any ? argument(m->a, next) : value_of(m->a);
+      if (called.takes_number) next.value = m->b->value;
+      if (takes_any) next.b = next.a < 0 ? value_of(m->b) : argument(m->b, next);
     }
     next.out = num_values_++;
     code_.push_back(next);

@@ -11,7 +11,8 @@
 
 namespace smex::kernels {
 
-/// Instructions on slots. Slots below `num_operands` are the operands, which nothing writes.
+/// Instructions on slots. Slots below `num_operands` are the operands, which nothing writes. Where
+/// an instruction lacks one of two arguments, that is its `value`.
 struct PointwiseProgram {
   int num_operands = 0;
   int num_slots = 0;
@@ -28,34 +29,15 @@ struct PointwiseProgram {
 /// Throws std::invalid_argument that shows where the text is wrong.
 PointwiseProgram parse_pointwise(const std::string& text, int num_operands);
 
-/// A matrix `[rows, width]`: `row_stride` 0 repeats a row, `column_stride` 0 a column.
-template <typename T>
-struct PointwiseOperand {
-  const T* data = nullptr;
-  int64_t row_stride = 0;
-  int64_t column_stride = 1;
-};
-
-template <typename T>
-struct PointwiseOut {
-  T* data = nullptr;
-  int64_t row_stride = 0;
-};
-
-/// An out may lie in the memory of an operand, element by element.
-template <typename T>
-struct PointwiseTask {
-  const PointwiseProgram* program = nullptr;
-  const PointwiseOperand<T>* operands = nullptr;
-  const PointwiseOut<T>* outs = nullptr;
-};
-
 // clang-format off
 SMEX_FOR_EACH_ISA(
-    /// The rows `begin` to `end`, and of these the columns `first` to `last`.
+    /// Runs a program on `rows` rows of `columns` numbers. `data` has where the results and, behind
+    /// them, the operands begin, `strides` the bytes from column to column of each, and behind these
+    /// those from row to row; 0 repeats. A result may lie in the memory of an operand, element by
+    /// element.
     template <typename T>
-    void run_pointwise(const PointwiseTask<T>& task, int64_t begin, int64_t end, int64_t first,
-                       int64_t last);
+    void run_pointwise(const PointwiseProgram& program, char* const* data, const int64_t* strides,
+                       int64_t columns, int64_t rows);
 )
 // clang-format on
 

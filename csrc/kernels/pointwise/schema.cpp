@@ -2,10 +2,13 @@
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
-#include <unordered_map>
+#include <utility>
 
 #include "kernels/pointwise/operator.h"
 
@@ -42,24 +45,36 @@ at::SymDimVector shape_of(at::TensorList operands) {
   return shape;
 }
 
+/// Finds a program without a copy of its text.
+struct ByText {
+  using is_transparent = void;
+  template <typename A, typename B>
+  bool operator()(const A& a, const B& b) const {
+    if (a.first != b.first) return a.first < b.first;
+    return std::string_view(a.second) < std::string_view(b.second);
+  }
+};
+
 }  // namespace
 
 std::shared_ptr<const PointwiseProgram> program_of(std::string_view text, size_t num_operands) {
-  static std::mutex mutex;
-  static std::unordered_map<std::string, std::shared_ptr<const PointwiseProgram>> known;
-  const std::string key = std::to_string(num_operands) + ":" + std::string(text);
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto& found = known[key];
-  if (!found) {
-    try {
-      found = std::make_shared<PointwiseProgram>(
-          parse_pointwise(std::string(text), static_cast<int>(num_operands)));
-    } catch (const std::invalid_argument& error) {
-      known.erase(key);
-      TORCH_CHECK_VALUE(false, kPointwise, ": ", error.what());
-    }
+  static std::shared_mutex mutex;
+  static std::map<std::pair<size_t, std::string>, std::shared_ptr<const PointwiseProgram>, ByText>
+      known;
+  const std::pair<size_t, std::string_view> key(num_operands, text);
+  {
+    const std::shared_lock<std::shared_mutex> lock(mutex);
+    const auto found = known.find(key);
+    if (found != known.end()) return found->second;
   }
-  return found;
+  try {
+    auto made = std::make_shared<PointwiseProgram>(
+        parse_pointwise(std::string(text), static_cast<int>(num_operands)));
+    const std::unique_lock<std::shared_mutex> lock(mutex);
+    return known.emplace(std::pair(num_operands, std::string(text)), std::move(made)).first->second;
+  } catch (const std::invalid_argument& error) {
+    TORCH_CHECK_VALUE(false, kPointwise, ": ", error.what());
+  }
 }
 
 void check_outs(const PointwiseProgram& program, at::TensorList operands, at::TensorList outs) {
@@ -76,27 +91,37 @@ void check_outs(const PointwiseProgram& program, at::TensorList operands, at::Te
   }
 }
 
-std::vector<at::Tensor> empty_outs(const PointwiseProgram& program, at::TensorList operands) {
-  const at::SymDimVector shape = shape_of(operands);
-  std::vector<at::Tensor> outs;
-  for (size_t i = 0; i < program.outs.size(); ++i)
-    outs.push_back(at::empty_symint(shape, operands[0].options()));
-  return outs;
-}
-
-bool has_dense_rows(const at::Tensor& x) {
-  int64_t stride = 1;
-  for (int64_t d = x.dim() - 1; d > 0; --d) {
-    if (x.size(d) != 1 && x.stride(d) != stride) return false;
-    stride *= x.size(d);
+at::TensorIterator iterator_of(at::TensorList operands, at::TensorList outs, size_t num_outs) {
+  if (outs.empty()) shape_of(operands);  // checks them
+  at::TensorIteratorConfig config;
+  config.set_check_mem_overlap(false).resize_outputs(false).promote_inputs_to_common_dtype(true);
+  for (size_t i = 0; i < num_outs; ++i) {
+    if (outs.empty()) {
+      config.add_owned_output(at::Tensor());
+    } else {
+      config.add_output(outs[i]);
+    }
   }
-  return true;
+  for (const at::Tensor& operand : operands) config.add_const_input(operand);
+  return config.build();
 }
 
 namespace {
 
 std::vector<at::Tensor> pointwise_meta(at::TensorList operands, std::string_view text) {
-  return empty_outs(*program_of(text, operands.size()), operands);
+  const size_t num_outs = program_of(text, operands.size())->outs.size();
+  const at::SymDimVector shape = shape_of(operands);
+  const bool is_symbolic = std::any_of(shape.begin(), shape.end(),
+                                       [](const c10::SymInt& size) { return size.is_symbolic(); });
+  std::vector<at::Tensor> outs;
+  if (is_symbolic) {
+    for (size_t i = 0; i < num_outs; ++i)
+      outs.push_back(at::empty_symint(shape, operands[0].options()));
+    return outs;
+  }
+  const at::TensorIterator iterator = iterator_of(operands, {}, num_outs);
+  for (size_t i = 0; i < num_outs; ++i) outs.push_back(iterator.output(static_cast<int64_t>(i)));
+  return outs;
 }
 
 void pointwise_into_meta(at::TensorList operands, std::string_view text, at::TensorList outs) {

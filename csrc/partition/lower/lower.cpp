@@ -6,6 +6,7 @@
 #include <set>
 
 #include "partition/lower/fuse.h"
+#include "partition/lower/pointwise.h"
 #include "partition/lower/strides.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
@@ -49,7 +50,7 @@ class Lowering {
     homes_.resize(graph.values().size());
   }
 
-  Program run() {
+  Program run(const LowerOptions& options) {
     bind_inputs();
     std::vector<Call> calls = select_calls(graph_, classes_, plan_);
     std::stable_partition(calls.begin(), calls.end(),
@@ -62,6 +63,7 @@ class Lowering {
       for (ValueId dead : dying_[position]) free_home(dead);
     }
     bind_outputs();
+    if (options.join) join_pointwise(graph_, strides_, options.views, program_);
     // Programs of many sizes are kept.
     for (WorkerProgram& program : program_.workers) {
       program.forward.shrink_to_fit();
@@ -482,6 +484,8 @@ class Lowering {
 
 }  // namespace
 
-Program lower(const Graph& graph, const Plan& plan) { return Lowering(graph, plan).run(); }
+Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options) {
+  return Lowering(graph, plan).run(options);
+}
 
 }  // namespace smex

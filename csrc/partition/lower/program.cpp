@@ -15,7 +15,7 @@ void print_compute(std::ostream& out, const ComputeInstr& compute) {
   for (size_t o = 0; o < compute.outputs.size(); ++o) {
     out << (o ? ", " : "") << compute.outputs[o];
   }
-  out << " = " << compute.target << "  # " << op_label(compute);
+  out << " = " << operator_name(compute) << "  # " << op_label(compute);
 }
 
 void print_fetch(std::ostream& out, const FetchInstr& fetch) {
@@ -254,6 +254,10 @@ std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::stri
     peaks.push_back(*std::max_element(held.begin(), held.end()));
   }
   return peaks;
+}
+
+std::string operator_name(const ComputeInstr& compute) {
+  return compute.what.empty() ? compute.target : compute.target + '[' + compute.what + ']';
 }
 
 std::string op_label(const ComputeInstr& compute) {

@@ -19,6 +19,7 @@ struct ComputeInstr {
   OpId op = -1;        ///< for messages and traces; -1: a fused call
   std::string source;  ///< the user's line, "model.py:12", and module; for messages
   std::string target;
+  std::string what;  ///< the operators of the calls that one of smex::pointwise is made of
   std::vector<Attr> args;
   std::vector<Slot> outputs;  ///< kNoSlot: dropped
   /// Crops the single output to this box (coordinates of the computed tensor) when not
@@ -28,6 +29,9 @@ struct ComputeInstr {
   bool copies = false;               ///< a reshape that is no view of its tile
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
+
+/// The operator, and in brackets those it is made of: "smex::pointwise[aten::mul, aten::tanh]".
+std::string operator_name(const ComputeInstr& compute);
 
 /// "op 3", or "fused" for a call that is no op of the graph.
 std::string op_label(const ComputeInstr& compute);

@@ -135,22 +135,6 @@ const std::map<std::string, View>& views() {
   return table;
 }
 
-/// Dense strides in the order of others, as TensorIterator lays outputs out.
-Strides dense_like(const Shape& shape, const Strides& strides) {
-  if (std::count(strides.begin(), strides.end(), 0)) return {};
-  std::vector<size_t> order(shape.size());  // the slowest first
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return strides[a] > strides[b]; });
-  Strides made(shape.size(), 1);
-  int64_t step = 1;
-  for (size_t n = order.size(); n-- > 0;) {
-    made[order[n]] = step;
-    step *= shape[order[n]];
-  }
-  return simplified(shape, made);
-}
-
 /// Whether a copy is told to be contiguous: torch numbers the formats, 0 is that one.
 bool to_contiguous(const Op& op, const std::vector<Attr>& args) {
   if (op.target == "aten::clone") return number(args, 1, 1) == 0;
@@ -175,6 +159,21 @@ bool is_reshape(const std::string& target) {
 }
 
 }  // namespace
+
+Strides dense_like(const Shape& shape, const Strides& strides) {
+  if (std::count(strides.begin(), strides.end(), 0)) return {};
+  std::vector<size_t> order(shape.size());  // the slowest first
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  Strides made(shape.size(), 1);
+  int64_t step = 1;
+  for (size_t n = order.size(); n-- > 0;) {
+    made[order[n]] = step;
+    step *= shape[order[n]];
+  }
+  return simplified(shape, made);
+}
 
 std::optional<Strides> reshaped(const LocalTensor& tensor, const Shape& shape) {
   if (tensor.strides.empty()) return Strides{};

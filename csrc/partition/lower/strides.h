@@ -21,6 +21,9 @@ std::optional<Strides> reshaped(const LocalTensor& tensor, const Shape& shape);
 /// The strides of a box of a tensor.
 Strides of_box(const LocalTensor& tensor, const Shape& box);
 
+/// Dense strides in the order of others, as TensorIterator lays outputs out.
+Strides dense_like(const Shape& shape, const Strides& strides);
+
 /// How an output of a call lies.
 struct MadeTensor {
   Strides strides;

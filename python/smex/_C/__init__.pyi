@@ -317,6 +317,8 @@ class ComputeInstr:
     def outputs(self) -> list[int]: ...
     @property
     def target(self) -> str: ...
+    @property
+    def what(self) -> str: ...
 
 class FetchInstr:
     """
@@ -868,7 +870,13 @@ def live_bytes(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()
     By op the bytes of a worker's largest tiles of all values that are live while it runs.
     """
 
-def lower(graph: Graph, plan: Plan) -> Program: ...
+def lower(
+    graph: Graph, plan: Plan, views: collections.abc.Set[str] = set(), join: bool = True
+) -> Program:
+    """
+    The program of a plan. With `join` runs of element-wise calls are one call each; outputs of the operators in `views` share the memory of their first operand.
+    """
+
 def message_operations() -> list[MessageOperation]:
     """
     All operations of messages and element-wise programs, each a line of operations.def.

@@ -142,7 +142,7 @@ class PlacedGraph:
     def program(self) -> Any:
         """Returns what every worker runs; made at the first call."""
         if self._program is None:
-            self._program = lower(self.graph.native, self.native)
+            self._program = lower(self.graph.native, self.native, view_targets(self.graph))
         return self._program
 
     def peak_bytes(self) -> list[int]:

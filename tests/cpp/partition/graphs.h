@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
@@ -33,6 +34,22 @@ class Builder {
   ValueId add(ValueId a, ValueId b) {
     auto body = tdl::make_call("add", {read(0, {0, 1}), read(a == b ? 0 : 1, {0, 1})});
     return add_op("add", {a, b}, shape(a), shape(a), {0, 1}, std::move(body));
+  }
+
+  /// An element-wise function of the language of Specs.
+  ValueId map(const std::string& function, const std::vector<ValueId>& operands) {
+    std::vector<ValueId> inputs;
+    std::vector<tdl::ExprPtr> args;
+    const std::vector<int> axes =
+        shape(operands[0]).size() == 1 ? std::vector<int>{0} : std::vector<int>{0, 1};
+    for (ValueId id : operands) {
+      auto input = std::find(inputs.begin(), inputs.end(), id);
+      const int number = static_cast<int>(input - inputs.begin());
+      if (input == inputs.end()) inputs.push_back(id);
+      args.push_back(read(number, axes));
+    }
+    const Shape made = shape(operands[0]);
+    return add_op(function, operands, made, made, axes, tdl::make_call(function, std::move(args)));
   }
 
   ValueId cast(ValueId a, int itemsize) {
@@ -244,6 +261,44 @@ inline Graph mixed_graph(int64_t n, int64_t m) {
   b.output(b.sum_rows(b.add(wide, wide)));
   b.output(b.sum_all(wide));
   b.output(b.sum_all(narrow));
+  return std::move(b.graph);
+}
+
+/// Element-wise calls among others, forward and backward, of values that are read once or more
+/// often. Numbers stay finite.
+inline Graph elementwise_graph(std::mt19937& random, int calls) {
+  const int64_t n = 4, m = 6;
+  Builder b;
+  const ValueId weight = b.input({m, m}, Role::kParameter);
+  std::vector<ValueId> values{b.input({n, m}), b.input({n, m})};
+  const auto any = [&] {
+    return values[values.size() - 1 - random() % std::min<size_t>(values.size(), 5)];
+  };
+  for (int pass = 0; pass < 2; ++pass) {
+    b.backward = pass == 1;
+    if (pass == 1) values.push_back(b.input({n, m}, Role::kTangent));
+    for (int call = 0; call < calls; ++call) {
+      switch (random() % 8) {
+        case 0:
+          values.push_back(b.mm(any(), weight));
+          break;
+        case 1:
+          values.push_back(b.transpose(b.transpose(any())));
+          break;
+        case 2:
+          b.graph.add_output({b.sum_rows(any()), OutputKind::kOutput, "0", kNoValue});
+          break;
+        case 3:
+        case 4:
+          values.push_back(b.map(random() % 2 ? "tanh" : "neg", {any()}));
+          break;
+        default:
+          values.push_back(b.map(random() % 2 ? "sub" : "max", {any(), any()}));
+      }
+    }
+    b.output(any());
+  }
+  b.graph.add_output({values.back(), OutputKind::kGradient, "x", values[0]});
   return std::move(b.graph);
 }
 

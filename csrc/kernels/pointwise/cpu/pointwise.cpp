@@ -1,6 +1,7 @@
 // Compiled once for each instruction set.
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "kernels/message/interpreter.h"
 #include "kernels/pointwise/program.h"
@@ -8,49 +9,230 @@
 namespace smex::kernels::SMEX_ISA {
 namespace {
 
-// So many numbers of a row at once: with a dozen slots the first-level cache holds them.
+// So many numbers at once: with a dozen slots the first-level cache holds them.
 constexpr int64_t kBlock = 512;
+
+/// `n` numbers, `stride` bytes apart.
+template <typename T>
+void read(accumulate_t<T>* to, const char* from, int64_t stride, int64_t n) {
+  if (stride == sizeof(T)) {
+    load_row(to, reinterpret_cast<const T*>(from), n, Broadcast{});
+  } else if (stride == 0) {
+    std::fill_n(to, n, load_one(reinterpret_cast<const T*>(from)));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = load_one(reinterpret_cast<const T*>(from + i * stride));
+  }
+}
+
+template <typename T>
+void write(char* to, const accumulate_t<T>* from, int64_t stride, int64_t n) {
+  using C = accumulate_t<T>;
+  int64_t i = 0;
+  if (stride == sizeof(T)) {
+    constexpr int W = kLanes<C>;
+    T* const row = reinterpret_cast<T*>(to);
+    for (; i + W <= n; i += W) store<W>(row + i, load<C, W>(from + i));
+  }
+  for (; i < n; ++i) narrow(from[i], *reinterpret_cast<T*>(to + i * stride));
+}
+
+/// An operation of two arguments, of which one is a number: `a` or `b` is null.
+template <typename C>
+void run_with_number(const Instruction& step, C* out, const C* a, const C* b, C number, int64_t n) {
+  switch (step.op) {
+#define SMEX_NUMBER_binary(id, result)                          \
+  case MessageOp::id:                                           \
+    return a ? map_unary(out, a, n,                             \
+                         [=]([[maybe_unused]] C x) {            \
+                           [[maybe_unused]] const C y = number; \
+                           return result;                       \
+                         })                                     \
+             : map_unary(out, b, n, [=]([[maybe_unused]] C y) { \
+                 [[maybe_unused]] const C x = number;           \
+                 return result;                                 \
+               });
+#define SMEX_NUMBER_lanes(id, result)
+#define SMEX_NUMBER_number(id, result)
+#define SMEX_NUMBER_sum(id, result)
+#define SMEX_NUMBER_unary(id, result)
+#define SMEX_OP(id, name, form, result, to_a, to_b, torch) SMEX_NUMBER_##form(id, result)
+#include "kernels/message/operations.def"
+#undef SMEX_NUMBER_binary
+#undef SMEX_NUMBER_lanes
+#undef SMEX_NUMBER_number
+#undef SMEX_NUMBER_sum
+#undef SMEX_NUMBER_unary
+    default:
+      return run_instruction<C>(step, out, a, b, n, int64_t(1));
+  }
+}
+
+/// A program that runs on blocks of a few rows, or of a part of one. An operand that needs no
+/// conversion is read, and a result written, where it lies.
+template <typename T>
+class Blocks {
+ public:
+  using C = accumulate_t<T>;
+
+  Blocks(const PointwiseProgram& program, char* const* data, const int64_t* strides,
+         int64_t columns, int64_t rows)
+      : program_(program),
+        columns_(columns),
+        rows_(rows),
+        block_columns_(std::min(kBlock, columns)),
+        block_rows_(rows_in_block(program, strides)),
+        memory_(new C[block_columns_ * block_rows_ * program.num_slots]),
+        slots_(program.num_slots) {
+    const size_t num_outs = program.outs.size(), count = num_outs + program.num_operands;
+    for (size_t k = 0; k < count; ++k)
+      tensors_.push_back({data[k], strides[k], strides[count + k]});
+    for (int slot = 0; slot < program.num_slots; ++slot) slots_[slot] = own(slot);
+    numbers_.resize(program.num_slots);
+    is_number_.assign(program.num_slots, false);
+    if (block_rows_ == 1) {
+      for (int k = 0; k < program.num_operands; ++k) is_number_[k] = may_be_number(k);
+    }
+    for (size_t k = num_outs; k < count; ++k) tensors_[k].in_place = is_dense(tensors_[k]);
+    for (size_t k = 0; k < num_outs; ++k) tensors_[k].in_place = may_lie_in_place(k);
+  }
+
+  void run() {
+    for (int64_t row = 0; row < rows_; row += block_rows_) {
+      for (int64_t column = 0; column < columns_; column += block_columns_) run_block(row, column);
+    }
+  }
+
+ private:
+  struct Tensor {
+    char* data = nullptr;
+    int64_t column_stride = 0, row_stride = 0;  ///< in bytes
+    bool in_place = false;
+    int64_t loaded_rows = 0;  ///< of one that repeats a row: so many are in its slot
+
+    char* at(int64_t row, int64_t column) const {
+      return data + row * row_stride + column * column_stride;
+    }
+  };
+
+  /// Several rows, where they are short. Of rows that are not, one: what repeats along it is a
+  /// number then.
+  int64_t rows_in_block(const PointwiseProgram& program, const int64_t* strides) const {
+    constexpr int64_t kLongRow = 128;
+    const size_t num_outs = program.outs.size();
+    const bool repeats =
+        std::count(strides + num_outs, strides + num_outs + program.num_operands, int64_t{0}) > 0;
+    if (repeats && columns_ >= kLongRow) return 1;
+    return std::min(rows_, std::max<int64_t>(1, kBlock / columns_));
+  }
+
+  /// Whether an operand is the same along a row, and read only beside others that are not.
+  bool may_be_number(int k) const {
+    const auto repeats = [&](int slot) {
+      return slot >= 0 && slot < program_.num_operands &&
+             tensors_[program_.outs.size() + slot].column_stride == 0;
+    };
+    const auto& outs = program_.outs;
+    if (!repeats(k) || std::find(outs.begin(), outs.end(), k) != outs.end()) return false;
+    return std::all_of(program_.code.begin(), program_.code.end(), [&](const Instruction& step) {
+      if (step.a != k && step.b != k) return true;
+      return step.a >= 0 && step.b >= 0 && !(repeats(step.a) && repeats(step.b));
+    });
+  }
+
+  void run_step(const Instruction& step, int64_t n) {
+    const bool is_a = step.a < 0 || is_number_[step.a], is_b = step.b < 0 || is_number_[step.b];
+    C* const out = slots_[step.out];
+    const C* const a = is_a ? nullptr : slots_[step.a];
+    const C* const b = is_b ? nullptr : slots_[step.b];
+    if (a && b) return run_instruction<C>(step, out, a, b, n, int64_t(1));
+    const int slot = is_a ? step.a : step.b;
+    const C number = slot < 0 ? static_cast<C>(step.value) : numbers_[slot];
+    run_with_number<C>(step, out, a, b, number, n);
+  }
+
+  C* own(int slot) { return memory_.get() + slot * block_columns_ * block_rows_; }
+
+  /// Whether a block of it is one piece of memory that holds numbers as they are computed with.
+  bool is_dense(const Tensor& x) const {
+    return std::is_same_v<T, C> && x.column_stride == sizeof(T) &&
+           (block_rows_ == 1 || x.row_stride == columns_ * static_cast<int64_t>(sizeof(T)));
+  }
+
+  /// Whether the slot of a result can be the result itself.
+  bool may_lie_in_place(size_t k) const {
+    const auto& outs = program_.outs;
+    const bool is_first = std::find(outs.begin(), outs.begin() + k, outs[k]) == outs.begin() + k;
+    bool apart = outs[k] >= program_.num_operands && is_first && is_dense(tensors_[k]);
+    for (size_t i = outs.size(); i < tensors_.size(); ++i) {
+      apart &= tensors_[i].data != tensors_[k].data;
+    }
+    return apart;
+  }
+
+  void run_block(int64_t row, int64_t column) {
+    const size_t num_outs = program_.outs.size();
+    const int64_t rows = std::min(block_rows_, rows_ - row);
+    const int64_t columns = std::min(block_columns_, columns_ - column);
+    for (int k = 0; k < program_.num_operands; ++k) {
+      load(tensors_[num_outs + k], k, row, rows, column, columns);
+    }
+    for (size_t k = 0; k < num_outs; ++k) {
+      const Tensor& out = tensors_[k];
+      if (out.in_place) slots_[program_.outs[k]] = reinterpret_cast<C*>(out.at(row, column));
+    }
+    for (const Instruction& step : program_.code) run_step(step, rows * columns);
+    // Last, since results may lie where operands were read.
+    for (size_t k = 0; k < num_outs; ++k) {
+      const Tensor& out = tensors_[k];
+      if (out.in_place) continue;
+      for (int64_t r = 0; r < rows; ++r) {
+        write<T>(out.at(row + r, column), slots_[program_.outs[k]] + r * columns, out.column_stride,
+                 columns);
+      }
+    }
+  }
+
+  void load(Tensor& x, int slot, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    if (x.in_place) {
+      slots_[slot] = reinterpret_cast<C*>(x.at(row, column));
+      return;
+    }
+    if (is_number_[slot]) {
+      numbers_[slot] = load_one(reinterpret_cast<const T*>(x.at(row, column)));
+      return;
+    }
+    const bool repeats = x.row_stride == 0 && (columns_ == block_columns_ || x.column_stride == 0);
+    if (repeats && x.loaded_rows >= rows) return;
+    for (int64_t r = 0; r < rows; ++r) {
+      read<T>(own(slot) + r * columns, x.at(row + r, column), x.column_stride, columns);
+    }
+    x.loaded_rows = rows;
+  }
+
+  const PointwiseProgram& program_;
+  const int64_t columns_, rows_, block_columns_, block_rows_;
+  const std::unique_ptr<C[]> memory_;
+  std::vector<C*> slots_;
+  std::vector<Tensor> tensors_;  ///< results, then operands
+  std::vector<C> numbers_;       ///< by slot
+  std::vector<bool> is_number_;
+};
 
 }  // namespace
 
 template <typename T>
-void run_pointwise(const PointwiseTask<T>& task, int64_t begin, int64_t end, int64_t first,
-                   int64_t last) {
-  const PointwiseProgram& program = *task.program;
-  const int64_t block = std::min(kBlock, last - first);
-  const auto memory = std::make_unique<T[]>(block * program.num_slots);
-  std::vector<const T*> slots(program.num_slots);
-  for (int slot = 0; slot < program.num_slots; ++slot) slots[slot] = memory.get() + slot * block;
-  const auto own = [&](int slot) { return memory.get() + slot * block; };
-  for (int64_t row = begin; row < end; ++row) {
-    for (int64_t at = first; at < last; at += block) {
-      const int64_t n = std::min(block, last - at);
-      for (int i = 0; i < program.num_operands; ++i) {
-        const PointwiseOperand<T>& operand = task.operands[i];
-        const T* const from = operand.data + row * operand.row_stride;
-        if (operand.column_stride != 0) {
-          slots[i] = from + at;
-        } else if (at == first) {
-          std::fill_n(own(i), block, *from);
-        }
-      }
-      for (const Instruction& step : program.code) {
-        run_instruction(step, own(step.out), step.a < 0 ? nullptr : slots[step.a],
-                        step.b < 0 ? nullptr : slots[step.b], n, int64_t(1));
-      }
-      // Last, since outs may lie where operands were read.
-      for (size_t i = 0; i < program.outs.size(); ++i) {
-        const T* const value = slots[program.outs[i]];
-        std::copy_n(value, n, task.outs[i].data + row * task.outs[i].row_stride + at);
-      }
-    }
-  }
+void run_pointwise(const PointwiseProgram& program, char* const* data, const int64_t* strides,
+                   int64_t columns, int64_t rows) {
+  Blocks<T>(program, data, strides, columns, rows).run();
 }
 
-#define SMEX_INSTANTIATE(T) \
-  template void run_pointwise<T>(const PointwiseTask<T>&, int64_t, int64_t, int64_t, int64_t);
+#define SMEX_INSTANTIATE(T)                                                                      \
+  template void run_pointwise<T>(const PointwiseProgram&, char* const*, const int64_t*, int64_t, \
+                                 int64_t);
 SMEX_INSTANTIATE(float)
 SMEX_INSTANTIATE(double)
+SMEX_INSTANTIATE(BFloat16)
+SMEX_INSTANTIATE(Half)
 #undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels::SMEX_ISA

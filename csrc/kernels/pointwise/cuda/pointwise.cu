@@ -2,9 +2,13 @@
 
 namespace smex::kernels {
 
-template void pointwise_cuda(const PointwiseTask<float>&, int64_t, int64_t, CUstream_st*);
-template void pointwise_cuda(const PointwiseTask<double>&, int64_t, int64_t, CUstream_st*);
-template void pointwise_cuda(const PointwiseTask<BFloat16>&, int64_t, int64_t, CUstream_st*);
-template void pointwise_cuda(const PointwiseTask<Half>&, int64_t, int64_t, CUstream_st*);
+#define SMEX_INSTANTIATE(T)                                                        \
+  template void pointwise_cuda<T>(const PointwiseProgram&, const int64_t*, size_t, \
+                                  const PointwiseTensor*, CUstream_st*);
+SMEX_INSTANTIATE(float)
+SMEX_INSTANTIATE(double)
+SMEX_INSTANTIATE(BFloat16)
+SMEX_INSTANTIATE(Half)
+#undef SMEX_INSTANTIATE
 
 }  // namespace smex::kernels

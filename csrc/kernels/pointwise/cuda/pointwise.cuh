@@ -1,6 +1,8 @@
 // The kernel of smex::pointwise: a thread for each element, its slots in registers or near.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/message/apply.h"
 #include "kernels/message/cuda/device.cuh"
 #include "kernels/message/device_program.h"
@@ -12,49 +14,54 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads) pointwise_kernel(DevicePointwise task) {
   using C = accumulate_t<T>;
   C slots[DevicePointwise::kMaxSlots];
+  int64_t place[DevicePointwise::kMaxDims] = {};
+  const auto element = [&](const PointwiseTensor& tensor) {
+    int64_t at = 0;
+    for (int d = 0; d < task.num_dims; ++d) at += place[d] * tensor.strides[d];
+    return static_cast<T*>(tensor.data) + at;
+  };
   const int64_t step = int64_t{gridDim.x} * kThreads;
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < task.rows * task.width;
-       i += step) {
-    const int64_t row = StridedIndex::quotient(i, task.width), column = i - row * task.width;
-    for (int k = 0; k < task.num_operands; ++k) {
-      const DevicePointwise::Operand& from = task.operands[k];
-      const int64_t at = row * from.row_stride + column * from.column_stride;
-      slots[k] = widen(static_cast<const T*>(from.data)[at]);
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < task.count; i += step) {
+    int64_t rest = i;
+    for (int d = 0; d < task.num_dims; ++d) {
+      const int64_t outer =
+          d + 1 < task.num_dims ? StridedIndex::quotient(rest, task.sizes[d]) : int64_t{0};
+      place[d] = rest - outer * task.sizes[d];
+      rest = outer;
     }
+    for (int k = 0; k < task.num_operands; ++k) slots[k] = widen(*element(task.operands[k]));
     for (int k = 0; k < task.num_steps; ++k) {
       const DevicePointwise::Step& call = task.code[k];
-      slots[call.out] = apply<C>(call.op, slots[call.a], slots[call.b], static_cast<C>(call.value));
+      const C value = static_cast<C>(call.value);
+      const C a = call.a == DevicePointwise::kNumber ? value : slots[call.a];
+      const C b = call.b == DevicePointwise::kNumber ? value : slots[call.b];
+      slots[call.out] = apply<C>(call.op, a, b, value);
     }
-    for (int k = 0; k < task.num_outs; ++k) {
-      const DevicePointwise::Out& to = task.outs[k];
-      narrow(slots[to.slot], static_cast<T*>(to.data)[row * to.row_stride + column]);
-    }
+    for (int k = 0; k < task.num_outs; ++k)
+      narrow(slots[task.outs[k].slot], *element(task.outs[k].tensor));
   }
 }
 
 template <typename T>
-void pointwise_cuda(const PointwiseTask<T>& task, int64_t rows, int64_t width,
-                    CUstream_st* stream) {
-  const PointwiseProgram& program = *task.program;
+void pointwise_cuda(const PointwiseProgram& program, const int64_t* sizes, size_t num_dims,
+                    const PointwiseTensor* tensors, CUstream_st* stream) {
   DevicePointwise device;
-  device.rows = rows;
-  device.width = width;
+  device.num_dims = static_cast<int>(num_dims);
+  for (size_t d = 0; d < num_dims; ++d) {
+    device.sizes[d] = sizes[d];
+    device.count *= sizes[d];
+  }
+  for (const int slot : program.outs) device.outs[device.num_outs++] = {*tensors++, slot};
   device.num_operands = program.num_operands;
-  for (int k = 0; k < program.num_operands; ++k) {
-    const PointwiseOperand<T>& from = task.operands[k];
-    device.operands[k] = {from.data, from.row_stride, from.column_stride};
-  }
+  std::copy_n(tensors, program.num_operands, device.operands);
   for (const Instruction& call : program.code) {
-    // What has fewer arguments is given one that it does not look at.
-    device.code[device.num_steps++] = {call.op, static_cast<uint8_t>(call.out),
-                                       static_cast<uint8_t>(call.a < 0 ? 0 : call.a),
-                                       static_cast<uint8_t>(call.b < 0 ? 0 : call.b), call.value};
+    const auto argument = [](int slot) {
+      return slot < 0 ? DevicePointwise::kNumber : static_cast<uint8_t>(slot);
+    };
+    device.code[device.num_steps++] = {call.op, static_cast<uint8_t>(call.out), argument(call.a),
+                                       argument(call.b), call.value};
   }
-  for (const int slot : program.outs) {
-    const PointwiseOut<T>& to = task.outs[device.num_outs];
-    device.outs[device.num_outs++] = {to.data, to.row_stride, slot};
-  }
-  launch(pointwise_kernel<T>, blocks_for(rows * width, kThreads), kThreads, stream, device);
+  launch(pointwise_kernel<T>, blocks_for(device.count, kThreads), kThreads, stream, device);
 }
 
 }  // namespace smex::kernels

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/pointwise/program.h"
 
@@ -8,31 +10,39 @@ struct CUstream_st;
 
 namespace smex::kernels {
 
+/// Where a result or an operand lies.
+struct PointwiseTensor {
+  static constexpr int kMaxDims = 4;
+
+  void* data = nullptr;
+  int64_t strides[kMaxDims] = {};  ///< in elements, of the innermost dimension first; 0 repeats
+};
+
 /// A program with its tensors in one flat piece of memory: the parameter of a CUDA kernel.
 struct DevicePointwise {
+  static constexpr int kMaxDims = PointwiseTensor::kMaxDims;
   static constexpr int kMaxOperands = 32;
   static constexpr int kMaxInstructions = 96;
   static constexpr int kMaxSlots = 32;
-  static constexpr int kMaxOuts = 16;
+  static constexpr int kMaxOuts = 12;
 
-  struct Operand {
-    const void* data = nullptr;
-    int64_t row_stride = 0, column_stride = 0;
-  };
+  static constexpr uint8_t kNumber = 255;  ///< instead of a slot: the step's value
+
   struct Step {
     MessageOp op = MessageOp::kConstant;
     uint8_t out = 0, a = 0, b = 0;
     double value = 0;
   };
   struct Out {
-    void* data = nullptr;
-    int64_t row_stride = 0;
+    PointwiseTensor tensor;
     int slot = 0;
   };
 
-  int64_t rows = 0, width = 0;
+  int64_t count = 1;
+  int num_dims = 0;
+  int64_t sizes[kMaxDims] = {};  ///< the innermost first
   int num_operands = 0, num_steps = 0, num_outs = 0;
-  Operand operands[kMaxOperands];
+  PointwiseTensor operands[kMaxOperands];
   Step code[kMaxInstructions];
   Out outs[kMaxOuts];
 };
@@ -48,9 +58,12 @@ inline bool fits_device(const PointwiseProgram& program) {
          program.outs.size() <= DevicePointwise::kMaxOuts;
 }
 
-/// Runs a program on `rows` rows of `width` in device memory, on `stream`; does not synchronise,
-/// and leaves launch errors to the caller. Numbers pass from call to call in accumulate_t<T>.
+/// Runs a program on tensors of so many numbers along each dimension, at most kMaxDims, the
+/// innermost first. `tensors` are the results, then the operands, in device memory. Runs on
+/// `stream`, does not synchronise, and leaves launch errors to the caller. Numbers pass from call
+/// to call in accumulate_t<T>.
 template <typename T>
-void pointwise_cuda(const PointwiseTask<T>& task, int64_t rows, int64_t width, CUstream_st* stream);
+void pointwise_cuda(const PointwiseProgram& program, const int64_t* sizes, size_t num_dims,
+                    const PointwiseTensor* tensors, CUstream_st* stream);
 
 }  // namespace smex::kernels

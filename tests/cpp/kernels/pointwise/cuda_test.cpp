@@ -34,22 +34,28 @@ constexpr const char* kProgram =
 template <typename T>
 void check(int64_t rows, int64_t width, int64_t gap) {
   const PointwiseProgram program = parse_pointwise(kProgram, 3);
-  const auto whole = numbers<T>(rows * (width + gap), 1), row = numbers<T>(width, 2);
-  const auto column = numbers<T>(rows, 3);
-  const auto wide_whole = wide(whole), wide_row = wide(row), wide_column = wide(column);
+  auto whole = numbers<T>(rows * (width + gap), 1), row = numbers<T>(width, 2);
+  auto column = numbers<T>(rows, 3);
+  auto wide_whole = wide(whole), wide_row = wide(row), wide_column = wide(column);
   std::vector<std::vector<T>> found(2, numbers<T>(rows * (width + gap), 4));
-  const auto before = wide(found[0]);
-  const PointwiseOperand<T> operands[] = {
-      {whole.data(), width + gap, 1}, {row.data(), 0, 1}, {column.data(), 1, 0}};
-  std::vector<PointwiseOut<T>> outs;
-  for (auto& out : found) outs.push_back({out.data(), width + gap});
-  pointwise_cuda<T>({&program, operands, outs.data()}, rows, width, nullptr);
-  const PointwiseOperand<double> exact[] = {
-      {wide_whole.data(), width + gap, 1}, {wide_row.data(), 0, 1}, {wide_column.data(), 1, 0}};
-  std::vector<std::vector<double>> wanted(2, before);
-  std::vector<PointwiseOut<double>> to;
-  for (auto& out : wanted) to.push_back({out.data(), width + gap});
-  SMEX_PICK(run_pointwise<double>)({&program, exact, to.data()}, 0, rows, 0, width);
+  std::vector<std::vector<double>> wanted(2, wide(found[0]));
+  const int64_t sizes[] = {width, rows};
+  const PointwiseTensor tensors[] = {{found[0].data(), {1, width + gap}},
+                                     {found[1].data(), {1, width + gap}},
+                                     {whole.data(), {1, width + gap}},
+                                     {row.data(), {1, 0}},
+                                     {column.data(), {0, 1}}};
+  pointwise_cuda<T>(program, sizes, 2, tensors, nullptr);
+  double* const exact[] = {wanted[0].data(), wanted[1].data(), wide_whole.data(), wide_row.data(),
+                           wide_column.data()};
+  std::vector<char*> data;
+  std::vector<int64_t> strides(10);
+  for (int i = 0; i < 5; ++i) {
+    data.push_back(reinterpret_cast<char*>(exact[i]));
+    for (int d = 0; d < 2; ++d)
+      strides[5 * d + i] = tensors[i].strides[d] * static_cast<int64_t>(sizeof(double));
+  }
+  SMEX_PICK(run_pointwise<double>)(program, data.data(), strides.data(), width, rows);
   for (size_t k = 0; k < wanted.size(); ++k)
     for (size_t i = 0; i < wanted[k].size(); ++i)
       ASSERT_NEAR(wide(found[k])[i], wanted[k][i], 4 * cuda_samples::kTolerance<T>)
@@ -67,6 +73,22 @@ TEST(PointwiseCuda, Float) { check_all<float>(); }
 TEST(PointwiseCuda, Double) { check_all<double>(); }
 TEST(PointwiseCuda, BFloat16) { check_all<BFloat16>(); }
 TEST(PointwiseCuda, Half) { check_all<Half>(); }
+
+// A sum of a tensor of four dimensions and one that repeats along two of them.
+TEST(PointwiseCuda, FourDimensions) {
+  const PointwiseProgram program = parse_pointwise("x0 + x1 > x2", 2);
+  std::vector<float> a(2 * 3 * 4 * 5), b(3 * 5), found(a.size(), -1);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = 1000 * static_cast<float>(i);
+  const int64_t sizes[] = {5, 4, 3, 2};
+  const PointwiseTensor tensors[] = {
+      {found.data(), {1, 5, 20, 60}}, {a.data(), {1, 5, 20, 60}}, {b.data(), {1, 0, 5, 0}}};
+  pointwise_cuda<float>(program, sizes, 4, tensors, nullptr);
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(found[i], a[i] + b[i % 5 + i / 20 % 3 * 5]) << i;
+  const PointwiseTensor numbers[] = {{found.data(), {}}, {a.data() + 3, {}}, {b.data() + 1, {}}};
+  pointwise_cuda<float>(program, sizes, 0, numbers, nullptr);
+  EXPECT_EQ(found[0], 1003);
+}
 
 TEST(PointwiseCuda, LongProgramsAreNotTaken) {
   std::string text = "exp(x0)";

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "kernels/message/operation_table.h"
+#include "kernels/numbers.h"
+#include "run.h"
 
 namespace smex::kernels {
 namespace {
@@ -46,11 +48,12 @@ TEST(PointwiseProgram, ReadsFormulas) {
       parse_pointwise("1 - sigmoid(x0); x2 * sigmoid(x0) + x1 * 1 > x3 x1", 2);
   std::string ops;
   for (const Instruction& step : program.code) {
-    ops += step.op == MessageOp::kConstant ? "constant" : operation_of(step.op).name;
-    ops += " ";
+    ops += std::string(operation_of(step.op).name) + " ";
   }
-  EXPECT_EQ(ops, "constant sigmoid sub mul add ");
+  EXPECT_EQ(ops, "sigmoid sub mul add ");
   EXPECT_EQ(program.outs[1], 1);
+  EXPECT_EQ(program.code[1].a, -1);  // the number 1
+  EXPECT_EQ(program.code[1].value, 1);
 }
 
 TEST(PointwiseProgram, TakesNumbersAsArguments) {
@@ -84,6 +87,25 @@ TEST(PointwiseProgram, SaysWhatIsWrong) {
               "program \"" + std::string(sample.text) + "\": " + sample.error);
 }
 
+/// Where tensors lie, results first, with strides in elements: of columns, then of rows.
+template <typename T>
+struct Tensors {
+  std::vector<char*> data;
+  std::vector<int64_t> columns, rows;
+
+  void add(const T* tensor, int64_t column_stride, int64_t row_stride) {
+    data.push_back(reinterpret_cast<char*>(const_cast<T*>(tensor)));
+    columns.push_back(column_stride * static_cast<int64_t>(sizeof(T)));
+    rows.push_back(row_stride * static_cast<int64_t>(sizeof(T)));
+  }
+
+  void run(const PointwiseProgram& program, int64_t num_columns, int64_t num_rows) const {
+    std::vector<int64_t> strides = columns;
+    strides.insert(strides.end(), rows.begin(), rows.end());
+    SMEX_PICK(run_pointwise<T>)(program, data.data(), strides.data(), num_columns, num_rows);
+  }
+};
+
 TEST(PointwiseKernel, OutsMayLieWhereOperandsAre) {
   const PointwiseProgram program = parse_pointwise("x0 + x1; x2 * x0 > x2 x3", 2);
   constexpr int64_t kRows = 3, kWidth = 1100;  // several blocks, and a part of one
@@ -93,24 +115,124 @@ TEST(PointwiseKernel, OutsMayLieWhereOperandsAre) {
     b[i] = 1 - a[i] / 3;
   }
   const std::vector<double> old_a = a, old_b = b;
-  const PointwiseOperand<double> operands[] = {{a.data(), kWidth, 1}, {b.data(), kWidth, 1}};
-  const PointwiseOut<double> outs[] = {{a.data(), kWidth}, {b.data(), kWidth}};
-  SMEX_PICK(run_pointwise<double>)({&program, operands, outs}, 0, kRows, 0, kWidth);
+  Tensors<double> tensors;
+  for (int i = 0; i < 2; ++i) {
+    tensors.add(a.data(), 1, kWidth);
+    tensors.add(b.data(), 1, kWidth);
+  }
+  tensors.run(program, kWidth, kRows);
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_DOUBLE_EQ(a[i], old_a[i] + old_b[i]);
     ASSERT_DOUBLE_EQ(b[i], (old_a[i] + old_b[i]) * old_a[i]);
   }
 }
 
+// Either argument of every operation of two may be a number.
+TEST(PointwiseKernel, TakesNumbersOnEitherSide) {
+  const std::vector<double> x = {-2, -0., 0., 0.5, 1, 3};
+  for (const char* const call : {"# + %", "# - %", "# * %", "# / %", "equal(#, %)", "greater(#, %)",
+                                 "less(#, %)", "less_equal(#, %)", "maximum(#, %)", "minimum(#, %)",
+                                 "part(#, %)", "select(#, %)", "weigh(#, %)"}) {
+    for (const bool is_first : {true, false}) {
+      const auto text = [&](const std::string& a, const std::string& b) {
+        std::string made = call;
+        made.replace(made.find('#'), 1, a);
+        made.replace(made.find('%'), 1, b);
+        return made;
+      };
+      const std::string number = is_first ? text("0.5", "x0") : text("x0", "0.5");
+      const std::string value = is_first ? text("x1", "x0") : text("x0", "x1");
+      EXPECT_EQ(run_pointwise_text(number + " > x1", {&x})[0],
+                run_pointwise_text("0.5; " + value + " > x2", {&x})[0])
+          << number;
+    }
+  }
+}
+
 TEST(PointwiseKernel, RepeatsRowsAndColumns) {
   const PointwiseProgram program = parse_pointwise("x0 * x1; x3 + x2 > x4", 3);
   const std::vector<float> row = {1, 2, 3}, column = {10, 20}, whole = {.5, .25, 0, 1, 2, 3};
-  const PointwiseOperand<float> operands[] = {
-      {row.data(), 0, 1}, {column.data(), 1, 0}, {whole.data(), 3, 1}};
   std::vector<float> found(6);
-  const PointwiseOut<float> outs[] = {{found.data(), 3}};
-  SMEX_PICK(run_pointwise<float>)({&program, operands, outs}, 0, 2, 0, 3);
+  Tensors<float> tensors;
+  tensors.add(found.data(), 1, 3);
+  tensors.add(row.data(), 1, 0);
+  tensors.add(column.data(), 0, 1);
+  tensors.add(whole.data(), 1, 3);
+  tensors.run(program, 3, 2);
   EXPECT_EQ(found, (std::vector<float>{10.5, 20.25, 30, 21, 42, 63}));
+}
+
+// What repeats along a row is a number where rows are long, unless another call wants it as a row.
+TEST(PointwiseKernel, ReadsOneNumberForARow) {
+  constexpr int64_t kRows = 3;
+  for (const int64_t width : {1, 7, 127, 128, 512, 513, 1300}) {
+    std::vector<float> whole(kRows * width), found(whole.size()), turned(whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i % 97) - 40;
+    const std::vector<float> column = {2, -3, 0.5}, other = {1, 2, 4}, one = {8};
+    const PointwiseProgram program =
+        parse_pointwise("x0 * x1 - x3; exp(x2); x4 / x2 + x5 * x1 > x6 x1", 4);
+    Tensors<float> tensors;
+    tensors.add(found.data(), 1, width);
+    tensors.add(turned.data(), kRows, 1);
+    tensors.add(whole.data(), 1, width);
+    tensors.add(column.data(), 0, 1);
+    tensors.add(other.data(), 0, 1);
+    tensors.add(one.data(), 0, 0);
+    tensors.run(program, width, kRows);
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t c = 0; c < width; ++c) {
+        const float x = whole[r * width + c];
+        const float wanted = (x * column[r] - one[0]) / other[r] + std::exp(other[r]) * column[r];
+        ASSERT_NEAR(found[r * width + c], wanted, 1e-5f * (1 + std::abs(wanted))) << width;
+        ASSERT_EQ(turned[c * kRows + r], column[r]);
+      }
+    }
+  }
+}
+
+// Results and operands that are turned round, a value that results twice, and an operand that does.
+TEST(PointwiseKernel, ReadsAndWritesAnyStrides) {
+  const PointwiseProgram program = parse_pointwise("x0 - x1; exp(x2) > x2 x2 x0 x3", 2);
+  constexpr int64_t kRows = 5, kWidth = 700;
+  std::vector<float> a(kRows * kWidth), b(a.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = 1e-3f * static_cast<float>(i);
+    b[i] = 1 - a[i] / 3;
+  }
+  std::vector<std::vector<float>> found(4, std::vector<float>(a.size()));
+  Tensors<float> tensors;
+  for (int k = 0; k < 4; ++k) {
+    const bool turned = k % 2 == 1;
+    tensors.add(found[k].data(), turned ? kRows : 1, turned ? 1 : kWidth);
+  }
+  tensors.add(a.data(), 1, kWidth);
+  tensors.add(b.data(), kRows, 1);
+  tensors.run(program, kWidth, kRows);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kWidth; ++c) {
+      const int64_t dense = r * kWidth + c, turned = c * kRows + r;
+      const float difference = a[dense] - b[turned];
+      ASSERT_EQ(found[0][dense], difference);
+      ASSERT_EQ(found[1][turned], difference);
+      ASSERT_EQ(found[2][dense], a[dense]);
+      ASSERT_NEAR(found[3][turned], std::exp(difference), 1e-5f * std::exp(difference));
+    }
+  }
+}
+
+TEST(PointwiseKernel, HalfTypesAreComputedInSingle) {
+  const PointwiseProgram program = parse_pointwise("x0 * x0; x1 + x0 > x2", 1);
+  std::vector<BFloat16> a(40), found(40);
+  for (size_t i = 0; i < a.size(); ++i) narrow(1 + static_cast<float>(i) / 128, a[i]);
+  Tensors<BFloat16> tensors;
+  tensors.add(found.data(), 1, 0);
+  tensors.add(a.data(), 1, 0);
+  tensors.run(program, 40, 1);
+  for (size_t i = 0; i < a.size(); ++i) {
+    BFloat16 wanted;
+    narrow(widen(a[i]) * widen(a[i]) + widen(a[i]), wanted);
+    ASSERT_EQ(widen(found[i]), widen(wanted)) << i;
+  }
 }
 
 }  // namespace

@@ -166,6 +166,8 @@ TEST_P(Lower, RandomPlansAreWellFormedAndMoveWhatTheyCost) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     for (const Graph& graph : graphs()) check(graph, test::random_plan(random, graph, GetParam()));
+    const Graph graph = test::elementwise_graph(random, 12);
+    check(graph, test::random_plan(random, graph, GetParam()));
   }
 }
 
