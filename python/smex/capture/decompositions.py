@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo._trace_wrapped_higher_order_op  # which has operators of flex_attention
 from torch._decomp import get_decompositions
 
 from smex.capture.expansions.class_loss import nll_loss_backward, nll_loss_forward
@@ -50,6 +51,8 @@ def decomposition_table() -> dict[Any, Callable]:
             aten.unbind.int: _unbind,
         }
     )
+    if hasattr(torch.ops.flex_lib, "zeros_and_scatter"):
+        table[torch.ops.flex_lib.zeros_and_scatter.default] = _zeros_and_scatter
     if hasattr(torch.ops.smex, "max_pool2d_backward"):  # the native library is loaded
         table[aten._scaled_dot_product_flash_attention_for_cpu.default] = _attention
         table[aten._scaled_dot_product_flash_attention_for_cpu_backward.default] = (
@@ -93,6 +96,12 @@ def _creation_table() -> dict[Any, Callable]:
         aten.zeros.default: fresh(0),
         aten.zeros_like.default: like(0),
     }
+
+
+def _zeros_and_scatter(shape, indices, values):
+    """The gradient of what functions given to `flex_attention` read at their indices."""
+    zeros = aten.full.default(list(shape), 0, dtype=values.dtype)
+    return aten.index_put.default(zeros, indices, values, True)
 
 
 def _allclose(*args, **kwargs):

@@ -178,12 +178,14 @@ def _flex_attention(
     if not hasattr(module, flag):  # an older torch
         yield
         return
-    with (
-        replaced(module, flag, True),
-        replaced(module, "flex_attention_hop", flex_attention(region)),
-        # That gradients are for some devices only is not true of what takes its place.
-        replaced(module, "_validate_device", lambda *_: None),
-    ):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(replaced(module, flag, True))
+        stack.enter_context(replaced(module, "flex_attention_hop", flex_attention(region)))
+        # Neither that gradients are for some devices only nor that all scores are stored is true of
+        # what takes its place.
+        for name in ("_validate_device", "_warn_once"):
+            if hasattr(module, name):
+                stack.enter_context(replaced(module, name, lambda *_, **__: None))
         yield
 
 
