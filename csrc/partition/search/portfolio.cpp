@@ -220,7 +220,7 @@ class Recomputing {
     });
   }
 
-  static constexpr int kAllProbes = 64, kFewProbes = 3;
+  static constexpr int kAllProbes = 64, kFewProbes = 1;
 
   const std::vector<Request>& requests_;
   const FoundPlan& free_;
