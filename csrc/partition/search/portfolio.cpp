@@ -162,7 +162,8 @@ class Recomputing {
         free_(free),
         reruns_(graph, free.plan, machine(requests.front(), free.plan).get(),
                 requests.front().options.views, choice),
-        again_(graph) {}
+        again_(graph),
+        regions_(regions_of(graph)) {}
 
   /// The attempts with as few calls as let a plan fit that is as cheap. Fewer calls make plans
   /// cheaper that are cut as without a limit, and dearer that are cut for it.
@@ -220,7 +221,7 @@ class Recomputing {
     });
   }
 
-  static constexpr int kAllProbes = 64, kFewProbes = 3;
+  static constexpr int kAllProbes = 64, kFewProbes = 1;
 
   const std::vector<Request>& requests_;
   const FoundPlan& free_;

@@ -247,5 +247,12 @@ TEST(BestPlan, RunsAsFewModulesAgainAsLetItFit) {
   EXPECT_LT(std::get<TooLarge>(none.result).peak, whole / 2) << "of the smallest that was found";
 }
 
+TEST(BestPlan, SaysSoWhereNothingCanRunAgain) {
+  const Graph graph = test::linear_graph(8, 9, 10);
+  const Outcome outcome = best_plan(graph, {within(100)});
+  EXPECT_GT(std::get<TooLarge>(outcome.result).peak, 100);
+  EXPECT_TRUE(outcome.regions.empty());
+}
+
 }  // namespace
 }  // namespace smex
