@@ -48,10 +48,18 @@ void check_rows(const char* op, const at::Tensor& x, std::initializer_list<at::T
   }
 }
 
-std::tuple<at::Tensor, at::Tensor> split_sums(const at::Tensor& x, const at::Tensor& sums) {
+namespace {
+
+void check_sums(const at::Tensor& x, const at::Tensor& sums) {
   TORCH_CHECK_VALUE(sums.dim() == x.dim() && x.dim() > 0 && sums.sym_size(-1) == 2,
                     "smex::row_gradient: expected two sums for each row of ", x.sym_sizes(),
                     ", found ", sums.sym_sizes());
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> split_sums(const at::Tensor& x, const at::Tensor& sums) {
+  check_sums(x, sums);
   return {sums.narrow(-1, 0, 1), sums.narrow(-1, 1, 1)};
 }
 
@@ -98,8 +106,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> row_gradient_sums_meta(
 at::Tensor row_gradient_meta(const at::Tensor& grad, const at::Tensor& x, const at::Tensor& mean,
                              const at::Tensor& rstd, const std::optional<at::Tensor>& weight,
                              const at::Tensor& sums, int64_t /*count*/) {
-  const auto [sum, dot] = split_sums(x, sums);
-  check_rows("smex::row_gradient", x, {grad}, {mean, rstd, sum, dot}, {weight});
+  check_sums(x, sums);
+  at::SymDimVector one(sums.sym_sizes());  // slices of sizes that are symbols are not to be had
+  one.back() = 1;
+  const at::Tensor sum = at::empty_symint(one, sums.options());
+  check_rows("smex::row_gradient", x, {grad}, {mean, rstd, sum}, {weight});
   return at::empty_like(x, at::MemoryFormat::Contiguous);
 }
 

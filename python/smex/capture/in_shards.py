@@ -55,6 +55,9 @@ _OF_ITSELF = {
 }
 """What is asked of a tensor itself, whatever its values."""
 
+_OF_GRAPHS = {torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward}
+"""What asks for the tensor's place in a graph."""
+
 _OF_MEMORY = {
     torch.Tensor.data_ptr,
     torch.Tensor.storage,
@@ -79,7 +82,7 @@ class _InShards:
         cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         with torch._C.DisableTorchFunctionSubclass():
-            if func in _OF_ITSELF:
+            if func in _OF_ITSELF or func in _OF_GRAPHS:
                 return func(*args, **(kwargs or {}))
             if func == _DATA.__get__:  # `tensor.data.copy_(...)` counts
                 return _stand_in(args[0]._pieces, torch.Tensor.detach(args[0]), BufferInShards)
@@ -177,19 +180,28 @@ def _read(tensor: Any) -> torch.Tensor:
     return gathered
 
 
+_INIT = torch.nn.init.__name__
+
+
+def _version_of(tensor: torch.Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
 def _with_wholes(func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     found: dict[int, tuple[Any, torch.Tensor, int]] = {}
+    # Kernels of optimisers count no versions, and initialisations write through views.
+    writes = func.__name__.startswith("_fused_") or getattr(func, "__module__", "") == _INIT
 
     def whole(tensor: Any) -> torch.Tensor:
         if id(tensor) not in found:
-            gathered = _read(tensor)
-            found[id(tensor)] = tensor, gathered, gathered._version
+            gathered = _gathered(tensor) if writes else _read(tensor)
+            found[id(tensor)] = tensor, gathered, _version_of(gathered)
         return found[id(tensor)][1]
 
     args, kwargs = pytree.tree_map_only(_InShards, whole, (args, kwargs))
     result = func(*args, **kwargs)
     for tensor, gathered, version in found.values():
-        if gathered._version != version:
+        if writes or _version_of(gathered) != version:
             _refuse_leaf(func, gathered)
             tensor._pieces.write(gathered)
         if result is gathered:

@@ -49,11 +49,17 @@ def prepared(
         _without(_SEEDING, _sets_seed),
         _without(_DRAWING, _draws),
         replaced(torch.nn.modules.batchnorm._BatchNorm, "forward", _batch_norm),
+        # nn.Transformer compares a mask with a causal one, to tell what it passes anyway.
+        replaced(torch.nn.modules.transformer, "_detect_is_causal_mask", _told_causal),
         # Names for a profiler, which the tracer cannot take.
         replaced(torch.autograd.profiler.record_function, "__enter__", lambda self: self),
         replaced(torch.autograd.profiler.record_function, "__exit__", lambda *_: None),
     ):
         yield
+
+
+def _told_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    return is_causal is True
 
 
 class _Choice:

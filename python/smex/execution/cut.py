@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import weakref
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -17,6 +19,15 @@ Boxes = list[tuple[bool, list[tuple[int, int]]]]
 """By worker whether it holds a tile, and the tile's bounds in every dimension."""
 
 Box = Sequence[tuple[int, int]]
+
+
+class Keeping(enum.Enum):
+    """What becomes of the memory of a model's tensors."""
+
+    OWN = "stays beside the shards"
+    SHARED = "is the shards'"
+    GIVEN_UP = "is the shards' where they can lie in it, or is given up"
+
 
 _CUT_BY: WeakIdKeyDictionary = WeakIdKeyDictionary()
 """By tensor of a model a reference to the cut whose values it has."""
@@ -57,26 +68,33 @@ class Pieces:
 
 @dataclasses.dataclass
 class Cut:
-    """A tensor of the model and its shards, which are kept in one memory.
+    """A tensor of the model and its shards.
 
-    The shards are parts of the tensor's where they can be: where each is in one piece, since the
-    kernels of optimisers take no others, and on its device. Otherwise the tensor has none, and is
-    gathered when it is read. Of several nets that are made of one model, it goes with the last.
+    Shards can be parts of the tensor's memory where each is in one piece, since the kernels of
+    optimisers take no others, and on its device. Where the memory is given up and they cannot, the
+    tensor is gathered when it is read; of several nets of one model, by the last.
 
     Attributes:
         source: the model's own.
         pieces: its shards.
         placement: what the plan says.
         keys: under which the shards are registered.
-        is_of_script: whether TorchScript reads the source, which would not gather it.
+        keeping: what becomes of the source's memory.
     """
 
     source: torch.Tensor
     pieces: Pieces
     placement: list[int]
     keys: list[str]
-    is_of_script: bool = False
-    _was_shared = False
+    keeping: Keeping
+
+    def __post_init__(self) -> None:
+        self._memory = _address(self.source)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of a copy, whose source has memory of its own."""
+        vars(self).update(state)
+        self._memory = _address(self.source)
 
     @property
     def tiles(self) -> Tiles:
@@ -110,26 +128,31 @@ class Cut:
         )
 
     def share(self) -> None:
-        """Keeps each value once, from here on."""
+        """Keeps each value once from here on, if that is wanted."""
+        if self.keeping is Keeping.OWN:
+            return
         parts = self._parts()
         if parts is not None and not self.is_shared():
             for (tile, _), part in zip(self.unique, parts, strict=True):
                 tile.data = part.copy_(tile.detach())
-        self._was_shared = parts is not None
-        if parts is None and not is_in_shards(self.source) and not self.is_of_script:
+        if parts is None and not is_in_shards(self.source):
             give_up(self.source, self.pieces)
         _CUT_BY[self.source] = weakref.ref(self)
+        self._memory = _address(self.source)
 
     def leave(self) -> None:
         """Gives the source memory of its own, with the values that the shards have."""
-        if self._has_source():
+        if self.keeping is Keeping.OWN:
+            with torch.no_grad():
+                self.source.copy_(self.whole())
+        elif self._has_source():
             take_back(self.source, self.whole().clone())
             del _CUT_BY[self.source]
-        self._was_shared = False
 
     def has_other_data(self) -> bool:
-        """Whether the source was given other memory (`weight.data = ...`)."""
-        return self._was_shared and not self.is_shared()
+        """Whether the source was given other memory (`weight.data = ...`) since this last asked."""
+        before, self._memory = self._memory, _address(self.source)
+        return before != self._memory
 
     def fits(self, tensor: torch.Tensor) -> bool:
         """Returns whether another tensor could have been cut like this."""
@@ -151,12 +174,13 @@ class Cut:
 
 
 def release(tensor: torch.Tensor) -> None:
-    """Makes a tensor plain and free to be cut: a net that was made of it keeps its shards."""
-    cut = _CUT_BY.pop(tensor, lambda: None)()
-    if cut is not None:
-        cut._was_shared = False
-    if cut is not None or is_in_shards(tensor):
-        take_back(tensor, tensor.detach().clone())
+    """Makes a tensor plain: a net that has its values keeps its shards."""
+    _CUT_BY.pop(tensor, None)
+    take_back(tensor, tensor.detach().clone())
+
+
+def _address(tensor: torch.Tensor) -> int | None:
+    return None if is_in_shards(tensor) else tensor.data_ptr()
 
 
 def parts_of(

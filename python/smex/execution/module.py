@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import json
@@ -20,12 +19,13 @@ from torch.utils import _pytree as pytree
 
 from smex._C import Executor, PlainArguments, home_tiles, moved_bytes
 from smex._logging import logger
-from smex.capture import ValueRef
+from smex.capture import ValueRef, as_arguments
 from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
-from smex.errors import SmexRuntimeError, SmexValueError
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
+from smex.execution.cut import Keeping
 from smex.execution.given_plan import GivenPlan
 from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
@@ -98,6 +98,7 @@ class PartitionedModule(torch.nn.Module):
         devices: list[torch.device],
         options: dict[str, Any],
         plan: GivenPlan | None,
+        keep_model: bool,
     ):
         super().__init__()
         self.workers = workers
@@ -108,7 +109,10 @@ class PartitionedModule(torch.nn.Module):
         self._model = [model]  # in a list: its parameters are not this module's
         self._loss = [loss_fn]  # likewise
         self._watch = Watch(model, loss_fn)
-        self._state = ShardedState(self, model, loss_fn, devices)
+        keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
+        if workers == 1 and devices[0].type == "cpu":
+            keeping = Keeping.SHARED
+        self._state = ShardedState(self, model, loss_fn, devices, keeping)
         self._programs = Programs()
         self._calls = Calls()
         self._first: Compiled | None = None
@@ -123,17 +127,17 @@ class PartitionedModule(torch.nn.Module):
         """Gives the copy of a net shards of its own; the last run's values stay here."""
         return {**self.__dict__, "_last": None, "_usual": None}
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> PartitionedModule:
-        copied = memo[id(self)] = self.__class__.__new__(self.__class__)
-        copied.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        copied._state.belong_to(copied)
-        return copied
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._state.belong_to(self)
 
     # ---- planning ----
 
-    def prepare(self, args: tuple, kwargs: dict[str, Any] | None = None) -> PartitionedModule:
+    def prepare(
+        self, args: tuple | torch.Tensor, kwargs: dict[str, Any] | None = None
+    ) -> PartitionedModule:
         """Captures, plans and lowers for these inputs; nothing is computed."""
-        self._get_compiled(args, kwargs or {})
+        self._get_compiled(as_arguments(args), kwargs or {})
         return self
 
     @property
@@ -146,6 +150,14 @@ class PartitionedModule(torch.nn.Module):
             )
         return self._first.plan
 
+    def _refuse_no_target(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        if self._loss_fn is not None and len(args) < (1 if kwargs else 2):
+            raise SmexTypeError(
+                "partition: a net with loss_fn= is called as net(*inputs, target), with the target "
+                f"as the last positional argument, got {len(args)} of them; for outputs without a "
+                "loss partition the model without loss_fn"
+            )
+
     def _get_compiled(self, args: tuple, kwargs: dict[str, Any]) -> Compiled:
         leaves, spec, _ = flatten_call(args, kwargs)
         return self._compiled_for(leaves, spec, args, kwargs)
@@ -154,6 +166,7 @@ class PartitionedModule(torch.nn.Module):
         self, leaves: list[Any], spec: pytree.TreeSpec, args: tuple, kwargs: dict[str, Any]
     ) -> Compiled:
         """Returns the program of a call, which is captured at its first call of this signature."""
+        self._refuse_no_target(args, kwargs)
         wants_grad = torch.is_grad_enabled()
         signature = tuple(map(described, leaves))
         autocast = tuple(
@@ -296,10 +309,14 @@ class PartitionedModule(torch.nn.Module):
                 "itself with other parameters, or load them: net.load_state_dict(...)"
             )
         self._look()
+        self._state.trained()  # takes over who was frozen or thawed in the model
         if not self._state.is_cut():
             raise SmexRuntimeError(
                 "parameters: the shards exist once the model is captured; call the net first or "
                 "pass example inputs: smex.partition(model, ..., args=(x,))"
+                if self._first is None
+                else "parameters: the model has parameters that were not there when it was "
+                "captured; call the net with inputs, or net.prepare((x,)), which cuts them too"
             )
         for name, parameter in super().named_parameters(*args, **kwargs):
             yield self._state.told_name(name), parameter

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from smex.capture import as_arguments
 from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.given_plan import GivenPlan
 from smex.execution.module import PartitionedModule
@@ -37,13 +36,13 @@ def partition(
     recompute: str = "auto",
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
+    keep_model: bool = True,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
 
     Args:
-        model: any module. Its parameters and buffers become shards, as soon as it is captured: they
-            have the shards' values from then on, and no memory beside theirs. Pass
-            `copy.deepcopy(model)` to keep the model as it is.
+        model: any module. One worker trains its own parameters and buffers; several have copies of
+            their shards, see `keep_model`.
         workers: number of workers, threads of this process on the CPU. By default that of the plan,
             of the devices, or 1.
         loss_fn: with it the result is called as `net(*inputs, target)` and returns the loss, so
@@ -66,6 +65,10 @@ def partition(
         plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
             same, or a file that `Plan.save` wrote; otherwise the named tensors are placed as it
             says, and the rest follows from them.
+        keep_model: whether the model keeps its parameters and buffers as they are beside the shards
+            of several workers. With False it gives up their memory as soon as the shards exist: it
+            has their values from then on, which are gathered whenever the model's are read. Their
+            addresses are those of copies then, and so is what is written through views.
 
     Returns:
         A module that takes and returns whole tensors like `model`. `parameters()` are shards.
@@ -130,9 +133,9 @@ def partition(
         "recompute": recompute,
         "pinned": pins,
     }
-    net = PartitionedModule(model, workers, loss_fn, places, options, given)
+    net = PartitionedModule(model, workers, loss_fn, places, options, given, keep_model)
     if args is not None:
-        net.prepare(as_arguments(args))
+        net.prepare(args)
     return net
 
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 
-from smex.capture.in_shards import own_attributes
+from smex.capture.in_shards import is_in_shards, own_attributes
 from smex.capture.origin import user_stacklevel
 from smex.capture.swap import StateSlot, all_slots, loss_prefix, swapped
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexValueError
-from smex.execution.cut import Boxes, Cut, Pieces, parts_of, release, sliced
+from smex.execution.cut import Boxes, Cut, Keeping, Pieces, parts_of, release, sliced
 
 
 class ShardedState:
     """The shards of a model's tensors, which the model's own names lead to.
 
     A shard is registered with `owner` for each distinct tile and device; replicas share it. The
-    model's own tensors have the shards' values, and no memory beside theirs.
+    model's own tensors stay what they were when they were cut, or go with the shards (`keeping`).
 
     Attributes:
         cuts: by name what is cut.
@@ -36,15 +36,17 @@ class ShardedState:
         model: torch.nn.Module,
         loss_fn: Callable | None,
         devices: Sequence[torch.device],
+        keeping: Keeping,
     ):
         self.cuts: dict[str, Cut] = {}
         self.version = 0
         self.prefix = loss_prefix(model)
         self._names: dict[str, str] = {}  # of registered shards: as `named_parameters` tells them
-        self._owner = weakref.ref(owner)
+        self._owner: weakref.ref[torch.nn.Module] | None = weakref.ref(owner)
         self._model = model
         self._loss_fn = loss_fn
         self.devices = devices
+        self._keeping = keeping
         self._parameters: list[tuple[str, torch.Tensor]] = []
         self._trained: list[torch.Tensor] = []  # for each parameter what tells whether it is
         self._flags: list[bool] = []
@@ -92,15 +94,18 @@ class ShardedState:
         self._list_parameters(slots)
 
     def _cut(self, name: str, slot: StateSlot, boxes: Boxes, placement: list[int]) -> None:
-        release(slot.tensor)
-        is_of_script = any(isinstance(part, torch.jit.ScriptModule) for part, _ in slot.holders)
-        cut = self.cuts[name] = Cut(slot.tensor, Pieces([], boxes), placement, [], is_of_script)
+        keeping = self._keeping_of(slot)
+        if keeping is not Keeping.OWN and is_in_shards(slot.tensor):
+            release(slot.tensor)  # by another net
+        if keeping is Keeping.SHARED and not slot.tensor.is_contiguous():
+            slot.tensor.data = slot.tensor.detach().contiguous()
+        cut = self.cuts[name] = Cut(slot.tensor, Pieces([], boxes), placement, [], keeping)
         identities = [
             (tuple(box), device) if held else None
             for (held, box), device in zip(boxes, self.devices, strict=True)
         ]
         distinct = list(dict.fromkeys(each for each in identities if each is not None))
-        parts = parts_of(slot.tensor, distinct)
+        parts = None if keeping is Keeping.OWN else parts_of(slot.tensor, distinct)
         made: dict[Any, torch.Tensor | None] = {None: None}
         for number, (box, device) in enumerate(distinct):
             if parts is not None:
@@ -110,6 +115,11 @@ class ShardedState:
             made[box, device] = self._register(name, cut, piece)
         cut.tiles.extend(made[identity] for identity in identities)
         _tell_of_hooks(name, slot.tensor)
+
+    def _keeping_of(self, slot: StateSlot) -> Keeping:
+        """Returns what becomes of a tensor's memory; what TorchScript reads is never gathered."""
+        is_of_script = any(isinstance(part, torch.jit.ScriptModule) for part, _ in slot.holders)
+        return Keeping.OWN if is_of_script and len(self.devices) > 1 else self._keeping
 
     def _register(self, name: str, cut: Cut, piece: torch.Tensor) -> torch.Tensor:
         number, whole = len(cut.keys), cut.source
@@ -127,6 +137,7 @@ class ShardedState:
         return piece
 
     def _registry(self) -> torch.nn.Module:
+        assert self._owner is not None
         owner = self._owner()
         assert owner is not None
         return owner
@@ -138,8 +149,14 @@ class ShardedState:
             if hasattr(owner, key):
                 delattr(owner, key)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy, which has an owner of its own."""
+        return {**self.__dict__, "_owner": None}
+
     def belong_to(self, owner: torch.nn.Module) -> None:
         """Completes the copy of a net, whose shards and model were copied one by one."""
+        if self._owner is not None:  # the very same
+            return
         self._owner = weakref.ref(owner)
         for cut in self.cuts.values():
             cut.share()
@@ -221,6 +238,7 @@ class ShardedState:
         Returns:
             The names whose shards are gone or cut otherwise: programs that read them are of no use.
         """
+        self.trained()  # who was frozen before it was moved stays so
         slots = self._slots()
         now = {slot.names[0]: slot for slot in slots}
         before = {

@@ -1,4 +1,4 @@
-"""The model that a net was made of: what it reads as, and what it costs.
+"""The model that a net was made of: what it reads as, and what it costs, if it is not kept.
 
 | journey | test |
 |---|---|
@@ -11,7 +11,14 @@
 | cut, train with every kernel of AdamW | test_optimisers_kernels |
 | cut, ask for memory that is not there | test_memory_that_is_not_there |
 | cut, convert the model, call the net | test_a_converted_model_is_told |
-| cut, train, cut again, train both | test_two_nets_of_one_model |
+| cut, train, cut again, train both | test_two_nets_of_one_model, test_nets_of_one_worker_train_one_model |
+| cut with the model kept, train, look at the model | test_a_model_is_kept_beside_several_workers |
+| freeze, wrap, call, thaw, make an optimiser | test_what_is_frozen_stays_frozen_when_it_is_wrapped |
+| cut, replace a part, make an optimiser | test_a_new_part_is_named_before_it_is_cut |
+| cut with a loss, forget the target | test_a_target_is_asked_for |
+| cut, initialise the model, call the net | test_initialisations_of_the_model |
+| cut, ask for gradients of the model's loss | test_graphs_of_the_model_itself |
+| cut, train the model itself | test_optimisers_of_the_model_itself |
 | cut, differentiate the model itself | test_gradients_of_the_model_itself |
 | cut, train, drop the net | test_a_net_is_freed_when_it_is_dropped |
 | cut a script | test_scripts_keep_their_values |
@@ -52,7 +59,9 @@ def columns():
 def made(workers, **options):
     torch.manual_seed(0)
     model = Net().double()
-    options = {"pins": columns() if workers > 1 else (), "replicate_bytes": 0, **options}
+    options = {"keep_model": False, "replicate_bytes": 0, **options}
+    if workers > 1:
+        options.setdefault("pins", columns())
     x, y = torch.randn(12, 24, dtype=torch.double), torch.randint(7, (12,))
     return smex.partition(model, workers=workers, args=(x,), **options), model, x, y
 
@@ -205,24 +214,108 @@ def test_a_converted_model_is_told(workers):
         net(x.clone()[:5])
 
 
-@pytest.mark.parametrize("workers", [(1, 1), (2, 3), (2, 1)])
+@pytest.mark.parametrize("workers", [(2, 3), (2, 1)])
 def test_two_nets_of_one_model(workers):
-    """The model goes with the last one; the first keeps what it has learned."""
-    first, model, x, y = trained(workers[0])
+    """A model that gives up its memory goes with the last one; the first keeps what it learned."""
+    first, model, x, y = trained(
+        workers[0], pins=[smex.pin(n, "S1") for n in ("first.weight", "last.weight")]
+    )
     learned = first.state_dict()
-    second = smex.partition(model, workers=workers[1], args=(x,), replicate_bytes=0)
+    second = smex.partition(
+        model, workers=workers[1], args=(x,), replicate_bytes=0, keep_model=False
+    )
     for _ in range(2):
         step(second, torch.optim.SGD(second.parameters(), lr=0.1), x, y)
-    for name, value in first.state_dict().items():
-        torch.testing.assert_close(value, learned[name], rtol=0, atol=0)
+    for name in ("first.weight", "last.weight"):
+        torch.testing.assert_close(first.state_dict()[name], learned[name], rtol=0, atol=0)
     for name, value in second.state_dict().items():
         torch.testing.assert_close(value, model.state_dict()[name], rtol=0, atol=0)
-    alone = copy.deepcopy(first)
-    for each in (first, alone):
-        step(each, torch.optim.SGD(each.parameters(), lr=0.1), x, y)
-    for name, value in first.state_dict().items():
-        torch.testing.assert_close(value, alone.state_dict()[name], rtol=1e-12, atol=1e-12)
+    step(first, torch.optim.SGD(first.parameters(), lr=0.1), x, y)
     assert not torch.equal(first.state_dict()["last.weight"], learned["last.weight"])
+
+
+def test_nets_of_one_worker_train_one_model():
+    first, model, x, y = trained(1)
+    second = smex.partition(model, workers=1, args=(x,))
+    step(second, torch.optim.SGD(second.parameters(), lr=0.1), x, y)
+    for net in (first, second):
+        for name, value in net.state_dict().items():
+            torch.testing.assert_close(value, model.state_dict()[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_model_is_kept_beside_several_workers(workers):
+    torch.manual_seed(0)
+    before = Net().double().state_dict()
+    net, model, _, _ = trained(workers, keep_model=True)
+    assert not in_shards(model)
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    assert not torch.equal(net.state_dict()["last.weight"], before["last.weight"])
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+def test_what_is_frozen_stays_frozen_when_it_is_wrapped(workers):
+    net, model, x, _ = made(workers, pins=())
+    model.first.requires_grad_(False)
+    model.first = torch.nn.Sequential(model.first)
+    net(x)
+    assert {n for n, p in net.named_parameters() if not p.requires_grad} == {
+        n for n, _ in net.named_parameters() if ".first.0." in n
+    }
+    model.first.requires_grad_(True)
+    assert all(p.requires_grad for p in net.parameters())
+
+
+def test_a_new_part_is_named_before_it_is_cut():
+    net, model, x, _ = made(2)
+    model.last = torch.nn.Linear(48, 5).double()
+    with pytest.raises(smex.SmexRuntimeError, match="were not there when it was captured"):
+        net.parameters().__next__()
+    assert next(net.prepare(x).parameters()) is not None
+    assert net(x).shape == (12, 5)
+
+
+def test_a_target_is_asked_for():
+    torch.manual_seed(0)
+    net = smex.partition(torch.nn.Linear(6, 4), workers=2, loss_fn=F.cross_entropy)
+    with pytest.raises(smex.SmexTypeError, match=r"net\(\*inputs, target\).*got 1"):
+        net(torch.randn(3, 6))
+    assert net(torch.randn(3, 6), torch.randint(4, (3,))).ndim == 0
+
+
+@pytest.mark.parametrize("init", ["normal_", "kaiming_uniform_", "zeros_"])
+def test_initialisations_of_the_model(init):
+    net, model, x, _ = made(2)
+    plain = copy.deepcopy(model)
+    for each in (model, plain):
+        torch.manual_seed(1)
+        getattr(torch.nn.init, init)(each.first.weight)
+    torch.testing.assert_close(net(x), plain(x), rtol=1e-10, atol=1e-10)
+
+
+def test_graphs_of_the_model_itself():
+    _, model, x, y = made(2)
+    plain = copy.deepcopy(model)
+    grads = [
+        torch.autograd.grad(F.cross_entropy(each(x), y), list(each.parameters()))
+        for each in (model, plain)
+    ]
+    for found, wanted in zip(*grads, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-10)
+    for each in (model, plain):
+        F.cross_entropy(each(x), y).backward(inputs=list(each.parameters()))
+    torch.testing.assert_close(model.first.weight.grad, plain.first.weight.grad)
+    with torch.inference_mode():
+        torch.testing.assert_close(model.eval()(x), plain.eval()(x))
+
+
+def test_optimisers_of_the_model_itself():
+    _, model, x, y = made(2)
+    plain = copy.deepcopy(model)
+    for each in (model, plain):
+        step(each, torch.optim.AdamW(each.parameters(), lr=0.1, fused=True), x, y)
+    torch.testing.assert_close(model.first.weight.detach(), plain.first.weight.detach())
 
 
 def test_scripts_keep_their_values():
@@ -231,7 +324,12 @@ def test_scripts_keep_their_values():
     x = torch.randn(3, 6)
     wanted = model(x)
     net = smex.partition(
-        model, workers=2, args=(x,), replicate_bytes=0, pins=[smex.pin("weight", "S1")]
+        model,
+        workers=2,
+        args=(x,),
+        replicate_bytes=0,
+        pins=[smex.pin("weight", "S1")],
+        keep_model=False,
     )
     torch.testing.assert_close(net(x), wanted)
     torch.testing.assert_close(model(x), wanted)
