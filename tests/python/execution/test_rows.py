@@ -2,8 +2,8 @@
 
 import copy
 import json
-import re
 import math
+import re
 
 import pytest
 import torch
