@@ -115,6 +115,12 @@ class Cut:
         """The values of the shards, put together."""
         return self.source.detach() if self.is_shared() else self.pieces.whole()
 
+    def copied(self) -> torch.Tensor:
+        """The same in memory of its own; what is put together has that already."""
+        whole = self.whole()
+        is_own = all(whole.data_ptr() != tile.data_ptr() for tile, _ in self.unique)
+        return whole if is_own else whole.clone()
+
     def write(self, whole: torch.Tensor) -> None:
         """Copies a whole tensor into the shards."""
         self.pieces.write(whole)
@@ -146,7 +152,7 @@ class Cut:
             with torch.no_grad():
                 self.source.copy_(self.whole())
         elif self._has_source():
-            take_back(self.source, self.whole().clone())
+            take_back(self.source, self.copied())
             del _CUT_BY[self.source]
 
     def has_other_data(self) -> bool:

@@ -110,8 +110,6 @@ class PartitionedModule(torch.nn.Module):
         self._loss = [loss_fn]  # likewise
         self._watch = Watch(model, loss_fn)
         keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
-        if workers == 1 and devices[0].type == "cpu":
-            keeping = Keeping.SHARED
         self._state = ShardedState(self, model, loss_fn, devices, keeping)
         self._programs = Programs()
         self._calls = Calls()

@@ -117,9 +117,14 @@ class ShardedState:
         _tell_of_hooks(name, slot.tensor)
 
     def _keeping_of(self, slot: StateSlot) -> Keeping:
-        """Returns what becomes of a tensor's memory; what TorchScript reads is never gathered."""
+        """Returns what becomes of a tensor's memory.
+
+        One worker on its device trains it; what TorchScript reads is never gathered.
+        """
+        if self.devices == [slot.tensor.device]:
+            return Keeping.SHARED
         is_of_script = any(isinstance(part, torch.jit.ScriptModule) for part, _ in slot.holders)
-        return Keeping.OWN if is_of_script and len(self.devices) > 1 else self._keeping
+        return Keeping.OWN if is_of_script else self._keeping
 
     def _register(self, name: str, cut: Cut, piece: torch.Tensor) -> torch.Tensor:
         number, whole = len(cut.keys), cut.source
@@ -353,13 +358,10 @@ class ShardedState:
         """Returns the versions of the model's modules, as its state dict has them."""
         return getattr(self._model.state_dict(), "_metadata", {})
 
-    def _value(self, slot: StateSlot) -> torch.Tensor:
-        name = slot.names[0]
-        return self.cuts[name].whole() if name in self.cuts else slot.tensor
-
     def _copies(self, slots: list[StateSlot]) -> list[torch.Tensor]:
         """Wholes that may be written to; of what has no shards the model's own."""
-        return [self._value(s).clone() if s.names[0] in self.cuts else s.tensor for s in slots]
+        cuts = [self.cuts.get(slot.names[0]) for slot in slots]
+        return [cut.copied() if cut else slot.tensor for cut, slot in zip(cuts, slots, strict=True)]
 
     def _trained_loss(self) -> torch.nn.Module | None:
         """Returns the loss, if it has parameters.
