@@ -22,6 +22,7 @@ from smex._logging import logger
 from smex.capture import ValueRef, as_arguments
 from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
+from smex.distributed.world import World
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
@@ -103,6 +104,7 @@ class PartitionedModule(torch.nn.Module):
         super().__init__()
         self.workers = workers
         self.devices = devices
+        self._world = World.alone(workers)
         self.training = model.training
         self._options = options  # of the search
         self._given_plan = plan
