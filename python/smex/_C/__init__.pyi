@@ -8,6 +8,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import torch
+import torch.distributed.distributed_c10d
 import typing
 from . import tdl
 
@@ -15,9 +16,11 @@ __all__: list[str] = [
     "Binding",
     "Call",
     "Cluster",
+    "Communicator",
     "ComputeInstr",
     "Contents",
     "CopyPart",
+    "Exchange",
     "Executor",
     "FetchInstr",
     "FoundPlan",
@@ -30,12 +33,14 @@ __all__: list[str] = [
     "MessageOperation",
     "Op",
     "OutputKind",
+    "Packet",
     "PlainArguments",
     "Plan",
     "Program",
     "Request",
     "Role",
     "SearchOptions",
+    "Segment",
     "Session",
     "SizedGraph",
     "Source",
@@ -52,9 +57,12 @@ __all__: list[str] = [
     "coarse_sizes",
     "cut",
     "default_mesh",
+    "digest",
+    "gather_outputs",
     "heaviest_point",
     "held_bytes",
     "home_tiles",
+    "list_exchanges",
     "live_bytes",
     "lower",
     "message_operations",
@@ -69,6 +77,7 @@ __all__: list[str] = [
     "plan_for_other_sizes",
     "planners",
     "price",
+    "relayout_program",
     "search",
     "tdl",
     "tile_call",
@@ -335,6 +344,7 @@ class FetchInstr:
         view: bool = False,
         kind: str = "fetch",
         value: int = -1,
+        relayout: int = -1,
     ) -> None: ...
     @property
     def dest(self) -> int: ...
@@ -408,6 +418,30 @@ class Program:
     def outputs(self) -> list[Binding]: ...
     @property
     def workers(self) -> list[WorkerProgram]: ...
+
+class Packet:
+    """
+    What one process sends another at once.
+    """
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def dest(self) -> int: ...
+    @property
+    def source(self) -> int: ...
+
+class Exchange:
+    """
+    A round of what one relayout moves between processes.
+    """
+    @property
+    def kind(self) -> str: ...
+    @property
+    def packets(self) -> list[Packet]: ...
+    @property
+    def relayout(self) -> int: ...
+    @property
+    def value(self) -> int: ...
 
 class Plan:
     exact: bool
@@ -544,6 +578,28 @@ class IdlePin:
     @property
     def worker(self) -> int: ...
 
+class Segment:
+    """
+    Memory in which a process puts what it sends to others of its host.
+    """
+    @staticmethod
+    def create(path: str, num_receivers: int, arena_bytes: int) -> Segment: ...
+    @staticmethod
+    def open(path: str) -> Segment: ...
+
+class Communicator:
+    """
+    How the processes of one plan reach each other. `hosts` has a number for each process, equal ones share memory, -1 with nobody; `segments` each process's memory as it is mapped here.
+    """
+    def __init__(
+        self,
+        rank: int,
+        group: torch.distributed.distributed_c10d.ProcessGroup,
+        hosts: collections.abc.Sequence[int],
+        segments: collections.abc.Sequence[Segment],
+    ) -> None: ...
+    def fail(self, text: str) -> None: ...
+
 class Session:
     """
     One forward and at most one backward run; keeps its outputs while it lives.
@@ -572,6 +628,8 @@ class Executor:
         devices: collections.abc.Sequence[str] = [],
         sibling: Executor | None = None,
         take: bool = False,
+        communicator: Communicator | None = None,
+        ranks: collections.abc.Sequence[int] = [],
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
     def start(
@@ -582,6 +640,8 @@ class Executor:
         """
         inputs[binding][worker] is a tile or None; a binding given as None is set later.
         """
+    @property
+    def digest(self) -> int: ...
     @property
     def program(self) -> Program: ...
     @property
@@ -846,6 +906,12 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
     """
 
 def default_mesh(workers: int, planner: str) -> list[int]: ...
+def digest(program: Program) -> int: ...
+def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: Program) -> None:
+    """
+    Gives each process the whole of what a call returns.
+    """
+
 def heaviest_point(
     graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()
 ) -> tuple[int, int, list[int]]:
@@ -863,6 +929,13 @@ def home_tiles(
 ) -> list[list[tuple[bool, list[tuple[int, int]]]]]:
     """
     Per value and worker whether a tile is held, and its (lo, hi) by dimension.
+    """
+
+def list_exchanges(
+    program: Program, ranks: collections.abc.Sequence[int], packet_bytes: int = 1048576
+) -> tuple[list[Exchange], list[Exchange]]:
+    """
+    What processes send each other in the forward and in the backward list.
     """
 
 def live_bytes(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()) -> list[int]:
@@ -919,6 +992,21 @@ def planners() -> list[str]: ...
 def price(graph: Graph, plan: Plan, machine: Machine | None = None) -> Plan:
     """
     A plan with what each step adds in bytes and, with a machine, in seconds.
+    """
+
+def relayout_program(
+    moves: collections.abc.Sequence[
+        tuple[
+            str,
+            str,
+            int,
+            collections.abc.Sequence[tuple[bool, collections.abc.Sequence[tuple[int, int]]]],
+            collections.abc.Sequence[tuple[bool, collections.abc.Sequence[tuple[int, int]]]],
+        ]
+    ],
+) -> Program:
+    """
+    A program that brings tensors (name, dtype, itemsize, boxes before, boxes after) to other boxes, which are given by worker as (held, bounds).
     """
 
 def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:
