@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import pathlib
 import secrets
@@ -124,9 +123,19 @@ def members_of_default() -> list[int]:
     return list(range(dist.get_world_size()))
 
 
-@functools.lru_cache(maxsize=None)
+_CONNECTED: dict[Any, tuple[Any, Any]] = {}
+"""By torch's default group, members and type of device."""
+
+
 def _connected(members: tuple[int, ...], device: str, timeout: float) -> tuple[Any, Any]:
-    """Makes the groups of some processes, once."""
+    """Returns the groups of some processes, which are made once for each default group."""
+    known = dist.group.WORLD, members, device
+    if known not in _CONNECTED:
+        _CONNECTED[known] = _connect(members, device, timeout)
+    return _CONNECTED[known]
+
+
+def _connect(members: tuple[int, ...], device: str, timeout: float) -> tuple[Any, Any]:
     options = {
         "ranks": list(members),
         "timeout": timedelta(seconds=timeout),
@@ -142,12 +151,13 @@ def _connected(members: tuple[int, ...], device: str, timeout: float) -> tuple[A
 def _shared_memory(
     control: Any, rank: int, size: int, device: str
 ) -> tuple[list[int], list[Segment | None]]:
-    """Maps the memory of the processes of this host.
+    """Maps the memory of the processes of this host, unless SMEX_SHARED_MEMORY=0.
 
     Returns:
         By process the host, -1 for one that shares no memory, and its memory as it lies here.
     """
-    made = _made_segment(size) if device == "cpu" else None
+    wanted = device == "cpu" and os.environ.get("SMEX_SHARED_MEMORY", "1") != "0"
+    made = _made_segment(size) if wanted else None
     places: list[Any] = [None] * size
     dist.all_gather_object(places, made and (_host(), made[0]), group=control)
     known = {host: n for n, host in enumerate(dict.fromkeys(p[0] for p in places if p))}

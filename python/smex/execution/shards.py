@@ -444,7 +444,7 @@ class ShardedState:
 
 def _checksum(tensor: torch.Tensor) -> int:
     """A sum over all bits, to tell other values cheaply."""
-    flat = tensor.detach().contiguous().view(torch.uint8).flatten()
+    flat = tensor.detach().contiguous().flatten().view(torch.uint8)
     words = flat[: flat.numel() // 8 * 8].view(torch.int64)
     odd = words * torch.arange(1, 2 * words.numel(), 2, device=words.device)
     return int(odd.sum()) + int(flat[words.numel() * 8 :].sum())
