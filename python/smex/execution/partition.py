@@ -39,6 +39,7 @@ def partition(
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
     keep_model: bool = True,
+    processes: int | None = None,
     inputs: str = "whole",
     timeout: float = 1800.0,
 ) -> PartitionedModule:
@@ -76,6 +77,8 @@ def partition(
             has their values from then on, which are gathered whenever the model's are read. Their
             addresses are those of copies then, and so is what is written through views. In several
             processes the model's tensors are not what is trained, and cannot be read with False.
+        processes: 1 keeps all workers in this process, also where torch's default process group
+            has several ranks; by default these, or those of the mesh, divide the workers.
         inputs: of several processes, whether each rank passes the "whole" batch, of which it takes
             its part, or is "local": every rank passes as many rows of its own, the batch being the
             rows of all in the order of ranks.
@@ -119,7 +122,16 @@ def partition(
         one, listed = devices, None
     else:
         one, listed = "cpu", devices
-    members = members_of_default() if not isinstance(mesh, DeviceMesh) else _members(mesh)
+    if processes not in (None, 1) or isinstance(processes, bool):
+        raise SmexValueError(
+            f"partition: processes must be 1, or None for those of the mesh or of torch's default "
+            f"group, got {processes!r}"
+        )
+    if isinstance(mesh, DeviceMesh) and processes == 1:
+        raise SmexValueError("partition: a DeviceMesh is of several processes; leave out one of them")
+    members = _members(mesh) if isinstance(mesh, DeviceMesh) else [0]
+    if processes is None and not isinstance(mesh, DeviceMesh):
+        members = members_of_default()
     if workers is None:
         workers = len(members) if listed is None else len(listed)
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
