@@ -8,6 +8,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import torch
+import torch.distributed.distributed_c10d
 import typing
 from . import tdl
 
@@ -19,6 +20,7 @@ __all__: list[str] = [
     "Contents",
     "CopyPart",
     "Executor",
+    "Failure",
     "FetchInstr",
     "FoundPlan",
     "FreeInstr",
@@ -45,6 +47,7 @@ __all__: list[str] = [
     "ValueRef",
     "VertexSchedule",
     "VertexTask",
+    "Watcher",
     "WorkerProgram",
     "best_plan",
     "build_id",
@@ -721,6 +724,76 @@ class PlainArguments:
         """
         Returns the tensors of another call of this kind; None where it is of another.
         """
+
+class Failure:
+    """
+    What ended the work of several processes.
+    """
+    def message(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+
+class Watcher:
+    """
+    Tells each process of a group in bounded time that another one has failed. `store` is of torch.distributed, with keys for this group of watchers alone; times are in seconds. A process that is forked later makes its own.
+    """
+    def __init__(
+        self,
+        store: torch.distributed.distributed_c10d.Store,
+        rank: int,
+        size: int,
+        interval: float = 0.5,
+        limit: float = 4.0,
+        arrival: float = 300.0,
+    ) -> None: ...
+    def arrived(self, rank: int) -> bool:
+        """
+        Whether a rank has come, from which on its end is noticed.
+        """
+    def check(self, ranks: collections.abc.Sequence[int] = []) -> None:
+        """
+        Raises what failure_awaiting returns.
+        """
+    def failure(self) -> Failure | None:
+        """
+        The first failure, or None.
+        """
+    def failure_awaiting(self, ranks: collections.abc.Sequence[int]) -> Failure | None:
+        """
+        The first failure, also where one of `ranks` left a while ago, or None.
+        """
+    def leave(self) -> None:
+        """
+        Says goodbye and ends the threads.
+        """
+    def left(self, rank: int) -> bool:
+        """
+        Whether a rank has said goodbye.
+        """
+    def report(self, text: str, where: str = "", rank: int | None = None) -> Failure:
+        """
+        Makes a failure known to all ranks, by default one of this rank, and returns the first that is known.
+        """
+    def settle(
+        self, text: str, where: str = "", rank: int | None = None, patience: float | None = None
+    ) -> Failure:
+        """
+        For an error that may follow from another rank's failure: waits for that one for a while, and reports this one where there is none.
+        """
+    def wait(self, seconds: float) -> Failure | None:
+        """
+        The first failure, waited for, or None.
+        """
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
 
 class MessageOperation:
     """
