@@ -1,4 +1,4 @@
-// Python's view of csrc/runtime/watcher.h.
+// Python's view of csrc/runtime/watcher.h and recorder.h.
 #include "runtime/watcher.h"
 
 #include <pybind11/pybind11.h>
@@ -9,6 +9,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/translated.h"
+#include "runtime/recorder.h"
 
 namespace py = pybind11;
 
@@ -16,6 +17,7 @@ namespace smex::bindings {
 namespace {
 
 using runtime::Failure;
+using runtime::Recorder;
 using runtime::Watcher;
 using std::chrono::milliseconds;
 
@@ -49,6 +51,33 @@ std::shared_ptr<Watcher> make_watcher(const c10::intrusive_ptr<c10d::Store>& sto
 Failure to_failure(const Watcher& watcher, const std::string& text, const std::string& where,
                    std::optional<int> rank) {
   return {rank.value_or(watcher.rank()), where, text};
+}
+
+uint64_t begin(Recorder& recorder, const std::string& text, bool exchange, const std::string& phase,
+               int64_t run, int worker, int number, int64_t bytes, std::optional<int> peer) {
+  Recorder::Entry entry;
+  entry.kind = exchange ? Recorder::Kind::kExchange : Recorder::Kind::kInstruction;
+  entry.phase = phase == "forward"    ? Recorder::Phase::kForward
+                : phase == "backward" ? Recorder::Phase::kBackward
+                                      : Recorder::Phase::kOther;
+  entry.worker = worker;
+  entry.number = number;
+  entry.text = recorder.text(text);
+  entry.peer = peer.value_or(-1);
+  entry.run = run;
+  entry.bytes = bytes;
+  return recorder.begin(entry);
+}
+
+/// Seconds of one entry with both of its times.
+double seconds_per_entry(int64_t entries) {
+  const auto recorder = std::make_unique<Recorder>();
+  Recorder::Entry entry;
+  entry.text = recorder->text("an instruction");
+  const auto start = Recorder::Clock::now();
+  for (int64_t i = 0; i < entries; ++i) recorder->end(recorder->begin(entry));
+  const std::chrono::duration<double> time = Recorder::Clock::now() - start;
+  return time.count() / static_cast<double>(entries);
 }
 
 }  // namespace
@@ -106,6 +135,21 @@ void bind_watcher(py::module_& m) {
       .def("left", &Watcher::left, py::arg("rank"), "Whether a rank has said goodbye.")
       .def("arrived", &Watcher::arrived, py::arg("rank"),
            "Whether a rank has come, from which on its end is noticed.");
+  py::class_<Recorder, std::shared_ptr<Recorder>>(
+      m, "Recorder", "The last 256 instructions and exchanges of a process.")
+      .def(py::init())
+      .def("begin", &begin, py::arg("text"), py::kw_only(), py::arg("exchange") = false,
+           py::arg("phase") = "other", py::arg("run") = 0, py::arg("worker") = 0,
+           py::arg("number") = 0, py::arg("bytes") = 0, py::arg("peer") = std::nullopt,
+           "Enters what begins now and returns its ticket; an exchange has the same number in all "
+           "processes.")
+      .def(
+          "end", [](Recorder& r, uint64_t ticket) { r.end(ticket); }, py::arg("ticket"))
+      .def("dump", &Recorder::dump, py::arg("folder"), py::arg("rank"), py::arg("size"),
+           py::arg("failure") = std::nullopt,
+           "Writes rank-<rank>.json to a folder, which is made, and returns its path.")
+      .def_static("seconds_per_entry", &seconds_per_entry, py::arg("entries"),
+                  "Measures what an entry takes from C++, with both of its times.");
 }
 
 }  // namespace smex::bindings

@@ -35,6 +35,7 @@ __all__: list[str] = [
     "PlainArguments",
     "Plan",
     "Program",
+    "Recorder",
     "Request",
     "Role",
     "SearchOptions",
@@ -794,6 +795,37 @@ class Watcher:
     def rank(self) -> int: ...
     @property
     def size(self) -> int: ...
+
+class Recorder:
+    """
+    The last 256 instructions and exchanges of a process.
+    """
+    @staticmethod
+    def seconds_per_entry(entries: int) -> float:
+        """
+        Measures what an entry takes from C++, with both of its times.
+        """
+    def __init__(self) -> None: ...
+    def begin(
+        self,
+        text: str,
+        *,
+        exchange: bool = False,
+        phase: str = "other",
+        run: int = 0,
+        worker: int = 0,
+        number: int = 0,
+        bytes: int = 0,
+        peer: int | None = None,
+    ) -> int:
+        """
+        Enters what begins now and returns its ticket; an exchange has the same number in all processes.
+        """
+    def dump(self, folder: str, rank: int, size: int, failure: Failure | None = None) -> str:
+        """
+        Writes rank-<rank>.json to a folder, which is made, and returns its path.
+        """
+    def end(self, ticket: int) -> None: ...
 
 class MessageOperation:
     """
