@@ -1,7 +1,9 @@
 #include "runtime/local_process.h"
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -20,12 +22,13 @@ namespace {
 #endif
 
 struct Status {
-  char state = 0;  ///< as `ps` prints it; 0: there is no such process
+  char state = 0;  ///< as `ps` prints it
   std::string started;
 };
 
-Status status_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+/// Of a process by its pid, or of "self". No state where it cannot be read.
+Status status_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
   std::string line;
   if (!std::getline(file, line)) return {};
   const size_t name_end = line.rfind(')');  // a process's name may hold anything
@@ -57,9 +60,13 @@ ProcessId ProcessId::of_this_process() {
   std::string boot;
   std::getline(file, boot);
   const std::string space = link_target("/proc/self/ns/pid");
-  id.started = status_of(id.pid).started;
-  // Without these nobody can tell that a pid means the same for both.
-  if (!boot.empty() && !space.empty() && !id.started.empty()) id.machine = boot + " " + space;
+  id.started = status_of("self").started;
+  // Without these, or where /proc counts pids as another namespace does, nobody can tell that a pid
+  // means the same for both.
+  if (!boot.empty() && !space.empty() && !id.started.empty() &&
+      status_of(std::to_string(id.pid)).started == id.started) {
+    id.machine = boot + " " + space;
+  }
 #endif
   return id;
 }
@@ -68,12 +75,23 @@ LocalProcess::LocalProcess(const ProcessId& id) : id_(id) {
 #if defined(__linux__)
   descriptor_ = static_cast<int>(syscall(SYS_pidfd_open, id.pid, 0U));
   // Looked at after the descriptor was opened: it is of this process and no later one.
-  was_gone_ = status_of(id.pid).started != id.started;
+  was_gone_ = !is_there();
 #endif
 }
 
 LocalProcess::~LocalProcess() {
   if (descriptor_ >= 0) close(descriptor_);
+}
+
+bool LocalProcess::is_there() const {
+#if defined(__linux__)
+  if (kill(id_.pid, 0) != 0 && errno == ESRCH) return false;
+  const Status status = status_of(std::to_string(id_.pid));
+  if (status.state == 0) return true;  // unreadable, for one where files run out
+  return status.started == id_.started && status.state != 'Z' && status.state != 'X';
+#else
+  return true;
+#endif
 }
 
 bool LocalProcess::is_gone() const {
@@ -83,8 +101,7 @@ bool LocalProcess::is_gone() const {
     pollfd entry{descriptor_, POLLIN, 0};
     return poll(&entry, 1, 0) > 0;
   }
-  const Status status = status_of(id_.pid);
-  return status.started != id_.started || status.state == 'Z' || status.state == 'X';
+  return !is_there();
 #else
   return false;
 #endif
@@ -92,7 +109,7 @@ bool LocalProcess::is_gone() const {
 
 bool LocalProcess::is_stopped() const {
 #if defined(__linux__)
-  const Status status = status_of(id_.pid);
+  const Status status = status_of(std::to_string(id_.pid));
   return status.started == id_.started && status.state == 'T';
 #else
   return false;

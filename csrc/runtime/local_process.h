@@ -33,6 +33,8 @@ class LocalProcess {
   bool is_stopped() const;
 
  private:
+  bool is_there() const;
+
   const ProcessId id_;
   int descriptor_ = -1;
   bool was_gone_ = false;

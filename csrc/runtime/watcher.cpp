@@ -200,7 +200,7 @@ struct Watcher::State {
         changed.wait_for(lock, leaving ? kEndOfProcess / 10 : options.interval,
                          [&] { return closing || urgent || (leaving && !has_said_goodbye); });
         urgent = false;
-        if (closing) break;
+        if (closing || store_ends_well()) break;
       }
     } catch (const std::exception& error) {
       store_is_gone(error.what());
@@ -377,6 +377,16 @@ struct Watcher::State {
     return true;
   }
 
+  /// Whether the store has just ended, its host having said goodbye; holds `mutex`. Another call
+  /// would find that too, after torch has printed a warning.
+  bool store_ends_well() {
+    const int host = store_host();
+    if (host < 0 || !peers[host].left || !peers[host].gone) return false;
+    store_ended = store_ended_well = true;
+    changed.notify_all();
+    return true;
+  }
+
   void store_is_gone(const std::string& error) {
     std::unique_lock lock(mutex);
     store_ended = true;
@@ -427,7 +437,7 @@ struct Watcher::State {
     {
       const std::lock_guard lock(mutex);
       for (const watching::Peer& peer : peers) {
-        if (peer.process == nullptr || peer.gone || peer.left) continue;
+        if (peer.process == nullptr || peer.gone) continue;
         if (peer.process->descriptor() < 0) continue;
         entries.push_back({peer.process->descriptor(), POLLIN, 0});
       }
@@ -439,7 +449,7 @@ struct Watcher::State {
   void find_gone(Duration watched_for) {
     const std::lock_guard lock(mutex);
     for (watching::Peer& peer : peers) {
-      if (peer.process == nullptr || peer.left) continue;
+      if (peer.process == nullptr) continue;
       if (peer.gone) {
         peer.gone_for += watched_for;
       } else if (peer.process->is_gone()) {
@@ -447,7 +457,7 @@ struct Watcher::State {
         changed.notify_all();
       }
       // Without the store nobody can say goodbye.
-      if (peer.gone && store_ended_well) {
+      if (peer.gone && store_ended_well && !peer.left) {
         peer.left = true;
         peer.left_at = Clock::now();
       }

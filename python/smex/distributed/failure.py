@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import multiprocessing.util
 import os
 import sys
 import weakref
@@ -47,7 +48,10 @@ def watch(
     """
     own = PrefixStore(f"smex/watcher/{next(_numbers)}", store)
     watcher = Watcher(own, rank, size, interval=interval, limit=limit, arrival=arrival)
-    atexit.register(_end, weakref.ref(watcher), os.getpid())
+    arguments = weakref.ref(watcher), os.getpid()
+    atexit.register(_end, *arguments)
+    if multiprocessing.parent_process() is not None:  # such a process ends without atexit
+        multiprocessing.util.Finalize(None, _end, arguments, exitpriority=0)
     return watcher
 
 
@@ -56,6 +60,10 @@ def _end(reference: weakref.ref[Watcher], owner: int) -> None:
     watcher = reference()
     if watcher is None or owner != os.getpid() or hasattr(sys, "ps1"):
         return
-    error = getattr(sys, "last_value", None)  # what the interpreter has printed last
+    # What passes through multiprocessing at this moment, or what the interpreter has printed last.
+    error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+    if isinstance(error, SystemExit) and not error.code:
+        error = None
     if error is not None:
         watcher.report(f"{type(error).__name__}: {error}")
+    watcher.leave()

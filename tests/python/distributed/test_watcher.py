@@ -57,6 +57,10 @@ def be_rank(connection, address, rank, size, times):
             connection.send(None)
         elif command == "exit":
             os._exit(arguments[0])
+        elif command == "return":
+            return
+        elif command == "raise":
+            raise ValueError(arguments[0])
         elif command in ("report", "settle", "wait", "failure", "failure_awaiting"):
             connection.send(facts(getattr(watcher, command)(*arguments)))
         else:
@@ -395,6 +399,17 @@ def test_a_crash_is_told_though_nobody_has_asked_for_its_status():
             .message()
             .startswith(f"rank 1 was killed or has crashed (its process {process.pid} on ")
         )
+
+
+def test_processes_of_multiprocessing_tell_how_they_end(ranks):
+    group = ranks(3)
+    group.meet()
+    group.begin(1, "return")
+    while not group(0, "left", 1):
+        time.sleep(0.01)
+    assert group(0, "failure") is None
+    group.begin(2, "raise", "a bad batch")
+    assert group(0, "wait", LONG)[3] == "rank 2 failed: ValueError: a bad batch"
 
 
 def test_a_forked_process_is_none_of_the_ranks():
