@@ -10,6 +10,7 @@ from smex.errors import (
     MissingSpecWarning,
     MixedRowsWarning,
     PlanError,
+    RankFailure,
     SmexError,
     SmexImportError,
     SmexIndexError,
@@ -23,6 +24,7 @@ from smex.errors import (
 if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
+    from smex.distributed.diagnose import Diagnosis, diagnose
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
@@ -46,6 +48,7 @@ __all__ = [
     "CaptureWarning",
     "Config",
     "Coverage",
+    "Diagnosis",
     "Level",
     "Machine",
     "MissingSpecWarning",
@@ -54,6 +57,7 @@ __all__ = [
     "Pin",
     "Plan",
     "PlanError",
+    "RankFailure",
     "SemanticGraph",
     "SmexError",
     "SmexImportError",
@@ -67,6 +71,7 @@ __all__ = [
     "capture",
     "capture_graph",
     "coverage",
+    "diagnose",
     "errors",
     "partition",
     "pin",
