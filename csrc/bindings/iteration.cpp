@@ -64,6 +64,8 @@ void set_error(const char* python_class, const char* text) {
     translated([] { throw; });
   } catch (py::error_already_set& error) {
     error.restore();
+  } catch (const runtime::RankFailure& error) {
+    raise_rank_failure(error.failure);
   } catch (const UserError& error) {
     set_error("SmexValueError", error.what());
   } catch (const InternalError& error) {

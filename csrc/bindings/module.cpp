@@ -8,18 +8,20 @@
 namespace py = pybind11;
 
 namespace smex::bindings {
-namespace {
 
-void raise_as(const char* python_class, const std::exception& error) {
-  py::set_error(py::module_::import("smex.errors").attr(python_class), error.what());
-}
-
+/// Declared in translated.h, which knows torch.
 void raise_rank_failure(const runtime::Failure& failure) {
   const py::object python_class = py::module_::import("smex.errors").attr("RankFailure");
   const py::object rank = failure.rank < 0 ? py::object(py::none()) : py::int_(failure.rank);
   PyErr_SetObject(python_class.ptr(), python_class(failure.message(), rank, failure.where,
                                                    failure.text, runtime::name(failure.kind))
                                           .ptr());
+}
+
+namespace {
+
+void raise_as(const char* python_class, const std::exception& error) {
+  py::set_error(py::module_::import("smex.errors").attr(python_class), error.what());
 }
 
 // C++ throws, Python catches: smex::UserError becomes smex.SmexValueError, and so on.
@@ -49,9 +51,9 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_program(m);
   bindings::bind_partition(m);
   bindings::bind_search(m);
+  bindings::bind_watcher(m);
   bindings::bind_runtime(m);
   bindings::bind_iteration(m);
-  bindings::bind_watcher(m);
   bindings::bind_kernels(m);
   bindings::bind_vertex(m);
   bindings::bind_contents(m);

@@ -147,13 +147,18 @@ py::list trace_events(const Session& session) {
 
 std::shared_ptr<Communicator> make_communicator(
     int rank, const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<int> hosts,
-    std::vector<std::shared_ptr<Segment>> segments) {
+    std::vector<std::shared_ptr<Segment>> segments, const c10::intrusive_ptr<c10d::Store>& store,
+    std::shared_ptr<runtime::Watcher> watcher, std::shared_ptr<runtime::Recorder> recorder, std::string flight_folder) {
   runtime::CommunicatorOptions options;
   options.rank = rank;
   options.group = group;
   options.hosts = std::move(hosts);
   options.segments = std::move(segments);
-  return std::make_shared<Communicator>(std::move(options));
+  options.store = store->clone();
+  options.watcher = std::move(watcher);
+  options.recorder = std::move(recorder);
+  options.flight_folder = std::move(flight_folder);
+  return Communicator::create(std::move(options));
 }
 
 void bind_communicator(py::module_& m) {
@@ -174,8 +179,10 @@ void bind_communicator(py::module_& m) {
       "How the processes of one plan reach each other. `hosts` has a number for each process, equal "
       "ones share memory, -1 with nobody; `segments` each process's memory as it is mapped here.")
       .def(py::init(&make_communicator), py::arg("rank"), py::arg("group"), py::arg("hosts"),
-           py::arg("segments"), py::call_guard<py::gil_scoped_release>())
-      .def("fail", &Communicator::fail, py::arg("text"));
+           py::arg("segments"), py::arg("store"), py::arg("watcher"), py::arg("recorder"),
+           py::arg("flight_folder"), py::call_guard<py::gil_scoped_release>())
+      .def("next_event", &Communicator::next_event,
+           "The number of what the ranks do next together.");
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 
 namespace smex::bindings {
 
+/// Sets Python's error to a smex.RankFailure.
+void raise_rank_failure(const runtime::Failure& failure);
+
 /// Runs `call`; torch's exceptions become the Python classes that torch itself raises.
 template <class Call>
 auto translated(const Call& call) {

@@ -132,6 +132,7 @@ Executor::Executor(Program program, ExecutorOptions options)
       steps_(prepare_steps(program_, devices_, processes_)),
       digest_(communicator_ ? smex::digest(program_) : 0),
       streams_(program_.num_workers) {
+  if (communicator_) name_steps();
   const auto num_here = static_cast<int>(workers_.size());
   const bool shared = options.sibling && options.sibling->workers_.size() == workers_.size() &&
                       options.sibling->threads_per_worker_ == threads_per_worker_;
@@ -146,6 +147,20 @@ Executor::Executor(Program program, ExecutorOptions options)
 }
 
 Executor::~Executor() = default;
+
+void Executor::name_steps() {
+  Recorder& recorder = communicator_->recorder();
+  exchange_text_ = recorder.text("awaits a packet");
+  for (const bool backward : {false, true}) {
+    texts_[backward].resize(steps_.workers.size());
+    for (const int worker : workers_) {
+      const WorkerSteps& steps = steps_.workers[worker];
+      for (const Step& step : backward ? steps.backward : steps.forward) {
+        texts_[backward][worker].push_back(recorder.text(describe(program_, worker, step)));
+      }
+    }
+  }
+}
 
 std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed) {
   auto session = std::make_shared<Session>(shared_from_this(), seed);

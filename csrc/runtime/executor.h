@@ -76,6 +76,11 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Null where one process runs all workers.
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
   uint64_t digest() const { return digest_; }
+  /// How the recorder calls an instruction, and a wait for another process.
+  int32_t text(int worker, bool backward, size_t position) const {
+    return texts_[backward][worker][position];
+  }
+  int32_t exchange_text() const { return exchange_text_; }
 
   const Program& program() const { return program_; }
   const Steps& steps() const { return steps_; }
@@ -99,6 +104,10 @@ class Executor : public std::enable_shared_from_this<Executor> {
   int threads_per_worker_ = 1;
   Hooks hooks_;
   Steps steps_;
+  void name_steps();
+
+  std::array<std::vector<std::vector<int32_t>>, 2> texts_;  ///< by list, worker and position
+  int32_t exchange_text_ = 0;
   uint64_t digest_ = 0;  ///< of the program, where other processes run it too
   std::vector<std::optional<c10::Stream>> streams_;
   std::atomic<bool> trace_{false};

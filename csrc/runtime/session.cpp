@@ -19,6 +19,8 @@ namespace smex::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kInterruptPeriod{100};
+/// After so long other processes may be doing something else.
+constexpr std::chrono::seconds kLongWait{1};
 
 /// Less than so much is done sooner than other threads have been woken.
 constexpr double kWorthThreadsUs = 40;
@@ -89,6 +91,16 @@ std::string text_of(const std::exception_ptr& error) {
     return found.what();
   } catch (...) {
     return "an exception without a text";
+  }
+}
+
+bool is_failure_of_ranks(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RankFailure&) {
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 
@@ -256,14 +268,16 @@ void Session::end_pass() {
   if (!pass_) return;
   if (!error_) {
     try {
-      await_bell(/*on_caller=*/true, [&] { return pass_->is_sent(); });
+      await_bell(/*on_caller=*/true, {}, [&] { return pass_->is_sent(); });
     } catch (...) {
       record_failure(std::current_exception());
     }
   }
   pass_->close();
   // Peers wait for what this process does not send any more.
-  if (error_) executor_->communicator()->fail(text_of(error_));
+  if (error_ && !is_failure_of_ranks(error_)) {
+    executor_->communicator()->fail(failed_where_, text_of(error_));
+  }
   pass_.reset();
 }
 
@@ -301,18 +315,21 @@ void Session::written(int worker, Slot slot) {
 }
 
 template <typename Condition>
-void Session::await_bell(bool on_caller, const Condition& is_over) {
+void Session::await_bell(bool on_caller, const std::vector<int>& ranks, const Condition& is_over) {
   Communicator& communicator = *executor_->communicator();
   Doorbell& bell = communicator.doorbell();
+  const Clock::time_point begin = Clock::now();
   const int threads =
       communicator.processes_here() * static_cast<int>(executor_->workers().size());
   while (true) {
     const uint32_t seen = bell.rung();
     if (is_over()) return;
     if (stopping_) throw Stopped{};
-    communicator.throw_if_failed();
+    communicator.check();
     if (have_cores(threads) && spin_until([&] { return bell.rung() != seen; })) continue;
     bell.wait(seen, kInterruptPeriod);
+    communicator.check(ranks);
+    if (Clock::now() - begin > kLongWait) communicator.announce(pass_->number());
     pass_->advance();
     if (on_caller) check_interrupt();
   }
@@ -322,12 +339,20 @@ void Session::await_packet(int worker, int packet) {
   if (pass_->is_there(packet)) return;
   Worker& self = *workers_[worker];
   const double begin = elapsed_us();
-  await_bell(worker == executor_->workers()[0], [&] { return pass_->is_there(packet); });
+  const Packet& awaited = executor_->steps().traffic[in_backward_]->incoming[packet];
+  Recorder& recorder = executor_->communicator()->recorder();
+  const uint64_t ticket = recorder.begin(
+      {Recorder::Kind::kExchange, in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward,
+       worker, awaited.relayout, executor_->exchange_text(), awaited.from,
+       static_cast<int64_t>(pass_->number()), awaited.bytes});
+  await_bell(worker == executor_->workers()[0], pass_->senders(packet),
+             [&] { return pass_->is_there(packet); });
+  recorder.end(ticket);
   const double duration = elapsed_us() - begin;
   self.wait_us += duration;
   if (tracing_) {
-    const int from = executor_->steps().traffic[in_backward_]->incoming[packet].from;
-    self.events.push_back({worker, c10::str("wait for rank ", from), "wait", begin, duration, 0});
+    self.events.push_back(
+        {worker, c10::str("wait for rank ", awaited.from), "wait", begin, duration, 0});
   }
 }
 
@@ -487,12 +512,14 @@ bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<
     if (stopping_.load(std::memory_order_relaxed)) return false;
     if (!waiting && would_wait(worker, step)) return true;
     try {
+      const uint64_t ticket = pass_ ? record(worker, next) : 0;
       step_us[next] = run_step(worker, step);
+      if (pass_) executor_->communicator()->recorder().end(ticket);
       if (on_caller) check_interrupt();
     } catch (const Stopped&) {
       return false;
     } catch (...) {
-      fail(worker, step);
+      fail(worker, next, step);
       return false;
     }
   }
@@ -709,12 +736,28 @@ void Session::release(int worker, Slot slot) {
   state.tensor.reset();
 }
 
-void Session::fail(int worker, const Step& step) {
+uint64_t Session::record(int worker, size_t position) {
+  const auto phase = in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward;
+  return executor_->communicator()->recorder().begin(
+      {Recorder::Kind::kInstruction, phase, worker, static_cast<int32_t>(position),
+       executor_->text(worker, in_backward_, position), -1, static_cast<int64_t>(pass_->number())});
+}
+
+void Session::fail(int worker, size_t position, const Step& step) {
+  {
+    const std::lock_guard lock(error_mutex_);
+    if (failed_where_.empty()) {
+      failed_where_ = c10::str(in_backward_ ? "backward" : "forward", " instruction ", position,
+                               " (", describe(executor_->program(), worker, step), ")");
+    }
+  }
   const std::string where = describe(executor_->program(), worker, step);
   try {
     throw;
   } catch (c10::Error& error) {
     error.add_context("while running " + where);
+    record_failure(std::current_exception());
+  } catch (const RankFailure&) {
     record_failure(std::current_exception());
   } catch (const InternalError& error) {
     record_failure(std::make_exception_ptr(InternalError(where + ": " + error.what())));

@@ -141,9 +141,12 @@ class Session {
   void pack(const Packet& packet, const at::Tensor& bytes);
   void written(int worker, Slot slot);
   void await_packet(int worker, int packet);
-  /// Sleeps until this process's bell rings or `is_over`; looks for interrupts.
+  /// Sleeps until `is_over`, whose way is told by this process's bell; looks for interrupts, and
+  /// whether the awaited ranks have failed.
   template <typename Condition>
-  void await_bell(bool on_caller, const Condition& is_over);
+  void await_bell(bool on_caller, const std::vector<int>& ranks, const Condition& is_over);
+  /// Enters an instruction into the process's recorder.
+  uint64_t record(int worker, size_t position);
   at::Tensor box_of(int worker, const Copy& copy, const at::Tensor& result);
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
@@ -157,7 +160,7 @@ class Session {
   void store(int worker, Slot slot, at::Tensor tensor, bool borrowed = false);
   void release(int worker, Slot slot);
 
-  void fail(int worker, const Step& step);
+  void fail(int worker, size_t position, const Step& step);
   void record_failure(std::exception_ptr error);
   void stop();
   void wake_waiters(Worker& worker);
@@ -176,6 +179,7 @@ class Session {
   bool tracing_ = false;
   std::shared_ptr<Pass> pass_;  ///< where other processes run workers
   bool in_backward_ = false;
+  std::string failed_where_;  ///< the first instruction that failed
   std::unique_ptr<std::atomic<int>[]> sources_left_;  ///< by outgoing packet
   std::unique_ptr<std::atomic<int>[]> readers_left_;  ///< by incoming packet
   double forward_seconds_ = 0, backward_seconds_ = 0;

@@ -35,6 +35,17 @@ Communicator::Communicator(CommunicatorOptions options)
   if (Segment* const own = own_segment()) doorbell_ = &own->doorbell();
 }
 
+std::shared_ptr<Communicator> Communicator::create(CommunicatorOptions options) {
+  std::shared_ptr<Communicator> made(new Communicator(std::move(options)));
+  made->options_.watcher->on_failure([weak = std::weak_ptr<Communicator>(made)](const Failure&) {
+    const std::shared_ptr<Communicator> communicator = weak.lock();
+    if (!communicator) return;
+    communicator->failed_ = true;
+    communicator->doorbell_->ring();
+  });
+  return made;
+}
+
 Communicator::~Communicator() {
   {
     const std::lock_guard lock(serving_mutex_);
@@ -58,28 +69,76 @@ int Communicator::processes_here() const {
 
 std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic, uint64_t digest,
                                           c10::Device device, Pack pack) {
-  throw_if_failed();
-  return std::make_shared<Pass>(shared_from_this(), std::move(traffic), num_passes_++, digest,
+  check();
+  return std::make_shared<Pass>(shared_from_this(), std::move(traffic), next_event(), digest,
                                 device, std::move(pack));
 }
 
-void Communicator::fail(const std::string& text) {
+void Communicator::fail(const std::string& where, const std::string& text) {
+  failed_ = true;
+  doorbell_->ring();
+  const Failure first = options_.watcher->report({rank(), where, text});
+  give_up(first);
+}
+
+void Communicator::lose(const std::string& text) {
   {
     const std::lock_guard lock(error_mutex_);
-    if (!failed_) error_ = text;
+    if (lost_.empty()) lost_ = text;
     failed_ = true;
   }
   doorbell_->ring();
 }
 
-void Communicator::throw_if_failed() {
-  if (!failed_) return;
+void Communicator::check(const std::vector<int>& awaited) {
+  if (!failed_) {
+    if (awaited.empty()) return;
+    if (const auto failure = options_.watcher->failure_awaiting(awaited)) throw_failure(*failure);
+    return;
+  }
+  if (const auto failure = options_.watcher->failure()) throw_failure(*failure);
+  std::string lost;
+  {
+    const std::lock_guard lock(error_mutex_);
+    lost = lost_;
+  }
+  throw_failure(options_.watcher->settle({-1, "", lost}));
+}
+
+void Communicator::throw_failure(const Failure& failure) {
+  give_up(failure);
+  throw RankFailure(failure);
+}
+
+void Communicator::give_up(const Failure& failure) {
   const std::lock_guard lock(error_mutex_);
-  throw UserError("the processes of this net cannot go on, since one has failed: " + error_);
+  if (has_given_up_) return;
+  has_given_up_ = true;
+  // Gloo's threads may wait for what never comes, and its destructor for them: that is left out.
+  static_cast<void>(new c10::intrusive_ptr<c10d::ProcessGroup>(options_.group));
+  if (options_.flight_folder.empty()) return;
+  try {
+    options_.recorder->dump(options_.flight_folder, rank(), size(), failure);
+  } catch (const UserError& error) {  // on the way of the error that matters
+    TORCH_WARN(error.what());
+  }
+}
+
+void Communicator::announce(uint64_t event) {
+  uint64_t known = num_announced_;
+  if (known > event || !num_announced_.compare_exchange_strong(known, event + 1)) return;
+  // On a thread of its own, which hangs where the store does.
+  std::thread([store = options_.store, event, rank = rank()] {
+    try {
+      store->set(c10::str("pass/", event), c10::str(rank));
+    } catch (const std::exception&) {  // the watcher tells of a store that is gone
+    }
+  }).detach();
 }
 
 int64_t Communicator::of_first(int64_t number) {
-  throw_if_failed();
+  check();
+  next_event();
   const auto options = at::TensorOptions().dtype(at::kLong);
   at::Tensor sent = at::full({rank() == 0 ? size() : 0}, number, options);
   at::Tensor received = at::empty({1}, options);
@@ -102,7 +161,7 @@ void Communicator::serve() {
     try {
       pass->advance();
     } catch (const std::exception& error) {
-      fail(error.what());
+      lose(error.what());
     }
     lock.lock();
     if (starving_.lock() == pass && !closing_ && !failed_) {
@@ -246,7 +305,7 @@ void Pass::start(size_t number) {
   state.work->getFuture()->addCallback([kept, all](c10::ivalue::Future& future) {
     const std::shared_ptr<Communicator> communicator = all.lock();
     if (future.hasError()) {
-      if (communicator) communicator->fail(future.tryRetrieveErrorMessage());
+      if (communicator) communicator->lose(future.tryRetrieveErrorMessage());
       return;
     }
     kept->sent.reset();
@@ -296,6 +355,15 @@ void Pass::collect(int from) {
     found.bytes = at::from_blob(segment.data(notice->offset), {expected.bytes}, at::kByte);
     found.is_there.store(true, std::memory_order_release);
   }
+}
+
+std::vector<int> Pass::senders(int packet) const {
+  if (traffic_.round_of[packet] < 0) return {traffic_.incoming[packet].from};
+  std::vector<int> all;  // each takes part in each round
+  for (int rank = 0; rank < communicator_->size(); ++rank) {
+    if (rank != communicator_->rank()) all.push_back(rank);
+  }
+  return all;
 }
 
 at::Tensor Pass::bytes(int packet) {

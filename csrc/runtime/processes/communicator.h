@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
 #include <condition_variable>
@@ -16,6 +17,8 @@
 
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
+#include "runtime/recorder.h"
+#include "runtime/watcher.h"
 
 namespace smex::runtime {
 
@@ -26,6 +29,10 @@ struct CommunicatorOptions {
   /// By process of this host its memory, this one's own too; null for others. Empty where no
   /// process shares any.
   std::vector<std::shared_ptr<Segment>> segments;
+  c10::intrusive_ptr<c10d::Store> store;  ///< for `announce`
+  std::shared_ptr<Watcher> watcher;       ///< of the same ranks
+  std::shared_ptr<Recorder> recorder;  ///< of what this process does
+  std::string flight_folder;           ///< where that is written after a failure; empty: nowhere
   /// So many bytes may have arrived, or be on their way, that nobody waits for yet.
   int64_t window_bytes = 64 << 20;
 };
@@ -41,7 +48,7 @@ class Pass;
 /// comes, and Gloo cannot be told to stop.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
-  explicit Communicator(CommunicatorOptions options);
+  static std::shared_ptr<Communicator> create(CommunicatorOptions options);
   ~Communicator();
 
   int rank() const { return options_.rank; }
@@ -52,30 +59,43 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   /// Copies the packet's boxes to where they go; called once for each, by any thread.
   using Pack = std::function<void(const Packet& packet, const at::Tensor& bytes)>;
-  /// Begins a pass. Throws what made the communicator fail.
+  /// Begins a pass. Throws RankFailure.
   std::shared_ptr<Pass> begin(std::shared_ptr<const Traffic> traffic, uint64_t digest,
                               c10::Device device, Pack pack);
 
-  /// Gives up: every wait in this process throws UserError with this text from now on. The first
-  /// one counts.
-  void fail(const std::string& text);
-  void throw_if_failed();
+  /// An error of this process's own: others are told, and every wait here throws from now on.
+  void fail(const std::string& where, const std::string& text);
+  /// Gives up for what may follow from another rank's failure; who waits is told of that one.
+  void lose(const std::string& text);
+  /// Throws RankFailure where a rank has failed, or one of `awaited` has ended.
+  void check(const std::vector<int>& awaited = {});
+  /// The number of what the ranks do next together: passes, and what the host language counts here.
+  /// Equal numbers are of the same thing, if all do the same.
+  uint64_t next_event() { return num_events_++; }
+  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
+  void announce(uint64_t event);
   /// The number that rank 0 passes, on all ranks, which call this at the same place.
   int64_t of_first(int64_t number);
+  Recorder& recorder() { return *options_.recorder; }
   Doorbell& doorbell() { return *doorbell_; }
 
  private:
   friend class Pass;
+  explicit Communicator(CommunicatorOptions options);
   void serve();
+  [[noreturn]] void throw_failure(const Failure& failure);
+  void give_up(const Failure& failure);
   Segment* own_segment() const;
 
   CommunicatorOptions options_;
   Doorbell own_doorbell_;  ///< where there is no shared memory
   Doorbell* doorbell_;
-  uint64_t num_passes_ = 0;
+  std::atomic<uint64_t> num_events_{0};
+  std::atomic<uint64_t> num_announced_{0};  ///< events up to this one
   std::atomic<bool> failed_{false};
   std::mutex error_mutex_;
-  std::string error_;
+  std::string lost_;  ///< what broke, perhaps since another rank has failed
+  bool has_given_up_ = false;
   // A thread that goes on with what found no space, while workers compute.
   std::mutex serving_mutex_;
   std::condition_variable serving_changed_;
@@ -101,6 +121,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
   at::Tensor bytes(int packet);
   /// Nobody here reads the packet any more.
   void consumed(int packet);
+  /// The ranks that an incoming packet waits for.
+  std::vector<int> senders(int packet) const;
+  uint64_t number() const { return number_; }
   /// Whether everything was handed over.
   bool is_sent();
   /// Nothing is packed any more.

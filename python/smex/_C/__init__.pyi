@@ -581,6 +581,107 @@ class IdlePin:
     @property
     def worker(self) -> int: ...
 
+class Failure:
+    """
+    What ended the work of several processes.
+    """
+    def message(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+
+class Watcher:
+    """
+    Tells each process of a group in bounded time that another one has failed. `store` is of torch.distributed, with keys for this group of watchers alone; times are in seconds. A process that is forked later makes its own.
+    """
+    def __init__(
+        self,
+        store: torch.distributed.distributed_c10d.Store,
+        rank: int,
+        size: int,
+        interval: float = 0.5,
+        limit: float = 4.0,
+        arrival: float = 300.0,
+    ) -> None: ...
+    def arrived(self, rank: int) -> bool:
+        """
+        Whether a rank has come, from which on its end is noticed.
+        """
+    def check(self, ranks: collections.abc.Sequence[int] = []) -> None:
+        """
+        Raises what failure_awaiting returns.
+        """
+    def failure(self) -> Failure | None:
+        """
+        The first failure, or None.
+        """
+    def failure_awaiting(self, ranks: collections.abc.Sequence[int]) -> Failure | None:
+        """
+        The first failure, also where one of `ranks` left a while ago, or None.
+        """
+    def leave(self) -> None:
+        """
+        Says goodbye and ends the threads.
+        """
+    def left(self, rank: int) -> bool:
+        """
+        Whether a rank has said goodbye.
+        """
+    def report(self, text: str, where: str = "", rank: int | None = None) -> Failure:
+        """
+        Makes a failure known to all ranks, by default one of this rank, and returns the first that is known.
+        """
+    def settle(
+        self, text: str, where: str = "", rank: int | None = None, patience: float | None = None
+    ) -> Failure:
+        """
+        For an error that may follow from another rank's failure: waits for that one for a while, and reports this one where there is none.
+        """
+    def wait(self, seconds: float) -> Failure | None:
+        """
+        The first failure, waited for, or None.
+        """
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+class Recorder:
+    """
+    The last 256 instructions and exchanges of a process.
+    """
+    @staticmethod
+    def seconds_per_entry(entries: int) -> float:
+        """
+        Measures what an entry takes from C++, with both of its times.
+        """
+    def __init__(self) -> None: ...
+    def begin(
+        self,
+        text: str,
+        *,
+        exchange: bool = False,
+        phase: str = "other",
+        run: int = 0,
+        worker: int = 0,
+        number: int = 0,
+        bytes: int = 0,
+        peer: int | None = None,
+    ) -> int:
+        """
+        Enters what begins now and returns its ticket; an exchange has the same number in all processes.
+        """
+    def dump(self, folder: str, rank: int, size: int, failure: Failure | None = None) -> str:
+        """
+        Writes rank-<rank>.json to a folder, which is made, and returns its path.
+        """
+    def end(self, ticket: int) -> None: ...
+
 class Segment:
     """
     Memory in which a process puts what it sends to others of its host.
@@ -600,8 +701,10 @@ class Communicator:
         group: torch.distributed.distributed_c10d.ProcessGroup,
         hosts: collections.abc.Sequence[int],
         segments: collections.abc.Sequence[Segment],
+        watcher: Watcher,
+        recorder: Recorder,
+        flight_folder: str,
     ) -> None: ...
-    def fail(self, text: str) -> None: ...
 
 class Session:
     """
@@ -784,107 +887,6 @@ class PlainArguments:
         """
         Returns the tensors of another call of this kind; None where it is of another.
         """
-
-class Failure:
-    """
-    What ended the work of several processes.
-    """
-    def message(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def rank(self) -> int | None: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def where(self) -> str: ...
-
-class Watcher:
-    """
-    Tells each process of a group in bounded time that another one has failed. `store` is of torch.distributed, with keys for this group of watchers alone; times are in seconds. A process that is forked later makes its own.
-    """
-    def __init__(
-        self,
-        store: torch.distributed.distributed_c10d.Store,
-        rank: int,
-        size: int,
-        interval: float = 0.5,
-        limit: float = 4.0,
-        arrival: float = 300.0,
-    ) -> None: ...
-    def arrived(self, rank: int) -> bool:
-        """
-        Whether a rank has come, from which on its end is noticed.
-        """
-    def check(self, ranks: collections.abc.Sequence[int] = []) -> None:
-        """
-        Raises what failure_awaiting returns.
-        """
-    def failure(self) -> Failure | None:
-        """
-        The first failure, or None.
-        """
-    def failure_awaiting(self, ranks: collections.abc.Sequence[int]) -> Failure | None:
-        """
-        The first failure, also where one of `ranks` left a while ago, or None.
-        """
-    def leave(self) -> None:
-        """
-        Says goodbye and ends the threads.
-        """
-    def left(self, rank: int) -> bool:
-        """
-        Whether a rank has said goodbye.
-        """
-    def report(self, text: str, where: str = "", rank: int | None = None) -> Failure:
-        """
-        Makes a failure known to all ranks, by default one of this rank, and returns the first that is known.
-        """
-    def settle(
-        self, text: str, where: str = "", rank: int | None = None, patience: float | None = None
-    ) -> Failure:
-        """
-        For an error that may follow from another rank's failure: waits for that one for a while, and reports this one where there is none.
-        """
-    def wait(self, seconds: float) -> Failure | None:
-        """
-        The first failure, waited for, or None.
-        """
-    @property
-    def rank(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-
-class Recorder:
-    """
-    The last 256 instructions and exchanges of a process.
-    """
-    @staticmethod
-    def seconds_per_entry(entries: int) -> float:
-        """
-        Measures what an entry takes from C++, with both of its times.
-        """
-    def __init__(self) -> None: ...
-    def begin(
-        self,
-        text: str,
-        *,
-        exchange: bool = False,
-        phase: str = "other",
-        run: int = 0,
-        worker: int = 0,
-        number: int = 0,
-        bytes: int = 0,
-        peer: int | None = None,
-    ) -> int:
-        """
-        Enters what begins now and returns its ticket; an exchange has the same number in all processes.
-        """
-    def dump(self, folder: str, rank: int, size: int, failure: Failure | None = None) -> str:
-        """
-        Writes rank-<rank>.json to a folder, which is made, and returns its path.
-        """
-    def end(self, ticket: int) -> None: ...
 
 class MessageOperation:
     """

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
+import pickle
 import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, cast
 
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
-from smex._C import Communicator, Segment
+from smex._C import Communicator, Recorder, Segment
 from smex._logging import logger
+from smex.distributed.failure import watch
+from smex.distributed.flight import flight_folder
 from smex.errors import SmexRuntimeError, SmexValueError
 
 _ARENAS = (16 << 20, 4 << 20, 1 << 21)
@@ -30,15 +36,15 @@ class World:
     Attributes:
         rank: of this process.
         ranks: by worker the process that runs it, in ascending order.
-        control: a group of all processes for small objects and barriers, of tensors on the CPU;
-            None where this process is alone.
-        communicator: what programs send each other's tiles through; None where it is alone.
+        control: a group of all processes for tensors on the CPU; None where this process is alone.
+        links: what programs send each other's tiles through, and what tells of failures; None
+            where it is alone.
     """
 
     rank: int
     ranks: tuple[int, ...]
     control: Any = None
-    communicator: Any = None
+    links: Links | None = None
 
     @staticmethod
     def alone(workers: int) -> World:
@@ -66,10 +72,10 @@ class World:
                 f"partition: rank {own} calls it, whose mesh is of ranks {list(members)}: only "
                 "those take part"
             )
-        control, communicator = _connected(tuple(members), device, timeout)
+        links = _connected(tuple(members), device, timeout)
         each = workers // len(members)
         ranks = tuple(worker // each for worker in range(workers))
-        return World(list(members).index(own), ranks, control, communicator)
+        return World(list(members).index(own), ranks, links.control, links)
 
     @property
     def size(self) -> int:
@@ -79,7 +85,7 @@ class World:
     @property
     def is_alone(self) -> bool:
         """Whether this process runs all workers."""
-        return self.control is None
+        return self.links is None
 
     @property
     def workers(self) -> Sequence[int]:
@@ -88,22 +94,17 @@ class World:
 
     def gather(self, what: Any) -> list[Any]:
         """Returns what every process passed, by rank; every process calls this."""
-        if self.control is None:
-            return [what]
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, what, group=self.control)
-        return found
+        return [what] if self.links is None else self.links.gather(what)
 
     def barrier(self) -> None:
         """Returns once every process has called it."""
-        if self.control is not None:
-            dist.barrier(group=self.control)
+        self.gather(None)
 
     def executor_options(self) -> dict[str, Any]:
         """Returns what an Executor is told of the processes."""
-        if self.is_alone:
+        if self.links is None:
             return {}
-        return {"communicator": self.communicator, "ranks": list(self.ranks)}
+        return {"communicator": self.links.communicator, "ranks": list(self.ranks)}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         return self
@@ -123,29 +124,98 @@ def members_of_default() -> list[int]:
     return list(range(dist.get_world_size()))
 
 
-_CONNECTED: dict[Any, tuple[Any, Any]] = {}
+class Links:
+    """What connects the processes of one mesh.
+
+    Args:
+        members: ranks in torch's default group.
+        device: the type of device that tiles lie on.
+        timeout: seconds after which torch's groups give up.
+    """
+
+    def __init__(self, members: Sequence[int], device: str, timeout: float):
+        options = {
+            "ranks": list(members),
+            "timeout": timedelta(seconds=timeout),
+            "use_local_synchronization": len(members) < dist.get_world_size(),
+        }
+        self.rank, self.size = list(members).index(dist.get_rank()), len(members)
+        self.control = dist.new_group(backend="gloo", **options)
+        data = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
+        hosts, segments = _shared_memory(self.control, self.rank, self.size, device)
+        store = PrefixStore(f"smex/{next(_numbers)}", _get_default_store())
+        self._store = PrefixStore("gathered", store)
+        self._passes = PrefixStore("passes", store)
+        self._before: str | None = None
+        self.watcher = watch(store, self.rank, self.size)
+        self.recorder = Recorder()
+        self.communicator = Communicator(
+            self.rank, data, hosts, segments, self._passes, self.watcher, self.recorder,
+            str(flight_folder() or ""),
+        )  # fmt: skip
+
+    def gather(self, what: Any) -> list[Any]:
+        """Returns what every process passed, by rank, through the store.
+
+        Not through a group, whose collectives nobody can leave when another process has failed.
+
+        Raises:
+            RankFailure: one has.
+        """
+        number = self.communicator.next_event()
+        own = f"{number}/{self.rank}"
+        self._store.set(own, pickle.dumps(what))
+        found = []
+        for rank in range(self.size):
+            key = f"{number}/{rank}"
+            started = time.monotonic()
+            while not self._store.check([key]):
+                self.watcher.check([rank])
+                if time.monotonic() - started > _LONG_WAIT:
+                    self._refuse_pass(number)
+                time.sleep(_GLANCE)
+            found.append(pickle.loads(self._store.get(key)))
+        if self._before is not None:  # all have begun this one, and so have read the one before
+            self._store.delete_key(self._before)
+        self._before = own
+        return found
+
+    def _refuse_pass(self, number: int) -> None:
+        """Raises RankFailure where another process runs a net at this place."""
+        if not self._passes.check([f"pass/{number}"]):
+            return
+        other = int(self._passes.get(f"pass/{number}"))
+        self.watcher.report(
+            f"it captures a call of a net, loads or gathers, while rank {other} waits for it in a "
+            "net that it runs: every rank must call the same nets in the same order, with inputs "
+            "of the same shapes and under the same modes"
+        )
+        self.watcher.check()
+
+
+_LONG_WAIT = 1.0
+"""Seconds after which another process may be doing something else."""
+_GLANCE = 0.002
+"""Seconds between two looks for what another process has stored."""
+_numbers = itertools.count()
+_CONNECTED: dict[Any, Links] = {}
 """By torch's default group, members and type of device."""
 
 
-def _connected(members: tuple[int, ...], device: str, timeout: float) -> tuple[Any, Any]:
-    """Returns the groups of some processes, which are made once for each default group."""
+def _connected(members: tuple[int, ...], device: str, timeout: float) -> Links:
+    """Returns what connects some processes, which is made once for each default group."""
     known = dist.group.WORLD, members, device
     if known not in _CONNECTED:
-        _CONNECTED[known] = _connect(members, device, timeout)
+        disconnect_old()
+        _CONNECTED[known] = Links(members, device, timeout)
     return _CONNECTED[known]
 
 
-def _connect(members: tuple[int, ...], device: str, timeout: float) -> tuple[Any, Any]:
-    options = {
-        "ranks": list(members),
-        "timeout": timedelta(seconds=timeout),
-        "use_local_synchronization": len(members) < dist.get_world_size(),
-    }
-    control = dist.new_group(backend="gloo", **options)
-    data = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
-    rank = list(members).index(dist.get_rank())
-    hosts, segments = _shared_memory(control, rank, len(members), device)
-    return control, Communicator(rank, data, hosts, segments)
+def disconnect_old() -> None:
+    """Says goodbye to the processes of default groups that torch has destroyed."""
+    current = dist.group.WORLD if dist.is_initialized() else None
+    for known in [known for known in _CONNECTED if known[0] is not current]:
+        _CONNECTED.pop(known).watcher.leave()
 
 
 def _shared_memory(

@@ -10,11 +10,14 @@ import pickle
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+from smex.distributed.world import disconnect_old
 
 _FILES: dict = {}
 
@@ -58,6 +61,7 @@ def _serve(pipe, search_path):
         finally:
             if dist.is_initialized():
                 dist.destroy_process_group()
+            disconnect_old()
             for key, value in before.items():
                 os.environ.pop(key) if value is None else os.environ.update({key: value})
         pipe.send(answer)
@@ -92,9 +96,10 @@ class ProcessPool:
                     (path, function.__qualname__, store, rank, world, timeout, variables or {}, args)
                 )
             found = []
+            end = time.monotonic() + timeout
             for rank in range(world):
                 process, pipe = self._members[rank]
-                if not pipe.poll(timeout):
+                if not pipe.poll(max(0, end - time.monotonic())):
                     found.append((False, f"rank {rank} does not answer after {timeout} s"))
                     continue
                 try:

@@ -1,0 +1,136 @@
+"""What the other processes are told when one fails."""
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import smex
+
+GROUP = {"SMEX_SHARED_MEMORY": "0"}
+
+
+class Layers(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.first, self.second = nn.Linear(width, 64), nn.Linear(64, width)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x))).square().mean()
+
+
+def fail_in_step(rank, how, culprit, seconds):
+    """Trains; one rank fails before its third step. Returns what this one was told, and when."""
+    torch.manual_seed(0)
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    started = time.monotonic()
+    try:
+        for step in range(20):
+            if rank == culprit and step == 2:
+                started = time.monotonic()
+                if how == "raises":
+                    raise ValueError("no more data")
+                if how == "killed":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if how == "stops":
+                    os.kill(os.getpid(), signal.SIGSTOP)
+                if how == "leaves":
+                    return "left"
+            net(torch.randn(16, 32)).backward()
+            if rank != culprit:
+                started = time.monotonic()
+    except smex.RankFailure as failure:
+        return failure.kind, failure.rank, str(failure), time.monotonic() - started < seconds
+    return "nothing"
+
+
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
+def test_a_killed_rank_is_named(processes, variables):
+    found = processes.outcomes(fail_in_step, 3, "killed", 1, 10, variables=variables)
+    assert not found[1][0]
+    for rank in (0, 2):
+        good, what = found[rank]
+        assert good, what
+        assert what[:2] == ("gone", 1) and what[3], what
+
+
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
+def test_a_stopped_rank_is_named(processes, variables):
+    found = processes.outcomes(fail_in_step, 2, "stops", 1, 10, timeout=12, variables=variables)
+    good, what = found[0]
+    assert good, what
+    assert what[:2] == ("silent", 1) and what[3], what
+
+
+def different_models(rank):
+    torch.manual_seed(0)
+    model = Layers(32 if rank < 2 else 48)
+    try:
+        smex.partition(model, args=torch.randn(16, 32 if rank < 2 else 48))
+    except smex.SmexRuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_other_models_are_found_when_they_are_captured(processes):
+    for text in processes.run(different_models, 3):
+        assert "rank 0 and rank 2 made different programs" in text
+
+
+def one_cannot_be_captured(rank):
+    model = nn.Linear(8, 8 if rank == 0 else 4)
+    try:
+        smex.partition(nn.Sequential(model, nn.Linear(8, 2)), args=torch.randn(4, 8))
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+def test_who_cannot_capture_is_named_to_the_others(processes):
+    first, second = processes.run(one_cannot_be_captured, 2)
+    assert "rank 1 failed" in first
+    assert "rank 1 failed" not in second and second
+
+
+def other_shapes_in_a_step(rank):
+    torch.manual_seed(0)
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    try:
+        for step in range(3):
+            rows = 8 if rank == 1 and step == 1 else 16
+            net(torch.randn(rows, 32)).backward()
+    except smex.SmexRuntimeError as error:
+        return type(error).__name__, str(error)
+    return "", ""
+
+
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
+def test_other_shapes_on_a_rank_end_in_an_error(processes, variables):
+    for kind, text in processes.run(other_shapes_in_a_step, 2, variables=variables):
+        assert kind and text
+
+
+def after_a_failure(rank):
+    """An error of the caller's on one rank, which it catches: the group is of no use any more."""
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    texts = []
+    for _ in range(2):
+        try:
+            net(torch.randn(16, 32))
+        except smex.RankFailure as failure:
+            texts.append(str(failure))
+        else:
+            texts.append("ran")
+        if rank == 1:
+            net._world.links.watcher.report("gave up", "forward instruction 3")
+            time.sleep(0.2)
+    return texts
+
+
+def test_every_later_call_names_the_first_failure(processes):
+    first, second = processes.run(after_a_failure, 2)
+    assert first[0] == "ran"
+    assert "rank 1 failed in forward instruction 3: gave up" in second[1]
