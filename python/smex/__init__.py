@@ -25,6 +25,7 @@ if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
     from smex.distributed.diagnose import Diagnosis, diagnose
+    from smex.execution.clipping import clip_grad_norm_
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
@@ -70,6 +71,7 @@ __all__ = [
     "__version__",
     "capture",
     "capture_graph",
+    "clip_grad_norm_",
     "coverage",
     "diagnose",
     "errors",

@@ -701,10 +701,15 @@ class Communicator:
         group: torch.distributed.distributed_c10d.ProcessGroup,
         hosts: collections.abc.Sequence[int],
         segments: collections.abc.Sequence[Segment],
+        store: torch.distributed.distributed_c10d.Store,
         watcher: Watcher,
         recorder: Recorder,
         flight_folder: str,
     ) -> None: ...
+    def next_event(self) -> int:
+        """
+        The number of what the ranks do next together.
+        """
 
 class Session:
     """

@@ -19,48 +19,58 @@ class Move(NamedTuple):
     """A tensor that is to lie otherwise.
 
     Attributes:
-        name: for messages.
-        tiles: by worker; those of other processes are None.
-        boxes: where these are.
+        boxes: where its tiles are.
         wanted: where they are to be.
-        dtype: of the tensor, for a process that holds none of it.
+        dtype: of the tensor.
+        name: for messages.
     """
 
-    name: str
-    tiles: Tiles
     boxes: Boxes
     wanted: Boxes
     dtype: torch.dtype
+    name: str = ""
 
 
-def relayout(world: World, devices: Sequence[torch.device], moves: Sequence[Move]) -> list[Tiles]:
-    """Brings tensors to other tiles; every process calls this with the same moves.
+class Relayout:
+    """Brings tensors to other tiles; every process makes one with the same moves, and runs it.
 
-    Returns:
-        By move and worker the wanted tile, of this process's workers. One that is there already is
-        not copied.
+    Args:
+        world: of the processes.
+        devices: of the workers.
+        moves: one for each tensor.
     """
-    if not moves:
-        return []
-    program = relayout_program(
-        [
-            (
-                move.name,
-                str(move.dtype).removeprefix("torch."),
-                move.dtype.itemsize,
-                move.boxes,
-                move.wanted,
-            )
-            for move in moves
-        ]
-    )
-    executor = Executor(
-        program, devices=[str(device) for device in devices], take=True, **world.executor_options()
-    )
-    tiles = [[None if t is None else t.detach() for t in move.tiles] for move in moves]
-    session = executor.start(tiles)
-    session.run_forward()
-    return [session.outputs(n) for n in range(len(moves))]
+
+    def __init__(self, world: World, devices: Sequence[torch.device], moves: Sequence[Move]):
+        self._count = len(moves)
+        if not moves:
+            return
+        program = relayout_program(
+            [
+                (m.name, str(m.dtype).removeprefix("torch."), m.dtype.itemsize, m.boxes, m.wanted)
+                for m in moves
+            ]
+        )
+        self._executor = Executor(
+            program,
+            devices=[str(device) for device in devices],
+            take=True,
+            **world.executor_options(),
+        )
+
+    def run(self, tiles: Sequence[Tiles]) -> list[Tiles]:
+        """Returns by move and worker the wanted tile, of this process's workers.
+
+        Args:
+            tiles: by move and worker what there is; those of other processes are None. One that is
+                wanted as it is, is returned as it is.
+        """
+        if not self._count:
+            return []
+        session = self._executor.start(
+            [[None if tile is None else tile.detach() for tile in each] for each in tiles]
+        )
+        session.run_forward()
+        return [session.outputs(n) for n in range(self._count)]
 
 
 def whole_at(shape: Sequence[int], workers: Sequence[int], count: int) -> Boxes:

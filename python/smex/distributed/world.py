@@ -134,17 +134,17 @@ class Links:
     """
 
     def __init__(self, members: Sequence[int], device: str, timeout: float):
-        options = {
+        options: dict[str, Any] = {
             "ranks": list(members),
             "timeout": timedelta(seconds=timeout),
             "use_local_synchronization": len(members) < dist.get_world_size(),
         }
         self.rank, self.size = list(members).index(dist.get_rank()), len(members)
-        self.control = dist.new_group(backend="gloo", **options)
-        data = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
+        self.control: Any = dist.new_group(backend="gloo", **options)
+        data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
         hosts, segments = _shared_memory(self.control, self.rank, self.size, device)
         store = PrefixStore(f"smex/{next(_numbers)}", _get_default_store())
-        self._store = PrefixStore("gathered", store)
+        self._store: Any = PrefixStore("gathered", store)
         self._passes = PrefixStore("passes", store)
         self._before: str | None = None
         self.watcher = watch(store, self.rank, self.size)
@@ -218,9 +218,7 @@ def disconnect_old() -> None:
         _CONNECTED.pop(known).watcher.leave()
 
 
-def _shared_memory(
-    control: Any, rank: int, size: int, device: str
-) -> tuple[list[int], list[Segment | None]]:
+def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[list[int], list[Any]]:
     """Maps the memory of the processes of this host, unless SMEX_SHARED_MEMORY=0.
 
     Returns:
@@ -310,7 +308,9 @@ class Equals:
             (n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b),
             min(len(here), len(there)),
         )
-        first, second = (lines[line].strip() if line < len(lines) else "" for lines in (here, there))
+        first, second = (
+            lines[line].strip() if line < len(lines) else "" for lines in (here, there)
+        )
         raise SmexRuntimeError(
             f"partition: rank 0 and rank {other} made different programs of {self._what}, first in "
             f'line {line + 1}: "{first}" and "{second}"; every rank must have the same model and '

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 import pathlib
 import sys
@@ -44,10 +45,25 @@ from smex.planning.semantic import SemanticGraph
 _CAPTURES = threading.RLock()
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
+_CLIPPING = "torch.nn.utils.clip_grad"
+_FRAMES_OF_CLIPPING = 4
 _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
     for walk in (torch.nn.Module.modules, torch.nn.Module.named_modules)
 }
+
+
+def _refuse_local_norm(frame: Any) -> None:
+    """Raises SmexRuntimeError where torch would take the norm of one process's shards."""
+    for _ in range(_FRAMES_OF_CLIPPING):
+        if frame is None:
+            return
+        if frame.f_globals.get("__name__") == _CLIPPING:
+            raise SmexRuntimeError(
+                "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
+                "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
+            )
+        frame = frame.f_back
 
 
 class _LastCall(NamedTuple):
@@ -252,8 +268,10 @@ class PartitionedModule(torch.nn.Module):
             if tensor.dim() == 0:
                 return tensor
             rows = tensor.shape[0] * self._world.size
-            return tensor.detach().new_empty((rows, *tensor.shape[1:])).requires_grad_(
-                tensor.requires_grad
+            return (
+                tensor.detach()
+                .new_empty((rows, *tensor.shape[1:]))
+                .requires_grad_(tensor.requires_grad)
             )
 
         whole: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(
@@ -354,6 +372,8 @@ class PartitionedModule(torch.nn.Module):
                 "functional_call: a partitioned net computes with its shards alone; call the model "
                 "itself with other parameters, or load them: net.load_state_dict(...)"
             )
+        if not self._world.is_alone:
+            _refuse_local_norm(sys._getframe(1))
         self._look()
         self._state.trained()  # takes over who was frozen or thawed in the model
         if not self._state.is_cut():
@@ -590,7 +610,7 @@ class PartitionedModule(torch.nn.Module):
                     self._run_backward(result)
             finally:
                 compiled.executor.set_trace(False)
-        events = sum(self._world.gather(session.trace_events()), [])
+        events = [*itertools.chain(*self._world.gather(session.trace_events()))]
         if self._world.rank == 0:
             content = {"traceEvents": trace_json(compiled.program, events)}
             pathlib.Path(path).write_text(json.dumps(content))

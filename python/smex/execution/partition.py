@@ -128,7 +128,9 @@ def partition(
             f"group, got {processes!r}"
         )
     if isinstance(mesh, DeviceMesh) and processes == 1:
-        raise SmexValueError("partition: a DeviceMesh is of several processes; leave out one of them")
+        raise SmexValueError(
+            "partition: a DeviceMesh is of several processes; leave out one of them"
+        )
     members = _members(mesh) if isinstance(mesh, DeviceMesh) else [0]
     if processes is None and not isinstance(mesh, DeviceMesh):
         members = members_of_default()

@@ -7,17 +7,19 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from smex.capture.in_shards import is_in_shards, own_attributes
 from smex.capture.origin import user_stacklevel
 from smex.capture.swap import StateSlot, all_slots, loss_prefix, swapped
-from smex.distributed.relayout import Boxes, Move, Tiles, relayout, whole_at
+from smex.distributed.relayout import Boxes, Move, Relayout, Tiles, whole_at
 from smex.distributed.world import World
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexValueError
 from smex.execution.cut import Cut, Keeping, Pieces, parts_of, release, sliced
+
+_Made = TypeVar("_Made")
 
 
 class ShardedState:
@@ -55,6 +57,7 @@ class ShardedState:
         self._parameters: list[tuple[str, torch.Tensor]] = []
         self._trained: list[torch.Tensor] = []  # for each parameter what tells whether it is
         self._flags: list[bool] = []
+        self._made: dict[Any, tuple[int, Any]] = {}
         self._list_parameters(self._slots())
 
     def _slots(self) -> list[StateSlot]:
@@ -106,32 +109,42 @@ class ShardedState:
         own = [_checksum(cut.source) for cut in cuts]
         if all(sums == own for sums in self.world.gather(own)):
             return
-        moves = []
+        moves, given = [], []
         for cut in cuts:
-            given: Tiles = [None] * len(self.devices)
+            first: Tiles = [None] * len(self.devices)
             if self.world.rank == 0:
-                given[0] = cut.source.detach().to(self.devices[0]).contiguous()
+                first[0] = cut.source.detach().to(self.devices[0]).contiguous()
+            given.append(first)
             boxes = whole_at(cut.source.shape, [0], len(self.devices))
-            moves.append(Move("", given, boxes, cut.boxes, cut.source.dtype))
+            moves.append(Move(boxes, cut.boxes, cut.source.dtype))
         with torch.no_grad():
-            for cut, tiles in zip(cuts, relayout(self.world, self.devices, moves), strict=True):
+            found = Relayout(self.world, self.devices, moves).run(given)
+            for cut, tiles in zip(cuts, found, strict=True):
                 for tile, worker in cut.unique:
-                    tile.copy_(tiles[worker])
+                    tile.copy_(_there(tiles[worker]))
 
     def wholes(self, cuts: Sequence[Cut], tiles: Sequence[Tiles]) -> list[torch.Tensor]:
         """Puts tiles that lie as shards together in each process, which all call this."""
-        first = [worker for worker, rank in enumerate(self.world.ranks) if worker == 0
-                 or rank != self.world.ranks[worker - 1]]  # fmt: skip
         moves = [
-            Move(
-                "", given, cut.boxes, whole_at(cut.pieces.shape(), first, len(self.devices)),
-                cut.source.dtype,
-            )
-            for cut, given in zip(cuts, tiles, strict=True)
-        ]  # fmt: skip
-        found = relayout(self.world, self.devices, moves)
+            Move(cut.boxes, self.whole_everywhere(cut.pieces.shape()), cut.source.dtype)
+            for cut in cuts
+        ]
+        found = Relayout(self.world, self.devices, moves).run(tiles)
         own = self.world.workers[0]
-        return [one[own] for one in found]  # type: ignore[misc]
+        return [_there(one[own]) for one in found]
+
+    def cached(self, make: Callable[[ShardedState], _Made]) -> _Made:
+        """Returns what was made of these cuts, once."""
+        made = self._made.get(make)
+        if made is None or made[0] != self.version:
+            made = self._made[make] = self.version, make(self)
+        return made[1]  # type: ignore[no-any-return]
+
+    def whole_everywhere(self, shape: Sequence[int]) -> Boxes:
+        """Returns the boxes of a tensor that the first worker of each process holds whole."""
+        ranks = self.world.ranks
+        first = [w for w, rank in enumerate(ranks) if w == 0 or rank != ranks[w - 1]]
+        return whole_at(shape, first, len(self.devices))
 
     def _cut(self, name: str, slot: StateSlot, boxes: Boxes, placement: list[int]) -> None:
         keeping = self._keeping_of(slot)
@@ -203,7 +216,7 @@ class ShardedState:
 
     def __getstate__(self) -> dict[str, Any]:
         """Of a copy, which has an owner of its own."""
-        return {**self.__dict__, "_owner": None}
+        return {**self.__dict__, "_owner": None, "_made": {}}
 
     def belong_to(self, owner: torch.nn.Module) -> None:
         """Completes the copy of a net, whose shards and model were copied one by one."""
@@ -440,6 +453,11 @@ class ShardedState:
         if hasattr(state, "_metadata"):
             of_model._metadata = state._metadata  # type: ignore[attr-defined]
         return of_model, {n.removeprefix(self.prefix): state[n] for n in state if n not in of_model}
+
+
+def _there(tile: torch.Tensor | None) -> torch.Tensor:
+    assert tile is not None
+    return tile
 
 
 def _checksum(tensor: torch.Tensor) -> int:

@@ -93,7 +93,16 @@ class ProcessPool:
             store = os.path.join(folder, "store")
             for rank in range(world):
                 self._members[rank][1].send(
-                    (path, function.__qualname__, store, rank, world, timeout, variables or {}, args)
+                    (
+                        path,
+                        function.__qualname__,
+                        store,
+                        rank,
+                        world,
+                        timeout,
+                        variables or {},
+                        args,
+                    )
                 )
             found = []
             end = time.monotonic() + timeout
