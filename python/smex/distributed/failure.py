@@ -47,7 +47,8 @@ def watch(
         size: number of processes.
         interval: seconds between two signs of life.
         limit: seconds without one after which a rank has failed; at least 3 intervals. Those on
-            the machine of a process that is killed know at once.
+            the machine of a process that is killed know at once. A store fails where it does not
+            answer for twice as long.
         arrival: seconds within which all are to come.
 
     Raises:
