@@ -174,7 +174,7 @@ struct Watcher::State {
     auto* tcp = dynamic_cast<c10d::TCPStore*>(underlying(this->store.get()));
     if (tcp == nullptr) return;
     hosts_store = listens_on(tcp->getPort());
-    tcp->setTimeout(options.limit);
+    tcp->setTimeout(2 * store_limit());  // the other thread tells before that
   }
 
   template <class Call>
@@ -474,7 +474,8 @@ struct Watcher::State {
       for (int r = 0; r < size() && !found; ++r) {
         if (peers[r].is_watched() && peers[r].gone_for > kEndOfThread) found = gone_failure(r);
       }
-      if (!found && in_call > options.limit) found = silent_store_failure(in_call);
+      if (!found && in_call > options.limit) found = stopped_failure(in_call);
+      if (!found && in_call > store_limit()) found = silent_store_failure(in_call);
     }
     if (found) publish(std::move(*found));
   }
@@ -490,6 +491,10 @@ struct Watcher::State {
     }
     return peers[r];
   }
+
+  /// A TCPStore asks for the name of each new client's address, and nothing else meanwhile: 5 s
+  /// where the answer is lost (resolv.conf(5)), which is no failure.
+  milliseconds store_limit() const { return 2 * options.limit; }
 
   bool is_closing() const {
     const std::lock_guard lock(mutex);
@@ -541,12 +546,17 @@ struct Watcher::State {
             Failure::Kind::kSilent};
   }
 
-  Failure silent_store_failure(Duration silent) const {
+  /// Of a rank here that is stopped, perhaps the store's host.
+  std::optional<Failure> stopped_failure(Duration silent) const {
     for (int r = 0; r < size(); ++r) {
       if (peers[r].process != nullptr && peers[r].is_watched() && peers[r].process->is_stopped()) {
         return silent_failure(r, silent);
       }
     }
+    return std::nullopt;
+  }
+
+  Failure silent_store_failure(Duration silent) const {
     const int host = store_host();
     return {host, "",
             "the store has not answered for " + seconds_text(silent) + ": " +
@@ -718,7 +728,7 @@ Failure Watcher::report(const Failure& failure) {
       s.proposal = failure;  // closer to the cause than what was seen from outside
       s.urgent = true;
       s.changed.notify_all();
-      s.changed.wait_for(lock, s.options.limit,
+      s.changed.wait_for(lock, s.store_limit(),
                          [&] { return s.failure || s.store_ended || s.closing; });
     }
   }
@@ -778,7 +788,7 @@ void Watcher::leave() {
   if (s.closing) return;
   s.leaving = true;
   s.changed.notify_all();
-  s.changed.wait_for(lock, s.options.limit, [&] {
+  s.changed.wait_for(lock, s.store_limit(), [&] {
     return s.goodbye_is_over || s.failure || s.store_ended || s.num_threads == 0;
   });
   end_threads(lock);

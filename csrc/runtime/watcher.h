@@ -14,8 +14,9 @@
 namespace smex::runtime {
 
 struct WatcherOptions {
-  std::chrono::milliseconds interval{500};    ///< between two beats
-  std::chrono::milliseconds limit{4000};      ///< a rank whose beat stands still longer has failed
+  std::chrono::milliseconds interval{500};  ///< between two beats
+  std::chrono::milliseconds limit{4000};  ///< a rank whose beat stands still longer has failed, and
+                                          ///< a store that does not answer for twice as long
   std::chrono::milliseconds arrival{300000};  ///< a rank that has not come by then has failed
 };
 
@@ -50,7 +51,7 @@ class Watcher {
   int size() const;
 
   /// Makes `failure` known to all ranks and returns the first one that is known, which is another
-  /// if there was one before. Returns when it is written, at the latest after `limit`.
+  /// if there was one before. Returns when it is written, at the latest after 2 * `limit`.
   Failure report(const Failure& failure);
   /// For an error that may only follow from another rank's failure, such as a connection that
   /// broke: waits up to `patience` (by default 2 intervals + `limit`) for a failure to become
@@ -69,8 +70,8 @@ class Watcher {
   void on_failure(std::function<void(const Failure&)> callback);
 
   /// Says goodbye, so that nobody misses this rank, and ends the threads. Takes a round trip; the
-  /// rank that hosts the store waits for the others to have read it, at most `limit`. Does nothing
-  /// the second time.
+  /// rank that hosts the store waits for the others to have read it, at most 2 * `limit`. Does
+  /// nothing the second time.
   void leave();
   /// Whether `rank` has said goodbye.
   bool left(int rank) const;
