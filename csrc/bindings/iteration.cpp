@@ -280,13 +280,13 @@ class PlainArguments {
   c10::ScalarType default_dtype_ = c10::ScalarType::Undefined;
 };
 
-CallForm::Given make_given(CallForm::Source source, int index, bool changes) {
-  return {source, index, changes};
+CallForm::Given make_given(CallForm::Source source, int index, bool changes, bool local) {
+  return {source, index, changes, local};
 }
 
 CallForm::Made make_made(CallForm::Use use, int index, bool borrowed, Shape shape,
-                         std::vector<int> tangents) {
-  return {use, index, borrowed, std::move(shape), std::move(tangents)};
+                         std::vector<int> tangents, bool local) {
+  return {use, index, borrowed, std::move(shape), std::move(tangents), local};
 }
 
 std::shared_ptr<Call> make_call(const std::shared_ptr<Executor>& executor,
@@ -332,10 +332,12 @@ void bind_iteration(py::module_& m) {
       .value("INPUT_GRADIENT", CallForm::Use::kInputGradient)
       .value("NOTHING", CallForm::Use::kNothing);
   py::class_<CallForm::Given>(m, "Given")
-      .def(py::init(&make_given), py::arg("source"), py::arg("index"), py::arg("changes") = false);
+      .def(py::init(&make_given), py::arg("source"), py::arg("index"), py::arg("changes") = false,
+           py::arg("local") = false);
   py::class_<CallForm::Made>(m, "Made").def(py::init(&make_made), py::arg("use"), py::arg("index"),
                                             py::arg("borrowed"), py::arg("shape"),
-                                            py::arg("tangents") = std::vector<int>{});
+                                            py::arg("tangents") = std::vector<int>{},
+                                            py::arg("local") = false);
   py::class_<Call, std::shared_ptr<Call>>(
       m, "Call", "A captured call's program with the tiles of the model's state.")
       .def(py::init(&make_call), py::arg("executor"), py::arg("given"), py::arg("made"),

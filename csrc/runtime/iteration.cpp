@@ -59,7 +59,8 @@ WorkerTensors Iteration::tiles_of(const CallForm::Given& given, size_t position,
       tiles = scatter(position, form_->constants.at(given.index));
       break;
     case CallForm::Source::kInput:
-      tiles = scatter(position, inputs.at(given.index));
+      tiles = scatter(position, inputs.at(given.index),
+                      given.local ? local_rows(given.index).lo : 0);
       break;
   }
   if (!given.changes) return tiles;
@@ -73,10 +74,23 @@ WorkerTensors Iteration::tiles_of(const CallForm::Given& given, size_t position,
   return tiles;
 }
 
-WorkerTensors Iteration::scatter(size_t position, const at::Tensor& whole) const {
+Interval Iteration::local_rows(int input) const {
+  Interval rows;
+  for (size_t n = 0; n < form_->given.size(); ++n) {
+    const CallForm::Given& given = form_->given[n];
+    if (given.source != CallForm::Source::kInput || given.index != input) continue;
+    const std::vector<Region>& regions = executor_->program().inputs[n].regions;
+    const std::vector<int>& workers = executor_->workers();
+    rows = {regions[workers.front()].dims.at(0).lo, regions[workers.back()].dims.at(0).hi};
+  }
+  return rows;
+}
+
+WorkerTensors Iteration::scatter(size_t position, const at::Tensor& given,
+                                 int64_t first_row) const {
   const Binding& binding = executor_->program().inputs[position];
   // Its own TensorImpl: the caller may change the shape of the one that was given.
-  const at::Tensor plain = whole.detach().resolve_conj().resolve_neg();
+  const at::Tensor plain = given.detach().resolve_conj().resolve_neg();
   WorkerTensors tiles(binding.slots.size());
   for (size_t w = 0; w < tiles.size(); ++w) {
     if (binding.slots[w] == kNoSlot || !executor_->is_here(static_cast<int>(w))) continue;
@@ -87,7 +101,10 @@ WorkerTensors Iteration::scatter(size_t position, const at::Tensor& whole) const
                            executor_->device(static_cast<int>(v)) == device;
       if (is_same) tiles[w] = tiles[v];
     }
-    if (!tiles[w].defined()) tiles[w] = box_of(plain, box).to(device).contiguous();
+    if (tiles[w].defined()) continue;
+    Region inside = box;
+    if (first_row != 0) inside.dims[0] = {box.dims[0].lo - first_row, box.dims[0].hi - first_row};
+    tiles[w] = box_of(plain, inside).to(device).contiguous();
   }
   return tiles;
 }
@@ -100,6 +117,10 @@ at::Tensor Iteration::gather(size_t position) const {
   std::vector<const Region*> done;
   for (size_t w = 0; w < tiles.size(); ++w) {
     if (!tiles[w].defined() || !is_whole(binding.regions[w], made.shape)) continue;
+    if (made.local) {
+      const Interval rows = local_rows(made.index);
+      return tiles[w].narrow(0, rows.lo, rows.size()).clone();
+    }
     // Not the slot's own: what autograd adds to a result would keep the session alive.
     return made.borrowed ? tiles[w].clone() : tiles[w].detach();
   }

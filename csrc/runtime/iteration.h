@@ -32,6 +32,8 @@ struct CallForm {
     int index = 0;  ///< among the state, the constants, the inputs or the results
     bool changes =
         false;  ///< the call writes it before backward has read it: gets memory of its own
+    /// An input of which the caller gives the rows of this process's workers alone.
+    bool local = false;
   };
 
   struct Made {
@@ -40,6 +42,7 @@ struct CallForm {
     bool borrowed = false;      ///< may lie in memory that was given
     Shape shape;                ///< of the whole
     std::vector<int> tangents;  ///< of a gradient: by result, those that it is computed from
+    bool local = false;         ///< of an input's gradient or new value: of its local rows
   };
 
   std::vector<Given> given;  ///< by Program::inputs
@@ -77,7 +80,10 @@ class Iteration {
  private:
   WorkerTensors tiles_of(const CallForm::Given& given, size_t position,
                          const std::vector<at::Tensor>& inputs) const;
-  WorkerTensors scatter(size_t position, const at::Tensor& whole) const;
+  /// `first_row` is where `given` begins in the whole.
+  WorkerTensors scatter(size_t position, const at::Tensor& given, int64_t first_row = 0) const;
+  /// The rows of an input that this process's workers hold.
+  Interval local_rows(int input) const;
   at::Tensor gather(size_t position) const;
   void write_updates(std::vector<at::Tensor>& inputs);
 

@@ -847,7 +847,9 @@ class Use:
     def value(self) -> int: ...
 
 class Given:
-    def __init__(self, source: Source, index: int, changes: bool = False) -> None: ...
+    def __init__(
+        self, source: Source, index: int, changes: bool = False, local: bool = False
+    ) -> None: ...
 
 class Made:
     def __init__(
@@ -857,6 +859,7 @@ class Made:
         borrowed: bool,
         shape: collections.abc.Sequence[int],
         tangents: collections.abc.Sequence[int] = [],
+        local: bool = False,
     ) -> None: ...
 
 class Call:

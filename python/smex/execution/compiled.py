@@ -88,12 +88,14 @@ class Compiled:
         borrowed: the values that may lie in bound memory.
         tangents_of: by value that is a gradient the tangents that it is computed from.
         draws: whether a seed is needed.
+        local_inputs: whether each process passes its own rows of the inputs.
     """
 
     graph: SemanticGraph
     plan: Plan
     program: Any
     executor: Any
+    local_inputs: bool = False
 
     def __post_init__(self) -> None:
         captured = self.captured
@@ -161,7 +163,9 @@ class Compiled:
             elif values[value].role == "constant":
                 given.append(Given(Source.CONSTANT, constants[value], changes))
             else:
-                given.append(Given(Source.INPUT, input_place[value], changes))
+                given.append(
+                    Given(Source.INPUT, input_place[value], changes, self._is_local(value))
+                )
         names = {value.name: n for n, value in enumerate(held)}
         results = 0
         made = []
@@ -172,7 +176,9 @@ class Compiled:
             read = self.tangents_of.get(output.value, set()) if output.value is not None else set()
             is_gradient = output.kind == "gradient" and output.value is not None
             of = sorted(tangents[tangent] for tangent in read) if is_gradient else []
-            made.append(Made(use, index, output.value in self.borrowed, shape, of))
+            is_of_input = use in (Use.INPUT_GRADIENT, Use.INPUT_UPDATE)
+            local = is_of_input and self._is_local(output.target)
+            made.append(Made(use, index, output.value in self.borrowed, shape, of, local))
         tiles = [state.cuts[value.name].tiles for value in held]
         shards, tensors, owners = [], [], []
         for value in self.parameters:
@@ -192,6 +198,10 @@ class Compiled:
             shards=shards,
             watched=self._watched(owners),
         )
+
+    def _is_local(self, value: int | None) -> bool:
+        """Whether this process passes its rows of an input alone; scalars are everybody's."""
+        return self.local_inputs and value is not None and len(self.captured.shape(value)) > 0
 
     def _use(
         self,

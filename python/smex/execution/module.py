@@ -248,7 +248,7 @@ class PartitionedModule(torch.nn.Module):
             **self._world.executor_options(),
         )
         plan.forget_program()  # the executor has it
-        compiled = Compiled(graph=graph, plan=plan, program=executor.program, executor=executor)
+        compiled = Compiled(graph, plan, executor.program, executor, self._local_inputs)
         seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
         self._adopt_state(compiled)

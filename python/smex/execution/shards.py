@@ -97,9 +97,9 @@ class ShardedState:
             for name in self.cuts.keys() & set(names):
                 self._unregister(self.cuts.pop(name))
             raise
+        self._take_values_of_first([self.cuts[name] for name in names])
         for name in names:
             self.cuts[name].share()
-        self._take_values_of_first([self.cuts[name] for name in names])
         self._list_parameters(slots)
 
     def _take_values_of_first(self, cuts: Sequence[Cut]) -> None:
@@ -138,7 +138,7 @@ class ShardedState:
         made = self._made.get(make)
         if made is None or made[0] != self.version:
             made = self._made[make] = self.version, make(self)
-        return made[1]  # type: ignore[no-any-return]
+        return made[1]
 
     def whole_everywhere(self, shape: Sequence[int]) -> Boxes:
         """Returns the boxes of a tensor that the first worker of each process holds whole."""

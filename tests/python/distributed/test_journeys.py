@@ -285,10 +285,12 @@ def test_a_mesh_gives_the_steps_and_one_file_has_all_tracks(processes, tmp_path)
 
 def alone_among_many(rank):
     """A net of one process where others have none."""
+    shape = None
     if rank == 1:
         net = smex.partition(model(), workers=2, processes=1, args=data()[0])
-        return net(data()[0]).shape
-    return None
+        shape = net(data()[0]).shape
+    dist.barrier()
+    return shape
 
 
 def test_a_process_may_have_a_net_to_itself(processes):
@@ -301,9 +303,12 @@ def part_of_the_ranks(rank):
         try:
             smex.partition(model(), mesh=mesh, args=data()[0])
         except smex.SmexValueError as error:
+            dist.barrier()
             return str(error)
     net = smex.partition(model(), mesh=mesh, args=data()[0], replicate_bytes=0)
-    return net(data()[0]).detach()
+    result = net(data()[0]).detach()
+    dist.barrier()
+    return result
 
 
 def test_a_mesh_may_leave_ranks_out(processes):
