@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import itertools
 import multiprocessing.util
 import os
 import sys
@@ -41,8 +40,7 @@ def watch(
 
     Args:
         store: of ``torch.distributed``: a ``TCPStore``, a ``FileStore`` or a ``HashStore``,
-            perhaps in a ``PrefixStore``. The processes' calls are told apart by their number, so
-            that each process makes as many on one store.
+            in a ``PrefixStore`` of this group's own where there are several.
         rank: of this process, from 0.
         size: number of processes.
         interval: seconds between two signs of life.
@@ -54,7 +52,7 @@ def watch(
     Raises:
         SmexValueError: for other stores and times, and ranks that are not below `size`.
     """
-    own = PrefixStore(f"smex/watcher/{next(_numbers)}", store)
+    own = PrefixStore("watcher", store)
     watcher = Watcher(own, rank, size, interval=interval, limit=limit, arrival=arrival)
     arguments = weakref.ref(watcher), os.getpid()
     atexit.register(_end, *arguments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import os
 import pathlib
 import pickle
@@ -143,7 +142,7 @@ class Links:
         self.control: Any = dist.new_group(backend="gloo", **options)
         data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
         hosts, segments = _shared_memory(self.control, self.rank, self.size, device)
-        store = PrefixStore(f"smex/{next(_numbers)}", _get_default_store())
+        store = PrefixStore(f"smex/{device}/{'-'.join(map(str, members))}", _get_default_store())
         self._store: Any = PrefixStore("gathered", store)
         self._passes = PrefixStore("passes", store)
         self._before: str | None = None
@@ -197,7 +196,6 @@ _LONG_WAIT = 1.0
 """Seconds after which another process may be doing something else."""
 _GLANCE = 0.002
 """Seconds between two looks for what another process has stored."""
-_numbers = itertools.count()
 _CONNECTED: dict[Any, Links] = {}
 """By torch's default group, members and type of device."""
 
