@@ -110,7 +110,7 @@ CASES = {
 
 SMALL = {
     "mlp": mlp(8, 4, 4),
-    "wresnet": wresnet(26, 1, 4, 32, 8),
+    "wresnet": wresnet(26, 1, 4, 16, 4),
     "rnn": rnn(2, 6, 3, 4),
     "gpt": gpt(2, 8, 2, 16, 6, 4),
 }

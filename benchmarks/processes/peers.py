@@ -33,7 +33,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn import functional as F
 
-LEARNING_RATE = 1e-2
+LEARNING_RATE = 1e-3
 
 
 class RefusedError(RuntimeError):
@@ -82,7 +82,7 @@ def part_of(batch: tuple[Tensor, Tensor], mesh: DeviceMesh) -> tuple[Tensor, Ten
     return x, y
 
 
-def ddp(case: Case, mesh: DeviceMesh, optimizer: str = "sgd") -> Step:
+def ddp(case: Case, mesh: DeviceMesh, optimizer: str = "adamw") -> Step:
     """DistributedDataParallel; buckets of the default size, gradients live in them."""
     model, batch = case.make()
     wrapped = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
@@ -90,7 +90,7 @@ def ddp(case: Case, mesh: DeviceMesh, optimizer: str = "sgd") -> Step:
     return Step(wrapped, part_of(batch, mesh), case.loss_fn, made, mesh.size())
 
 
-def fsdp2(case: Case, mesh: DeviceMesh, optimizer: str = "sgd") -> Step:
+def fsdp2(case: Case, mesh: DeviceMesh, optimizer: str = "adamw") -> Step:
     """`fully_shard` of each layer, then of what is left.
 
     The cells of an RNN are called once per time step and stay gathered between forward and
@@ -107,7 +107,7 @@ def fsdp2(case: Case, mesh: DeviceMesh, optimizer: str = "sgd") -> Step:
     return Step(model, part_of(batch, mesh), case.loss_fn, made, mesh.size())
 
 
-def tensor_parallel(case: Case, mesh: DeviceMesh, optimizer: str = "sgd") -> Step:
+def tensor_parallel(case: Case, mesh: DeviceMesh, optimizer: str = "adamw") -> Step:
     """`parallelize_module` with the plan of the family: columns, then rows (Megatron-LM §3).
 
     Raises:
@@ -232,7 +232,7 @@ PEERS: dict[str, Callable[[Case, DeviceMesh, str], Step]] = {
 
 
 def losses_of_one_process(
-    case: Case, parts: int, steps: int, optimizer: str = "sgd"
+    case: Case, parts: int, steps: int, optimizer: str = "adamw"
 ) -> list[float]:
     """The losses of the plain model, which gets its batch in so many parts for each step."""
     model, (x, y) = case.make()

@@ -4,11 +4,10 @@
 
 Two ranks of one thread on emulated hosts (see `emulate`): over loopback, and over links of 1 Gbit/s
 and 200 Mbit/s. All systems are made in one run and take turns, round by round, so that what else
-the computer does hits all alike. A step is forward, backward and the optimiser on the same batch;
-it has ended when the last rank has. Each cell is the median [least, most] of the rounds and the
-bytes that the kernel has counted at the interfaces of both ranks, without headers, in a step. The
-last column is the quickest peer's time over that of smex on processes: the median of the ratios of
-the rounds.
+the computer does hits all alike. A step is forward, backward and AdamW on the same batch; it has
+ended when the last rank has. Each cell is the median [least, most] of the rounds and the bytes that
+the kernel has counted at the interfaces of both ranks, without headers, in a step. The last column
+is the quickest peer's time over that of smex on processes: the median of the rounds' ratios.
 
 Before that three steps of each system warm up; their losses are compared with those of the plain
 model in one process. "smex, threads" are two workers in one process, of which the other rank waits.
@@ -42,7 +41,8 @@ import smex
 RANKS = 2
 LINKS = {"loopback": None, "1gbit": "1gbit", "200mbit": "200mbit"}
 WARM_UP = 3
-TOLERANCE = 1e-4  # of a loss; the first steps change it by 1e-3 and more
+TOLERANCE = 0.01  # of how much the steps change the loss: of a gradient, whatever its scale
+ROUNDING = 1e-6  # of the loss itself
 THREADS, PROCESSES = "smex, threads", "smex, processes"
 SYSTEMS = (*PEERS, THREADS, PROCESSES)
 
@@ -68,7 +68,7 @@ def link_of(mesh: DeviceMesh) -> smex.Level:
     """Latency and bandwidth between the ranks while both send."""
     peer = 1 - mesh.get_local_rank()
 
-    def seconds(size: int) -> float:
+    def seconds(size: int) -> list[float]:
         send, receive = torch.zeros(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
         taken = []
         for _ in range(12):
@@ -77,10 +77,10 @@ def link_of(mesh: DeviceMesh) -> smex.Level:
             for work in (dist.irecv(receive, peer), dist.isend(send, peer)):
                 work.wait()
             taken.append(time.perf_counter() - started)
-        return statistics.median(taken[2:])
+        return taken[2:]
 
-    latency, size = seconds(1024), 4 * 2**20
-    numbers = [latency, size / (seconds(size) - latency)]
+    size = 4 * 2**20
+    numbers = [min(seconds(1024)), size / statistics.median(seconds(size))]
     dist.broadcast_object_list(numbers)
     return smex.Level(RANKS, *numbers)
 
@@ -119,7 +119,7 @@ def systems(
     here = mesh.get_local_rank() == 0
     found[THREADS] = System(None)
     if here:
-        found[THREADS] = smex_system(case, options.optimizer, machine, workers=RANKS)
+        found[THREADS] = smex_system(case, options.optimizer, machine, workers=RANKS, processes=1)
     linked = dataclasses.replace(machine, levels=(link_of(mesh),))
     try:
         found[PROCESSES] = smex_system(case, options.optimizer, linked, mesh=mesh)
@@ -136,9 +136,10 @@ def check(name: str, system: System, mesh: DeviceMesh, wanted: dict[int, list[fl
         got = losses(system.step, WARM_UP, mesh)
     else:
         got = [system.step() for _ in range(WARM_UP)]
-    torch.testing.assert_close(
-        got, wanted[system.parts], rtol=TOLERANCE, atol=0.0, msg=lambda text: f"{name}: {text}"
-    )
+    want = wanted[system.parts]
+    allowed = TOLERANCE * (max(want) - min(want)) + ROUNDING * max(map(abs, want))
+    if any(not abs(mine - one) <= allowed for mine, one in zip(got, want, strict=True)):
+        raise AssertionError(f"{name}: losses {got}, of one process {want}, allowed ± {allowed}")
 
 
 def turn(system: System) -> None:
@@ -173,8 +174,9 @@ def worker(options: argparse.Namespace) -> None:
             turn(system)
     ranks = [None] * RANKS
     dist.all_gather_object(ranks, {n: (s.seconds, s.sent) for n, s in those.items()})
+    moved = {n: s.net.stats()["bytes_moved"] for n, s in those.items() if s.net is not None}
     if mesh.get_local_rank() == 0:
-        print(json.dumps(summary(those, refused, ranks, options)))
+        print(json.dumps(summary(those, refused, ranks, moved, options)))
     dist.barrier()
     dist.destroy_process_group()
     sys.stdout.flush()
@@ -182,9 +184,13 @@ def worker(options: argparse.Namespace) -> None:
 
 
 def summary(
-    those: dict[str, System], refused: dict[str, str], ranks: list[Any], options: argparse.Namespace
+    those: dict[str, System],
+    refused: dict[str, str],
+    ranks: list[Any],
+    moved: dict[str, int],
+    options: argparse.Namespace,
 ) -> dict[str, Any]:
-    """By system what was measured, of all ranks, and what smex has predicted."""
+    """By system what was measured, of all ranks, and what smex has predicted and counted itself."""
     measured = {}
     for name, system in those.items():
         seconds = [max(of_ranks) for of_ranks in zip(*(rank[name][0] for rank in ranks))]
@@ -196,7 +202,7 @@ def summary(
             measured[name] |= {
                 "predicted_seconds": system.net.plan.seconds,
                 "predicted_bytes": system.net.plan.total_bytes,
-                "moved_bytes": system.net.stats()["bytes_moved"],
+                "moved_bytes": moved[name],
             }
     return {"measured": measured, "refused": refused}
 
@@ -237,7 +243,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="over slow links a half of them")
     parser.add_argument("--only", default="", help="part of the names of the models")
     parser.add_argument("--links", nargs="*", choices=[*LINKS], default=[*LINKS])
-    parser.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd")
+    parser.add_argument("--optimizer", choices=["sgd", "adamw"], default="adamw")
     parser.add_argument("--peers", action="store_true", help="without smex")
     parser.add_argument("--small", action="store_true", help="models that take milliseconds")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
