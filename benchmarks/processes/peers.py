@@ -3,9 +3,8 @@
 Each takes a case, whose model and batch every rank makes alike, and returns a `Step`. Data parallel
 systems run the rank's part of the batch. What torch refuses raises `RefusedError` with its message.
 
-Two things differ from one process and are torch's: batch norm of DDP and FSDP2 normalises over the
-rank's part of the batch (`SyncBatchNorm` takes no tensors on the CPU), and Gloo has no average, for
-which FSDP2 is told to add and divide. `losses_of_one_process` computes what each has to give.
+Batch norm of DDP and FSDP2 normalises over the rank's part of the batch: `SyncBatchNorm` takes no
+tensors on the CPU. `losses_of_one_process` computes what each has to give.
 """
 
 from __future__ import annotations
@@ -100,9 +99,6 @@ def fsdp2(case: Case, mesh: DeviceMesh, optimizer: str = "adamw") -> Step:
     for layer in case.layers(model):
         fully_shard(layer, mesh=mesh, reshard_after_forward=case.family != "rnn")
     fully_shard(model, mesh=mesh)
-    for part in model.modules():
-        if hasattr(part, "set_force_sum_reduction_for_comms"):
-            part.set_force_sum_reduction_for_comms(True)
     made = optimizer_of(model.parameters(), optimizer)
     return Step(model, part_of(batch, mesh), case.loss_fn, made, mesh.size())
 
