@@ -90,14 +90,10 @@ def ddp(case: Case, mesh: DeviceMesh, optimizer: str = "adamw") -> Step:
 
 
 def fsdp2(case: Case, mesh: DeviceMesh, optimizer: str = "adamw") -> Step:
-    """`fully_shard` of each layer, then of what is left.
-
-    The cells of an RNN are called once per time step and stay gathered between forward and
-    backward: they would be gathered anew at each step otherwise.
-    """
+    """`fully_shard` of each layer, then of what is left."""
     model, batch = case.make()
     for layer in case.layers(model):
-        fully_shard(layer, mesh=mesh, reshard_after_forward=case.family != "rnn")
+        fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     made = optimizer_of(model.parameters(), optimizer)
     return Step(model, part_of(batch, mesh), case.loss_fn, made, mesh.size())
