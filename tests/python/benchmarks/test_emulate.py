@@ -1,0 +1,188 @@
+"""Emulated hosts: what the kernel counts, how fast the links are, and that nothing is left behind."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+
+import emulate
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    emulate.unavailable() is not None, reason=f"no emulated hosts: {emulate.unavailable()}"
+)
+
+ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+
+
+def python(text):
+    return [sys.executable, "-c", textwrap.dedent(text)]
+
+
+def test_what_the_kernel_counts_is_what_an_all_to_all_sends():
+    """The counters of the interfaces are an oracle that knows nothing of what runs."""
+    command = python(
+        """
+        import torch, torch.distributed as dist
+        from emulate import Counters
+        dist.init_process_group("gloo")
+        rank, part = dist.get_rank(), 500_000
+        sent = torch.full((3, part), rank, dtype=torch.uint8)
+        received = torch.empty_like(sent)
+        dist.barrier()
+        before = Counters.read()
+        dist.all_to_all_single(received, sent)
+        dist.barrier()
+        assert received.tolist() == [[r] * part for r in range(3)], received
+        print((Counters.read() - before).sent_payload)
+        dist.barrier()
+        dist.destroy_process_group()
+        """
+    )
+    path = str(pathlib.Path(emulate.__file__).parent)
+    with emulate.emulated(ranks=3, rate="1gbit") as hosts:
+        said = hosts.run(command, timeout=120, env={**ENVIRONMENT, "PYTHONPATH": path})
+        whole = hosts.sent()
+    for text in said:
+        assert int(text) == pytest.approx(1e6, rel=0.05)  # of three parts a rank keeps its own
+    assert 3e6 < whole < 3.3e6  # with the rendezvous
+
+
+# Received bytes over the seconds from the first to the last, without torch, which takes a second to
+# be imported.
+STREAM = """
+    import os, socket, time
+    address = os.environ["MASTER_ADDR"], 5000
+    size = 4_000_000
+    if os.environ["RANK"] == "0":
+        with socket.create_server(address) as server:
+            connection, _ = server.accept()
+        connection.sendall(bytes(size))
+        connection.recv(1)
+    else:
+        while True:
+            try:
+                connection = socket.create_connection(address)
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        got = 0
+        while got < size:
+            got += len(connection.recv(1 << 20))
+            if got > size // 4 and "started" not in globals():
+                started, early = time.perf_counter(), got
+        print((got - early) * 8 / (time.perf_counter() - started))
+        connection.send(b"x")
+"""
+
+
+@pytest.mark.parametrize("rate", ["50mbit", "200mbit"])
+def test_a_link_carries_what_its_rate_says_and_no_more(rate):
+    with emulate.emulated(ranks=2, rate=rate) as hosts:
+        measured = float(hosts.run(python(STREAM), timeout=60)[1])
+    assert 0.5 < measured / emulate.bits_per_second(rate) < 1.05  # the rest is headers and noise
+
+
+def test_loopback_is_counted_too():
+    with emulate.emulated(ranks=2, rate=None) as hosts:
+        hosts.run(python(STREAM), timeout=60)
+        assert len(hosts.counters()) == 1
+        assert hosts.sent() == pytest.approx(4_000_001, rel=1e-3)
+
+
+def test_a_rank_that_fails_is_named_and_ends_the_others():
+    command = python(
+        """
+        import os, time
+        if os.environ["RANK"] == "1":
+            raise ValueError("the disk is full")
+        time.sleep(1000)
+        """
+    )
+    with (
+        emulate.emulated(ranks=2, rate=None) as hosts,
+        pytest.raises(emulate.EmulationError, match=r"(?s)rank 1 ended with 1.*the disk is full"),
+    ):
+        hosts.run(command, timeout=60)
+    with (
+        emulate.emulated(ranks=1, rate=None) as hosts,
+        pytest.raises(emulate.EmulationError, match=r"rank 0 is not done after 0\.2 s"),
+    ):
+        hosts.run(["sleep", "1000"], timeout=0.2)
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def wait_until_gone(pids):
+    """The system ends them; the test runner's own limit is the limit here."""
+    while any(alive(pid) for pid in pids):
+        signal.sigtimedwait([], 0.01)
+
+
+def test_what_a_killed_rank_leaves_is_gone():
+    with emulate.emulated(ranks=2, rate="1gbit") as hosts:
+        ranks = hosts.start(["sh", "-c", "sleep 1000 & wait"])
+        namespaces = [space.pid for space in hosts._spaces]
+        ranks[0].kill()
+        ranks[0].wait()
+        assert alive(ranks[1].pid)
+    wait_until_gone([*(rank.pid for rank in ranks), *namespaces])
+
+
+def test_nothing_outlives_a_killed_caller():
+    """Not even after SIGKILL of the process that made the hosts."""
+    command = python(
+        """
+        import emulate, sys, time
+        with emulate.emulated(ranks=2, rate="1gbit") as hosts:
+            ranks = hosts.start(["sleep", "1000"])
+            print(*(p.pid for p in ranks), *(space.pid for space in hosts._spaces), flush=True)
+            time.sleep(1000)
+        """
+    )
+    path = str(pathlib.Path(emulate.__file__).parent)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
+    ) as caller:
+        pids = [int(pid) for pid in caller.stdout.readline().split()]
+        caller.kill()
+    assert len(pids) == 4
+    wait_until_gone(pids)
+
+
+@pytest.mark.skipif(emulate.no_quotas() is not None, reason=f"no CPU quotas: {emulate.no_quotas()}")
+def test_a_rank_gets_its_part_of_the_processors():
+    """By the CPU time that the kernel gives, which does not depend on who else is there."""
+    command = python(
+        """
+        import time
+        until, begun = time.monotonic() + 0.6, time.process_time()
+        while time.monotonic() < until:
+            pass
+        print((time.process_time() - begun) / 0.6)
+        """
+    )
+    with emulate.emulated(ranks=2, rate=None, cpus=[0.5, 0.25]) as hosts:
+        folders = [quota.folder for quota in hosts._quotas]
+        half, quarter = map(float, hosts.run(command, timeout=60))
+    assert half < 0.6
+    assert quarter < 0.35
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_what_is_not_a_rate_is_refused():
+    with pytest.raises(ValueError, match="rate '1 gigabit', expected a number and one of bit"):
+        emulate.bits_per_second("1 gigabit")
+    with (
+        pytest.raises(ValueError, match="cpus for 1 ranks, expected 2"),
+        emulate.emulated(cpus=[1]),
+    ):
+        pass
