@@ -23,6 +23,7 @@ from smex.errors import (
 if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
+    from smex.execution.initialise import init
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
@@ -68,6 +69,7 @@ __all__ = [
     "capture_graph",
     "coverage",
     "errors",
+    "init",
     "partition",
     "pin",
     "search",
