@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from smex.execution.initialise.boxes import (
     Axis,
@@ -30,7 +29,7 @@ class Node:
         stride: how it lies, densely.
         dtype: of its elements.
         missing: boxes, disjoint, that nothing has given values.
-        number: nodes are computed from those of lower ones.
+        number: its own; nodes are computed from those of lower ones.
         depth: length of the longest chain of nodes that lead to it.
     """
 
@@ -69,6 +68,27 @@ class View:
             return True
         shown = box_behind(axes, whole_box(self.shape))
         return without(self.node.missing, shown) != self.node.missing
+
+
+def with_views(arguments: Any, found: Callable[[View], Any]) -> Any:
+    """Returns arguments, nested in sequences and dictionaries, with others in the place of views.
+
+    It is called for each block that is computed: torch's `tree_map` takes longer than the block.
+    """
+    if isinstance(arguments, View):
+        return found(arguments)
+    if isinstance(arguments, (list, tuple)):
+        return type(arguments)([with_views(item, found) for item in arguments])
+    if isinstance(arguments, dict):
+        return {name: with_views(item, found) for name, item in arguments.items()}
+    return arguments
+
+
+def views_in(arguments: Any) -> Iterator[View]:
+    """Yields the views among arguments."""
+    found: list[View] = []
+    with_views(arguments, found.append)
+    return iter(found)
 
 
 @dataclasses.dataclass(eq=False)
@@ -130,9 +150,7 @@ class Call:
 
     def operands(self) -> Iterator[View]:
         """Yields its tensor arguments."""
-        for leaf in pytree.tree_leaves((self.args, self.kwargs)):
-            if isinstance(leaf, View):
-                yield leaf
+        return views_in((self.args, self.kwargs))
 
 
 @dataclasses.dataclass(eq=False)
@@ -174,9 +192,7 @@ class Draw(Node):
 
     def operands(self) -> Iterator[View]:
         """Yields tensors that the distribution depends on."""
-        for leaf in pytree.tree_leaves((self.args, self.kwargs)):
-            if isinstance(leaf, View):
-                yield leaf
+        return views_in((self.args, self.kwargs))
 
 
 class Like:
@@ -224,14 +240,14 @@ def missing_after(write_axes: Sequence[Axis] | None, place: View, value: View) -
 
 
 def reachable(views: Sequence[View], seen: set[int]) -> list[Node]:
-    """Returns the nodes behind views, with the lowest numbers first; adds their ids to `seen`."""
+    """Returns the nodes behind views, with the lowest numbers first; adds those to `seen`."""
     found = []
     stack = [view.node for view in views]
     while stack:
         node = stack.pop()
-        if id(node) in seen:
+        if node.number in seen:
             continue
-        seen.add(id(node))
+        seen.add(node.number)
         found.append(node)
         stack.extend(view.node for view in node.operands())
     return sorted(found, key=lambda node: node.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,9 +55,9 @@ def recorded(
     parts = _children_first(roots)
     with swapped(list(slots), given), _nothing_new([part for _, part in parts]):
         _run(recorder, parts, init_fn)
+        known = {id(tensor): tensor for tensor in given}
         made = [
-            _made(recorder, slot, fake, given)
-            for slot, fake in zip(slots, given, strict=True)
+            _made(recorder, slot, fake, known) for slot, fake in zip(slots, given, strict=True)
         ]
     _refuse_missing(slots, made)
     return [None if now == was else now for now, was in zip(made, before, strict=True)]
@@ -152,7 +152,7 @@ def _trunc_normal(
 
 
 def _made(
-    recorder: Recorder, slot: StateSlot, given: torch.Tensor, all_given: Sequence[torch.Tensor]
+    recorder: Recorder, slot: StateSlot, given: torch.Tensor, known: Mapping[int, torch.Tensor]
 ) -> View:
     """Returns what stands in a slot now."""
     name = slot.names[0]
@@ -163,8 +163,8 @@ def _made(
             f'init: "{name}" gets the shape {found}, its shards have {list(given.shape)}: change '
             "the model before smex.partition"
         )
-    others = {id(tensor) for tensor in all_given if tensor is not given}
-    if id(now) in others or any(getattr(*holder) is not now for holder in slot.holders[1:]):
+    is_of_other = now is not given and id(now) in known
+    if is_of_other or any(getattr(*holder) is not now for holder in slot.holders[1:]):
         raise SmexRuntimeError(
             f'init: "{name}" is tied to another tensor, or untied, whose shards exist: do it '
             "before smex.partition"

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from smex.execution.initialise.boxes import (
     Box,
@@ -40,6 +39,7 @@ from smex.execution.initialise.nodes import (
     View,
     Write,
     reachable,
+    with_views,
 )
 
 _VECTOR = 256
@@ -61,7 +61,7 @@ class Values:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._wholes: dict[int, torch.Tensor] = {}  # by id of a node
+        self._wholes: dict[int, torch.Tensor] = {}  # by number of a node
         self._results: dict[int, Any] = {}  # by id of a call that is computed as a whole
         self._block: dict[tuple[int, Box], torch.Tensor] = {}
 
@@ -96,15 +96,15 @@ class Values:
         wanted = set()
         for node in reversed(pending):
             if _is_whole(node) or node.depth % _DEPTH == 0:
-                wanted.add(id(node))
+                wanted.add(node.number)
             for operand in node.operands():
                 if operand.axes is None and math.prod(operand.shape):
-                    wanted.add(id(operand.node))
+                    wanted.add(operand.node.number)
         if view.axes is None:
-            wanted.add(id(view.node))
+            wanted.add(view.node.number)
         for node in pending:
-            if id(node) in wanted and id(node) not in self._wholes:
-                self._wholes[id(node)] = self._whole(node)
+            if node.number in wanted and node.number not in self._wholes:
+                self._wholes[node.number] = self._whole(node)
 
     def _whole(self, node: Node) -> torch.Tensor:
         """Returns all of a node, lying as it was recorded."""
@@ -136,7 +136,7 @@ class Values:
                 found = self._read(view, whole_box(view.shape))
                 return found.clone(memory_format=torch.contiguous_format)
 
-            args, kwargs = pytree.tree_map_only(View, operand, (call.args, call.kwargs))
+            args, kwargs = with_views((call.args, call.kwargs), operand)
             for position, argument in enumerate(call.function._schema.arguments):
                 if argument.name in call.written and argument.name != "out":
                     at = args[position] if position < len(args) else kwargs[argument.name]
@@ -158,7 +158,7 @@ class Values:
             return torch.empty(shape_of(box), dtype=view.node.dtype)
         axes = view.axes
         if axes is None:
-            whole = self._wholes[id(view.node)]
+            whole = self._wholes[view.node.number]
             return whole.as_strided(view.shape, view.stride, view.offset)[slices(box)]
         found = self._node(view.node, box_behind(axes, box))
         found = found[tuple([0 if a.dim is None else slice(None, None, a.step) for a in axes])]
@@ -171,11 +171,11 @@ class Values:
 
     def _node(self, node: Node, box: Box) -> torch.Tensor:
         """Returns a box of a node; nobody changes it."""
-        if id(node) in self._wholes:
-            return self._wholes[id(node)][slices(box)]
+        if node.number in self._wholes:
+            return self._wholes[node.number][slices(box)]
         if isinstance(node, Constant):
             return node.tensor[slices(box)].to("cpu")
-        key = (id(node), box)
+        key = (node.number, box)
         if key not in self._block:
             self._block[key] = self._computed(node, box)
         return self._block[key]
@@ -210,7 +210,7 @@ class Values:
 
     def _written(self, node: Node, box: Box) -> torch.Tensor:
         writes: list[tuple[Write, Box]] = []
-        while isinstance(node, Write) and id(node) not in self._wholes:
+        while isinstance(node, Write) and node.number not in self._wholes:
             assert node.axes is not None
             part = box_before(node.axes, node.place.shape, box)
             if part is not None:
@@ -257,7 +257,7 @@ class Values:
                 return self._read(view, ())
             return padded_flat(self._repeated(view, node.shape, box), padded)
 
-        return pytree.tree_map_only(View, flat, arguments)
+        return with_views(arguments, flat)
 
     def _draw(self, node: Draw, box: Box, padded: int) -> torch.Tensor:
         assert node.key is not None
