@@ -418,11 +418,17 @@ def test_buffers_of_init_are_named_on_meta_and_kept_otherwise():
     net = net_of(meta(Positions), (x,), None)
     with pytest.raises(smex.SmexRuntimeError, match=r'values to "table": .*Positions'):
         smex.init(net)
-    nets = [net_of(Positions(), (x,), None), net_of(meta(lambda: Positions(resets=True)), (x,), None)]
+    nets = [
+        net_of(Positions(), (x,), None),
+        net_of(meta(lambda: Positions(resets=True)), (x,), None),
+    ]
     for net in nets:
         smex.init(net, 1)
     assert torch.equal(nets[0](x), nets[1](x))
-    smex.init(net_of(meta(Positions), (x,), None), init_fn=lambda m: m.table.zero_() if hasattr(m, "table") else None)
+    smex.init(
+        net_of(meta(Positions), (x,), None),
+        init_fn=lambda m: m.table.zero_() if hasattr(m, "table") else None,
+    )
 
 
 def test_a_net_without_values_says_so():
@@ -532,7 +538,9 @@ def test_parameters_without_a_method_are_named():
 
     for model in (Scale(), meta(Scale)):
         net = net_of(model, (torch.randn(3, 4),), None)
-        with pytest.raises(smex.SmexRuntimeError, match=r'"scale": give Scale a method reset_param'):
+        with pytest.raises(
+            smex.SmexRuntimeError, match=r'"scale": give Scale a method reset_param'
+        ):
             smex.init(net)
         smex.init(net, init_fn=lambda module: module.scale.fill_(2))
         assert (net.state_dict()["scale"] == 2).all()

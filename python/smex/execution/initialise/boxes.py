@@ -146,6 +146,4 @@ def covered(axes: Sequence[Axis], shape: Sequence[int]) -> Box | None:
 
 def slices(box: Box, steps: Sequence[int] | None = None) -> tuple[slice, ...]:
     """Returns a box as an index."""
-    return tuple(
-        slice(lo, hi, step) for (lo, hi), step in zip(box, steps or itertools.repeat(1))
-    )
+    return tuple(slice(lo, hi, step) for (lo, hi), step in zip(box, steps or itertools.repeat(1)))

@@ -68,9 +68,7 @@ def init(
         torch.Size([8, 64])
     """
     if not isinstance(net, PartitionedModule):
-        raise SmexTypeError(
-            f"init: expected what smex.partition returns, got {type(net).__name__}"
-        )
+        raise SmexTypeError(f"init: expected what smex.partition returns, got {type(net).__name__}")
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise SmexTypeError(f"init: seed must be an int, got {seed!r}")
     if not 0 <= seed < 2**63:

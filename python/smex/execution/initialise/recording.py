@@ -32,6 +32,7 @@ from smex.execution.initialise.nodes import (
     Write,
     missing_after,
     reachable,
+    views_in,
 )
 
 aten = torch.ops.aten
@@ -100,17 +101,16 @@ class Recorder(TorchDispatchMode):
         self._numbers = itertools.count()
         self._draws: dict[str, itertools.count] = {}
         self._keyed: set[int] = set()
-        self._schemas: dict[Any, list[str]] = {}
 
     # ---- tensors ----
 
     def blank(self, shape: Sequence[int], dtype: torch.dtype, name: str) -> torch.Tensor:
         """Returns a fake tensor of the model that has no values yet."""
-        return self._given(shape, dtype, lambda common: Blank(*common), name)
+        return self._given(shape, dtype, lambda common: Blank(**common), name)
 
     def constant(self, tensor: torch.Tensor, name: str | None = None) -> torch.Tensor:
         """Returns a fake tensor that has another one's values."""
-        made = lambda common: Constant(*common[:3], [], *common[4:], tensor=tensor)  # noqa: E731
+        made = lambda common: Constant(**{**common, "missing": []}, tensor=tensor)  # noqa: E731
         return self._given(tensor.shape, tensor.dtype, made, name)
 
     def _given(
@@ -136,16 +136,17 @@ class Recorder(TorchDispatchMode):
         """Notes that a tensor of the model becomes what a view shows."""
         self._number_draws(name, [view])
 
-    def _common(self, tensor: torch.Tensor, views: Sequence[View]) -> tuple:
+    def _common(self, tensor: torch.Tensor, views: Sequence[View]) -> dict[str, Any]:
+        """Returns the fields of a node that has no values, but for what is of its kind."""
         shape = tuple(tensor.shape)
-        return (
-            shape,
-            tuple(tensor.stride()),
-            tensor.dtype,
-            [whole_box(shape)] if tensor.numel() else [],
-            next(self._numbers),
-            1 + max((view.node.depth for view in views), default=0),
-        )
+        return {
+            "shape": shape,
+            "stride": tuple(tensor.stride()),
+            "dtype": tensor.dtype,
+            "missing": [whole_box(shape)] if tensor.numel() else [],
+            "number": next(self._numbers),
+            "depth": 1 + max((view.node.depth for view in views), default=0),
+        }
 
     def _remember(self, tensor: torch.Tensor, node: Node, name: str | None = None) -> None:
         self._memory[_address(tensor)] = _Memory(tensor, node, name)
@@ -216,16 +217,16 @@ class Recorder(TorchDispatchMode):
         """Returns what a call makes of a tensor, which it returns or writes."""
         func, args = call.function, call.args
         if func in _BLANK:
-            return Blank(*self._common(tensor, ()))
+            return Blank(**self._common(tensor, ()))
         if func in _FILLED or func in _FILLED_BY:
             value = _FILLED[func] if func in _FILLED else args[_FILLED_BY[func]]
             views = [value] if isinstance(value, View) else []
-            return Fill(*self._known(tensor, views), value)
+            return Fill(**self._known(tensor, views), value=value)
         if func in _EYES:
-            return Eye(*self._known(tensor, ()))
+            return Eye(**self._known(tensor, ()))
         if func in _COPIES:
             source = args[_COPIES[func]]
-            return Cast(*self._known(tensor, [source]), source)
+            return Cast(**self._known(tensor, [source]), source=source)
         if torch.Tag.nondeterministic_seeded in func.tags:
             return self._draw(call, tensor)
         read = list(call.operands())
@@ -235,7 +236,8 @@ class Recorder(TorchDispatchMode):
         by_element = torch.Tag.pointwise in func.tags and all(
             _broadcasts(view.shape, tensor.shape) for view in read
         )
-        return Result(*self._known(tensor, read), call, which, by_element)
+        known = self._known(tensor, read)
+        return Result(**known, call=call, which=which, by_element=by_element)
 
     def _draw(self, call: Call, tensor: torch.Tensor) -> Node:
         found = drawing(call.function, call.args, call.kwargs, tensor.dtype)
@@ -246,16 +248,21 @@ class Recorder(TorchDispatchMode):
                 "or another of torch's elementary distributions"
             )
         function, args, kwargs, by_element = found
-        node = Draw(*self._common(tensor, ()), function, args, kwargs, by_element)
-        views = list(node.operands())
-        node.missing = _missing(tensor, views)
-        node.depth = 1 + max((view.node.depth for view in views), default=0)
-        return node
+        views = list(views_in((args, kwargs)))
+        return Draw(
+            **self._known(tensor, views),
+            function=function,
+            args=args,
+            kwargs=kwargs,
+            by_element=by_element,
+        )
 
-    def _known(self, tensor: torch.Tensor, views: Sequence[View]) -> tuple:
-        """The common fields of what is computed from others."""
-        shape, stride, dtype, _, number, depth = self._common(tensor, views)
-        return shape, stride, dtype, _missing(tensor, views), number, depth
+    def _known(self, tensor: torch.Tensor, views: Sequence[View]) -> dict[str, Any]:
+        """Returns the fields of what is computed from others."""
+        common = self._common(tensor, views)
+        if not any(view.is_missing() for view in views):
+            common["missing"] = []
+        return common
 
     def _write(self, tensor: torch.Tensor, value: Node) -> None:
         memory = self._memory[_address(tensor)]
@@ -308,11 +315,6 @@ class Recorder(TorchDispatchMode):
                 "net.load_state_dict"
             )
         return self._read(view)
-
-
-def _missing(tensor: torch.Tensor, views: Sequence[View]) -> list:
-    whole = [whole_box(tensor.shape)] if tensor.numel() else []
-    return whole if any(view.is_missing() for view in views) else []
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -56,9 +56,7 @@ def recorded(
     with swapped(list(slots), given), _nothing_new([part for _, part in parts]):
         _run(recorder, parts, init_fn)
         known = {id(tensor): tensor for tensor in given}
-        made = [
-            _made(recorder, slot, fake, known) for slot, fake in zip(slots, given, strict=True)
-        ]
+        made = [_made(recorder, slot, fake, known) for slot, fake in zip(slots, given, strict=True)]
     _refuse_missing(slots, made)
     return [None if now == was else now for now, was in zip(made, before, strict=True)]
 

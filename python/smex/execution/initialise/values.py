@@ -9,7 +9,6 @@ is computed as a whole, by one thread, since libraries add up in the order of th
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,7 +97,7 @@ class Values:
             if _is_whole(node) or node.depth % _DEPTH == 0:
                 wanted.add(node.number)
             for operand in node.operands():
-                if operand.axes is None and math.prod(operand.shape):
+                if operand.axes is None and 0 not in operand.shape:
                     wanted.add(operand.node.number)
         if view.axes is None:
             wanted.add(view.node.number)
