@@ -2,8 +2,9 @@
 
 An element has the same bits in whatever box it is computed. Vector kernels compute what remains at
 the end of a row of memory by other instructions than the rest, which may round otherwise; therefore
-operands are laid flat and padded to whole vectors. What is no function of the elements at its place
-is computed as a whole, by one thread, since libraries add up in the order of their threads.
+operands are laid flat and padded to whole vectors, and one thread computes them. What is no function
+of the elements at its place is computed as a whole, also by one thread, since libraries add up in
+the order of their threads.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from smex.execution.initialise.nodes import (
 _VECTOR = 256
 """Elements: a multiple of what kernels compute in one round, four vectors of 64 bytes each."""
 
-_BLOCK = 2**15
-"""Elements computed at once: in the cache, and too few for torch to share them among threads."""
+_BLOCK = 2**16
+"""Elements computed at once, in the cache."""
 
 _DEPTH = 64
 """Nodes above so many others are computed as a whole: reading is recursive."""
@@ -66,13 +67,14 @@ class Values:
 
     def fill(self, tile: torch.Tensor, view: View, box: Box) -> None:
         """Writes the box of what a view shows to a tensor of the box's shape, on any device."""
-        self._prepare(view)
-        for block in blocks(box, _BLOCK):
-            if numel(block):
-                self._block.clear()
-                place = [(lo - a, hi - a) for (lo, hi), (a, _) in zip(block, box, strict=True)]
-                tile[slices(tuple(place))].copy_(self._read(view, block))
-        self._block.clear()
+        with one_thread():
+            self._prepare(view)
+            for block in blocks(box, _BLOCK):
+                if numel(block):
+                    self._block.clear()
+                    place = [(lo - a, hi - a) for (lo, hi), (a, _) in zip(block, box, strict=True)]
+                    tile[slices(tuple(place))].copy_(self._read(view, block))
+            self._block.clear()
 
     def forget(self) -> None:
         """Lets what was computed as a whole go."""
@@ -81,9 +83,10 @@ class Values:
 
     def number(self, view: View) -> Any:
         """Returns the only number that a view shows."""
-        self._prepare(view)
-        self._block.clear()
-        found = self._read(view, whole_box(view.shape)).item()
+        with one_thread():
+            self._prepare(view)
+            self._block.clear()
+            found = self._read(view, whole_box(view.shape)).item()
         self.forget()
         return found
 
@@ -142,8 +145,7 @@ class Values:
                     changed[argument.name] = at
             if "out" in call.written:
                 changed["out"] = kwargs["out"] = torch.empty(0, dtype=node.dtype)
-            with _one_thread():
-                result = call.function(*args, **kwargs)
+            result = call.function(*args, **kwargs)
             returned = result if isinstance(result, (list, tuple)) else [result]
             self._results[id(call)] = changed | dict(enumerate(returned))
         found: torch.Tensor = self._results[id(call)][node.which]
@@ -282,7 +284,8 @@ def _padded(box: Box) -> int:
 
 
 @contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Lets torch's operators run in the thread that calls them alone."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
