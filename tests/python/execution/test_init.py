@@ -138,6 +138,16 @@ def test_boxes_are_parts_of_the_whole(name, dtype):
         assert torch.equal(found(box), whole[a:b, c:d])
 
 
+def test_long_chains_of_calls():
+    def change(w):
+        w.normal_()
+        for n in range(400):
+            w.mul_(0.999).add_(torch.full((), 1e-3 * n))
+
+    found = weight(change, 6, 40)
+    assert torch.equal(found(((2, 5), (7, 9))), found()[2:5, 7:9])
+
+
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (70_000,), (3, 50_000), (2, 3, 4, 5, 6)])
 def test_any_shape_and_blocks(shape):
     found = weight(lambda w: w.uniform_().pow_(1.7).add_(torch.randn(shape)), *shape)

@@ -12,7 +12,7 @@ from smex.capture.swap import StateSlot, all_slots
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.initialise.run import recorded
 from smex.execution.initialise.values import Values
-from smex.execution.module import PartitionedModule
+from smex.execution.module import _CAPTURES, PartitionedModule
 
 
 def init(
@@ -81,7 +81,7 @@ def init(
     _refuse_uncut(net, slots)
     values = Values(seed)
     kept = [slot.role == "buffer" and not slot.tensor.is_meta for slot in slots]
-    with tracing():
+    with _CAPTURES, tracing():
         made = recorded([model, loss_fn], slots, kept, init_fn, values.number)
     todo = [(slot.names[0], view) for slot, view in zip(slots, made, strict=True) if view]
     with torch.no_grad():

@@ -48,8 +48,8 @@ _VECTOR = 256
 _BLOCK = 2**16
 """Elements computed at once, in the cache."""
 
-_DEPTH = 64
-"""Nodes above so many others are computed as a whole: reading is recursive."""
+_DEPTH = 24
+"""Nodes above so many others are computed as a whole: reading is recursive, 14 frames a node."""
 
 
 class Values:
