@@ -20,7 +20,7 @@ from pairs import WIDTH, Calls, both, close, heads, pair, rows, same_state, trai
 from torch import nn
 
 import smex
-from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.errors import CaptureWarning, SmexRuntimeError, SmexTypeError
 
 
 def test_freezing_shards_leaves_the_model():

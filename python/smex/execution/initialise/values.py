@@ -2,9 +2,9 @@
 
 An element has the same bits in whatever box it is computed. Vector kernels compute what remains at
 the end of a row of memory by other instructions than the rest, which may round otherwise; therefore
-operands are laid flat and padded to whole vectors, and one thread computes them. What is no function
-of the elements at its place is computed as a whole, also by one thread, since libraries add up in
-the order of their threads.
+operands are laid flat and padded to whole vectors, and one thread computes them. What is no
+function of the elements at its place is computed as a whole, also by one thread, since libraries
+add up in the order of their threads.
 """
 
 from __future__ import annotations
