@@ -192,6 +192,10 @@ class ShardedState:
         """Notes that the shards of these tensors, by their first names, were given values."""
         self._blank.difference_update(names)
 
+    def lose_values(self, name: str) -> None:
+        """Notes that the shards of a tensor are about to be written over."""
+        self._blank.add(name)
+
     def refuse_blank(self, what: str) -> None:
         """Raises SmexRuntimeError where something has no values, of what reads it."""
         blank = {slot.names[0]: None for slot in self._slots() if self._is_blank(slot)}
@@ -200,7 +204,8 @@ class ShardedState:
         names = ", ".join(f'"{name}"' for name in list(blank)[:4])
         more = f" and {len(blank) - 4} more" if len(blank) > 4 else ""
         raise SmexRuntimeError(
-            f"{what}: {names}{more} of a model on the meta device have no values yet: "
+            f"{what}: {names}{more} of a model on the meta device, or of an initialisation that "
+            "failed, have no values: "
             "smex.init(net, seed=0), smex.load(path, net) or net.load_state_dict(state) gives them"
             + ("" if self.cuts else "; first net.prepare((x,)), which makes the shards")
         )

@@ -138,6 +138,21 @@ def test_boxes_are_parts_of_the_whole(name, dtype):
         assert torch.equal(found(box), whole[a:b, c:d])
 
 
+@pytest.mark.parametrize("name", ["orthogonal", "sums", "powers", "trunc_normal"])
+def test_threads_change_nothing(name):
+    found = weight(CHANGES[name], 300, 400)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            results.append(found())
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*results)
+
+
 def test_long_chains_of_calls():
     def change(w):
         w.normal_()
@@ -554,6 +569,22 @@ def test_parameters_without_a_method_are_named():
             smex.init(net)
         smex.init(net, init_fn=lambda module: module.scale.fill_(2))
         assert (net.state_dict()["scale"] == 2).all()
+
+
+def test_an_operator_that_fails_leaves_no_values():
+    def change(module):
+        module.bias.copy_(torch.bernoulli(module.weight[0] + 2))
+
+    net = net_of(Bad(change), (torch.randn(3, 4),), None)
+    x = torch.randn(3, 4)
+    net(x)
+    with pytest.raises(smex.SmexRuntimeError, match='computing "bias" fails: .*probabilities'):
+        smex.init(net)
+    with pytest.raises(smex.SmexRuntimeError, match='"bias" of a model on the meta device, or'):
+        net(x)
+    net._model[0].change = lambda module: None
+    smex.init(net)
+    net(x)
 
 
 def test_half_a_parameter_is_not_enough():

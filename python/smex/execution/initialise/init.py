@@ -52,8 +52,9 @@ def init(
     Raises:
         SmexRuntimeError: the net was not captured; nothing gives values to a parameter, or to a
             buffer on the meta device; the initialisation fails, reads values (`.item()`, an `if`),
-            changes shapes or ties, or draws by an operator that cannot be divided. The values are
-            as they were then.
+            changes shapes or ties, or draws by an operator that cannot be divided: found before
+            anything is computed. An operator fails when it is computed: its tensor has no values
+            then.
         SmexTypeError: not a net, or a seed that is no int.
         SmexValueError: a seed out of range.
 
@@ -84,10 +85,15 @@ def init(
     with _CAPTURES, tracing():
         made = recorded([model, loss_fn], slots, kept, init_fn, values.number)
     todo = [(slot.names[0], view) for slot, view in zip(slots, made, strict=True) if view]
+    net._usual = None  # the next call looks whether there are values
     with torch.no_grad():
         for number, (name, view) in enumerate(todo, 1):
-            for tile, box in net._state.tiles_of(name, net._world.workers):
-                values.fill(tile, view, box)
+            net._state.lose_values(name)
+            try:
+                for tile, box in net._state.tiles_of(name, net._world.workers):
+                    values.fill(tile, view, box)
+            except (RuntimeError, ValueError) as error:  # of an operator
+                raise SmexRuntimeError(f'init: computing "{name}" fails: {error}') from error
             values.forget()
             net._state.has_values([name])
             if progress is not None:
