@@ -26,6 +26,7 @@ if _native.missing_reason is None:
     from smex.capture import capture
     from smex.distributed.diagnose import Diagnosis, diagnose
     from smex.execution.clipping import clip_grad_norm_
+    from smex.execution.initialise import init
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
@@ -75,6 +76,7 @@ __all__ = [
     "coverage",
     "diagnose",
     "errors",
+    "init",
     "partition",
     "pin",
     "search",

@@ -536,6 +536,7 @@ class PartitionedModule(torch.nn.Module):
             compiled = self._compiled_for(leaves, spec, args, kwargs)
             inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
             compiled.refuse(inputs)
+            self._state.refuse_blank("partition")
             self._usual = _UsualCall(self, compiled, args, kwargs)
         results, session = compiled.call(self._state).run(inputs)
         self._last = _LastCall(compiled, session)

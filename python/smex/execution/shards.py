@@ -6,7 +6,7 @@ import contextlib
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ from smex.capture.origin import user_stacklevel
 from smex.capture.swap import StateSlot, all_slots, loss_prefix, swapped
 from smex.distributed.relayout import Boxes, Move, Relayout, Tiles, whole_at
 from smex.distributed.world import World
-from smex.errors import CaptureWarning, SmexRuntimeError, SmexValueError
+from smex.errors import CaptureWarning, SmexRuntimeError
 from smex.execution.cut import Cut, Keeping, Pieces, parts_of, release, sliced
 
 _Made = TypeVar("_Made")
@@ -58,6 +58,7 @@ class ShardedState:
         self._trained: list[torch.Tensor] = []  # for each parameter what tells whether it is
         self._flags: list[bool] = []
         self._made: dict[Any, tuple[int, Any]] = {}
+        self._blank: set[str] = set()  # cut of the meta device, and not given values since
         self._list_parameters(self._slots())
 
     def _slots(self) -> list[StateSlot]:
@@ -78,26 +79,20 @@ class ShardedState:
     ) -> None:
         """Makes the shards of tensors of the model, of all or of none.
 
-        Raises:
-            SmexValueError: one of them is on the meta device.
+        Those of tensors on the meta device have no values until somebody gives them some.
         """
         self.version += 1
         slots = self._slots()
         sources = {slot.names[0]: slot for slot in slots}
-        for name in names:
-            if sources[name].tensor.is_meta:
-                raise SmexValueError(
-                    f'partition: "{name}" is on the meta device; give it values '
-                    "(model.to_empty(device='cpu') and initialise) before it is trained"
-                )
         try:
             for name, where, placement in zip(names, boxes, placements, strict=True):
                 self._cut(name, sources[name], where, placement)
         except BaseException:  # no memory, or the user's patience
             for name in self.cuts.keys() & set(names):
                 self._unregister(self.cuts.pop(name))
+                self._blank.discard(name)
             raise
-        self._take_values_of_first([self.cuts[name] for name in names])
+        self._take_values_of_first([self.cuts[n] for n in names if n not in self._blank])
         for name in names:
             self.cuts[name].share()
         self._list_parameters(slots)
@@ -166,17 +161,24 @@ class ShardedState:
         for number, (box, device) in enumerate(distinct):
             if parts is not None:
                 piece = parts[number]
+            elif slot.tensor.is_meta:
+                piece = slot.tensor.new_empty([hi - lo for lo, hi in box], device=device)
             else:
                 piece = sliced(slot.tensor.detach(), box).to(device, copy=True).contiguous()
             made[box, device] = self._register(name, cut, piece, has_one_shard)
         cut.tiles.extend(made[identity] for identity in identities)
+        if slot.tensor.is_meta:
+            self._blank.add(name)
         _tell_of_hooks(name, slot.tensor)
 
     def _keeping_of(self, slot: StateSlot) -> Keeping:
         """Returns what becomes of a tensor's memory.
 
-        One worker on its device trains it; what TorchScript reads is never gathered.
+        One worker on its device trains it; what TorchScript reads is never gathered. What is on the
+        meta device stays there.
         """
+        if slot.tensor.is_meta:
+            return Keeping.OWN
         if self.devices == [slot.tensor.device]:
             return Keeping.SHARED
         if not self.world.is_alone and self._keeping is not Keeping.OWN:
@@ -228,8 +230,49 @@ class ShardedState:
 
     def write(self, name: str, whole: torch.Tensor) -> None:
         """Copies a whole tensor into its shards, where there are any."""
-        if name in self.cuts:
+        if name in self.cuts and not whole.is_meta:
             self.cuts[name].write(whole)
+            self._blank.discard(name)
+
+    # ---- shards without values ----
+
+    def tiles_of(
+        self, name: str, workers: Iterable[int]
+    ) -> Iterator[tuple[torch.Tensor, tuple[tuple[int, int], ...]]]:
+        """Yields the distinct shards of some workers, each with its box."""
+        cut = self.cuts[name]
+        done = set()
+        for worker in workers:
+            tile = cut.tiles[worker]
+            if tile is not None and id(tile) not in done:
+                done.add(id(tile))
+                yield tile.detach(), tuple([(lo, hi) for lo, hi in cut.boxes[worker][1]])
+
+    def has_values(self, names: Iterable[str]) -> None:
+        """Notes that the shards of these tensors, by their first names, were given values."""
+        self._blank.difference_update(names)
+
+    def lose_values(self, name: str) -> None:
+        """Notes that the shards of a tensor are about to be written over."""
+        self._blank.add(name)
+
+    def refuse_blank(self, what: str) -> None:
+        """Raises SmexRuntimeError where something has no values, of what reads it."""
+        blank = {slot.names[0]: None for slot in self._slots() if self._is_blank(slot)}
+        if not blank:
+            return
+        names = ", ".join(f'"{name}"' for name in list(blank)[:4])
+        more = f" and {len(blank) - 4} more" if len(blank) > 4 else ""
+        raise SmexRuntimeError(
+            f"{what}: {names}{more} of a model on the meta device, or of an initialisation that "
+            "failed, have no values: "
+            "smex.init(net, seed=0), smex.load(path, net) or net.load_state_dict(state) gives them"
+            + ("" if self.cuts else "; first net.prepare((x,)), which makes the shards")
+        )
+
+    def _is_blank(self, slot: StateSlot) -> bool:
+        name = slot.names[0]
+        return name in self._blank or (slot.tensor.is_meta and name not in self.cuts)
 
     def told_name(self, key: str) -> str:
         """Returns how a registered shard is called: `shard0.layer.weight`."""
@@ -331,11 +374,15 @@ class ShardedState:
     def _take_over(self, now: Mapping[str, StateSlot], before: Mapping[str, Cut]) -> None:
         known = {id(cut.source): cut for cut in before.values()}
         left = {id(cut): cut for cut in before.values()}
+        blank = {id(cut) for name, cut in before.items() if name in self._blank}
         for name in before:
             del self.cuts[name]
+            self._blank.discard(name)
         for name, slot in now.items():
             if id(slot.tensor) in known:
                 self.cuts[name] = left.pop(id(known[id(slot.tensor)]))
+                if id(self.cuts[name]) in blank:
+                    self._blank.add(name)
                 self._rename(self.cuts[name], name)
         for name, cut in before.items():
             new = now[name].tensor if name in now else None
@@ -343,7 +390,9 @@ class ShardedState:
                 self.cuts[name] = left.pop(id(cut))
                 cut.leave()
                 cut.source = new
-                cut.write(new.detach())
+                self.write(name, new.detach())
+                if new.is_meta:
+                    self._blank.add(name)
                 cut.share()
         for cut in left.values():
             self._unregister(cut)
@@ -366,7 +415,11 @@ class ShardedState:
         """The state dict of the model, and of a loss that is trained, as they would make it.
 
         Of copies, which training does not change.
+
+        Raises:
+            SmexRuntimeError: something has no values.
         """
+        self.refuse_blank("state_dict")
         slots = self._slots()
         with swapped(slots, self._copies(slots)):
             state = self._model.state_dict(destination=destination, prefix=prefix)
@@ -382,6 +435,9 @@ class ShardedState:
             RuntimeError: keys or shapes do not fit; no shard is changed.
         """
         slots = self._slots()
+        if any(slot.tensor.is_meta and slot.names[0] not in self.cuts for slot in slots):
+            self.refuse_blank("load_state_dict")
+        blank = set(self._blank)
         of_model, of_loss = self._divided(state)
         with swapped(slots, self._copies(slots)):
             result = self._model.load_state_dict(of_model, strict=strict)
@@ -398,14 +454,28 @@ class ShardedState:
                 "; load into the model before smex.partition"
             )
         self._write_all(slots, loaded)
+        # What the state does not have is as it was.
+        self._blank |= blank - self._loaded(slots, state, set(result.missing_keys))
         return result
+
+    def _loaded(
+        self, slots: list[StateSlot], state: Mapping[str, Any], missing: set[str]
+    ) -> set[str]:
+        """Returns the first names of tensors that a state has values for."""
+        kept = set(self._model.state_dict())
+        loss = self._trained_loss()
+        if loss is not None and any(name.startswith(self.prefix) for name in state):
+            kept |= {self.prefix + name for name in loss.state_dict()}
+        return {slot.names[0] for slot in slots if not (kept - missing).isdisjoint(slot.names)}
 
     def apply(self, change: Callable[[torch.nn.Module], Any]) -> None:
         """Lets a function change the tensors of the model's modules, as `nn.Module.apply` does.
 
         Raises:
-            SmexRuntimeError: it gives a tensor another shape; no shard is changed.
+            SmexRuntimeError: it gives a tensor another shape, or one has no values; no shard is
+                changed.
         """
+        self.refuse_blank("apply")
         slots = self._slots()
         with swapped(slots, self._copies(slots)):
             self._model.apply(change)

@@ -254,8 +254,9 @@ def test_meta_model_can_be_planned_but_not_run():
         model = torch.nn.Linear(64, 64)
     graph = smex.capture_graph(model, (torch.empty(8, 64, device="meta"),))
     assert smex.search(graph, 4).workers == 4
-    with pytest.raises(smex.SmexValueError, match="meta device"):
-        smex.partition(model, workers=2, args=(torch.empty(8, 64),))
+    net = smex.partition(model, workers=2, args=(torch.empty(8, 64),))
+    with pytest.raises(smex.SmexRuntimeError, match="meta device"):
+        net(torch.empty(8, 64))
 
 
 def test_dropout_masks_do_not_depend_on_the_workers():
