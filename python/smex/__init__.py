@@ -7,6 +7,7 @@ from smex.config import Config, show_config
 from smex.errors import (
     CaptureError,
     CaptureWarning,
+    CheckpointError,
     MissingSpecWarning,
     MixedRowsWarning,
     PlanError,
@@ -23,6 +24,7 @@ from smex.errors import (
 if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
+    from smex.checkpoint import latest, load, save
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
@@ -44,6 +46,7 @@ else:
 __all__ = [
     "CaptureError",
     "CaptureWarning",
+    "CheckpointError",
     "Config",
     "Coverage",
     "Level",
@@ -68,8 +71,11 @@ __all__ = [
     "capture_graph",
     "coverage",
     "errors",
+    "latest",
+    "load",
     "partition",
     "pin",
+    "save",
     "search",
     "show_config",
     "spec",

@@ -8,6 +8,7 @@ for those of operators (``torch.ops.smex``), which torch raises: they are the bu
 __all__ = [
     "CaptureError",
     "CaptureWarning",
+    "CheckpointError",
     "MissingSpecWarning",
     "MixedRowsWarning",
     "PlanError",
@@ -55,6 +56,10 @@ class SmexKeyError(SmexError, KeyError):
 
 class CaptureError(SmexError, RuntimeError):
     """A model could not be turned into a semantic graph."""
+
+
+class CheckpointError(SmexError, RuntimeError):
+    """A checkpoint could not be written, or is not what was written."""
 
 
 class PlanError(SmexError, ValueError):
