@@ -20,7 +20,7 @@ from smex.execution.saved import Bounds, Saved
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
-Names = Union[Mapping[str, str], Callable[[str], Union[str, None]]]
+Names = Union[Mapping[str, str], Callable[[str], str | None]]
 """By the net's name of a tensor that in a file; None leaves it out."""
 
 

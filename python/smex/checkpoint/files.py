@@ -21,7 +21,7 @@ from smex.errors import CheckpointError, SmexValueError
 BLOCK = 1 << 20
 """Bytes that one sum is of."""
 
-_WRITE = 8 * BLOCK  # bytes given to the file system at once
+_WRITE = BLOCK  # bytes given to the file system at once
 _LONGEST_HEADER = 100_000_000  # what the library of safetensors reads
 
 TYPES = {
@@ -106,7 +106,8 @@ def header(pieces: Sequence[Piece], metadata: dict[str, str]) -> tuple[bytes, li
 def bytes_of(tensor: torch.Tensor) -> memoryview:
     """Returns the bytes of a tensor in the order of its elements; its own where they lie so."""
     plain = tensor.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-    return memoryview(plain.view(torch.uint8).numpy())
+    data: Any = plain.view(torch.uint8).numpy()
+    return memoryview(data)
 
 
 class _Sums:
@@ -172,13 +173,15 @@ def write(
 
 
 def _write(file: Any, data: memoryview, sums: _Sums, progress: Callable[[int], None]) -> int:
+    """Writes bytes, each few while they are still in the cache from being summed up."""
     size = len(data)
     while data:
-        part = data[:_WRITE]
-        done = file.write(part)
-        sums.add(part[:done])
-        data = data[done:]
-        progress(done)
+        part, data = data[:_WRITE], data[_WRITE:]
+        sums.add(part)
+        left = part
+        while left:
+            left = left[file.write(left) :]
+        progress(len(part))
     return size
 
 
@@ -259,9 +262,9 @@ class File:
             flags = mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0x4000)
             both = mmap.PROT_READ | mmap.PROT_WRITE
             self._map = mmap.mmap(self._file.fileno(), self.size, flags=flags, prot=both)
-        return torch.frombuffer(
-            self._map, dtype=dtype, count=numel(shape), offset=place
-        ).view(list(shape))
+        return torch.frombuffer(self._map, dtype=dtype, count=numel(shape), offset=place).view(
+            list(shape)
+        )
 
 
 class Place(NamedTuple):

@@ -16,13 +16,11 @@ from smex.checkpoint.assignment import shape_of
 from smex.checkpoint.consolidated import INDEX, WHOLE, Names, named
 from smex.checkpoint.files import BLOCK, File, read_header
 from smex.checkpoint.manifest import Manifest, SavedBox, SavedTensor
-from smex.checkpoint.saving import refuse_unready
 from smex.distributed.outcomes import together
 from smex.errors import CheckpointError, SmexTypeError, SmexValueError
 from smex.execution.cut import sliced
 from smex.execution.module import PartitionedModule
 from smex.execution.saved import (
-    HOW,
     Bounds,
     Contents,
     Members,
@@ -31,7 +29,9 @@ from smex.execution.saved import (
     State,
     by_name,
     number_of,
+    placed_number,
     refuse_cut,
+    set_options,
     state_name,
     tensors_of,
     whole_box,
@@ -77,7 +77,8 @@ def load(
     try:
 
         def prepare() -> str:
-            refuse_unready(net, "load")
+            net._look()
+            net._refuse_uncut("load")
             reading.append(_Reading(where, net, by_name(opt), strict, names))
             return reading[0].source.nonce
 
@@ -291,9 +292,7 @@ class _Reading:
         if not tile.numel():
             return
         for number, _, region in relayout([each.box for each in stored.boxes], [box]):
-            self._reads.append(
-                _Read(stored.boxes[number], stored.dtype, tuple(region), tile, box)
-            )
+            self._reads.append(_Read(stored.boxes[number], stored.dtype, tuple(region), tile, box))
 
     # ---- optimisers ----
 
@@ -368,7 +367,7 @@ class _Reading:
             )
             return
         group = optimizer.param_groups[number]
-        self._attach.append(lambda: _set_options(group, options[0]))
+        self._attach.append(lambda: set_options(group, options[0]))
 
     def _states(
         self,
@@ -393,7 +392,7 @@ class _Reading:
             after: dict[str, Any] = {}
             for key, state in states.items():
                 if state.kind == "value":
-                    after[key] = _value(key, state, tile, group, before.get(key))
+                    after[key] = _number(key, state, tile, group)
                     continue
                 stored = self.source.tensors[state_name(optimizer, param, key)]
                 box = boxes[id(tile)] if state.kind == "tile" else whole_box(state.shape)
@@ -492,23 +491,14 @@ class _Room:
             and before.shape == shape
             and before.dtype == stored.dtype
         )
-        self.tensor = (
-            before if fits else torch.empty(shape, dtype=stored.dtype, device=tile.device)
-        )
+        self.tensor = before if fits else torch.empty(shape, dtype=stored.dtype, device=tile.device)
         reading._want_tile(stored, self.tensor, box)
 
 
-def _value(
-    key: str, state: State, tile: torch.Tensor, group: Mapping[str, Any], before: Any
-) -> Any:
-    """Returns a number as the optimiser keeps it: a step on the device where its kernels want it.
-
-    As `torch.optim.Optimizer.load_state_dict`.
-    """
-    if isinstance(before, torch.Tensor) and before.dim() == 0 and before.dtype == state.dtype:
-        return number_of(state.value, state.dtype, before.device)
-    on_device = key != "step" or group.get("fused") or group.get("capturable")
-    return number_of(state.value, state.dtype, tile.device if on_device else "cpu")
+def _number(key: str, state: State, tile: torch.Tensor, group: Mapping[str, Any]) -> Any:
+    value = number_of(state.value, state.dtype, "cpu")
+    is_tensor = isinstance(value, torch.Tensor)
+    return placed_number(key, value, tile, group) if is_tensor else value
 
 
 def _set_state(
@@ -520,16 +510,3 @@ def _set_state(
     optimizer.state[tile] = {
         key: value.tensor if isinstance(value, _Room) else value for key, value in after.items()
     }
-
-
-def _set_options(group: dict[str, Any], options: Mapping[str, Any]) -> None:
-    for key, value in options.items():
-        before = group.get(key)
-        if key in HOW:
-            continue
-        if isinstance(before, torch.Tensor):
-            before.fill_(value)
-        elif isinstance(before, tuple):
-            group[key] = tuple(value)
-        else:
-            group[key] = value

@@ -163,7 +163,7 @@ def read(folder: str | os.PathLike) -> Manifest:
             f"load: {path} has version {version}, this SMEX reads up to {VERSION}: use the "
             "SMEX that wrote it, or a newer one"
         )
-    contents = outer.get("contents")
+    contents: Any = outer.get("contents")
     if outer.get("crc32") != zlib.crc32(_dumped(contents).encode()):
         raise _corrupt(path, "its sum is another one")
     try:
@@ -173,9 +173,7 @@ def read(folder: str | os.PathLike) -> Manifest:
 
 
 def _corrupt(path: pathlib.Path, why: str) -> CheckpointError:
-    return CheckpointError(
-        f"load: {path} is not what was saved: {why}; load another checkpoint"
-    )
+    return CheckpointError(f"load: {path} is not what was saved: {why}; load another checkpoint")
 
 
 def _manifest(contents: dict[str, Any]) -> Manifest:

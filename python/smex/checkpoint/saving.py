@@ -22,7 +22,7 @@ from smex.checkpoint.assignment import Task, assigned
 from smex.checkpoint.consolidated import Names, Whole, consolidated
 from smex.distributed.outcomes import together
 from smex.distributed.world import World
-from smex.errors import CheckpointError, SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.errors import CheckpointError, SmexTypeError, SmexValueError
 from smex.execution.module import PartitionedModule
 from smex.execution.saved import Contents, Optimizers, all_saved, by_name, tensors_of
 
@@ -164,6 +164,7 @@ def save(
         raise SmexTypeError(f"save: expected a net of smex.partition, got {type(net).__name__}")
     where = os.path.abspath(os.fspath(path))
     world = net._world
+    begin: _Own | _Whole
     if format == "smex":
         if names is not None:
             raise SmexValueError('save: names= is for format="hf"; a checkpoint has the net\'s own')
@@ -187,16 +188,6 @@ def save(
     _IN_FLIGHT.take(done)
     done.stall_seconds = time.perf_counter() - started
     return done
-
-
-def refuse_unready(net: PartitionedModule, what: str) -> None:
-    """Raises SmexRuntimeError where a net has no shards yet."""
-    net._look()
-    if not net._state.is_cut():
-        raise SmexRuntimeError(
-            f"{what}: the net has no shards before its model is captured; pass example inputs, "
-            "smex.partition(model, ..., args=(x,)), or call it once"
-        )
 
 
 # ---- folders ----
@@ -413,7 +404,8 @@ def _begin_own(
     world = net._world
 
     def ready() -> str:
-        refuse_unready(net, "save")
+        net._look()
+        net._refuse_uncut("save")
         _refuse_unwritable(extra)
         by_name(opt)
         return secrets.token_hex(6)
@@ -494,7 +486,8 @@ def _begin_whole(
     world = net._world
 
     def ready() -> str:
-        refuse_unready(net, "save")
+        net._look()
+        net._refuse_uncut("save")
         return secrets.token_hex(6)
 
     nonce = together(world, ready)[0]

@@ -297,6 +297,32 @@ def _option(key: str, value: Any) -> Any:
     )
 
 
+def placed_number(
+    key: str, value: torch.Tensor, tile: torch.Tensor, group: Mapping[str, Any]
+) -> torch.Tensor:
+    """Returns a state of no dimensions where the optimiser's kernels want it.
+
+    As `torch.optim.Optimizer.load_state_dict`: a step is on the CPU but for those of fused and
+    capturable optimisers. Each tile has its own.
+    """
+    on_device = key != "step" or group.get("fused") or group.get("capturable")
+    return value.detach().clone().to(tile.device if on_device else "cpu")
+
+
+def set_options(group: dict[str, Any], options: Mapping[str, Any]) -> None:
+    """Gives a group of parameters the options that were saved, but for how it runs."""
+    for key, value in options.items():
+        before = group.get(key)
+        if key in HOW:
+            continue
+        if isinstance(before, torch.Tensor):
+            before.fill_(value)
+        elif isinstance(before, tuple):
+            group[key] = tuple(value)
+        else:
+            group[key] = value
+
+
 def merged(name: str, parts: Sequence[Contents]) -> Contents:
     """Returns what the processes say of one optimiser.
 
@@ -376,9 +402,7 @@ def refuse_cut(key: str, saved: Saved, shape: tuple[int, ...]) -> None:
             )
 
 
-def _state_tensor(
-    members: Members, tile: torch.Tensor | None, key: str
-) -> torch.Tensor | None:
+def _state_tensor(members: Members, tile: torch.Tensor | None, key: str) -> torch.Tensor | None:
     if tile is None or tile not in members.optimizer.state:
         return None
     found = members.optimizer.state[tile].get(key)
