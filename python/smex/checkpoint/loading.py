@@ -223,6 +223,7 @@ class _Reading:
         self.source = _source_of(path)
         self._strict = strict
         self._wrong: list[str] = []
+        self._unfit: set[str] = set()
         self._reads: list[_Read] = []
         self._attach: list[Callable[[], None]] = []
         self._files: dict[int, File] = {}
@@ -263,6 +264,8 @@ class _Reading:
             used.add(id(stored))
             if self._fits(name, stored, saved.shape, saved.dtype):
                 self._want(stored, saved)
+            else:
+                self._unfit.add(saved.name)
         optimizers = self.source.optimizers or {}
         for name, stored in self.source.tensors.items():
             is_state = any(name.startswith(f"optimizer/{each}/") for each in optimizers)
@@ -338,7 +341,8 @@ class _Reading:
         for number, params in enumerate(members.groups):
             self._group(optimizer, number, params, stored, group_of)
         for saved in tensors:
-            if saved.name in members.tiles and saved.name in stored_as:
+            has_both = saved.name in members.tiles and saved.name in stored_as
+            if has_both and saved.name not in self._unfit:
                 param = stored_as[saved.name]
                 self._states(name, param, stored.states.get(param, {}), saved, members)
 
