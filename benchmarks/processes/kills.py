@@ -12,13 +12,13 @@ be none before the last that a save had returned from. The next processes go on 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import os
 import pathlib
 import random
 import shutil
 import signal
-import sys
 import tempfile
 import time
 
@@ -34,9 +34,7 @@ WORKERS = 4
 
 def net_of(width: int) -> tuple:
     model = nn.Sequential(nn.Linear(width, width), nn.Linear(width, width))
-    net = smex.partition(
-        model, workers=WORKERS, args=(torch.ones(4, width),), replicate_bytes=0
-    )
+    net = smex.partition(model, workers=WORKERS, args=(torch.ones(4, width),), replicate_bytes=0)
     return net, torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 
 
@@ -65,16 +63,19 @@ def divide(net, opt, world: World):
     return own
 
 
-def train(rank: int, size: int, root: str, begin: int, width: int, ready, path) -> None:
-    sys.path[:] = path
-    torch.set_num_threads(1)
+def survive(*args) -> None:
+    """Trains until the process is killed, or another was."""
+    with contextlib.suppress(RuntimeError):
+        train(*args)
+
+
+def train(rank: int, size: int, root: str, begin: int, net, opt, ready) -> None:
     control = None
     if size > 1:
         store = f"file://{root}/store-{begin}"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
         control = dist.group.WORLD
     ranks = tuple(worker * size // WORKERS for worker in range(WORKERS))
-    net, opt = net_of(width)
     fill(net, opt, begin)
     own = divide(net, opt, World(rank, ranks, control))
     ready.put(os.getpid())
@@ -87,15 +88,13 @@ def train(rank: int, size: int, root: str, begin: int, width: int, ready, path) 
                     param += 1
                     own.state[param]["momentum_buffer"] += 2
         name = "same" if step % 3 == 0 else f"step-{step}"
-        kept = smex.save(
-            f"{root}/saved/{name}", net, own, {"step": step}, background=step % 3 == 1
-        )
+        kept = smex.save(f"{root}/saved/{name}", net, own, {"step": step}, background=step % 3 == 1)
         if step % 3 != 1:  # it has returned: this one is safe
             pathlib.Path(f"{root}/safe-{rank}").write_text(str(step))
         del kept
 
 
-def check(root: str, net, opt, width: int) -> int:
+def check(root: str, net, opt) -> int:
     """Loads the last checkpoint; returns its step."""
     path = smex.latest(f"{root}/saved")
     safe = pathlib.Path(f"{root}/safe-0")
@@ -118,20 +117,21 @@ def run(kills: int, size: int, longest: float, width: int, folder: str | None, s
     """Kills so many times; returns what was seen."""
     draw = random.Random(seed)
     root = tempfile.mkdtemp(dir=folder)
-    context = multiprocessing.get_context("fork" if size == 1 else "spawn")
+    torch.set_num_threads(1)  # others do not survive a fork
+    context = multiprocessing.get_context("fork")  # the net is there, so a round takes no seconds
     left, loaded = {"temporary": 0, "complete": 0}, []
     net, opt = net_of(width)
     try:
         for kill in range(kills):
-            begin = check(root, net, opt, width)
+            begin = check(root, net, opt)
             loaded.append(begin)
             for old in pathlib.Path(root).glob("go-*"):
                 old.unlink()
             ready = context.Queue()
             pathlib.Path(f"{root}/store-{begin}").unlink(missing_ok=True)
-            args = (size, root, begin, width, ready, sys.path)
+            args = (size, root, begin, net, opt, ready)
             processes = [
-                context.Process(target=train, args=(rank, *args), daemon=True)
+                context.Process(target=survive, args=(rank, *args), daemon=True)
                 for rank in range(size)
             ]
             for process in processes:
@@ -154,7 +154,7 @@ def run(kills: int, size: int, longest: float, width: int, folder: str | None, s
                 path = os.path.join(root, "saved", name)
                 if path != smex.latest(f"{root}/saved"):
                     shutil.rmtree(path)
-        loaded.append(check(root, net, opt, width))
+        loaded.append(check(root, net, opt))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     return (

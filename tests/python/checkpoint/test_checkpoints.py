@@ -175,7 +175,9 @@ def test_random_numbers_go_on(tmp_path):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_the_files_are_those_of_safetensors(tmp_path, dtype):
     model = nn.Sequential(nn.Linear(10, 14), nn.Linear(14, 6)).to(dtype)
-    net = smex.partition(model, workers=3, args=(torch.ones(4, 10, dtype=dtype),), replicate_bytes=0)
+    net = smex.partition(
+        model, workers=3, args=(torch.ones(4, 10, dtype=dtype),), replicate_bytes=0
+    )
     smex.save(tmp_path / "a", net)
     whole = {name: torch.zeros_like(value) for name, value in net.state_dict().items()}
     (file,) = (tmp_path / "a").glob("*.safetensors")
@@ -237,7 +239,9 @@ def test_files_of_others(tmp_path):
     given["0.weight"] = given.pop("first")
     assert_same(net.state_dict(), {name: given[name] for name in net.state_dict()})
     double = smex.partition(model.double(), workers=2, args=(torch.ones(4, 10).double(),))
-    with pytest.raises(smex.SmexValueError, match=r"saved as torch.float32, the net has torch.f.*64"):
+    with pytest.raises(
+        smex.SmexValueError, match=r"saved as torch.float32, the net has torch.f.*64"
+    ):
         smex.load(path, double, names={**names})
     smex.load(path, double, names=names, strict=False)
     assert torch.equal(double.state_dict()["0.weight"], given["0.weight"].double())
@@ -369,7 +373,10 @@ def test_a_changed_byte(tmp_path, where):
     [
         (lambda text: text[:-100], "is not JSON"),
         (lambda text: text.replace('"workers":2', '"workers":3'), "its sum is another one"),
-        (lambda text: text.replace('"version":1', '"version":7'), "version 7, this SMEX reads up to 1"),
+        (
+            lambda text: text.replace('"version":1', '"version":7'),
+            "version 7, this SMEX reads up to 1",
+        ),
         (lambda text: "[]", "of something else"),
         (lambda text: text.replace("smex-checkpoint", "other"), "of something else"),
     ],
@@ -407,8 +414,14 @@ def test_another_model(tmp_path):
 
     for of, match in [
         (other(Other(), data()[0]), '"norm.weight" is unexpected'),
-        (other(Other(26), data()[0]), r'"embed.weight" was saved as \[24, 11\], the net has \[26, 11\]'),
-        (other(Other(dtype=torch.float32), data()[0].float()), "torch.float64, the net has torch.f.*32"),
+        (
+            other(Other(26), data()[0]),
+            r'"embed.weight" was saved as \[24, 11\], the net has \[26, 11\]',
+        ),
+        (
+            other(Other(dtype=torch.float32), data()[0].float()),
+            "torch.float64, the net has torch.f.*32",
+        ),
     ]:
         net, opt = of
         before = {name: value.clone() for name, value in net.state_dict().items()}

@@ -44,9 +44,7 @@ def net_of(workers, seed=0, make_opt=adamw, model=None):
     """A net that moves as little as possible, cut as far as its sizes go."""
     torch.manual_seed(seed)
     model = Net().double() if model is None else model
-    net = smex.partition(
-        model, workers=workers, args=data(), loss_fn=F.mse_loss, replicate_bytes=0
-    )
+    net = smex.partition(model, workers=workers, args=data(), loss_fn=F.mse_loss, replicate_bytes=0)
     return net, make_opt(net.parameters())
 
 

@@ -15,7 +15,9 @@ class Ranks:
     """
 
     def __init__(self, size, folder):
-        context = multiprocessing.get_context("spawn")
+        # One process imports, and is forked: three that import take three times as long.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["support.checkpoint_ranks"])
         os.environ.setdefault("OMP_NUM_THREADS", "1")
         self._pipes, self.processes = [], []
         for rank in range(size):
@@ -67,6 +69,8 @@ def _serve(rank, size, store, pipe, path):
         try:
             pipe.send((None, function(rank, *args)))
         except Exception as error:
-            text = str(error) if type(error).__module__.startswith("smex") else traceback.format_exc()
+            text = (
+                str(error) if type(error).__module__.startswith("smex") else traceback.format_exc()
+            )
             pipe.send((type(error).__name__, text))
     dist.destroy_process_group()
