@@ -4,8 +4,8 @@
 
 /// One binder per folder of csrc, and one each for programs, which the runtime runs, and the
 /// search; module.cpp calls them in this order, so that each knows the types that it names. The
-/// last one is of Python alone. Only runtime and iteration may use torch's headers and casters; the
-/// others see pybind11 alone.
+/// last one is of Python alone. Only runtime, iteration and watcher may use torch's headers and
+/// casters; the others see pybind11 alone.
 namespace smex::bindings {
 
 void bind_tdl(pybind11::module_& m);
@@ -15,6 +15,7 @@ void bind_partition(pybind11::module_& m);
 void bind_search(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
+void bind_watcher(pybind11::module_& m);
 void bind_kernels(pybind11::module_& m);
 void bind_vertex(pybind11::module_& m);
 void bind_contents(pybind11::module_& m);

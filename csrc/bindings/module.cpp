@@ -3,6 +3,7 @@
 #include "bindings/bindings.h"
 #include "bindings/build_id.h"
 #include "ir/error.h"
+#include "runtime/failure.h"
 
 namespace py = pybind11;
 
@@ -13,6 +14,14 @@ void raise_as(const char* python_class, const std::exception& error) {
   py::set_error(py::module_::import("smex.errors").attr(python_class), error.what());
 }
 
+void raise_rank_failure(const runtime::Failure& failure) {
+  const py::object python_class = py::module_::import("smex.errors").attr("RankFailure");
+  const py::object rank = failure.rank < 0 ? py::object(py::none()) : py::int_(failure.rank);
+  PyErr_SetObject(python_class.ptr(), python_class(failure.message(), rank, failure.where,
+                                                   failure.text, runtime::name(failure.kind))
+                                          .ptr());
+}
+
 // C++ throws, Python catches: smex::UserError becomes smex.SmexValueError, and so on.
 void translate_exception(std::exception_ptr thrown) {
   try {
@@ -21,6 +30,8 @@ void translate_exception(std::exception_ptr thrown) {
     raise_as("SmexValueError", error);
   } catch (const InternalError& error) {
     raise_as("SmexRuntimeError", error);
+  } catch (const runtime::RankFailure& error) {
+    raise_rank_failure(error.failure);
   }
 }
 
@@ -40,6 +51,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_search(m);
   bindings::bind_runtime(m);
   bindings::bind_iteration(m);
+  bindings::bind_watcher(m);
   bindings::bind_kernels(m);
   bindings::bind_vertex(m);
   bindings::bind_contents(m);

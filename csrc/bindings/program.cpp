@@ -6,6 +6,8 @@
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
 #include "ir/error.h"
+#include "partition/lower/exchange.h"
+#include "partition/lower/gather.h"
 #include "partition/lower/program.h"
 #include "tdl/expr.h"
 
@@ -36,8 +38,9 @@ ComputeInstr make_compute(std::string target, const py::list& args, std::vector<
 
 FetchInstr make_fetch(Slot dest, Shape shape, std::string dtype, std::vector<CopyPart> parts,
                       const std::optional<std::string>& reduce, double fill, bool view,
-                      std::string kind, ValueId value) {
+                      std::string kind, ValueId value, int relayout) {
   FetchInstr instr;
+  instr.relayout = relayout;
   instr.value = value;
   instr.dest = dest;
   instr.shape = std::move(shape);
@@ -63,6 +66,14 @@ std::vector<Instr> make_instrs(const py::list& list) {
     }
   }
   return instrs;
+}
+
+using Boxes = std::vector<std::pair<bool, Bounds>>;
+
+std::vector<Tile> to_tiles(const Boxes& boxes) {
+  std::vector<Tile> tiles;
+  for (const auto& [held, bounds] : boxes) tiles.push_back({held, Region{to_box(bounds)}});
+  return tiles;
 }
 
 py::list to_list(const std::vector<Instr>& instrs) {
@@ -95,7 +106,8 @@ void bind_program(py::module_& m) {
   py::class_<FetchInstr>(m, "FetchInstr", "Assembles a slot from parts of several workers' slots.")
       .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
            py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
-           py::arg("view") = false, py::arg("kind") = "fetch", py::arg("value") = kNoValue)
+           py::arg("view") = false, py::arg("kind") = "fetch", py::arg("value") = kNoValue,
+           py::arg("relayout") = -1)
       .def_readonly("value", &FetchInstr::value)
       .def_readonly("dest", &FetchInstr::dest)
       .def_readonly("shape", &FetchInstr::shape)
@@ -149,6 +161,38 @@ void bind_program(py::module_& m) {
       .def_readonly("inputs", &Program::inputs)
       .def_readonly("outputs", &Program::outputs)
       .def("__str__", &Program::str);
+  py::class_<Packet>(m, "Packet", "What one process sends another at once.")
+      .def_property_readonly("source", [](const Packet& packet) { return packet.from; })
+      .def_property_readonly("dest", [](const Packet& packet) { return packet.to; })
+      .def_readonly("bytes", &Packet::bytes);
+  py::class_<Exchange>(m, "Exchange", "A round of what one relayout moves between processes.")
+      .def_readonly("relayout", &Exchange::relayout)
+      .def_readonly("value", &Exchange::value)
+      .def_readonly("kind", &Exchange::kind)
+      .def_readonly("packets", &Exchange::packets);
+  m.def(
+      "list_exchanges",
+      [](const Program& program, const std::vector<int>& ranks, int64_t packet_bytes) {
+        Exchanges found = list_exchanges(program, ranks, packet_bytes);
+        return std::pair(std::move(found.forward), std::move(found.backward));
+      },
+      py::arg("program"), py::arg("ranks"), py::arg("packet_bytes") = 1 << 20,
+      "What processes send each other in the forward and in the backward list.");
+  m.def("digest", &digest, py::arg("program"));
+  m.def("gather_outputs", &gather_outputs, py::arg("graph"), py::arg("ranks"), py::arg("program"),
+        "Gives each process the whole of what a call returns.");
+  m.def(
+      "relayout_program",
+      [](const std::vector<std::tuple<std::string, std::string, int, Boxes, Boxes>>& moves) {
+        std::vector<Move> found;
+        for (const auto& [name, dtype, itemsize, from, to] : moves) {
+          found.push_back({name, dtype, itemsize, {to_tiles(from), 1}, to_tiles(to)});
+        }
+        return relayout_program(found);
+      },
+      py::arg("moves"),
+      "A program that brings tensors (name, dtype, itemsize, boxes before, boxes after) to other "
+      "boxes, which are given by worker as (held, bounds).");
 }
 
 }  // namespace smex::bindings

@@ -16,7 +16,9 @@ namespace py = pybind11;
 namespace smex::bindings {
 namespace {
 
+using runtime::Communicator;
 using runtime::Executor;
+using runtime::Segment;
 using runtime::Session;
 using runtime::WorkerTensors;
 
@@ -69,9 +71,13 @@ std::shared_ptr<void> release_gil() {
 
 std::shared_ptr<Executor> make_executor(Program& program, int threads_per_worker,
                                         const std::vector<std::string>& devices,
-                                        std::shared_ptr<Executor> sibling, bool take) {
+                                        std::shared_ptr<Executor> sibling, bool take,
+                                        std::shared_ptr<Communicator> communicator,
+                                        std::vector<int> ranks) {
   return translated([&] {
     runtime::ExecutorOptions options;
+    options.communicator = std::move(communicator);
+    options.ranks = std::move(ranks);
     options.threads_per_worker = threads_per_worker;
     options.sibling = std::move(sibling);
     for (const std::string& device : devices) options.devices.emplace_back(device);
@@ -139,9 +145,43 @@ py::list trace_events(const Session& session) {
   return events;
 }
 
+std::shared_ptr<Communicator> make_communicator(
+    int rank, const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<int> hosts,
+    std::vector<std::shared_ptr<Segment>> segments) {
+  runtime::CommunicatorOptions options;
+  options.rank = rank;
+  options.group = group;
+  options.hosts = std::move(hosts);
+  options.segments = std::move(segments);
+  return std::make_shared<Communicator>(std::move(options));
+}
+
+void bind_communicator(py::module_& m) {
+  py::class_<Segment, std::shared_ptr<Segment>>(
+      m, "Segment", "Memory in which a process puts what it sends to others of its host.")
+      .def_static(
+          "create",
+          [](const std::string& path, int num_receivers, size_t arena_bytes) {
+            return translated([&] { return Segment::create(path, num_receivers, arena_bytes); });
+          },
+          py::arg("path"), py::arg("num_receivers"), py::arg("arena_bytes"))
+      .def_static(
+          "open",
+          [](const std::string& path) { return translated([&] { return Segment::open(path); }); },
+          py::arg("path"));
+  py::class_<Communicator, std::shared_ptr<Communicator>>(
+      m, "Communicator",
+      "How the processes of one plan reach each other. `hosts` has a number for each process, equal "
+      "ones share memory, -1 with nobody; `segments` each process's memory as it is mapped here.")
+      .def(py::init(&make_communicator), py::arg("rank"), py::arg("group"), py::arg("hosts"),
+           py::arg("segments"), py::call_guard<py::gil_scoped_release>())
+      .def("fail", &Communicator::fail, py::arg("text"));
+}
+
 }  // namespace
 
 void bind_runtime(py::module_& m) {
+  bind_communicator(m);
   py::class_<Session, std::shared_ptr<Session>>(
       m, "Session", "One forward and at most one backward run; keeps its outputs while it lives.")
       .def(
@@ -169,13 +209,15 @@ void bind_runtime(py::module_& m) {
       "create it there.")
       .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
            py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr,
-           py::arg("take") = false)
+           py::arg("take") = false, py::arg("communicator") = nullptr,
+           py::arg("ranks") = std::vector<int>{})
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))
       .def_property_readonly("program", &Executor::program,
                              py::return_value_policy::reference_internal)
-      .def_property_readonly("threads_per_worker", &Executor::threads_per_worker);
+      .def_property_readonly("threads_per_worker", &Executor::threads_per_worker)
+      .def_property_readonly("digest", &Executor::digest);
 }
 
 }  // namespace smex::bindings

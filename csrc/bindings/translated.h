@@ -4,6 +4,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include "ir/error.h"
+#include "runtime/failure.h"
 
 namespace smex::bindings {
 
@@ -15,6 +16,8 @@ auto translated(const Call& call) {
   } catch (const UserError&) {
     throw;
   } catch (const InternalError&) {
+    throw;
+  } catch (const runtime::RankFailure&) {
     throw;
   } catch (const pybind11::builtin_exception&) {
     throw;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "partition/lower/exchange.h"
 #include "runtime/session.h"
 #include "runtime/threads.h"
 
@@ -25,6 +26,34 @@ int resolve_threads(int requested, int num_workers) {
     throw UserError(c10::str("threads_per_worker must be positive, found ", requested));
   }
   return requested > 0 ? requested : std::max(1, at::get_num_threads() / num_workers);
+}
+
+Processes processes_of(const ExecutorOptions& options, const std::vector<c10::Device>& devices) {
+  if (!options.communicator) return {};
+  const Communicator& communicator = *options.communicator;
+  if (options.ranks.size() != devices.size()) {
+    throw UserError(c10::str("ranks: expected one for each of the ", devices.size(),
+                             " workers, found ", options.ranks.size()));
+  }
+  for (const int rank : options.ranks) {
+    if (rank < 0 || rank >= communicator.size()) {
+      throw UserError(c10::str("ranks: there are ", communicator.size(), ", found ", rank));
+    }
+  }
+  Processes processes{communicator.rank(), options.ranks, communicator.hosts()};
+  if (!devices[0].is_cpu()) processes.packet_bytes = 32 << 20;  // each starts a kernel
+  return processes;
+}
+
+std::vector<int> workers_here(const Processes& processes, int num_workers) {
+  std::vector<int> workers;
+  for (int w = 0; w < num_workers; ++w) {
+    if (processes.is_here(w)) workers.push_back(w);
+  }
+  if (workers.empty()) {
+    throw UserError(c10::str("ranks: none of the workers is of rank ", processes.rank));
+  }
+  return workers;
 }
 
 }  // namespace
@@ -94,17 +123,22 @@ std::shared_ptr<Executor> Executor::create(Program program, ExecutorOptions opti
 Executor::Executor(Program program, ExecutorOptions options)
     : program_(std::move(program)),
       devices_(resolve_devices(std::move(options.devices), program_.num_workers)),
-      threads_per_worker_(resolve_threads(options.threads_per_worker, program_.num_workers)),
+      communicator_(options.communicator),
+      processes_(processes_of(options, devices_)),
+      workers_(workers_here(processes_, program_.num_workers)),
+      threads_per_worker_(
+          resolve_threads(options.threads_per_worker, static_cast<int>(workers_.size()))),
       hooks_(std::move(options.hooks)),
-      steps_(prepare_steps(program_, devices_)),
+      steps_(prepare_steps(program_, devices_, processes_)),
+      digest_(communicator_ ? smex::digest(program_) : 0),
       streams_(program_.num_workers) {
-  const bool shared = options.sibling &&
-                      options.sibling->program_.num_workers == program_.num_workers &&
+  const auto num_here = static_cast<int>(workers_.size());
+  const bool shared = options.sibling && options.sibling->workers_.size() == workers_.size() &&
                       options.sibling->threads_per_worker_ == threads_per_worker_;
   threads_ = shared ? options.sibling->threads_
-                    : std::make_shared<Threads>(program_.num_workers, threads_per_worker_, hooks_);
+                    : std::make_shared<Threads>(num_here, threads_per_worker_, hooks_);
   if (program_.num_workers == 1) return;
-  for (int w = 0; w < program_.num_workers; ++w) {
+  for (const int w : workers_) {
     if (devices_[w].is_cpu()) continue;
     streams_[w] =
         c10::impl::VirtualGuardImpl(devices_[w].type()).getStreamFromGlobalPool(devices_[w]);
@@ -127,7 +161,7 @@ std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& input
 
 void Executor::run(const std::function<void(int)>& job, const std::function<void()>& tick,
                    bool alone) {
-  threads_->run(job, tick, alone);
+  threads_->run([&](int thread) { job(workers_[thread]); }, tick, alone);
 }
 
 }  // namespace smex::runtime

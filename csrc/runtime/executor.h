@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "partition/lower/program.h"
+#include "runtime/processes/communicator.h"
 #include "runtime/steps.h"
 #include "runtime/worker_pool.h"
 
@@ -39,12 +40,17 @@ struct ExecutorOptions {
   Hooks hooks;
   /// Its threads are shared when it has as many workers; their runs take turns.
   std::shared_ptr<Executor> sibling;
+  /// With them this process runs the workers `w` whose `ranks[w]` is its own, and other processes
+  /// the others.
+  std::shared_ptr<Communicator> communicator;
+  std::vector<int> ranks;
 };
 
 /// One tensor a worker; undefined where a worker holds none.
 using WorkerTensors = std::vector<at::Tensor>;
 
-/// Runs a Program on persistent threads, one per worker (the caller's own for the first).
+/// Runs a Program on persistent threads, one per worker (the caller's own for the first), or those
+/// workers that are this process's.
 ///
 /// Workers wait for each other's slots on condition variables; instructions call the dispatcher
 /// boxed, below autograd, with gradients and autocast off. Runs of one executor, and of those that
@@ -64,6 +70,12 @@ class Executor : public std::enable_shared_from_this<Executor> {
   void set_trace(bool on) { trace_ = on; }
   bool trace() const { return trace_; }
   int threads_per_worker() const { return threads_per_worker_; }
+  /// The workers that run in this process.
+  const std::vector<int>& workers() const { return workers_; }
+  bool is_here(int worker) const { return processes_.is_here(worker); }
+  /// Null where one process runs all workers.
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  uint64_t digest() const { return digest_; }
 
   const Program& program() const { return program_; }
   const Steps& steps() const { return steps_; }
@@ -75,15 +87,19 @@ class Executor : public std::enable_shared_from_this<Executor> {
  private:
   friend class Session;
   Executor(Program program, ExecutorOptions options);
-  /// Runs `job(worker)` for each worker, on its thread; see WorkerPool::run. With `alone` only the
-  /// first one's, with the intra-op threads of all.
+  /// Runs `job(worker)` for each worker of this process, on its thread; see WorkerPool::run. With
+  /// `alone` only the first one's, with the intra-op threads of all.
   void run(const std::function<void(int)>& job, const std::function<void()>& tick, bool alone);
 
   const Program program_;
   std::vector<c10::Device> devices_;
+  std::shared_ptr<Communicator> communicator_;
+  Processes processes_;
+  std::vector<int> workers_;
   int threads_per_worker_ = 1;
   Hooks hooks_;
   Steps steps_;
+  uint64_t digest_ = 0;  ///< of the program, where other processes run it too
   std::vector<std::optional<c10::Stream>> streams_;
   std::atomic<bool> trace_{false};
   /// What threads saved in the last run of the forward [0] and backward [1] list; see Session::run.

@@ -36,7 +36,8 @@ Iteration::Iteration(std::shared_ptr<const CallForm> form,
                      const std::shared_ptr<Executor>& executor, std::vector<WorkerTensors> state,
                      const std::vector<at::Tensor>& inputs)
     : form_(std::move(form)), executor_(executor), state_(std::move(state)) {
-  const int64_t seed = form_->draws ? new_seed() : 0;
+  int64_t seed = form_->draws ? new_seed() : 0;
+  if (form_->draws && executor_->communicator()) seed = executor_->communicator()->of_first(seed);
   std::vector<WorkerTensors> bound;
   bound.reserve(form_->given.size());
   for (size_t n = 0; n < form_->given.size(); ++n) {
@@ -78,11 +79,11 @@ WorkerTensors Iteration::scatter(size_t position, const at::Tensor& whole) const
   const at::Tensor plain = whole.detach().resolve_conj().resolve_neg();
   WorkerTensors tiles(binding.slots.size());
   for (size_t w = 0; w < tiles.size(); ++w) {
-    if (binding.slots[w] == kNoSlot) continue;
+    if (binding.slots[w] == kNoSlot || !executor_->is_here(static_cast<int>(w))) continue;
     const Region& box = binding.regions[w];
     const c10::Device device = executor_->device(static_cast<int>(w));
     for (size_t v = 0; v < w && !tiles[w].defined(); ++v) {
-      const bool is_same = binding.slots[v] != kNoSlot && binding.regions[v] == box &&
+      const bool is_same = tiles[v].defined() && binding.regions[v] == box &&
                            executor_->device(static_cast<int>(v)) == device;
       if (is_same) tiles[w] = tiles[v];
     }

@@ -80,6 +80,18 @@ void combine(at::Tensor& into, const at::Tensor& from, tdl::ReduceKind kind) {
   throw InternalError("a fetch does not reduce by this");
 }
 
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const c10::Error& found) {
+    return found.what_without_backtrace();
+  } catch (const std::exception& found) {
+    return found.what();
+  } catch (...) {
+    return "an exception without a text";
+  }
+}
+
 double microseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
@@ -91,7 +103,9 @@ Session::Session(std::shared_ptr<Executor> executor, int64_t seed)
   const Steps& steps = executor_->steps();
   for (const WorkerSteps& source : steps.workers) {
     auto worker = std::make_unique<Worker>();
-    const size_t num_slots = source.references.size();
+    const size_t num_slots = executor_->is_here(static_cast<int>(workers_.size()))
+                                 ? source.references.size()
+                                 : 0;  // the workers of other processes are empty
     worker->slots = std::make_unique<SlotState[]>(num_slots);
     for (size_t i = 0; i < num_slots; ++i) worker->slots[i].references = source.references[i];
     worker->moved_bytes.assign(steps.kinds.size(), 0);
@@ -113,7 +127,7 @@ void Session::set_input(int index, const WorkerTensors& tiles) {
   }
   for (size_t w = 0; w < tiles.size(); ++w) {
     const Slot slot = binding.slots[w];
-    if (slot == kNoSlot) continue;
+    if (slot == kNoSlot || !executor_->is_here(static_cast<int>(w))) continue;
     const at::Tensor& tile = tiles[w];
     const std::string name = c10::str("input ", index, " on worker ", w);
     if (!tile.defined()) throw UserError(name + ": expected a tile, found None");
@@ -155,7 +169,7 @@ WorkerTensors Session::outputs(int index) const {
   WorkerTensors tiles(workers_.size());
   for (size_t w = 0; w < tiles.size(); ++w) {
     const Slot slot = bindings[index].slots[w];
-    if (slot == kNoSlot) continue;
+    if (slot == kNoSlot || !executor_->is_here(static_cast<int>(w))) continue;
     const SlotState& state = workers_[holder(w)]->slots[slot];
     if (!state.ready) {
       throw UserError(c10::str("outputs: output ", index, " is not computed yet"));
@@ -192,10 +206,13 @@ void Session::run(bool backward) {
   last_check_ = begin;
   standstill_ = {};
   const bool alone = find_followers(backward);
-  for (auto& worker : workers_) worker->finished = worker->follows;
+  for (size_t w = 0; w < workers_.size(); ++w) {
+    workers_[w]->finished = workers_[w]->follows || !executor_->is_here(static_cast<int>(w));
+  }
   before_streams();
+  begin_pass(backward);
   auto& shared = executor_->shared_us_[backward];
-  if (!alone && !tracing_ && workers_.size() > 1 && shared < kWorthThreadsUs) {
+  if (!alone && !tracing_ && !pass_ && workers_.size() > 1 && shared < kWorthThreadsUs) {
     executor_->run([this, backward](int) { run_in_turns(backward); }, {}, /*alone=*/true);
   } else {
     executor_->run(
@@ -205,10 +222,130 @@ void Session::run(bool backward) {
         [this] { tick(); }, alone);
   }
   if (!alone && executor_->stream(0) == std::nullopt) shared = shared_us(backward);
+  end_pass();
   after_streams();
   const double seconds = microseconds(Clock::now() - begin) * 1e-6;
   (backward ? backward_seconds_ : forward_seconds_) = seconds;
   if (error_) std::rethrow_exception(error_);
+}
+
+void Session::begin_pass(bool backward) {
+  const std::shared_ptr<Communicator>& communicator = executor_->communicator();
+  if (!communicator) return;
+  in_backward_ = backward;
+  const Steps& steps = executor_->steps();
+  const auto& traffic = steps.traffic[backward];
+  const auto& sources = steps.packet_sources[backward];
+  const auto& readers = steps.packet_readers[backward];
+  sources_left_ = std::make_unique<std::atomic<int>[]>(sources.size());
+  readers_left_ = std::make_unique<std::atomic<int>[]>(readers.size());
+  for (size_t n = 0; n < sources.size(); ++n) sources_left_[n] = sources[n];
+  for (size_t n = 0; n < readers.size(); ++n) readers_left_[n] = readers[n];
+  pass_ = communicator->begin(
+      traffic, executor_->digest() + (backward ? 1 : 0), executor_->device(executor_->workers()[0]),
+      [this](const Packet& packet, const at::Tensor& bytes) { pack(packet, bytes); });
+  for (const int w : executor_->workers()) {
+    for (const auto& [slot, packets] : steps.workers[w].packets[backward]) {
+      if (workers_[w]->slots[slot].ready) written(w, slot);
+    }
+  }
+  pass_->advance();
+}
+
+void Session::end_pass() {
+  if (!pass_) return;
+  if (!error_) {
+    try {
+      await_bell(/*on_caller=*/true, [&] { return pass_->is_sent(); });
+    } catch (...) {
+      record_failure(std::current_exception());
+    }
+  }
+  pass_->close();
+  // Peers wait for what this process does not send any more.
+  if (error_) executor_->communicator()->fail(text_of(error_));
+  pass_.reset();
+}
+
+void Session::pack(const Packet& packet, const at::Tensor& bytes) {
+  const PlainDispatch plain;
+  std::vector<RemoteRead> read;
+  for (const Parcel& parcel : packet.parcels) {
+    const SlotState& state = workers_[parcel.worker]->slots[parcel.slot];
+    if (state.written) {
+      const c10::impl::VirtualGuardImpl guard(bytes.device().type());
+      state.written->block(guard.getStream(bytes.device()));
+    }
+    const at::Tensor from = box_view(state.tensor, parcel.box);
+    const int64_t size = from.numel() * static_cast<int64_t>(from.element_size());
+    bytes.narrow(0, parcel.offset, size)
+        .view(from.scalar_type())
+        .view(from.sizes())
+        .copy_(from, /*non_blocking=*/bytes.device() == from.device());
+    const bool is_new = std::none_of(read.begin(), read.end(), [&](const RemoteRead& other) {
+      return other.worker == parcel.worker && other.slot == parcel.slot;
+    });
+    if (is_new) read.push_back({parcel.worker, parcel.slot});
+  }
+  for (const RemoteRead& source : read) release(source.worker, source.slot);
+}
+
+void Session::written(int worker, Slot slot) {
+  if (!pass_) return;
+  const auto& packets = executor_->steps().workers[worker].packets[in_backward_];
+  const auto found = packets.find(slot);
+  if (found == packets.end()) return;
+  for (const int packet : found->second) {
+    if (--sources_left_[packet] == 0) pass_->written(packet);
+  }
+}
+
+template <typename Condition>
+void Session::await_bell(bool on_caller, const Condition& is_over) {
+  Communicator& communicator = *executor_->communicator();
+  Doorbell& bell = communicator.doorbell();
+  const int threads =
+      communicator.processes_here() * static_cast<int>(executor_->workers().size());
+  while (true) {
+    const uint32_t seen = bell.rung();
+    if (is_over()) return;
+    if (stopping_) throw Stopped{};
+    communicator.throw_if_failed();
+    if (have_cores(threads) && spin_until([&] { return bell.rung() != seen; })) continue;
+    bell.wait(seen, kInterruptPeriod);
+    pass_->advance();
+    if (on_caller) check_interrupt();
+  }
+}
+
+void Session::await_packet(int worker, int packet) {
+  if (pass_->is_there(packet)) return;
+  Worker& self = *workers_[worker];
+  const double begin = elapsed_us();
+  await_bell(worker == executor_->workers()[0], [&] { return pass_->is_there(packet); });
+  const double duration = elapsed_us() - begin;
+  self.wait_us += duration;
+  if (tracing_) {
+    const int from = executor_->steps().traffic[in_backward_]->incoming[packet].from;
+    self.events.push_back({worker, c10::str("wait for rank ", from), "wait", begin, duration, 0});
+  }
+}
+
+at::Tensor Session::box_of(int worker, const Copy& copy, const at::Tensor& result) {
+  if (copy.packet < 0) {
+    const at::Tensor& source = copy.worker == worker
+                                   ? operand(worker, copy.slot)
+                                   : workers_[copy.worker]->slots[copy.slot].tensor;
+    return box_view(source, copy.source);
+  }
+  await_packet(worker, copy.packet);
+  const int64_t size = Region::whole(copy.shape).numel() *
+                       static_cast<int64_t>(result.element_size());
+  const at::Tensor parcel = pass_->bytes(copy.packet)
+                                .narrow(0, copy.offset, size)
+                                .view(result.scalar_type())
+                                .view(copy.shape);
+  return box_view(parcel, copy.source);
 }
 
 bool Session::find_followers(bool backward) {
@@ -343,7 +480,7 @@ bool Session::would_wait(int worker, const Step& step) const {
 
 bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us,
                         size_t& next, bool waiting) {
-  const bool on_caller = worker == 0 || !waiting;
+  const bool on_caller = worker == executor_->workers()[0] || !waiting;
   step_us.resize(steps.size(), 0);
   for (; next < steps.size(); ++next) {
     const Step& step = steps[next];
@@ -461,6 +598,9 @@ void Session::run_fetch(int worker, const FetchStep& step) {
   }
   // Who sees the result may count on it that what it was read from is released.
   for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
+  for (const int packet : step.packets) {
+    if (--readers_left_[packet] == 0) pass_->consumed(packet);
+  }
   store(worker, step.instr->dest, std::move(result));
 }
 
@@ -477,11 +617,8 @@ at::Tensor Session::gather(int worker, const FetchStep& step) {
   // written would drop it as soon as it is.
   for (const RemoteRead& read : step.reads) await_slot(worker, read.worker, read.slot);
   for (const Copy& copy : step.copies) {
-    const at::Tensor& source = copy.worker == worker
-                                   ? operand(worker, copy.slot)
-                                   : workers_[copy.worker]->slots[copy.slot].tensor;
-    if (!result.defined()) allocate(source.scalar_type());
-    const at::Tensor from = box_view(source, copy.source);
+    if (!result.defined()) allocate(workers_[copy.worker]->slots[copy.slot].tensor.scalar_type());
+    const at::Tensor from = box_of(worker, copy, result);
     at::Tensor into = box_view(result, copy.dest);
     if (!copy.combine) {
       into.copy_(from, /*non_blocking=*/true);
@@ -516,7 +653,7 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
       std::unique_lock lock(peer.mutex);
       ++peer.waiters;
       while (!peer.published.wait_for(lock, kInterruptPeriod, is_over)) {
-        if (reader != 0) continue;
+        if (reader != executor_->workers()[0]) continue;
         lock.unlock();  // the caller's thread: nobody else looks
         tick();
         lock.lock();
@@ -548,7 +685,7 @@ void Session::store(int worker, Slot slot, at::Tensor tensor, bool borrowed) {
   SlotState& state = self.slots[slot];
   self.memory.add(tensor, borrowed);
   state.tensor = std::move(tensor);
-  if (!executor_->steps().workers[worker].read_remotely[slot]) {
+  if (!executor_->steps().workers[worker].read_remotely[slot] && !pass_) {
     state.ready.store(true, std::memory_order_relaxed);
     return;
   }
@@ -561,6 +698,7 @@ void Session::store(int worker, Slot slot, at::Tensor tensor, bool borrowed) {
   }
   state.ready = true;
   if (self.waiters > 0) wake_waiters(self);
+  written(worker, slot);
 }
 
 void Session::release(int worker, Slot slot) {
@@ -602,6 +740,7 @@ void Session::record_failure(std::exception_ptr error) {
 void Session::stop() {
   stopping_ = true;
   for (auto& worker : workers_) wake_waiters(*worker);
+  if (executor_->communicator()) executor_->communicator()->doorbell().ring();
 }
 
 void Session::wake_waiters(Worker& worker) {
@@ -654,8 +793,8 @@ std::string Session::waiting_text() const {
 }
 
 void Session::before_streams() {
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    const auto& stream = executor_->stream(static_cast<int>(w));
+  for (const int w : executor_->workers()) {
+    const auto& stream = executor_->stream(w);
     if (!stream) continue;
     const c10::impl::VirtualGuardImpl guard(stream->device_type());
     c10::Event ready(stream->device_type());
@@ -671,8 +810,8 @@ void Session::before_streams() {
 }
 
 void Session::after_streams() {
-  for (size_t w = 0; w < workers_.size(); ++w) {
-    const auto& stream = executor_->stream(static_cast<int>(w));
+  for (const int w : executor_->workers()) {
+    const auto& stream = executor_->stream(w);
     if (!stream) continue;
     const c10::impl::VirtualGuardImpl guard(stream->device_type());
     const c10::Stream caller = guard.getStream(stream->device());

@@ -135,6 +135,16 @@ class Session {
   /// The microseconds that threads of their own would save: all workers' but the longest's.
   double shared_us(bool backward) const;
   std::string waiting_text() const;
+  // What other processes send and get.
+  void begin_pass(bool backward);
+  void end_pass();
+  void pack(const Packet& packet, const at::Tensor& bytes);
+  void written(int worker, Slot slot);
+  void await_packet(int worker, int packet);
+  /// Sleeps until this process's bell rings or `is_over`; looks for interrupts.
+  template <typename Condition>
+  void await_bell(bool on_caller, const Condition& is_over);
+  at::Tensor box_of(int worker, const Copy& copy, const at::Tensor& result);
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);
@@ -164,6 +174,10 @@ class Session {
   std::vector<std::unique_ptr<Worker>> workers_;
   Stage stage_ = Stage::kNew;
   bool tracing_ = false;
+  std::shared_ptr<Pass> pass_;  ///< where other processes run workers
+  bool in_backward_ = false;
+  std::unique_ptr<std::atomic<int>[]> sources_left_;  ///< by outgoing packet
+  std::unique_ptr<std::atomic<int>[]> readers_left_;  ///< by incoming packet
   double forward_seconds_ = 0, backward_seconds_ = 0;
   std::atomic<bool> stopping_{false};
   std::mutex error_mutex_;

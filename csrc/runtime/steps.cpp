@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "ir/error.h"
 
@@ -83,18 +85,80 @@ std::vector<Region> subtract_all(std::vector<Region> boxes, const Region& cut) {
   return rest;
 }
 
+/// Where the boxes of other processes' slots lie in the packets that come from them.
+class Parcels {
+ public:
+  Parcels(const std::vector<Packet>& incoming, int64_t packet_bytes) : packet_bytes_(packet_bytes) {
+    for (size_t n = 0; n < incoming.size(); ++n) {
+      for (const Parcel& parcel : incoming[n].parcels) {
+        known_[{incoming[n].relayout, parcel.worker, parcel.slot}].push_back(
+            {static_cast<int>(n), &parcel});
+      }
+    }
+  }
+
+  /// A part of a fetch as parts that each come in one parcel, with these.
+  std::vector<std::pair<CopyPart, Copy>> of(const FetchInstr& fetch, const CopyPart& part,
+                                            int itemsize) const {
+    std::vector<std::pair<CopyPart, Copy>> found;
+    if (Region{part.source}.empty()) return found;
+    for (const Region& piece : pieces_of(Region{part.source}, itemsize, packet_bytes_)) {
+      const auto& [packet, parcel] = find(fetch, part, piece);
+      CopyPart small{part.worker, part.slot, Region::whole(piece.shape()).dims, piece.dims};
+      for (size_t d = 0; d < piece.rank(); ++d) {
+        const int64_t shift = part.dest[d].lo - part.source[d].lo;
+        small.dest[d] = {piece.dims[d].lo + shift, piece.dims[d].hi + shift};
+      }
+      Copy copy;
+      copy.packet = packet;
+      copy.offset = parcel->offset;
+      copy.shape = piece.shape();
+      found.emplace_back(std::move(small), std::move(copy));
+    }
+    return found;
+  }
+
+ private:
+  using Place = std::pair<int, const Parcel*>;
+
+  const Place& find(const FetchInstr& fetch, const CopyPart& part, const Region& piece) const {
+    const auto places = known_.find({fetch.relayout, part.worker, part.slot});
+    if (places != known_.end()) {
+      for (const Place& place : places->second) {
+        if (place.second->box == piece) return place;
+      }
+    }
+    throw InternalError(c10::str("no packet has box ", piece.str(), " of slot ", part.slot,
+                                 " of worker ", part.worker));
+  }
+
+  const int64_t packet_bytes_;
+  std::map<std::tuple<int, int, Slot>, std::vector<Place>> known_;
+};
+
+/// A part's copy to a piece of its destination; of what comes in a parcel that is `of`.
+Copy copy_of(const CopyPart& part, const Region& piece, bool combine, const Copy& of) {
+  Copy copy = of;
+  copy.worker = part.worker;
+  copy.slot = part.slot;
+  copy.source = source_of(part, piece);
+  copy.dest = piece;
+  copy.combine = combine;
+  return copy;
+}
+
 /// Cuts a reducing part into what it writes first and what it combines, and updates `uncovered`.
-void add_reducing_part(const CopyPart& part, FetchStep& step) {
+void add_reducing_part(const CopyPart& part, const Copy& of, FetchStep& step) {
   const Region dest{part.dest};
   std::vector<Region> combined{dest};
   for (const Region& hole : step.uncovered) {
     const Region fresh = intersect(dest, hole);
     if (fresh.empty()) continue;
-    step.copies.push_back({part.worker, part.slot, source_of(part, fresh), fresh, false});
+    step.copies.push_back(copy_of(part, fresh, /*combine=*/false, of));
     combined = subtract_all(std::move(combined), fresh);
   }
   for (const Region& piece : combined) {
-    step.copies.push_back({part.worker, part.slot, source_of(part, piece), piece, true});
+    step.copies.push_back(copy_of(part, piece, /*combine=*/true, of));
   }
   step.uncovered = subtract_all(std::move(step.uncovered), dest);
 }
@@ -116,7 +180,18 @@ void check_part(const CopyPart& part, const FetchInstr& fetch, const Program& pr
   }
 }
 
-FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int worker) {
+void add_part(const CopyPart& part, const Copy& of, bool reducing, FetchStep& step) {
+  if (Region{part.dest}.empty()) return;
+  if (reducing) {
+    add_reducing_part(part, of, step);
+  } else {
+    step.copies.push_back(copy_of(part, Region{part.dest}, /*combine=*/false, of));
+  }
+}
+
+/// `parcels` is null where one process runs all workers.
+FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int worker,
+                        const Processes& processes, const Parcels* parcels) {
   FetchStep step;
   step.instr = &instr;
   step.dtype = parse_dtype(instr.dtype);
@@ -128,15 +203,21 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
     check_part(part, instr, program);
     const Region dest{part.dest};
     covered += dest.numel();
-    if (part.worker != worker) {
-      step.remote_elements += dest.numel();
-      if (seen.insert({part.worker, part.slot}).second)
+    if (part.worker != worker) step.remote_elements += dest.numel();
+    if (processes.is_here(part.worker)) {
+      if (part.worker != worker && seen.insert({part.worker, part.slot}).second)
         step.reads.push_back({part.worker, part.slot});
+      add_part(part, {}, instr.reducing, step);
+      continue;
     }
-    if (instr.reducing && !dest.empty()) {
-      add_reducing_part(part, step);
-    } else if (!dest.empty()) {
-      step.copies.push_back({part.worker, part.slot, Region{part.source}, dest, false});
+    if (step.dtype == c10::ScalarType::Undefined) {
+      throw InternalError("a fetch from another process has no dtype");
+    }
+    const auto itemsize = static_cast<int>(c10::elementSize(step.dtype));
+    for (const auto& [small, parcel] : parcels->of(instr, part, itemsize)) {
+      if (std::find(step.packets.begin(), step.packets.end(), parcel.packet) == step.packets.end())
+        step.packets.push_back(parcel.packet);
+      add_part(small, parcel, instr.reducing, step);
     }
   }
   if (!instr.reducing && covered >= whole.numel()) step.uncovered.clear();
@@ -177,8 +258,9 @@ void check_operands(const Arguments& arguments, int num_slots) {
 
 class Preparation {
  public:
-  Preparation(const Program& program, const std::vector<c10::Device>& devices)
-      : program_(program), devices_(devices) {}
+  Preparation(const Program& program, const std::vector<c10::Device>& devices,
+              const Processes& processes)
+      : program_(program), devices_(devices), processes_(processes) {}
 
   Steps run() {
     for (int w = 0; w < program_.num_workers; ++w) {
@@ -188,28 +270,55 @@ class Preparation {
       steps.outputs.assign(program_.workers[w].num_slots, 0);
       steps_.workers.push_back(std::move(steps));
     }
-    for (int w = 0; w < program_.num_workers; ++w) prepare_worker(w);
-    check_remote_reads();
+    if (!processes_.ranks.empty()) prepare_exchanges();
+    for (int w = 0; w < program_.num_workers; ++w) {
+      if (processes_.is_here(w)) prepare_worker(w);
+    }
+    if (processes_.ranks.empty()) check_remote_reads();
     pin_outputs();
-    find_twins();
+    if (processes_.ranks.empty()) find_twins();
     return std::move(steps_);
   }
 
  private:
+  void prepare_exchanges() {
+    const Exchanges exchanges =
+        list_exchanges(program_, processes_.ranks, processes_.packet_bytes);
+    for (const int phase : {0, 1}) {
+      const auto& list = phase == 0 ? exchanges.forward : exchanges.backward;
+      auto traffic =
+          std::make_shared<const Traffic>(traffic_of(list, processes_.rank, processes_.hosts));
+      parcels_[phase].emplace(traffic->incoming, processes_.packet_bytes);
+      steps_.packet_sources[phase].assign(traffic->outgoing.size(), 0);
+      steps_.packet_readers[phase].assign(traffic->incoming.size(), 0);
+      for (size_t n = 0; n < traffic->outgoing.size(); ++n) {
+        for (const Parcel& parcel : traffic->outgoing[n].parcels) {
+          WorkerSteps& owner = steps_.workers[parcel.worker];
+          std::vector<int>& packets = owner.packets[phase][parcel.slot];
+          if (!packets.empty() && packets.back() == static_cast<int>(n)) continue;
+          packets.push_back(static_cast<int>(n));
+          ++steps_.packet_sources[phase][n];
+          ++owner.references.at(parcel.slot);
+        }
+      }
+      steps_.traffic[phase] = std::move(traffic);
+    }
+  }
+
   void prepare_worker(int worker) {
     std::vector<bool> written(program_.workers[worker].num_slots, false);
     for (const Binding& binding : program_.inputs) mark_written(written, binding.slots.at(worker));
     const WorkerProgram& source = program_.workers[worker];
-    prepare_list(source.forward, worker, written, steps_.workers[worker].forward);
-    prepare_list(source.backward, worker, written, steps_.workers[worker].backward);
+    prepare_list(source.forward, 0, worker, written, steps_.workers[worker].forward);
+    prepare_list(source.backward, 1, worker, written, steps_.workers[worker].backward);
   }
 
-  void prepare_list(const std::vector<Instr>& instrs, int worker, std::vector<bool>& written,
-                    std::vector<Step>& out) {
+  void prepare_list(const std::vector<Instr>& instrs, int phase, int worker,
+                    std::vector<bool>& written, std::vector<Step>& out) {
     out.reserve(instrs.size());
     for (size_t i = 0; i < instrs.size(); ++i) {
       try {
-        out.push_back(prepare_instr(instrs[i], worker, written));
+        out.push_back(prepare_instr(instrs[i], phase, worker, written));
       } catch (const InternalError& error) {
         throw InternalError(c10::str("instruction ", i, " of worker ", worker, " (",
                                      name(instrs[i]), "): ", error.what()));
@@ -227,7 +336,7 @@ class Preparation {
     return c10::str("free of slot ", std::get<FreeInstr>(instr).slot);
   }
 
-  Step prepare_instr(const Instr& instr, int worker, std::vector<bool>& written) {
+  Step prepare_instr(const Instr& instr, int phase, int worker, std::vector<bool>& written) {
     const int num_slots = program_.workers[worker].num_slots;
     if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
       ComputeStep step = prepare_compute(*compute, devices_[worker]);
@@ -236,7 +345,10 @@ class Preparation {
       return step;
     }
     if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-      FetchStep step = prepare_fetch(*fetch, program_, worker);
+      const auto& parcels = parcels_[phase];
+      FetchStep step =
+          prepare_fetch(*fetch, program_, worker, processes_, parcels ? &*parcels : nullptr);
+      for (const int packet : step.packets) ++steps_.packet_readers[phase][packet];
       step.kind = kind_index(fetch->kind);
       mark_written(written, fetch->dest);
       for (const RemoteRead& read : step.reads) {
@@ -338,12 +450,15 @@ class Preparation {
 
   const Program& program_;
   const std::vector<c10::Device>& devices_;
+  const Processes& processes_;
+  std::array<std::optional<Parcels>, 2> parcels_;
   Steps steps_;
 };
 
 }  // namespace
 
-Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devices) {
+Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devices,
+                    const Processes& processes) {
   const size_t workers = program.workers.size();
   if (program.num_workers < 1 || workers != static_cast<size_t>(program.num_workers)) {
     throw InternalError(c10::str("program of ", program.num_workers, " workers has ", workers,
@@ -356,7 +471,7 @@ Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devi
                                    binding.slots.size(), " slots for ", workers, " workers"));
     }
   }
-  return Preparation(program, devices).run();
+  return Preparation(program, devices, processes).run();
 }
 
 std::string describe(const Program& program, int worker, const Step& step) {

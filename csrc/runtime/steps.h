@@ -2,12 +2,16 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <array>
+#include <memory>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "partition/lower/program.h"
 #include "runtime/arguments.h"
+#include "runtime/processes/traffic.h"
 
 namespace smex::runtime {
 
@@ -27,6 +31,11 @@ struct Copy {
   Region source;
   Region dest;
   bool combine = false;
+  /// Of a tile of another process the incoming packet that it comes in, where it lies there, and
+  /// the shape of what lies there; `source` is inside of that.
+  int packet = -1;
+  int64_t offset = 0;
+  Shape shape;
 };
 
 /// A peer's slot that this fetch reads, and the last copy that does.
@@ -41,7 +50,8 @@ struct FetchStep {
   c10::ScalarType dtype = c10::ScalarType::Undefined;  ///< Undefined: that of the first part
   std::vector<Copy> copies;
   std::vector<Region> uncovered;  ///< disjoint boxes that hold `fill`
-  std::vector<RemoteRead> reads;  ///< distinct slots of other workers
+  std::vector<RemoteRead> reads;  ///< distinct slots of other workers of this process
+  std::vector<int> packets;       ///< distinct ones that it reads
   int64_t remote_elements = 0;
   int kind = 0;  ///< position in Steps::kinds
 };
@@ -59,6 +69,8 @@ struct WorkerSteps {
   /// of another worker, and one that is never dropped for a program output.
   std::vector<int> references;
   std::vector<bool> read_remotely;
+  /// By slot, of the forward [0] and backward [1] list, the outgoing packets that have a box of it.
+  std::array<std::unordered_map<Slot, std::vector<int>>, 2> packets;
   std::vector<int> outputs;  ///< per slot, the program outputs that it is
   /// An earlier worker on the same processors that runs the same steps in the same slots, both
   /// without tiles of others: given the same tiles it makes the same ones. -1: there is none.
@@ -69,14 +81,29 @@ struct WorkerSteps {
 struct Steps {
   std::vector<WorkerSteps> workers;
   std::vector<std::string> kinds;  ///< the distinct FetchInstr::kind, in order of first appearance
+  // Of a program that runs in several processes, for the forward [0] and backward [1] list:
+  std::array<std::shared_ptr<const Traffic>, 2> traffic;
+  std::array<std::vector<int>, 2> packet_sources;  ///< by outgoing packet: slots that it is made of
+  std::array<std::vector<int>, 2> packet_readers;  ///< by incoming packet: fetches that read it
+};
+
+/// Where workers run: the process of each, which of these is this one, and which share a host.
+struct Processes {
+  int rank = 0;
+  std::vector<int> ranks;  ///< by worker; empty: one process runs all
+  std::vector<int> hosts;  ///< by process, see CommunicatorOptions
+  int64_t packet_bytes = 1 << 20;
+
+  bool is_here(int worker) const { return ranks.empty() || ranks[worker] == rank; }
 };
 
 /// Resolves operators, converts arguments and checks the program: every slot exists and is written
 /// at most once, boxes agree, `remote_reads` (when given) counts the reading fetches. `aten::view`
 /// and `aten::_unsafe_view` become `aten::reshape`, because a tile may be strided where the tensor
-/// was not. The result refers to `program`, which must outlive it. Throws InternalError that names
+/// was not. Only this process's workers get steps. The result refers to `program`, which must outlive it. Throws InternalError that names
 /// the instruction.
-Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devices);
+Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devices,
+                    const Processes& processes = {});
 
 /// "aten::mm (op 3, slot 5 'y') on worker 0".
 std::string describe(const Program& program, int worker, const Step& step);

@@ -11,6 +11,7 @@ from smex.errors import (
     MissingSpecWarning,
     MixedRowsWarning,
     PlanError,
+    RankFailure,
     SmexError,
     SmexImportError,
     SmexIndexError,
@@ -25,6 +26,7 @@ if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
     from smex.checkpoint import latest, load, save
+    from smex.distributed.diagnose import Diagnosis, diagnose
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
     from smex.planning.coverage import Coverage, coverage
@@ -49,6 +51,7 @@ __all__ = [
     "CheckpointError",
     "Config",
     "Coverage",
+    "Diagnosis",
     "Level",
     "Machine",
     "MissingSpecWarning",
@@ -57,6 +60,7 @@ __all__ = [
     "Pin",
     "Plan",
     "PlanError",
+    "RankFailure",
     "SemanticGraph",
     "SmexError",
     "SmexImportError",
@@ -70,6 +74,7 @@ __all__ = [
     "capture",
     "capture_graph",
     "coverage",
+    "diagnose",
     "errors",
     "latest",
     "load",

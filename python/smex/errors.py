@@ -5,6 +5,8 @@ Every error is a :class:`SmexError` and also the built-in kind that a caller wou
 for those of operators (``torch.ops.smex``), which torch raises: they are the built-in kind alone.
 """
 
+from __future__ import annotations
+
 __all__ = [
     "CaptureError",
     "CaptureWarning",
@@ -12,6 +14,7 @@ __all__ = [
     "MissingSpecWarning",
     "MixedRowsWarning",
     "PlanError",
+    "RankFailure",
     "SmexError",
     "SmexImportError",
     "SmexIndexError",
@@ -37,6 +40,39 @@ class SmexTypeError(SmexError, TypeError):
 
 class SmexRuntimeError(SmexError, RuntimeError):
     """A program could not run, or SMEX broke one of its own invariants."""
+
+
+class RankFailure(SmexRuntimeError):  # noqa: N818  (the rank has failed, not the call)
+    """Another process, or this one, has failed, and what several run together cannot go on.
+
+    Args:
+        message: a sentence with all of the below.
+        rank: of the process whose fault it is, or None where nobody knows.
+        where: the instruction that failed, or empty.
+        original: the text of the error that the rank met, or what was seen of it from outside.
+        kind: "raised" (the rank met an error), "gone" (its process is gone without a goodbye),
+            "silent" (it is stopped, or its machine cannot be reached), "store" (the store through
+            which the ranks speak is gone), "absent" (it has never come), "left" (it has ended in
+            good order while others wait for it).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        rank: int | None = None,
+        where: str = "",
+        original: str = "",
+        kind: str = "raised",
+    ) -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.where = where
+        self.original = original
+        self.kind = kind
+
+    def __reduce__(self) -> tuple[type[RankFailure], tuple[str, int | None, str, str, str]]:
+        message = self.args[0]
+        return type(self), (message, self.rank, self.where, self.original, self.kind)
 
 
 class SmexImportError(SmexError, ImportError):

@@ -142,6 +142,7 @@ class Lowering {
     backward_ = output.kind == OutputKind::kGradient;
     std::vector<Slot> slots = home_slots_[output.value];
     Copies copies(have, layout.tiles);
+    ++num_relayouts_;
     for (int w = 0; w < workers_; ++w) {
       const Tile &own = have.tiles[w], &wanted = layout.tiles[w];
       if (!wanted.held) slots[w] = kNoSlot;
@@ -239,6 +240,7 @@ class Lowering {
     fetch.reduce = reduce.value_or(tdl::ReduceKind::kSum);
     fetch.fill = fill;
     fetch.kind = kind;
+    fetch.relayout = num_relayouts_;
     std::set<int> peers;
     for (const Copy& copy : copies) {
       if (copy.dest != worker) continue;
@@ -320,6 +322,7 @@ class Lowering {
     const Layout& have = home(value.id);
     const std::vector<Tile> need = needed_tiles(tiles, i, have);
     Copies copies(have, need);
+    ++num_relayouts_;
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
       const tdl::InputNeed& asked = tiles.needs[w][i];
@@ -455,6 +458,7 @@ class Lowering {
                          const std::vector<Tile>& to, bool pending, tdl::ReduceKind reduce,
                          const std::string& kind) {
     Copies copies(from, to);
+    ++num_relayouts_;
     std::vector<Slot> moved(workers_, kNoSlot);
     for (int w = 0; w < workers_; ++w) {
       if (!to[w].held) continue;
@@ -474,6 +478,7 @@ class Lowering {
   const DimClasses classes_;
   const int workers_;
   Program program_;
+  int num_relayouts_ = 0;
   bool backward_ = false;
   std::vector<Layout> homes_;
   std::vector<std::vector<Slot>> home_slots_;  ///< [value][worker]

@@ -60,6 +60,9 @@ struct FetchInstr {
   bool view = false;        ///< dest aliases the local part's slot
   bool shape_only = false;  ///< the content is never read
   std::string kind;         ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
+  /// The workers' fetches of one number bring a value from one layout to another; numbers ascend in
+  /// the order of instructions. -1: by itself.
+  int relayout = -1;
 };
 
 /// Drops this worker's reference; the memory is released once remote readers are done.

@@ -8,6 +8,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import torch
+import torch.distributed.distributed_c10d
 import typing
 from . import tdl
 
@@ -15,10 +16,13 @@ __all__: list[str] = [
     "Binding",
     "Call",
     "Cluster",
+    "Communicator",
     "ComputeInstr",
     "Contents",
     "CopyPart",
+    "Exchange",
     "Executor",
+    "Failure",
     "FetchInstr",
     "FoundPlan",
     "FreeInstr",
@@ -30,12 +34,15 @@ __all__: list[str] = [
     "MessageOperation",
     "Op",
     "OutputKind",
+    "Packet",
     "PlainArguments",
     "Plan",
     "Program",
+    "Recorder",
     "Request",
     "Role",
     "SearchOptions",
+    "Segment",
     "Session",
     "SizedGraph",
     "Source",
@@ -45,6 +52,7 @@ __all__: list[str] = [
     "ValueRef",
     "VertexSchedule",
     "VertexTask",
+    "Watcher",
     "WorkerProgram",
     "best_plan",
     "build_id",
@@ -52,9 +60,12 @@ __all__: list[str] = [
     "coarse_sizes",
     "cut",
     "default_mesh",
+    "digest",
+    "gather_outputs",
     "heaviest_point",
     "held_bytes",
     "home_tiles",
+    "list_exchanges",
     "live_bytes",
     "lower",
     "message_operations",
@@ -70,6 +81,7 @@ __all__: list[str] = [
     "planners",
     "price",
     "relayout",
+    "relayout_program",
     "search",
     "tdl",
     "tile_call",
@@ -336,6 +348,7 @@ class FetchInstr:
         view: bool = False,
         kind: str = "fetch",
         value: int = -1,
+        relayout: int = -1,
     ) -> None: ...
     @property
     def dest(self) -> int: ...
@@ -409,6 +422,30 @@ class Program:
     def outputs(self) -> list[Binding]: ...
     @property
     def workers(self) -> list[WorkerProgram]: ...
+
+class Packet:
+    """
+    What one process sends another at once.
+    """
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def dest(self) -> int: ...
+    @property
+    def source(self) -> int: ...
+
+class Exchange:
+    """
+    A round of what one relayout moves between processes.
+    """
+    @property
+    def kind(self) -> str: ...
+    @property
+    def packets(self) -> list[Packet]: ...
+    @property
+    def relayout(self) -> int: ...
+    @property
+    def value(self) -> int: ...
 
 class Plan:
     exact: bool
@@ -545,6 +582,28 @@ class IdlePin:
     @property
     def worker(self) -> int: ...
 
+class Segment:
+    """
+    Memory in which a process puts what it sends to others of its host.
+    """
+    @staticmethod
+    def create(path: str, num_receivers: int, arena_bytes: int) -> Segment: ...
+    @staticmethod
+    def open(path: str) -> Segment: ...
+
+class Communicator:
+    """
+    How the processes of one plan reach each other. `hosts` has a number for each process, equal ones share memory, -1 with nobody; `segments` each process's memory as it is mapped here.
+    """
+    def __init__(
+        self,
+        rank: int,
+        group: torch.distributed.distributed_c10d.ProcessGroup,
+        hosts: collections.abc.Sequence[int],
+        segments: collections.abc.Sequence[Segment],
+    ) -> None: ...
+    def fail(self, text: str) -> None: ...
+
 class Session:
     """
     One forward and at most one backward run; keeps its outputs while it lives.
@@ -573,6 +632,8 @@ class Executor:
         devices: collections.abc.Sequence[str] = [],
         sibling: Executor | None = None,
         take: bool = False,
+        communicator: Communicator | None = None,
+        ranks: collections.abc.Sequence[int] = [],
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
     def start(
@@ -583,6 +644,8 @@ class Executor:
         """
         inputs[binding][worker] is a tile or None; a binding given as None is set later.
         """
+    @property
+    def digest(self) -> int: ...
     @property
     def program(self) -> Program: ...
     @property
@@ -723,6 +786,107 @@ class PlainArguments:
         Returns the tensors of another call of this kind; None where it is of another.
         """
 
+class Failure:
+    """
+    What ended the work of several processes.
+    """
+    def message(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+
+class Watcher:
+    """
+    Tells each process of a group in bounded time that another one has failed. `store` is of torch.distributed, with keys for this group of watchers alone; times are in seconds. A process that is forked later makes its own.
+    """
+    def __init__(
+        self,
+        store: torch.distributed.distributed_c10d.Store,
+        rank: int,
+        size: int,
+        interval: float = 0.5,
+        limit: float = 4.0,
+        arrival: float = 300.0,
+    ) -> None: ...
+    def arrived(self, rank: int) -> bool:
+        """
+        Whether a rank has come, from which on its end is noticed.
+        """
+    def check(self, ranks: collections.abc.Sequence[int] = []) -> None:
+        """
+        Raises what failure_awaiting returns.
+        """
+    def failure(self) -> Failure | None:
+        """
+        The first failure, or None.
+        """
+    def failure_awaiting(self, ranks: collections.abc.Sequence[int]) -> Failure | None:
+        """
+        The first failure, also where one of `ranks` left a while ago, or None.
+        """
+    def leave(self) -> None:
+        """
+        Says goodbye and ends the threads.
+        """
+    def left(self, rank: int) -> bool:
+        """
+        Whether a rank has said goodbye.
+        """
+    def report(self, text: str, where: str = "", rank: int | None = None) -> Failure:
+        """
+        Makes a failure known to all ranks, by default one of this rank, and returns the first that is known.
+        """
+    def settle(
+        self, text: str, where: str = "", rank: int | None = None, patience: float | None = None
+    ) -> Failure:
+        """
+        For an error that may follow from another rank's failure: waits for that one for a while, and reports this one where there is none.
+        """
+    def wait(self, seconds: float) -> Failure | None:
+        """
+        The first failure, waited for, or None.
+        """
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+
+class Recorder:
+    """
+    The last 256 instructions and exchanges of a process.
+    """
+    @staticmethod
+    def seconds_per_entry(entries: int) -> float:
+        """
+        Measures what an entry takes from C++, with both of its times.
+        """
+    def __init__(self) -> None: ...
+    def begin(
+        self,
+        text: str,
+        *,
+        exchange: bool = False,
+        phase: str = "other",
+        run: int = 0,
+        worker: int = 0,
+        number: int = 0,
+        bytes: int = 0,
+        peer: int | None = None,
+    ) -> int:
+        """
+        Enters what begins now and returns its ticket; an exchange has the same number in all processes.
+        """
+    def dump(self, folder: str, rank: int, size: int, failure: Failure | None = None) -> str:
+        """
+        Writes rank-<rank>.json to a folder, which is made, and returns its path.
+        """
+    def end(self, ticket: int) -> None: ...
+
 class MessageOperation:
     """
     How an operation of messages is called.
@@ -847,6 +1011,12 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
     """
 
 def default_mesh(workers: int, planner: str) -> list[int]: ...
+def digest(program: Program) -> int: ...
+def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: Program) -> None:
+    """
+    Gives each process the whole of what a call returns.
+    """
+
 def heaviest_point(
     graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()
 ) -> tuple[int, int, list[int]]:
@@ -864,6 +1034,13 @@ def home_tiles(
 ) -> list[list[tuple[bool, list[tuple[int, int]]]]]:
     """
     Per value and worker whether a tile is held, and its (lo, hi) by dimension.
+    """
+
+def list_exchanges(
+    program: Program, ranks: collections.abc.Sequence[int], packet_bytes: int = 1048576
+) -> tuple[list[Exchange], list[Exchange]]:
+    """
+    What processes send each other in the forward and in the backward list.
     """
 
 def live_bytes(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()) -> list[int]:
@@ -928,6 +1105,21 @@ def relayout(
 ) -> list[tuple[int, int, list[tuple[int, int]]]]:
     """
     The copies that put every needed box together: which held box, for which needed one, what.
+    """
+
+def relayout_program(
+    moves: collections.abc.Sequence[
+        tuple[
+            str,
+            str,
+            int,
+            collections.abc.Sequence[tuple[bool, collections.abc.Sequence[tuple[int, int]]]],
+            collections.abc.Sequence[tuple[bool, collections.abc.Sequence[tuple[int, int]]]],
+        ]
+    ],
+) -> Program:
+    """
+    A program that brings tensors (name, dtype, itemsize, boxes before, boxes after) to other boxes, which are given by worker as (held, bounds).
     """
 
 def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:

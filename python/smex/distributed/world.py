@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import pathlib
+import secrets
+import socket
+import tempfile
 from collections.abc import Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 import torch.distributed as dist
+
+from smex._C import Communicator, Segment
+from smex._logging import logger
+from smex.errors import SmexRuntimeError, SmexValueError
+
+_ARENAS = (16 << 20, 4 << 20, 1 << 21)
+"""Bytes of shared memory that a process sends through: the first that there is."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,21 +32,54 @@ class World:
         ranks: by worker the process that runs it, in ascending order.
         control: a group of all processes for small objects and barriers, of tensors on the CPU;
             None where this process is alone.
+        communicator: what programs send each other's tiles through; None where it is alone.
     """
 
     rank: int
     ranks: tuple[int, ...]
     control: Any = None
+    communicator: Any = None
 
     @staticmethod
     def alone(workers: int) -> World:
         """Returns that of one process, whose threads are all workers."""
         return World(0, (0,) * workers)
 
+    @staticmethod
+    def of(members: Sequence[int], workers: int, device: str, timeout: float) -> World:
+        """Returns that of processes which divide the workers evenly; they all call this.
+
+        Args:
+            members: their ranks in torch's default group, in the order of their workers.
+            workers: of all.
+            device: the type of device that tiles lie on, "cpu" or "cuda".
+            timeout: seconds after which torch's groups give up.
+        """
+        if workers % len(members):
+            raise SmexValueError(
+                f"partition: {workers} workers do not divide into {len(members)} processes; give "
+                f"a multiple, or leave workers= out for one worker a process"
+            )
+        own = dist.get_rank()
+        if own not in members:
+            raise SmexValueError(
+                f"partition: rank {own} calls it, whose mesh is of ranks {list(members)}: only "
+                "those take part"
+            )
+        control, communicator = _connected(tuple(members), device, timeout)
+        each = workers // len(members)
+        ranks = tuple(worker // each for worker in range(workers))
+        return World(list(members).index(own), ranks, control, communicator)
+
     @property
     def size(self) -> int:
         """Number of processes."""
         return self.ranks[-1] + 1
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this process runs all workers."""
+        return self.control is None
 
     @property
     def workers(self) -> Sequence[int]:
@@ -51,3 +98,161 @@ class World:
         """Returns once every process has called it."""
         if self.control is not None:
             dist.barrier(group=self.control)
+
+    def executor_options(self) -> dict[str, Any]:
+        """Returns what an Executor is told of the processes."""
+        if self.is_alone:
+            return {}
+        return {"communicator": self.communicator, "ranks": list(self.ranks)}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> World:
+        return self
+
+
+def members_of_default() -> list[int]:
+    """Returns the ranks of torch's default group, which torchrun's environment may have to start.
+
+    One, where there is neither.
+    """
+    if not dist.is_available():
+        return [0]
+    if not dist.is_initialized():
+        if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+            return [0]
+        dist.init_process_group()
+    return list(range(dist.get_world_size()))
+
+
+_CONNECTED: dict[Any, tuple[Any, Any]] = {}
+"""By torch's default group, members and type of device."""
+
+
+def _connected(members: tuple[int, ...], device: str, timeout: float) -> tuple[Any, Any]:
+    """Returns the groups of some processes, which are made once for each default group."""
+    known = dist.group.WORLD, members, device
+    if known not in _CONNECTED:
+        _CONNECTED[known] = _connect(members, device, timeout)
+    return _CONNECTED[known]
+
+
+def _connect(members: tuple[int, ...], device: str, timeout: float) -> tuple[Any, Any]:
+    options = {
+        "ranks": list(members),
+        "timeout": timedelta(seconds=timeout),
+        "use_local_synchronization": len(members) < dist.get_world_size(),
+    }
+    control = dist.new_group(backend="gloo", **options)
+    data = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
+    rank = list(members).index(dist.get_rank())
+    hosts, segments = _shared_memory(control, rank, len(members), device)
+    return control, Communicator(rank, data, hosts, segments)
+
+
+def _shared_memory(
+    control: Any, rank: int, size: int, device: str
+) -> tuple[list[int], list[Segment | None]]:
+    """Maps the memory of the processes of this host, unless SMEX_SHARED_MEMORY=0.
+
+    Returns:
+        By process the host, -1 for one that shares no memory, and its memory as it lies here.
+    """
+    wanted = device == "cpu" and os.environ.get("SMEX_SHARED_MEMORY", "1") != "0"
+    made = _made_segment(size) if wanted else None
+    places: list[Any] = [None] * size
+    dist.all_gather_object(places, made and (_host(), made[0]), group=control)
+    known = {host: n for n, host in enumerate(dict.fromkeys(p[0] for p in places if p))}
+    hosts = [known[place[0]] if place else -1 for place in places]
+    segments: list[Segment | None] = [None] * size
+    problem = ""
+    try:
+        for n, place in enumerate(places):
+            if made is not None and n == rank:
+                segments[n] = made[1]
+            elif made is not None and hosts[n] == hosts[rank]:
+                segments[n] = Segment.open(place[1])
+    except ValueError as error:
+        problem = str(error)
+    problems: list[Any] = [None] * size
+    dist.all_gather_object(problems, problem, group=control)  # all have mapped, or have not
+    if made is not None:
+        pathlib.Path(made[0]).unlink()
+    if any(problems):
+        logger.info("shared memory is not used: %s", next(filter(None, problems)))
+        return [-1] * size, []
+    return hosts, segments
+
+
+def _made_segment(size: int) -> tuple[str, Segment] | None:
+    shared = pathlib.Path("/dev/shm")
+    folder = shared if shared.is_dir() else pathlib.Path(tempfile.gettempdir())
+    for nbytes in _ARENAS:
+        path = str(folder / f"smex-{os.getpid()}-{secrets.token_hex(6)}")
+        try:
+            return path, Segment.create(path, size, nbytes)
+        except ValueError as error:
+            logger.info("%s", error)
+    return None
+
+
+def _host() -> str:
+    """What processes have in common that may share memory: the machine, and who sees its network.
+
+    Those in network namespaces of their own are to talk through these.
+    """
+    boot = ""
+    with contextlib.suppress(OSError):
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    network = ""
+    with contextlib.suppress(OSError):
+        network = os.readlink("/proc/self/ns/net")
+    return f"{socket.gethostname()} {boot} {network}"
+
+
+class Equals:
+    """Compares what processes have made, and tells who failed to make it.
+
+    Args:
+        world: of the processes, which all enter this at the same place.
+        what: they make, for messages.
+    """
+
+    def __init__(self, world: World, what: str):
+        self._world = world
+        self._what = what
+        self._told = False
+
+    def __enter__(self) -> Equals:
+        return self
+
+    def check(self, digest: int, text: str) -> None:
+        """Raises SmexRuntimeError where a process has another digest, with the first difference."""
+        if self._world.is_alone:
+            return
+        self._told = True
+        found = self._world.gather((digest, None))
+        self._refuse_failed(found)
+        if len({digest for digest, _ in found}) == 1:
+            return
+        texts = cast("list[str]", self._world.gather(text))
+        other = next(n for n, (digest, _) in enumerate(found) if digest != found[0][0])
+        here, there = texts[0].splitlines(), texts[other].splitlines()
+        line = next(
+            (n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b),
+            min(len(here), len(there)),
+        )
+        first, second = (lines[line].strip() if line < len(lines) else "" for lines in (here, there))
+        raise SmexRuntimeError(
+            f"partition: rank 0 and rank {other} made different programs of {self._what}, first in "
+            f'line {line + 1}: "{first}" and "{second}"; every rank must have the same model and '
+            "inputs of the same shapes"
+        )
+
+    def _refuse_failed(self, found: Sequence[tuple[int, str | None]]) -> None:
+        for rank, (_, problem) in enumerate(found):
+            if problem is not None:
+                raise SmexRuntimeError(f"partition: rank {rank} failed: {problem}")
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and not self._told and not self._world.is_alone:
+            self._told = True
+            self._world.gather((0, f"{type(error).__name__}: {error}"))

@@ -13,10 +13,8 @@ import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from smex.capture.in_shards import give_up, is_in_shards, take_back
-
-Tiles = list[torch.Tensor | None]
-Boxes = list[tuple[bool, list[tuple[int, int]]]]
-"""By worker whether it holds a tile, and the tile's bounds in every dimension."""
+from smex.distributed.relayout import Boxes, Tiles
+from smex.errors import SmexRuntimeError
 
 Box = Sequence[tuple[int, int]]
 
@@ -50,14 +48,38 @@ class Pieces:
         return list(found.values())
 
     def whole(self, tiles: Tiles | None = None) -> torch.Tensor:
-        """Puts the shards together, or others in their places: their gradients."""
+        """Puts the shards together, or others in their places: their gradients.
+
+        Raises:
+            SmexRuntimeError: some of them are other processes'.
+        """
+        if not self.is_here():
+            raise SmexRuntimeError(
+                f"partition: a tensor of shape {self.shape()} lies in the shards of several "
+                "processes and cannot be read from one; every rank calls net.state_dict(), which "
+                "gathers it"
+            )
         if tiles is None:
             tiles = [None if tile is None else tile.detach() for tile in self.tiles]
-        shape = [0] * len(self.boxes[0][1])
-        for held, box in self.boxes:
-            if held:
-                shape = [max(size, hi) for size, (_, hi) in zip(shape, box, strict=True)]
-        return assembled(shape, self.boxes, tiles)
+        return assembled(self.shape(), self.boxes, tiles)
+
+    def shape(self) -> list[int]:
+        """The shape of the whole."""
+        boxes = [box for held, box in self.boxes if held]
+        return [max(hi for _, hi in dims) for dims in zip(*boxes, strict=True)]
+
+    def is_here(self) -> bool:
+        """Whether this process has all there is of the tensor."""
+        here = {
+            tuple(box)
+            for (_, box), tile in zip(self.boxes, self.tiles, strict=True)
+            if tile is not None
+        }
+        return all(
+            tuple(box) in here or any(lo == hi for lo, hi in box)
+            for held, box in self.boxes
+            if held
+        ) or any(list(box) == [(0, size) for size in self.shape()] for box in here)
 
     def write(self, whole: torch.Tensor) -> None:
         """Copies a whole tensor into the shards."""
@@ -175,6 +197,8 @@ class Cut:
 
     def _parts(self) -> list[torch.Tensor] | None:
         """Returns the source's memory that shards can be."""
+        if not self.pieces.is_here():
+            return None
         boxes = [(self.boxes[worker][1], tile.device) for tile, worker in self.unique]
         return parts_of(self.source, boxes)
 

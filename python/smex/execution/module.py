@@ -17,12 +17,12 @@ import torch
 from torch._guards import TracingContext
 from torch.utils import _pytree as pytree
 
-from smex._C import Executor, PlainArguments, home_tiles, moved_bytes
+from smex._C import Executor, PlainArguments, digest, gather_outputs, home_tiles, moved_bytes
 from smex._logging import logger
 from smex.capture import ValueRef, as_arguments
 from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
-from smex.distributed.world import World
+from smex.distributed.world import Equals, World
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
@@ -33,10 +33,12 @@ from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
 from smex.execution.saved import Optimizers, by_name
 from smex.execution.shards import ShardedState
+from smex.execution.statistics import merged_stats
 from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
 from smex.execution.trace import trace_json
 from smex.execution.watch import State, Watch, described, without_sizes
 from smex.planning.options import Shards
+from smex.planning.pins import Pin, Pins
 from smex.planning.plan import Plan
 from smex.planning.search import for_other_sizes, search, search_again
 from smex.planning.semantic import SemanticGraph
@@ -102,11 +104,14 @@ class PartitionedModule(torch.nn.Module):
         options: dict[str, Any],
         plan: GivenPlan | None,
         keep_model: bool,
+        world: World,
+        local_inputs: bool,
     ):
         super().__init__()
         self.workers = workers
         self.devices = devices
-        self._world = World.alone(workers)
+        self._world = world
+        self._local_inputs = local_inputs
         self.training = model.training
         self._options = options  # of the search
         self._given_plan = plan
@@ -114,7 +119,7 @@ class PartitionedModule(torch.nn.Module):
         self._loss = [loss_fn]  # likewise
         self._watch = Watch(model, loss_fn)
         keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
-        self._state = ShardedState(self, model, loss_fn, devices, keeping)
+        self._state = ShardedState(self, model, loss_fn, devices, keeping, world)
         self._programs = Programs()
         self._calls = Calls()
         self._first: Compiled | None = None
@@ -207,19 +212,26 @@ class PartitionedModule(torch.nn.Module):
         self, args: tuple, kwargs: dict[str, Any], wants_grad: bool, alike: Alike
     ) -> Compiled:
         started = time.perf_counter()
-        self._state.refuse_converted()
-        with self._state.frozen_as_shards():
-            graph = SemanticGraph(
-                alike.captures.capture(self._model[0], args, kwargs, self._loss_fn, wants_grad)
-            )
-        plan = None if alike.plan is None else for_other_sizes(graph, alike.plan)
-        if plan is None:
-            plan = alike.plan = self._find_plan(graph)
+        with Equals(self._world, f"the {len(self._programs) + 1}. kind of call") as others:
+            self._state.refuse_converted()
+            with self._state.frozen_as_shards():
+                captured = alike.captures.capture(
+                    self._model[0], *self._whole(args, kwargs), self._loss_fn, wants_grad
+                )
+            graph = SemanticGraph(captured)
+            plan = None if alike.plan is None else for_other_sizes(graph, alike.plan)
+            if plan is None:
+                plan = alike.plan = self._find_plan(graph)
+            program = plan.program()
+            if not self._world.is_alone:
+                gather_outputs(plan.graph.native, self._world.ranks, program)
+                others.check(digest(program), str(program))
         executor = Executor(
-            plan.program(),
+            program,
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
             take=True,
+            **self._world.executor_options(),
         )
         plan.forget_program()  # the executor has it
         compiled = Compiled(graph=graph, plan=plan, program=executor.program, executor=executor)
@@ -233,6 +245,40 @@ class PartitionedModule(torch.nn.Module):
             graph.forget_native()
         return compiled
 
+    def _whole(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """Returns the arguments as they are to the model; of local inputs as those of all ranks."""
+        if not self._local_inputs:
+            return args, kwargs
+
+        def of_all(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dim() == 0:
+                return tensor
+            rows = tensor.shape[0] * self._world.size
+            return tensor.detach().new_empty((rows, *tensor.shape[1:])).requires_grad_(
+                tensor.requires_grad
+            )
+
+        whole: tuple[tuple, dict[str, Any]] = pytree.tree_map_only(
+            torch.Tensor, of_all, (args, kwargs)
+        )
+        return whole
+
+    def _pins(self, graph: SemanticGraph) -> Pins:
+        """Returns what the search keeps to; local inputs are cut by rows among the ranks."""
+        if not self._local_inputs:
+            return self._options["pinned"]
+        captured = graph.captured
+        rows = {
+            captured.structure.values[ref.id].name: 0
+            for ref in captured.input_refs
+            if len(captured.shape(ref.id)) > 0
+        }
+        given = self._options["pinned"]
+        if isinstance(given, Mapping):
+            return {**given, **rows}
+        given = [given] if isinstance(given, Pin) else list(given)
+        return [*given, *(Pin(name, dim) for name, dim in rows.items())]
+
     def _find_plan(self, graph: SemanticGraph) -> Plan:
         """Returns the user's plan or the best, at first; later calls keep its parameters' tiles."""
         if self._first is None and self._given_plan is not None:
@@ -243,7 +289,7 @@ class PartitionedModule(torch.nn.Module):
                 )
             return plan
         if self._first is None:
-            return search(graph, self.workers, **self._options)
+            return search(graph, self.workers, **{**self._options, "pinned": self._pins(graph)})
         first = self._first.plan
         # What the user pinned stays so, as far as it is here; of a given plan only what has shards.
         pinned = {} if self._given_plan is not None else first.pinned
@@ -550,11 +596,14 @@ class PartitionedModule(torch.nn.Module):
     # ---- measurements ----
 
     def stats(self) -> dict[str, Any]:
-        """Returns what the last run measured, beside what the plan predicted."""
+        """Returns what the last run measured, beside what the plan predicted.
+
+        Of all workers; in several processes every rank calls this.
+        """
         if self._last is None:
             raise SmexRuntimeError("stats: nothing has run yet; call the net first")
         compiled, session = self._last
-        measured = dict(session.stats())
+        measured = merged_stats(self._world.gather(session.stats()))
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
         measured["predicted_bytes_moved"] = moved_bytes(
             compiled.program, backward=measured["backward_seconds"] > 0
@@ -594,8 +643,10 @@ class PartitionedModule(torch.nn.Module):
                     self._run_backward(result)
             finally:
                 compiled.executor.set_trace(False)
-        content = {"traceEvents": trace_json(compiled.program, session.trace_events())}
-        pathlib.Path(path).write_text(json.dumps(content))
+        events = sum(self._world.gather(session.trace_events()), [])
+        if self._world.rank == 0:
+            content = {"traceEvents": trace_json(compiled.program, events)}
+            pathlib.Path(path).write_text(json.dumps(content))
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
 
     def _run_backward(self, result: Any) -> None:

@@ -6,7 +6,9 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
+from smex.distributed.world import World, members_of_default
 from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.given_plan import GivenPlan
 from smex.execution.module import PartitionedModule
@@ -31,12 +33,15 @@ def partition(
     memory_limit: float | None = None,
     optimizer_states: float = 0,
     replicate_bytes: int | None = None,
-    mesh: Sequence[int] | None = None,
+    mesh: Sequence[int] | DeviceMesh | None = None,
     joint: int = 1,
     recompute: str = "auto",
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
     keep_model: bool = True,
+    processes: int | None = None,
+    inputs: str = "whole",
+    timeout: float = 1800.0,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
 
@@ -44,7 +49,8 @@ def partition(
         model: any module. One worker trains its own parameters and buffers; several have copies of
             their shards, see `keep_model`.
         workers: number of workers, threads of this process on the CPU. By default that of the plan,
-            of the devices, or 1.
+            of the devices, or 1. Where torch's default process group has several ranks, or torchrun
+            has started them, workers are divided evenly among these, one each by default.
         loss_fn: with it the result is called as `net(*inputs, target)` and returns the loss, so
             that the model's outputs are never gathered.
         args: example inputs; with them the plan is there at once instead of at the first call.
@@ -57,7 +63,8 @@ def partition(
         optimizer_states: so many tensors of each parameter's size the optimiser keeps, which the
             limit counts: 1 for SGD with momentum, 2 for Adam.
         replicate_bytes: tensors up to this size may be held by every worker.
-        mesh: the workers of the recursive steps.
+        mesh: the workers of the recursive steps, or the `DeviceMesh` of the processes that take
+            part, whose dimensions are the steps, the slowest links outermost.
         joint: how many steps are chosen together, 1 or 2.
         recompute: "auto" lets the backward pass run repeated modules again where nothing keeps to
             the memory limit otherwise; "checkpoints" only regions of `torch.utils.checkpoint`.
@@ -68,7 +75,14 @@ def partition(
         keep_model: whether the model keeps its parameters and buffers as they are beside the shards
             of several workers. With False it gives up their memory as soon as the shards exist: it
             has their values from then on, which are gathered whenever the model's are read. Their
-            addresses are those of copies then, and so is what is written through views.
+            addresses are those of copies then, and so is what is written through views. In several
+            processes the model's tensors are not what is trained, and cannot be read with False.
+        processes: 1 keeps all workers in this process, also where torch's default process group
+            has several ranks; by default these, or those of the mesh, divide the workers.
+        inputs: of several processes, whether each rank passes the "whole" batch, of which it takes
+            its part, or is "local": every rank passes as many rows of its own, the batch being the
+            rows of all in the order of ranks.
+        timeout: seconds after which torch's process groups give up.
 
     Returns:
         A module that takes and returns whole tensors like `model`. `parameters()` are shards.
@@ -77,6 +91,7 @@ def partition(
         CaptureError: the model cannot be captured.
         PlanError: the plan or a pin does not fit the model, or no plan the memory limit.
         SmexValueError: impossible workers or devices, or pins beside a plan.
+        SmexRuntimeError: ranks have other models or arguments, or one of them failed.
     """
     if not isinstance(model, torch.nn.Module):
         raise SmexTypeError(
@@ -107,20 +122,37 @@ def partition(
         one, listed = devices, None
     else:
         one, listed = "cpu", devices
+    if processes not in (None, 1) or isinstance(processes, bool):
+        raise SmexValueError(
+            f"partition: processes must be 1, or None for those of the mesh or of torch's default "
+            f"group, got {processes!r}"
+        )
+    if isinstance(mesh, DeviceMesh) and processes == 1:
+        raise SmexValueError("partition: a DeviceMesh is of several processes; leave out one of them")
+    members = _members(mesh) if isinstance(mesh, DeviceMesh) else [0]
+    if processes is None and not isinstance(mesh, DeviceMesh):
+        members = members_of_default()
     if workers is None:
-        workers = 1 if listed is None else len(listed)
+        workers = len(members) if listed is None else len(listed)
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise SmexValueError(f"partition: workers must be an int of at least 1, got {workers!r}")
-    if workers > _MOST_WORKERS:
+    if workers > _MOST_WORKERS * len(members):
         raise SmexValueError(
             f"partition: {workers} workers would be as many threads of this process; at most "
             f"{_MOST_WORKERS} are. smex.search plans for more"
         )
+    if inputs not in ("whole", "local"):
+        raise SmexValueError(f'partition: inputs must be "whole" or "local", got {inputs!r}')
     if listed is not None and len(listed) != workers:
         raise SmexValueError(
             f"partition: {workers} workers need as many devices, got {len(listed)}"
         )
     places = [_checked_device(device) for device in listed or [one] * workers]
+    world = World.alone(workers)
+    if len(members) > 1:
+        world = World.of(members, workers, places[0].type, timeout)
+    if isinstance(mesh, DeviceMesh):
+        mesh = _steps(mesh, workers // len(members))
     options = {
         "objective": objective,
         "planner": planner,
@@ -133,10 +165,25 @@ def partition(
         "recompute": recompute,
         "pinned": pins,
     }
-    net = PartitionedModule(model, workers, loss_fn, places, options, given, keep_model)
+    net = PartitionedModule(
+        model, workers, loss_fn, places, options, given, keep_model, world,
+        local_inputs=inputs == "local" and not world.is_alone,
+    )  # fmt: skip
     if args is not None:
         net.prepare(args)
     return net
+
+
+def _members(mesh: DeviceMesh) -> list[int]:
+    """Returns the ranks of a mesh, in the order of its workers."""
+    members: list[int] = mesh.mesh.flatten().tolist()
+    return members
+
+
+def _steps(mesh: DeviceMesh, each: int) -> list[int] | None:
+    """Returns the steps of a mesh of processes, of so many workers each; None: the search's own."""
+    sizes = [size for size in (*mesh.mesh.shape, each) if size > 1]
+    return sizes if mesh.ndim > 1 and sizes else None
 
 
 def _checked_device(device: str | torch.device) -> torch.device:

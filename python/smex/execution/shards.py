@@ -14,8 +14,10 @@ import torch
 from smex.capture.in_shards import is_in_shards, own_attributes
 from smex.capture.origin import user_stacklevel
 from smex.capture.swap import StateSlot, all_slots, loss_prefix, swapped
+from smex.distributed.relayout import Boxes, Move, Tiles, relayout, whole_at
+from smex.distributed.world import World
 from smex.errors import CaptureWarning, SmexRuntimeError, SmexValueError
-from smex.execution.cut import Boxes, Cut, Keeping, Pieces, parts_of, release, sliced
+from smex.execution.cut import Cut, Keeping, Pieces, parts_of, release, sliced
 
 
 class ShardedState:
@@ -27,6 +29,7 @@ class ShardedState:
     Attributes:
         cuts: by name what is cut.
         devices: of the workers.
+        world: the processes that hold shards.
         version: another number once the cuts are others.
     """
 
@@ -37,6 +40,7 @@ class ShardedState:
         loss_fn: Callable | None,
         devices: Sequence[torch.device],
         keeping: Keeping,
+        world: World,
     ):
         self.cuts: dict[str, Cut] = {}
         self.version = 0
@@ -46,6 +50,7 @@ class ShardedState:
         self._model = model
         self._loss_fn = loss_fn
         self.devices = devices
+        self.world = world
         self._keeping = keeping
         self._parameters: list[tuple[str, torch.Tensor]] = []
         self._trained: list[torch.Tensor] = []  # for each parameter what tells whether it is
@@ -91,7 +96,42 @@ class ShardedState:
             raise
         for name in names:
             self.cuts[name].share()
+        self._take_values_of_first([self.cuts[name] for name in names])
         self._list_parameters(slots)
+
+    def _take_values_of_first(self, cuts: Sequence[Cut]) -> None:
+        """Gives the shards the values that rank 0's model has, if others' differ."""
+        if self.world.is_alone:
+            return
+        own = [_checksum(cut.source) for cut in cuts]
+        if all(sums == own for sums in self.world.gather(own)):
+            return
+        moves = []
+        for cut in cuts:
+            given: Tiles = [None] * len(self.devices)
+            if self.world.rank == 0:
+                given[0] = cut.source.detach().to(self.devices[0]).contiguous()
+            boxes = whole_at(cut.source.shape, [0], len(self.devices))
+            moves.append(Move("", given, boxes, cut.boxes, cut.source.dtype))
+        with torch.no_grad():
+            for cut, tiles in zip(cuts, relayout(self.world, self.devices, moves), strict=True):
+                for tile, worker in cut.unique:
+                    tile.copy_(tiles[worker])
+
+    def wholes(self, cuts: Sequence[Cut], tiles: Sequence[Tiles]) -> list[torch.Tensor]:
+        """Puts tiles that lie as shards together in each process, which all call this."""
+        first = [worker for worker, rank in enumerate(self.world.ranks) if worker == 0
+                 or rank != self.world.ranks[worker - 1]]  # fmt: skip
+        moves = [
+            Move(
+                "", given, cut.boxes, whole_at(cut.pieces.shape(), first, len(self.devices)),
+                cut.source.dtype,
+            )
+            for cut, given in zip(cuts, tiles, strict=True)
+        ]  # fmt: skip
+        found = relayout(self.world, self.devices, moves)
+        own = self.world.workers[0]
+        return [one[own] for one in found]  # type: ignore[misc]
 
     def _cut(self, name: str, slot: StateSlot, boxes: Boxes, placement: list[int]) -> None:
         keeping = self._keeping_of(slot)
@@ -100,19 +140,22 @@ class ShardedState:
         if keeping is Keeping.SHARED and not slot.tensor.is_contiguous():
             slot.tensor.data = slot.tensor.detach().contiguous()
         cut = self.cuts[name] = Cut(slot.tensor, Pieces([], boxes), placement, [], keeping)
+        here = self.world.workers
         identities = [
-            (tuple(box), device) if held else None
-            for (held, box), device in zip(boxes, self.devices, strict=True)
+            (tuple(box), device) if held and worker in here else None
+            for worker, ((held, box), device) in enumerate(zip(boxes, self.devices, strict=True))
         ]
         distinct = list(dict.fromkeys(each for each in identities if each is not None))
-        parts = None if keeping is Keeping.OWN else parts_of(slot.tensor, distinct)
+        apart = keeping is Keeping.OWN or not self.world.is_alone
+        parts = None if apart else parts_of(slot.tensor, distinct)
         made: dict[Any, torch.Tensor | None] = {None: None}
+        has_one_shard = len(distinct) == 1 and not self.world.is_alone
         for number, (box, device) in enumerate(distinct):
             if parts is not None:
                 piece = parts[number]
             else:
                 piece = sliced(slot.tensor.detach(), box).to(device, copy=True).contiguous()
-            made[box, device] = self._register(name, cut, piece)
+            made[box, device] = self._register(name, cut, piece, has_one_shard)
         cut.tiles.extend(made[identity] for identity in identities)
         _tell_of_hooks(name, slot.tensor)
 
@@ -123,19 +166,23 @@ class ShardedState:
         """
         if self.devices == [slot.tensor.device]:
             return Keeping.SHARED
+        if not self.world.is_alone and self._keeping is not Keeping.OWN:
+            return Keeping.GIVEN_UP
         is_of_script = any(isinstance(part, torch.jit.ScriptModule) for part, _ in slot.holders)
         return Keeping.OWN if is_of_script else self._keeping
 
-    def _register(self, name: str, cut: Cut, piece: torch.Tensor) -> torch.Tensor:
-        number, whole = len(cut.keys), cut.source
+    def _register(
+        self, name: str, cut: Cut, piece: torch.Tensor, has_one_shard: bool
+    ) -> torch.Tensor:
+        number, source = len(cut.keys), cut.source
         key = f"{name.replace('.', '__')}__shard{number}"
         while key in self._names:  # of `a.b` and `a__b`
             key += "_"
         cut.keys.append(key)
-        self._names[key] = f"shard{number}.{name}"
-        if isinstance(whole, torch.nn.Parameter):
-            shard = torch.nn.Parameter(piece, requires_grad=whole.requires_grad)
-            vars(shard).update(own_attributes(whole))  # what optimisers go by
+        self._names[key] = name if has_one_shard else f"shard{number}.{name}"
+        if isinstance(source, torch.nn.Parameter):
+            shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
+            vars(shard).update(own_attributes(source))  # what optimisers go by
             self._registry().register_parameter(key, shard)
             return shard
         self._registry().register_buffer(key, piece)
@@ -178,12 +225,19 @@ class ShardedState:
 
     def full_grads(self) -> dict[str, torch.Tensor]:
         """Returns the whole gradient of each parameter that has one, under all of its names."""
-        grads: dict[str, torch.Tensor] = {}
+        found = []
         for slot in self._slots():
             cut = self.cuts.get(slot.names[0])
             pieces = [None if tile is None else tile.grad for tile in cut.tiles] if cut else []
             if cut and any(piece is not None for piece in pieces):
-                grads |= dict.fromkeys(slot.names, cut.pieces.whole(pieces))
+                found.append((slot, cut, pieces))
+        if self.world.is_alone:
+            wholes = [cut.pieces.whole(pieces) for _, cut, pieces in found]
+        else:
+            wholes = self.wholes([cut for _, cut, _ in found], [pieces for *_, pieces in found])
+        grads: dict[str, torch.Tensor] = {}
+        for (slot, *_), grad in zip(found, wholes, strict=True):
+            grads |= dict.fromkeys(slot.names, grad)
         return grads
 
     # ---- what the user does with the model ----
@@ -361,6 +415,11 @@ class ShardedState:
     def _copies(self, slots: list[StateSlot]) -> list[torch.Tensor]:
         """Wholes that may be written to; of what has no shards the model's own."""
         cuts = [self.cuts.get(slot.names[0]) for slot in slots]
+        if not self.world.is_alone:
+            held = [cut for cut in cuts if cut is not None]
+            wholes = iter(self.wholes(held, [cut.tiles for cut in held]))
+            copies = (next(wholes).detach().clone() if cut else None for cut in cuts)
+            return [s.tensor if c is None else c for s, c in zip(slots, copies, strict=True)]
         return [cut.copied() if cut else slot.tensor for cut, slot in zip(cuts, slots, strict=True)]
 
     def _trained_loss(self) -> torch.nn.Module | None:
@@ -381,6 +440,14 @@ class ShardedState:
         if hasattr(state, "_metadata"):
             of_model._metadata = state._metadata  # type: ignore[attr-defined]
         return of_model, {n.removeprefix(self.prefix): state[n] for n in state if n not in of_model}
+
+
+def _checksum(tensor: torch.Tensor) -> int:
+    """A sum over all bits, to tell other values cheaply."""
+    flat = tensor.detach().contiguous().flatten().view(torch.uint8)
+    words = flat[: flat.numel() // 8 * 8].view(torch.int64)
+    odd = words * torch.arange(1, 2 * words.numel(), 2, device=words.device)
+    return int(odd.sum()) + int(flat[words.numel() * 8 :].sum())
 
 
 def _reshaped(

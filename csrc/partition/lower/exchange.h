@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "partition/lower/program.h"
+
+namespace smex {
+
+/// A box of a worker's slot on its way to another process, contiguous and in row-major order.
+struct Parcel {
+  int worker = 0;
+  Slot slot = kNoSlot;
+  Region box;          ///< inside the slot
+  int64_t offset = 0;  ///< in bytes, from the packet's begin
+};
+
+/// What one process sends another at once.
+struct Packet {
+  int relayout = -1;  ///< FetchInstr::relayout
+  int from = 0;       ///< processes
+  int to = 0;
+  int64_t bytes = 0;
+  std::vector<Parcel> parcels;
+};
+
+/// One round of what the fetches of one relayout bring from other processes: at most one packet for
+/// each ordered pair of them, by sender and then by receiver.
+struct Exchange {
+  int relayout = -1;  ///< FetchInstr::relayout
+  ValueId value = kNoValue;
+  std::string kind;  ///< of the fetches
+  std::vector<Packet> packets;
+};
+
+/// The exchanges of a forward and of a backward list, in the order in which every process starts
+/// them.
+struct Exchanges {
+  std::vector<Exchange> forward;
+  std::vector<Exchange> backward;
+};
+
+/// The boxes, cut along the outermost dimensions of `box`, in which it is sent where packets hold
+/// at most so many bytes.
+std::vector<Region> pieces_of(const Region& box, int itemsize, int64_t packet_bytes);
+
+/// Lists what the processes of a program send each other, worker `w` being one of process
+/// `ranks[w]`. A process gets each box once, however many of its workers fetch it. Packets hold at
+/// most `packet_bytes`, larger relayouts go in several rounds. Throws InternalError where a fetch
+/// from another process belongs to no relayout, or fetches of one worker are out of order.
+Exchanges list_exchanges(const Program& program, const std::vector<int>& ranks,
+                         int64_t packet_bytes);
+
+/// Bytes that processes send each other in one run.
+int64_t exchanged_bytes(const std::vector<Exchange>& exchanges);
+
+/// A digest of the whole program, equal on processes that have made the same one.
+uint64_t digest(const Program& program);
+
+}  // namespace smex

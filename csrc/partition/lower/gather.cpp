@@ -1,0 +1,151 @@
+#include "partition/lower/gather.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace smex {
+namespace {
+
+/// Adds a worker's fetch of a region from the tiles of all.
+Slot add_fetch(Program& program, int worker, std::vector<Instr> WorkerProgram::* list,
+               const Move& move, const std::vector<Slot>& slots, const std::vector<Copy>& copies,
+               ValueId value, int relayout, const std::string& kind) {
+  WorkerProgram& own = program.workers[worker];
+  const Region& frame = move.to[worker].region;
+  FetchInstr fetch;
+  fetch.value = value;
+  fetch.dest = own.num_slots++;
+  fetch.shape = frame.shape();
+  fetch.dtype = move.dtype;
+  fetch.kind = kind;
+  fetch.relayout = relayout;
+  std::set<int> peers;
+  for (const Copy& copy : copies) {
+    if (copy.dest != worker) continue;
+    const Region& held = move.from.tiles[copy.source].region;
+    fetch.parts.push_back({copy.source, slots[copy.source], copy.region.relative_to(held).dims,
+                           copy.region.relative_to(frame).dims});
+    if (copy.source != worker) peers.insert(copy.source);
+  }
+  for (const int peer : peers) ++program.workers[peer].remote_reads[slots[peer]];
+  own.remote_reads.push_back(0);
+  own.slot_names.push_back(move.name);
+  own.slot_itemsizes.push_back(move.itemsize);
+  const Slot dest = fetch.dest;
+  (own.*list).emplace_back(std::move(fetch));
+  return dest;
+}
+
+int next_relayout(const Program& program) {
+  int last = -1;
+  for (const WorkerProgram& worker : program.workers) {
+    for (const auto* list : {&worker.forward, &worker.backward}) {
+      for (const Instr& instr : *list) {
+        const auto* const fetch = std::get_if<FetchInstr>(&instr);
+        if (fetch) last = std::max(last, fetch->relayout);
+      }
+    }
+  }
+  return last + 1;
+}
+
+bool is_returned(const Graph& graph, const GraphOutput& output) {
+  if (output.kind == OutputKind::kOutput) return output.value != kNoValue;
+  return output.value != kNoValue && output.target != kNoValue &&
+         graph.value(output.target).role == Role::kInput;
+}
+
+bool is_bound(const Program& program, int worker, Slot slot) {
+  const auto is_it = [&](const Binding& binding) { return binding.slots[worker] == slot; };
+  return std::any_of(program.inputs.begin(), program.inputs.end(), is_it) ||
+         std::any_of(program.outputs.begin(), program.outputs.end(), is_it);
+}
+
+void gather_output(const Graph& graph, size_t position, const std::vector<int>& ranks,
+                   Program& program) {
+  const GraphOutput& output = graph.outputs()[position];
+  const Value& value = graph.value(output.value);
+  const Region whole = Region::whole(value.shape);
+  Binding& binding = program.outputs[position];
+  Move move{value.name, value.dtype, value.itemsize, {}, {}};
+  std::map<int, int> first;  // by process a worker that has the whole, or the first
+  for (int w = 0; w < program.num_workers; ++w) {
+    const bool held = binding.slots[w] != kNoSlot;
+    move.from.tiles.push_back({held, binding.regions[w]});
+    const bool has_whole = held && binding.regions[w] == whole;
+    const auto [found, is_new] = first.try_emplace(ranks[w], w);
+    if (!is_new && has_whole && !(move.from.tiles[found->second].held &&
+                                  move.from.tiles[found->second].region == whole)) {
+      found->second = w;
+    }
+  }
+  move.to.resize(program.num_workers);
+  bool is_there = true;
+  for (const auto& [rank, worker] : first) {
+    const Tile& own = move.from.tiles[worker];
+    if (own.held && own.region == whole) continue;
+    move.to[worker] = {true, whole};
+    is_there = false;
+  }
+  if (is_there) return;
+  const std::vector<Copy> copies = relayout(move.from, move.to);
+  const int number = next_relayout(program);
+  const std::vector<Slot> slots = binding.slots;
+  const auto list = output.kind == OutputKind::kGradient ? &WorkerProgram::backward
+                                                         : &WorkerProgram::forward;
+  for (int w = 0; w < program.num_workers; ++w) {
+    if (!move.to[w].held) continue;
+    binding.slots[w] =
+        add_fetch(program, w, list, move, slots, copies, value.id, number, "gather");
+    binding.regions[w] = whole;
+    if (slots[w] != kNoSlot && !is_bound(program, w, slots[w])) {
+      (program.workers[w].*list).emplace_back(FreeInstr{slots[w]});
+    }
+  }
+}
+
+}  // namespace
+
+void gather_outputs(const Graph& graph, const std::vector<int>& ranks, Program& program) {
+  for (size_t n = 0; n < graph.outputs().size(); ++n) {
+    if (is_returned(graph, graph.outputs()[n])) gather_output(graph, n, ranks, program);
+  }
+}
+
+Program relayout_program(const std::vector<Move>& moves) {
+  Program program;
+  program.num_workers = moves.empty() ? 1 : static_cast<int>(moves[0].to.size());
+  program.workers.resize(program.num_workers);
+  int number = 0;
+  for (const Move& move : moves) {
+    Binding from{number, {}, {}}, to{number, {}, {}};
+    for (int w = 0; w < program.num_workers; ++w) {
+      WorkerProgram& worker = program.workers[w];
+      const Tile& tile = move.from.tiles[w];
+      from.slots.push_back(tile.held ? worker.num_slots++ : kNoSlot);
+      from.regions.push_back(tile.region);
+      if (!tile.held) continue;
+      worker.remote_reads.push_back(0);
+      worker.slot_names.push_back(move.name);
+      worker.slot_itemsizes.push_back(move.itemsize);
+    }
+    const std::vector<Copy> copies = relayout(move.from, move.to);
+    for (int w = 0; w < program.num_workers; ++w) {
+      const Tile &own = move.from.tiles[w], &wanted = move.to[w];
+      to.regions.push_back(wanted.region);
+      if (!wanted.held || (own.held && own.region == wanted.region)) {
+        to.slots.push_back(wanted.held ? from.slots[w] : kNoSlot);
+      } else {
+        to.slots.push_back(add_fetch(program, w, &WorkerProgram::forward, move, from.slots, copies,
+                                     number, number, "relayout"));
+      }
+    }
+    program.inputs.push_back(std::move(from));
+    program.outputs.push_back(std::move(to));
+    ++number;
+  }
+  return program;
+}
+
+}  // namespace smex

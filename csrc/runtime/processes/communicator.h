@@ -1,0 +1,150 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/processes/segment.h"
+#include "runtime/processes/traffic.h"
+
+namespace smex::runtime {
+
+struct CommunicatorOptions {
+  int rank = 0;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< of all processes, for nothing else
+  std::vector<int> hosts;  ///< by process; those of one share memory, -1 with nobody
+  /// By process of this host its memory, this one's own too; null for others. Empty where no
+  /// process shares any.
+  std::vector<std::shared_ptr<Segment>> segments;
+  /// So many bytes may have arrived, or be on their way, that nobody waits for yet.
+  int64_t window_bytes = 64 << 20;
+};
+
+class Pass;
+
+/// How the processes of one plan reach each other: those of one host through shared memory, others
+/// through torch's process group.
+///
+/// Packets go as soon as what they are made of is there, in the order of exchanges, and wait for
+/// their readers in the receiver's memory. Passes follow one another in the same order on all
+/// processes. After an error the communicator is of no use any more: peers may wait for what never
+/// comes, and Gloo cannot be told to stop.
+class Communicator : public std::enable_shared_from_this<Communicator> {
+ public:
+  explicit Communicator(CommunicatorOptions options);
+  ~Communicator();
+
+  int rank() const { return options_.rank; }
+  int size() const { return static_cast<int>(options_.hosts.size()); }
+  const std::vector<int>& hosts() const { return options_.hosts; }
+  /// So many processes share this one's cores.
+  int processes_here() const;
+
+  /// Copies the packet's boxes to where they go; called once for each, by any thread.
+  using Pack = std::function<void(const Packet& packet, const at::Tensor& bytes)>;
+  /// Begins a pass. Throws what made the communicator fail.
+  std::shared_ptr<Pass> begin(std::shared_ptr<const Traffic> traffic, uint64_t digest,
+                              c10::Device device, Pack pack);
+
+  /// Gives up: every wait in this process throws UserError with this text from now on. The first
+  /// one counts.
+  void fail(const std::string& text);
+  void throw_if_failed();
+  /// The number that rank 0 passes, on all ranks, which call this at the same place.
+  int64_t of_first(int64_t number);
+  Doorbell& doorbell() { return *doorbell_; }
+
+ private:
+  friend class Pass;
+  void serve();
+  Segment* own_segment() const;
+
+  CommunicatorOptions options_;
+  Doorbell own_doorbell_;  ///< where there is no shared memory
+  Doorbell* doorbell_;
+  uint64_t num_passes_ = 0;
+  std::atomic<bool> failed_{false};
+  std::mutex error_mutex_;
+  std::string error_;
+  // A thread that goes on with what found no space, while workers compute.
+  std::mutex serving_mutex_;
+  std::condition_variable serving_changed_;
+  std::weak_ptr<Pass> starving_;
+  bool closing_ = false;
+  std::thread server_;
+};
+
+/// What is sent and received while one list of a program runs.
+class Pass : public std::enable_shared_from_this<Pass> {
+ public:
+  /// Use Communicator::begin.
+  Pass(std::shared_ptr<Communicator> communicator, std::shared_ptr<const Traffic> traffic,
+       uint64_t number, uint64_t digest, c10::Device device, Communicator::Pack pack);
+
+  /// All that an outgoing packet is made of is there. Sends it when it is its turn.
+  void written(int packet);
+  /// Sends what can be sent.
+  void advance();
+  /// Whether a packet has come. From now on it, and what is before it, is not held back.
+  bool is_there(int packet);
+  /// The bytes of a packet that is there.
+  at::Tensor bytes(int packet);
+  /// Nobody here reads the packet any more.
+  void consumed(int packet);
+  /// Whether everything was handed over.
+  bool is_sent();
+  /// Nothing is packed any more.
+  void close();
+
+ private:
+  struct Incoming {
+    std::atomic<bool> is_there{false};
+    at::Tensor bytes;
+    int from = -1;        ///< whose segment it lies in; -1: none
+    uint64_t offset = 0;  ///< there
+  };
+  struct Round {
+    at::Tensor sent, received;
+    c10::intrusive_ptr<c10d::Work> work;
+    std::atomic<bool> is_over{false};
+    int64_t left = 0;  ///< bytes of what nobody has consumed
+  };
+
+  void send_shared();
+  bool send_shared_to(int receiver);
+  void start_rounds();
+  void start(size_t number);
+  void collect(int from);
+
+  const std::shared_ptr<Communicator> communicator_;
+  const std::shared_ptr<const Traffic> kept_traffic_;
+  const Traffic& traffic_;
+  const uint64_t number_, digest_;
+  const c10::Device device_;
+  const Communicator::Pack pack_;
+  std::unique_ptr<std::atomic<bool>[]> written_;
+  std::unique_ptr<Incoming[]> incoming_;
+  bool closed_ = false;  ///< under both mutexes of those that pack
+  std::mutex sending_;
+  std::vector<size_t> next_to_;  ///< by receiver, among Traffic::shared_to
+  std::atomic<bool> all_shared_sent_{false};
+  std::mutex receiving_;
+  std::vector<size_t> next_from_;
+  std::mutex rounds_mutex_;
+  std::vector<std::shared_ptr<Round>> rounds_;
+  std::atomic<size_t> next_round_{0};
+  std::atomic<int> wanted_round_{-1};
+  std::atomic<int64_t> unread_{0};  ///< bytes of rounds that were started
+};
+
+}  // namespace smex::runtime

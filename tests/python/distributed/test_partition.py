@@ -1,0 +1,91 @@
+"""A net over several processes against the same net on threads, in float64: equal bit by bit."""
+
+import copy
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import smex
+from support.families import FAMILIES
+
+GROUP = {"SMEX_SHARED_MEMORY": "0"}
+
+
+def build(family):
+    torch.manual_seed(0)
+    cls, loss_fn = FAMILIES[family]
+    model = cls.small().double()
+    *inputs, target = cls.small_inputs()
+    with torch.no_grad():
+        shape = copy.deepcopy(model)(*inputs).shape
+    if loss_fn is F.mse_loss:
+        target = torch.randn(shape, dtype=torch.float64)
+    elif loss_fn is F.binary_cross_entropy_with_logits:
+        target = torch.rand(shape, dtype=torch.float64)
+    return model, tuple(inputs), target, loss_fn
+
+
+def train(rank, family, workers, steps=2, **options):
+    """Trains and evaluates in turns; everything that a user may read afterwards."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model, inputs, target, loss_fn = build(family)
+    net = smex.partition(model, workers=workers, loss_fn=loss_fn, replicate_bytes=0, **options)
+    net.prepare((*inputs, target))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+    torch.manual_seed(1)
+    losses = []
+    for _ in range(steps):
+        net.train()
+        loss = net(*inputs, target)
+        loss.backward()
+        grads = net.full_grads()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+        net.eval()
+        with torch.no_grad():
+            losses.append(net(*inputs, target))
+    stats = net.stats()
+    return {
+        "losses": losses,
+        "grads": grads,
+        "state": net.state_dict(),
+        "bytes": (stats["bytes_moved"], stats["predicted_bytes_moved"]),
+    }
+
+
+def assert_equal(found, expected, what):
+    assert [loss.item() for loss in found["losses"]] == [x.item() for x in expected["losses"]], what
+    for part in ("grads", "state"):
+        assert found[part].keys() == expected[part].keys(), (what, part)
+        for name, tensor in expected[part].items():
+            assert torch.equal(found[part][name], tensor), (what, part, name)
+    counted, predicted = found["bytes"]
+    assert counted == predicted, what
+
+
+@pytest.mark.parametrize("world", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_processes_equal_threads(processes, family, world):
+    expected = train(0, family, world)
+    for rank, found in enumerate(processes.run(train, world, family, world)):
+        assert_equal(found, expected, f"rank {rank}")
+
+
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
+@pytest.mark.parametrize("world", [2, 3])
+def test_processes_of_two_threads_each(processes, world, variables):
+    workers = 2 * world
+    expected = train(0, "gpt", workers)
+    for found in processes.run(train, world, "gpt", workers, variables=variables):
+        assert_equal(found, expected, variables)
+
+
+@pytest.mark.parametrize("family", ["dlrm", "gpt"])
+@pytest.mark.parametrize("world", [2, 4])
+def test_through_the_process_group(processes, family, world):
+    expected = train(0, family, world)
+    for found in processes.run(train, world, family, world, variables=GROUP):
+        assert_equal(found, expected, world)
