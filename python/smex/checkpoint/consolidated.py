@@ -123,6 +123,8 @@ class Whole:
             with open(os.path.join(folder, file.name), "xb") as made:
                 made.write(begin)
                 made.truncate(size)
+                made.flush()
+                os.fsync(made.fileno())
 
     def fill(self, folder: str, progress: Callable[[int], None]) -> None:
         """Writes the boxes of this process, and waits until the disk has them."""
@@ -148,11 +150,6 @@ class Whole:
         """Writes the index where there are several files; returns all names, the last one last."""
         names = [file.name for file in self.files]
         if len(names) == 1:
-            descriptor = os.open(os.path.join(folder, names[0]), os.O_RDONLY)
-            try:
-                os.fsync(descriptor)  # also of what no process had a box of
-            finally:
-                os.close(descriptor)
             return names
         total = sum(piece.bytes for file in self.files for piece in file.pieces)
         index = {

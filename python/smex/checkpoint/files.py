@@ -223,10 +223,8 @@ class File:
             )
 
     def close(self) -> None:
-        """Lets go of the file; tensors of it must be gone."""
-        if self._map is not None:
-            self._map.close()
-            self._map = None
+        """Lets go of the file, whose memory goes with the last tensor of it."""
+        self._map = None
         self._file.close()
 
     def read(self, place: int, count: int) -> bytes:

@@ -240,8 +240,10 @@ def _attach(members: Members, loaded: Mapping[str, Any], tensors: list[Saved]) -
                     after[key] = value
                 elif not value.dim():
                     after[key] = placed_number(key, value, tile, group)
-                else:
+                elif tile.numel():
                     after[key] = _kept(before.get(key), _tile_in(value, box))
+                else:
+                    after[key] = torch.empty(tile.shape, dtype=value.dtype, device=tile.device)
             if after:
                 optimizer.state[tile] = after
 
