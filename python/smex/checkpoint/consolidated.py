@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Union
 
 import torch
 
@@ -20,7 +19,7 @@ from smex.execution.saved import Bounds, Saved
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 
-Names = Union[Mapping[str, str], Callable[[str], str | None]]
+Names = Mapping[str, str] | Callable[[str], str | None]
 """By the net's name of a tensor that in a file; None leaves it out."""
 
 

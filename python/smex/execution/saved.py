@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
 import torch
 
@@ -16,10 +16,10 @@ from smex.execution.shards import ShardedState
 Bounds = tuple[tuple[int, int], ...]
 """A box: (lo, hi) by dimension."""
 
-Optimizers = Union[
-    torch.optim.Optimizer, Sequence[torch.optim.Optimizer], Mapping[str, torch.optim.Optimizer]
-]
-Scalar = Union[None, bool, int, float, str, list, dict]
+Optimizers = (
+    torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | Mapping[str, torch.optim.Optimizer]
+)
+Scalar = bool | int | float | str | list | dict | None
 
 HOW = ("capturable", "differentiable", "foreach", "fused")
 """Options that say how a step runs and not what it computes: each optimiser keeps its own."""
@@ -352,7 +352,7 @@ def merged(name: str, parts: Sequence[Contents]) -> Contents:
                 if (known[key].kind, known[key].dtype) != (state.kind, state.dtype):
                     raise SmexValueError(
                         f'opt: the state "{key}" of "{param}" is {_told(known[key])} on one rank '
-                        f"and {_told(state)} on rank {rank}; only states that are alike can be saved"
+                        f"and {_told(state)} on rank {rank}; states have to be alike"
                     )
     for group, mine in zip(groups, members, strict=True):
         group.params = list(mine)

@@ -3,7 +3,10 @@
 import itertools
 import json
 import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 import safetensors
@@ -15,6 +18,7 @@ from smex.checkpoint.consolidated import runs
 from support.checkpoints import adamw, assert_same, data, net_of, train, whole_state
 
 WORKERS = [1, 2, 3, 4, 6, 8]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -324,6 +328,42 @@ def test_an_error_in_the_background_is_raised_once(tmp_path, monkeypatch):
     save.wait()
     smex.save(tmp_path / "b", net, opt)
     assert os.listdir(tmp_path) == ["b"]
+
+
+SCRIPT = """
+import sys, torch, smex, smex.checkpoint.files as files
+model = torch.nn.Linear(8, 8)
+net = smex.partition(model, workers=2, args=(torch.ones(4, 8),), replicate_bytes=0)
+real, go = files.write, __import__("threading").Event()
+
+def late(*args):
+    go.wait(10)
+    if len(sys.argv) > 2:
+        raise OSError(28, "No space left on device")
+    return real(*args)
+
+files.write = late
+smex.save(sys.argv[1] + "/a", net, background=True)
+go.set()
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_interpreter_waits_at_its_end(tmp_path, fails):
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), *(["fail"] * fails)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ("CheckpointError: save: " in done.stderr) == fails, done.stderr
+    assert os.listdir(tmp_path) == ([] if fails else ["a"])
+    assert (smex.latest(tmp_path) is None) == fails
+
+
+def test_saves_that_are_killed(tmp_path):
+    command = [sys.executable, str(ROOT / "benchmarks" / "processes" / "kills.py"), "--kills", "10",
+               "--longest", "0.05", "--width", "128", "--folder", str(tmp_path)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "the last complete checkpoint loaded 11 times" in done.stdout
+    assert os.listdir(tmp_path) == []
 
 
 # ---- what is wrong ----

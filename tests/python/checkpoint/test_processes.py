@@ -114,6 +114,7 @@ def test_ranks_load_the_same_checkpoint(pool, tmp_path):
         assert kind == "CheckpointError" and "rank 1 reads another checkpoint" in text
 
 
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
 def test_torch_reads_what_ranks_wrote(pool, tmp_path):
     path = str(tmp_path / "dcp")
     pool.run(on_ranks.save_torch, 2, 4, path)
