@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._guards import TracingContext
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 
 from smex._C import Executor, PlainArguments, digest, gather_outputs, home_tiles, moved_bytes
@@ -27,6 +29,7 @@ from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.cut import Keeping
+from smex.execution.dtensors import dtensors, load_dtensors
 from smex.execution.given_plan import GivenPlan
 from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
@@ -536,6 +539,41 @@ class PartitionedModule(torch.nn.Module):
         self._look()
         self._refuse_uncut("load_sharded_state_dict")
         load_sharded_state_dict(self._state, state, by_name(opt))
+
+    def dtensors(self, mesh: DeviceMesh | None = None) -> dict[str, DTensor]:
+        """Parameters and buffers as torch's DTensors, of a net of several processes.
+
+        What is cut is `Shard` along the first dimension in which it is, the rest `Replicate`. Where
+        torch's chunks are the net's own tiles they share its memory; the rest is a copy, so that
+        only `load_dtensors` changes the net. All processes call this.
+
+        Args:
+            mesh: of the net's ranks, in any shape; by default one dimension of them. On CUDA it is
+                needed, as the net's own group is of the CPU.
+
+        Raises:
+            SmexRuntimeError: all workers are in one process, or the net is not captured yet.
+            SmexValueError: the mesh has another number of ranks.
+        """
+        self._look()
+        self._refuse_uncut("dtensors")
+        return dtensors(self._state, mesh)
+
+    def load_dtensors(self, tensors: Mapping[str, DTensor], strict: bool = True) -> None:
+        """Writes the values of DTensors into the net's tiles; all processes call this.
+
+        Args:
+            tensors: by the model's own names, on any mesh of the net's ranks and cut in any
+                dimensions (`Shard`, `Replicate`).
+            strict: whether names have to be the same on both sides.
+
+        Raises:
+            SmexRuntimeError: all workers are in one process, or the net is not captured yet.
+            SmexValueError: names, shapes, types or placements do not fit; nothing is changed.
+        """
+        self._look()
+        self._refuse_uncut("load_dtensors")
+        load_dtensors(self._state, tensors, strict)
 
     def _refuse_uncut(self, what: str) -> None:
         if not self._state.is_cut():

@@ -124,3 +124,17 @@ def test_torch_reads_what_ranks_wrote(pool, tmp_path):
     assert_same(read, net.state_dict())
     losses = [pool.run(on_ranks.load_torch, ranks, n, path, whole) for ranks, n in ((3, 3), (2, 4))]
     assert losses[0][0] == pytest.approx(losses[1][0], rel=1e-12)
+
+
+@pytest.mark.parametrize(("ranks", "workers", "shape"), [(3, 3, None), (4, 8, (2, 2))])
+def test_dtensors(pool, ranks, workers, shape):
+    for kind, text in pool.run(on_ranks.as_dtensors, ranks, workers, shape):
+        assert kind == "SmexValueError" and '"norm.weight" is missing' in text
+
+
+def test_dtensors_of_one_process():
+    net, _ = net_of(2)
+    with pytest.raises(smex.SmexRuntimeError, match="net.state_dict.. has whole tensors"):
+        net.dtensors()
+    with pytest.raises(smex.SmexRuntimeError, match="net.state_dict.. has whole tensors"):
+        net.load_dtensors({})

@@ -4,6 +4,8 @@ import os
 
 import torch
 import torch.distributed.checkpoint as dcp
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
 import smex
 from support.checkpoints import net_of, train
@@ -108,3 +110,32 @@ def load_torch(rank, workers, path, whole):
     net.load_sharded_state_dict(state, opt)
     assert_mine(net, opt, whole)
     return train(net, opt, 2)
+
+
+def as_dtensors(rank, workers, shape):
+    """Out of one net and into another, on a mesh of this shape and with other cuts."""
+    net, _ = net_of(workers)
+    whole = net.state_dict()
+    mesh = init_device_mesh("cpu", shape) if shape else None
+    found = net.dtensors(mesh)
+    assert found.keys() == whole.keys()
+    assert any(value.placements[0].is_shard() for value in found.values())
+    for name, value in found.items():
+        assert torch.equal(value.full_tensor(), whole[name]), name
+    other, _ = net_of(workers, seed=1)
+    other.load_dtensors(found)
+    assert all(torch.equal(v, whole[n]) for n, v in other.state_dict().items())
+    mesh = mesh or init_device_mesh("cpu", (3,))
+    cuts = [Shard(0), Replicate(), Shard(1)][: mesh.ndim]
+    third, _ = net_of(workers, seed=2)
+    third.load_dtensors(
+        {
+            name: distribute_tensor(
+                value, mesh, cuts if value.dim() == 2 else [Replicate()] * mesh.ndim
+            )
+            for name, value in whole.items()
+        }
+    )
+    assert all(torch.equal(v, whole[n]) for n, v in third.state_dict().items())
+    del found["norm.weight"]
+    return told(lambda: third.load_dtensors(found))
