@@ -177,14 +177,18 @@ def save(
         begin = _begin_whole(where, net, names, max_shard_bytes)
     else:
         raise SmexValueError(f'save: format is "smex" or "hf", got {format!r}')
-    folder = _new_folder(world, where, begin.nonce, may_replace=format == "smex")
     done = Save(where)
     if not background:
-        begin.write(world, folder, progress)
+        begin.write(world, _new_folder(world, where, begin.nonce), progress)
         return done
     behind = _IN_FLIGHT.world_of(world)
-    together(world, begin.copy)
-    done._start(lambda: begin.write(behind, folder, progress))
+    copied = _outcome(begin.copy)
+
+    def write() -> None:
+        together(behind, copied)
+        begin.write(behind, _new_folder(behind, where, begin.nonce), progress)
+
+    done._start(write)
     _IN_FLIGHT.take(done)
     done.stall_seconds = time.perf_counter() - started
     return done
@@ -193,14 +197,28 @@ def save(
 # ---- folders ----
 
 
-def _new_folder(world: World, path: str, nonce: str, may_replace: bool) -> str:
+def _outcome(do: Callable[[], None]) -> Callable[[], None]:
+    """Does something; what it raised is raised when the result is called, by which others hear."""
+    try:
+        do()
+    except Exception as error:
+        failed = error
+    else:
+        return lambda: None
+
+    def fail() -> None:
+        raise failed
+
+    return fail
+
+
+def _new_folder(world: World, path: str, nonce: str) -> str:
     """Makes the folder that is written to; every process sees it."""
     folder = manifest.temporary(path, nonce)
 
     def make() -> None:
         if world.rank != 0:
             return
-        _refuse_other(path, may_replace)
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             _remove_left(path)
@@ -407,15 +425,15 @@ def _begin_own(
         net._look()
         net._refuse_uncut("save")
         _refuse_unwritable(extra)
-        by_name(opt)
+        if world.rank == 0:
+            _refuse_other(path, may_replace=True)
         return secrets.token_hex(6)
 
-    nonce = together(world, ready)[0]
-    tensors, contents = all_saved(net._state, world, by_name(opt))
+    tensors, contents, nonces = all_saved(net._state, world, lambda: by_name(opt), ready)
     for saved in tensors:
         files.type_name(saved.name, saved.dtype)
     return _Own(
-        path, nonce, net.workers, assigned(tensors, world), contents,
+        path, nonces[0], net.workers, assigned(tensors, world), contents,
         {saved.name: saved.names for saved in tensors},
         {saved.name: (saved.dtype, saved.shape) for saved in tensors},
         _plan(net) if world.rank == 0 else {},
@@ -488,6 +506,8 @@ def _begin_whole(
     def ready() -> str:
         net._look()
         net._refuse_uncut("save")
+        if world.rank == 0:
+            _refuse_other(path, may_replace=False)
         return secrets.token_hex(6)
 
     nonce = together(world, ready)[0]

@@ -113,7 +113,7 @@ def _placements(saved: Saved, mesh: DeviceMesh) -> list[Any]:
     return [Replicate()] * mesh.ndim
 
 
-def _local_box(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Any]) -> Bounds:
+def _local_box(shape: tuple[int, ...], mesh: DeviceMesh, placements: Sequence[Any]) -> Bounds:
     sizes, offsets = compute_local_shape_and_global_offset(shape, mesh, placements)
     return tuple((lo, lo + size) for lo, size in zip(offsets, sizes, strict=True))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 
@@ -19,6 +19,7 @@ Bounds = tuple[tuple[int, int], ...]
 Optimizers = (
     torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | Mapping[str, torch.optim.Optimizer]
 )
+Told = TypeVar("Told")
 Scalar = bool | int | float | str | list | dict | None
 
 HOW = ("capturable", "differentiable", "foreach", "fused")
@@ -410,24 +411,37 @@ def _state_tensor(members: Members, tile: torch.Tensor | None, key: str) -> torc
 
 
 def all_saved(
-    state: ShardedState, world: World, optimizers: Mapping[str, torch.optim.Optimizer]
-) -> tuple[list[Saved], dict[str, Contents]]:
-    """Returns all tensors and what else there is of the optimisers; every process calls this.
+    state: ShardedState,
+    world: World,
+    opt: Callable[[], Mapping[str, torch.optim.Optimizer]],
+    first: Callable[[], Told],
+) -> tuple[list[Saved], dict[str, Contents], list[Told]]:
+    """Returns all tensors, what else there is of the optimisers, and what processes tell besides.
+
+    Every process calls this.
+
+    Args:
+        state: of the net.
+        world: of the net.
+        opt: gives the optimisers.
+        first: is called before anything else is done; what it returns is told by rank.
 
     Raises:
         SmexValueError: a process has something that cannot be saved, or another thing than others.
     """
-    tensors = tensors_of(state)
+    tensors: list[Saved] = []
     members: dict[str, Members] = {}
 
-    def mine() -> dict[str, Contents]:
-        for name, optimizer in optimizers.items():
+    def mine() -> tuple[dict[str, Contents], Told]:
+        told = first()
+        tensors.extend(tensors_of(state))
+        for name, optimizer in opt().items():
             members[name] = Members(optimizer, tensors)
-        return {name: each.contents() for name, each in members.items()}
+        return {name: each.contents() for name, each in members.items()}, told
 
     everyone = together(world, mine)
     found, contents = list(tensors), {}
     for name, each in members.items():
-        contents[name] = merged(name, [part[name] for part in everyone])
+        contents[name] = merged(name, [part[name] for part, _ in everyone])
         found += states_of(name, each, contents[name], tensors)
-    return found, contents
+    return found, contents, [told for _, told in everyone]

@@ -136,9 +136,13 @@ def sharded_state_dict(
     for_loading: bool,
 ) -> dict[str, Any]:
     """See `PartitionedModule.sharded_state_dict`."""
-    if for_loading:
-        optimizers = {name: _with_rooms(each) for name, each in optimizers.items()}
-    tensors, contents = all_saved(state, world, optimizers)
+
+    def given() -> Mapping[str, torch.optim.Optimizer]:
+        if not for_loading:
+            return optimizers
+        return {name: _with_rooms(each) for name, each in optimizers.items()}
+
+    tensors, contents, _ = all_saved(state, world, given, lambda: None)
     by_name = {saved.name: saved for saved in tensors}
     found: dict[str, Any] = {}
     for saved in tensors_of(state):
