@@ -192,7 +192,7 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    folders = ("", "capture/", "execution/", "graph/**/", "planning/**/", "tdl/", "vertex/**/")
+    folders = ("", "capture/", "checkpoint/", "execution/", "graph/**/", "planning/**/", "tdl/", "vertex/**/")
     files = [path for folder in folders for path in PACKAGE.glob(f"{folder}*.py")]
     files += BASELINES.glob("*.py")
     for path in sorted(files):
@@ -210,7 +210,9 @@ def messages():
             text = template(call.args[0]) if is_error and call.args else ""
             # Reasons not to fuse are caught, and told by sg.explain; attributes are Python's own.
             kinds = ("AssertionError", "AttributeError", "RefusedError", "UntraceableError")
-            if text and not any(kind in ast.unparse(call.func) for kind in kinds):
+            # So are reasons that are part of what is said of a checkpoint's file.
+            is_part = ast.unparse(call.func) in ("ValueError", "refuse")
+            if text and not is_part and not any(kind in ast.unparse(call.func) for kind in kinds):
                 prefix = "spec of …: " if ast.unparse(call.func).endswith(".fail") else ""
                 yield prefix + text
 

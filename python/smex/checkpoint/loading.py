@@ -237,8 +237,8 @@ class _Reading:
         elif optimizers:
             raise SmexValueError(f"load: {path} has no optimisers; leave opt out")
         if self._wrong:
-            text = "\n  ".join(self._wrong)
-            raise SmexValueError(f"load: {path} does not fit the net:\n  {text}")
+            text = "".join(f"\n  {each}" for each in self._wrong)
+            raise SmexValueError(f"load: {path} does not fit the net:{text}")
 
     def _refuse(self, what: str, always: bool = True) -> None:
         if always or self._strict:

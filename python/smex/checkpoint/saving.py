@@ -246,11 +246,8 @@ def _refuse_other(path: str, may_replace: bool) -> None:
     if is_folder and not os.listdir(path):
         return
     if not (is_folder and may_replace and os.path.isfile(os.path.join(path, manifest.NAME))):
-        raise SmexValueError(
-            f"save: {path} exists and "
-            + ("is no checkpoint" if may_replace else 'format="hf" replaces nothing')
-            + "; choose another name, or remove it"
-        )
+        why = "is no checkpoint" if may_replace else 'format="hf" replaces nothing'
+        raise SmexValueError(f"save: {path} exists and {why}; choose another name, or remove it")
 
 
 def _remove_left(path: str) -> None:
