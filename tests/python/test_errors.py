@@ -192,7 +192,16 @@ def template(node):
 
 def messages():
     """The messages of all errors that the package raises on purpose."""
-    folders = ("", "capture/", "checkpoint/", "execution/", "graph/**/", "planning/**/", "tdl/", "vertex/**/")
+    folders = (
+        "",
+        "capture/",
+        "checkpoint/",
+        "execution/",
+        "graph/**/",
+        "planning/**/",
+        "tdl/",
+        "vertex/**/",
+    )
     files = [path for folder in folders for path in PACKAGE.glob(f"{folder}*.py")]
     files += BASELINES.glob("*.py")
     for path in sorted(files):
