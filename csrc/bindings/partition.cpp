@@ -27,6 +27,12 @@ std::vector<std::pair<bool, Bounds>> tiles_of(const Layout& layout) {
   return tiles;
 }
 
+std::vector<Tile> held(const std::vector<Bounds>& boxes) {
+  std::vector<Tile> tiles;
+  for (const Bounds& box : boxes) tiles.push_back({true, {to_box(box)}});
+  return tiles;
+}
+
 }  // namespace
 
 void bind_partition(py::module_& m) {
@@ -172,6 +178,17 @@ void bind_partition(py::module_& m) {
       },
       py::arg("graph"), py::arg("plan"), py::arg("values"),
       "Per value and worker whether a tile is held, and its (lo, hi) by dimension.");
+  m.def(
+      "relayout",
+      [](const std::vector<Bounds>& have, const std::vector<Bounds>& need) {
+        std::vector<std::tuple<int, int, Bounds>> copies;
+        for (const Copy& copy : relayout({held(have), 1}, held(need))) {
+          copies.emplace_back(copy.source, copy.dest, to_bounds(copy.region.dims));
+        }
+        return copies;
+      },
+      py::arg("have"), py::arg("need"),
+      "The copies that put every needed box together: which held box, for which needed one, what.");
   m.def(
       "coarse_sizes",
       [](const Graph& graph) {

@@ -7,6 +7,7 @@ from smex.config import Config, show_config
 from smex.errors import (
     CaptureError,
     CaptureWarning,
+    CheckpointError,
     MissingSpecWarning,
     MixedRowsWarning,
     PlanError,
@@ -24,6 +25,7 @@ from smex.errors import (
 if _native.missing_reason is None:
     from smex import specs
     from smex.capture import capture
+    from smex.checkpoint import latest, load, save
     from smex.distributed.diagnose import Diagnosis, diagnose
     from smex.execution.clipping import clip_grad_norm_
     from smex.execution.initialise import init
@@ -48,6 +50,7 @@ else:
 __all__ = [
     "CaptureError",
     "CaptureWarning",
+    "CheckpointError",
     "Config",
     "Coverage",
     "Diagnosis",
@@ -77,8 +80,11 @@ __all__ = [
     "diagnose",
     "errors",
     "init",
+    "latest",
+    "load",
     "partition",
     "pin",
+    "save",
     "search",
     "show_config",
     "spec",

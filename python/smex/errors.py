@@ -10,6 +10,7 @@ from __future__ import annotations
 __all__ = [
     "CaptureError",
     "CaptureWarning",
+    "CheckpointError",
     "MissingSpecWarning",
     "MixedRowsWarning",
     "PlanError",
@@ -91,6 +92,10 @@ class SmexKeyError(SmexError, KeyError):
 
 class CaptureError(SmexError, RuntimeError):
     """A model could not be turned into a semantic graph."""
+
+
+class CheckpointError(SmexError, RuntimeError):
+    """A checkpoint could not be written, or is not what was written."""
 
 
 class PlanError(SmexError, ValueError):

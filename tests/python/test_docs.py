@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
     "page",
     [
         *("docs/api.md", "docs/graph.md", "docs/how_it_works.md", "docs/message_passing.md"),
-        *("docs/vertex.md", "docs/initialisation.md", "benchmarks/README.md"),
+        *("docs/checkpoints.md", "docs/initialisation.md", "docs/vertex.md"),
+        "benchmarks/README.md",
     ],
 )
 def test_examples(page, tmp_path, monkeypatch):

@@ -195,6 +195,7 @@ def messages():
     folders = (
         "",
         "capture/",
+        "checkpoint/",
         "distributed/",
         "execution/",
         "graph/**/",
@@ -219,7 +220,9 @@ def messages():
             text = template(call.args[0]) if is_error and call.args else ""
             # Reasons not to fuse are caught, and told by sg.explain; attributes are Python's own.
             kinds = ("AssertionError", "AttributeError", "RefusedError", "UntraceableError")
-            if text and not any(kind in ast.unparse(call.func) for kind in kinds):
+            # So are reasons that are part of what is said of a checkpoint's file.
+            is_part = ast.unparse(call.func) in ("ValueError", "refuse")
+            if text and not is_part and not any(kind in ast.unparse(call.func) for kind in kinds):
                 prefix = "spec of …: " if ast.unparse(call.func).endswith(".fail") else ""
                 yield prefix + text
 

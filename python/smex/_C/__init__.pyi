@@ -80,6 +80,7 @@ __all__: list[str] = [
     "plan_for_other_sizes",
     "planners",
     "price",
+    "relayout",
     "relayout_program",
     "search",
     "tdl",
@@ -1106,6 +1107,14 @@ def planners() -> list[str]: ...
 def price(graph: Graph, plan: Plan, machine: Machine | None = None) -> Plan:
     """
     A plan with what each step adds in bytes and, with a machine, in seconds.
+    """
+
+def relayout(
+    have: collections.abc.Sequence[collections.abc.Sequence[tuple[int, int]]],
+    need: collections.abc.Sequence[collections.abc.Sequence[tuple[int, int]]],
+) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """
+    The copies that put every needed box together: which held box, for which needed one, what.
     """
 
 def relayout_program(

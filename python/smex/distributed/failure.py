@@ -19,7 +19,6 @@ __all__ = ["guarded", "watch"]
 
 _Result = TypeVar("_Result")
 
-_numbers = itertools.count()
 _LOOK = 0.05
 """Seconds between two looks for a failure while a call goes on."""
 

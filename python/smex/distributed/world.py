@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import pickle
@@ -11,7 +12,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
@@ -38,12 +39,14 @@ class World:
         control: a group of all processes for tensors on the CPU; None where this process is alone.
         links: what programs send each other's tiles through, and what tells of failures; None
             where it is alone.
+        meeting: where small objects are exchanged; without one by `control`.
     """
 
     rank: int
     ranks: tuple[int, ...]
     control: Any = None
     links: Links | None = None
+    meeting: Meeting | None = None
 
     @staticmethod
     def alone(workers: int) -> World:
@@ -74,7 +77,7 @@ class World:
         links = _connected(tuple(members), device, timeout)
         each = workers // len(members)
         ranks = tuple(worker // each for worker in range(workers))
-        return World(list(members).index(own), ranks, links.control, links)
+        return World(list(members).index(own), ranks, links.control, links, links.meeting)
 
     @property
     def size(self) -> int:
@@ -84,7 +87,7 @@ class World:
     @property
     def is_alone(self) -> bool:
         """Whether this process runs all workers."""
-        return self.links is None
+        return self.control is None
 
     @property
     def workers(self) -> Sequence[int]:
@@ -93,7 +96,23 @@ class World:
 
     def gather(self, what: Any) -> list[Any]:
         """Returns what every process passed, by rank; every process calls this."""
-        return [what] if self.links is None else self.links.gather(what)
+        if self.meeting is not None:
+            return self.meeting.gather(what)
+        if self.control is None:
+            return [what]
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, what, group=self.control)
+        return found
+
+    def beside(self, name: str) -> World:
+        """Returns the same processes with a meeting of its own, for a thread beside the training.
+
+        Args:
+            name: of the thread's purpose, one thread at a time.
+        """
+        if self.links is None:
+            return self
+        return dataclasses.replace(self, meeting=self.links.meeting_of(name))
 
     def barrier(self) -> None:
         """Returns once every process has called it."""
@@ -123,6 +142,61 @@ def members_of_default() -> list[int]:
     return list(range(dist.get_world_size()))
 
 
+class Meeting:
+    """Where processes exchange small objects, through the store.
+
+    Not through a group, whose collectives nobody can leave when another process has failed.
+
+    Args:
+        store: with keys of its own.
+        rank: of this process.
+        size: number of processes.
+        watcher: tells of failures.
+        count: gives each exchange its number, which is the same in all processes.
+        refuse: is called after a long wait with the number, and raises where nobody will come.
+    """
+
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        watcher: Any,
+        count: Callable[[], int],
+        refuse: Callable[[int], None] = lambda number: None,
+    ):
+        self._store = store
+        self._rank, self._size = rank, size
+        self._watcher = watcher
+        self._count = count
+        self._refuse = refuse
+        self._before: str | None = None
+
+    def gather(self, what: Any) -> list[Any]:
+        """Returns what every process passed, by rank.
+
+        Raises:
+            RankFailure: one has failed.
+        """
+        number = self._count()
+        own = f"{number}/{self._rank}"
+        self._store.set(own, pickle.dumps(what))
+        found = []
+        for rank in range(self._size):
+            key = f"{number}/{rank}"
+            started = time.monotonic()
+            while not self._store.check([key]):
+                self._watcher.check([rank])
+                if time.monotonic() - started > _LONG_WAIT:
+                    self._refuse(number)
+                time.sleep(_GLANCE)
+            found.append(pickle.loads(self._store.get(key)))
+        if self._before is not None:  # all have begun this one, and so have read the one before
+            self._store.delete_key(self._before)
+        self._before = own
+        return found
+
+
 class Links:
     """What connects the processes of one mesh.
 
@@ -130,6 +204,12 @@ class Links:
         members: ranks in torch's default group.
         device: the type of device that tiles lie on.
         timeout: seconds after which torch's groups give up.
+
+    Attributes:
+        control: a group for tensors on the CPU.
+        watcher: tells of failures.
+        communicator: what programs send each other's tiles through.
+        meeting: of the threads that train.
     """
 
     def __init__(self, members: Sequence[int], device: str, timeout: float):
@@ -138,46 +218,32 @@ class Links:
             "timeout": timedelta(seconds=timeout),
             "use_local_synchronization": len(members) < dist.get_world_size(),
         }
-        self.rank, self.size = list(members).index(dist.get_rank()), len(members)
+        self._rank, self._size = list(members).index(dist.get_rank()), len(members)
         self.control: Any = dist.new_group(backend="gloo", **options)
         data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
-        hosts, segments = _shared_memory(self.control, self.rank, self.size, device)
-        store = PrefixStore(f"smex/{device}/{'-'.join(map(str, members))}", _get_default_store())
-        self._store: Any = PrefixStore("gathered", store)
-        self._passes = PrefixStore("passes", store)
-        self._before: str | None = None
-        self.watcher = watch(store, self.rank, self.size)
-        self.recorder = Recorder()
+        hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
+        self._store = PrefixStore(
+            f"smex/{device}/{'-'.join(map(str, members))}", _get_default_store()
+        )
+        self._passes = PrefixStore("passes", self._store)
+        self.watcher = watch(self._store, self._rank, self._size)
         self.communicator = Communicator(
-            self.rank, data, hosts, segments, self._passes, self.watcher, self.recorder,
+            self._rank, data, hosts, segments, self._passes, self.watcher, Recorder(),
             str(flight_folder() or ""),
         )  # fmt: skip
+        self.meeting = Meeting(
+            PrefixStore("gathered", self._store), self._rank, self._size, self.watcher,
+            self.communicator.next_event, self._refuse_pass,
+        )  # fmt: skip
+        self._others: dict[str, Meeting] = {}
 
-    def gather(self, what: Any) -> list[Any]:
-        """Returns what every process passed, by rank, through the store.
-
-        Not through a group, whose collectives nobody can leave when another process has failed.
-
-        Raises:
-            RankFailure: one has.
-        """
-        number = self.communicator.next_event()
-        own = f"{number}/{self.rank}"
-        self._store.set(own, pickle.dumps(what))
-        found = []
-        for rank in range(self.size):
-            key = f"{number}/{rank}"
-            started = time.monotonic()
-            while not self._store.check([key]):
-                self.watcher.check([rank])
-                if time.monotonic() - started > _LONG_WAIT:
-                    self._refuse_pass(number)
-                time.sleep(_GLANCE)
-            found.append(pickle.loads(self._store.get(key)))
-        if self._before is not None:  # all have begun this one, and so have read the one before
-            self._store.delete_key(self._before)
-        self._before = own
-        return found
+    def meeting_of(self, name: str) -> Meeting:
+        """Returns a meeting of other threads."""
+        if name not in self._others:
+            store = PrefixStore(f"gathered/{name}", self._store)
+            count = itertools.count().__next__
+            self._others[name] = Meeting(store, self._rank, self._size, self.watcher, count)
+        return self._others[name]
 
     def _refuse_pass(self, number: int) -> None:
         """Raises RankFailure where another process runs a net at this place."""

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch._guards import TracingContext
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 
 from smex._C import Executor, PlainArguments, digest, gather_outputs, home_tiles, moved_bytes
@@ -28,12 +30,15 @@ from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.cut import Keeping
+from smex.execution.dtensors import dtensors, load_dtensors
 from smex.execution.given_plan import GivenPlan
 from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
+from smex.execution.saved import Optimizers, by_name
 from smex.execution.shards import ShardedState
 from smex.execution.statistics import merged_stats
+from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
 from smex.execution.trace import trace_json
 from smex.execution.watch import State, Watch, described, without_sizes
 from smex.planning.options import Shards
@@ -510,6 +515,92 @@ class PartitionedModule(torch.nn.Module):
         self._look()
         with _CAPTURES:
             return self._state.load(state_dict, strict)
+
+    def sharded_state_dict(
+        self, opt: Optimizers | None = None, *, for_loading: bool = False
+    ) -> dict[str, Any]:
+        """The tiles of this process, as `torch.distributed.checkpoint` (DCP) saves and loads them.
+
+        `dcp.save(net.sharded_state_dict(opt), checkpoint_id=...)` writes checkpoints that plain
+        torch reads, each name a whole tensor. To load one, into any number of workers::
+
+            state = net.sharded_state_dict(opt, for_loading=True)
+            dcp.load(state, checkpoint_id=...)
+            net.load_sharded_state_dict(state, opt)
+
+        Values are the tiles themselves. Optimisers' states are under
+        `optimizer.<name>.state.<parameter>.<key>`, options under
+        `optimizer.<name>.param_groups.<number>`. All processes of a net call this.
+
+        Args:
+            opt: an optimiser, or a list or dict of them, made of `net.parameters()`.
+            for_loading: also give room to the states that an optimiser does not have yet.
+
+        Raises:
+            SmexRuntimeError: the net is not captured yet.
+            SmexValueError: an optimiser has what cannot be saved.
+        """
+        self._look()
+        self._refuse_uncut("sharded_state_dict")
+        return sharded_state_dict(self._state, self._world, by_name(opt), for_loading)
+
+    def load_sharded_state_dict(
+        self, state: Mapping[str, Any], opt: Optimizers | None = None
+    ) -> None:
+        """Takes over what `dcp.load` has read into what `sharded_state_dict` returned.
+
+        Args:
+            state: the dict, with its tensors.
+            opt: as it was given there; what is not in tiles (steps, options) is set here.
+
+        Raises:
+            SmexValueError: `state` has not all of the net.
+        """
+        self._look()
+        self._refuse_uncut("load_sharded_state_dict")
+        load_sharded_state_dict(self._state, state, by_name(opt))
+
+    def dtensors(self, mesh: DeviceMesh | None = None) -> dict[str, DTensor]:
+        """Parameters and buffers as torch's DTensors, of a net of several processes.
+
+        What is cut is `Shard` along the first dimension in which it is, the rest `Replicate`. Where
+        torch's chunks are the net's own tiles they share its memory; the rest is a copy, so that
+        only `load_dtensors` changes the net. All processes call this.
+
+        Args:
+            mesh: of the net's ranks, in any shape; by default one dimension of them. On CUDA it is
+                needed, as the net's own group is of the CPU.
+
+        Raises:
+            SmexRuntimeError: all workers are in one process, or the net is not captured yet.
+            SmexValueError: the mesh has another number of ranks.
+        """
+        self._look()
+        self._refuse_uncut("dtensors")
+        return dtensors(self._state, mesh)
+
+    def load_dtensors(self, tensors: Mapping[str, DTensor], strict: bool = True) -> None:
+        """Writes the values of DTensors into the net's tiles; all processes call this.
+
+        Args:
+            tensors: by the model's own names, on any mesh of the net's ranks and cut in any
+                dimensions (`Shard`, `Replicate`).
+            strict: whether names have to be the same on both sides.
+
+        Raises:
+            SmexRuntimeError: all workers are in one process, or the net is not captured yet.
+            SmexValueError: names, shapes, types or placements do not fit; nothing is changed.
+        """
+        self._look()
+        self._refuse_uncut("load_dtensors")
+        load_dtensors(self._state, tensors, strict)
+
+    def _refuse_uncut(self, what: str) -> None:
+        if not self._state.is_cut():
+            raise SmexRuntimeError(
+                f"{what}: the net has no shards before its model is captured; pass example "
+                "inputs, smex.partition(model, ..., args=(x,)), or call it once"
+            )
 
     def full_grads(self) -> dict[str, torch.Tensor]:
         """Every parameter's whole gradient by the model's own name; those without are left out."""
