@@ -21,7 +21,7 @@ from smex.errors import CheckpointError, SmexValueError
 BLOCK = 1 << 20
 """Bytes that one sum is of."""
 
-_WRITE = BLOCK  # bytes given to the file system at once
+_WRITE = 8 * BLOCK  # bytes given to the file system at once
 _LONGEST_HEADER = 100_000_000  # what the library of safetensors reads
 
 TYPES = {
