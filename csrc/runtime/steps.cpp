@@ -287,7 +287,8 @@ class Preparation {
     for (const int phase : {0, 1}) {
       const auto& list = phase == 0 ? exchanges.forward : exchanges.backward;
       auto traffic =
-          std::make_shared<const Traffic>(traffic_of(list, processes_.rank, processes_.hosts));
+          std::make_shared<const Traffic>(traffic_of(list, processes_.rank, processes_.hosts,
+                                                     /*by_rounds=*/!devices_[0].is_cpu()));
       parcels_[phase].emplace(traffic->incoming, processes_.packet_bytes);
       steps_.packet_sources[phase].assign(traffic->outgoing.size(), 0);
       steps_.packet_readers[phase].assign(traffic->incoming.size(), 0);

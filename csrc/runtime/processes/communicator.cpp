@@ -11,6 +11,7 @@ namespace smex::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
+constexpr uint32_t kTags = 0x3fffffff;  ///< messages are told apart by their numbers, up to this
 
 /// torch's own is named differently in its versions; the operator is not.
 c10::intrusive_ptr<c10d::Work> all_to_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
@@ -31,7 +32,11 @@ c10::intrusive_ptr<c10d::Work> all_to_all(const c10::intrusive_ptr<c10d::Process
 }  // namespace
 
 Communicator::Communicator(CommunicatorOptions options)
-    : options_(std::move(options)), doorbell_(&own_doorbell_) {
+    : options_(std::move(options)),
+      doorbell_(&own_doorbell_),
+      num_sent_(options_.hosts.size(), 0),
+      num_asked_(options_.hosts.size(), 0),
+      receives_(options_.hosts.size()) {
   if (Segment* const own = own_segment()) doorbell_ = &own->doorbell();
 }
 
@@ -186,7 +191,8 @@ Pass::Pass(std::shared_ptr<Communicator> communicator, std::shared_ptr<const Tra
       written_(std::make_unique<std::atomic<bool>[]>(traffic_.outgoing.size())),
       incoming_(std::make_unique<Incoming[]>(traffic_.incoming.size())),
       next_to_(traffic_.shared_to.size(), 0),
-      next_from_(traffic_.shared_from.size(), 0) {
+      next_from_(traffic_.shared_from.size(), 0),
+      next_message_(traffic_.messages_to.size(), 0) {
   for (size_t n = 0; n < traffic_.rounds.size(); ++n) rounds_.push_back(std::make_shared<Round>());
 }
 
@@ -197,6 +203,8 @@ void Pass::written(int packet) {
 
 void Pass::advance() {
   if (!all_shared_sent_.load(std::memory_order_acquire)) send_shared();
+  if (!all_messages_sent_.load(std::memory_order_acquire)) send_messages();
+  if (next_asked_ < traffic_.messages.size()) ask_for_messages();
   if (next_round_ < rounds_.size()) start_rounds();
 }
 
@@ -256,13 +264,98 @@ bool Pass::send_shared_to(int receiver) {
   return has_space;
 }
 
+void Pass::send_messages() {
+  const std::lock_guard lock(sending_);
+  bool is_done = true;
+  for (size_t to = 0; to < next_message_.size() && !closed_; ++to) {
+    const std::vector<int>& packets = traffic_.messages_to[to];
+    size_t& next = next_message_[to];
+    for (; next < packets.size() && written_[packets[next]]; ++next) {
+      const Packet& packet = traffic_.outgoing[packets[next]];
+      const int64_t all = unsent_ + packet.bytes;
+      if (unsent_ > 0 && all > communicator_->options_.window_bytes) break;
+      send_message(packet);
+    }
+    is_done = is_done && next == packets.size();
+  }
+  all_messages_sent_ = is_done;
+}
+
+void Pass::send_message(const Packet& packet) {
+  Communicator& all = *communicator_;
+  std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
+  pack_(packet, bytes[0]);
+  unsent_ += packet.bytes;
+  const auto tag = static_cast<int>(all.num_sent_[packet.to]++ & kTags);
+  auto work = all.options_.group->send(bytes, packet.to, tag);
+  if (!all.sends_) all.sends_ = std::make_unique<WorkQueue>();
+  all.sends_->push(std::move(work), [bytes, weak = communicator_->weak_from_this(),
+                                     pass = weak_from_this()](const std::string& error) {
+    const auto communicator = weak.lock();
+    if (communicator && !error.empty()) communicator->lose(error);
+    const auto sender = pass.lock();
+    if (!sender || !communicator) return;
+    sender->unsent_ -= bytes[0].numel();
+    if (error.empty()) sender->try_advance();
+  });
+}
+
+void Pass::try_advance() {
+  try {
+    advance();
+  } catch (const std::exception& error) {
+    communicator_->lose(error.what());
+  }
+}
+
+void Pass::ask_for_messages() {
+  const std::lock_guard lock(asking_);
+  while (!closed_ && next_asked_ < traffic_.messages.size()) {
+    const int packet = traffic_.messages[next_asked_];
+    const int64_t all = unread_ + traffic_.incoming[packet].bytes;
+    const bool is_wanted = static_cast<int>(next_asked_.load()) <= wanted_;
+    if (!is_wanted && unread_ > 0 && all > communicator_->options_.window_bytes) return;
+    ask_for(packet);
+    ++next_asked_;
+  }
+}
+
+void Pass::ask_for(int number) {
+  Communicator& all = *communicator_;
+  const Packet& packet = traffic_.incoming[number];
+  std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
+  incoming_[number].bytes = bytes[0];
+  unread_ += packet.bytes;
+  const auto tag = static_cast<int>(all.num_asked_[packet.from]++ & kTags);
+  auto work = all.options_.group->recv(bytes, packet.from, tag);
+  std::unique_ptr<WorkQueue>& queue = all.receives_[packet.from];
+  if (!queue) queue = std::make_unique<WorkQueue>();
+  // What is received may outlive the pass, if that fails.
+  queue->push(std::move(work), [bytes, number, weak = communicator_->weak_from_this(),
+                                pass = weak_from_this()](const std::string& error) {
+    const auto communicator = weak.lock();
+    if (!communicator) return;
+    if (!error.empty()) communicator->lose(error);
+    if (const auto receiver = pass.lock(); receiver && error.empty()) {
+      receiver->incoming_[number].is_there.store(true, std::memory_order_release);
+    }
+    communicator->doorbell().ring();
+  });
+}
+
+void Pass::want(int place) {
+  int wanted = wanted_;
+  while (wanted < place && !wanted_.compare_exchange_weak(wanted, place)) {
+  }
+}
+
 void Pass::start_rounds() {
-  const std::lock_guard lock(rounds_mutex_);
+  const std::lock_guard lock(asking_);
   while (!closed_ && next_round_ < rounds_.size()) {
     const Traffic::Round& round = traffic_.rounds[next_round_];
     const auto is_written = [&](int packet) { return written_[packet].load(); };
     if (!std::all_of(round.outgoing.begin(), round.outgoing.end(), is_written)) return;
-    const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_round_;
+    const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_;
     const bool fits = unread_ + round.received <= communicator_->options_.window_bytes;
     if (!is_wanted && !fits && unread_ > 0) return;
     start(next_round_);
@@ -315,20 +408,27 @@ void Pass::start(size_t number) {
 }
 
 bool Pass::is_there(int packet) {
-  const int round = traffic_.round_of[packet];
-  if (round < 0) {
-    if (!incoming_[packet].is_there.load(std::memory_order_acquire)) {
+  const Incoming& state = incoming_[packet];
+  if (state.is_there.load(std::memory_order_acquire)) return true;
+  const int place = traffic_.place[packet];
+  switch (traffic_.way[packet]) {
+    case Traffic::Way::kShared:
       collect(traffic_.incoming[packet].from);
-    }
-    return incoming_[packet].is_there.load(std::memory_order_acquire);
+      return state.is_there.load(std::memory_order_acquire);
+    case Traffic::Way::kMessage:
+      if (next_asked_ <= static_cast<size_t>(place)) {
+        want(place);
+        ask_for_messages();
+      }
+      return state.is_there.load(std::memory_order_acquire);
+    case Traffic::Way::kRound:
+      if (next_round_ <= static_cast<size_t>(place)) {
+        want(place);
+        start_rounds();
+      }
+      return next_round_ > static_cast<size_t>(place) && rounds_[place]->is_over;
   }
-  if (next_round_ <= static_cast<size_t>(round)) {
-    int wanted = wanted_round_;
-    while (wanted < round && !wanted_round_.compare_exchange_weak(wanted, round)) {
-    }
-    start_rounds();
-  }
-  return next_round_ > static_cast<size_t>(round) && rounds_[round]->is_over;
+  return false;
 }
 
 void Pass::collect(int from) {
@@ -358,7 +458,7 @@ void Pass::collect(int from) {
 }
 
 std::vector<int> Pass::senders(int packet) const {
-  if (traffic_.round_of[packet] < 0) return {traffic_.incoming[packet].from};
+  if (traffic_.way[packet] != Traffic::Way::kRound) return {traffic_.incoming[packet].from};
   std::vector<int> all;  // each takes part in each round
   for (int rank = 0; rank < communicator_->size(); ++rank) {
     if (rank != communicator_->rank()) all.push_back(rank);
@@ -367,42 +467,44 @@ std::vector<int> Pass::senders(int packet) const {
 }
 
 at::Tensor Pass::bytes(int packet) {
-  const int round = traffic_.round_of[packet];
-  if (round >= 0 && !device_.is_cpu()) rounds_[round]->work->wait();
+  const bool is_round = traffic_.way[packet] == Traffic::Way::kRound;
+  if (is_round && !device_.is_cpu()) rounds_[traffic_.place[packet]]->work->wait();
   return incoming_[packet].bytes;
 }
 
 void Pass::consumed(int packet) {
   Incoming& done = incoming_[packet];
-  const int round = traffic_.round_of[packet];
+  const int64_t bytes = traffic_.incoming[packet].bytes;
   done.bytes.reset();
-  if (round < 0) {
-    communicator_->options_.segments[done.from]->give_back(done.offset);
-    return;
-  }
-  {
-    const std::lock_guard lock(rounds_mutex_);
-    Round& state = *rounds_[round];
-    state.left -= traffic_.incoming[packet].bytes;
-    if (state.left == 0) {
-      state.received.reset();
-      unread_ -= traffic_.rounds[round].received;
+  switch (traffic_.way[packet]) {
+    case Traffic::Way::kShared:
+      communicator_->options_.segments[done.from]->give_back(done.offset);
+      return;
+    case Traffic::Way::kMessage:
+      unread_ -= bytes;
+      if (next_asked_ < traffic_.messages.size()) ask_for_messages();
+      return;
+    case Traffic::Way::kRound: {
+      {
+        const std::lock_guard lock(asking_);
+        Round& state = *rounds_[traffic_.place[packet]];
+        state.left -= bytes;
+        if (state.left == 0) state.received.reset();
+      }
+      unread_ -= bytes;
+      if (next_round_ < rounds_.size()) start_rounds();
     }
   }
-  if (next_round_ < rounds_.size()) start_rounds();
 }
 
 bool Pass::is_sent() {
-  if (!all_shared_sent_) send_shared();
-  if (next_round_ < rounds_.size()) {
-    wanted_round_ = static_cast<int>(rounds_.size());
-    start_rounds();
-  }
-  return all_shared_sent_ && next_round_ == rounds_.size();
+  if (next_round_ < rounds_.size()) want(static_cast<int>(rounds_.size()));
+  advance();
+  return all_shared_sent_ && all_messages_sent_ && next_round_ == rounds_.size();
 }
 
 void Pass::close() {
-  const std::scoped_lock lock(sending_, rounds_mutex_);
+  const std::scoped_lock lock(sending_, asking_);
   closed_ = true;
 }
 

@@ -17,6 +17,7 @@
 
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
+#include "runtime/processes/work_queue.h"
 #include "runtime/recorder.h"
 #include "runtime/watcher.h"
 
@@ -33,14 +34,16 @@ struct CommunicatorOptions {
   std::shared_ptr<Watcher> watcher;       ///< of the same ranks
   std::shared_ptr<Recorder> recorder;  ///< of what this process does
   std::string flight_folder;           ///< where that is written after a failure; empty: nowhere
-  /// So many bytes may have arrived, or be on their way, that nobody waits for yet.
+  /// So many bytes may be on their way to others, and as many have arrived, or be on their way here,
+  /// that nobody waits for yet.
   int64_t window_bytes = 64 << 20;
 };
 
 class Pass;
 
 /// How the processes of one plan reach each other: those of one host through shared memory, others
-/// through torch's process group.
+/// through torch's process group, by messages (Gloo) or collectives (NCCL). A message's receiver
+/// asks for it before others send it: Gloo's all-to-all, which does so after, uses half of a link.
 ///
 /// Packets go as soon as what they are made of is there, in the order of exchanges, and wait for
 /// their readers in the receiver's memory. Passes follow one another in the same order on all
@@ -96,6 +99,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::mutex error_mutex_;
   std::string lost_;  ///< what broke, perhaps since another rank has failed
   bool has_given_up_ = false;
+  // Messages: by peer how many there were, and who waits for them.
+  std::vector<uint32_t> num_sent_, num_asked_;
+  std::vector<std::unique_ptr<WorkQueue>> receives_;  ///< by peer, once there is one
+  std::unique_ptr<WorkQueue> sends_;
   // A thread that goes on with what found no space, while workers compute.
   std::mutex serving_mutex_;
   std::condition_variable serving_changed_;
@@ -132,7 +139,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
  private:
   struct Incoming {
     std::atomic<bool> is_there{false};
-    at::Tensor bytes;
+    at::Tensor bytes;  ///< of a message, from when it is asked for
     int from = -1;        ///< whose segment it lies in; -1: none
     uint64_t offset = 0;  ///< there
   };
@@ -145,9 +152,17 @@ class Pass : public std::enable_shared_from_this<Pass> {
 
   void send_shared();
   bool send_shared_to(int receiver);
+  /// Where nobody hears of an error at once.
+  void try_advance();
+  void send_messages();
+  void send_message(const Packet& packet);
+  void ask_for_messages();
+  void ask_for(int packet);
   void start_rounds();
   void start(size_t number);
   void collect(int from);
+  /// What is asked for up to `place` is not held back.
+  void want(int place);
 
   const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<const Traffic> kept_traffic_;
@@ -163,11 +178,15 @@ class Pass : public std::enable_shared_from_this<Pass> {
   std::atomic<bool> all_shared_sent_{false};
   std::mutex receiving_;
   std::vector<size_t> next_from_;
-  std::mutex rounds_mutex_;
+  std::vector<size_t> next_message_;  ///< by receiver, among Traffic::messages_to
+  std::atomic<bool> all_messages_sent_{false};
+  std::atomic<int64_t> unsent_{0};  ///< bytes of messages that are on their way
+  std::mutex asking_;               ///< for messages and rounds
+  std::atomic<size_t> next_asked_{0};
   std::vector<std::shared_ptr<Round>> rounds_;
   std::atomic<size_t> next_round_{0};
-  std::atomic<int> wanted_round_{-1};
-  std::atomic<int64_t> unread_{0};  ///< bytes of rounds that were started
+  std::atomic<int> wanted_{-1};
+  std::atomic<int64_t> unread_{0};  ///< bytes that were asked for
 };
 
 }  // namespace smex::runtime

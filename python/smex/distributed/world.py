@@ -222,9 +222,10 @@ class Links:
         self.control: Any = dist.new_group(backend="gloo", **options)
         data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
         hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
-        self._store = PrefixStore(
-            f"smex/{device}/{'-'.join(map(str, members))}", _get_default_store()
-        )
+        # Whoever restarts a program may keep its store, with the keys of the attempt that failed.
+        nonces: list[Any] = [None] * self._size
+        dist.all_gather_object(nonces, secrets.token_hex(6), group=self.control)
+        self._store = PrefixStore(f"smex/{nonces[0]}", _get_default_store())
         self._passes = PrefixStore("passes", self._store)
         self.watcher = watch(self._store, self._rank, self._size)
         self.communicator = Communicator(

@@ -364,7 +364,7 @@ def run(code, *, options=()):
 
 def watch_as_first(store):
     """The first watcher of a store, as in a process that makes one only."""
-    return _C.Watcher(dist.PrefixStore("smex/watcher/0", store), 0, 2, **TIMES)
+    return _C.Watcher(dist.PrefixStore("watcher", store), 0, 2, **TIMES)
 
 
 @pytest.mark.parametrize("options", [(), ("-X", "faulthandler")])
