@@ -3,7 +3,7 @@
 #include "bindings/bindings.h"
 #include "bindings/build_id.h"
 #include "ir/error.h"
-#include "runtime/failure.h"
+#include "runtime/processes/failure.h"
 
 namespace py = pybind11;
 

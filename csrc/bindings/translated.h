@@ -4,7 +4,7 @@
 #include <torch/csrc/Exceptions.h>
 
 #include "ir/error.h"
-#include "runtime/failure.h"
+#include "runtime/processes/failure.h"
 
 namespace smex::bindings {
 

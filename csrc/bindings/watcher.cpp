@@ -1,5 +1,5 @@
-// Python's view of csrc/runtime/watcher.h and recorder.h.
-#include "runtime/watcher.h"
+// Python's view of csrc/runtime/processes/watcher.h and recorder.h.
+#include "runtime/processes/watcher.h"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -9,7 +9,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/translated.h"
-#include "runtime/recorder.h"
+#include "runtime/processes/recorder.h"
 
 namespace py = pybind11;
 

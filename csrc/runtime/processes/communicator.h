@@ -18,8 +18,8 @@
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
 #include "runtime/processes/work_queue.h"
-#include "runtime/recorder.h"
-#include "runtime/watcher.h"
+#include "runtime/processes/recorder.h"
+#include "runtime/processes/watcher.h"
 
 namespace smex::runtime {
 

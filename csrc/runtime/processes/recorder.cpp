@@ -1,4 +1,4 @@
-#include "runtime/recorder.h"
+#include "runtime/processes/recorder.h"
 
 #include <unistd.h>
 

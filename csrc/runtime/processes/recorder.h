@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "runtime/failure.h"
+#include "runtime/processes/failure.h"
 
 namespace smex::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/watcher.h"
+#include "runtime/processes/watcher.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -25,8 +25,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "ir/error.h"
-#include "runtime/fields.h"
-#include "runtime/local_process.h"
+#include "runtime/processes/fields.h"
+#include "runtime/processes/local_process.h"
 
 namespace smex::runtime {
 namespace {

@@ -1,9 +1,9 @@
-#include "runtime/failure.h"
+#include "runtime/processes/failure.h"
 
 #include <array>
 
 #include "ir/error.h"
-#include "runtime/fields.h"
+#include "runtime/processes/fields.h"
 
 namespace smex::runtime {
 namespace {

@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "runtime/failure.h"
+#include "runtime/processes/failure.h"
 
 namespace smex::runtime {
 

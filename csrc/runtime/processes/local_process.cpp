@@ -1,4 +1,4 @@
-#include "runtime/local_process.h"
+#include "runtime/processes/local_process.h"
 
 #include <signal.h>
 #include <unistd.h>
