@@ -334,10 +334,9 @@ void bind_iteration(py::module_& m) {
   py::class_<CallForm::Given>(m, "Given")
       .def(py::init(&make_given), py::arg("source"), py::arg("index"), py::arg("changes") = false,
            py::arg("local") = false);
-  py::class_<CallForm::Made>(m, "Made").def(py::init(&make_made), py::arg("use"), py::arg("index"),
-                                            py::arg("borrowed"), py::arg("shape"),
-                                            py::arg("tangents") = std::vector<int>{},
-                                            py::arg("local") = false);
+  py::class_<CallForm::Made>(m, "Made").def(
+      py::init(&make_made), py::arg("use"), py::arg("index"), py::arg("borrowed"), py::arg("shape"),
+      py::arg("tangents") = std::vector<int>{}, py::arg("local") = false);
   py::class_<Call, std::shared_ptr<Call>>(
       m, "Call", "A captured call's program with the tiles of the model's state.")
       .def(py::init(&make_call), py::arg("executor"), py::arg("given"), py::arg("made"),

@@ -148,7 +148,8 @@ py::list trace_events(const Session& session) {
 std::shared_ptr<Communicator> make_communicator(
     int rank, const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<int> hosts,
     std::vector<std::shared_ptr<Segment>> segments, const c10::intrusive_ptr<c10d::Store>& store,
-    std::shared_ptr<runtime::Watcher> watcher, std::shared_ptr<runtime::Recorder> recorder, std::string flight_folder) {
+    std::shared_ptr<runtime::Watcher> watcher, std::shared_ptr<runtime::Recorder> recorder,
+    std::string flight_folder) {
   runtime::CommunicatorOptions options;
   options.rank = rank;
   options.group = group;
@@ -176,7 +177,8 @@ void bind_communicator(py::module_& m) {
           py::arg("path"));
   py::class_<Communicator, std::shared_ptr<Communicator>>(
       m, "Communicator",
-      "How the processes of one plan reach each other. `hosts` has a number for each process, equal "
+      "How the processes of one plan reach each other. `hosts` has a number for each process, "
+      "equal "
       "ones share memory, -1 with nobody; `segments` each process's memory as it is mapped here.")
       .def(py::init(&make_communicator), py::arg("rank"), py::arg("group"), py::arg("hosts"),
            py::arg("segments"), py::arg("store"), py::arg("watcher"), py::arg("recorder"),

@@ -37,7 +37,10 @@ Iteration::Iteration(std::shared_ptr<const CallForm> form,
                      const std::vector<at::Tensor>& inputs)
     : form_(std::move(form)), executor_(executor), state_(std::move(state)) {
   int64_t seed = form_->draws ? new_seed() : 0;
-  if (form_->draws && executor_->communicator()) seed = executor_->communicator()->of_first(seed);
+  if (form_->draws && executor_->communicator()) {
+    const c10::Device device = executor_->device(executor_->workers()[0]);
+    seed = executor_->communicator()->of_first(seed, device, executor_->hooks().check_interrupt);
+  }
   std::vector<WorkerTensors> bound;
   bound.reserve(form_->given.size());
   for (size_t n = 0; n < form_->given.size(); ++n) {
@@ -59,8 +62,8 @@ WorkerTensors Iteration::tiles_of(const CallForm::Given& given, size_t position,
       tiles = scatter(position, form_->constants.at(given.index));
       break;
     case CallForm::Source::kInput:
-      tiles = scatter(position, inputs.at(given.index),
-                      given.local ? local_rows(given.index).lo : 0);
+      tiles =
+          scatter(position, inputs.at(given.index), given.local ? local_rows(given.index).lo : 0);
       break;
   }
   if (!given.changes) return tiles;

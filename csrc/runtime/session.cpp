@@ -319,8 +319,7 @@ void Session::await_bell(bool on_caller, const std::vector<int>& ranks, const Co
   Communicator& communicator = *executor_->communicator();
   Doorbell& bell = communicator.doorbell();
   const Clock::time_point begin = Clock::now();
-  const int threads =
-      communicator.processes_here() * static_cast<int>(executor_->workers().size());
+  const int threads = communicator.processes_here() * static_cast<int>(executor_->workers().size());
   while (true) {
     const uint32_t seen = bell.rung();
     if (is_over()) return;
@@ -341,10 +340,11 @@ void Session::await_packet(int worker, int packet) {
   const double begin = elapsed_us();
   const Packet& awaited = executor_->steps().traffic[in_backward_]->incoming[packet];
   Recorder& recorder = executor_->communicator()->recorder();
-  const uint64_t ticket = recorder.begin(
-      {Recorder::Kind::kExchange, in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward,
-       worker, awaited.relayout, executor_->exchange_text(), awaited.from,
-       static_cast<int64_t>(pass_->number()), awaited.bytes});
+  const uint64_t ticket =
+      recorder.begin({Recorder::Kind::kExchange,
+                      in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
+                      awaited.relayout, executor_->exchange_text(), awaited.from,
+                      static_cast<int64_t>(pass_->number()), awaited.bytes});
   await_bell(worker == executor_->workers()[0], pass_->senders(packet),
              [&] { return pass_->is_there(packet); });
   recorder.end(ticket);
@@ -364,8 +364,8 @@ at::Tensor Session::box_of(int worker, const Copy& copy, const at::Tensor& resul
     return box_view(source, copy.source);
   }
   await_packet(worker, copy.packet);
-  const int64_t size = Region::whole(copy.shape).numel() *
-                       static_cast<int64_t>(result.element_size());
+  const int64_t size =
+      Region::whole(copy.shape).numel() * static_cast<int64_t>(result.element_size());
   const at::Tensor parcel = pass_->bytes(copy.packet)
                                 .narrow(0, copy.offset, size)
                                 .view(result.scalar_type())

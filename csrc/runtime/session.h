@@ -179,7 +179,7 @@ class Session {
   bool tracing_ = false;
   std::shared_ptr<Pass> pass_;  ///< where other processes run workers
   bool in_backward_ = false;
-  std::string failed_where_;  ///< the first instruction that failed
+  std::string failed_where_;                          ///< the first instruction that failed
   std::unique_ptr<std::atomic<int>[]> sources_left_;  ///< by outgoing packet
   std::unique_ptr<std::atomic<int>[]> readers_left_;  ///< by incoming packet
   double forward_seconds_ = 0, backward_seconds_ = 0;

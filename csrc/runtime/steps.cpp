@@ -282,8 +282,7 @@ class Preparation {
 
  private:
   void prepare_exchanges() {
-    const Exchanges exchanges =
-        list_exchanges(program_, processes_.ranks, processes_.packet_bytes);
+    const Exchanges exchanges = list_exchanges(program_, processes_.ranks, processes_.packet_bytes);
     for (const int phase : {0, 1}) {
       const auto& list = phase == 0 ? exchanges.forward : exchanges.backward;
       auto traffic =

@@ -100,8 +100,8 @@ struct Processes {
 /// Resolves operators, converts arguments and checks the program: every slot exists and is written
 /// at most once, boxes agree, `remote_reads` (when given) counts the reading fetches. `aten::view`
 /// and `aten::_unsafe_view` become `aten::reshape`, because a tile may be strided where the tensor
-/// was not. Only this process's workers get steps. The result refers to `program`, which must outlive it. Throws InternalError that names
-/// the instruction.
+/// was not. Only this process's workers get steps. The result refers to `program`, which must
+/// outlive it. Throws InternalError that names the instruction.
 Steps prepare_steps(const Program& program, const std::vector<c10::Device>& devices,
                     const Processes& processes = {});
 

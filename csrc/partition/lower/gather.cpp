@@ -75,8 +75,8 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
     move.from.tiles.push_back({held, binding.regions[w]});
     const bool has_whole = held && binding.regions[w] == whole;
     const auto [found, is_new] = first.try_emplace(ranks[w], w);
-    if (!is_new && has_whole && !(move.from.tiles[found->second].held &&
-                                  move.from.tiles[found->second].region == whole)) {
+    if (!is_new && has_whole &&
+        !(move.from.tiles[found->second].held && move.from.tiles[found->second].region == whole)) {
       found->second = w;
     }
   }
@@ -92,12 +92,11 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
   const std::vector<Copy> copies = relayout(move.from, move.to);
   const int number = next_relayout(program);
   const std::vector<Slot> slots = binding.slots;
-  const auto list = output.kind == OutputKind::kGradient ? &WorkerProgram::backward
-                                                         : &WorkerProgram::forward;
+  const auto list =
+      output.kind == OutputKind::kGradient ? &WorkerProgram::backward : &WorkerProgram::forward;
   for (int w = 0; w < program.num_workers; ++w) {
     if (!move.to[w].held) continue;
-    binding.slots[w] =
-        add_fetch(program, w, list, move, slots, copies, value.id, number, "gather");
+    binding.slots[w] = add_fetch(program, w, list, move, slots, copies, value.id, number, "gather");
     binding.regions[w] = whole;
     if (slots[w] != kNoSlot && !is_bound(program, w, slots[w])) {
       (program.workers[w].*list).emplace_back(FreeInstr{slots[w]});

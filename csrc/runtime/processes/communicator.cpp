@@ -11,6 +11,7 @@ namespace smex::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::seconds kLongWait{1};  ///< after which others may do something else
 constexpr uint32_t kTags = 0x3fffffff;  ///< messages are told apart by their numbers, up to this
 
 /// torch's own is named differently in its versions; the operator is not.
@@ -31,24 +32,36 @@ c10::intrusive_ptr<c10d::Work> all_to_all(const c10::intrusive_ptr<c10d::Process
 
 }  // namespace
 
+void Communicator::Signal::fail() {
+  failed_ = true;
+  doorbell().ring();
+}
+
+void Communicator::Signal::lose(const std::string& text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (lost_.empty()) lost_ = text;
+  }
+  fail();
+}
+
+std::string Communicator::Signal::lost() {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
 Communicator::Communicator(CommunicatorOptions options)
     : options_(std::move(options)),
-      doorbell_(&own_doorbell_),
+      signal_(std::make_shared<Signal>(
+          options_.segments.empty() ? nullptr : options_.segments[options_.rank])),
       num_sent_(options_.hosts.size(), 0),
       num_asked_(options_.hosts.size(), 0),
       receives_(options_.hosts.size()) {
-  if (Segment* const own = own_segment()) doorbell_ = &own->doorbell();
+  options_.watcher->on_failure([signal = signal_](const Failure&) { signal->fail(); });
 }
 
 std::shared_ptr<Communicator> Communicator::create(CommunicatorOptions options) {
-  std::shared_ptr<Communicator> made(new Communicator(std::move(options)));
-  made->options_.watcher->on_failure([weak = std::weak_ptr<Communicator>(made)](const Failure&) {
-    const std::shared_ptr<Communicator> communicator = weak.lock();
-    if (!communicator) return;
-    communicator->failed_ = true;
-    communicator->doorbell_->ring();
-  });
-  return made;
+  return std::shared_ptr<Communicator>(new Communicator(std::move(options)));
 }
 
 Communicator::~Communicator() {
@@ -57,8 +70,13 @@ Communicator::~Communicator() {
     closing_ = true;
   }
   serving_changed_.notify_all();
-  doorbell_->ring();
-  if (server_.joinable()) server_.join();
+  doorbell().ring();
+  if (!server_.joinable()) return;
+  if (server_.get_id() == std::this_thread::get_id()) {  // it had the last pass
+    server_.detach();
+  } else {
+    server_.join();
+  }
 }
 
 Segment* Communicator::own_segment() const {
@@ -67,9 +85,9 @@ Segment* Communicator::own_segment() const {
 
 int Communicator::processes_here() const {
   const int host = options_.hosts[options_.rank];
-  return host < 0 ? 1
-                  : static_cast<int>(
-                        std::count(options_.hosts.begin(), options_.hosts.end(), host));
+  return host < 0
+             ? 1
+             : static_cast<int>(std::count(options_.hosts.begin(), options_.hosts.end(), host));
 }
 
 std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic, uint64_t digest,
@@ -80,34 +98,20 @@ std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic
 }
 
 void Communicator::fail(const std::string& where, const std::string& text) {
-  failed_ = true;
-  doorbell_->ring();
-  const Failure first = options_.watcher->report({rank(), where, text});
-  give_up(first);
+  signal_->fail();
+  give_up(options_.watcher->report({rank(), where, text}));
 }
 
-void Communicator::lose(const std::string& text) {
-  {
-    const std::lock_guard lock(error_mutex_);
-    if (lost_.empty()) lost_ = text;
-    failed_ = true;
-  }
-  doorbell_->ring();
-}
+void Communicator::lose(const std::string& text) { signal_->lose(text); }
 
 void Communicator::check(const std::vector<int>& awaited) {
-  if (!failed_) {
+  if (!signal_->has_failed()) {
     if (awaited.empty()) return;
     if (const auto failure = options_.watcher->failure_awaiting(awaited)) throw_failure(*failure);
     return;
   }
   if (const auto failure = options_.watcher->failure()) throw_failure(*failure);
-  std::string lost;
-  {
-    const std::lock_guard lock(error_mutex_);
-    lost = lost_;
-  }
-  throw_failure(options_.watcher->settle({-1, "", lost}));
+  throw_failure(options_.watcher->settle({-1, "", signal_->lost()}));
 }
 
 void Communicator::throw_failure(const Failure& failure) {
@@ -116,7 +120,7 @@ void Communicator::throw_failure(const Failure& failure) {
 }
 
 void Communicator::give_up(const Failure& failure) {
-  const std::lock_guard lock(error_mutex_);
+  const std::lock_guard lock(giving_up_);
   if (has_given_up_) return;
   has_given_up_ = true;
   // Gloo's threads may wait for what never comes, and its destructor for them: that is left out.
@@ -141,16 +145,44 @@ void Communicator::announce(uint64_t event) {
   }).detach();
 }
 
-int64_t Communicator::of_first(int64_t number) {
+int64_t Communicator::of_first(int64_t number, c10::Device device,
+                               const std::function<void()>& check_interrupt) {
   check();
-  next_event();
-  const auto options = at::TensorOptions().dtype(at::kLong);
+  const uint64_t event = next_event();
+  const auto options = at::TensorOptions().dtype(at::kLong).device(device);
   at::Tensor sent = at::full({rank() == 0 ? size() : 0}, number, options);
   at::Tensor received = at::empty({1}, options);
   std::vector<int64_t> sends(size(), rank() == 0 ? 1 : 0), receives(size(), 0);
   receives[0] = 1;
-  all_to_all(options_.group, received, sent, std::move(receives), std::move(sends))->wait();
+  const auto work =
+      all_to_all(options_.group, received, sent, std::move(receives), std::move(sends));
+  const auto is_over = std::make_shared<std::atomic<bool>>(false);
+  // Of tensors on an accelerator the future is over when the kernel is.
+  work->getFuture()->addCallback([is_over, signal = signal_](c10::ivalue::Future& future) {
+    if (future.hasError()) signal->lose(future.tryRetrieveErrorMessage());
+    *is_over = true;
+    signal->doorbell().ring();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    const uint32_t seen = doorbell().rung();
+    check();
+    if (*is_over) break;
+    doorbell().wait(seen, kLook);
+    check(others());
+    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(event);
+    if (check_interrupt) check_interrupt();
+  }
+  work->wait();
   return received.item<int64_t>();
+}
+
+std::vector<int> Communicator::others() const {
+  std::vector<int> all;
+  for (int other = 0; other < size(); ++other) {
+    if (other != rank()) all.push_back(other);
+  }
+  return all;
 }
 
 void Communicator::serve() {
@@ -162,18 +194,18 @@ void Communicator::serve() {
       continue;
     }
     lock.unlock();
-    const uint32_t seen = doorbell_->rung();
+    const uint32_t seen = doorbell().rung();
     try {
       pass->advance();
     } catch (const std::exception& error) {
       lose(error.what());
     }
     lock.lock();
-    if (starving_.lock() == pass && !closing_ && !failed_) {
+    if (starving_.lock() == pass && !closing_ && !signal_->has_failed()) {
       lock.unlock();
-      doorbell_->wait(seen, kLook);
+      doorbell().wait(seen, kLook);
       lock.lock();
-    } else if (failed_) {
+    } else if (signal_->has_failed()) {
       starving_.reset();
     }
   }
@@ -192,9 +224,8 @@ Pass::Pass(std::shared_ptr<Communicator> communicator, std::shared_ptr<const Tra
       incoming_(std::make_unique<Incoming[]>(traffic_.incoming.size())),
       next_to_(traffic_.shared_to.size(), 0),
       next_from_(traffic_.shared_from.size(), 0),
-      next_message_(traffic_.messages_to.size(), 0) {
-  for (size_t n = 0; n < traffic_.rounds.size(); ++n) rounds_.push_back(std::make_shared<Round>());
-}
+      next_message_(traffic_.messages_to.size(), 0),
+      rounds_(traffic_.rounds.size()) {}
 
 void Pass::written(int packet) {
   written_[packet] = true;
@@ -256,8 +287,7 @@ bool Pass::send_shared_to(int receiver) {
       break;
     }
     pack_(packet, at::from_blob(own->data(*offset), {packet.bytes}, at::kByte));
-    own->notify(receiver,
-                {number_, digest_, *offset, static_cast<uint64_t>(packet.bytes)});
+    own->notify(receiver, {number_, digest_, *offset, static_cast<uint64_t>(packet.bytes)});
     is_new = true;
   }
   if (is_new) communicator_->options_.segments[receiver]->doorbell().ring();
@@ -289,12 +319,11 @@ void Pass::send_message(const Packet& packet) {
   const auto tag = static_cast<int>(all.num_sent_[packet.to]++ & kTags);
   auto work = all.options_.group->send(bytes, packet.to, tag);
   if (!all.sends_) all.sends_ = std::make_unique<WorkQueue>();
-  all.sends_->push(std::move(work), [bytes, weak = communicator_->weak_from_this(),
+  all.sends_->push(std::move(work), [bytes, signal = all.signal_,
                                      pass = weak_from_this()](const std::string& error) {
-    const auto communicator = weak.lock();
-    if (communicator && !error.empty()) communicator->lose(error);
+    if (!error.empty()) signal->lose(error);
     const auto sender = pass.lock();
-    if (!sender || !communicator) return;
+    if (!sender) return;
     sender->unsent_ -= bytes[0].numel();
     if (error.empty()) sender->try_advance();
   });
@@ -331,15 +360,13 @@ void Pass::ask_for(int number) {
   std::unique_ptr<WorkQueue>& queue = all.receives_[packet.from];
   if (!queue) queue = std::make_unique<WorkQueue>();
   // What is received may outlive the pass, if that fails.
-  queue->push(std::move(work), [bytes, number, weak = communicator_->weak_from_this(),
+  queue->push(std::move(work), [bytes, number, signal = all.signal_,
                                 pass = weak_from_this()](const std::string& error) {
-    const auto communicator = weak.lock();
-    if (!communicator) return;
-    if (!error.empty()) communicator->lose(error);
+    if (!error.empty()) signal->lose(error);
     if (const auto receiver = pass.lock(); receiver && error.empty()) {
       receiver->incoming_[number].is_there.store(true, std::memory_order_release);
     }
-    communicator->doorbell().ring();
+    signal->doorbell().ring();
   });
 }
 
@@ -365,7 +392,7 @@ void Pass::start_rounds() {
 
 void Pass::start(size_t number) {
   const Traffic::Round& round = traffic_.rounds[number];
-  Round& state = *rounds_[number];
+  Round& state = rounds_[number];
   std::vector<int64_t> sends(next_to_.size(), 0), receives(next_from_.size(), 0);
   const auto options = at::TensorOptions().dtype(at::kByte).device(device_);
   state.sent = at::empty({round.sent}, options);
@@ -388,23 +415,6 @@ void Pass::start(size_t number) {
   unread_ += round.received;
   state.work = all_to_all(communicator_->options_.group, state.received, state.sent,
                           std::move(receives), std::move(sends));
-  if (!device_.is_cpu()) {  // who reads makes its stream wait
-    state.is_over = true;
-    return;
-  }
-  // The round may outlive the pass, if that fails.
-  const std::shared_ptr<Round> kept = rounds_[number];
-  const std::weak_ptr<Communicator> all = communicator_;
-  state.work->getFuture()->addCallback([kept, all](c10::ivalue::Future& future) {
-    const std::shared_ptr<Communicator> communicator = all.lock();
-    if (future.hasError()) {
-      if (communicator) communicator->lose(future.tryRetrieveErrorMessage());
-      return;
-    }
-    kept->sent.reset();
-    kept->is_over = true;
-    if (communicator) communicator->doorbell().ring();
-  });
 }
 
 bool Pass::is_there(int packet) {
@@ -426,7 +436,7 @@ bool Pass::is_there(int packet) {
         want(place);
         start_rounds();
       }
-      return next_round_ > static_cast<size_t>(place) && rounds_[place]->is_over;
+      return next_round_ > static_cast<size_t>(place);  // who reads it makes its stream wait
   }
   return false;
 }
@@ -459,16 +469,12 @@ void Pass::collect(int from) {
 
 std::vector<int> Pass::senders(int packet) const {
   if (traffic_.way[packet] != Traffic::Way::kRound) return {traffic_.incoming[packet].from};
-  std::vector<int> all;  // each takes part in each round
-  for (int rank = 0; rank < communicator_->size(); ++rank) {
-    if (rank != communicator_->rank()) all.push_back(rank);
-  }
-  return all;
+  return communicator_->others();  // each takes part in each round
 }
 
 at::Tensor Pass::bytes(int packet) {
   const bool is_round = traffic_.way[packet] == Traffic::Way::kRound;
-  if (is_round && !device_.is_cpu()) rounds_[traffic_.place[packet]]->work->wait();
+  if (is_round) rounds_[traffic_.place[packet]].work->wait();
   return incoming_[packet].bytes;
 }
 
@@ -487,9 +493,12 @@ void Pass::consumed(int packet) {
     case Traffic::Way::kRound: {
       {
         const std::lock_guard lock(asking_);
-        Round& state = *rounds_[traffic_.place[packet]];
+        Round& state = rounds_[traffic_.place[packet]];
         state.left -= bytes;
-        if (state.left == 0) state.received.reset();
+        if (state.left == 0) {
+          state.sent.reset();
+          state.received.reset();
+        }
       }
       unread_ -= bytes;
       if (next_round_ < rounds_.size()) start_rounds();

@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/processes/recorder.h"
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
-#include "runtime/processes/work_queue.h"
-#include "runtime/processes/recorder.h"
 #include "runtime/processes/watcher.h"
+#include "runtime/processes/work_queue.h"
 
 namespace smex::runtime {
 
@@ -32,10 +32,10 @@ struct CommunicatorOptions {
   std::vector<std::shared_ptr<Segment>> segments;
   c10::intrusive_ptr<c10d::Store> store;  ///< for `announce`
   std::shared_ptr<Watcher> watcher;       ///< of the same ranks
-  std::shared_ptr<Recorder> recorder;  ///< of what this process does
-  std::string flight_folder;           ///< where that is written after a failure; empty: nowhere
-  /// So many bytes may be on their way to others, and as many have arrived, or be on their way here,
-  /// that nobody waits for yet.
+  std::shared_ptr<Recorder> recorder;     ///< of what this process does
+  std::string flight_folder;              ///< where that is written after a failure; empty: nowhere
+  /// So many bytes may be on their way to others, and as many have arrived, or be on their way
+  /// here, that nobody waits for yet.
   int64_t window_bytes = 64 << 20;
 };
 
@@ -77,27 +77,46 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint64_t next_event() { return num_events_++; }
   /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
   void announce(uint64_t event);
-  /// The number that rank 0 passes, on all ranks, which call this at the same place.
-  int64_t of_first(int64_t number);
+  /// The number that rank 0 passes, on all ranks, which call this at the same place. `device` is
+  /// one that the group speaks for; `check_interrupt` may throw.
+  int64_t of_first(int64_t number, c10::Device device,
+                   const std::function<void()>& check_interrupt);
   Recorder& recorder() { return *options_.recorder; }
-  Doorbell& doorbell() { return *doorbell_; }
+  Doorbell& doorbell() { return signal_->doorbell(); }
 
  private:
   friend class Pass;
+  std::vector<int> others() const;
   explicit Communicator(CommunicatorOptions options);
   void serve();
   [[noreturn]] void throw_failure(const Failure& failure);
   void give_up(const Failure& failure);
   Segment* own_segment() const;
 
+  /// What threads of others may touch, also when the communicator has gone.
+  class Signal {
+   public:
+    explicit Signal(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
+    Doorbell& doorbell() { return segment_ ? segment_->doorbell() : own_; }
+    void fail();
+    /// The first `text` counts.
+    void lose(const std::string& text);
+    bool has_failed() const { return failed_; }
+    std::string lost();
+
+   private:
+    std::shared_ptr<Segment> segment_;
+    Doorbell own_;  ///< where there is no shared memory
+    std::atomic<bool> failed_{false};
+    std::mutex mutex_;
+    std::string lost_;  ///< what broke, perhaps since another rank has failed
+  };
+
   CommunicatorOptions options_;
-  Doorbell own_doorbell_;  ///< where there is no shared memory
-  Doorbell* doorbell_;
+  const std::shared_ptr<Signal> signal_;
   std::atomic<uint64_t> num_events_{0};
   std::atomic<uint64_t> num_announced_{0};  ///< events up to this one
-  std::atomic<bool> failed_{false};
-  std::mutex error_mutex_;
-  std::string lost_;  ///< what broke, perhaps since another rank has failed
+  std::mutex giving_up_;
   bool has_given_up_ = false;
   // Messages: by peer how many there were, and who waits for them.
   std::vector<uint32_t> num_sent_, num_asked_;
@@ -139,14 +158,13 @@ class Pass : public std::enable_shared_from_this<Pass> {
  private:
   struct Incoming {
     std::atomic<bool> is_there{false};
-    at::Tensor bytes;  ///< of a message, from when it is asked for
+    at::Tensor bytes;     ///< of a message, from when it is asked for
     int from = -1;        ///< whose segment it lies in; -1: none
     uint64_t offset = 0;  ///< there
   };
   struct Round {
     at::Tensor sent, received;
     c10::intrusive_ptr<c10d::Work> work;
-    std::atomic<bool> is_over{false};
     int64_t left = 0;  ///< bytes of what nobody has consumed
   };
 
@@ -183,7 +201,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
   std::atomic<int64_t> unsent_{0};  ///< bytes of messages that are on their way
   std::mutex asking_;               ///< for messages and rounds
   std::atomic<size_t> next_asked_{0};
-  std::vector<std::shared_ptr<Round>> rounds_;
+  std::vector<Round> rounds_;
   std::atomic<size_t> next_round_{0};
   std::atomic<int> wanted_{-1};
   std::atomic<int64_t> unread_{0};  ///< bytes that were asked for

@@ -39,8 +39,7 @@ class File {
 }
 
 std::byte* map(const File& file, const std::string& path, size_t bytes) {
-  void* const base =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
   if (base == MAP_FAILED) fail(path, "cannot be mapped", errno);
   return static_cast<std::byte*>(base);
 }
@@ -91,7 +90,7 @@ std::shared_ptr<Segment> Segment::create(const std::string& path, int num_receiv
 
 std::shared_ptr<Segment> Segment::open(const std::string& path) {
   const File file(path, O_RDWR);
-  struct stat status {};
+  struct stat status{};
   if (file.fd() < 0 || ::fstat(file.fd(), &status) != 0) fail(path, "cannot be opened", errno);
   const auto bytes = static_cast<size_t>(status.st_size);
   std::shared_ptr<Segment> segment(new Segment(map(file, path, bytes), bytes));

@@ -15,7 +15,8 @@ WorkQueue::~WorkQueue() {
     is_idle = state_->entries.empty();
   }
   state_->changed.notify_all();
-  is_idle ? thread_.join() : thread_.detach();
+  const bool is_own = thread_.get_id() == std::this_thread::get_id();  // of a last `on_over`
+  is_idle && !is_own ? thread_.join() : thread_.detach();
 }
 
 void WorkQueue::push(c10::intrusive_ptr<c10d::Work> work, OnOver on_over) {

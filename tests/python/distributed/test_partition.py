@@ -89,3 +89,26 @@ def test_through_the_process_group(processes, family, world):
     expected = train(0, family, world)
     for found in processes.run(train, world, family, world, variables=GROUP):
         assert_equal(found, expected, world)
+
+
+def train_large(rank, workers):
+    """Moves more at once than there is shared memory, and more than messages are asked for."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(1500, 3000, bias=False), torch.nn.ReLU()).double()
+    net = smex.partition(
+        model, workers=workers, planner="fsdp", args=torch.randn(24, 1500, dtype=torch.float64)
+    )
+    x = torch.randn(24, 1500, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    for _ in range(2):
+        net(x).square().sum().backward()
+    return [grad.sum().item() for grad in net.full_grads().values()], net.stats()["bytes_moved"]
+
+
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
+def test_tiles_larger_than_what_may_be_on_its_way(processes, variables):
+    expected = train_large(0, 3)
+    assert expected[1] > 100e6
+    for found in processes.run(train_large, 3, 3, variables=variables):
+        assert found[0] == expected[0]
+        assert found[1] >= expected[1]  # results are gathered too
