@@ -48,7 +48,7 @@ def fill(net, opt, step: int) -> None:
 
 def divide(net, opt, world: World):
     """Leaves a rank the tiles of its workers."""
-    if world.control is None:
+    if world.is_alone:
         return opt
     net._world = world
     mine = []
@@ -70,14 +70,13 @@ def survive(*args) -> None:
 
 
 def train(rank: int, size: int, root: str, begin: int, net, opt, ready) -> None:
-    control = None
+    world = World.alone(WORKERS)
     if size > 1:
         store = f"file://{root}/store-{begin}"
         dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
-        control = dist.group.WORLD
-    ranks = tuple(worker * size // WORKERS for worker in range(WORKERS))
+        world = World.of(range(size), WORKERS, "cpu", timeout=1800)
     fill(net, opt, begin)
-    own = divide(net, opt, World(rank, ranks, control))
+    own = divide(net, opt, world)
     ready.put(os.getpid())
     while not os.path.exists(f"{root}/go-{begin}"):
         time.sleep(0.002)

@@ -176,7 +176,7 @@ void bind_program(py::module_& m) {
         Exchanges found = list_exchanges(program, ranks, packet_bytes);
         return std::pair(std::move(found.forward), std::move(found.backward));
       },
-      py::arg("program"), py::arg("ranks"), py::arg("packet_bytes") = 1 << 20,
+      py::arg("program"), py::arg("ranks"), py::arg("packet_bytes") = 1 << 19,
       "What processes send each other in the forward and in the backward list.");
   m.def("digest", &digest, py::arg("program"));
   m.def("gather_outputs", &gather_outputs, py::arg("graph"), py::arg("ranks"), py::arg("program"),

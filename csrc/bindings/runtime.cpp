@@ -167,10 +167,10 @@ void bind_communicator(py::module_& m) {
       m, "Segment", "Memory in which a process puts what it sends to others of its host.")
       .def_static(
           "create",
-          [](const std::string& path, int num_receivers, size_t arena_bytes) {
-            return translated([&] { return Segment::create(path, num_receivers, arena_bytes); });
+          [](const std::string& path, int rank, int size, size_t lane_bytes) {
+            return translated([&] { return Segment::create(path, rank, size, lane_bytes); });
           },
-          py::arg("path"), py::arg("num_receivers"), py::arg("arena_bytes"))
+          py::arg("path"), py::arg("rank"), py::arg("size"), py::arg("lane_bytes"))
       .def_static(
           "open",
           [](const std::string& path) { return translated([&] { return Segment::open(path); }); },

@@ -625,9 +625,6 @@ void Session::run_fetch(int worker, const FetchStep& step) {
   }
   // Who sees the result may count on it that what it was read from is released.
   for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
-  for (const int packet : step.packets) {
-    if (--readers_left_[packet] == 0) pass_->consumed(packet);
-  }
   store(worker, step.instr->dest, std::move(result));
 }
 
@@ -652,6 +649,8 @@ at::Tensor Session::gather(int worker, const FetchStep& step) {
     } else {
       combine(into, from.to(into.device()), step.instr->reduce);
     }
+    // At once: others of this fetch may wait for the space that the packet takes.
+    if (copy.is_last && --readers_left_[copy.packet] == 0) pass_->consumed(copy.packet);
   }
   if (!result.defined()) allocate(at::kFloat);
   return result;

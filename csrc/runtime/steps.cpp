@@ -226,6 +226,10 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
       step.uncovered = subtract_all(std::move(step.uncovered), copy.dest);
     }
   }
+  std::set<int> seen_packets;
+  for (auto copy = step.copies.rbegin(); copy != step.copies.rend(); ++copy) {
+    copy->is_last = copy->packet >= 0 && seen_packets.insert(copy->packet).second;
+  }
   const bool may_alias = instr.parts.size() == 1 && instr.parts[0].worker == worker &&
                          Region{instr.parts[0].dest} == whole;
   if (instr.view && !may_alias) {

@@ -34,6 +34,7 @@ struct Copy {
   /// Of a tile of another process the incoming packet that it comes in, where it lies there, and
   /// the shape of what lies there; `source` is inside of that.
   int packet = -1;
+  bool is_last = false;  ///< of the fetch that reads the packet
   int64_t offset = 0;
   Shape shape;
 };
@@ -92,7 +93,7 @@ struct Processes {
   int rank = 0;
   std::vector<int> ranks;  ///< by worker; empty: one process runs all
   std::vector<int> hosts;  ///< by process, see CommunicatorOptions
-  int64_t packet_bytes = 1 << 20;
+  int64_t packet_bytes = 1 << 19;
 
   bool is_here(int worker) const { return ranks.empty() || ranks[worker] == rank; }
 };

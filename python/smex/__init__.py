@@ -27,6 +27,7 @@ if _native.missing_reason is None:
     from smex.capture import capture
     from smex.checkpoint import latest, load, save
     from smex.distributed.diagnose import Diagnosis, diagnose
+    from smex.distributed.world import init_processes
     from smex.execution.clipping import clip_grad_norm_
     from smex.execution.initialise import init
     from smex.execution.module import PartitionedModule
@@ -80,6 +81,7 @@ __all__ = [
     "diagnose",
     "errors",
     "init",
+    "init_processes",
     "latest",
     "load",
     "partition",

@@ -56,6 +56,36 @@ bool is_returned(const Graph& graph, const GraphOutput& output) {
          graph.value(output.target).role == Role::kInput;
 }
 
+bool reads_of(const FetchInstr& fetch, int worker, Slot slot) {
+  return std::any_of(fetch.parts.begin(), fetch.parts.end(), [&](const CopyPart& part) {
+    return part.worker == worker && part.slot == slot;
+  });
+}
+
+bool computes_with(const Instr& instr, Slot slot) {
+  const auto* const compute = std::get_if<ComputeInstr>(&instr);
+  if (!compute) return false;
+  return std::any_of(compute->args.begin(), compute->args.end(), [&](const Attr& arg) {
+    if (const auto* one = std::get_if<ValueRef>(&arg)) return one->id == slot;
+    const auto* list = std::get_if<std::vector<ValueRef>>(&arg);
+    return list && std::any_of(list->begin(), list->end(),
+                               [&](const ValueRef& ref) { return ref.id == slot; });
+  });
+}
+
+/// Whether a slot is needed after the forward list, by anybody.
+bool outlives_forward(const Program& program, int worker, Slot slot) {
+  for (int w = 0; w < program.num_workers; ++w) {
+    for (const Instr& instr : program.workers[w].backward) {
+      const auto* const fetch = std::get_if<FetchInstr>(&instr);
+      if (fetch ? reads_of(*fetch, worker, slot) : w == worker && computes_with(instr, slot)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 bool is_bound(const Program& program, int worker, Slot slot) {
   const auto is_it = [&](const Binding& binding) { return binding.slots[worker] == slot; };
   return std::any_of(program.inputs.begin(), program.inputs.end(), is_it) ||
@@ -98,7 +128,9 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
     if (!move.to[w].held) continue;
     binding.slots[w] = add_fetch(program, w, list, move, slots, copies, value.id, number, "gather");
     binding.regions[w] = whole;
-    if (slots[w] != kNoSlot && !is_bound(program, w, slots[w])) {
+    const bool is_last = list == &WorkerProgram::backward || slots[w] == kNoSlot ||
+                         !outlives_forward(program, w, slots[w]);
+    if (slots[w] != kNoSlot && is_last && !is_bound(program, w, slots[w])) {
       (program.workers[w].*list).emplace_back(FreeInstr{slots[w]});
     }
   }

@@ -133,6 +133,15 @@ void Communicator::give_up(const Failure& failure) {
   }
 }
 
+void Communicator::disagree(int other) {
+  throw_failure(options_.watcher->report(
+      {rank(), "",
+       c10::str("it does not run the same as rank ", other,
+                " at this place: every rank must call the same nets, forward and backward, and "
+                "their state_dict, full_grads and clip_grad_norm_, in the same order with inputs "
+                "of the same shapes")}));
+}
+
 void Communicator::announce(uint64_t event) {
   uint64_t known = num_announced_;
   if (known > event || !num_announced_.compare_exchange_strong(known, event + 1)) return;
@@ -280,8 +289,8 @@ bool Pass::send_shared_to(int receiver) {
   bool is_new = false, has_space = true;
   for (; next < packets.size() && written_[packets[next]]; ++next) {
     const Packet& packet = traffic_.outgoing[packets[next]];
-    const auto offset =
-        own->can_notify(receiver) ? own->allocate(packet.bytes) : std::optional<uint64_t>();
+    const auto offset = own->can_notify(receiver) ? own->allocate(receiver, packet.bytes)
+                                                  : std::optional<uint64_t>();
     if (!offset) {
       has_space = false;
       break;
@@ -453,11 +462,7 @@ void Pass::collect(int from) {
     const Packet& expected = traffic_.incoming[packets[next]];
     if (notice->pass != number_ || notice->digest != digest_ ||
         notice->bytes != static_cast<uint64_t>(expected.bytes)) {
-      throw UserError(c10::str(
-          "rank ", from, " and this one, rank ", communicator_->rank(),
-          ", do not run the same: found pass ", notice->pass, " of program ", notice->digest,
-          ", expected pass ", number_, " of program ", digest_,
-          "; every rank must call the same nets in the same order with inputs of the same shapes"));
+      communicator_->disagree(from);
     }
     Incoming& found = incoming_[packets[next]];
     found.from = from;

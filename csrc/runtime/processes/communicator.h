@@ -89,6 +89,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<int> others() const;
   explicit Communicator(CommunicatorOptions options);
   void serve();
+  /// Another rank has sent what this one does not expect.
+  [[noreturn]] void disagree(int other);
   [[noreturn]] void throw_failure(const Failure& failure);
   void give_up(const Failure& failure);
   Segment* own_segment() const;

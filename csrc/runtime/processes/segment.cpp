@@ -48,9 +48,7 @@ std::byte* map(const File& file, const std::string& path, size_t bytes) {
 
 struct Segment::Header {
   uint64_t magic = kMagic;
-  uint64_t num_receivers = 0;
-  uint64_t arena = 0;  ///< where it begins
-  uint64_t arena_bytes = 0;
+  uint64_t lane_bytes = 0;
   Doorbell doorbell;
   std::atomic<uint32_t> starving{0};
 };
@@ -67,10 +65,11 @@ struct Segment::Block {
   std::atomic<uint32_t> in_use{0};
 };
 
-std::shared_ptr<Segment> Segment::create(const std::string& path, int num_receivers,
-                                         size_t arena_bytes) {
-  const uint64_t arena = aligned(sizeof(Header)) + num_receivers * aligned(sizeof(Lane));
-  const size_t bytes = arena + aligned(arena_bytes);
+std::shared_ptr<Segment> Segment::create(const std::string& path, int rank, int size,
+                                         size_t lane_bytes) {
+  const uint64_t space = aligned(sizeof(Header)) + size * aligned(sizeof(Lane));
+  const uint64_t each = aligned(lane_bytes);
+  const size_t bytes = space + (size - 1) * each;
   const File file(path, O_RDWR | O_CREAT | O_EXCL);
   if (file.fd() < 0) fail(path, "cannot be made", errno);
   // Not ftruncate alone: memory that is not there would kill the process when it is written.
@@ -81,10 +80,12 @@ std::shared_ptr<Segment> Segment::create(const std::string& path, int num_receiv
   }
   std::shared_ptr<Segment> segment(new Segment(map(file, path, bytes), bytes));
   Header& header = *new (segment->base_) Header;
-  header.num_receivers = num_receivers;
-  header.arena = arena;
-  header.arena_bytes = aligned(arena_bytes);
-  for (int n = 0; n < num_receivers; ++n) new (&segment->lane(n)) Lane;
+  header.lane_bytes = each;
+  for (int receiver = 0; receiver < size; ++receiver) {
+    new (&segment->lane(receiver)) Lane;
+    const int place = receiver < rank ? receiver : receiver - 1;  // none for itself
+    segment->rings_.push_back({receiver == rank ? 0 : space + place * each});
+  }
   return segment;
 }
 
@@ -113,35 +114,35 @@ Segment::Block& Segment::block(uint64_t offset) {
   return *reinterpret_cast<Block*>(base_ + offset);
 }
 
-void Segment::reclaim() {
-  while (used_ > 0) {
-    const Block& oldest = block(header().arena + tail_);
+void Segment::reclaim(Ring& ring) {
+  while (ring.used > 0) {
+    const Block& oldest = block(ring.begin + ring.tail);
     if (oldest.in_use.load() != 0) return;
-    used_ -= oldest.bytes;
-    tail_ = (tail_ + oldest.bytes) % header().arena_bytes;
+    ring.used -= oldest.bytes;
+    ring.tail = (ring.tail + oldest.bytes) % header().lane_bytes;
   }
-  head_ = tail_ = 0;
+  ring.head = ring.tail = 0;
 }
 
-std::optional<uint64_t> Segment::allocate(uint64_t bytes) {
-  const uint64_t size = kLine + aligned(bytes), all = header().arena_bytes;
-  reclaim();
-  const bool wraps = head_ + size > all;
+std::optional<uint64_t> Segment::allocate(int receiver, uint64_t bytes) {
+  const uint64_t size = kLine + aligned(bytes), all = header().lane_bytes;
+  Ring& ring = rings_[receiver];
+  reclaim(ring);
   // What is left at the end is a block of its own that is free at once.
-  const uint64_t skipped = wraps ? all - head_ : 0;
-  if (used_ + skipped + size > all) return std::nullopt;
+  const uint64_t skipped = ring.head + size > all ? all - ring.head : 0;
+  if (ring.used + skipped + size > all) return std::nullopt;
   if (skipped > 0) {
-    Block& rest = *new (&block(header().arena + head_)) Block;
+    Block& rest = *new (&block(ring.begin + ring.head)) Block;
     rest.bytes = skipped;
-    head_ = 0;
-    used_ += skipped;
+    ring.head = 0;
+    ring.used += skipped;
   }
-  Block& made = *new (&block(header().arena + head_)) Block;
+  Block& made = *new (&block(ring.begin + ring.head)) Block;
   made.bytes = size;
   made.in_use.store(1, std::memory_order_relaxed);
-  const uint64_t offset = header().arena + head_ + kLine;
-  head_ = (head_ + size) % all;
-  used_ += size;
+  const uint64_t offset = ring.begin + ring.head + kLine;
+  ring.head = (ring.head + size) % all;
+  ring.used += size;
   return offset;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/processes/doorbell.h"
 
@@ -23,14 +24,15 @@ struct Notice {
 /// which it is woken. The file has no name any more once all have mapped it, so that nothing is
 /// left of processes that are killed.
 ///
+/// Each receiver has space of its own, so that one that does not read yet holds up nobody else.
 /// Packets for a receiver are noticed in order; space is given back by whoever has read them, in
 /// any order, and used again from the oldest on.
 class Segment {
  public:
-  /// Makes one for packets to `num_receivers`, of `arena_bytes`. Throws UserError where there is no
-  /// such memory.
-  static std::shared_ptr<Segment> create(const std::string& path, int num_receivers,
-                                         size_t arena_bytes);
+  /// Makes one for packets from `rank` to the others of `size`, of `lane_bytes` for each. Throws
+  /// UserError where there is no such memory.
+  static std::shared_ptr<Segment> create(const std::string& path, int rank, int size,
+                                         size_t lane_bytes);
   /// Maps another process's. Throws UserError.
   static std::shared_ptr<Segment> open(const std::string& path);
   ~Segment();
@@ -42,7 +44,7 @@ class Segment {
   // ---- the owner, one thread at a time ----
 
   /// Memory for a packet; nullopt while what is there has not been read, see `await_space`.
-  std::optional<uint64_t> allocate(uint64_t bytes);
+  std::optional<uint64_t> allocate(int receiver, uint64_t bytes);
   /// Whether a receiver has fewer notices that it has not taken than fit.
   bool can_notify(int receiver);
   /// Tells a receiver of a packet.
@@ -63,17 +65,22 @@ class Segment {
   struct Header;
   struct Lane;
   struct Block;
+  /// The owner's view of a receiver's space: where blocks end and begin, and what they take.
+  struct Ring {
+    uint64_t begin = 0;
+    uint64_t head = 0, tail = 0;
+    uint64_t used = 0;
+  };
 
   Segment(std::byte* base, size_t bytes) : base_(base), bytes_(bytes) {}
   Header& header() { return *reinterpret_cast<Header*>(base_); }
   Lane& lane(int receiver);
   Block& block(uint64_t offset);
-  void reclaim();
+  void reclaim(Ring& ring);
 
   std::byte* base_;
   size_t bytes_;
-  uint64_t head_ = 0, tail_ = 0;  ///< the owner's: where blocks end and begin
-  uint64_t used_ = 0;
+  std::vector<Ring> rings_;  ///< of the owner, by receiver
 };
 
 }  // namespace smex::runtime

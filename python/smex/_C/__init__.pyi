@@ -688,7 +688,7 @@ class Segment:
     Memory in which a process puts what it sends to others of its host.
     """
     @staticmethod
-    def create(path: str, num_receivers: int, arena_bytes: int) -> Segment: ...
+    def create(path: str, rank: int, size: int, lane_bytes: int) -> Segment: ...
     @staticmethod
     def open(path: str) -> Segment: ...
 
@@ -1047,7 +1047,7 @@ def home_tiles(
     """
 
 def list_exchanges(
-    program: Program, ranks: collections.abc.Sequence[int], packet_bytes: int = 1048576
+    program: Program, ranks: collections.abc.Sequence[int], packet_bytes: int = 524288
 ) -> tuple[list[Exchange], list[Exchange]]:
     """
     What processes send each other in the forward and in the backward list.

@@ -6,21 +6,13 @@ import atexit
 import multiprocessing.util
 import os
 import sys
-import threading
 import weakref
-from collections.abc import Callable
-from typing import TypeVar
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from smex._C import Watcher
 
-__all__ = ["guarded", "watch"]
-
-_Result = TypeVar("_Result")
-
-_LOOK = 0.05
-"""Seconds between two looks for a failure while a call goes on."""
+__all__ = ["watch"]
 
 
 def watch(
@@ -58,44 +50,6 @@ def watch(
     if multiprocessing.parent_process() is not None:  # such a process ends without atexit
         multiprocessing.util.Finalize(None, _end, arguments, exitpriority=0)
     return watcher
-
-
-def guarded(watcher: Watcher, call: Callable[[], _Result], where: str = "") -> _Result:
-    """Returns what a call returns that needs all processes, such as a barrier.
-
-    The call runs on a thread of its own, which is left behind where another rank fails: torch's
-    Gloo ends no call that waits for one that is stopped.
-
-    Args:
-        watcher: of the processes.
-        call: without arguments.
-        where: what to call it in an error.
-
-    Raises:
-        RankFailure: as soon as a failure is known, and for an error of communication in the call,
-            with its cause if one becomes known.
-        Exception: any other that the call raises.
-    """
-    done = threading.Event()
-    results: list[_Result] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # raised below, on the caller's thread
-            errors.append(error)
-        done.set()
-
-    threading.Thread(target=run, name="smex guarded", daemon=True).start()
-    while not done.wait(_LOOK):
-        watcher.check()
-    if not errors:
-        return results[0]
-    if isinstance(errors[0], RuntimeError):  # c10d's
-        watcher.settle(str(errors[0]), where)
-        watcher.check()
-    raise errors[0]
 
 
 def _end(reference: weakref.ref[Watcher], owner: int) -> None:

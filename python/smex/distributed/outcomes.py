@@ -18,7 +18,7 @@ def together(world: World, do: Callable[[], Result]) -> list[Result]:
     there, or else as a SmexRuntimeError. The text names the lowest rank that failed. A process that
     is alone raises its own error.
     """
-    if world.control is None:
+    if world.is_alone:
         return [do()]
     mine, failure = None, None
     try:

@@ -17,16 +17,17 @@ from datetime import timedelta
 from typing import Any, cast
 
 import torch.distributed as dist
+from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from smex._C import Communicator, Recorder, Segment
 from smex._logging import logger
 from smex.distributed.failure import watch
 from smex.distributed.flight import flight_folder
-from smex.errors import SmexRuntimeError, SmexValueError
+from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 
-_ARENAS = (16 << 20, 4 << 20, 1 << 21)
-"""Bytes of shared memory that a process sends through: the first that there is."""
+_LANES = (4 << 20, 2 << 20, 9 << 17)
+"""Bytes of shared memory from one process to another: the first that there is; two packets."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +37,13 @@ class World:
     Attributes:
         rank: of this process.
         ranks: by worker the process that runs it, in ascending order.
-        control: a group of all processes for tensors on the CPU; None where this process is alone.
         links: what programs send each other's tiles through, and what tells of failures; None
             where it is alone.
-        meeting: where small objects are exchanged; without one by `control`.
+        meeting: where they exchange small objects; None where it is alone.
     """
 
     rank: int
     ranks: tuple[int, ...]
-    control: Any = None
     links: Links | None = None
     meeting: Meeting | None = None
 
@@ -77,7 +76,7 @@ class World:
         links = _connected(tuple(members), device, timeout)
         each = workers // len(members)
         ranks = tuple(worker // each for worker in range(workers))
-        return World(list(members).index(own), ranks, links.control, links, links.meeting)
+        return World(list(members).index(own), ranks, links, links.meeting)
 
     @property
     def size(self) -> int:
@@ -87,7 +86,7 @@ class World:
     @property
     def is_alone(self) -> bool:
         """Whether this process runs all workers."""
-        return self.control is None
+        return self.links is None
 
     @property
     def workers(self) -> Sequence[int]:
@@ -96,13 +95,7 @@ class World:
 
     def gather(self, what: Any) -> list[Any]:
         """Returns what every process passed, by rank; every process calls this."""
-        if self.meeting is not None:
-            return self.meeting.gather(what)
-        if self.control is None:
-            return [what]
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, what, group=self.control)
-        return found
+        return [what] if self.meeting is None else self.meeting.gather(what)
 
     def beside(self, name: str) -> World:
         """Returns the same processes with a meeting of its own, for a thread beside the training.
@@ -127,6 +120,12 @@ class World:
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         return self
 
+    def __reduce__(self) -> Any:
+        raise SmexTypeError(
+            "a net over several processes cannot be pickled: smex.save(path, net) writes a "
+            "checkpoint, net.state_dict() has whole tensors"
+        )
+
 
 def members_of_default() -> list[int]:
     """Returns the ranks of torch's default group, which torchrun's environment may have to start.
@@ -138,8 +137,49 @@ def members_of_default() -> list[int]:
     if not dist.is_initialized():
         if "TORCHELASTIC_RUN_ID" not in os.environ or int(os.environ.get("WORLD_SIZE", "1")) == 1:
             return [0]
-        dist.init_process_group()
+        init_processes()
     return list(range(dist.get_world_size()))
+
+
+def init_processes(backend: str | None = None, timeout: float = 1800.0) -> None:
+    """Starts torch's default process group, in a program that torchrun has started.
+
+    In place of `torch.distributed.init_process_group`, which a restart of torchrun may break: the
+    store of the failed attempt lives on, and ranks find the addresses of processes that are gone.
+    Here each attempt has keys of its own. `smex.partition` calls this where there is no group yet;
+    a program that makes a `DeviceMesh` calls it before that.
+
+    Args:
+        backend: as in torch, by default Gloo on the CPU and NCCL on CUDA.
+        timeout: seconds after which collectives of the group give up.
+    """
+    store, rank, size = next(iter(rendezvous("env://")))
+    own = PrefixStore(f"smex/{_attempt(store, rank, size)}", store)
+    seconds = timedelta(seconds=timeout)
+    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=seconds)
+
+
+def _attempt(store: Any, rank: int, size: int) -> str:
+    """Returns a word that the ranks of this attempt have in common, and no other attempt has.
+
+    Rank 0 answers whoever asks, each question once, until all of this attempt have heard it. Those
+    of earlier attempts do no harm.
+    """
+    if rank > 0:
+        question = store.add("smex/questions", 1)
+        word: str = store.get(f"smex/answer/{question}").decode()
+        store.set(f"smex/heard/{word}/{rank}", "")
+        return word
+    word = secrets.token_hex(6)
+    others = [f"smex/heard/{word}/{other}" for other in range(1, size)]
+    answered = 0
+    while others and not store.check(others):
+        asked = store.add("smex/questions", 0)
+        for question in range(answered + 1, asked + 1):
+            store.set(f"smex/answer/{question}", word)
+        answered = asked
+        time.sleep(_GLANCE)
+    return word
 
 
 class Meeting:
@@ -219,12 +259,13 @@ class Links:
             "use_local_synchronization": len(members) < dist.get_world_size(),
         }
         self._rank, self._size = list(members).index(dist.get_rank()), len(members)
-        self.control: Any = dist.new_group(backend="gloo", **options)
+        self.control = dist.new_group(backend="gloo", **options)
         data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
         hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
         # Whoever restarts a program may keep its store, with the keys of the attempt that failed.
         nonces: list[Any] = [None] * self._size
-        dist.all_gather_object(nonces, secrets.token_hex(6), group=self.control)
+        control: Any = self.control
+        dist.all_gather_object(nonces, secrets.token_hex(6), group=control)
         self._store = PrefixStore(f"smex/{nonces[0]}", _get_default_store())
         self._passes = PrefixStore("passes", self._store)
         self.watcher = watch(self._store, self._rank, self._size)
@@ -290,7 +331,7 @@ def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[lis
         By process the host, -1 for one that shares no memory, and its memory as it lies here.
     """
     wanted = device == "cpu" and os.environ.get("SMEX_SHARED_MEMORY", "1") != "0"
-    made = _made_segment(size) if wanted else None
+    made = _made_segment(rank, size) if wanted else None
     places: list[Any] = [None] * size
     dist.all_gather_object(places, made and (_host(), made[0]), group=control)
     known = {host: n for n, host in enumerate(dict.fromkeys(p[0] for p in places if p))}
@@ -315,13 +356,13 @@ def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[lis
     return hosts, segments
 
 
-def _made_segment(size: int) -> tuple[str, Segment] | None:
+def _made_segment(rank: int, size: int) -> tuple[str, Segment] | None:
     shared = pathlib.Path("/dev/shm")
     folder = shared if shared.is_dir() else pathlib.Path(tempfile.gettempdir())
-    for nbytes in _ARENAS:
+    for nbytes in _LANES:
         path = str(folder / f"smex-{os.getpid()}-{secrets.token_hex(6)}")
         try:
-            return path, Segment.create(path, size, nbytes)
+            return path, Segment.create(path, rank, size, nbytes)
         except ValueError as error:
             logger.info("%s", error)
     return None

@@ -98,7 +98,9 @@ def _refuse_alone(world: World) -> None:
 def _mesh_of(world: World, devices: Sequence[torch.device], mesh: DeviceMesh | None) -> DeviceMesh:
     _refuse_alone(world)
     if mesh is None:
-        return DeviceMesh.from_group(world.control, devices[world.workers[0]].type)
+        assert world.links is not None
+        group: Any = world.links.control
+        return DeviceMesh.from_group(group, devices[world.workers[0]].type)
     if mesh.size() != world.size:
         raise SmexValueError(
             f"dtensors: the mesh is of {mesh.size()} ranks, the net of {world.size}; give one of "

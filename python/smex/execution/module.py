@@ -51,6 +51,7 @@ _CAPTURES = threading.RLock()
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _CLIPPING = "torch.nn.utils.clip_grad"
+_DDP = torch.nn.parallel.DistributedDataParallel.__module__
 _FRAMES_OF_CLIPPING = 4
 _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
@@ -58,8 +59,8 @@ _MODULE_WALKS = {
 }
 
 
-def _refuse_local_norm(frame: Any) -> None:
-    """Raises SmexRuntimeError where torch would take the norm of one process's shards."""
+def _refuse_others(frame: Any) -> None:
+    """Raises SmexRuntimeError where torch would take shards of one process for the model's."""
     for _ in range(_FRAMES_OF_CLIPPING):
         if frame is None:
             return
@@ -67,6 +68,11 @@ def _refuse_local_norm(frame: Any) -> None:
             raise SmexRuntimeError(
                 "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
                 "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
+            )
+        if frame.f_globals.get("__name__") == _DDP:
+            raise SmexRuntimeError(
+                "DistributedDataParallel: the net is divided among the ranks already, and its "
+                "gradients are those of all: use it as it is"
             )
         frame = frame.f_back
 
@@ -378,7 +384,7 @@ class PartitionedModule(torch.nn.Module):
                 "itself with other parameters, or load them: net.load_state_dict(...)"
             )
         if not self._world.is_alone:
-            _refuse_local_norm(sys._getframe(1))
+            _refuse_others(sys._getframe(1))
         self._look()
         self._state.trained()  # takes over who was frozen or thawed in the model
         if not self._state.is_cut():

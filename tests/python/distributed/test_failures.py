@@ -14,18 +14,19 @@ GROUP = {"SMEX_SHARED_MEMORY": "0"}
 
 
 class Layers(nn.Module):
-    def __init__(self, width=32):
+    def __init__(self, width=32, dropout=0.0):
         super().__init__()
         self.first, self.second = nn.Linear(width, 64), nn.Linear(64, width)
+        self.drop = nn.Dropout(dropout)
 
     def forward(self, x):
-        return self.second(torch.tanh(self.first(x))).square().mean()
+        return self.second(self.drop(torch.tanh(self.first(x)))).square().mean()
 
 
-def fail_in_step(rank, how, culprit, seconds):
+def fail_in_step(rank, how, culprit, seconds, dropout=0.0):
     """Trains; one rank fails before its third step. Returns what this one was told, and when."""
     torch.manual_seed(0)
-    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    net = smex.partition(Layers(dropout=dropout), args=torch.randn(16, 32), replicate_bytes=0)
     started = time.monotonic()
     try:
         for step in range(20):
@@ -47,9 +48,10 @@ def fail_in_step(rank, how, culprit, seconds):
     return "nothing"
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
-def test_a_killed_rank_is_named(processes, variables):
-    found = processes.outcomes(fail_in_step, 3, "killed", 1, 10, variables=variables)
+def test_a_killed_rank_is_named(processes, variables, dropout):
+    found = processes.outcomes(fail_in_step, 3, "killed", 1, 10, dropout, variables=variables)
     assert not found[1][0]
     for rank in (0, 2):
         good, what = found[rank]
@@ -63,6 +65,28 @@ def test_a_stopped_rank_is_named(processes, variables):
     good, what = found[0]
     assert good, what
     assert what[:2] == ("silent", 1) and what[3], what
+
+
+def evaluates_alone(rank, dropout):
+    """Rank 0 makes a call that the others do not make."""
+    torch.manual_seed(0)
+    net = smex.partition(Layers(dropout=dropout), args=torch.randn(16, 32), replicate_bytes=0)
+    try:
+        for _ in range(3):
+            net(torch.randn(16, 32)).backward()
+            if rank == 0:
+                with torch.no_grad():
+                    net(torch.randn(16, 32))
+    except smex.RankFailure as failure:
+        return str(failure)
+    return "nothing"
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["shared memory", "group"])
+def test_a_call_of_one_rank_alone_is_an_error(processes, dropout, variables):
+    for text in processes.run(evaluates_alone, 2, dropout, timeout=20, variables=variables):
+        assert "every rank must" in text
 
 
 def different_models(rank):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 
 import pytest
 import torch
@@ -106,6 +107,25 @@ def test_clipping_refuses_a_negative_norm_and_tells_of_nan():
     with pytest.raises(smex.SmexRuntimeError, match="nan"):
         smex.clip_grad_norm_(net, 1.0, error_if_nonfinite=True)
     assert before
+
+
+def wrapped(rank):
+    net = smex.partition(model(), args=data()[0], replicate_bytes=0)
+    before = net.state_dict()
+    texts = []
+    for misuse in (nn.parallel.DistributedDataParallel, pickle.dumps):
+        try:
+            misuse(net)
+        except (smex.SmexRuntimeError, smex.SmexTypeError) as error:
+            texts.append(str(error))
+    assert_same(net.state_dict(), before)
+    return texts
+
+
+def test_a_net_is_not_wrapped_or_pickled(processes):
+    for first, second in processes.run(wrapped, 2):
+        assert "is divided among the ranks already" in first
+        assert "smex.save" in second
 
 
 # ---- values ----

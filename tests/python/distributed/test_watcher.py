@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 import smex
 from smex import _C
-from smex.distributed.failure import guarded, watch
+from smex.distributed.failure import watch
 
 # Ranks are forked from a process that has imported everything and runs nothing.
 multiprocessing.set_forkserver_preload(["smex.distributed.failure"])
@@ -345,7 +345,7 @@ def run(code, *, options=()):
     """Runs a program that says `watcher`, and what ends it, to its end."""
     head = """
         import os, sys, torch.distributed as dist
-        from smex.distributed.failure import guarded, watch
+        from smex.distributed.failure import watch
         host, port = sys.argv[1].split(":")
         store = dist.TCPStore(host, int(port), None, False, wait_for_workers=False)
         watcher = watch(store, 1, 2, interval=0.1, limit=2.0)
@@ -385,7 +385,7 @@ def test_a_crash_is_told_though_nobody_has_asked_for_its_status():
     store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     code = """
         import os, sys, torch.distributed as dist
-        from smex.distributed.failure import guarded, watch
+        from smex.distributed.failure import watch
         store = dist.TCPStore("127.0.0.1", int(sys.argv[1]), None, False, wait_for_workers=False)
         watcher = watch(store, 1, 2, interval=0.1, limit=2.0)
         watcher.wait(0.5)
@@ -443,54 +443,6 @@ def test_no_thread_stays_behind():
         assert count() == before + 2
         del watcher
     assert (count(), len(os.listdir("/proc/self/fd"))) == (before, descriptors)
-
-
-# ---- calls that need all ranks ----
-
-
-def test_a_guarded_call_returns_and_raises_as_the_call():
-    watcher = watch(dist.HashStore(), 0, 1, **TIMES)
-    assert guarded(watcher, lambda: 3) == 3
-    with pytest.raises(KeyError, match="missing"):
-        guarded(watcher, lambda: {}["missing"])
-    assert watcher.failure() is None
-
-
-def test_a_guarded_call_ends_when_a_rank_fails():
-    store = dist.HashStore()
-    watcher, other = (_C.Watcher(store, rank, 2, **TIMES) for rank in range(2))
-    for_ever = threading.Event()
-
-    def call():
-        other.report("an error")
-        for_ever.wait()
-
-    with pytest.raises(smex.RankFailure, match="rank 1 failed: an error"):
-        guarded(watcher, call)
-    for_ever.set()
-
-
-def test_a_broken_connection_is_told_by_its_cause():
-    store = dist.HashStore()
-    watcher, other = (_C.Watcher(store, rank, 2, **TIMES) for rank in range(2))
-
-    def call():
-        other.report("the cause")
-        raise RuntimeError("connection closed by peer")
-
-    with pytest.raises(smex.RankFailure, match="rank 1 failed: the cause"):
-        guarded(watcher, call, "barrier")
-
-
-def test_a_broken_connection_without_a_cause():
-    watcher = watch(dist.HashStore(), 0, 1, interval=0.01, limit=0.03)
-
-    def call():
-        raise RuntimeError("connection closed by peer")
-
-    with pytest.raises(smex.RankFailure) as caught:
-        guarded(watcher, call, "barrier")
-    assert str(caught.value) == "rank 0 failed in barrier: connection closed by peer"
 
 
 # ---- what a user can get wrong ----
