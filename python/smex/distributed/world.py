@@ -121,6 +121,8 @@ class World:
         return self
 
     def __reduce__(self) -> Any:
+        if self.is_alone:
+            return World, (self.rank, self.ranks)
         raise SmexTypeError(
             "a net over several processes cannot be pickled: smex.save(path, net) writes a "
             "checkpoint, net.state_dict() has whole tensors"

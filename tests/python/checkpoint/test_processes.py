@@ -23,8 +23,12 @@ def pool():
 
 
 def same_as_one_process(workers):
+    """On as many threads as the ranks have: the order of additions is theirs."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     net, opt = net_of(workers)
     train(net, opt, 2)
+    torch.set_num_threads(threads)
     return net, whole_state(net, opt)
 
 
