@@ -399,6 +399,13 @@ class _Own:
         return f"rank-{rank:05}-of-{world.size:05}-{self.nonce}.safetensors"
 
 
+def _refuse_unready(net: PartitionedModule) -> None:
+    """Raises SmexRuntimeError where a net has no shards yet, or these have no values."""
+    net._look()
+    net._refuse_uncut("save")
+    net._state.refuse_blank("save")
+
+
 def _begin_own(
     path: str, net: PartitionedModule, opt: Optimizers | None, extra: dict[str, Any] | None
 ) -> _Own:
@@ -406,9 +413,7 @@ def _begin_own(
     world = net._world
 
     def ready() -> str:
-        net._look()
-        net._refuse_uncut("save")
-        net._state.refuse_blank("save")
+        _refuse_unready(net)
         _refuse_unwritable(extra)
         if world.rank == 0:
             _refuse_other(path, may_replace=True)
@@ -489,9 +494,7 @@ def _begin_whole(
     world = net._world
 
     def ready() -> str:
-        net._look()
-        net._refuse_uncut("save")
-        net._state.refuse_blank("save")
+        _refuse_unready(net)
         if world.rank == 0:
             _refuse_other(path, may_replace=False)
         return secrets.token_hex(6)

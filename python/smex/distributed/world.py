@@ -107,10 +107,6 @@ class World:
             return self
         return dataclasses.replace(self, meeting=self.links.meeting_of(name))
 
-    def barrier(self) -> None:
-        """Returns once every process has called it."""
-        self.gather(None)
-
     def executor_options(self) -> dict[str, Any]:
         """Returns what an Executor is told of the processes."""
         if self.links is None:
