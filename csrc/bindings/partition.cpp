@@ -141,13 +141,15 @@ void bind_partition(py::module_& m) {
       "A range cut into parts along multiples of a granule, as plans cut it.");
   m.def(
       "lower",
-      [](const Graph& graph, const Plan& plan, std::set<std::string> views, bool join) {
-        return lower(graph, plan, {std::move(views), join});
+      [](const Graph& graph, const Plan& plan, std::set<std::string> views, bool join,
+         bool overlap) {
+        return lower(graph, plan, {std::move(views), join, overlap});
       },
       py::arg("graph"), py::arg("plan"), py::arg("views") = std::set<std::string>{},
-      py::arg("join") = true, py::call_guard<py::gil_scoped_release>(),
-      "The program of a plan. With `join` runs of element-wise calls are one call each; outputs of "
-      "the operators in `views` share the memory of their first operand.");
+      py::arg("join") = true, py::arg("overlap") = true, py::call_guard<py::gil_scoped_release>(),
+      "The program of a plan. With `join` runs of element-wise calls are one call each, with "
+      "`overlap` fetches are waited for as late as memory allows; outputs of the operators in "
+      "`views` share the memory of their first operand.");
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
   m.def(
       "op_bytes",

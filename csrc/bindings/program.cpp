@@ -38,8 +38,9 @@ ComputeInstr make_compute(std::string target, const py::list& args, std::vector<
 
 FetchInstr make_fetch(Slot dest, Shape shape, std::string dtype, std::vector<CopyPart> parts,
                       const std::optional<std::string>& reduce, double fill, bool view,
-                      std::string kind, ValueId value, int relayout) {
+                      std::string kind, ValueId value, int relayout, int due) {
   FetchInstr instr;
+  instr.due = due;
   instr.relayout = relayout;
   instr.value = value;
   instr.dest = dest;
@@ -107,13 +108,14 @@ void bind_program(py::module_& m) {
       .def(py::init(&make_fetch), py::arg("dest"), py::arg("shape"), py::arg("dtype"),
            py::arg("parts"), py::arg("reduce") = py::none(), py::arg("fill") = 0.0,
            py::arg("view") = false, py::arg("kind") = "fetch", py::arg("value") = kNoValue,
-           py::arg("relayout") = -1)
+           py::arg("relayout") = -1, py::arg("due") = -1)
       .def_readonly("value", &FetchInstr::value)
       .def_readonly("dest", &FetchInstr::dest)
       .def_readonly("shape", &FetchInstr::shape)
       .def_readonly("dtype", &FetchInstr::dtype)
       .def_readonly("parts", &FetchInstr::parts)
       .def_readonly("view", &FetchInstr::view)
+      .def_readonly("due", &FetchInstr::due)
       .def_readonly("kind", &FetchInstr::kind);
   py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
       .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"));

@@ -73,11 +73,12 @@ std::shared_ptr<Executor> make_executor(Program& program, int threads_per_worker
                                         const std::vector<std::string>& devices,
                                         std::shared_ptr<Executor> sibling, bool take,
                                         std::shared_ptr<Communicator> communicator,
-                                        std::vector<int> ranks) {
+                                        std::vector<int> ranks, bool overlap) {
   return translated([&] {
     runtime::ExecutorOptions options;
     options.communicator = std::move(communicator);
     options.ranks = std::move(ranks);
+    options.overlap = overlap;
     options.threads_per_worker = threads_per_worker;
     options.sibling = std::move(sibling);
     for (const std::string& device : devices) options.devices.emplace_back(device);
@@ -140,7 +141,7 @@ py::list trace_events(const Session& session) {
   py::list events;
   for (const runtime::TraceEvent& event : session.trace_events()) {
     events.append(py::make_tuple(event.worker, event.name, event.category, event.start_us,
-                                 event.duration_us, event.bytes));
+                                 event.duration_us, event.bytes, event.fetched, event.since_us));
   }
   return events;
 }
@@ -209,7 +210,8 @@ void bind_runtime(py::module_& m) {
           py::arg("index"))
       .def("stats", [](const Session& session) { return to_dict(session.stats()); })
       .def("trace_events", &trace_events,
-           "Tuples (worker, name, category, start_us, duration_us, bytes).");
+           "Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, "
+           "since_us).");
   py::class_<Executor, std::shared_ptr<Executor>>(
       m, "Executor",
       "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "
@@ -219,7 +221,7 @@ void bind_runtime(py::module_& m) {
       .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
            py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr,
            py::arg("take") = false, py::arg("communicator") = nullptr,
-           py::arg("ranks") = std::vector<int>{})
+           py::arg("ranks") = std::vector<int>{}, py::arg("overlap") = true)
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))

@@ -126,6 +126,7 @@ Executor::Executor(Program program, ExecutorOptions options)
       communicator_(options.communicator),
       processes_(processes_of(options, devices_)),
       workers_(workers_here(processes_, program_.num_workers)),
+      overlaps_(options.overlap),
       threads_per_worker_(
           resolve_threads(options.threads_per_worker, static_cast<int>(workers_.size()))),
       hooks_(std::move(options.hooks)),

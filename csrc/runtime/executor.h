@@ -44,6 +44,7 @@ struct ExecutorOptions {
   /// the others.
   std::shared_ptr<Communicator> communicator;
   std::vector<int> ranks;
+  bool overlap = true;  ///< without it each fetch is waited for at once, whenever it is due
 };
 
 /// One tensor a worker; undefined where a worker holds none.
@@ -75,6 +76,7 @@ class Executor : public std::enable_shared_from_this<Executor> {
   bool is_here(int worker) const { return processes_.is_here(worker); }
   /// Null where one process runs all workers.
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+  bool overlaps() const { return overlaps_; }
   uint64_t digest() const { return digest_; }
   /// How the recorder calls an instruction, and a wait for another process.
   int32_t text(int worker, bool backward, size_t position) const {
@@ -101,6 +103,7 @@ class Executor : public std::enable_shared_from_this<Executor> {
   std::shared_ptr<Communicator> communicator_;
   Processes processes_;
   std::vector<int> workers_;
+  bool overlaps_ = true;
   int threads_per_worker_ = 1;
   Hooks hooks_;
   Steps steps_;

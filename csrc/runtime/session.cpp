@@ -108,6 +108,21 @@ double microseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
+/// Who writes slots rings for those that are counted.
+class AtBell {
+ public:
+  AtBell(std::atomic<int>& waiters, bool counts) : waiters_(waiters), counts_(counts) {
+    waiters_ += counts_;
+  }
+  ~AtBell() { waiters_ -= counts_; }
+  AtBell(const AtBell&) = delete;
+  AtBell& operator=(const AtBell&) = delete;
+
+ private:
+  std::atomic<int>& waiters_;
+  const int counts_;
+};
+
 }  // namespace
 
 Session::Session(std::shared_ptr<Executor> executor, int64_t seed)
@@ -155,7 +170,7 @@ void Session::set_input(int index, const WorkerTensors& tiles) {
     }
     if (workers_[w]->slots[slot].ready) throw UserError(name + " was set before");
     store(static_cast<int>(w), slot, tile.requires_grad() ? tile.detach() : tile,
-          /*borrowed=*/true);
+          Counted::kAsBorrowed);
   }
 }
 
@@ -217,6 +232,7 @@ void Session::run(bool backward) {
   tracing_ = executor_->trace();
   last_check_ = begin;
   standstill_ = {};
+  in_backward_ = backward;
   const bool alone = find_followers(backward);
   for (size_t w = 0; w < workers_.size(); ++w) {
     workers_[w]->finished = workers_[w]->follows || !executor_->is_here(static_cast<int>(w));
@@ -244,7 +260,6 @@ void Session::run(bool backward) {
 void Session::begin_pass(bool backward) {
   const std::shared_ptr<Communicator>& communicator = executor_->communicator();
   if (!communicator) return;
-  in_backward_ = backward;
   const Steps& steps = executor_->steps();
   const auto& traffic = steps.traffic[backward];
   const auto& sources = steps.packet_sources[backward];
@@ -268,7 +283,7 @@ void Session::end_pass() {
   if (!pass_) return;
   if (!error_) {
     try {
-      await_bell(/*on_caller=*/true, {}, [&] { return pass_->is_sent(); });
+      await_bell(executor_->workers()[0], {}, [&] { return pass_->is_sent(); });
     } catch (...) {
       record_failure(std::current_exception());
     }
@@ -315,13 +330,16 @@ void Session::written(int worker, Slot slot) {
 }
 
 template <typename Condition>
-void Session::await_bell(bool on_caller, const std::vector<int>& ranks, const Condition& is_over) {
+void Session::await_bell(int worker, const std::vector<int>& ranks, const Condition& is_over) {
   Communicator& communicator = *executor_->communicator();
   Doorbell& bell = communicator.doorbell();
+  const bool on_caller = worker == executor_->workers()[0];
+  const AtBell at_bell(bell_waiters_, !workers_[worker]->open.empty());
   const Clock::time_point begin = Clock::now();
   const int threads = communicator.processes_here() * static_cast<int>(executor_->workers().size());
   while (true) {
     const uint32_t seen = bell.rung();
+    advance_open(worker);
     if (is_over()) return;
     if (stopping_) throw Stopped{};
     communicator.check();
@@ -345,14 +363,13 @@ void Session::await_packet(int worker, int packet) {
                       in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
                       awaited.relayout, executor_->exchange_text(), awaited.from,
                       static_cast<int64_t>(pass_->number()), awaited.bytes});
-  await_bell(worker == executor_->workers()[0], pass_->senders(packet),
-             [&] { return pass_->is_there(packet); });
+  await_bell(worker, pass_->senders(packet), [&] { return pass_->is_there(packet); });
   recorder.end(ticket);
   const double duration = elapsed_us() - begin;
   self.wait_us += duration;
   if (tracing_) {
     self.events.push_back(
-        {worker, c10::str("wait for rank ", awaited.from), "wait", begin, duration, 0});
+        {worker, c10::str("wait for rank ", awaited.from), "wait", begin, duration, 0, kNoSlot, begin});
   }
 }
 
@@ -441,6 +458,7 @@ void Session::finish(int worker) {
   workers_[worker]->stack.clear();
   workers_[worker]->finished = true;
   wake_waiters(*workers_[worker]);
+  if (bell_waiters_ > 0) bell().ring();
 }
 
 void Session::run_in_turns(bool backward) {
@@ -458,6 +476,7 @@ void Session::run_in_turns(bool backward) {
         if (self.finished) continue;
         const int worker = static_cast<int>(w);
         const size_t before = next[w];
+        const int64_t episode = self.episode;
         if (backward && !self.has_run) {
           size_t at = 0;
           run_steps(worker, executor_->steps().workers[w].forward, self.step_us[0], at,
@@ -466,8 +485,9 @@ void Session::run_in_turns(bool backward) {
         self.has_run = true;
         const bool goes_on =
             run_steps(worker, list(w), self.step_us[backward], next[w], /*waiting=*/false);
-        if (!goes_on || next[w] == list(w).size()) finish(worker);
-        is_moving = is_moving || self.finished || next[w] != before;
+        if (!goes_on || (next[w] == list(w).size() && self.open.empty())) finish(worker);
+        is_moving =
+            is_moving || self.finished || next[w] != before || self.episode != episode;
       }
     }
     for (const auto& worker : workers_) {
@@ -490,6 +510,11 @@ double Session::shared_us(bool backward) const {
   return total - longest;
 }
 
+bool Session::is_readable(const RemoteRead& read) const {
+  const SlotState& state = workers_[read.worker]->slots[read.slot];
+  return state.ready && (!state.written || state.written->query());
+}
+
 bool Session::would_wait(int worker, const Step& step) const {
   const auto* fetch = std::get_if<FetchStep>(&step);
   if (!fetch) return false;
@@ -506,12 +531,24 @@ bool Session::would_wait(int worker, const Step& step) const {
 bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us,
                         size_t& next, bool waiting) {
   const bool on_caller = worker == executor_->workers()[0] || !waiting;
+  const std::vector<OpenFetch>& open = workers_[worker]->open;
   step_us.resize(steps.size(), 0);
-  for (; next < steps.size(); ++next) {
-    const Step& step = steps[next];
+  for (;; ++next) {
     if (stopping_.load(std::memory_order_relaxed)) return false;
-    if (!waiting && would_wait(worker, step)) return true;
     try {
+      if (!open.empty()) {
+        advance_open(worker);
+        if (!finish_due(worker, steps, next, waiting)) return true;
+      }
+      if (next == steps.size()) return true;
+      const Step& step = steps[next];
+      const auto* fetch = std::get_if<FetchStep>(&step);
+      const bool may_wait = fetch && fetch->instr->due > static_cast<int>(next);
+      if (may_wait && executor_->overlaps()) {
+        open_fetch(worker, *fetch, next);
+        continue;
+      }
+      if (!waiting && would_wait(worker, step)) return true;
       const uint64_t ticket = pass_ ? record(worker, next) : 0;
       step_us[next] = run_step(worker, step);
       if (pass_) executor_->communicator()->recorder().end(ticket);
@@ -519,11 +556,61 @@ bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<
     } catch (const Stopped&) {
       return false;
     } catch (...) {
-      fail(worker, next, step);
+      const size_t position = std::min(next, steps.size() - 1);
+      fail(worker, position, steps[position]);
       return false;
     }
   }
-  return true;
+}
+
+void Session::open_fetch(int worker, const FetchStep& step, size_t position) {
+  Worker& self = *workers_[worker];
+  // Its own tiles may be freed by the list until they are copied.
+  for (const Copy& copy : step.copies) {
+    if (copy.worker == worker) ++self.slots[copy.slot].references;
+  }
+  OpenFetch fetch;
+  fetch.step = &step;
+  fetch.position = position;
+  fetch.beside = true;
+  fetch.ticket = pass_ ? record(worker, position) : 0;
+  fetch.begin_us = elapsed_us();
+  self.open.push_back(std::move(fetch));
+}
+
+void Session::advance_open(int worker) {
+  Worker& self = *workers_[worker];
+  for (size_t n = 0; n < self.open.size();) {
+    if (copy_parts(worker, self.open[n], /*waiting=*/false)) {
+      finish_fetch(worker, self.open[n]);
+      self.open.erase(self.open.begin() + static_cast<std::ptrdiff_t>(n));
+    } else {
+      ++n;
+    }
+  }
+}
+
+bool Session::finish_due(int worker, const std::vector<Step>& steps, size_t next, bool waiting) {
+  Worker& self = *workers_[worker];
+  while (true) {
+    const auto due =
+        std::find_if(self.open.begin(), self.open.end(), [&](const OpenFetch& fetch) {
+          return fetch.step->instr->due <= static_cast<int>(next);
+        });
+    if (due == self.open.end()) return true;
+    if (!waiting && would_wait(worker, steps[due->position])) return false;
+    OpenFetch fetch = std::move(*due);
+    self.open.erase(due);
+    try {
+      copy_parts(worker, fetch, /*waiting=*/true);
+      finish_fetch(worker, fetch);
+    } catch (const Stopped&) {
+      throw;
+    } catch (...) {
+      fail(worker, fetch.position, steps[fetch.position]);
+      throw Stopped{};
+    }
+  }
 }
 
 double Session::run_step(int worker, const Step& step) {
@@ -544,7 +631,8 @@ double Session::run_step(int worker, const Step& step) {
         {worker,
          compute ? operator_name(*compute->instr) : describe(executor_->program(), worker, step),
          compute ? "compute" : fetch->instr->kind, begin, duration,
-         fetch ? self.moved_bytes[fetch->kind] - moved : 0});
+         fetch ? self.moved_bytes[fetch->kind] - moved : 0, fetch ? fetch->instr->dest : kNoSlot,
+         begin});
   }
   return duration - (self.wait_us - waited);
 }
@@ -615,35 +703,53 @@ void Session::check_shape(const ComputeStep& step, size_t output, const at::Tens
 }
 
 void Session::run_fetch(int worker, const FetchStep& step) {
-  Worker& self = *workers_[worker];
-  at::Tensor result = step.instr->view ? box_view(operand(worker, step.instr->parts[0].slot),
-                                                  Region{step.instr->parts[0].source})
-                                       : gather(worker, step);
-  if (result.defined()) {
-    self.moved_bytes[step.kind] +=
-        step.remote_elements * static_cast<int64_t>(result.element_size());
+  OpenFetch fetch;
+  fetch.step = &step;
+  if (step.instr->view) {
+    fetch.result = box_view(operand(worker, step.instr->parts[0].slot),
+                            Region{step.instr->parts[0].source});
+  } else {
+    copy_parts(worker, fetch, /*waiting=*/true);
   }
-  // Who sees the result may count on it that what it was read from is released.
-  for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
-  store(worker, step.instr->dest, std::move(result));
+  finish_fetch(worker, fetch);
 }
 
-at::Tensor Session::gather(int worker, const FetchStep& step) {
-  const auto options = at::TensorOptions().device(executor_->device(worker));
-  at::Tensor result;
+bool Session::copy_parts(int worker, OpenFetch& fetch, bool waiting) {
+  Worker& self = *workers_[worker];
+  const FetchStep& step = *fetch.step;
+  const double waited = self.wait_us;
+  if (fetch.beside) fetch.resumed_us = elapsed_us();
+  const size_t before = fetch.next_read + fetch.next_copy;
   const auto allocate = [&](c10::ScalarType dtype) {
-    result = at::empty(step.instr->shape, options.dtype(dtype));
+    fetch.result = at::empty(step.instr->shape,
+                             at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
+    if (fetch.beside) self.memory.add(fetch.result, /*borrowed=*/false);
     if (step.instr->shape_only) return;
-    for (const Region& box : step.uncovered) box_view(result, box).fill_(step.instr->fill);
+    for (const Region& box : step.uncovered) box_view(fetch.result, box).fill_(step.instr->fill);
   };
-  if (step.dtype != c10::ScalarType::Undefined) allocate(step.dtype);
+  const auto pause = [&] {
+    if (fetch.next_read + fetch.next_copy == before) return false;
+    fetch.busy_us += elapsed_us() - fetch.resumed_us;
+    self.episode += 2;
+    return false;
+  };
   // Empty parts copy nothing, but their peers must be awaited: releasing a slot that is still to be
   // written would drop it as soon as it is.
-  for (const RemoteRead& read : step.reads) await_slot(worker, read.worker, read.slot);
-  for (const Copy& copy : step.copies) {
-    if (!result.defined()) allocate(workers_[copy.worker]->slots[copy.slot].tensor.scalar_type());
-    const at::Tensor from = box_of(worker, copy, result);
-    at::Tensor into = box_view(result, copy.dest);
+  for (; fetch.next_read < step.reads.size(); ++fetch.next_read) {
+    const RemoteRead& read = step.reads[fetch.next_read];
+    if (!waiting && !is_readable(read)) return pause();
+    await_slot(worker, read.worker, read.slot);
+  }
+  for (; fetch.next_copy < step.copies.size(); ++fetch.next_copy) {
+    const Copy& copy = step.copies[fetch.next_copy];
+    if (!waiting && copy.packet >= 0 && !pass_->has_come(copy.packet)) return pause();
+    if (!fetch.result.defined()) {
+      allocate(step.dtype != c10::ScalarType::Undefined
+                   ? step.dtype
+                   : workers_[copy.worker]->slots[copy.slot].tensor.scalar_type());
+    }
+    const at::Tensor from = box_of(worker, copy, fetch.result);
+    at::Tensor into = box_view(fetch.result, copy.dest);
     if (!copy.combine) {
       into.copy_(from, /*non_blocking=*/true);
     } else {
@@ -651,9 +757,35 @@ at::Tensor Session::gather(int worker, const FetchStep& step) {
     }
     // At once: others of this fetch may wait for the space that the packet takes.
     if (copy.is_last && --readers_left_[copy.packet] == 0) pass_->consumed(copy.packet);
+    if (fetch.beside && copy.worker == worker) release(worker, copy.slot);
   }
-  if (!result.defined()) allocate(at::kFloat);
-  return result;
+  if (!fetch.result.defined()) {
+    allocate(step.dtype != c10::ScalarType::Undefined ? step.dtype : at::kFloat);
+  }
+  if (fetch.beside) {
+    fetch.busy_us += elapsed_us() - fetch.resumed_us - (self.wait_us - waited);
+    self.episode += 2;
+  }
+  return true;
+}
+
+void Session::finish_fetch(int worker, OpenFetch& fetch) {
+  Worker& self = *workers_[worker];
+  const FetchStep& step = *fetch.step;
+  const int64_t bytes =
+      step.remote_elements * static_cast<int64_t>(fetch.result.element_size());
+  self.moved_bytes[step.kind] += bytes;
+  // Who sees the result may count on it that what it was read from is released.
+  for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
+  store(worker, step.instr->dest, std::move(fetch.result),
+        fetch.beside ? Counted::kAlready : Counted::kAsOwn);
+  if (!fetch.beside) return;
+  self.step_us[in_backward_][fetch.position] = fetch.busy_us;
+  if (pass_) executor_->communicator()->recorder().end(fetch.ticket);
+  if (!tracing_) return;
+  self.events.push_back({worker, describe(executor_->program(), worker, step), step.instr->kind,
+                         fetch.resumed_us, elapsed_us() - fetch.resumed_us, bytes,
+                         step.instr->dest, fetch.begin_us});
 }
 
 const at::Tensor& Session::operand(int worker, Slot slot) const {
@@ -663,6 +795,21 @@ const at::Tensor& Session::operand(int worker, Slot slot) const {
   const std::string name = slot < static_cast<Slot>(names.size()) ? " '" + names[slot] + "'" : "";
   throw InternalError(c10::str("reads slot ", slot, name, " of worker ", worker, ", which ",
                                state.ready ? "was freed" : "holds nothing yet"));
+}
+
+template <typename Condition>
+void Session::await_with_open(int worker, const Condition& is_over) {
+  if (pass_) return await_bell(worker, {}, is_over);
+  const AtBell at_bell(bell_waiters_, true);
+  const bool may_spin = have_cores(static_cast<int>(workers_.size()));
+  while (true) {
+    const uint32_t seen = bell_.rung();
+    advance_open(worker);
+    if (is_over()) return;
+    if (may_spin && spin_until([&] { return bell_.rung() != seen; })) continue;
+    bell_.wait(seen, kInterruptPeriod);
+    if (worker == executor_->workers()[0]) tick();
+  }
 }
 
 const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
@@ -675,7 +822,9 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
     self.awaited_slot = slot;
     ++self.episode;  // odd: waiting
     const auto is_over = [&] { return state.ready || peer.finished || stopping_; };
-    if (!have_cores(static_cast<int>(workers_.size())) || !spin_until(is_over)) {
+    if (!self.open.empty()) {
+      await_with_open(reader, is_over);
+    } else if (!have_cores(static_cast<int>(workers_.size())) || !spin_until(is_over)) {
       std::unique_lock lock(peer.mutex);
       ++peer.waiters;
       while (!peer.published.wait_for(lock, kInterruptPeriod, is_over)) {
@@ -691,7 +840,7 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
     self.wait_us += duration;
     if (tracing_) {
       self.events.push_back(
-          {reader, c10::str("wait for worker ", owner), "wait", begin, duration, 0});
+          {reader, c10::str("wait for worker ", owner), "wait", begin, duration, 0, kNoSlot, begin});
     }
   }
   if (stopping_) throw Stopped{};
@@ -706,10 +855,10 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
   return state.tensor;
 }
 
-void Session::store(int worker, Slot slot, at::Tensor tensor, bool borrowed) {
+void Session::store(int worker, Slot slot, at::Tensor tensor, Counted counted) {
   Worker& self = *workers_[worker];
   SlotState& state = self.slots[slot];
-  self.memory.add(tensor, borrowed);
+  if (counted != Counted::kAlready) self.memory.add(tensor, counted == Counted::kAsBorrowed);
   state.tensor = std::move(tensor);
   if (!executor_->steps().workers[worker].read_remotely[slot] && !pass_) {
     state.ready.store(true, std::memory_order_relaxed);
@@ -724,6 +873,7 @@ void Session::store(int worker, Slot slot, at::Tensor tensor, bool borrowed) {
   }
   state.ready = true;
   if (self.waiters > 0) wake_waiters(self);
+  if (bell_waiters_ > 0) bell().ring();
   written(worker, slot);
 }
 
@@ -782,6 +932,7 @@ void Session::record_failure(std::exception_ptr error) {
 void Session::stop() {
   stopping_ = true;
   for (auto& worker : workers_) wake_waiters(*worker);
+  bell_.ring();
   if (executor_->communicator()) executor_->communicator()->doorbell().ring();
 }
 

@@ -13,6 +13,7 @@
 
 #include "runtime/executor.h"
 #include "runtime/memory_counter.h"
+#include "runtime/processes/doorbell.h"
 
 namespace smex::runtime {
 
@@ -22,7 +23,9 @@ struct TraceEvent {
   std::string category;  ///< "compute", "wait" or the fetch's kind
   double start_us = 0;   ///< since the session's start
   double duration_us = 0;
-  int64_t bytes = 0;  ///< moved from other workers
+  int64_t bytes = 0;     ///< moved from other workers
+  Slot fetched = kNoSlot;  ///< by a fetch
+  double since_us = 0;     ///< when that has begun: other instructions ran until `start_us`
 };
 
 /// What a session measured so far. Vectors have one entry per worker.
@@ -83,6 +86,17 @@ class Session {
     std::atomic<bool> ready{false};
   };
 
+  /// A fetch that has begun.
+  struct OpenFetch {
+    const FetchStep* step = nullptr;
+    size_t position = 0;  ///< in its list
+    bool beside = false;  ///< other instructions run meanwhile
+    uint64_t ticket = 0;  ///< of the recorder
+    double begin_us = 0, resumed_us = 0, busy_us = 0;
+    size_t next_read = 0, next_copy = 0;
+    at::Tensor result;
+  };
+
   /// One worker's half of the session. Other workers touch slots, memory and the waiting members
   /// only.
   struct Worker {
@@ -97,12 +111,14 @@ class Session {
     double wait_us = 0;
     /// Of each step of the forward [0] and backward [1] list, without what it waited for peers.
     std::array<std::vector<double>, 2> step_us;
+    std::vector<OpenFetch> open;  ///< that are not due yet, in the order in which they began
     // Peers that wait for this worker's slots.
     std::mutex mutex;
     std::condition_variable published;
     std::atomic<int> waiters{0};
     std::atomic<bool> finished{true};
-    // What this worker waits for, as (episode, owner, slot); see check_deadlock.
+    // What this worker waits for, as (episode, owner, slot); see check_deadlock. An episode is over
+    // when the wait is, or when a fetch has gone on meanwhile.
     std::atomic<int64_t> episode{0};
     std::atomic<int> awaited_worker{-1};
     std::atomic<Slot> awaited_slot{kNoSlot};
@@ -126,8 +142,8 @@ class Session {
   void run_worker(int worker, bool backward);
   /// All workers on the calling thread, each until it would have to wait for another.
   void run_in_turns(bool backward);
-  /// Runs steps from `next` on; stops early where one would wait, if that is not `waiting`. False:
-  /// the run is over, as there was an error.
+  /// Runs steps from `next` on; stops early where one would wait, if that is not `waiting`, with
+  /// fetches that are due open. False: the run is over, as there was an error.
   bool run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us,
                  size_t& next, bool waiting);
   bool would_wait(int worker, const Step& step) const;
@@ -144,20 +160,35 @@ class Session {
   /// Sleeps until `is_over`, whose way is told by this process's bell; looks for interrupts, and
   /// whether the awaited ranks have failed.
   template <typename Condition>
-  void await_bell(bool on_caller, const std::vector<int>& ranks, const Condition& is_over);
+  void await_bell(int worker, const std::vector<int>& ranks, const Condition& is_over);
   /// Enters an instruction into the process's recorder.
   uint64_t record(int worker, size_t position);
   at::Tensor box_of(int worker, const Copy& copy, const at::Tensor& result);
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);
-  at::Tensor gather(int worker, const FetchStep& step);
+  // Fetches that go on while other instructions run.
+  void open_fetch(int worker, const FetchStep& step, size_t position);
+  /// Copies what has come of open fetches, and finishes those of which all has.
+  void advance_open(int worker);
+  /// Finishes those that are due before the step `next`; false: one would wait, and `waiting` is
+  /// not asked for.
+  bool finish_due(int worker, const std::vector<Step>& steps, size_t next, bool waiting);
+  /// Copies what has come of a fetch, or with `waiting` all; tells whether that was all.
+  bool copy_parts(int worker, OpenFetch& fetch, bool waiting);
+  void finish_fetch(int worker, OpenFetch& fetch);
+  bool is_readable(const RemoteRead& read) const;
+  /// Sleeps until `is_over`, and goes on with open fetches meanwhile.
+  template <typename Condition>
+  void await_with_open(int worker, const Condition& is_over);
+  Doorbell& bell() { return pass_ ? executor_->communicator()->doorbell() : bell_; }
   void store_outputs(int worker, const ComputeStep& step);
   void check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const;
 
   const at::Tensor& operand(int worker, Slot slot) const;
   const at::Tensor& await_slot(int reader, int owner, Slot slot);
-  void store(int worker, Slot slot, at::Tensor tensor, bool borrowed = false);
+  enum class Counted { kAsOwn, kAsBorrowed, kAlready };
+  void store(int worker, Slot slot, at::Tensor tensor, Counted counted = Counted::kAsOwn);
   void release(int worker, Slot slot);
 
   void fail(int worker, size_t position, const Step& step);
@@ -183,6 +214,8 @@ class Session {
   std::unique_ptr<std::atomic<int>[]> sources_left_;  ///< by outgoing packet
   std::unique_ptr<std::atomic<int>[]> readers_left_;  ///< by incoming packet
   double forward_seconds_ = 0, backward_seconds_ = 0;
+  Doorbell bell_;  ///< of one process, for workers that wait with fetches open
+  std::atomic<int> bell_waiters_{0};
   std::atomic<bool> stopping_{false};
   std::mutex error_mutex_;
   std::exception_ptr error_;

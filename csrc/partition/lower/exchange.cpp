@@ -134,6 +134,7 @@ class Hash {
   void add(const FetchInstr& fetch) {
     add(fetch.relayout), add(fetch.dest), add(fetch.shape), add(fetch.dtype), add(fetch.parts);
     add(fetch.reducing), add(static_cast<int>(fetch.reduce)), add(fetch.fill), add(fetch.view);
+    add(fetch.due);
   }
   void add(const FreeInstr& free) { add(free.slot); }
   void add(const Instr& instr) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "partition/lower/fuse.h"
+#include "partition/lower/overlap.h"
 #include "partition/lower/pointwise.h"
 #include "partition/lower/strides.h"
 #include "partition/lower/window.h"
@@ -64,6 +65,7 @@ class Lowering {
     }
     bind_outputs();
     if (options.join) join_pointwise(graph_, strides_, options.views, program_);
+    if (options.overlap) overlap(program_, options.views);
     // Programs of many sizes are kept.
     for (WorkerProgram& program : program_.workers) {
       program.forward.shrink_to_fit();

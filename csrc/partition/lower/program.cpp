@@ -59,67 +59,25 @@ void for_each_instr(const WorkerProgram& worker, const Visit& visit) {
   }
 }
 
-/// When other workers have surely read a tile: once its owner has fetched what a reader made
-/// later, or all have finished the forward.
-class Reading {
- public:
-  explicit Reading(const Program& program) : done_(program.num_workers) {
-    std::vector<std::vector<int>> written(program.num_workers);  // by worker and slot
-    for (int w = 0; w < program.num_workers; ++w) {
-      written[w].assign(program.workers[w].num_slots, -1);
-      done_[w].assign(program.workers[w].num_slots, -1);
-      for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
-        if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-          written[w].at(fetch->dest) = position;
-        }
-        const auto* const compute = std::get_if<ComputeInstr>(&instr);
-        if (!compute) return;
-        for (Slot slot : compute->outputs) {
-          if (slot != kNoSlot) written[w].at(slot) = position;
-        }
-      });
-    }
-    // By owner and reader: after which of the owner's instructions the reader has come how far.
-    std::map<std::pair<int, int>, std::vector<std::pair<int, int>>> known;
-    visit_remote_parts(program, [&](int w, int position, const CopyPart& part) {
-      auto& progress = known[{w, part.worker}];
-      const int reached = written[part.worker].at(part.slot);
-      if (progress.empty() || reached > progress.back().first) {
-        progress.emplace_back(reached, position);
+constexpr int kNever = std::numeric_limits<int>::max();
+
+/// Calls `visit(worker, begun, finished, part)` for each part of another worker that a fetch reads;
+/// positions count through both lists.
+template <typename Visit>
+void visit_remote_parts(const Program& program, const Visit& visit) {
+  for (int w = 0; w < program.num_workers; ++w) {
+    const auto forward = static_cast<int>(program.workers[w].forward.size());
+    for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
+      const auto* const fetch = std::get_if<FetchInstr>(&instr);
+      if (!fetch) return;
+      const int list = position < forward ? 0 : forward;
+      const int end = list + finished(*fetch, position - list);
+      for (const CopyPart& part : fetch->parts) {
+        if (part.worker != w) visit(w, position, end, part);
       }
     });
-    visit_remote_parts(program, [&](int w, int position, const CopyPart& part) {
-      const auto& progress = known[{part.worker, w}];
-      const auto next = std::lower_bound(progress.begin(), progress.end(), std::pair(position, -1));
-      const bool in_forward = position < static_cast<int>(program.workers[w].forward.size());
-      const auto last = static_cast<int>(program.workers[part.worker].forward.size()) - 1;
-      int& done = done_[part.worker].at(part.slot);
-      done = std::max(done, std::min(next == progress.end() ? kNever : next->second,
-                                     in_forward ? last : kNever));
-    });
   }
-
-  /// The instruction of the owner after which nobody reads the slot; -1: nobody else does.
-  int done(int worker, Slot slot) const { return done_[worker].at(slot); }
-
- private:
-  static constexpr int kNever = std::numeric_limits<int>::max();
-
-  template <typename Visit>
-  static void visit_remote_parts(const Program& program, const Visit& visit) {
-    for (int w = 0; w < program.num_workers; ++w) {
-      for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
-        const auto* const fetch = std::get_if<FetchInstr>(&instr);
-        if (!fetch) return;
-        for (const CopyPart& part : fetch->parts) {
-          if (part.worker != w) visit(w, position, part);
-        }
-      });
-    }
-  }
-
-  std::vector<std::vector<int>> done_;  ///< by worker and slot
-};
+}
 
 /// The live storages of one worker while its instructions are walked.
 class Memory {
@@ -142,10 +100,20 @@ class Memory {
   /// `held` gets what is held after each instruction, before anything is freed.
   void walk(const std::set<Slot>& kept, std::vector<int64_t>& held) {
     std::multimap<int, Slot> read;  // what is freed, and the instruction after which it can be
+    std::map<Slot, int> fetched;    // what fetches of its own read until after which instruction
+    const auto forward = static_cast<int>(program_.forward.size());
     for_each_instr(program_, [&](int position, const Instr& instr) {
       if (const auto* free = std::get_if<FreeInstr>(&instr)) {
-        if (!kept.count(free->slot)) read.emplace(reading_.done(worker_, free->slot), free->slot);
+        if (!kept.count(free->slot)) read.emplace(last_read(free->slot, fetched), free->slot);
       } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+        if (fetch->due >= 0) {
+          const int list = position < forward ? 0 : forward;
+          for (const CopyPart& part : fetch->parts) {
+            if (part.worker != worker_) continue;
+            int& last = fetched[part.slot];
+            last = std::max(last, list + finished(*fetch, position - list));
+          }
+        }
         fetch->view ? alias(fetch->dest, fetch->parts.front().slot)
                     : allocate(fetch->dest, fetch->shape);
       } else {
@@ -172,6 +140,11 @@ class Memory {
       if (compute.outputs[o] == kNoSlot) continue;
       view ? alias(compute.outputs[o], first->id) : allocate(compute.outputs[o], made(compute, o));
     }
+  }
+
+  int last_read(Slot slot, const std::map<Slot, int>& fetched) const {
+    const auto here = fetched.find(slot);
+    return std::max(reading_.done(worker_, slot), here == fetched.end() ? -1 : here->second);
   }
 
   /// The shape of an output as the kernel makes it, before a crop.
@@ -215,8 +188,52 @@ class Memory {
   int64_t live_ = 0;
 };
 
-std::vector<int64_t> held_bytes(const Program& program, int worker, const Reading& reading,
-                                const std::set<std::string>& view_targets) {
+}  // namespace
+
+int finished(const FetchInstr& fetch, int position) { return std::max(position, fetch.due - 1); }
+
+Reading::Reading(const Program& program) : done_(program.num_workers) {
+  std::vector<std::vector<int>> written(program.num_workers);  // by worker and slot
+  for (int w = 0; w < program.num_workers; ++w) {
+    written[w].assign(program.workers[w].num_slots, -1);
+    done_[w].assign(program.workers[w].num_slots, -1);
+    for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
+      if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+        written[w].at(fetch->dest) = position;
+      }
+      const auto* const compute = std::get_if<ComputeInstr>(&instr);
+      if (!compute) return;
+      for (Slot slot : compute->outputs) {
+        if (slot != kNoSlot) written[w].at(slot) = position;
+      }
+    });
+  }
+  // By owner and reader: after which of the owner's instructions the reader has come how far.
+  std::map<std::pair<int, int>, std::map<int, int>> known;  // the position by how far
+  visit_remote_parts(program, [&](int w, int, int end, const CopyPart& part) {
+    const int reached = written[part.worker].at(part.slot);
+    const auto [found, is_new] = known[{w, part.worker}].try_emplace(reached, end);
+    if (!is_new) found->second = std::min(found->second, end);
+  });
+  for (auto& [pair, progress] : known) {  // who has come further has come this far
+    int soonest = kNever;
+    for (auto entry = progress.rbegin(); entry != progress.rend(); ++entry) {
+      soonest = entry->second = std::min(soonest, entry->second);
+    }
+  }
+  visit_remote_parts(program, [&](int w, int begun, int end, const CopyPart& part) {
+    const auto& progress = known[{part.worker, w}];
+    const auto next = progress.lower_bound(end);
+    const bool in_forward = begun < static_cast<int>(program.workers[w].forward.size());
+    const auto last = static_cast<int>(program.workers[part.worker].forward.size()) - 1;
+    int& done = done_[part.worker].at(part.slot);
+    done = std::max(done, std::min(next == progress.end() ? kNever : next->second,
+                                   in_forward ? last : kNever));
+  });
+}
+
+std::vector<int64_t> held_bytes_given(const Reading& reading, const Program& program, int worker,
+                                      const std::set<std::string>& view_targets) {
   Memory memory(program, worker, reading, view_targets);
   std::set<Slot> kept;
   for (const Binding& output : program.outputs) {
@@ -235,22 +252,20 @@ std::vector<int64_t> held_bytes(const Program& program, int worker, const Readin
   return held;
 }
 
-}  // namespace
-
 std::vector<int64_t> held_bytes(const Program& program, int worker,
                                 const std::set<std::string>& view_targets) {
   if (worker < 0 || worker >= program.num_workers) {
     throw UserError("held_bytes: no worker " + std::to_string(worker) + " among " +
                     std::to_string(program.num_workers));
   }
-  return held_bytes(program, worker, Reading(program), view_targets);
+  return held_bytes_given(Reading(program), program, worker, view_targets);
 }
 
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets) {
   std::vector<int64_t> peaks;
   const Reading reading(program);
   for (int w = 0; w < program.num_workers; ++w) {
-    const std::vector<int64_t> held = held_bytes(program, w, reading, view_targets);
+    const std::vector<int64_t> held = held_bytes_given(reading, program, w, view_targets);
     peaks.push_back(*std::max_element(held.begin(), held.end()));
   }
   return peaks;

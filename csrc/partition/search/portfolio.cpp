@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "partition/lower/overlap.h"
 #include "partition/plan/dim_classes.h"
 #include "partition/price/memory.h"
 #include "partition/search/advice.h"
@@ -289,6 +290,16 @@ std::vector<Request> candidates(const Graph& graph, const Mesh& mesh, const Sear
   return found;
 }
 
+namespace {
+
+/// The search knows peaks without it, which it leaves as they are.
+FoundPlan ready(FoundPlan& found, const SearchOptions& options) {
+  if (found.program) overlap(*found.program, options.views);
+  return std::move(found);
+}
+
+}  // namespace
+
 Outcome best_plan(const Graph& graph, const std::vector<Request>& requests) {
   if (requests.empty()) throw InternalError("search: no plan is asked for");
   Attempts kept = attempt_all(graph, requests);
@@ -297,11 +308,11 @@ Outcome best_plan(const Graph& graph, const std::vector<Request>& requests) {
   if (options.recompute && is_limited && (!kept.best || options.objective == Objective::kTime)) {
     auto [again, other] = recomputing(graph, requests);
     if (again.best && (!kept.best || again.least < kept.least)) {
-      return {*again.best, std::move(again.found(*again.best)), regions_of(other)};
+      return {*again.best, ready(again.found(*again.best), options), regions_of(other)};
     }
     if (!kept.best && again.too_large) return too_large(other, requests, again);
   }
-  if (kept.best) return {*kept.best, std::move(kept.found(*kept.best)), {}};
+  if (kept.best) return {*kept.best, ready(kept.found(*kept.best), options), {}};
   if (kept.too_large) return too_large(graph, requests, kept);
   return {0, std::get<IdlePin>(std::move(kept.all.front())), {}};
 }

@@ -73,7 +73,8 @@ double Solver::peak(FoundPlan& found) const {
   if (graph_.ops().size() * workers > kTooLongToLower) {
     found.peak_bytes.assign(workers, peak_of_calls(graph_, found.plan, request_.options.views));
   } else {
-    found.program = std::make_unique<Program>(lower(graph_, found.plan, {request_.options.views}));
+    const LowerOptions options{request_.options.views, /*join=*/true, /*overlap=*/false};
+    found.program = std::make_unique<Program>(lower(graph_, found.plan, options));
     found.peak_bytes = peak_bytes(*found.program, request_.options.views);
   }
   found.peak =

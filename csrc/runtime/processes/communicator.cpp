@@ -450,6 +450,24 @@ bool Pass::is_there(int packet) {
   return false;
 }
 
+bool Pass::has_come(int packet) {
+  const Incoming& state = incoming_[packet];
+  if (state.is_there.load(std::memory_order_acquire)) return true;
+  switch (traffic_.way[packet]) {
+    case Traffic::Way::kShared:
+      collect(traffic_.incoming[packet].from);
+      return state.is_there.load(std::memory_order_acquire);
+    case Traffic::Way::kMessage:
+      return false;
+    case Traffic::Way::kRound: {
+      // A stream that waits for the rest of it would not compute meanwhile.
+      const size_t round = traffic_.place[packet];
+      return next_round_ > round && rounds_[round].work->isCompleted();
+    }
+  }
+  return false;
+}
+
 void Pass::collect(int from) {
   Segment& segment = *communicator_->options_.segments[from];
   const std::lock_guard lock(receiving_);

@@ -145,6 +145,8 @@ class Pass : public std::enable_shared_from_this<Pass> {
   void advance();
   /// Whether a packet has come. From now on it, and what is before it, is not held back.
   bool is_there(int packet);
+  /// Whether a packet has come, which nobody needs yet.
+  bool has_come(int packet);
   /// The bytes of a packet that is there.
   at::Tensor bytes(int packet);
   /// Nobody here reads the packet any more.

@@ -6,6 +6,7 @@ import functools
 import inspect
 import itertools
 import json
+import os
 import pathlib
 import sys
 import threading
@@ -256,6 +257,7 @@ class PartitionedModule(torch.nn.Module):
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
             take=True,
+            overlap=os.environ.get("SMEX_OVERLAP", "1") != "0",
             **self._world.executor_options(),
         )
         plan.forget_program()  # the executor has it

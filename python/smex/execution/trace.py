@@ -13,22 +13,30 @@ _WORKERS, _LINKS = 0, 1  # the processes of a trace file
 
 
 def trace_json(program: Any, events: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Chrome trace events: what every worker did, and what every link carried."""
-    fetches = [iter(_fetches(worker)) for worker in program.workers]
+    """Chrome trace events: what every worker did, and what every link carried.
+
+    What a link carried while its receiver computed is a span of its own kind ("b" and "e"), as
+    several of them may be on their way at once.
+    """
+    fetches = [_fetches(worker) for worker in program.workers]
     spans = []
     links = set()
-    for worker, name, category, start, duration, nbytes in events:
+    for number, event in enumerate(events):
+        worker, name, category, start, duration, nbytes, slot, since = event
         span = {"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration}
         spans.append({**span, "pid": _WORKERS, "tid": worker, "args": {"bytes": nbytes}})
-        if category in ("compute", "wait"):
-            continue
-        parts = _sources(next(fetches[worker]), worker)
-        if nbytes == 0:
-            continue  # nobody reads the content
-        for source, part in parts.items():
+        if slot < 0 or nbytes == 0:
+            continue  # no fetch, or nobody reads the content
+        for source, part in _sources(fetches[worker][slot], worker).items():
             links.add((source, worker))
             tid = source * program.num_workers + worker
-            spans.append({**span, "pid": _LINKS, "tid": tid, "args": {"bytes": part}})
+            place = {"pid": _LINKS, "tid": tid, "args": {"bytes": part}}
+            if since == start:
+                spans.append({**span, **place})
+                continue
+            for phase, when in (("b", since), ("e", start + duration)):
+                beside = {"name": name, "cat": category, "ph": phase, "ts": when}
+                spans.append({**beside, "id": f"{number}.{source}", **place})
     names = [_named("process", _WORKERS, 0, "workers"), _named("process", _LINKS, 0, "links")]
     for worker in range(program.num_workers):
         names.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
@@ -42,9 +50,10 @@ def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
     return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
 
 
-def _fetches(worker: Any) -> list[Any]:
-    """Returns a worker's fetches in the order in which they run."""
-    return [i for i in (*worker.forward, *worker.backward) if isinstance(i, FetchInstr)]
+def _fetches(worker: Any) -> dict[int, Any]:
+    """Returns a worker's fetches by the slot that they fill."""
+    instrs = (*worker.forward, *worker.backward)
+    return {instr.dest: instr for instr in instrs if isinstance(instr, FetchInstr)}
 
 
 def _sources(fetch: Any, worker: int) -> dict[int, int]:

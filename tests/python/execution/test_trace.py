@@ -29,7 +29,16 @@ def read(path):
         for e in events
         if e["ph"] == "M" and e["name"] == "thread_name"
     }
-    return process, tracks, [e for e in events if e["ph"] == "X"]
+    return process, tracks, spans_of(events)
+
+
+def spans_of(events):
+    """Those of workers, and of links also what they carried while workers computed."""
+    ends = {e["id"]: e["ts"] for e in events if e["ph"] == "e"}
+    spans = [e for e in events if e["ph"] == "X"]
+    begun = [{**e, "dur": ends.pop(e["id"]) - e["ts"]} for e in events if e["ph"] == "b"]
+    assert not ends
+    return spans + begun
 
 
 @pytest.mark.parametrize("backward", [False, True])
