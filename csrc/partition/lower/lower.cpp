@@ -373,6 +373,15 @@ class Lowering {
     return std::get<FetchInstr>((backward_ ? program.backward : program.forward).back());
   }
 
+  static double operations(const Op& op, const OpTiles& tiles, int worker) {
+    if (!op.spec) return 0;
+    std::vector<int64_t> extents;
+    for (size_t i = 0; i < op.spec->indices.size(); ++i) {
+      extents.push_back(tiles.whole ? op.spec->indices[i].extent : tiles.ranges[worker][i].size());
+    }
+    return tdl::arithmetic(*op.spec, extents);
+  }
+
   /// The user's line and module.
   static std::string place(const Op& op) {
     if (op.module_path.empty()) return op.source;
@@ -403,6 +412,7 @@ class Lowering {
       local_operands.push_back(
           {tiles.needs[w][i].region.shape(), slot == kNoSlot ? Strides{} : strides_[w][slot]});
     }
+    compute.operations = operations(op, tiles, w);
     if (!tiles.whole) localise(op, tiles.ranges[w], tiles.needs[w], window, compute.args);
     compute.crop = window.crop;
     compute.computed = window.computed;

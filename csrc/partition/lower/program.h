@@ -27,6 +27,7 @@ struct ComputeInstr {
   std::vector<Interval> crop;
   Shape computed;                    ///< the shape before the crop
   bool copies = false;               ///< a reshape that is no view of its tile
+  double operations = 0;             ///< arithmetic of its tile, for predictions
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
 

@@ -41,6 +41,10 @@ double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid) co
     }
     operations = tdl::arithmetic(*op.spec, extents);
   }
+  return compute(operations, bytes, itemsize);
+}
+
+double Machine::compute(double operations, double bytes, int itemsize) const {
   const auto rate = flops.lower_bound(itemsize);
   if (rate == flops.end()) {
     throw UserError("machine: no flops for numbers of " + std::to_string(itemsize) + " bytes");

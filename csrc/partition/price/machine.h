@@ -14,6 +14,9 @@ namespace smex {
 struct Link {
   double latency = 0;
   double bandwidth = 1;
+  /// The share of a transfer's time in which the worker can compute as if there were none: 1 where
+  /// a device of its own moves the bytes, 0 where the worker does.
+  double overlap = 0;
 };
 
 /// The few numbers that the objective "time" knows of a machine. All workers are alike.
@@ -23,7 +26,9 @@ struct Machine {
   double launch = 0;            ///< seconds that the shortest kernel takes
   std::vector<Link> links;      ///< by step of the mesh: between the parts that the step makes
 
-  /// Seconds of the op's largest tile: the roofline of its arithmetic and its bytes.
+  /// The roofline: the longest of a kernel's shortest time, its arithmetic and its bytes.
+  double compute(double operations, double bytes, int itemsize) const;
+  /// Seconds of the op's largest tile.
   double compute(const Graph& graph, const Op& op, const OpGrid& grid) const;
   /// Seconds to move what a step adds to what the steps before move, in all workers together.
   double transfer(size_t step, double bytes, int workers) const;

@@ -1,0 +1,313 @@
+#include "partition/simulate/timeline.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+#include "ir/error.h"
+
+namespace smex {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+const std::vector<Instr>& list_of(const WorkerProgram& worker, int backward) {
+  return backward == 1 ? worker.backward : worker.forward;
+}
+
+/// Slots' sizes as far as the instructions tell, and with them what instructions take.
+class Prediction {
+ public:
+  Prediction(const Program& program, int worker, const Machine& machine,
+             const std::set<std::string>& views)
+      : program_(program.workers[worker]),
+        worker_(worker),
+        machine_(machine),
+        views_(views),
+        bytes_(program_.num_slots, 0) {
+    for (const Binding& input : program.inputs) {
+      const Slot slot = input.slots.at(worker);
+      if (slot == kNoSlot) continue;
+      const auto regions = static_cast<int>(input.regions.size());
+      if (worker < regions) set(slot, input.regions[worker].shape());
+    }
+  }
+
+  double seconds(const Instr& instr) {
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return of_fetch(*fetch);
+    if (const auto* compute = std::get_if<ComputeInstr>(&instr)) return of_compute(*compute);
+    return 0;
+  }
+
+ private:
+  void set(Slot slot, const Shape& shape) {
+    bytes_[slot] =
+        static_cast<double>(Region::whole(shape).numel() * program_.slot_itemsizes.at(slot));
+  }
+
+  double of_fetch(const FetchInstr& fetch) {
+    set(fetch.dest, fetch.shape);
+    if (fetch.view || fetch.shape_only) return 0;
+    double own = 0;
+    for (const CopyPart& part : fetch.parts) {
+      if (part.worker == worker_) own += static_cast<double>(Region{part.dest}.numel());
+    }
+    constexpr double kReadAndWritten = 2;
+    own *= kReadAndWritten * program_.slot_itemsizes.at(fetch.dest);
+    return own / machine_.memory_bandwidth;
+  }
+
+  double of_compute(const ComputeInstr& compute) {
+    double bytes = 0;
+    const auto add = [&](const ValueRef& ref) {
+      if (ref.id != kNoValue) bytes += bytes_[ref.id];
+    };
+    for (const Attr& arg : compute.args) {
+      if (const auto* one = std::get_if<ValueRef>(&arg)) add(*one);
+      const auto* many = std::get_if<std::vector<ValueRef>>(&arg);
+      if (!many) continue;
+      for (const ValueRef& ref : *many) add(ref);
+    }
+    int itemsize = 4;
+    for (size_t o = 0; o < compute.outputs.size(); ++o) {
+      const Slot slot = compute.outputs[o];
+      if (slot == kNoSlot) continue;
+      if (o < compute.output_shapes.size()) set(slot, compute.output_shapes[o]);
+      bytes += bytes_[slot];
+      itemsize = program_.slot_itemsizes.at(slot);
+    }
+    if (views_.count(compute.target) && !compute.copies) return 0;
+    return machine_.compute(compute.operations, bytes, itemsize);
+  }
+
+  const WorkerProgram& program_;
+  const int worker_;
+  const Machine& machine_;
+  const std::set<std::string>& views_;
+  std::vector<double> bytes_;  ///< by slot
+};
+
+/// One list of all workers.
+class Simulation {
+ public:
+  Simulation(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
+             const std::vector<Link>& links, bool overlaps, int backward)
+      : program_(program),
+        seconds_(seconds),
+        mesh_(mesh),
+        links_(links),
+        overlaps_(overlaps),
+        backward_(backward),
+        workers_(program.num_workers) {
+    for (int w = 0; w < program.num_workers; ++w) {
+      // What another list makes is there.
+      workers_[w].written.assign(program.workers[w].num_slots, 0);
+      for (const Instr& instr : list_of(program.workers[w], backward)) {
+        if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+          workers_[w].written[fetch->dest] = kUnknown;
+        } else if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
+          for (const Slot slot : compute->outputs) {
+            if (slot != kNoSlot) workers_[w].written[slot] = kUnknown;
+          }
+        }
+      }
+    }
+  }
+
+  void run(Timeline& timeline) {
+    for (bool is_moving = true; is_moving;) {
+      is_moving = false;
+      for (int w = 0; w < program_.num_workers; ++w) is_moving = run_worker(w) || is_moving;
+    }
+    double last = 0;
+    for (int w = 0; w < program_.num_workers; ++w) {
+      const Worker& worker = workers_[w];
+      if (worker.next < length(w) || !worker.open.empty()) {
+        throw InternalError("simulate: worker " + std::to_string(w) +
+                            " waits for what nobody writes, at instruction " +
+                            std::to_string(worker.next));
+      }
+      last = std::max(last, worker.clock);
+      timeline.busy[w] += worker.busy;
+      timeline.waiting[w] += worker.waiting;
+      timeline.transferred[w] += worker.transferred;
+    }
+    timeline.seconds += last;
+  }
+
+ private:
+  struct Open {
+    const FetchInstr* fetch = nullptr;
+    int position = 0, due = 0;
+    double arrives = kUnknown;
+    double on_its_way = 0;  ///< seconds
+    double charged = 0;     ///< of these the worker's own, if it computes meanwhile
+  };
+
+  struct Worker {
+    int next = 0;
+    double clock = 0, busy = 0, waiting = 0, transferred = 0;
+    double port_free = 0;
+    std::deque<Open> open;
+    std::vector<double> written;  ///< by slot
+  };
+
+  int length(int worker) const {
+    return static_cast<int>(list_of(program_.workers[worker], backward_).size());
+  }
+
+  bool run_worker(int number) {
+    Worker& worker = workers_[number];
+    const std::vector<Instr>& list = list_of(program_.workers[number], backward_);
+    bool has_moved = false;
+    while (settle(number)) {
+      if (worker.next == length(number)) break;
+      const Instr& instr = list[worker.next];
+      const auto* fetch = std::get_if<FetchInstr>(&instr);
+      const bool is_remote = fetch && !fetch->view && !fetch->shape_only && reads_others(*fetch, number);
+      if (is_remote) {
+        const bool is_late = overlaps_ && fetch->due > worker.next;
+        worker.open.push_back({fetch, worker.next, is_late ? fetch->due : worker.next + 1});
+      } else {
+        spend(worker, seconds_[number][backward_][worker.next]);
+        write(worker, instr);
+      }
+      ++worker.next;
+      has_moved = true;
+    }
+    return has_moved;
+  }
+
+  static bool reads_others(const FetchInstr& fetch, int worker) {
+    return std::any_of(fetch.parts.begin(), fetch.parts.end(),
+                       [&](const CopyPart& part) { return part.worker != worker; });
+  }
+
+  static void spend(Worker& worker, double seconds) {
+    worker.clock += seconds;
+    worker.busy += seconds;
+  }
+
+  static void write(Worker& worker, const Instr& instr) {
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+      worker.written[fetch->dest] = worker.clock;
+    } else if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
+      for (const Slot slot : compute->outputs) {
+        if (slot != kNoSlot) worker.written[slot] = worker.clock;
+      }
+    }
+  }
+
+  /// Finishes what has come, and what is due; false: that is not known yet.
+  bool settle(int number) {
+    Worker& worker = workers_[number];
+    while (!worker.open.empty()) {
+      const bool is_due = std::any_of(worker.open.begin(), worker.open.end(), [&](const Open& open) {
+        return open.due <= worker.next;
+      });
+      Open& first = worker.open.front();
+      if (first.arrives == kUnknown && !find_arrival(number, first)) return !is_due;
+      if (first.arrives > worker.clock && !is_due) return true;
+      const double waited = std::max(0.0, first.arrives - worker.clock);
+      worker.waiting += waited;
+      worker.clock += waited;
+      const double hidden = std::max(0.0, first.on_its_way - waited);
+      const double share = first.on_its_way > 0 ? hidden / first.on_its_way : 0;
+      spend(worker, share * first.charged + seconds_[number][backward_][first.position]);
+      worker.written[first.fetch->dest] = worker.clock;
+      worker.open.pop_front();
+    }
+    return true;
+  }
+
+  bool find_arrival(int number, Open& open) {
+    Worker& worker = workers_[number];
+    double written = 0;
+    std::vector<double> bytes(links_.size(), 0);
+    const int itemsize = program_.workers[number].slot_itemsizes.at(open.fetch->dest);
+    for (const CopyPart& part : open.fetch->parts) {
+      if (part.worker == number) continue;
+      written = std::max(written, workers_[part.worker].written[part.slot]);
+      bytes[step_between(number, part.worker)] +=
+          static_cast<double>(Region{part.dest}.numel() * itemsize);
+    }
+    if (written == kUnknown) return false;
+    double latency = 0;
+    for (size_t step = 0; step < links_.size(); ++step) {
+      if (bytes[step] == 0) continue;
+      const double seconds = bytes[step] / links_[step].bandwidth;
+      latency = std::max(latency, links_[step].latency);
+      open.on_its_way += seconds;
+      open.charged += (1 - links_[step].overlap) * seconds;
+    }
+    worker.port_free = std::max(worker.port_free, written) + open.on_its_way;
+    open.arrives = worker.port_free + latency;
+    worker.transferred += open.on_its_way;
+    return true;
+  }
+
+  size_t step_between(int a, int b) const {
+    for (size_t step = 0; step + 1 < mesh_.size(); ++step) {
+      const int at = static_cast<int>(step);
+      if (mesh_coordinate(mesh_, a, at) != mesh_coordinate(mesh_, b, at)) return step;
+    }
+    return mesh_.size() - 1;
+  }
+
+  const Program& program_;
+  const InstrSeconds& seconds_;
+  const Mesh& mesh_;
+  const std::vector<Link>& links_;
+  const bool overlaps_;
+  const int backward_;
+  std::vector<Worker> workers_;
+};
+
+void check(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
+           const std::vector<Link>& links) {
+  if (links.size() != mesh.size() || mesh_size(mesh) != program.num_workers) {
+    throw UserError("simulate: a program of " + std::to_string(program.num_workers) +
+                    " workers, a mesh of " + std::to_string(mesh_size(mesh)) + " in " +
+                    std::to_string(mesh.size()) + " steps, and " + std::to_string(links.size()) +
+                    " links");
+  }
+  bool is_right = seconds.size() == program.workers.size();
+  for (size_t w = 0; is_right && w < seconds.size(); ++w) {
+    for (const int backward : {0, 1}) {
+      is_right = is_right && seconds[w][backward].size() ==
+                                 list_of(program.workers[w], backward).size();
+    }
+  }
+  if (!is_right) throw UserError("simulate: expected seconds for each instruction of each worker");
+}
+
+}  // namespace
+
+InstrSeconds predicted_seconds(const Program& program, const Machine& machine,
+                               const std::set<std::string>& views) {
+  InstrSeconds seconds(program.num_workers);
+  for (int w = 0; w < program.num_workers; ++w) {
+    Prediction prediction(program, w, machine, views);
+    for (const int backward : {0, 1}) {
+      for (const Instr& instr : list_of(program.workers[w], backward)) {
+        seconds[w][backward].push_back(prediction.seconds(instr));
+      }
+    }
+  }
+  return seconds;
+}
+
+Timeline simulate(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
+                  const std::vector<Link>& links, bool overlaps) {
+  check(program, seconds, mesh, links);
+  Timeline timeline;
+  for (auto* numbers : {&timeline.busy, &timeline.waiting, &timeline.transferred}) {
+    numbers->assign(program.num_workers, 0);
+  }
+  for (const int backward : {0, 1}) {
+    Simulation(program, seconds, mesh, links, overlaps, backward).run(timeline);
+  }
+  return timeline;
+}
+
+}  // namespace smex

@@ -1,0 +1,123 @@
+#include "partition/simulate/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/error.h"
+
+namespace smex {
+namespace {
+
+ComputeInstr compute(std::vector<ValueId> operands, Slot output) {
+  ComputeInstr instr;
+  instr.target = "aten::relu";
+  for (const ValueId operand : operands) instr.args.emplace_back(ValueRef{operand});
+  instr.outputs = {output};
+  instr.output_shapes = {{10}};
+  return instr;
+}
+
+FetchInstr fetch(int from, Slot slot, Slot dest, int due = -1) {
+  FetchInstr instr;
+  instr.dest = dest;
+  instr.shape = {10};
+  instr.dtype = "float32";
+  instr.parts = {{from, slot, {{0, 10}}, {{0, 10}}}};
+  instr.due = due;
+  return instr;
+}
+
+/// Both workers make a tile, fetch the other's and compute something else before they read it.
+Program exchange(int due) {
+  Program program;
+  program.num_workers = 2;
+  for (const int w : {0, 1}) {
+    WorkerProgram worker;
+    worker.num_slots = 5;
+    worker.slot_itemsizes.assign(5, 4);
+    worker.forward = {compute({0}, 1), fetch(1 - w, 1, 2, due), compute({0}, 3),
+                      compute({2, 3}, 4)};
+    program.workers.push_back(std::move(worker));
+  }
+  program.inputs = {{0, {0, 0}, {Region::whole({10}), Region::whole({10})}}};
+  return program;
+}
+
+InstrSeconds seconds(double other) {
+  const std::array<std::vector<double>, 2> each{std::vector<double>{1, 0, other, 1}, {}};
+  return {each, each};
+}
+
+// The tile of 40 bytes takes 4 s.
+std::vector<Link> link(double overlap) { return {{0.5, 10, overlap}}; }
+
+TEST(Simulate, WaitsAtOnceOrWhenItIsDue) {
+  EXPECT_DOUBLE_EQ(simulate(exchange(-1), seconds(3), {2}, link(1)).seconds, 1 + 4.5 + 3 + 1);
+  const Timeline late = simulate(exchange(3), seconds(3), {2}, link(1));
+  EXPECT_DOUBLE_EQ(late.seconds, 1 + 4.5 + 1);
+  for (const int w : {0, 1}) {
+    EXPECT_DOUBLE_EQ(late.busy[w], 5);
+    EXPECT_DOUBLE_EQ(late.waiting[w], 1.5);
+    EXPECT_DOUBLE_EQ(late.transferred[w], 4);
+  }
+  EXPECT_DOUBLE_EQ(simulate(exchange(3), seconds(3), {2}, link(1), false).seconds, 9.5);
+}
+
+TEST(Simulate, WhatTheWorkerMovesItselfIsNotHidden) {
+  // Of 4 s, 2.5 pass while the worker computes, which it is then later with.
+  EXPECT_DOUBLE_EQ(simulate(exchange(3), seconds(3), {2}, link(0)).seconds, 1 + 4.5 + 2.5 + 1);
+  EXPECT_DOUBLE_EQ(simulate(exchange(3), seconds(9), {2}, link(0.5)).seconds, 1 + 9 + 2 + 1);
+}
+
+TEST(Simulate, ALinkCarriesOneAfterTheOther) {
+  Program program = exchange(3);
+  for (const int w : {0, 1}) {
+    program.workers[w].num_slots = 6;
+    program.workers[w].slot_itemsizes.assign(6, 4);
+    auto& list = program.workers[w].forward;
+    list.insert(list.begin() + 2, fetch(1 - w, 1, 5, 4));
+    std::get<FetchInstr>(list[1]).due = 4;
+  }
+  const std::array<std::vector<double>, 2> each{std::vector<double>{1, 0, 0, 3, 1}, {}};
+  EXPECT_DOUBLE_EQ(simulate(program, {each, each}, {2}, link(1)).seconds, 1 + 8.5 + 1);
+}
+
+TEST(Simulate, TakesTheLinkOfTheStepInWhichWorkersDiffer) {
+  Program program;
+  program.num_workers = 4;
+  for (int w = 0; w < 4; ++w) {
+    WorkerProgram worker;
+    worker.num_slots = 2;
+    worker.slot_itemsizes.assign(2, 4);
+    program.workers.push_back(std::move(worker));
+  }
+  program.workers[0].forward = {fetch(1, 0, 1)};
+  program.workers[2].forward = {fetch(0, 0, 1)};
+  const std::vector<Link> links{{0, 1}, {0, 10}};
+  InstrSeconds none(4);
+  none[0][0] = none[2][0] = {0};
+  EXPECT_DOUBLE_EQ(simulate(program, none, {2, 2}, links).waiting[0], 4);
+  EXPECT_DOUBLE_EQ(simulate(program, none, {2, 2}, links).waiting[2], 40);
+}
+
+TEST(Simulate, SaysWhatIsMissing) {
+  EXPECT_THROW(simulate(exchange(3), seconds(3), {2}, {}), UserError);
+  EXPECT_THROW(simulate(exchange(3), {}, {2}, link(1)), UserError);
+  Program program = exchange(-1);
+  for (WorkerProgram& worker : program.workers) {
+    std::swap(worker.forward[0], worker.forward[1]);  // each waits for the other's first tile
+  }
+  EXPECT_THROW(simulate(program, seconds(3), {2}, link(1)), InternalError);
+}
+
+TEST(PredictedSeconds, AreTheRoofline) {
+  Program program = exchange(3);
+  std::get<ComputeInstr>(program.workers[0].forward[0]).operations = 1000;
+  const Machine machine{{{4, 100}}, 20, 0.5, {}};
+  const auto found = predicted_seconds(program, machine, {});
+  EXPECT_EQ(found[0][0], (std::vector<double>{10, 0, 4, 6}));  // arithmetic, a peer's, bytes
+  EXPECT_EQ(predicted_seconds(program, machine, {"aten::relu"})[1][0],
+            (std::vector<double>{0, 0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace smex
