@@ -1,15 +1,16 @@
-"""How much of what two processes send each other goes on while they compute.
+"""How much of what two processes send each other is on its way while they compute.
 
     python benchmarks/processes/overlap.py [--rounds 5] [--only GPT] [--links 200mbit]
 
 Two ranks of one thread on emulated hosts (see `emulate`). By planner and link a step with fetches
-due where their results are read, and the same with each fetch waited for at once (SMEX_OVERLAP=0),
-in turns in one run; both have the same predicted peak. A step is forward and backward.
+waited for where their results are read, and the same with each waited for at once
+(SMEX_OVERLAP=0), in turns in one run; the predicted peak is the same. A step is forward and
+backward, and ends when the last rank has. Medians of the rounds.
 
-"Could be hidden" is how much shorter a step would be if memory were no limit: both are simulated,
-instruction by instruction, with the times that the instructions took, and the time of packets by
-the link's measured latency and bandwidth. "Hidden" is the difference that was measured, and its
-share of what could be. A bound of its own is that a step takes at least its computation.
+"Could" is the most that any order could hide: a step takes at least as long as a worker is busy,
+and as what it receives is on its way. "Hidden" is what the step is shorter, and its share of that.
+"Predicted" is `plan.timeline()` on the machine that `smex.Machine.calibrate(mesh=mesh)` measures in
+the same run, with fetches in the two ways.
 """
 
 from __future__ import annotations
@@ -24,122 +25,141 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from cases import CASES, SMALL, Case
+from cases import CASES, SMALL
 from emulate import emulated
-from steps import LINKS, RANKS, link_of
-from torch.distributed.device_mesh import init_device_mesh
+from steps import LINKS, RANKS
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import smex
-from smex._C import ComputeInstr, FetchInstr, FreeInstr
-from smex.planning import placed
 
 PLANNERS = ("data_parallel", "fsdp", "tofu")
+WARM_UP = 2
 
 
-def sent_by(instr: Any, worker: int, itemsizes: list[int]) -> dict[int, int]:
-    """Bytes that a fetch takes from each other worker."""
-    taken: dict[int, int] = {}
-    for part in instr.parts:
-        if part.worker != worker:
-            box = [hi - lo for lo, hi in part.source]
-            taken[part.worker] = taken.get(part.worker, 0) + itemsizes[instr.dest] * _product(box)
-    return taken
+def measure(
+    options: argparse.Namespace, planner: str, machine: smex.Machine, mesh: DeviceMesh
+) -> dict[str, Any]:
+    """Returns the numbers of one planner; all ranks call this."""
+    case = (SMALL if options.small else CASES)[options.worker]
+    model, batch = case.make()
+    nets = {}
+    for word in ("0", "1"):
+        os.environ["SMEX_OVERLAP"] = word
+        nets[word] = smex.partition(
+            model, mesh=mesh, args=batch, loss_fn=case.loss_fn, planner=planner, machine=machine
+        )
+
+    def step(net: smex.PartitionedModule) -> float:
+        dist.barrier()
+        started = time.perf_counter()
+        net(*batch).backward()
+        seconds = time.perf_counter() - started
+        for parameter in net.parameters():
+            parameter.grad = None
+        return seconds
+
+    taken: dict[str, list[float]] = {"0": [], "1": []}
+    waited: dict[str, list[float]] = {"0": [], "1": []}
+    for number in range(WARM_UP + options.rounds):
+        for word, net in nets.items():
+            seconds = step(net)
+            stats = net.stats()
+            if number >= WARM_UP:
+                taken[word].append(seconds)
+                waited[word].append(max(stats["wait_seconds"]))
+                busy = max(
+                    a + b
+                    for a, b in zip(stats["compute_seconds"], stats["fetch_seconds"], strict=True)
+                )
+    ranks: list[Any] = [None] * RANKS
+    dist.all_gather_object(ranks, taken)
+    slowest = {
+        word: statistics.median(map(max, zip(*(each[word] for each in ranks), strict=True)))
+        for word in taken
+    }
+    plan = nets["1"].plan
+    link = machine.levels[0]
+    late, at_once = plan.timeline(), plan.timeline(overlap=False)
+    return {
+        "off": slowest["0"],
+        "on": slowest["1"],
+        "waited": [statistics.median(waited[word]) for word in ("0", "1")],
+        "busy": busy,
+        "transfer": max(stats["received_bytes"]) / link.bandwidth,
+        "predicted": [at_once.seconds, late.seconds],
+        "peak": max(plan.peak_bytes()),
+        "moved": plan.total_bytes,
+    }
 
 
-def _product(numbers: list[int]) -> int:
-    product = 1
-    for number in numbers:
-        product *= number
-    return product
+def worker(options: argparse.Namespace) -> None:
+    """Measures one case as one rank; rank 0 prints JSON."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (RANKS,))
+    machine = smex.Machine.calibrate(mesh=mesh)
+    found = {planner: measure(options, planner, machine, mesh) for planner in options.planners}
+    if dist.get_rank() == 0:
+        level = machine.levels[0]
+        link = [level.latency, level.bandwidth, level.overlap]
+        print(json.dumps({"link": link, "planners": found}))
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # once in some fifty runs a thread of torch's aborts while Python ends
 
 
-class Simulation:
-    """A program of two workers, one per process; time advances by what was measured."""
-
-    def __init__(self, program: Any, seconds: list[list[list[float]]], link: smex.Level) -> None:
-        self.program, self.seconds, self.link = program, seconds, link
-
-    def step_seconds(self, overlaps: bool) -> float:
-        """Returns the seconds of both lists, one after the other."""
-        return sum(self._list_seconds(backward, overlaps) for backward in (0, 1))
-
-    def _list_seconds(self, backward: int, overlaps: bool) -> float:
-        lists = [(w.backward if backward else w.forward) for w in self.program.workers]
-        sizes = [w.slot_itemsizes for w in self.program.workers]
-        written: list[dict[int, float]] = [{}, {}]
-        made = [{s for i in part for s in outputs_of(i)} for part in lists]
-        clock, nexts, link_free = [0.0, 0.0], [0, 0], [0.0, 0.0]
-        pending: list[list[tuple[int, int, Any]]] = [[], []]  # due, position, fetch
-
-        def try_finish(worker: int, position: int, fetch: Any) -> float | None:
-            """When the fetch is finished at the earliest; None: a peer has not written yet."""
-            ready = 0.0
-            for peer, size in sent_by(fetch, worker, sizes[worker]).items():
-                sources = {p.slot for p in fetch.parts if p.worker == peer}
-                waits = [s for s in sources if s in made[peer] and s not in written[peer]]
-                if waits:
-                    return None
-                start = max([link_free[worker], *(written[peer].get(s, 0.0) for s in sources)])
-                link_free[worker] = start + size / self.link.bandwidth
-                ready = max(ready, link_free[worker] + self.link.latency)
-            return ready
-
-        def settle(worker: int, upto: int | None) -> bool:
-            """Finishes, in order, what is due; False: a peer has to go on first."""
-            left = []
-            blocked = False
-            for due, position, fetch in pending[worker]:
-                arrived = None if blocked else self._arrivals.get((worker, position))
-                if arrived is None and not blocked:
-                    arrived = try_finish(worker, position, fetch)
-                    if arrived is not None:
-                        self._arrivals[worker, position] = arrived
-                if arrived is None:
-                    blocked = True
-                    if upto is not None and due <= upto:
-                        return False
-                    left.append((due, position, fetch))
-                elif arrived <= clock[worker] or (upto is not None and due <= upto):
-                    clock[worker] = max(clock[worker], arrived)
-                    clock[worker] += self.seconds[worker][backward][position]
-                    written[worker][fetch.dest] = clock[worker]
-                else:
-                    left.append((due, position, fetch))
-            pending[worker][:] = left
-            return True
-
-        self._arrivals: dict[tuple[int, int], float] = {}
-        while True:
-            moved = False
-            for worker in (0, 1):
-                while True:
-                    position = nexts[worker]
-                    if not settle(worker, position):
-                        break
-                    if position == len(lists[worker]):
-                        break
-                    instr = lists[worker][position]
-                    if isinstance(instr, FetchInstr) and sent_by(instr, worker, sizes[worker]):
-                        due = instr.due if overlaps and instr.due >= 0 else position + 1
-                        pending[worker].append((due, position, instr))
-                    else:
-                        clock[worker] += self.seconds[worker][backward][position]
-                        for slot in outputs_of(instr):
-                            written[worker][slot] = clock[worker]
-                    nexts[worker] += 1
-                    moved = True
-            if not moved:
-                break
-        assert all(not part for part in pending), "the simulation stands still"
-        return max(clock)
+def row(name: str, link: str, planner: str, found: dict[str, Any]) -> str:
+    """Returns a line of the table."""
+    could = found["off"] - max(found["busy"], found["transfer"])
+    hidden = found["off"] - found["on"]
+    share = f"{hidden / could:.0%}" if could > 0.01 * found["off"] else "nothing could be"
+    return (
+        f"| {name} | {link} | {planner} | {found['moved'] / 1e6:.0f} MB | {found['busy']:.2f} s | "
+        f"{found['transfer']:.2f} s | {found['off']:.2f} s | {found['on']:.2f} s | "
+        f"{max(could, 0):.2f} s | {hidden:.2f} s | {share} | "
+        f"{found['predicted'][0]:.2f} s | {found['predicted'][1]:.2f} s |"
+    )
 
 
-def outputs_of(instr: Any) -> list[int]:
-    if isinstance(instr, ComputeInstr):
-        return [slot for slot in instr.outputs if slot >= 0]
-    return [] if isinstance(instr, FreeInstr) else [instr.dest]
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", help="part of the names of the models")
+    parser.add_argument("--links", nargs="*", choices=[*LINKS], default=["1gbit", "200mbit"])
+    parser.add_argument("--planners", nargs="*", default=[*PLANNERS])
+    parser.add_argument("--small", action="store_true", help="models that take milliseconds")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        worker(options)
+        return
+    print(f"torch {torch.__version__}, {RANKS} ranks of 1 thread\n")
+    heads = (
+        "model", "link", "planner", "moved", "busy", "transfer", "at once", "overlapped", "could",
+        "hidden", "share", "predicted at once", "overlapped",
+    )  # fmt: skip
+    print(f"| {' | '.join(heads)} |")
+    print("| --- | --- | --- |" + " ---: |" * (len(heads) - 3), flush=True)
+    links = {}
+    for name in [name for name in (SMALL if options.small else CASES) if options.only in name]:
+        for link in options.links:
+            flags = ["--rounds", str(options.rounds), "--planners", *options.planners]
+            flags += ["--small"] * options.small + ["--worker", name]
+            with emulated(RANKS, LINKS[link]) as hosts:
+                command = [sys.executable, __file__, *flags]
+                said = hosts.run(command, timeout=3600, env={"OMP_NUM_THREADS": "1"})[0]
+            found = json.loads(said.splitlines()[-1])
+            links[link] = found["link"]
+            for planner, numbers in found["planners"].items():
+                print(row(name, link, planner, numbers), flush=True)
+    for link, (latency, bandwidth, overlap) in links.items():
+        print(
+            f"\n{link}: {latency * 1e6:.0f} µs, {bandwidth / 1e6:.1f} MB/s, of a transfer's time "
+            f"{overlap:.0%} left to compute in"
+        )
 
 
-def late(program: Any) -> Any:
-    """Not bounded by memory."""
-    return program
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@
 #include "partition/price/cluster.h"
 #include "partition/price/memory.h"
 #include "partition/price/price.h"
+#include "partition/simulate/timeline.h"
 
 namespace py = pybind11;
 
@@ -50,13 +51,19 @@ void bind_partition(py::module_& m) {
       .def_readwrite("search_seconds", &Plan::search_seconds)
       .def_readwrite("planner", &Plan::planner);
   py::class_<Machine>(m, "Machine", "A machine as the steps of a mesh see it.");
+  py::class_<Timeline>(m, "Timeline", "How an iteration goes by, in seconds; lists are by worker.")
+      .def_readonly("seconds", &Timeline::seconds)
+      .def_readonly("least", &Timeline::least)
+      .def_readonly("busy", &Timeline::busy)
+      .def_readonly("waiting", &Timeline::waiting)
+      .def_readonly("transferred", &Timeline::transferred);
   py::class_<Cluster>(m, "Cluster", "All workers of a machine, by levels.")
       .def(py::init([](std::string name, std::map<int, double> flops, double memory_bandwidth,
                        double launch,
-                       const std::vector<std::tuple<int64_t, double, double>>& levels) {
+                       const std::vector<std::tuple<int64_t, double, double, double>>& levels) {
              Cluster all{std::move(name), std::move(flops), memory_bandwidth, launch, {}};
-             for (const auto& [size, latency, bandwidth] : levels) {
-               all.levels.push_back({size, {latency, bandwidth}});
+             for (const auto& [size, latency, bandwidth, overlap] : levels) {
+               all.levels.push_back({size, {latency, bandwidth, overlap}});
              }
              return all;
            }),
@@ -150,6 +157,18 @@ void bind_partition(py::module_& m) {
       "The program of a plan. With `join` runs of element-wise calls are one call each, with "
       "`overlap` fetches are waited for as late as memory allows; outputs of the operators in "
       "`views` share the memory of their first operand.");
+  m.def("predicted_seconds", &predicted_seconds, py::arg("program"), py::arg("machine"),
+        py::arg("views"), py::call_guard<py::gil_scoped_release>(),
+        "By worker, list and instruction what the worker itself is busy with it.");
+  m.def(
+      "simulate",
+      [](const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
+         const Machine& machine, bool overlaps) {
+        return simulate(program, seconds, mesh, machine.links, overlaps);
+      },
+      py::arg("program"), py::arg("seconds"), py::arg("mesh"), py::arg("machine"),
+      py::arg("overlaps") = true, py::call_guard<py::gil_scoped_release>(),
+      "Runs a program in time, without tensors, over the machine's links.");
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
   m.def(
       "op_bytes",

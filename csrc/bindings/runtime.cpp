@@ -209,6 +209,8 @@ void bind_runtime(py::module_& m) {
           "take_outputs", [](Session& s, int index) { return to_list(s.take_outputs(index)); },
           py::arg("index"))
       .def("stats", [](const Session& session) { return to_dict(session.stats()); })
+      .def("instr_seconds", &Session::instr_seconds,
+           "By worker, list and instruction the seconds that it took, without waiting.")
       .def("trace_events", &trace_events,
            "Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, "
            "since_us).");

@@ -515,6 +515,12 @@ bool Session::is_readable(const RemoteRead& read) const {
   return state.ready && (!state.written || state.written->query());
 }
 
+bool Session::is_here(int worker, const Copy& copy) const {
+  if (copy.packet >= 0) return pass_->has_come(copy.packet);
+  // A tile of its own may be what another open fetch brings.
+  return copy.worker != worker || workers_[worker]->slots[copy.slot].ready;
+}
+
 bool Session::would_wait(int worker, const Step& step) const {
   const auto* fetch = std::get_if<FetchStep>(&step);
   if (!fetch) return false;
@@ -742,7 +748,7 @@ bool Session::copy_parts(int worker, OpenFetch& fetch, bool waiting) {
   }
   for (; fetch.next_copy < step.copies.size(); ++fetch.next_copy) {
     const Copy& copy = step.copies[fetch.next_copy];
-    if (!waiting && copy.packet >= 0 && !pass_->has_come(copy.packet)) return pause();
+    if (!waiting && !is_here(worker, copy)) return pause();
     if (!fetch.result.defined()) {
       allocate(step.dtype != c10::ScalarType::Undefined
                    ? step.dtype
@@ -1058,6 +1064,17 @@ Stats Session::stats() const {
   stats.forward_seconds = forward_seconds_;
   stats.backward_seconds = backward_seconds_;
   return stats;
+}
+
+std::vector<std::array<std::vector<double>, 2>> Session::instr_seconds() const {
+  std::vector<std::array<std::vector<double>, 2>> seconds;
+  for (const auto& worker : workers_) {
+    seconds.push_back(worker->step_us);
+    for (auto& list : seconds.back()) {
+      for (double& number : list) number *= 1e-6;
+    }
+  }
+  return seconds;
 }
 
 std::vector<TraceEvent> Session::trace_events() const {

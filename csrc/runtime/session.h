@@ -72,6 +72,8 @@ class Session {
   WorkerTensors take_outputs(int index);
 
   Stats stats() const;
+  /// By worker, list and instruction the seconds that it took, without waiting; of what has run.
+  std::vector<std::array<std::vector<double>, 2>> instr_seconds() const;
   /// Events of the runs that were traced (Executor::set_trace), by worker and then by time.
   std::vector<TraceEvent> trace_events() const;
 
@@ -178,6 +180,7 @@ class Session {
   bool copy_parts(int worker, OpenFetch& fetch, bool waiting);
   void finish_fetch(int worker, OpenFetch& fetch);
   bool is_readable(const RemoteRead& read) const;
+  bool is_here(int worker, const Copy& copy) const;
   /// Sleeps until `is_over`, and goes on with open fetches meanwhile.
   template <typename Condition>
   void await_with_open(int worker, const Condition& is_over);

@@ -25,39 +25,54 @@ bool reads_others(const FetchInstr& fetch, int worker) {
 }
 
 template <typename Visit>
-void for_each_use(const Instr& instr, int worker, const Visit& visit) {
-  if (const auto* free = std::get_if<FreeInstr>(&instr)) {
-    visit(free->slot);
-  } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-    for (const CopyPart& part : fetch->parts) {
-      if (part.worker == worker) visit(part.slot);
-    }
-  } else {
-    for (const Attr& arg : std::get<ComputeInstr>(instr).args) {
-      if (const auto* one = std::get_if<ValueRef>(&arg)) visit(one->id);
-      const auto* many = std::get_if<std::vector<ValueRef>>(&arg);
-      if (!many) continue;
-      for (const ValueRef& ref : *many) visit(ref.id);
-    }
+void for_each_operand(const ComputeInstr& compute, const Visit& visit) {
+  for (const Attr& arg : compute.args) {
+    if (const auto* one = std::get_if<ValueRef>(&arg)) visit(one->id);
+    const auto* many = std::get_if<std::vector<ValueRef>>(&arg);
+    if (!many) continue;
+    for (const ValueRef& ref : *many) visit(ref.id);
   }
 }
 
-/// Makes fetches due where what they bring is read, if something is computed until then.
+/// Makes all fetches from others as late as can be.
 void make_late(Program& program) {
   for_each_list(program, [&](int worker, int, std::vector<Instr>& list) {
+    for (Instr& instr : list) {
+      auto* fetch = std::get_if<FetchInstr>(&instr);
+      if (fetch && reads_others(*fetch, worker)) fetch->due = static_cast<int>(list.size());
+    }
+  });
+}
+
+/// Makes late fetches due where what they bring is read, if they are not sooner, and at once where
+/// nothing is computed until then. What a late fetch reads of its own worker may come as late; that
+/// it is freed meanwhile does not matter.
+void make_due(Program& program) {
+  for_each_list(program, [&](int worker, int, std::vector<Instr>& list) {
     const auto length = static_cast<int>(list.size());
-    std::vector<int> next_use(program.workers[worker].num_slots, length);
+    const int unread = length + 1;
+    const int num_slots = program.workers[worker].num_slots;
+    std::vector<int> next_read(num_slots, unread), freed(num_slots, length);
     int next_compute = length;
     for (int position = length; position-- > 0;) {
-      Instr& instr = list[position];
-      if (auto* fetch = std::get_if<FetchInstr>(&instr); fetch && reads_others(*fetch, worker)) {
-        const int use = next_use[fetch->dest];
-        if (next_compute < use) fetch->due = use;
+      if (const auto* free = std::get_if<FreeInstr>(&list[position])) {
+        freed[free->slot] = position;
+      } else if (auto* fetch = std::get_if<FetchInstr>(&list[position])) {
+        const int read = next_read[fetch->dest];
+        fetch->due = std::min(fetch->due, read == unread ? freed[fetch->dest] : read);
+        if (next_compute >= fetch->due) fetch->due = -1;
+        for (const CopyPart& part : fetch->parts) {
+          if (part.worker != worker) continue;
+          const bool is_late = fetch->due >= 0 && !Region{part.dest}.empty();
+          next_read[part.slot] =
+              std::min(next_read[part.slot], is_late ? fetch->due : position);
+        }
+      } else {
+        next_compute = position;
+        for_each_operand(std::get<ComputeInstr>(list[position]), [&](Slot slot) {
+          if (slot != kNoSlot) next_read[slot] = position;
+        });
       }
-      if (std::holds_alternative<ComputeInstr>(instr)) next_compute = position;
-      for_each_use(instr, worker, [&](Slot slot) {
-        if (slot != kNoSlot) next_use[slot] = position;
-      });
     }
   });
 }
@@ -72,6 +87,7 @@ class Lateness {
       limits_.push_back(*std::max_element(held.begin(), held.end()));
     }
     make_late(program);
+    make_due(program);
   }
 
   void keep_peaks() {
@@ -88,6 +104,7 @@ class Lateness {
           fetch->due = steps > 1 ? position + steps : -1;
         }
       });
+      make_due(program_);  // what they read of their own worker comes before
     }
   }
 

@@ -119,7 +119,7 @@ class Simulation {
       is_moving = false;
       for (int w = 0; w < program_.num_workers; ++w) is_moving = run_worker(w) || is_moving;
     }
-    double last = 0;
+    double last = 0, least = 0;
     for (int w = 0; w < program_.num_workers; ++w) {
       const Worker& worker = workers_[w];
       if (worker.next < length(w) || !worker.open.empty()) {
@@ -128,11 +128,13 @@ class Simulation {
                             std::to_string(worker.next));
       }
       last = std::max(last, worker.clock);
+      least = std::max({least, worker.busy, worker.transferred});
       timeline.busy[w] += worker.busy;
       timeline.waiting[w] += worker.waiting;
       timeline.transferred[w] += worker.transferred;
     }
     timeline.seconds += last;
+    timeline.least += least;
   }
 
  private:
@@ -160,7 +162,7 @@ class Simulation {
     Worker& worker = workers_[number];
     const std::vector<Instr>& list = list_of(program_.workers[number], backward_);
     bool has_moved = false;
-    while (settle(number)) {
+    while (settle(number, has_moved)) {
       if (worker.next == length(number)) break;
       const Instr& instr = list[worker.next];
       const auto* fetch = std::get_if<FetchInstr>(&instr);
@@ -199,13 +201,13 @@ class Simulation {
   }
 
   /// Finishes what has come, and what is due; false: that is not known yet.
-  bool settle(int number) {
+  bool settle(int number, bool& has_moved) {
     Worker& worker = workers_[number];
     while (!worker.open.empty()) {
       const bool is_due = std::any_of(worker.open.begin(), worker.open.end(), [&](const Open& open) {
         return open.due <= worker.next;
       });
-      Open& first = worker.open.front();
+      Open& first = worker.open.front();  // what it reads of its own worker has been before it
       if (first.arrives == kUnknown && !find_arrival(number, first)) return !is_due;
       if (first.arrives > worker.clock && !is_due) return true;
       const double waited = std::max(0.0, first.arrives - worker.clock);
@@ -216,6 +218,7 @@ class Simulation {
       spend(worker, share * first.charged + seconds_[number][backward_][first.position]);
       worker.written[first.fetch->dest] = worker.clock;
       worker.open.pop_front();
+      has_moved = true;
     }
     return true;
   }

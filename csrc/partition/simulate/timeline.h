@@ -21,7 +21,9 @@ InstrSeconds predicted_seconds(const Program& program, const Machine& machine,
 
 /// How an iteration goes by.
 struct Timeline {
-  double seconds = 0;               ///< until the last worker has finished
+  double seconds = 0;  ///< until the last worker has finished
+  /// No order takes less: in each list a worker is busy, and what it receives on its way, as long.
+  double least = 0;
   std::vector<double> busy;         ///< by worker: with instructions
   std::vector<double> waiting;      ///< by worker: for tiles of others
   std::vector<double> transferred;  ///< by worker: how long its tiles of others were on their way

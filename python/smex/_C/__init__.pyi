@@ -46,6 +46,7 @@ __all__: list[str] = [
     "Session",
     "SizedGraph",
     "Source",
+    "Timeline",
     "TooLarge",
     "Use",
     "Value",
@@ -79,10 +80,12 @@ __all__: list[str] = [
     "plan_bytes",
     "plan_for_other_sizes",
     "planners",
+    "predicted_seconds",
     "price",
     "relayout",
     "relayout_program",
     "search",
+    "simulate",
     "tdl",
     "tile_call",
     "vertex_schedule",
@@ -349,11 +352,14 @@ class FetchInstr:
         kind: str = "fetch",
         value: int = -1,
         relayout: int = -1,
+        due: int = -1,
     ) -> None: ...
     @property
     def dest(self) -> int: ...
     @property
     def dtype(self) -> str: ...
+    @property
+    def due(self) -> int: ...
     @property
     def kind(self) -> str: ...
     @property
@@ -491,6 +497,19 @@ class Machine:
     A machine as the steps of a mesh see it.
     """
 
+class Timeline:
+    """
+    How an iteration goes by, in seconds; lists are by worker.
+    """
+    @property
+    def busy(self) -> list[float]: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def transferred(self) -> list[float]: ...
+    @property
+    def waiting(self) -> list[float]: ...
+
 class Cluster:
     """
     All workers of a machine, by levels.
@@ -501,7 +520,7 @@ class Cluster:
         flops: collections.abc.Mapping[int, float],
         memory_bandwidth: float,
         launch: float,
-        levels: collections.abc.Sequence[tuple[int, float, float]],
+        levels: collections.abc.Sequence[tuple[int, float, float, float]],
     ) -> None: ...
     def levels_of(self, mesh: collections.abc.Sequence[int]) -> list[int]: ...
     def mesh(self, workers: int) -> list[int] | None: ...
@@ -716,6 +735,10 @@ class Session:
     """
     One forward and at most one backward run; keeps its outputs while it lives.
     """
+    def instr_seconds(self) -> list[typing.Annotated[list[list[float]], "FixedSize(2)"]]:
+        """
+        By worker, list and instruction the seconds that it took, without waiting.
+        """
     def outputs(self, index: int) -> list: ...
     def run_backward(self) -> None: ...
     def run_forward(self) -> None: ...
@@ -726,7 +749,7 @@ class Session:
     def take_outputs(self, index: int) -> list: ...
     def trace_events(self) -> list:
         """
-        Tuples (worker, name, category, start_us, duration_us, bytes).
+        Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, since_us).
         """
 
 class Executor:
@@ -742,6 +765,7 @@ class Executor:
         take: bool = False,
         communicator: Communicator | None = None,
         ranks: collections.abc.Sequence[int] = [],
+        overlap: bool = True,
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
     def start(
@@ -1059,10 +1083,14 @@ def live_bytes(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()
     """
 
 def lower(
-    graph: Graph, plan: Plan, views: collections.abc.Set[str] = set(), join: bool = True
+    graph: Graph,
+    plan: Plan,
+    views: collections.abc.Set[str] = set(),
+    join: bool = True,
+    overlap: bool = True,
 ) -> Program:
     """
-    The program of a plan. With `join` runs of element-wise calls are one call each; outputs of the operators in `views` share the memory of their first operand.
+    The program of a plan. With `join` runs of element-wise calls are one call each, with `overlap` fetches are waited for as late as memory allows; outputs of the operators in `views` share the memory of their first operand.
     """
 
 def message_operations() -> list[MessageOperation]:
@@ -1104,6 +1132,13 @@ def plan_for_other_sizes(
     """
 
 def planners() -> list[str]: ...
+def predicted_seconds(
+    program: Program, machine: Machine, views: collections.abc.Set[str]
+) -> list[typing.Annotated[list[list[float]], "FixedSize(2)"]]:
+    """
+    By worker, list and instruction what the worker itself is busy with it.
+    """
+
 def price(graph: Graph, plan: Plan, machine: Machine | None = None) -> Plan:
     """
     A plan with what each step adds in bytes and, with a machine, in seconds.
@@ -1135,6 +1170,19 @@ def relayout_program(
 def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:
     """
     One search; the options are those of SearchOptions, where memory_limit is of homes.
+    """
+
+def simulate(
+    program: Program,
+    seconds: collections.abc.Sequence[
+        typing.Annotated[collections.abc.Sequence[collections.abc.Sequence[float]], "FixedSize(2)"]
+    ],
+    mesh: collections.abc.Sequence[int],
+    machine: Machine,
+    overlaps: bool = True,
+) -> Timeline:
+    """
+    Runs a program in time, without tensors, over the machine's links.
     """
 
 def tile_call(

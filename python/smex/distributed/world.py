@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import torch.distributed as dist
 from torch.distributed import rendezvous  # type: ignore[attr-defined]
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from smex._C import Communicator, Recorder, Segment
@@ -123,6 +124,14 @@ class World:
             "a net over several processes cannot be pickled: smex.save(path, net) writes a "
             "checkpoint, net.state_dict() has whole tensors"
         )
+
+
+def members_of(mesh: DeviceMesh | None) -> list[int]:
+    """Returns the ranks of a mesh, in the order of its workers; None: of the default group."""
+    if mesh is None:
+        return members_of_default()
+    members: list[int] = mesh.mesh.flatten().tolist()
+    return members
 
 
 def members_of_default() -> list[int]:

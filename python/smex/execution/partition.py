@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from smex.distributed.world import World, members_of_default
+from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.given_plan import GivenPlan
 from smex.execution.module import PartitionedModule
@@ -131,9 +131,9 @@ def partition(
         raise SmexValueError(
             "partition: a DeviceMesh is of several processes; leave out one of them"
         )
-    members = _members(mesh) if isinstance(mesh, DeviceMesh) else [0]
-    if processes is None and not isinstance(mesh, DeviceMesh):
-        members = members_of_default()
+    members = [0]
+    if processes is None:
+        members = members_of(mesh if isinstance(mesh, DeviceMesh) else None)
     if workers is None:
         workers = len(members) if listed is None else len(listed)
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
@@ -174,12 +174,6 @@ def partition(
     if args is not None:
         net.prepare(args)
     return net
-
-
-def _members(mesh: DeviceMesh) -> list[int]:
-    """Returns the ranks of a mesh, in the order of its workers."""
-    members: list[int] = mesh.mesh.flatten().tolist()
-    return members
 
 
 def _steps(mesh: DeviceMesh, each: int) -> list[int] | None:

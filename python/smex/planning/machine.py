@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from smex._C import Cluster as _Cluster
+from smex.distributed.links import measured_link
+from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
 
 GB = 1e9
@@ -33,11 +36,14 @@ class Level:
         size: how many of the level below it joins: of workers, at the lowest level.
         latency: seconds that a message takes at least.
         bandwidth: bytes a second that one worker receives while all do.
+        overlap: the share of a transfer's time in which a worker can compute as if there were none:
+            1 where a device of its own moves the bytes, 0 where the worker copies them.
     """
 
     size: int
     latency: float
     bandwidth: float
+    overlap: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Machine:
     An op takes the longest of three times: the shortest time of a kernel, its arithmetic over the
     worker's rate, its bytes over the memory's (the roofline of its largest tile). What a step of a
     plan moves takes the latency and the bytes over the bandwidth of the slowest link between its
-    parts. Nothing overlaps, as in the runtime.
+    parts. The search adds all of that up; what goes on at the same time, `plan.timeline()` tells.
 
     Attributes:
         name: for people.
@@ -91,6 +97,7 @@ class Machine:
         for n, level in enumerate(self.levels):
             rates[f"bandwidth of level {n}"] = level.bandwidth
             seconds[f"latency of level {n}"] = level.latency
+            _require_within(f"overlap of level {n}", level.overlap, 0, 1)
             if type(level.size) is not int or not 1 <= level.size <= _MOST_WORKERS:
                 raise SmexValueError(
                     f"Machine: size of level {n}: expected an int from 1 to {_MOST_WORKERS}, "
@@ -135,7 +142,7 @@ class Machine:
         flops = {_ITEM_SIZES[dtype]: rate for dtype, rate in self.flops.items()}
         flops.setdefault(1, flops[min(flops)])
         flops.setdefault(16, flops[max(flops)])  # complex numbers
-        levels = [(level.size, level.latency, level.bandwidth) for level in self.levels]
+        levels = [dataclasses.astuple(level) for level in self.levels]
         return _Cluster(repr(self), flops, self.memory_bandwidth, self.launch, levels)
 
     def native(self, mesh: Sequence[int]) -> Any:
@@ -188,25 +195,75 @@ class Machine:
                       4800 * GB, 141 * GB, nodes)  # fmt: skip
 
     @staticmethod
-    def calibrate(workers: int = 2) -> Machine:
-        """This computer, measured with as many threads at once as there are to be workers.
+    def calibrate(
+        workers: int | None = None,
+        *,
+        mesh: DeviceMesh | None = None,
+        processes: int | None = None,
+    ) -> Machine:
+        """This computer, or those of a mesh, measured.
 
         Takes some seconds; other programs that run meanwhile falsify it.
+
+        Args:
+            workers: threads of this process that compute at once, 2 by default. Over processes
+                there is one worker each.
+            mesh: of processes, which all call this. Each dimension is a level, with the latency and
+                bandwidth of its links and their `overlap`, as programs of nets use them. By default
+                all ranks that `torchrun` has started, in one level.
+            processes: 1 for this process alone, also under `torchrun`.
+
+        Raises:
+            SmexValueError: there are no such workers, or a DeviceMesh is given for one process.
+            RankFailure: another process has failed.
         """
-        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        if processes not in (None, 1) or isinstance(processes, bool):
+            raise SmexValueError(
+                "calibrate: processes must be 1, or None for those of the mesh or of torch's "
+                f"default group, got {processes!r}"
+            )
+        if mesh is not None and processes == 1:
+            raise SmexValueError("calibrate: a mesh is of several processes; leave out one of them")
+        if workers is not None and (type(workers) is not int or workers < 1):
             raise SmexValueError(f"calibrate: expected at least 1 worker, found {workers!r}")
+        members = [0] if processes == 1 else members_of(mesh)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            measured = _Measured(workers)
-            return Machine(
-                f"this computer, {workers} threads",
-                {dtype: measured.flops(getattr(torch, dtype)) for dtype in _ITEM_SIZES},
-                measured.memory_bandwidth(), measured.launch(), _main_memory() / workers,
-                (Level(workers, *measured.link()),),
-            )  # fmt: skip
+            if len(members) > 1:
+                return _calibrated(World.of(members, len(members), "cpu", _TIMEOUT), mesh, workers)
+            count = workers or 2
+            return _Measured(count).machine(
+                f"this computer, {count} threads", (Level(count, *_Measured(count).link()),)
+            )
         finally:
             torch.set_num_threads(threads)
+
+
+_TIMEOUT = 1800.0
+"""Seconds after which torch's groups give up."""
+
+
+def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> Machine:
+    """Returns the machine that some processes are, one worker each."""
+    if workers not in (None, world.size):
+        raise SmexValueError(
+            f"calibrate: {workers} workers; processes are measured with one each, {world.size}"
+        )
+    shape = [world.size] if mesh is None else [size for size in mesh.mesh.shape if size > 1]
+    world.gather(None)  # all begin together
+    own = _Measured(1).machine("", (Level(1, 0.0, 1.0),))
+    machines = world.gather(own)
+    links = [measured_link(world, shape, dim) for dim in range(len(shape))]
+    levels = [Level(shape[dim], *links[dim]) for dim in reversed(range(len(shape)))]
+    return Machine(
+        f"{world.size} processes",
+        {dtype: min(each.flops[dtype] for each in machines) for dtype in own.flops},
+        min(each.memory_bandwidth for each in machines),
+        max(each.launch for each in machines),
+        min(each.memory for each in machines),
+        tuple(levels),
+    )
 
 
 def _require_within(what: str, number: Any, least: float, most: float) -> None:
@@ -269,6 +326,12 @@ class _Measured:
         with concurrent.futures.ThreadPoolExecutor(self._workers) as pool:
             rounds = sorted(max(pool.map(loop, runs)) for _ in range(5))
         return rounds[2]
+
+    def machine(self, name: str, levels: tuple[Level, ...]) -> Machine:
+        """Returns what was measured of a worker, with these links."""
+        flops = {dtype: self.flops(getattr(torch, dtype)) for dtype in _ITEM_SIZES}
+        memory = _main_memory() / self._workers
+        return Machine(name, flops, self.memory_bandwidth(), self.launch(), memory, levels)
 
     def flops(self, dtype: torch.dtype) -> float:
         """Operations a second of a matrix product."""

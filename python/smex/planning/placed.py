@@ -7,13 +7,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from smex._C import home_tiles, lower, peak_of_calls
+from smex._C import Timeline, home_tiles, lower, peak_of_calls, predicted_seconds, simulate
 from smex._C import op_bytes as native_op_bytes
 from smex._C import op_prices as native_op_prices
 from smex._C import parameter_bytes as native_parameter_bytes
 from smex._C import peak_bytes as native_peak_bytes
 from smex.capture.records import returns_view
-from smex.errors import PlanError, SmexTypeError
+from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
 from smex.planning.semantic import SemanticGraph
@@ -119,6 +119,33 @@ class PlacedGraph:
     def seconds(self) -> float:
         """Predicted seconds of one iteration; nan without a machine."""
         return self.compute_seconds + sum(self.step_seconds)
+
+    def timeline(self, *, overlap: bool = True) -> Timeline:
+        """Simulates the program of the plan on its machine, instruction by instruction.
+
+        Other than `seconds`, which adds up what the search minimises, this counts that tiles are on
+        their way while workers compute, and that workers wait for each other. The first call lowers
+        the plan.
+
+        Args:
+            overlap: without it each fetch is waited for at once.
+
+        Returns:
+            `seconds` of an iteration, and what no order of the same instructions could take less
+            than (`least`); by worker how many it is `busy` computing and copying, how
+            many it is `waiting`, and for how many its tiles of others were on their way
+            (`transferred`), all lists of floats.
+
+        Raises:
+            SmexValueError: the plan was made without a machine.
+        """
+        if self.machine is None:
+            raise SmexValueError(
+                "timeline: the plan has no machine that tells times; search with machine="
+            )
+        program, machine = self.program(), self.options.native_machine
+        seconds = predicted_seconds(program, machine, view_targets(self.graph))
+        return simulate(program, seconds, list(self.mesh), machine, overlap)
 
     @property
     def search_seconds(self) -> float:

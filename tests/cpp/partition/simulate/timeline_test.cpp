@@ -54,6 +54,7 @@ TEST(Simulate, WaitsAtOnceOrWhenItIsDue) {
   EXPECT_DOUBLE_EQ(simulate(exchange(-1), seconds(3), {2}, link(1)).seconds, 1 + 4.5 + 3 + 1);
   const Timeline late = simulate(exchange(3), seconds(3), {2}, link(1));
   EXPECT_DOUBLE_EQ(late.seconds, 1 + 4.5 + 1);
+  EXPECT_DOUBLE_EQ(late.least, 5);
   for (const int w : {0, 1}) {
     EXPECT_DOUBLE_EQ(late.busy[w], 5);
     EXPECT_DOUBLE_EQ(late.waiting[w], 1.5);

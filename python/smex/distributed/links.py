@@ -1,0 +1,101 @@
+"""What links between processes carry, measured as programs of nets use them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from smex._C import (
+    Binding,
+    ComputeInstr,
+    CopyPart,
+    Executor,
+    FetchInstr,
+    FreeInstr,
+    Program,
+    ValueRef,
+    WorkerProgram,
+)
+from smex.distributed.world import World
+
+_SHORT, _LONG = 1 << 8, 1 << 20
+"""Elements of a message and of a tile, of 4 bytes."""
+_ROWS = 256
+"""Of the matrices that are multiplied while tiles are on their way."""
+_ROUNDS = 5
+
+
+def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, float, float]:
+    """Measures the links along a dimension of a mesh of processes, which all call this.
+
+    Each worker receives a tile from the next along the dimension while all do.
+
+    Args:
+        world: of one worker a process.
+        shape: of the mesh.
+        dim: the dimension.
+
+    Returns:
+        Seconds that a message takes, bytes a second that a worker receives, and the share of a
+        transfer's time that is left to compute in (`smex.Level.overlap`).
+    """
+    sources = [_next(worker, shape, dim) for worker in range(math.prod(shape))]
+    latency = _seconds(world, _program(sources, _SHORT, 0), _SHORT, min)
+    moving = _seconds(world, _program(sources, _LONG, 0), _LONG)
+    product = _seconds(world, _program([], _LONG, 16, world.size), _LONG) / 16
+    count = max(4, round(moving / product))  # about as long as the transfer
+    computing = _seconds(world, _program([], _LONG, count, world.size), _LONG)
+    both = _seconds(world, _program(sources, _LONG, count), _LONG)
+    hidden = (moving + computing - both) / min(moving, computing)
+    return latency, 4 * _LONG / moving, min(1.0, max(0.0, hidden))
+
+
+def _next(worker: int, shape: Sequence[int], dim: int) -> int:
+    """Returns the worker that follows along a dimension, the last one's being the first."""
+    stride = math.prod(shape[dim + 1 :])
+    place = worker // stride % shape[dim]
+    return worker + ((place + 1) % shape[dim] - place) * stride
+
+
+def _program(sources: Sequence[int], elements: int, products: int, workers: int = 0) -> Program:
+    """Workers that fetch a tile each, from `sources`, and multiply matrices meanwhile."""
+    lists = []
+    tile, matrix, fetched, made = range(4)
+    box = [(0, elements)]
+    for worker in range(len(sources) or workers):
+        instrs: list[Any] = []
+        if sources:
+            part = CopyPart(sources[worker], tile, box, box)
+            due = 1 + 2 * products if products else -1
+            instrs.append(
+                FetchInstr(fetched, [elements], "float32", [part], relayout=0, due=due)
+            )
+        for n in range(made, made + products):
+            arguments = [ValueRef(matrix), ValueRef(matrix)]
+            instrs += [ComputeInstr("aten::mm", arguments, [n]), FreeInstr(n)]
+        itemsizes = [4] * (made + products)
+        lists.append(WorkerProgram(len(itemsizes), instrs, slot_itemsizes=itemsizes))
+    every = len(lists)
+    return Program(lists, [Binding(0, [tile] * every), Binding(1, [matrix] * every)], [])
+
+
+def _seconds(world: World, program: Program, elements: int, of: Any = statistics.median) -> float:
+    """Returns how long a program takes until the last process has finished it."""
+    executor = Executor(program, take=True, **world.executor_options())
+    here = [worker in world.workers for worker in range(len(world.ranks))]
+    tiles = [torch.ones(elements) if mine else None for mine in here]
+    matrices = [torch.ones(_ROWS, _ROWS) if mine else None for mine in here]
+    taken = []
+    for _ in range(_ROUNDS + 1):
+        session = executor.start([tiles, matrices])
+        world.gather(None)  # all begin together
+        started = time.perf_counter()
+        session.run_forward()
+        taken.append(time.perf_counter() - started)
+    slowest = [max(of_round) for of_round in zip(*world.gather(taken[1:]), strict=True)]
+    return float(of(slowest))
