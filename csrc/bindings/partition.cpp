@@ -6,6 +6,7 @@
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/overlap.h"
 #include "partition/lower/window.h"
 #include "partition/plan/alike.h"
 #include "partition/plan/coarsen.h"
@@ -163,11 +164,14 @@ void bind_partition(py::module_& m) {
   m.def(
       "simulate",
       [](const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-         const Machine& machine, bool overlaps) {
-        return simulate(program, seconds, mesh, machine.links, overlaps);
+         const Machine& machine, bool overlap) {
+        if (overlap) return simulate(program, seconds, mesh, machine.links);
+        Program copy = program;
+        wait_at_once(copy);
+        return simulate(copy, seconds, mesh, machine.links);
       },
       py::arg("program"), py::arg("seconds"), py::arg("mesh"), py::arg("machine"),
-      py::arg("overlaps") = true, py::call_guard<py::gil_scoped_release>(),
+      py::arg("overlap") = true, py::call_guard<py::gil_scoped_release>(),
       "Runs a program in time, without tensors, over the machine's links.");
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
   m.def(

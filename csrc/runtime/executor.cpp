@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "partition/lower/overlap.h"
 #include "partition/lower/exchange.h"
 #include "runtime/session.h"
 #include "runtime/threads.h"
@@ -117,6 +118,7 @@ class Executor::Threads {
 };
 
 std::shared_ptr<Executor> Executor::create(Program program, ExecutorOptions options) {
+  if (!options.overlap) wait_at_once(program);
   return std::shared_ptr<Executor>(new Executor(std::move(program), std::move(options)));
 }
 
@@ -126,7 +128,6 @@ Executor::Executor(Program program, ExecutorOptions options)
       communicator_(options.communicator),
       processes_(processes_of(options, devices_)),
       workers_(workers_here(processes_, program_.num_workers)),
-      overlaps_(options.overlap),
       threads_per_worker_(
           resolve_threads(options.threads_per_worker, static_cast<int>(workers_.size()))),
       hooks_(std::move(options.hooks)),

@@ -76,7 +76,6 @@ class Executor : public std::enable_shared_from_this<Executor> {
   bool is_here(int worker) const { return processes_.is_here(worker); }
   /// Null where one process runs all workers.
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
-  bool overlaps() const { return overlaps_; }
   uint64_t digest() const { return digest_; }
   /// How the recorder calls an instruction, and a wait for another process.
   int32_t text(int worker, bool backward, size_t position) const {
@@ -103,7 +102,6 @@ class Executor : public std::enable_shared_from_this<Executor> {
   std::shared_ptr<Communicator> communicator_;
   Processes processes_;
   std::vector<int> workers_;
-  bool overlaps_ = true;
   int threads_per_worker_ = 1;
   Hooks hooks_;
   Steps steps_;

@@ -108,6 +108,29 @@ double microseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
+int due_of(const Step& step) {
+  if (const auto* fetch = std::get_if<FetchStep>(&step)) return fetch->instr->due;
+  const auto* compute = std::get_if<ComputeStep>(&step);
+  return compute ? compute->instr->due : -1;
+}
+
+/// Calls `visit` for a slot of the worker as often as the step reads it.
+template <typename Visit>
+void for_each_own_read(int worker, const Step& step, const Visit& visit) {
+  if (const auto* fetch = std::get_if<FetchStep>(&step)) {
+    for (const Copy& copy : fetch->copies) {
+      if (copy.worker == worker) visit(copy.slot);
+    }
+  } else if (const auto* compute = std::get_if<ComputeStep>(&step)) {
+    for (const TensorArgument& tensor : compute->arguments.tensors) visit(tensor.slot);
+    for (const TensorListArgument& list : compute->arguments.lists) {
+      for (const Slot slot : list.slots) {
+        if (slot != kNoSlot) visit(slot);
+      }
+    }
+  }
+}
+
 /// Who writes slots rings for those that are counted.
 class AtBell {
  public:
@@ -537,21 +560,19 @@ bool Session::would_wait(int worker, const Step& step) const {
 bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<double>& step_us,
                         size_t& next, bool waiting) {
   const bool on_caller = worker == executor_->workers()[0] || !waiting;
-  const std::vector<OpenFetch>& open = workers_[worker]->open;
+  const std::vector<OpenStep>& open = workers_[worker]->open;
   step_us.resize(steps.size(), 0);
   for (;; ++next) {
     if (stopping_.load(std::memory_order_relaxed)) return false;
     try {
       if (!open.empty()) {
         advance_open(worker);
-        if (!finish_due(worker, steps, next, waiting)) return true;
+        if (!finish_due(worker, next, waiting)) return true;
       }
       if (next == steps.size()) return true;
       const Step& step = steps[next];
-      const auto* fetch = std::get_if<FetchStep>(&step);
-      const bool may_wait = fetch && fetch->instr->due > static_cast<int>(next);
-      if (may_wait && executor_->overlaps()) {
-        open_fetch(worker, *fetch, next);
+      if (due_of(step) > static_cast<int>(next)) {
+        open_step(worker, step, next);
         continue;
       }
       if (!waiting && would_wait(worker, step)) return true;
@@ -569,26 +590,24 @@ bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<
   }
 }
 
-void Session::open_fetch(int worker, const FetchStep& step, size_t position) {
+void Session::open_step(int worker, const Step& step, size_t position) {
   Worker& self = *workers_[worker];
-  // Its own tiles may be freed by the list until they are copied.
-  for (const Copy& copy : step.copies) {
-    if (copy.worker == worker) ++self.slots[copy.slot].references;
-  }
-  OpenFetch fetch;
-  fetch.step = &step;
-  fetch.position = position;
-  fetch.beside = true;
-  fetch.ticket = pass_ ? record(worker, position) : 0;
-  fetch.begin_us = elapsed_us();
-  self.open.push_back(std::move(fetch));
+  OpenStep open;
+  open.fetch = std::get_if<FetchStep>(&step);
+  open.step = &step;
+  open.position = position;
+  open.beside = true;
+  open.ticket = pass_ ? record(worker, position) : 0;
+  open.begin_us = elapsed_us();
+  // What it reads of its own worker may be freed by the list meanwhile.
+  for_each_own_read(worker, step, [&](Slot slot) { ++self.slots[slot].references; });
+  self.open.push_back(std::move(open));
 }
 
 void Session::advance_open(int worker) {
   Worker& self = *workers_[worker];
   for (size_t n = 0; n < self.open.size();) {
-    if (copy_parts(worker, self.open[n], /*waiting=*/false)) {
-      finish_fetch(worker, self.open[n]);
+    if (try_finish(worker, self.open[n], /*waiting=*/false)) {
       self.open.erase(self.open.begin() + static_cast<std::ptrdiff_t>(n));
     } else {
       ++n;
@@ -596,27 +615,43 @@ void Session::advance_open(int worker) {
   }
 }
 
-bool Session::finish_due(int worker, const std::vector<Step>& steps, size_t next, bool waiting) {
+bool Session::finish_due(int worker, size_t next, bool waiting) {
   Worker& self = *workers_[worker];
   while (true) {
-    const auto due =
-        std::find_if(self.open.begin(), self.open.end(), [&](const OpenFetch& fetch) {
-          return fetch.step->instr->due <= static_cast<int>(next);
-        });
+    const auto due = std::find_if(
+        self.open.begin(), self.open.end(),
+        [&](const OpenStep& open) { return due_of(*open.step) <= static_cast<int>(next); });
     if (due == self.open.end()) return true;
-    if (!waiting && would_wait(worker, steps[due->position])) return false;
-    OpenFetch fetch = std::move(*due);
+    if (!waiting && would_wait(worker, *due->step)) return false;
+    OpenStep open = std::move(*due);
     self.open.erase(due);
     try {
-      copy_parts(worker, fetch, /*waiting=*/true);
-      finish_fetch(worker, fetch);
+      try_finish(worker, open, /*waiting=*/true);
     } catch (const Stopped&) {
       throw;
     } catch (...) {
-      fail(worker, fetch.position, steps[fetch.position]);
+      fail(worker, open.position, *open.step);
       throw Stopped{};
     }
   }
+}
+
+bool Session::try_finish(int worker, OpenStep& open, bool waiting) {
+  if (open.fetch) {
+    if (!copy_parts(worker, open, waiting)) return false;
+    finish_fetch(worker, open);
+    return true;
+  }
+  Worker& self = *workers_[worker];
+  bool is_ready = true;
+  for_each_own_read(worker, *open.step,
+                    [&](Slot slot) { is_ready = is_ready && self.slots[slot].ready; });
+  if (!is_ready && !waiting) return false;  // those that are due wait for nothing, in their order
+  self.step_us[in_backward_][open.position] = run_step(worker, *open.step);
+  for_each_own_read(worker, *open.step, [&](Slot slot) { release(worker, slot); });
+  if (pass_) executor_->communicator()->recorder().end(open.ticket);
+  self.episode += 2;
+  return true;
 }
 
 double Session::run_step(int worker, const Step& step) {
@@ -709,53 +744,53 @@ void Session::check_shape(const ComputeStep& step, size_t output, const at::Tens
 }
 
 void Session::run_fetch(int worker, const FetchStep& step) {
-  OpenFetch fetch;
-  fetch.step = &step;
+  OpenStep open;
+  open.fetch = &step;
   if (step.instr->view) {
-    fetch.result = box_view(operand(worker, step.instr->parts[0].slot),
+    open.result = box_view(operand(worker, step.instr->parts[0].slot),
                             Region{step.instr->parts[0].source});
   } else {
-    copy_parts(worker, fetch, /*waiting=*/true);
+    copy_parts(worker, open, /*waiting=*/true);
   }
-  finish_fetch(worker, fetch);
+  finish_fetch(worker, open);
 }
 
-bool Session::copy_parts(int worker, OpenFetch& fetch, bool waiting) {
+bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
   Worker& self = *workers_[worker];
-  const FetchStep& step = *fetch.step;
+  const FetchStep& step = *open.fetch;
   const double waited = self.wait_us;
-  if (fetch.beside) fetch.resumed_us = elapsed_us();
-  const size_t before = fetch.next_read + fetch.next_copy;
+  if (open.beside) open.resumed_us = elapsed_us();
+  const size_t before = open.next_read + open.next_copy;
   const auto allocate = [&](c10::ScalarType dtype) {
-    fetch.result = at::empty(step.instr->shape,
+    open.result = at::empty(step.instr->shape,
                              at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
-    if (fetch.beside) self.memory.add(fetch.result, /*borrowed=*/false);
+    if (open.beside) self.memory.add(open.result, /*borrowed=*/false);
     if (step.instr->shape_only) return;
-    for (const Region& box : step.uncovered) box_view(fetch.result, box).fill_(step.instr->fill);
+    for (const Region& box : step.uncovered) box_view(open.result, box).fill_(step.instr->fill);
   };
   const auto pause = [&] {
-    if (fetch.next_read + fetch.next_copy == before) return false;
-    fetch.busy_us += elapsed_us() - fetch.resumed_us;
+    if (open.next_read + open.next_copy == before) return false;
+    open.busy_us += elapsed_us() - open.resumed_us;
     self.episode += 2;
     return false;
   };
   // Empty parts copy nothing, but their peers must be awaited: releasing a slot that is still to be
   // written would drop it as soon as it is.
-  for (; fetch.next_read < step.reads.size(); ++fetch.next_read) {
-    const RemoteRead& read = step.reads[fetch.next_read];
+  for (; open.next_read < step.reads.size(); ++open.next_read) {
+    const RemoteRead& read = step.reads[open.next_read];
     if (!waiting && !is_readable(read)) return pause();
     await_slot(worker, read.worker, read.slot);
   }
-  for (; fetch.next_copy < step.copies.size(); ++fetch.next_copy) {
-    const Copy& copy = step.copies[fetch.next_copy];
+  for (; open.next_copy < step.copies.size(); ++open.next_copy) {
+    const Copy& copy = step.copies[open.next_copy];
     if (!waiting && !is_here(worker, copy)) return pause();
-    if (!fetch.result.defined()) {
+    if (!open.result.defined()) {
       allocate(step.dtype != c10::ScalarType::Undefined
                    ? step.dtype
                    : workers_[copy.worker]->slots[copy.slot].tensor.scalar_type());
     }
-    const at::Tensor from = box_of(worker, copy, fetch.result);
-    at::Tensor into = box_view(fetch.result, copy.dest);
+    const at::Tensor from = box_of(worker, copy, open.result);
+    at::Tensor into = box_view(open.result, copy.dest);
     if (!copy.combine) {
       into.copy_(from, /*non_blocking=*/true);
     } else {
@@ -763,35 +798,35 @@ bool Session::copy_parts(int worker, OpenFetch& fetch, bool waiting) {
     }
     // At once: others of this fetch may wait for the space that the packet takes.
     if (copy.is_last && --readers_left_[copy.packet] == 0) pass_->consumed(copy.packet);
-    if (fetch.beside && copy.worker == worker) release(worker, copy.slot);
+    if (open.beside && copy.worker == worker) release(worker, copy.slot);
   }
-  if (!fetch.result.defined()) {
+  if (!open.result.defined()) {
     allocate(step.dtype != c10::ScalarType::Undefined ? step.dtype : at::kFloat);
   }
-  if (fetch.beside) {
-    fetch.busy_us += elapsed_us() - fetch.resumed_us - (self.wait_us - waited);
+  if (open.beside) {
+    open.busy_us += elapsed_us() - open.resumed_us - (self.wait_us - waited);
     self.episode += 2;
   }
   return true;
 }
 
-void Session::finish_fetch(int worker, OpenFetch& fetch) {
+void Session::finish_fetch(int worker, OpenStep& open) {
   Worker& self = *workers_[worker];
-  const FetchStep& step = *fetch.step;
+  const FetchStep& step = *open.fetch;
   const int64_t bytes =
-      step.remote_elements * static_cast<int64_t>(fetch.result.element_size());
+      step.remote_elements * static_cast<int64_t>(open.result.element_size());
   self.moved_bytes[step.kind] += bytes;
   // Who sees the result may count on it that what it was read from is released.
   for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
-  store(worker, step.instr->dest, std::move(fetch.result),
-        fetch.beside ? Counted::kAlready : Counted::kAsOwn);
-  if (!fetch.beside) return;
-  self.step_us[in_backward_][fetch.position] = fetch.busy_us;
-  if (pass_) executor_->communicator()->recorder().end(fetch.ticket);
+  store(worker, step.instr->dest, std::move(open.result),
+        open.beside ? Counted::kAlready : Counted::kAsOwn);
+  if (!open.beside) return;
+  self.step_us[in_backward_][open.position] = open.busy_us;
+  if (pass_) executor_->communicator()->recorder().end(open.ticket);
   if (!tracing_) return;
   self.events.push_back({worker, describe(executor_->program(), worker, step), step.instr->kind,
-                         fetch.resumed_us, elapsed_us() - fetch.resumed_us, bytes,
-                         step.instr->dest, fetch.begin_us});
+                         open.resumed_us, elapsed_us() - open.resumed_us, bytes,
+                         step.instr->dest, open.begin_us});
 }
 
 const at::Tensor& Session::operand(int worker, Slot slot) const {

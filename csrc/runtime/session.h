@@ -88,9 +88,10 @@ class Session {
     std::atomic<bool> ready{false};
   };
 
-  /// A fetch that has begun.
-  struct OpenFetch {
-    const FetchStep* step = nullptr;
+  /// A fetch that has begun, or a view of what one brings.
+  struct OpenStep {
+    const FetchStep* fetch = nullptr;
+    const Step* step = nullptr;
     size_t position = 0;  ///< in its list
     bool beside = false;  ///< other instructions run meanwhile
     uint64_t ticket = 0;  ///< of the recorder
@@ -113,7 +114,7 @@ class Session {
     double wait_us = 0;
     /// Of each step of the forward [0] and backward [1] list, without what it waited for peers.
     std::array<std::vector<double>, 2> step_us;
-    std::vector<OpenFetch> open;  ///< that are not due yet, in the order in which they began
+    std::vector<OpenStep> open;  ///< that are not due yet, in the order in which they began
     // Peers that wait for this worker's slots.
     std::mutex mutex;
     std::condition_variable published;
@@ -169,16 +170,18 @@ class Session {
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);
-  // Fetches that go on while other instructions run.
-  void open_fetch(int worker, const FetchStep& step, size_t position);
-  /// Copies what has come of open fetches, and finishes those of which all has.
+  // Steps that are not due yet, and go on while others run.
+  void open_step(int worker, const Step& step, size_t position);
+  /// Goes on with what has come for open steps, and finishes those for which all has.
   void advance_open(int worker);
   /// Finishes those that are due before the step `next`; false: one would wait, and `waiting` is
   /// not asked for.
-  bool finish_due(int worker, const std::vector<Step>& steps, size_t next, bool waiting);
+  bool finish_due(int worker, size_t next, bool waiting);
+  /// Whether an open step has finished; with `waiting` it has.
+  bool try_finish(int worker, OpenStep& open, bool waiting);
   /// Copies what has come of a fetch, or with `waiting` all; tells whether that was all.
-  bool copy_parts(int worker, OpenFetch& fetch, bool waiting);
-  void finish_fetch(int worker, OpenFetch& fetch);
+  bool copy_parts(int worker, OpenStep& open, bool waiting);
+  void finish_fetch(int worker, OpenStep& open);
   bool is_readable(const RemoteRead& read) const;
   bool is_here(int worker, const Copy& copy) const;
   /// Sleeps until `is_over`, and goes on with open fetches meanwhile.

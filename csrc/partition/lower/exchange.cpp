@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "ir/error.h"
+#include "partition/lower/overlap.h"
 
 namespace smex {
 namespace {
@@ -83,7 +84,10 @@ std::vector<Exchange> list_of_phase(const Program& program, const std::vector<in
     }
   }
   std::vector<Exchange> exchanges;
-  for (const auto& [number, relayout] : relayouts) {
+  for (const int number : relayout_order(program, phase == &WorkerProgram::backward ? 1 : 0)) {
+    const auto moved = relayouts.find(number);
+    if (moved == relayouts.end()) continue;  // within a process
+    const Relayout& relayout = moved->second;
     std::vector<Exchange> rounds;
     for (const auto& [pair, order] : relayout.orders) {
       std::vector<Packet> packets = order.packets(number, pair, relayout.itemsize, packet_bytes);
@@ -129,7 +133,7 @@ class Hash {
   }
   void add(const ComputeInstr& compute) {
     add(compute.target), add(compute.args), add(compute.outputs), add(compute.crop);
-    add(compute.output_shapes);
+    add(compute.output_shapes), add(compute.due);
   }
   void add(const FetchInstr& fetch) {
     add(fetch.relayout), add(fetch.dest), add(fetch.shape), add(fetch.dtype), add(fetch.parts);

@@ -1,12 +1,17 @@
 #include "partition/lower/overlap.h"
 
 #include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
 #include <set>
 #include <vector>
 
 namespace smex {
 namespace {
 
+constexpr int kMost = std::numeric_limits<int>::max();
+constexpr int kPassing = 3;    ///< so many late relayouts may pass one
 constexpr int kHalvings = 12;  ///< after which what is too much is not late at all
 
 template <typename Visit>
@@ -24,29 +29,45 @@ bool reads_others(const FetchInstr& fetch, int worker) {
                      [&](const CopyPart& part) { return part.worker != worker; });
 }
 
-template <typename Visit>
-void for_each_operand(const ComputeInstr& compute, const Visit& visit) {
-  for (const Attr& arg : compute.args) {
-    if (const auto* one = std::get_if<ValueRef>(&arg)) visit(one->id);
-    const auto* many = std::get_if<std::vector<ValueRef>>(&arg);
-    if (!many) continue;
-    for (const ValueRef& ref : *many) visit(ref.id);
-  }
+int& due_of(Instr& instr) {
+  auto* fetch = std::get_if<FetchInstr>(&instr);
+  return fetch ? fetch->due : std::get<ComputeInstr>(instr).due;
 }
 
-/// Makes all fetches from others as late as can be.
-void make_late(Program& program) {
+bool is_late(const Instr& instr) {
+  if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return fetch->due >= 0;
+  const auto* compute = std::get_if<ComputeInstr>(&instr);
+  return compute && compute->due >= 0;
+}
+
+/// Makes all fetches from others, and views of what they bring, as late as can be.
+void make_late(Program& program, const std::set<std::string>& views) {
   for_each_list(program, [&](int worker, int, std::vector<Instr>& list) {
+    const auto end = static_cast<int>(list.size());
+    std::vector<bool> comes_late(program.workers[worker].num_slots, false);
     for (Instr& instr : list) {
-      auto* fetch = std::get_if<FetchInstr>(&instr);
-      if (fetch && reads_others(*fetch, worker)) fetch->due = static_cast<int>(list.size());
+      if (auto* fetch = std::get_if<FetchInstr>(&instr)) {
+        if (!reads_others(*fetch, worker)) continue;
+        fetch->due = end;
+        comes_late[fetch->dest] = true;
+      } else if (auto* compute = std::get_if<ComputeInstr>(&instr)) {
+        if (!views.count(compute->target) || compute->copies) continue;
+        const auto operands = tensor_operands(compute->args);
+        const bool reads_late = std::any_of(operands.begin(), operands.end(),
+                                            [&](ValueId slot) { return comes_late[slot]; });
+        if (!reads_late) continue;
+        compute->due = end;
+        for (const Slot slot : compute->outputs) {
+          if (slot != kNoSlot) comes_late[slot] = true;
+        }
+      }
     }
   });
 }
 
-/// Makes late fetches due where what they bring is read, if they are not sooner, and at once where
-/// nothing is computed until then. What a late fetch reads of its own worker may come as late; that
-/// it is freed meanwhile does not matter.
+/// Makes what is late due where what it makes is read, if that is not sooner, and at once where
+/// nothing is computed until then. What late ones read of their own worker may come as late; that it
+/// is freed meanwhile does not matter.
 void make_due(Program& program) {
   for_each_list(program, [&](int worker, int, std::vector<Instr>& list) {
     const auto length = static_cast<int>(list.size());
@@ -54,24 +75,32 @@ void make_due(Program& program) {
     const int num_slots = program.workers[worker].num_slots;
     std::vector<int> next_read(num_slots, unread), freed(num_slots, length);
     int next_compute = length;
+    const auto made_due = [&](int due, const std::vector<Slot>& made) {
+      for (const Slot slot : made) {
+        if (slot != kNoSlot) {
+          due = std::min(due, next_read[slot] == unread ? freed[slot] : next_read[slot]);
+        }
+      }
+      return next_compute < due ? due : -1;
+    };
     for (int position = length; position-- > 0;) {
       if (const auto* free = std::get_if<FreeInstr>(&list[position])) {
         freed[free->slot] = position;
       } else if (auto* fetch = std::get_if<FetchInstr>(&list[position])) {
-        const int read = next_read[fetch->dest];
-        fetch->due = std::min(fetch->due, read == unread ? freed[fetch->dest] : read);
-        if (next_compute >= fetch->due) fetch->due = -1;
+        fetch->due = made_due(fetch->due, {fetch->dest});
         for (const CopyPart& part : fetch->parts) {
           if (part.worker != worker) continue;
-          const bool is_late = fetch->due >= 0 && !Region{part.dest}.empty();
-          next_read[part.slot] =
-              std::min(next_read[part.slot], is_late ? fetch->due : position);
+          const bool may_wait = fetch->due >= 0 && !Region{part.dest}.empty();
+          next_read[part.slot] = std::min(next_read[part.slot], may_wait ? fetch->due : position);
         }
       } else {
-        next_compute = position;
-        for_each_operand(std::get<ComputeInstr>(list[position]), [&](Slot slot) {
-          if (slot != kNoSlot) next_read[slot] = position;
-        });
+        auto& compute = std::get<ComputeInstr>(list[position]);
+        compute.due = made_due(compute.due, compute.outputs);
+        if (compute.due < 0) next_compute = position;
+        const int read = compute.due < 0 ? position : compute.due;
+        for (const ValueId slot : tensor_operands(compute.args)) {
+          next_read[slot] = std::min(next_read[slot], read);
+        }
       }
     }
   });
@@ -86,7 +115,7 @@ class Lateness {
       const auto held = held_bytes_given(before_, program, w, views);
       limits_.push_back(*std::max_element(held.begin(), held.end()));
     }
-    make_late(program);
+    make_late(program, views);
     make_due(program);
   }
 
@@ -97,11 +126,12 @@ class Lateness {
       const bool is_known = !excess.relayouts.empty();
       for_each_list(program_, [&](int, int, std::vector<Instr>& list) {
         for (int position = 0; position < static_cast<int>(list.size()); ++position) {
-          auto* fetch = std::get_if<FetchInstr>(&list[position]);
-          if (!fetch || fetch->due < 0) continue;
-          if (is_known && !excess.relayouts.count(fetch->relayout)) continue;
-          const int steps = is_known && round < kHalvings ? (fetch->due - position) / 2 : 0;
-          fetch->due = steps > 1 ? position + steps : -1;
+          if (!is_late(list[position])) continue;
+          const auto* fetch = std::get_if<FetchInstr>(&list[position]);
+          if (is_known && !(fetch && excess.relayouts.count(fetch->relayout))) continue;
+          int& due = due_of(list[position]);
+          const int steps = is_known && round < kHalvings ? (due - position) / 2 : 0;
+          due = steps > 1 ? position + steps : -1;
         }
       });
       make_due(program_);  // what they read of their own worker comes before
@@ -145,7 +175,7 @@ class Lateness {
         const auto* fetch = std::get_if<FetchInstr>(&list[position]);
         if (!fetch || fetch->due < 0) continue;
         const int itemsize = program_.workers[worker].slot_itemsizes.at(fetch->dest);
-        const int begin = list_begin + position, end = list_begin + finished(*fetch, position);
+        const int begin = list_begin + position, end = list_begin + finished(fetch->due, position);
         int64_t own = 0;
         for (const CopyPart& part : fetch->parts) {
           const int64_t bytes = Region{part.dest}.numel() * itemsize;
@@ -187,6 +217,77 @@ class Lateness {
 
 void overlap(Program& program, const std::set<std::string>& views) {
   if (program.num_workers > 1) Lateness(program, views).keep_peaks();
+}
+
+void wait_at_once(Program& program) {
+  for_each_list(program, [](int, int, std::vector<Instr>& list) {
+    for (Instr& instr : list) {
+      if (is_late(instr)) due_of(instr) = -1;
+    }
+  });
+}
+
+std::vector<int> relayout_order(const Program& program, int backward) {
+  struct Found {
+    bool is_late = true;
+    bool follows = false;  ///< is made of what late instructions bring
+    int last = kMost;      ///< of those that all workers begin before they have to wait for it
+  };
+  std::map<int, Found> found;
+  std::vector<std::vector<bool>> made_late;  // by worker and slot
+  for (const WorkerProgram& worker : program.workers) {
+    std::vector<bool>& late = made_late.emplace_back(worker.num_slots, false);
+    for (const Instr& instr : backward == 1 ? worker.backward : worker.forward) {
+      if (!is_late(instr)) continue;
+      if (const auto* fetch = std::get_if<FetchInstr>(&instr)) late[fetch->dest] = true;
+      const auto* compute = std::get_if<ComputeInstr>(&instr);
+      for (const Slot slot : compute ? compute->outputs : std::vector<Slot>{}) {
+        if (slot != kNoSlot) late[slot] = true;
+      }
+    }
+  }
+  for (int w = 0; w < program.num_workers; ++w) {
+    const WorkerProgram& worker = program.workers[w];
+    const std::vector<Instr>& list = backward == 1 ? worker.backward : worker.forward;
+    std::vector<int> begun;  // by position, the last relayout before it
+    int last = -1;
+    for (const Instr& instr : list) {
+      begun.push_back(last);
+      if (const auto* fetch = std::get_if<FetchInstr>(&instr)) last = std::max(last, fetch->relayout);
+    }
+    begun.push_back(last);
+    for (const Instr& instr : list) {
+      const auto* fetch = std::get_if<FetchInstr>(&instr);
+      if (!fetch || !reads_others(*fetch, w)) continue;
+      Found& relayout = found[fetch->relayout];
+      relayout.is_late = relayout.is_late && fetch->due >= 0;
+      if (fetch->due >= 0) relayout.last = std::min(relayout.last, begun[fetch->due]);
+      for (const CopyPart& part : fetch->parts) {
+        if (part.worker != w && made_late[part.worker][part.slot]) relayout.follows = true;
+      }
+    }
+  }
+  std::vector<int> order;
+  std::deque<std::pair<int, int>> passed;  // relayouts, and how many others may still go before
+  const auto let_go = [&](const auto& is_over) {
+    auto end = passed.end();
+    while (end != passed.begin() && !is_over(*std::prev(end))) --end;
+    for (auto one = passed.begin(); one != end; ++one) order.push_back(one->first);
+    passed.erase(passed.begin(), end);
+  };
+  for (const auto& [number, relayout] : found) {
+    let_go([&, next = number](const auto& one) { return next > found[one.first].last; });
+    if (relayout.is_late && relayout.follows) {
+      passed.emplace_back(number, kPassing);
+      continue;
+    }
+    order.push_back(number);
+    if (!relayout.is_late) continue;
+    for (auto& [waiting, left] : passed) --left;
+    let_go([](const auto& one) { return one.second <= 0; });
+  }
+  let_go([](const auto&) { return true; });
+  return order;
 }
 
 }  // namespace smex

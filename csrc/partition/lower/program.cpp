@@ -71,7 +71,7 @@ void visit_remote_parts(const Program& program, const Visit& visit) {
       const auto* const fetch = std::get_if<FetchInstr>(&instr);
       if (!fetch) return;
       const int list = position < forward ? 0 : forward;
-      const int end = list + finished(*fetch, position - list);
+      const int end = list + finished(fetch->due, position - list);
       for (const CopyPart& part : fetch->parts) {
         if (part.worker != w) visit(w, position, end, part);
       }
@@ -100,24 +100,22 @@ class Memory {
   /// `held` gets what is held after each instruction, before anything is freed.
   void walk(const std::set<Slot>& kept, std::vector<int64_t>& held) {
     std::multimap<int, Slot> read;  // what is freed, and the instruction after which it can be
-    std::map<Slot, int> fetched;    // what fetches of its own read until after which instruction
-    const auto forward = static_cast<int>(program_.forward.size());
+    std::map<Slot, int> fetched;    // what late ones of its own read until after which instruction
     for_each_instr(program_, [&](int position, const Instr& instr) {
       if (const auto* free = std::get_if<FreeInstr>(&instr)) {
         if (!kept.count(free->slot)) read.emplace(last_read(free->slot, fetched), free->slot);
       } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-        if (fetch->due >= 0) {
-          const int list = position < forward ? 0 : forward;
-          for (const CopyPart& part : fetch->parts) {
-            if (part.worker != worker_) continue;
-            int& last = fetched[part.slot];
-            last = std::max(last, list + finished(*fetch, position - list));
-          }
+        for (const CopyPart& part : fetch->parts) {
+          if (part.worker == worker_) note_late(part.slot, fetch->due, position, fetched);
         }
         fetch->view ? alias(fetch->dest, fetch->parts.front().slot)
                     : allocate(fetch->dest, fetch->shape);
       } else {
-        compute(std::get<ComputeInstr>(instr));
+        const auto& call = std::get<ComputeInstr>(instr);
+        for (const ValueId slot : tensor_operands(call.args)) {
+          note_late(static_cast<Slot>(slot), call.due, position, fetched);
+        }
+        compute(call);
       }
       held.push_back(live_);
       while (!read.empty() && read.begin()->first <= position) {
@@ -140,6 +138,15 @@ class Memory {
       if (compute.outputs[o] == kNoSlot) continue;
       view ? alias(compute.outputs[o], first->id) : allocate(compute.outputs[o], made(compute, o));
     }
+  }
+
+  /// What is read until an instruction that comes later is due.
+  void note_late(Slot slot, int due, int position, std::map<Slot, int>& read) const {
+    if (due < 0) return;
+    const auto forward = static_cast<int>(program_.forward.size());
+    const int list = position < forward ? 0 : forward;
+    int& last = read[slot];
+    last = std::max(last, list + finished(due, position - list));
   }
 
   int last_read(Slot slot, const std::map<Slot, int>& fetched) const {
@@ -190,7 +197,7 @@ class Memory {
 
 }  // namespace
 
-int finished(const FetchInstr& fetch, int position) { return std::max(position, fetch.due - 1); }
+int finished(int due, int position) { return std::max(position, due - 1); }
 
 Reading::Reading(const Program& program) : done_(program.num_workers) {
   std::vector<std::vector<int>> written(program.num_workers);  // by worker and slot

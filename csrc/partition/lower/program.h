@@ -28,6 +28,7 @@ struct ComputeInstr {
   Shape computed;                    ///< the shape before the crop
   bool copies = false;               ///< a reshape that is no view of its tile
   double operations = 0;             ///< arithmetic of its tile, for predictions
+  int due = -1;                      ///< as a fetch's, of a view of what a late fetch brings
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
 
@@ -119,8 +120,8 @@ class Reading {
   std::vector<std::vector<int>> done_;  ///< by worker and slot
 };
 
-/// The instruction after which a fetch at `position` of a list has surely run.
-int finished(const FetchInstr& fetch, int position);
+/// The instruction after which one at `position` of a list, of this `due`, has surely run.
+int finished(int due, int position);
 
 /// Bytes of live tensors of one worker: before the first instruction, and after each one of the
 /// forward and the backward list, before what it lets go is freed. See peak_bytes, which is the

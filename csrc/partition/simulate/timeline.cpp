@@ -1,10 +1,11 @@
 #include "partition/simulate/timeline.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
+#include <map>
 
 #include "ir/error.h"
+#include "partition/lower/overlap.h"
 
 namespace smex {
 namespace {
@@ -91,12 +92,11 @@ class Prediction {
 class Simulation {
  public:
   Simulation(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-             const std::vector<Link>& links, bool overlaps, int backward)
+             const std::vector<Link>& links, int backward)
       : program_(program),
         seconds_(seconds),
         mesh_(mesh),
         links_(links),
-        overlaps_(overlaps),
         backward_(backward),
         workers_(program.num_workers) {
     for (int w = 0; w < program.num_workers; ++w) {
@@ -112,12 +112,21 @@ class Simulation {
         }
       }
     }
+    list_transfers();
   }
 
   void run(Timeline& timeline) {
-    for (bool is_moving = true; is_moving;) {
-      is_moving = false;
-      for (int w = 0; w < program_.num_workers; ++w) is_moving = run_worker(w) || is_moving;
+    while (true) {
+      Event next;
+      int which = -1;
+      for (int w = 0; w < program_.num_workers; ++w) {
+        const Event event = next_event(w);
+        if (event.time >= next.time) continue;
+        next = event;
+        which = w;
+      }
+      if (which < 0) break;
+      next.open >= 0 ? take(which, next.open) : step(which);
     }
     double last = 0, least = 0;
     for (int w = 0; w < program_.num_workers; ++w) {
@@ -139,8 +148,13 @@ class Simulation {
 
  private:
   struct Open {
-    const FetchInstr* fetch = nullptr;
+    const Instr* instr = nullptr;
     int position = 0, due = 0;
+  };
+
+  struct Transfer {
+    const FetchInstr* fetch = nullptr;
+    int position = 0;
     double arrives = kUnknown;
     double on_its_way = 0;  ///< seconds
     double charged = 0;     ///< of these the worker's own, if it computes meanwhile
@@ -150,7 +164,10 @@ class Simulation {
     int next = 0;
     double clock = 0, busy = 0, waiting = 0, transferred = 0;
     double port_free = 0;
-    std::deque<Open> open;
+    std::vector<Transfer> transfers;  ///< in the order in which they come
+    size_t next_transfer = 0;
+    std::vector<int> transfer_of;  ///< by instruction; -1: none
+    std::vector<Open> open;
     std::vector<double> written;  ///< by slot
   };
 
@@ -158,30 +175,52 @@ class Simulation {
     return static_cast<int>(list_of(program_.workers[worker], backward_).size());
   }
 
-  bool run_worker(int number) {
+  /// What a worker does next: an open instruction, or the one that follows in its list.
+  struct Event {
+    double time = kUnknown;  ///< never, as far as is known
+    int open = -1;
+  };
+
+  Event next_event(int number) {
     Worker& worker = workers_[number];
-    const std::vector<Instr>& list = list_of(program_.workers[number], backward_);
-    bool has_moved = false;
-    while (settle(number, has_moved)) {
-      if (worker.next == length(number)) break;
-      const Instr& instr = list[worker.next];
-      const auto* fetch = std::get_if<FetchInstr>(&instr);
-      const bool is_remote = fetch && !fetch->view && !fetch->shape_only && reads_others(*fetch, number);
-      if (is_remote) {
-        const bool is_late = overlaps_ && fetch->due > worker.next;
-        worker.open.push_back({fetch, worker.next, is_late ? fetch->due : worker.next + 1});
-      } else {
-        spend(worker, seconds_[number][backward_][worker.next]);
-        write(worker, instr);
-      }
-      ++worker.next;
-      has_moved = true;
+    find_arrivals(number);
+    Event soonest;
+    bool is_due = false;
+    for (size_t n = 0; n < worker.open.size(); ++n) {
+      const double arrives = arrival(number, worker.open[n]);
+      if (arrives < soonest.time) soonest = {arrives, static_cast<int>(n)};
+      is_due = is_due || worker.open[n].due <= worker.next;
     }
-    return has_moved;
+    if (is_due || soonest.time <= worker.clock) {
+      return {std::max(soonest.time, worker.clock), soonest.open};
+    }
+    if (worker.next == length(number)) return {};
+    return {worker.clock, -1};
   }
 
-  static bool reads_others(const FetchInstr& fetch, int worker) {
-    return std::any_of(fetch.parts.begin(), fetch.parts.end(),
+  void step(int number) {
+    Worker& worker = workers_[number];
+    const Instr& instr = list_of(program_.workers[number], backward_)[worker.next];
+    const int due = due_of(instr);
+    if (due > worker.next || is_remote(instr, number)) {
+      worker.open.push_back({&instr, worker.next, std::max(due, worker.next + 1)});
+    } else {
+      spend(worker, seconds_[number][backward_][worker.next]);
+      write(worker, instr);
+    }
+    ++worker.next;
+  }
+
+  static int due_of(const Instr& instr) {
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return fetch->due;
+    const auto* compute = std::get_if<ComputeInstr>(&instr);
+    return compute ? compute->due : -1;
+  }
+
+  static bool is_remote(const Instr& instr, int worker) {
+    const auto* fetch = std::get_if<FetchInstr>(&instr);
+    if (!fetch || fetch->view || fetch->shape_only) return false;
+    return std::any_of(fetch->parts.begin(), fetch->parts.end(),
                        [&](const CopyPart& part) { return part.worker != worker; });
   }
 
@@ -200,35 +239,79 @@ class Simulation {
     }
   }
 
-  /// Finishes what has come, and what is due; false: that is not known yet.
-  bool settle(int number, bool& has_moved) {
-    Worker& worker = workers_[number];
-    while (!worker.open.empty()) {
-      const bool is_due = std::any_of(worker.open.begin(), worker.open.end(), [&](const Open& open) {
-        return open.due <= worker.next;
-      });
-      Open& first = worker.open.front();  // what it reads of its own worker has been before it
-      if (first.arrives == kUnknown && !find_arrival(number, first)) return !is_due;
-      if (first.arrives > worker.clock && !is_due) return true;
-      const double waited = std::max(0.0, first.arrives - worker.clock);
-      worker.waiting += waited;
-      worker.clock += waited;
-      const double hidden = std::max(0.0, first.on_its_way - waited);
-      const double share = first.on_its_way > 0 ? hidden / first.on_its_way : 0;
-      spend(worker, share * first.charged + seconds_[number][backward_][first.position]);
-      worker.written[first.fetch->dest] = worker.clock;
-      worker.open.pop_front();
-      has_moved = true;
+  /// When all that an open instruction needs is there.
+  double arrival(int number, const Open& open) const {
+    const Worker& worker = workers_[number];
+    double latest = 0;
+    if (const auto* fetch = std::get_if<FetchInstr>(open.instr)) {
+      const int transfer = worker.transfer_of[open.position];
+      if (transfer >= 0) latest = worker.transfers[transfer].arrives;
+      for (const CopyPart& part : fetch->parts) {
+        if (part.worker == number) latest = std::max(latest, worker.written[part.slot]);
+      }
+    } else if (const auto* compute = std::get_if<ComputeInstr>(open.instr)) {
+      for (const ValueId slot : tensor_operands(compute->args)) {
+        latest = std::max(latest, worker.written[slot]);
+      }
     }
-    return true;
+    return latest;
   }
 
-  bool find_arrival(int number, Open& open) {
+  void take(int number, int which) {
+    Worker& worker = workers_[number];
+    const Open open = worker.open[which];
+    const double waited = std::max(0.0, arrival(number, open) - worker.clock);
+    worker.waiting += waited;
+    worker.clock += waited;
+    const int transfer = worker.transfer_of[open.position];
+    if (transfer >= 0 && worker.transfers[transfer].on_its_way > 0) {
+      const Transfer& moved = worker.transfers[transfer];
+      const double hidden = std::max(0.0, moved.on_its_way - waited);
+      spend(worker, hidden / moved.on_its_way * moved.charged);
+    }
+    spend(worker, seconds_[number][backward_][open.position]);
+    write(worker, *open.instr);
+    worker.open.erase(worker.open.begin() + which);
+  }
+
+  /// Lists what each worker receives, in the order in which it comes.
+  void list_transfers() {
+    std::map<int, size_t> place;
+    for (const int relayout : relayout_order(program_, backward_)) {
+      place.emplace(relayout, place.size());
+    }
+    for (int w = 0; w < program_.num_workers; ++w) {
+      Worker& worker = workers_[w];
+      const auto& list = list_of(program_.workers[w], backward_);
+      for (int position = 0; position < static_cast<int>(list.size()); ++position) {
+        if (!is_remote(list[position], w)) continue;
+        worker.transfers.push_back({&std::get<FetchInstr>(list[position]), position});
+      }
+      std::stable_sort(worker.transfers.begin(), worker.transfers.end(),
+                       [&](const Transfer& a, const Transfer& b) {
+                         return place.at(a.fetch->relayout) < place.at(b.fetch->relayout);
+                       });
+      worker.transfer_of.assign(list.size(), -1);
+      for (size_t n = 0; n < worker.transfers.size(); ++n) {
+        worker.transfer_of[worker.transfers[n].position] = static_cast<int>(n);
+      }
+    }
+  }
+
+  void find_arrivals(int number) {
+    Worker& worker = workers_[number];
+    while (worker.next_transfer < worker.transfers.size()) {
+      if (!find_arrival(number, worker.transfers[worker.next_transfer])) return;
+      ++worker.next_transfer;
+    }
+  }
+
+  bool find_arrival(int number, Transfer& transfer) {
     Worker& worker = workers_[number];
     double written = 0;
     std::vector<double> bytes(links_.size(), 0);
-    const int itemsize = program_.workers[number].slot_itemsizes.at(open.fetch->dest);
-    for (const CopyPart& part : open.fetch->parts) {
+    const int itemsize = program_.workers[number].slot_itemsizes.at(transfer.fetch->dest);
+    for (const CopyPart& part : transfer.fetch->parts) {
       if (part.worker == number) continue;
       written = std::max(written, workers_[part.worker].written[part.slot]);
       bytes[step_between(number, part.worker)] +=
@@ -240,12 +323,12 @@ class Simulation {
       if (bytes[step] == 0) continue;
       const double seconds = bytes[step] / links_[step].bandwidth;
       latency = std::max(latency, links_[step].latency);
-      open.on_its_way += seconds;
-      open.charged += (1 - links_[step].overlap) * seconds;
+      transfer.on_its_way += seconds;
+      transfer.charged += (1 - links_[step].overlap) * seconds;
     }
-    worker.port_free = std::max(worker.port_free, written) + open.on_its_way;
-    open.arrives = worker.port_free + latency;
-    worker.transferred += open.on_its_way;
+    worker.port_free = std::max(worker.port_free, written) + transfer.on_its_way;
+    transfer.arrives = worker.port_free + latency;
+    worker.transferred += transfer.on_its_way;
     return true;
   }
 
@@ -261,7 +344,6 @@ class Simulation {
   const InstrSeconds& seconds_;
   const Mesh& mesh_;
   const std::vector<Link>& links_;
-  const bool overlaps_;
   const int backward_;
   std::vector<Worker> workers_;
 };
@@ -301,14 +383,14 @@ InstrSeconds predicted_seconds(const Program& program, const Machine& machine,
 }
 
 Timeline simulate(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-                  const std::vector<Link>& links, bool overlaps) {
+                  const std::vector<Link>& links) {
   check(program, seconds, mesh, links);
   Timeline timeline;
   for (auto* numbers : {&timeline.busy, &timeline.waiting, &timeline.transferred}) {
     numbers->assign(program.num_workers, 0);
   }
   for (const int backward : {0, 1}) {
-    Simulation(program, seconds, mesh, links, overlaps, backward).run(timeline);
+    Simulation(program, seconds, mesh, links, backward).run(timeline);
   }
   return timeline;
 }
