@@ -215,8 +215,6 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
     }
     const auto itemsize = static_cast<int>(c10::elementSize(step.dtype));
     for (const auto& [small, parcel] : parcels->of(instr, part, itemsize)) {
-      if (std::find(step.packets.begin(), step.packets.end(), parcel.packet) == step.packets.end())
-        step.packets.push_back(parcel.packet);
       add_part(small, parcel, instr.reducing, step);
     }
   }
@@ -352,7 +350,9 @@ class Preparation {
       const auto& parcels = parcels_[phase];
       FetchStep step =
           prepare_fetch(*fetch, program_, worker, processes_, parcels ? &*parcels : nullptr);
-      for (const int packet : step.packets) ++steps_.packet_readers[phase][packet];
+      for (const Copy& copy : step.copies) {
+        if (copy.is_last) ++steps_.packet_readers[phase][copy.packet];
+      }
       step.kind = kind_index(fetch->kind);
       mark_written(written, fetch->dest);
       for (const RemoteRead& read : step.reads) {

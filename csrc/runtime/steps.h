@@ -34,7 +34,7 @@ struct Copy {
   /// Of a tile of another process the incoming packet that it comes in, where it lies there, and
   /// the shape of what lies there; `source` is inside of that.
   int packet = -1;
-  bool is_last = false;  ///< of the fetch that reads the packet
+  bool is_last = false;  ///< of those of its fetch that read the packet
   int64_t offset = 0;
   Shape shape;
 };
@@ -52,7 +52,6 @@ struct FetchStep {
   std::vector<Copy> copies;
   std::vector<Region> uncovered;  ///< disjoint boxes that hold `fill`
   std::vector<RemoteRead> reads;  ///< distinct slots of other workers of this process
-  std::vector<int> packets;       ///< distinct ones that it reads
   int64_t remote_elements = 0;
   int kind = 0;  ///< position in Steps::kinds
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "runtime/spin.h"
 
 namespace smex::runtime {
 namespace {
@@ -172,18 +173,24 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
     *is_over = true;
     signal->doorbell().ring();
   });
+  await({event, others(), /*spins=*/false, check_interrupt}, [&] { return is_over->load(); });
+  check();  // where it is over by an error
+  work->wait();
+  return received.item<int64_t>();
+}
+
+void Communicator::await(const Wait& wait, const std::function<bool()>& is_over) {
   const auto begin = std::chrono::steady_clock::now();
   while (true) {
     const uint32_t seen = doorbell().rung();
+    if (is_over()) return;
     check();
-    if (*is_over) break;
+    if (wait.spins && spin_until([&] { return doorbell().rung() != seen; })) continue;
     doorbell().wait(seen, kLook);
-    check(others());
-    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(event);
-    if (check_interrupt) check_interrupt();
+    check(wait.ranks);
+    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(wait.event);
+    if (wait.look) wait.look();
   }
-  work->wait();
-  return received.item<int64_t>();
 }
 
 std::vector<int> Communicator::others() const {
@@ -223,18 +230,17 @@ void Communicator::serve() {
 Pass::Pass(std::shared_ptr<Communicator> communicator, std::shared_ptr<const Traffic> traffic,
            uint64_t number, uint64_t digest, c10::Device device, Communicator::Pack pack)
     : communicator_(std::move(communicator)),
-      kept_traffic_(std::move(traffic)),
-      traffic_(*kept_traffic_),
+      traffic_(std::move(traffic)),
       number_(number),
       digest_(digest),
       device_(device),
       pack_(std::move(pack)),
-      written_(std::make_unique<std::atomic<bool>[]>(traffic_.outgoing.size())),
-      incoming_(std::make_unique<Incoming[]>(traffic_.incoming.size())),
-      next_to_(traffic_.shared_to.size(), 0),
-      next_from_(traffic_.shared_from.size(), 0),
-      next_message_(traffic_.messages_to.size(), 0),
-      rounds_(traffic_.rounds.size()) {}
+      written_(std::make_unique<std::atomic<bool>[]>(traffic_->outgoing.size())),
+      incoming_(std::make_unique<Incoming[]>(traffic_->incoming.size())),
+      next_to_(traffic_->shared_to.size(), 0),
+      next_from_(traffic_->shared_from.size(), 0),
+      next_message_(traffic_->messages_to.size(), 0),
+      rounds_(traffic_->rounds.size()) {}
 
 void Pass::written(int packet) {
   written_[packet] = true;
@@ -244,30 +250,32 @@ void Pass::written(int packet) {
 void Pass::advance() {
   if (!all_shared_sent_.load(std::memory_order_acquire)) send_shared();
   if (!all_messages_sent_.load(std::memory_order_acquire)) send_messages();
-  if (next_asked_ < traffic_.messages.size()) ask_for_messages();
+  if (next_asked_ < traffic_->messages.size()) ask_for_messages();
   if (next_round_ < rounds_.size()) start_rounds();
+}
+
+bool Pass::send_shared_to_all() {
+  bool has_space = true, is_done = true;
+  for (size_t to = 0; to < next_to_.size(); ++to) {
+    has_space = send_shared_to(static_cast<int>(to)) && has_space;
+    is_done = is_done && next_to_[to] == traffic_->shared_to[to].size();
+  }
+  all_shared_sent_ = is_done;
+  return has_space;
 }
 
 void Pass::send_shared() {
   Segment* const own = communicator_->own_segment();
-  bool has_space = true, is_done = true;
+  bool has_space = true;
   {
     const std::lock_guard lock(sending_);
     if (closed_) return;
-    for (size_t to = 0; to < next_to_.size(); ++to) {
-      has_space = send_shared_to(static_cast<int>(to)) && has_space;
-      is_done = is_done && next_to_[to] == traffic_.shared_to[to].size();
-    }
+    has_space = send_shared_to_all();
     if (!has_space) {  // once more, since readers look whether they have to ring
       own->await_space(true);
-      has_space = is_done = true;
-      for (size_t to = 0; to < next_to_.size(); ++to) {
-        has_space = send_shared_to(static_cast<int>(to)) && has_space;
-        is_done = is_done && next_to_[to] == traffic_.shared_to[to].size();
-      }
+      has_space = send_shared_to_all();
     }
     if (has_space && own) own->await_space(false);
-    all_shared_sent_ = is_done;
   }
   Communicator& all = *communicator_;
   const std::lock_guard lock(all.serving_mutex_);
@@ -283,12 +291,12 @@ void Pass::send_shared() {
 }
 
 bool Pass::send_shared_to(int receiver) {
-  const std::vector<int>& packets = traffic_.shared_to[receiver];
+  const std::vector<int>& packets = traffic_->shared_to[receiver];
   size_t& next = next_to_[receiver];
   Segment* const own = communicator_->own_segment();
   bool is_new = false, has_space = true;
   for (; next < packets.size() && written_[packets[next]]; ++next) {
-    const Packet& packet = traffic_.outgoing[packets[next]];
+    const Packet& packet = traffic_->outgoing[packets[next]];
     const auto offset = own->can_notify(receiver) ? own->allocate(receiver, packet.bytes)
                                                   : std::optional<uint64_t>();
     if (!offset) {
@@ -307,10 +315,10 @@ void Pass::send_messages() {
   const std::lock_guard lock(sending_);
   bool is_done = true;
   for (size_t to = 0; to < next_message_.size() && !closed_; ++to) {
-    const std::vector<int>& packets = traffic_.messages_to[to];
+    const std::vector<int>& packets = traffic_->messages_to[to];
     size_t& next = next_message_[to];
     for (; next < packets.size() && written_[packets[next]]; ++next) {
-      const Packet& packet = traffic_.outgoing[packets[next]];
+      const Packet& packet = traffic_->outgoing[packets[next]];
       const int64_t all = unsent_ + packet.bytes;
       if (unsent_ > 0 && all > communicator_->options_.window_bytes) break;
       send_message(packet);
@@ -348,9 +356,9 @@ void Pass::try_advance() {
 
 void Pass::ask_for_messages() {
   const std::lock_guard lock(asking_);
-  while (!closed_ && next_asked_ < traffic_.messages.size()) {
-    const int packet = traffic_.messages[next_asked_];
-    const int64_t all = unread_ + traffic_.incoming[packet].bytes;
+  while (!closed_ && next_asked_ < traffic_->messages.size()) {
+    const int packet = traffic_->messages[next_asked_];
+    const int64_t all = unread_ + traffic_->incoming[packet].bytes;
     const bool is_wanted = static_cast<int>(next_asked_.load()) <= wanted_;
     if (!is_wanted && unread_ > 0 && all > communicator_->options_.window_bytes) return;
     ask_for(packet);
@@ -360,7 +368,7 @@ void Pass::ask_for_messages() {
 
 void Pass::ask_for(int number) {
   Communicator& all = *communicator_;
-  const Packet& packet = traffic_.incoming[number];
+  const Packet& packet = traffic_->incoming[number];
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   incoming_[number].bytes = bytes[0];
   unread_ += packet.bytes;
@@ -388,7 +396,7 @@ void Pass::want(int place) {
 void Pass::start_rounds() {
   const std::lock_guard lock(asking_);
   while (!closed_ && next_round_ < rounds_.size()) {
-    const Traffic::Round& round = traffic_.rounds[next_round_];
+    const Traffic::Round& round = traffic_->rounds[next_round_];
     const auto is_written = [&](int packet) { return written_[packet].load(); };
     if (!std::all_of(round.outgoing.begin(), round.outgoing.end(), is_written)) return;
     const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_;
@@ -400,7 +408,7 @@ void Pass::start_rounds() {
 }
 
 void Pass::start(size_t number) {
-  const Traffic::Round& round = traffic_.rounds[number];
+  const Traffic::Round& round = traffic_->rounds[number];
   Round& state = rounds_[number];
   std::vector<int64_t> sends(next_to_.size(), 0), receives(next_from_.size(), 0);
   const auto options = at::TensorOptions().dtype(at::kByte).device(device_);
@@ -408,14 +416,14 @@ void Pass::start(size_t number) {
   state.received = at::empty({round.received}, options);
   int64_t at = 0;
   for (const int packet : round.outgoing) {
-    const Packet& going = traffic_.outgoing[packet];
+    const Packet& going = traffic_->outgoing[packet];
     pack_(going, state.sent.narrow(0, at, going.bytes));
     sends[going.to] = going.bytes;
     at += going.bytes;
   }
   at = 0;
   for (const int packet : round.incoming) {
-    const Packet& coming = traffic_.incoming[packet];
+    const Packet& coming = traffic_->incoming[packet];
     incoming_[packet].bytes = state.received.narrow(0, at, coming.bytes);
     receives[coming.from] = coming.bytes;
     at += coming.bytes;
@@ -429,10 +437,10 @@ void Pass::start(size_t number) {
 bool Pass::is_there(int packet) {
   const Incoming& state = incoming_[packet];
   if (state.is_there.load(std::memory_order_acquire)) return true;
-  const int place = traffic_.place[packet];
-  switch (traffic_.way[packet]) {
+  const int place = traffic_->place[packet];
+  switch (traffic_->way[packet]) {
     case Traffic::Way::kShared:
-      collect(traffic_.incoming[packet].from);
+      collect(traffic_->incoming[packet].from);
       return state.is_there.load(std::memory_order_acquire);
     case Traffic::Way::kMessage:
       if (next_asked_ <= static_cast<size_t>(place)) {
@@ -453,13 +461,13 @@ bool Pass::is_there(int packet) {
 void Pass::collect(int from) {
   Segment& segment = *communicator_->options_.segments[from];
   const std::lock_guard lock(receiving_);
-  const std::vector<int>& packets = traffic_.shared_from[from];
+  const std::vector<int>& packets = traffic_->shared_from[from];
   size_t& next = next_from_[from];
   // Not beyond this pass: the sender may have begun the next one.
   for (; next < packets.size(); ++next) {
     const std::optional<Notice> notice = segment.take(communicator_->rank());
     if (!notice) return;
-    const Packet& expected = traffic_.incoming[packets[next]];
+    const Packet& expected = traffic_->incoming[packets[next]];
     if (notice->pass != number_ || notice->digest != digest_ ||
         notice->bytes != static_cast<uint64_t>(expected.bytes)) {
       communicator_->disagree(from);
@@ -473,32 +481,32 @@ void Pass::collect(int from) {
 }
 
 std::vector<int> Pass::senders(int packet) const {
-  if (traffic_.way[packet] != Traffic::Way::kRound) return {traffic_.incoming[packet].from};
+  if (traffic_->way[packet] != Traffic::Way::kRound) return {traffic_->incoming[packet].from};
   return communicator_->others();  // each takes part in each round
 }
 
 at::Tensor Pass::bytes(int packet) {
-  const bool is_round = traffic_.way[packet] == Traffic::Way::kRound;
-  if (is_round) rounds_[traffic_.place[packet]].work->wait();
+  const bool is_round = traffic_->way[packet] == Traffic::Way::kRound;
+  if (is_round) rounds_[traffic_->place[packet]].work->wait();
   return incoming_[packet].bytes;
 }
 
 void Pass::consumed(int packet) {
   Incoming& done = incoming_[packet];
-  const int64_t bytes = traffic_.incoming[packet].bytes;
+  const int64_t bytes = traffic_->incoming[packet].bytes;
   done.bytes.reset();
-  switch (traffic_.way[packet]) {
+  switch (traffic_->way[packet]) {
     case Traffic::Way::kShared:
       communicator_->options_.segments[done.from]->give_back(done.offset);
       return;
     case Traffic::Way::kMessage:
       unread_ -= bytes;
-      if (next_asked_ < traffic_.messages.size()) ask_for_messages();
+      if (next_asked_ < traffic_->messages.size()) ask_for_messages();
       return;
     case Traffic::Way::kRound: {
       {
         const std::lock_guard lock(asking_);
-        Round& state = rounds_[traffic_.place[packet]];
+        Round& state = rounds_[traffic_->place[packet]];
         state.left -= bytes;
         if (state.left == 0) {
           state.sent.reset();

@@ -75,8 +75,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// The number of what the ranks do next together: passes, and what the host language counts here.
   /// Equal numbers are of the same thing, if all do the same.
   uint64_t next_event() { return num_events_++; }
-  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
-  void announce(uint64_t event);
+  /// How somebody waits for other ranks.
+  struct Wait {
+    uint64_t event = 0;          ///< that it belongs to, see `next_event`
+    std::vector<int> ranks;      ///< that are awaited
+    bool spins = false;          ///< for a while, before it sleeps
+    std::function<void()> look;  ///< is called at times, and may throw
+  };
+  /// Sleeps until `is_over`, of which the doorbell tells. Throws RankFailure where a rank has
+  /// failed, or one that is awaited has ended.
+  void await(const Wait& wait, const std::function<bool()>& is_over);
   /// The number that rank 0 passes, on all ranks, which call this at the same place. `device` is
   /// one that the group speaks for; `check_interrupt` may throw.
   int64_t of_first(int64_t number, c10::Device device,
@@ -87,6 +95,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   friend class Pass;
   std::vector<int> others() const;
+  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
+  void announce(uint64_t event);
   explicit Communicator(CommunicatorOptions options);
   void serve();
   /// Another rank has sent what this one does not expect.
@@ -171,6 +181,8 @@ class Pass : public std::enable_shared_from_this<Pass> {
   };
 
   void send_shared();
+  /// False: there is no space for some.
+  bool send_shared_to_all();
   bool send_shared_to(int receiver);
   /// Where nobody hears of an error at once.
   void try_advance();
@@ -185,8 +197,7 @@ class Pass : public std::enable_shared_from_this<Pass> {
   void want(int place);
 
   const std::shared_ptr<Communicator> communicator_;
-  const std::shared_ptr<const Traffic> kept_traffic_;
-  const Traffic& traffic_;
+  const std::shared_ptr<const Traffic> traffic_;
   const uint64_t number_, digest_;
   const c10::Device device_;
   const Communicator::Pack pack_;
