@@ -44,6 +44,8 @@ struct ExecutorOptions {
   /// the others.
   std::shared_ptr<Communicator> communicator;
   std::vector<int> ranks;
+  /// Relayouts that go through collectives, of groups that the communicator has; the same for all.
+  std::vector<Collective> collectives;
 };
 
 /// One tensor a worker; undefined where a worker holds none.

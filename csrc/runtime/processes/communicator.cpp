@@ -1,11 +1,11 @@
 #include "runtime/processes/communicator.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
 
 #include "ir/error.h"
+#include "runtime/dtype.h"
 #include "runtime/spin.h"
 
 namespace smex::runtime {
@@ -15,20 +15,8 @@ constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kLongWait{1};  ///< after which others may do something else
 constexpr uint32_t kTags = 0x3fffffff;  ///< messages are told apart by their numbers, up to this
 
-/// torch's own is named differently in its versions; the operator is not.
-c10::intrusive_ptr<c10d::Work> all_to_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                          at::Tensor& received, at::Tensor& sent,
-                                          std::vector<int64_t> receives,
-                                          std::vector<int64_t> sends) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("c10d::alltoall_base_", "")
-          .typed<c10::intrusive_ptr<c10d::Work>(
-              at::Tensor&, at::Tensor&, const c10::intrusive_ptr<c10d::ProcessGroup>&,
-              std::vector<int64_t>, std::vector<int64_t>, bool, int64_t)>();
-  constexpr int64_t kTimeoutOfTheGroup = -1;
-  return op.call(received, sent, group, std::move(receives), std::move(sends), /*async_op=*/true,
-                 kTimeoutOfTheGroup);
+int64_t place_in(const std::vector<int>& group, int process) {
+  return std::find(group.begin(), group.end(), process) - group.begin();
 }
 
 }  // namespace
@@ -98,6 +86,21 @@ std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic
                                 device, std::move(pack));
 }
 
+void Communicator::add_group(const std::vector<int>& members, Group group) {
+  groups_[members] = std::move(group);
+}
+
+void Communicator::check_group(const std::vector<int>& members) const {
+  const bool is_member = std::find(members.begin(), members.end(), rank()) != members.end();
+  if (!is_member || static_cast<int>(members.size()) == size() || groups_.count(members)) return;
+  throw UserError(c10::str("collectives: rank ", rank(), " has no group of ranks ",
+                           c10::Join(", ", members), "; add it to the communicator before"));
+}
+
+const Group& Communicator::group_of(const std::vector<int>& members) const {
+  return static_cast<int>(members.size()) == size() ? options_.group : groups_.at(members);
+}
+
 void Communicator::fail(const std::string& where, const std::string& text) {
   signal_->fail();
   give_up(options_.watcher->report({rank(), where, text}));
@@ -125,7 +128,8 @@ void Communicator::give_up(const Failure& failure) {
   if (has_given_up_) return;
   has_given_up_ = true;
   // Gloo's threads may wait for what never comes, and its destructor for them: that is left out.
-  static_cast<void>(new c10::intrusive_ptr<c10d::ProcessGroup>(options_.group));
+  static_cast<void>(new Group(options_.group));
+  static_cast<void>(new std::map<std::vector<int>, Group>(groups_));
   if (options_.flight_folder.empty()) return;
   try {
     options_.recorder->dump(options_.flight_folder, rank(), size(), failure);
@@ -240,7 +244,7 @@ Pass::Pass(std::shared_ptr<Communicator> communicator, std::shared_ptr<const Tra
       next_to_(traffic_->shared_to.size(), 0),
       next_from_(traffic_->shared_from.size(), 0),
       next_message_(traffic_->messages_to.size(), 0),
-      rounds_(traffic_->rounds.size()) {}
+      rounds_(std::make_unique<Round[]>(traffic_->rounds.size())) {}
 
 void Pass::written(int packet) {
   written_[packet] = true;
@@ -251,7 +255,7 @@ void Pass::advance() {
   if (!all_shared_sent_.load(std::memory_order_acquire)) send_shared();
   if (!all_messages_sent_.load(std::memory_order_acquire)) send_messages();
   if (next_asked_ < traffic_->messages.size()) ask_for_messages();
-  if (next_round_ < rounds_.size()) start_rounds();
+  if (next_round_ < traffic_->rounds.size()) start_rounds();
 }
 
 bool Pass::send_shared_to_all() {
@@ -359,7 +363,7 @@ void Pass::ask_for_messages() {
   while (!closed_ && next_asked_ < traffic_->messages.size()) {
     const int packet = traffic_->messages[next_asked_];
     const int64_t all = unread_ + traffic_->incoming[packet].bytes;
-    const bool is_wanted = static_cast<int>(next_asked_.load()) <= wanted_;
+    const bool is_wanted = static_cast<int>(next_asked_.load()) <= wanted_message_;
     if (!is_wanted && unread_ > 0 && all > communicator_->options_.window_bytes) return;
     ask_for(packet);
     ++next_asked_;
@@ -387,19 +391,19 @@ void Pass::ask_for(int number) {
   });
 }
 
-void Pass::want(int place) {
-  int wanted = wanted_;
-  while (wanted < place && !wanted_.compare_exchange_weak(wanted, place)) {
+void Pass::want(std::atomic<int>& wanted, int place) {
+  int known = wanted;
+  while (known < place && !wanted.compare_exchange_weak(known, place)) {
   }
 }
 
 void Pass::start_rounds() {
   const std::lock_guard lock(asking_);
-  while (!closed_ && next_round_ < rounds_.size()) {
+  while (!closed_ && next_round_ < traffic_->rounds.size()) {
     const Traffic::Round& round = traffic_->rounds[next_round_];
     const auto is_written = [&](int packet) { return written_[packet].load(); };
     if (!std::all_of(round.outgoing.begin(), round.outgoing.end(), is_written)) return;
-    const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_;
+    const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_round_;
     const bool fits = unread_ + round.received <= communicator_->options_.window_bytes;
     if (!is_wanted && !fits && unread_ > 0) return;
     start(next_round_);
@@ -410,28 +414,76 @@ void Pass::start_rounds() {
 void Pass::start(size_t number) {
   const Traffic::Round& round = traffic_->rounds[number];
   Round& state = rounds_[number];
-  std::vector<int64_t> sends(next_to_.size(), 0), receives(next_from_.size(), 0);
+  const bool gathers = round.kind == CollectiveKind::kAllGather;
+  const auto size = static_cast<int64_t>(round.group.size());
   const auto options = at::TensorOptions().dtype(at::kByte).device(device_);
   state.sent = at::empty({round.sent}, options);
-  state.received = at::empty({round.received}, options);
+  state.received = round.kind == CollectiveKind::kAllReduce
+                       ? state.sent
+                       : at::empty({gathers ? size * round.sent : round.received}, options);
   int64_t at = 0;
   for (const int packet : round.outgoing) {
     const Packet& going = traffic_->outgoing[packet];
     pack_(going, state.sent.narrow(0, at, going.bytes));
-    sends[going.to] = going.bytes;
     at += going.bytes;
   }
   at = 0;
   for (const int packet : round.incoming) {
     const Packet& coming = traffic_->incoming[packet];
-    incoming_[packet].bytes = state.received.narrow(0, at, coming.bytes);
-    receives[coming.from] = coming.bytes;
+    const int64_t place = gathers ? place_in(round.group, coming.from) * round.sent : at;
+    incoming_[packet].bytes = state.received.narrow(0, place, coming.bytes);
     at += coming.bytes;
   }
   state.left = round.received;
   unread_ += round.received;
-  state.work = all_to_all(communicator_->options_.group, state.received, state.sent,
-                          std::move(receives), std::move(sends));
+  Work work = call(round, state);
+  if (!device_.is_cpu()) {
+    state.work = std::move(work);
+    return;
+  }
+  std::unique_ptr<WorkQueue>& queue = communicator_->collectives_[round.group];
+  if (!queue) queue = std::make_unique<WorkQueue>();
+  // What it writes may outlive the pass, if that fails.
+  queue->push(std::move(work),
+              [sent = state.sent, received = state.received, number,
+               signal = communicator_->signal_, pass = weak_from_this()](const std::string& error) {
+                if (!error.empty()) signal->lose(error);
+                if (const auto receiver = pass.lock(); receiver && error.empty()) {
+                  receiver->rounds_[number].is_over.store(true, std::memory_order_release);
+                }
+                signal->doorbell().ring();
+              });
+}
+
+Work Pass::call(const Traffic::Round& round, Round& state) {
+  const Group& group = communicator_->group_of(round.group);
+  const c10::ScalarType type = adds(round.kind) ? parse_dtype(round.dtype) : at::kByte;
+  at::Tensor sent = state.sent.view(type), received = state.received.view(type);
+  switch (round.kind) {
+    case CollectiveKind::kAllGather:
+      return all_gather(group, received, sent);
+    case CollectiveKind::kAllReduce:
+      return all_reduce(group, received);
+    case CollectiveKind::kReduceScatter:
+      return reduce_scatter(group, received, sent);
+    case CollectiveKind::kAllToAll:
+      break;
+  }
+  std::vector<int64_t> sends(round.group.size(), 0), receives = sends;
+  for (const int packet : round.outgoing) {
+    const Packet& going = traffic_->outgoing[packet];
+    sends[place_in(round.group, going.to)] = going.bytes;
+  }
+  for (const int packet : round.incoming) {
+    const Packet& coming = traffic_->incoming[packet];
+    receives[place_in(round.group, coming.from)] = coming.bytes;
+  }
+  return all_to_all(group, received, sent, std::move(receives), std::move(sends));
+}
+
+bool Pass::is_over(size_t round) const {
+  if (next_round_ <= round) return false;
+  return !device_.is_cpu() || rounds_[round].is_over.load(std::memory_order_acquire);
 }
 
 bool Pass::is_there(int packet) {
@@ -444,16 +496,16 @@ bool Pass::is_there(int packet) {
       return state.is_there.load(std::memory_order_acquire);
     case Traffic::Way::kMessage:
       if (next_asked_ <= static_cast<size_t>(place)) {
-        want(place);
+        want(wanted_message_, place);
         ask_for_messages();
       }
       return state.is_there.load(std::memory_order_acquire);
     case Traffic::Way::kRound:
       if (next_round_ <= static_cast<size_t>(place)) {
-        want(place);
+        want(wanted_round_, place);
         start_rounds();
       }
-      return next_round_ > static_cast<size_t>(place);  // who reads it makes its stream wait
+      return is_over(place);
   }
   return false;
 }
@@ -482,12 +534,16 @@ void Pass::collect(int from) {
 
 std::vector<int> Pass::senders(int packet) const {
   if (traffic_->way[packet] != Traffic::Way::kRound) return {traffic_->incoming[packet].from};
-  return communicator_->others();  // each takes part in each round
+  std::vector<int> others = traffic_->rounds[traffic_->place[packet]].group;
+  std::erase(others, communicator_->rank());
+  return others;
 }
 
 at::Tensor Pass::bytes(int packet) {
-  const bool is_round = traffic_->way[packet] == Traffic::Way::kRound;
-  if (is_round) rounds_[traffic_->place[packet]].work->wait();
+  if (traffic_->way[packet] == Traffic::Way::kRound) {
+    const Work& work = rounds_[traffic_->place[packet]].work;
+    if (work) work->wait();  // the reader's stream
+  }
   return incoming_[packet].bytes;
 }
 
@@ -514,15 +570,16 @@ void Pass::consumed(int packet) {
         }
       }
       unread_ -= bytes;
-      if (next_round_ < rounds_.size()) start_rounds();
+      if (next_round_ < traffic_->rounds.size()) start_rounds();
     }
   }
 }
 
 bool Pass::is_sent() {
-  if (next_round_ < rounds_.size()) want(static_cast<int>(rounds_.size()));
+  const size_t num_rounds = traffic_->rounds.size();
+  if (next_round_ < num_rounds) want(wanted_round_, static_cast<int>(num_rounds));
   advance();
-  return all_shared_sent_ && all_messages_sent_ && next_round_ == rounds_.size();
+  return all_shared_sent_ && all_messages_sent_ && next_round_ == num_rounds;
 }
 
 void Pass::close() {

@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "runtime/processes/collective_calls.h"
 #include "runtime/processes/recorder.h"
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
@@ -25,7 +27,7 @@ namespace smex::runtime {
 
 struct CommunicatorOptions {
   int rank = 0;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< of all processes, for nothing else
+  Group group;             ///< of all processes, for nothing else
   std::vector<int> hosts;  ///< by process; those of one share memory, -1 with nobody
   /// By process of this host its memory, this one's own too; null for others. Empty where no
   /// process shares any.
@@ -66,6 +68,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Pass> begin(std::shared_ptr<const Traffic> traffic, uint64_t digest,
                               c10::Device device, Pack pack);
 
+  /// Gives the group of some processes that this one is among, in ascending order, for collectives
+  /// of their own. A process calls this for all of its groups before programs use them.
+  void add_group(const std::vector<int>& members, Group group);
+  /// Throws UserError where this process is among the members and has no group of them.
+  void check_group(const std::vector<int>& members) const;
+
   /// An error of this process's own: others are told, and every wait here throws from now on.
   void fail(const std::string& where, const std::string& text);
   /// Gives up for what may follow from another rank's failure; who waits is told of that one.
@@ -104,6 +112,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[noreturn]] void throw_failure(const Failure& failure);
   void give_up(const Failure& failure);
   Segment* own_segment() const;
+  const Group& group_of(const std::vector<int>& members) const;
 
   /// What threads of others may touch, also when the communicator has gone.
   class Signal {
@@ -130,6 +139,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<uint64_t> num_announced_{0};  ///< events up to this one
   std::mutex giving_up_;
   bool has_given_up_ = false;
+  std::map<std::vector<int>, Group> groups_;  ///< of some processes
+  /// By group who waits for its collectives, on the CPU.
+  std::map<std::vector<int>, std::unique_ptr<WorkQueue>> collectives_;
   // Messages: by peer how many there were, and who waits for them.
   std::vector<uint32_t> num_sent_, num_asked_;
   std::vector<std::unique_ptr<WorkQueue>> receives_;  ///< by peer, once there is one
@@ -176,8 +188,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
   };
   struct Round {
     at::Tensor sent, received;
-    c10::intrusive_ptr<c10d::Work> work;
-    int64_t left = 0;  ///< bytes of what nobody has consumed
+    Work work;                         ///< on an accelerator: who reads makes its stream wait
+    std::atomic<bool> is_over{false};  ///< on the CPU
+    int64_t left = 0;                  ///< bytes of what nobody has consumed
   };
 
   void send_shared();
@@ -192,9 +205,12 @@ class Pass : public std::enable_shared_from_this<Pass> {
   void ask_for(int packet);
   void start_rounds();
   void start(size_t number);
+  /// Calls the round's collective of what is packed.
+  Work call(const Traffic::Round& round, Round& state);
+  bool is_over(size_t round) const;
   void collect(int from);
   /// What is asked for up to `place` is not held back.
-  void want(int place);
+  static void want(std::atomic<int>& wanted, int place);
 
   const std::shared_ptr<Communicator> communicator_;
   const std::shared_ptr<const Traffic> traffic_;
@@ -214,9 +230,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
   std::atomic<int64_t> unsent_{0};  ///< bytes of messages that are on their way
   std::mutex asking_;               ///< for messages and rounds
   std::atomic<size_t> next_asked_{0};
-  std::vector<Round> rounds_;
+  std::unique_ptr<Round[]> rounds_;
   std::atomic<size_t> next_round_{0};
-  std::atomic<int> wanted_{-1};
+  std::atomic<int> wanted_message_{-1}, wanted_round_{-1};
   std::atomic<int64_t> unread_{0};  ///< bytes that were asked for
 };
 

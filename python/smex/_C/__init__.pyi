@@ -16,6 +16,7 @@ __all__: list[str] = [
     "Binding",
     "Call",
     "Cluster",
+    "Collective",
     "Communicator",
     "ComputeInstr",
     "Contents",
@@ -61,6 +62,7 @@ __all__: list[str] = [
     "cut",
     "default_mesh",
     "digest",
+    "find_collectives",
     "gather_outputs",
     "heaviest_point",
     "held_bytes",
@@ -82,6 +84,7 @@ __all__: list[str] = [
     "price",
     "relayout",
     "relayout_program",
+    "sample_collective",
     "search",
     "tdl",
     "tile_call",
@@ -423,6 +426,21 @@ class Program:
     @property
     def workers(self) -> list[WorkerProgram]: ...
 
+class Collective:
+    """
+    A relayout that is a collective of groups of processes.
+    """
+    @property
+    def backward(self) -> bool: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def groups(self) -> list[list[int]]: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def relayout(self) -> int: ...
+
 class Packet:
     """
     What one process sends another at once.
@@ -438,6 +456,8 @@ class Exchange:
     """
     A round of what one relayout moves between processes.
     """
+    @property
+    def collective(self) -> str | None: ...
     @property
     def kind(self) -> str: ...
     @property
@@ -707,6 +727,14 @@ class Communicator:
         recorder: Recorder,
         flight_folder: str,
     ) -> None: ...
+    def add_group(
+        self,
+        members: collections.abc.Sequence[int],
+        group: torch.distributed.distributed_c10d.ProcessGroup,
+    ) -> None:
+        """
+        Gives the group of some processes, in ascending order, that this one is among.
+        """
     def next_event(self) -> int:
         """
         The number of what the ranks do next together.
@@ -742,6 +770,7 @@ class Executor:
         take: bool = False,
         communicator: Communicator | None = None,
         ranks: collections.abc.Sequence[int] = [],
+        collectives: collections.abc.Sequence[Collective] = [],
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
     def start(
@@ -758,6 +787,11 @@ class Executor:
     def program(self) -> Program: ...
     @property
     def threads_per_worker(self) -> int: ...
+    @property
+    def volumes(self) -> dict[str, tuple[int, int, int]]:
+        """
+        By way, what processes send each other in a run: (relayouts, packets or calls, bytes).
+        """
 
 class Source:
     """
@@ -1022,6 +1056,13 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
 
 def default_mesh(workers: int, planner: str) -> list[int]: ...
 def digest(program: Program) -> int: ...
+def find_collectives(
+    program: Program, ranks: collections.abc.Sequence[int], reorder: bool
+) -> list[Collective]:
+    """
+    The relayouts that are collectives; with `reorder` also those that add up in another order.
+    """
+
 def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: Program) -> None:
     """
     Gives each process the whole of what a call returns.
@@ -1047,7 +1088,10 @@ def home_tiles(
     """
 
 def list_exchanges(
-    program: Program, ranks: collections.abc.Sequence[int], packet_bytes: int = 524288
+    program: Program,
+    ranks: collections.abc.Sequence[int],
+    packet_bytes: int = 524288,
+    collectives: collections.abc.Sequence[Collective] = [],
 ) -> tuple[list[Exchange], list[Exchange]]:
     """
     What processes send each other in the forward and in the backward list.
@@ -1130,6 +1174,16 @@ def relayout_program(
 ) -> Program:
     """
     A program that brings tensors (name, dtype, itemsize, boxes before, boxes after) to other boxes, which are given by worker as (held, bounds).
+    """
+
+def sample_collective(
+    kind: str,
+    groups: collections.abc.Sequence[collections.abc.Sequence[int]],
+    ranks: collections.abc.Sequence[int],
+    bytes: int,
+) -> Program:
+    """
+    A program of one relayout, a collective of groups of processes.
     """
 
 def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
+import torch
 import torch.distributed as dist
 from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
@@ -248,6 +249,7 @@ class Links:
         watcher: tells of failures.
         communicator: what programs send each other's tiles through.
         meeting: of the threads that train.
+        measured: what is known of collectives, see `smex.distributed.collectives`.
     """
 
     def __init__(self, members: Sequence[int], device: str, timeout: float):
@@ -257,9 +259,16 @@ class Links:
             "use_local_synchronization": len(members) < dist.get_world_size(),
         }
         self._rank, self._size = list(members).index(dist.get_rank()), len(members)
+        self._members = list(members)
+        self._device = device
+        self._options = options
+        self._groups: set[tuple[int, ...]] = set()
+        self.measured: dict[Any, Any] = {}
         self.control = dist.new_group(backend="gloo", **options)
-        data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
+        self._backend = "gloo" if device == "cpu" else "nccl"
+        data: Any = dist.new_group(backend=self._backend, **options)
         hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
+        self._hosts = hosts
         # Whoever restarts a program may keep its store, with the keys of the attempt that failed.
         nonces: list[Any] = [None] * self._size
         control: Any = self.control
@@ -276,6 +285,27 @@ class Links:
             self.communicator.next_event, self._refuse_pass,
         )  # fmt: skip
         self._others: dict[str, Meeting] = {}
+
+    def shares_memory(self, group: Sequence[int]) -> bool:
+        """Returns whether these processes put what they send each other into shared memory."""
+        hosts = {self._hosts[rank] for rank in group}
+        return len(hosts) == 1 and -1 not in hosts
+
+    def connect(self, groups: Sequence[tuple[int, ...]]) -> None:
+        """Makes torch's groups of some processes each, for collectives.
+
+        All processes call this together with the same groups. Each is made once.
+        """
+        for group in groups:
+            if len(group) == self._size or group in self._groups:
+                continue
+            self._groups.add(group)
+            options = {**self._options, "ranks": [self._members[rank] for rank in group]}
+            made: Any = dist.new_group(backend=self._backend, **options)
+            if self._rank not in group:
+                continue
+            dist.all_reduce(torch.zeros(1, device=self._device), group=made)  # NCCL connects here
+            self.communicator.add_group(list(group), made)
 
     def meeting_of(self, name: str) -> Meeting:
         """Returns a meeting of other threads."""
