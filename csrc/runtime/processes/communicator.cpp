@@ -252,9 +252,10 @@ void Pass::written(int packet) {
 }
 
 void Pass::advance() {
+  // Gloo sends in one direction after the other where messages are not asked for before.
+  if (next_asked_ < traffic_->messages.size()) ask_for_messages();
   if (!all_shared_sent_.load(std::memory_order_acquire)) send_shared();
   if (!all_messages_sent_.load(std::memory_order_acquire)) send_messages();
-  if (next_asked_ < traffic_->messages.size()) ask_for_messages();
   if (next_round_ < traffic_->rounds.size()) start_rounds();
 }
 

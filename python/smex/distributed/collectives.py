@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import statistics
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,9 +16,9 @@ from smex.distributed.world import World
 from smex.text import duration_words, size_words
 
 MODES = ("auto", "never", "always")
-_SIZES = (4 << 10, 64 << 10, 1 << 20)
+_SIZES = (4 << 10, 64 << 10, 512 << 10)
 """Bytes that are measured, see `Collective.bytes`."""
-_RUNS = 5
+_RUNS = 4
 _MARGIN = 0.9
 """A collective has to take less than so much of what packets take: measurements are noisy."""
 
@@ -53,7 +52,7 @@ class Chosen(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Seconds of one relayout by `_SIZES`, as packets and as a collective."""
+    """The least seconds of one relayout by `_SIZES`, as packets and as a collective."""
 
     packets: list[float]
     collective: list[float]
@@ -116,14 +115,14 @@ def _measure(world: World, devices: Sequence[torch.device], like: Collective) ->
                 collectives=used,
                 **world.executor_options(),
             )
-            seconds.append(_median_seconds(executor, world, devices))
+            seconds.append(_least_seconds(executor, world, devices))
     everyone = world.gather(measured)  # ranks in no group have nothing to wait for
     agreed = Measured(*(list(map(max, zip(*rows, strict=True))) for rows in zip(*everyone)))
     logger.info("%s", _compared(like.kind, agreed))
     return agreed
 
 
-def _median_seconds(executor: Any, world: World, devices: Sequence[torch.device]) -> float:
+def _least_seconds(executor: Any, world: World, devices: Sequence[torch.device]) -> float:
     binding = executor.program.inputs[0]
     tiles = [
         torch.zeros([hi - lo for lo, hi in binding.regions[worker]], device=devices[worker])
@@ -132,14 +131,14 @@ def _median_seconds(executor: Any, world: World, devices: Sequence[torch.device]
         for worker in range(len(world.ranks))
     ]
     runs = []
-    for _ in range(_RUNS + 1):
+    for _ in range(_RUNS):
         session = executor.start([tiles])
         started = time.perf_counter()
         session.run_forward()
         if devices[0].type == "cuda":
             torch.cuda.synchronize(devices[world.workers[0]])
         runs.append(time.perf_counter() - started)
-    return statistics.median(runs[1:])  # the first warms up
+    return min(runs)
 
 
 def _interpolated(seconds: Sequence[float], nbytes: int) -> float:
