@@ -65,7 +65,7 @@ def worker(options: argparse.Namespace) -> None:
     for words in GROUPS[size]:
         groups = [tuple(map(int, group.split())) for group in words.split(", ")]
         assert world.links is not None
-        world.links.connect(groups)
+        world.links.connect(groups, torch.device("cpu"))
         for kind in KINDS:
             cells = []
             for nbytes in SIZES[: len(SIZES) - (options.worker != "loopback")]:

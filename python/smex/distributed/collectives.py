@@ -91,7 +91,7 @@ def choose_collectives(
         if options.mode == "auto" and all(map(world.links.shares_memory, groups)):
             reasons[key] = f"{collective.kind}: processes share memory"
             continue
-        world.links.connect(groups)
+        world.links.connect(groups, devices[world.workers[0]])
         if options.mode == "auto":
             if key not in world.links.measured:
                 world.links.measured[key] = _measure(world, devices, collective)

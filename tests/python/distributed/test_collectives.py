@@ -3,6 +3,7 @@
 import copy
 import os
 import signal
+import time
 
 import pytest
 import torch
@@ -114,7 +115,7 @@ def run_samples(rank, groups, nbytes):
     That is by packets, and by the collective.
     """
     world = World.of(range(4), 4, "cpu", 60.0)
-    world.links.connect(groups)
+    world.links.connect(groups, torch.device("cpu"))
     found = {}
     for kind in KINDS:
         program = _C.sample_collective(kind, groups, world.ranks, nbytes)
@@ -210,6 +211,26 @@ def test_ranks_that_choose_otherwise_are_found(processes):
     for text in processes.run(differ, 2):
         assert "collectives='always', deterministic=True" in text
         assert "collectives='never', deterministic=True" in text
+
+
+def connect_without_one(rank):
+    """Rank 1 ends while the others make a group with it."""
+    world = World.of(range(3), 3, "cpu", 60.0)
+    while not all(map(world.links.watcher.arrived, range(3))):
+        time.sleep(0.01)
+    world.gather(None)
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        world.links.connect([(0, 1), (1, 2)], torch.device("cpu"))
+    except smex.RankFailure as failure:
+        return failure.kind, failure.rank
+    return None
+
+
+def test_a_rank_that_is_killed_while_groups_are_made_is_named(processes):
+    found = processes.outcomes(connect_without_one, 3, timeout=30)
+    assert found[0] == found[2] == (True, ("gone", 1))
 
 
 def kill_in_step(rank, how):
