@@ -40,7 +40,7 @@ class RemoteTiles {
   bool is_there(const Copy& copy) const { return pass_->is_there(copy.packet); }
   /// Waits for that; false where the host stops first. Throws like `finish`.
   bool await(int worker, const Copy& copy);
-  /// The process that a copy's packet comes from.
+  /// The process that a copy's packet comes from; -1: several, whose parts are added up.
   int sender(const Copy& copy) const { return incoming(copy).from; }
   /// What a copy reads of a packet that is there, of elements of this type.
   at::Tensor source(const Copy& copy, c10::ScalarType type) const;

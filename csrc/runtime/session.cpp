@@ -234,8 +234,10 @@ void Session::await_packet(int worker, const Copy& copy) {
   const double duration = elapsed_us() - begin;
   self.wait_us += duration;
   if (tracing_) {
-    self.events.push_back(
-        {worker, c10::str("wait for rank ", remote_->sender(copy)), "wait", begin, duration, 0});
+    const int sender = remote_->sender(copy);
+    self.events.push_back({worker,
+                           sender < 0 ? "wait for a sum" : c10::str("wait for rank ", sender),
+                           "wait", begin, duration, 0});
   }
 }
 
