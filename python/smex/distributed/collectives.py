@@ -44,7 +44,8 @@ class Chosen(NamedTuple):
 
     Attributes:
         collectives: for its Executor.
-        reasons: why packets are used where a collective could be, for each kind once.
+        reasons: why packets are used where a collective could be, for each kind and size of groups
+            once.
     """
 
     collectives: list[Collective]
@@ -84,22 +85,25 @@ def choose_collectives(
     if world.links is None or options.mode == "never":
         return Chosen([], [])
     found = find_collectives(program, world.ranks, not options.deterministic)
-    chosen, reasons = [], {}
+    chosen: list[Collective] = []
+    reasons: dict[tuple[str, int], str] = {}  # by kind and the size of groups
     for collective in found:
         groups = [tuple(group) for group in collective.groups]
         key = collective.kind, tuple(groups)
+        size = len(groups[0])
         if options.mode == "auto" and all(map(world.links.shares_memory, groups)):
-            reasons[key] = f"{collective.kind}: processes share memory"
+            reasons[collective.kind, 0] = f"{collective.kind}: processes share memory"
             continue
         world.links.connect(groups, devices[world.workers[0]])
         if options.mode == "auto":
             if key not in world.links.measured:
                 world.links.measured[key] = _measure(world, devices, collective)
             if not world.links.measured[key].gains(collective.bytes):
-                reasons[key] = _compared(collective.kind, world.links.measured[key])
+                reason = _compared(collective.kind, size, world.links.measured[key])
+                reasons.setdefault((collective.kind, size), reason)
                 continue
         chosen.append(collective)
-    return Chosen(chosen, list(dict.fromkeys(reasons.values())))
+    return Chosen(chosen, list(reasons.values()))
 
 
 def _measure(world: World, devices: Sequence[torch.device], like: Collective) -> Measured:
@@ -118,7 +122,7 @@ def _measure(world: World, devices: Sequence[torch.device], like: Collective) ->
             seconds.append(_least_seconds(executor, world, devices))
     everyone = world.gather(measured)  # ranks in no group have nothing to wait for
     agreed = Measured(*(list(map(max, zip(*rows, strict=True))) for rows in zip(*everyone)))
-    logger.info("%s", _compared(like.kind, agreed))
+    logger.info("%s", _compared(like.kind, len(like.groups[0]), agreed))
     return agreed
 
 
@@ -153,6 +157,7 @@ def _interpolated(seconds: Sequence[float], nbytes: int) -> float:
     raise AssertionError("there are several sizes")
 
 
-def _compared(kind: str, measured: Measured) -> str:
+def _compared(kind: str, size: int, measured: Measured) -> str:
     packets, collective = (duration_words(seconds[-1]) for seconds in measured)
-    return f"{kind}: {size_words(_SIZES[-1])} take {collective}, packets {packets}"
+    words = f"{size_words(_SIZES[-1])} take {collective}, packets {packets}"
+    return f"{kind} of {size} processes: {words}"
