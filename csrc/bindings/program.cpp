@@ -163,6 +163,24 @@ void bind_program(py::module_& m) {
       .def_readonly("inputs", &Program::inputs)
       .def_readonly("outputs", &Program::outputs)
       .def("__str__", &Program::str);
+  py::class_<Collective>(m, "Collective", "A relayout that is a collective of groups of processes.")
+      .def_readonly("backward", &Collective::backward)
+      .def_readonly("relayout", &Collective::relayout)
+      .def_property_readonly("kind",
+                             [](const Collective& collective) { return name_of(collective.kind); })
+      .def_readonly("groups", &Collective::groups)
+      .def_readonly("bytes", &Collective::bytes);
+  m.def("find_collectives", &find_collectives, py::arg("program"), py::arg("ranks"),
+        py::arg("reorder"),
+        "The relayouts that are collectives; with `reorder` also those that add up in another "
+        "order.");
+  m.def(
+      "sample_collective",
+      [](const std::string& kind, const std::vector<std::vector<int>>& groups,
+         const std::vector<int>& ranks,
+         int64_t bytes) { return sample_collective(parse_collective(kind), groups, ranks, bytes); },
+      py::arg("kind"), py::arg("groups"), py::arg("ranks"), py::arg("bytes"),
+      "A program of one relayout, a collective of groups of processes.");
   py::class_<Packet>(m, "Packet", "What one process sends another at once.")
       .def_property_readonly("source", [](const Packet& packet) { return packet.from; })
       .def_property_readonly("dest", [](const Packet& packet) { return packet.to; })
@@ -171,14 +189,19 @@ void bind_program(py::module_& m) {
       .def_readonly("relayout", &Exchange::relayout)
       .def_readonly("value", &Exchange::value)
       .def_readonly("kind", &Exchange::kind)
-      .def_readonly("packets", &Exchange::packets);
+      .def_readonly("packets", &Exchange::packets)
+      .def_property_readonly("collective", [](const Exchange& exchange) {
+        return exchange.collective ? std::optional(name_of(*exchange.collective)) : std::nullopt;
+      });
   m.def(
       "list_exchanges",
-      [](const Program& program, const std::vector<int>& ranks, int64_t packet_bytes) {
-        Exchanges found = list_exchanges(program, ranks, packet_bytes);
+      [](const Program& program, const std::vector<int>& ranks, int64_t packet_bytes,
+         const std::vector<Collective>& collectives) {
+        Exchanges found = list_exchanges(program, ranks, packet_bytes, collectives);
         return std::pair(std::move(found.forward), std::move(found.backward));
       },
       py::arg("program"), py::arg("ranks"), py::arg("packet_bytes") = 1 << 19,
+      py::arg("collectives") = std::vector<Collective>{},
       "What processes send each other in the forward and in the backward list.");
   m.def("digest", &digest, py::arg("program"));
   m.def("gather_outputs", &gather_outputs, py::arg("graph"), py::arg("ranks"), py::arg("program"),

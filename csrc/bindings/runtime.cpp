@@ -73,9 +73,11 @@ std::shared_ptr<Executor> make_executor(Program& program, int threads_per_worker
                                         const std::vector<std::string>& devices,
                                         std::shared_ptr<Executor> sibling, bool take,
                                         std::shared_ptr<Communicator> communicator,
-                                        std::vector<int> ranks, bool overlap) {
+                                        std::vector<int> ranks,
+                                        std::vector<Collective> collectives, bool overlap) {
   return translated([&] {
     runtime::ExecutorOptions options;
+    options.collectives = std::move(collectives);
     options.communicator = std::move(communicator);
     options.ranks = std::move(ranks);
     options.overlap = overlap;
@@ -146,6 +148,21 @@ py::list trace_events(const Session& session) {
   return events;
 }
 
+using Volumes = std::map<std::string, std::tuple<int64_t, int64_t, int64_t>>;
+
+Volumes volumes(const Executor& executor) {
+  Volumes sums;
+  for (const auto& of_list : executor.steps().volumes) {
+    for (const auto& [way, volume] : of_list) {
+      auto& [relayouts, packets, bytes] = sums[way];
+      relayouts += volume.relayouts;
+      packets += volume.packets;
+      bytes += volume.bytes;
+    }
+  }
+  return sums;
+}
+
 std::shared_ptr<Communicator> make_communicator(
     int rank, const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<int> hosts,
     std::vector<std::shared_ptr<Segment>> segments, const c10::intrusive_ptr<c10d::Store>& store,
@@ -184,6 +201,14 @@ void bind_communicator(py::module_& m) {
       .def(py::init(&make_communicator), py::arg("rank"), py::arg("group"), py::arg("hosts"),
            py::arg("segments"), py::arg("store"), py::arg("watcher"), py::arg("recorder"),
            py::arg("flight_folder"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "add_group",
+          [](Communicator& communicator, const std::vector<int>& members,
+             const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+            communicator.add_group(members, group);
+          },
+          py::arg("members"), py::arg("group"),
+          "Gives the group of some processes, in ascending order, that this one is among.")
       .def("next_event", &Communicator::next_event,
            "The number of what the ranks do next together.");
 }
@@ -223,14 +248,18 @@ void bind_runtime(py::module_& m) {
       .def(py::init(&make_executor), py::arg("program"), py::arg("threads_per_worker") = 0,
            py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr,
            py::arg("take") = false, py::arg("communicator") = nullptr,
-           py::arg("ranks") = std::vector<int>{}, py::arg("overlap") = true)
+           py::arg("ranks") = std::vector<int>{},
+           py::arg("collectives") = std::vector<Collective>{}, py::arg("overlap") = true)
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))
       .def_property_readonly("program", &Executor::program,
                              py::return_value_policy::reference_internal)
       .def_property_readonly("threads_per_worker", &Executor::threads_per_worker)
-      .def_property_readonly("digest", &Executor::digest);
+      .def_property_readonly("digest", &Executor::digest)
+      .def_property_readonly(
+          "volumes", &volumes,
+          "By way, what processes send each other in a run: (relayouts, packets or calls, bytes).");
 }
 
 }  // namespace smex::bindings

@@ -41,7 +41,14 @@ Processes processes_of(const ExecutorOptions& options, const std::vector<c10::De
       throw UserError(c10::str("ranks: there are ", communicator.size(), ", found ", rank));
     }
   }
-  Processes processes{communicator.rank(), options.ranks, communicator.hosts()};
+  for (const Collective& collective : options.collectives) {
+    for (const std::vector<int>& group : collective.groups) communicator.check_group(group);
+  }
+  Processes processes;
+  processes.rank = communicator.rank();
+  processes.ranks = options.ranks;
+  processes.hosts = communicator.hosts();
+  processes.collectives = options.collectives;
   if (!devices[0].is_cpu()) processes.packet_bytes = 32 << 20;  // each starts a kernel
   return processes;
 }

@@ -45,6 +45,8 @@ struct ExecutorOptions {
   std::shared_ptr<Communicator> communicator;
   std::vector<int> ranks;
   bool overlap = true;  ///< without it each fetch is waited for at once, whenever it is due
+  /// Relayouts that go through collectives, of groups that the communicator has; the same for all.
+  std::vector<Collective> collectives;
 };
 
 /// One tensor a worker; undefined where a worker holds none.

@@ -1,63 +1,24 @@
 #include "runtime/session.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/GradMode.h>
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "ir/error.h"
+#include "runtime/plain_dispatch.h"
 #include "runtime/spin.h"
 
 namespace smex::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kInterruptPeriod{100};
-/// After so long other processes may be doing something else.
-constexpr std::chrono::seconds kLongWait{1};
 
 /// Less than so much is done sooner than other threads have been woken.
 constexpr double kWorthThreadsUs = 40;
-
-/// What every instruction runs under: no autograd, no autocast, no Python modes of the caller.
-struct PlainDispatch {
-  c10::AutoGradMode no_grad{false};
-  at::AutoDispatchBelowADInplaceOrView below_autograd;
-  c10::impl::ExcludeDispatchKeyGuard no_modes{
-      c10::autocast_dispatch_keyset |
-      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
-                           c10::DispatchKey::PythonDispatcher,
-                           c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
-                           c10::DispatchKey::FuncTorchDynamicLayerBackMode})};
-};
-
-c10::SmallVector<int64_t, 5> sizes_of(const Region& box) {
-  c10::SmallVector<int64_t, 5> sizes;
-  for (const Interval& dim : box.dims) sizes.push_back(dim.size());
-  return sizes;
-}
-
-/// The box of `tensor`, sharing its storage.
-at::Tensor box_view(const at::Tensor& tensor, const Region& box) {
-  const auto sizes = sizes_of(box);
-  if (tensor.sizes() == c10::IntArrayRef(sizes)) return tensor;
-  int64_t offset = tensor.storage_offset();
-  for (size_t d = 0; d < box.rank(); ++d) {
-    const Interval& dim = box.dims[d];
-    if (dim.hi > tensor.size(static_cast<int64_t>(d))) {
-      throw InternalError("box " + box.str() + " is outside a tile of shape " +
-                          c10::str(tensor.sizes()));
-    }
-    offset += dim.lo * tensor.stride(static_cast<int64_t>(d));
-  }
-  return tensor.as_strided(sizes, tensor.strides(), offset);
-}
 
 void combine(at::Tensor& into, const at::Tensor& from, tdl::ReduceKind kind) {
   switch (kind) {
@@ -161,6 +122,13 @@ Session::Session(std::shared_ptr<Executor> executor, int64_t seed)
     worker->moved_bytes.assign(steps.kinds.size(), 0);
     workers_.push_back(std::move(worker));
   }
+  if (!executor_->communicator()) return;
+  remote_ = std::make_unique<RemoteTiles>(
+      *executor_,
+      RemoteTiles::Host{
+          [this](int worker, Slot slot) -> SlotState& { return workers_[worker]->slots[slot]; },
+          [this](int worker, Slot slot) { release(worker, slot); },
+          [this] { return stopping_.load(); }, [this] { check_interrupt(); }});
 }
 
 Session::~Session() = default;
@@ -261,9 +229,10 @@ void Session::run(bool backward) {
     workers_[w]->finished = workers_[w]->follows || !executor_->is_here(static_cast<int>(w));
   }
   before_streams();
-  begin_pass(backward);
+  in_backward_ = backward;
+  if (remote_) remote_->begin(backward);
   auto& shared = executor_->shared_us_[backward];
-  if (!alone && !tracing_ && !pass_ && workers_.size() > 1 && shared < kWorthThreadsUs) {
+  if (!alone && !tracing_ && !remote_ && workers_.size() > 1 && shared < kWorthThreadsUs) {
     executor_->run([this, backward](int) { run_in_turns(backward); }, {}, /*alone=*/true);
   } else {
     executor_->run(
@@ -273,126 +242,42 @@ void Session::run(bool backward) {
         [this] { tick(); }, alone);
   }
   if (!alone && executor_->stream(0) == std::nullopt) shared = shared_us(backward);
-  end_pass();
+  end_remote();
   after_streams();
   const double seconds = microseconds(Clock::now() - begin) * 1e-6;
   (backward ? backward_seconds_ : forward_seconds_) = seconds;
   if (error_) std::rethrow_exception(error_);
 }
 
-void Session::begin_pass(bool backward) {
-  const std::shared_ptr<Communicator>& communicator = executor_->communicator();
-  if (!communicator) return;
-  const Steps& steps = executor_->steps();
-  const auto& traffic = steps.traffic[backward];
-  const auto& sources = steps.packet_sources[backward];
-  const auto& readers = steps.packet_readers[backward];
-  sources_left_ = std::make_unique<std::atomic<int>[]>(sources.size());
-  readers_left_ = std::make_unique<std::atomic<int>[]>(readers.size());
-  for (size_t n = 0; n < sources.size(); ++n) sources_left_[n] = sources[n];
-  for (size_t n = 0; n < readers.size(); ++n) readers_left_[n] = readers[n];
-  pass_ = communicator->begin(
-      traffic, executor_->digest() + (backward ? 1 : 0), executor_->device(executor_->workers()[0]),
-      [this](const Packet& packet, const at::Tensor& bytes) { pack(packet, bytes); });
-  for (const int w : executor_->workers()) {
-    for (const auto& [slot, packets] : steps.workers[w].packets[backward]) {
-      if (workers_[w]->slots[slot].ready) written(w, slot);
-    }
-  }
-  pass_->advance();
-}
-
-void Session::end_pass() {
-  if (!pass_) return;
+void Session::end_remote() {
+  if (!is_remote()) return;
   if (!error_) {
     try {
-      await_bell(executor_->workers()[0], {}, [&] { return pass_->is_sent(); });
+      remote_->finish();
     } catch (...) {
       record_failure(std::current_exception());
     }
   }
-  pass_->close();
+  remote_->end();
   // Peers wait for what this process does not send any more.
   if (error_ && !is_failure_of_ranks(error_)) {
     executor_->communicator()->fail(failed_where_, text_of(error_));
   }
-  pass_.reset();
 }
 
-void Session::pack(const Packet& packet, const at::Tensor& bytes) {
-  const PlainDispatch plain;
-  std::vector<RemoteRead> read;
-  for (const Parcel& parcel : packet.parcels) {
-    const SlotState& state = workers_[parcel.worker]->slots[parcel.slot];
-    if (state.written) {
-      const c10::impl::VirtualGuardImpl guard(bytes.device().type());
-      state.written->block(guard.getStream(bytes.device()));
-    }
-    const at::Tensor from = box_view(state.tensor, parcel.box);
-    const int64_t size = from.numel() * static_cast<int64_t>(from.element_size());
-    bytes.narrow(0, parcel.offset, size)
-        .view(from.scalar_type())
-        .view(from.sizes())
-        .copy_(from, /*non_blocking=*/bytes.device() == from.device());
-    const bool is_new = std::none_of(read.begin(), read.end(), [&](const RemoteRead& other) {
-      return other.worker == parcel.worker && other.slot == parcel.slot;
-    });
-    if (is_new) read.push_back({parcel.worker, parcel.slot});
-  }
-  for (const RemoteRead& source : read) release(source.worker, source.slot);
-}
-
-void Session::written(int worker, Slot slot) {
-  if (!pass_) return;
-  const auto& packets = executor_->steps().workers[worker].packets[in_backward_];
-  const auto found = packets.find(slot);
-  if (found == packets.end()) return;
-  for (const int packet : found->second) {
-    if (--sources_left_[packet] == 0) pass_->written(packet);
-  }
-}
-
-template <typename Condition>
-void Session::await_bell(int worker, const std::vector<int>& ranks, const Condition& is_over) {
-  Communicator& communicator = *executor_->communicator();
-  Doorbell& bell = communicator.doorbell();
-  const bool on_caller = worker == executor_->workers()[0];
-  const AtBell at_bell(bell_waiters_, !workers_[worker]->open.empty());
-  const Clock::time_point begin = Clock::now();
-  const int threads = communicator.processes_here() * static_cast<int>(executor_->workers().size());
-  while (true) {
-    const uint32_t seen = bell.rung();
-    advance_open(worker);
-    if (is_over()) return;
-    if (stopping_) throw Stopped{};
-    communicator.check();
-    if (have_cores(threads) && spin_until([&] { return bell.rung() != seen; })) continue;
-    bell.wait(seen, kInterruptPeriod);
-    communicator.check(ranks);
-    if (Clock::now() - begin > kLongWait) communicator.announce(pass_->number());
-    pass_->advance();
-    if (on_caller) check_interrupt();
-  }
-}
-
-void Session::await_packet(int worker, int packet) {
-  if (pass_->is_there(packet)) return;
+void Session::await_packet(int worker, const Copy& copy) {
+  if (remote_->is_there(copy)) return;
   Worker& self = *workers_[worker];
   const double begin = elapsed_us();
-  const Packet& awaited = executor_->steps().traffic[in_backward_]->incoming[packet];
-  Recorder& recorder = executor_->communicator()->recorder();
-  const uint64_t ticket =
-      recorder.begin({Recorder::Kind::kExchange,
-                      in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
-                      awaited.relayout, executor_->exchange_text(), awaited.from,
-                      static_cast<int64_t>(pass_->number()), awaited.bytes});
-  await_bell(worker, pass_->senders(packet), [&] { return pass_->is_there(packet); });
-  recorder.end(ticket);
+  const AtBell at_bell(bell_waiters_, !self.open.empty());
+  if (!remote_->await(worker, copy, [&] { advance_open(worker); })) throw Stopped{};
   const double duration = elapsed_us() - begin;
   self.wait_us += duration;
   if (tracing_) {
-    self.events.push_back(
-        {worker, c10::str("wait for rank ", awaited.from), "wait", begin, duration, 0, kNoSlot, begin});
+    const int sender = remote_->sender(copy);
+    self.events.push_back({worker,
+                           sender < 0 ? "wait for a sum" : c10::str("wait for rank ", sender),
+                           "wait", begin, duration, 0, kNoSlot, begin});
   }
 }
 
@@ -403,14 +288,8 @@ at::Tensor Session::box_of(int worker, const Copy& copy, const at::Tensor& resul
                                    : workers_[copy.worker]->slots[copy.slot].tensor;
     return box_view(source, copy.source);
   }
-  await_packet(worker, copy.packet);
-  const int64_t size =
-      Region::whole(copy.shape).numel() * static_cast<int64_t>(result.element_size());
-  const at::Tensor parcel = pass_->bytes(copy.packet)
-                                .narrow(0, copy.offset, size)
-                                .view(result.scalar_type())
-                                .view(copy.shape);
-  return box_view(parcel, copy.source);
+  await_packet(worker, copy);
+  return remote_->source(copy, result.scalar_type());
 }
 
 bool Session::find_followers(bool backward) {
@@ -539,7 +418,7 @@ bool Session::is_readable(const RemoteRead& read) const {
 }
 
 bool Session::is_here(int worker, const Copy& copy) const {
-  if (copy.packet >= 0) return pass_->has_come(copy.packet);
+  if (copy.packet >= 0) return remote_->has_come(copy);
   // A tile of its own may be what another open fetch brings.
   return copy.worker != worker || workers_[worker]->slots[copy.slot].ready;
 }
@@ -576,9 +455,9 @@ bool Session::run_steps(int worker, const std::vector<Step>& steps, std::vector<
         continue;
       }
       if (!waiting && would_wait(worker, step)) return true;
-      const uint64_t ticket = pass_ ? record(worker, next) : 0;
+      const uint64_t ticket = is_remote() ? remote_->record(worker, next) : 0;
       step_us[next] = run_step(worker, step);
-      if (pass_) executor_->communicator()->recorder().end(ticket);
+      if (is_remote()) executor_->communicator()->recorder().end(ticket);
       if (on_caller) check_interrupt();
     } catch (const Stopped&) {
       return false;
@@ -597,7 +476,7 @@ void Session::open_step(int worker, const Step& step, size_t position) {
   open.step = &step;
   open.position = position;
   open.beside = true;
-  open.ticket = pass_ ? record(worker, position) : 0;
+  open.ticket = is_remote() ? remote_->record(worker, position) : 0;
   open.begin_us = elapsed_us();
   // What it reads of its own worker may be freed by the list meanwhile.
   for_each_own_read(worker, step, [&](Slot slot) { ++self.slots[slot].references; });
@@ -649,7 +528,7 @@ bool Session::try_finish(int worker, OpenStep& open, bool waiting) {
   if (!is_ready && !waiting) return false;  // those that are due wait for nothing, in their order
   self.step_us[in_backward_][open.position] = run_step(worker, *open.step);
   for_each_own_read(worker, *open.step, [&](Slot slot) { release(worker, slot); });
-  if (pass_) executor_->communicator()->recorder().end(open.ticket);
+  if (is_remote()) executor_->communicator()->recorder().end(open.ticket);
   self.episode += 2;
   return true;
 }
@@ -797,7 +676,7 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
       combine(into, from.to(into.device()), step.instr->reduce);
     }
     // At once: others of this fetch may wait for the space that the packet takes.
-    if (copy.is_last && --readers_left_[copy.packet] == 0) pass_->consumed(copy.packet);
+    if (copy.is_last) remote_->read(copy);
     if (open.beside && copy.worker == worker) release(worker, copy.slot);
   }
   if (!open.result.defined()) {
@@ -822,7 +701,7 @@ void Session::finish_fetch(int worker, OpenStep& open) {
         open.beside ? Counted::kAlready : Counted::kAsOwn);
   if (!open.beside) return;
   self.step_us[in_backward_][open.position] = open.busy_us;
-  if (pass_) executor_->communicator()->recorder().end(open.ticket);
+  if (is_remote()) executor_->communicator()->recorder().end(open.ticket);
   if (!tracing_) return;
   self.events.push_back({worker, describe(executor_->program(), worker, step), step.instr->kind,
                          open.resumed_us, elapsed_us() - open.resumed_us, bytes,
@@ -840,8 +719,14 @@ const at::Tensor& Session::operand(int worker, Slot slot) const {
 
 template <typename Condition>
 void Session::await_with_open(int worker, const Condition& is_over) {
-  if (pass_) return await_bell(worker, {}, is_over);
   const AtBell at_bell(bell_waiters_, true);
+  if (is_remote()) {
+    remote_->await(worker, [&] {
+      advance_open(worker);
+      return is_over();
+    });
+    return;
+  }
   const bool may_spin = have_cores(static_cast<int>(workers_.size()));
   while (true) {
     const uint32_t seen = bell_.rung();
@@ -901,7 +786,7 @@ void Session::store(int worker, Slot slot, at::Tensor tensor, Counted counted) {
   SlotState& state = self.slots[slot];
   if (counted != Counted::kAlready) self.memory.add(tensor, counted == Counted::kAsBorrowed);
   state.tensor = std::move(tensor);
-  if (!executor_->steps().workers[worker].read_remotely[slot] && !pass_) {
+  if (!executor_->steps().workers[worker].read_remotely[slot] && !is_remote()) {
     state.ready.store(true, std::memory_order_relaxed);
     return;
   }
@@ -915,7 +800,7 @@ void Session::store(int worker, Slot slot, at::Tensor tensor, Counted counted) {
   state.ready = true;
   if (self.waiters > 0) wake_waiters(self);
   if (bell_waiters_ > 0) bell().ring();
-  written(worker, slot);
+  if (is_remote()) remote_->written(worker, slot);
 }
 
 void Session::release(int worker, Slot slot) {
@@ -924,13 +809,6 @@ void Session::release(int worker, Slot slot) {
   if (state.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   owner.memory.remove(state.tensor);
   state.tensor.reset();
-}
-
-uint64_t Session::record(int worker, size_t position) {
-  const auto phase = in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward;
-  return executor_->communicator()->recorder().begin(
-      {Recorder::Kind::kInstruction, phase, worker, static_cast<int32_t>(position),
-       executor_->text(worker, in_backward_, position), -1, static_cast<int64_t>(pass_->number())});
 }
 
 void Session::fail(int worker, size_t position, const Step& step) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/stack.h>
-#include <c10/core/Event.h>
 
 #include <array>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "runtime/executor.h"
 #include "runtime/memory_counter.h"
 #include "runtime/processes/doorbell.h"
+#include "runtime/remote_tiles.h"
 
 namespace smex::runtime {
 
@@ -81,13 +81,6 @@ class Session {
   using Clock = std::chrono::steady_clock;
   enum class Stage { kNew, kForwardDone, kBackwardDone, kFailed };
 
-  struct SlotState {
-    at::Tensor tensor;
-    std::unique_ptr<c10::Event> written;  ///< on an accelerator, for readers on other streams
-    std::atomic<int> references{0};
-    std::atomic<bool> ready{false};
-  };
-
   /// A fetch that has begun, or a view of what one brings.
   struct OpenStep {
     const FetchStep* fetch = nullptr;
@@ -154,18 +147,9 @@ class Session {
   /// The microseconds that threads of their own would save: all workers' but the longest's.
   double shared_us(bool backward) const;
   std::string waiting_text() const;
-  // What other processes send and get.
-  void begin_pass(bool backward);
-  void end_pass();
-  void pack(const Packet& packet, const at::Tensor& bytes);
-  void written(int worker, Slot slot);
-  void await_packet(int worker, int packet);
-  /// Sleeps until `is_over`, whose way is told by this process's bell; looks for interrupts, and
-  /// whether the awaited ranks have failed.
-  template <typename Condition>
-  void await_bell(int worker, const std::vector<int>& ranks, const Condition& is_over);
-  /// Enters an instruction into the process's recorder.
-  uint64_t record(int worker, size_t position);
+  bool is_remote() const { return remote_ && remote_->are_open(); }
+  void end_remote();
+  void await_packet(int worker, const Copy& copy);
   at::Tensor box_of(int worker, const Copy& copy, const at::Tensor& result);
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
@@ -187,7 +171,7 @@ class Session {
   /// Sleeps until `is_over`, and goes on with open fetches meanwhile.
   template <typename Condition>
   void await_with_open(int worker, const Condition& is_over);
-  Doorbell& bell() { return pass_ ? executor_->communicator()->doorbell() : bell_; }
+  Doorbell& bell() { return is_remote() ? executor_->communicator()->doorbell() : bell_; }
   void store_outputs(int worker, const ComputeStep& step);
   void check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const;
 
@@ -214,11 +198,9 @@ class Session {
   std::vector<std::unique_ptr<Worker>> workers_;
   Stage stage_ = Stage::kNew;
   bool tracing_ = false;
-  std::shared_ptr<Pass> pass_;  ///< where other processes run workers
   bool in_backward_ = false;
-  std::string failed_where_;                          ///< the first instruction that failed
-  std::unique_ptr<std::atomic<int>[]> sources_left_;  ///< by outgoing packet
-  std::unique_ptr<std::atomic<int>[]> readers_left_;  ///< by incoming packet
+  std::unique_ptr<RemoteTiles> remote_;  ///< where other processes run workers
+  std::string failed_where_;             ///< the first instruction that failed
   double forward_seconds_ = 0, backward_seconds_ = 0;
   Doorbell bell_;  ///< of one process, for workers that wait with fetches open
   std::atomic<int> bell_waiters_{0};

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "ir/error.h"
+#include "runtime/dtype.h"
 
 namespace smex::runtime {
 namespace {
@@ -18,35 +19,6 @@ c10::OperatorName schema_name(const std::string& target) {
   if (dot == std::string::npos) return {target, ""};
   const std::string overload = target.substr(dot + 1);
   return {target.substr(0, dot), overload == "default" ? "" : overload};
-}
-
-c10::ScalarType parse_dtype(const std::string& name) {
-  static const std::map<std::string, c10::ScalarType> kTypes = {
-      {"bfloat16", at::kBFloat16},
-      {"bool", at::kBool},
-      {"complex128", at::kComplexDouble},
-      {"complex32", at::kComplexHalf},
-      {"complex64", at::kComplexFloat},
-      {"float16", at::kHalf},
-      {"float32", at::kFloat},
-      {"float64", at::kDouble},
-      {"float8_e4m3fn", at::kFloat8_e4m3fn},
-      {"float8_e4m3fnuz", at::kFloat8_e4m3fnuz},
-      {"float8_e5m2", at::kFloat8_e5m2},
-      {"float8_e5m2fnuz", at::kFloat8_e5m2fnuz},
-      {"float8_e8m0fnu", at::kFloat8_e8m0fnu},
-      {"int16", at::kShort},
-      {"int32", at::kInt},
-      {"int64", at::kLong},
-      {"int8", at::kChar},
-      {"uint16", at::kUInt16},
-      {"uint32", at::kUInt32},
-      {"uint64", at::kUInt64},
-      {"uint8", at::kByte}};
-  if (name.empty()) return c10::ScalarType::Undefined;
-  const auto found = kTypes.find(name);
-  if (found == kTypes.end()) throw InternalError("unknown dtype '" + name + "'");
-  return found->second;
 }
 
 ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
@@ -95,6 +67,25 @@ class Parcels {
             {static_cast<int>(n), &parcel});
       }
     }
+  }
+
+  /// The copies of what a worker fetches from the sum that a collective makes; none without one.
+  std::vector<Copy> of_sum(const FetchInstr& fetch, int worker) const {
+    std::vector<Copy> copies;
+    const auto places = known_.find({fetch.relayout, worker, fetch.dest});
+    if (places == known_.end()) return copies;
+    for (const auto& [packet, parcel] : places->second) {
+      Copy copy;
+      copy.worker = worker;
+      copy.slot = fetch.dest;
+      copy.packet = packet;
+      copy.offset = parcel->offset;
+      copy.shape = parcel->box.shape();
+      copy.source = Region::whole(copy.shape);
+      copy.dest = parcel->box;
+      copies.push_back(std::move(copy));
+    }
+    return copies;
   }
 
   /// A part of a fetch as parts that each come in one parcel, with these.
@@ -189,9 +180,34 @@ void add_part(const CopyPart& part, const Copy& of, bool reducing, FetchStep& st
   }
 }
 
+/// Marks by packet the last copy that reads it.
+void mark_last(std::vector<Copy>& copies) {
+  std::set<int> seen;
+  for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+    copy->is_last = copy->packet >= 0 && seen.insert(copy->packet).second;
+  }
+}
+
+/// A fetch whose parts a collective adds up on their way.
+FetchStep prepare_sum(const FetchInstr& instr, int worker, std::vector<Copy> copies) {
+  FetchStep step;
+  step.instr = &instr;
+  step.dtype = parse_dtype(instr.dtype);
+  step.copies = std::move(copies);
+  for (const CopyPart& part : instr.parts) {
+    if (part.worker != worker) step.remote_elements += Region{part.dest}.numel();
+  }
+  mark_last(step.copies);
+  return step;
+}
+
 /// `parcels` is null where one process runs all workers.
 FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int worker,
                         const Processes& processes, const Parcels* parcels) {
+  if (parcels) {
+    std::vector<Copy> of_sum = parcels->of_sum(instr, worker);
+    if (!of_sum.empty()) return prepare_sum(instr, worker, std::move(of_sum));
+  }
   FetchStep step;
   step.instr = &instr;
   step.dtype = parse_dtype(instr.dtype);
@@ -215,8 +231,6 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
     }
     const auto itemsize = static_cast<int>(c10::elementSize(step.dtype));
     for (const auto& [small, parcel] : parcels->of(instr, part, itemsize)) {
-      if (std::find(step.packets.begin(), step.packets.end(), parcel.packet) == step.packets.end())
-        step.packets.push_back(parcel.packet);
       add_part(small, parcel, instr.reducing, step);
     }
   }
@@ -226,10 +240,7 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
       step.uncovered = subtract_all(std::move(step.uncovered), copy.dest);
     }
   }
-  std::set<int> seen_packets;
-  for (auto copy = step.copies.rbegin(); copy != step.copies.rend(); ++copy) {
-    copy->is_last = copy->packet >= 0 && seen_packets.insert(copy->packet).second;
-  }
+  mark_last(step.copies);
   const bool may_alias = instr.parts.size() == 1 && instr.parts[0].worker == worker &&
                          Region{instr.parts[0].dest} == whole;
   if (instr.view && !may_alias) {
@@ -286,12 +297,13 @@ class Preparation {
 
  private:
   void prepare_exchanges() {
-    const Exchanges exchanges = list_exchanges(program_, processes_.ranks, processes_.packet_bytes);
+    const Exchanges exchanges =
+        list_exchanges(program_, processes_.ranks, processes_.packet_bytes, processes_.collectives);
     for (const int phase : {0, 1}) {
       const auto& list = phase == 0 ? exchanges.forward : exchanges.backward;
-      auto traffic =
-          std::make_shared<const Traffic>(traffic_of(list, processes_.rank, processes_.hosts,
-                                                     /*by_rounds=*/!devices_[0].is_cpu()));
+      const Carriers carriers{processes_.hosts, /*by_rounds=*/!devices_[0].is_cpu()};
+      auto traffic = std::make_shared<const Traffic>(traffic_of(list, processes_.rank, carriers));
+      steps_.volumes[phase] = volumes_of(list, carriers);
       parcels_[phase].emplace(traffic->incoming, processes_.packet_bytes);
       steps_.packet_sources[phase].assign(traffic->outgoing.size(), 0);
       steps_.packet_readers[phase].assign(traffic->incoming.size(), 0);
@@ -352,7 +364,9 @@ class Preparation {
       const auto& parcels = parcels_[phase];
       FetchStep step =
           prepare_fetch(*fetch, program_, worker, processes_, parcels ? &*parcels : nullptr);
-      for (const int packet : step.packets) ++steps_.packet_readers[phase][packet];
+      for (const Copy& copy : step.copies) {
+        if (copy.is_last) ++steps_.packet_readers[phase][copy.packet];
+      }
       step.kind = kind_index(fetch->kind);
       mark_written(written, fetch->dest);
       for (const RemoteRead& read : step.reads) {

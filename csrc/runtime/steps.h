@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -32,9 +33,9 @@ struct Copy {
   Region dest;
   bool combine = false;
   /// Of a tile of another process the incoming packet that it comes in, where it lies there, and
-  /// the shape of what lies there; `source` is inside of that.
+  /// the shape of what lies there; `source` is inside of that. So of a sum that comes in packets.
   int packet = -1;
-  bool is_last = false;  ///< of the fetch that reads the packet
+  bool is_last = false;  ///< of those of its fetch that read the packet
   int64_t offset = 0;
   Shape shape;
 };
@@ -52,7 +53,6 @@ struct FetchStep {
   std::vector<Copy> copies;
   std::vector<Region> uncovered;  ///< disjoint boxes that hold `fill`
   std::vector<RemoteRead> reads;  ///< distinct slots of other workers of this process
-  std::vector<int> packets;       ///< distinct ones that it reads
   int64_t remote_elements = 0;
   int kind = 0;  ///< position in Steps::kinds
 };
@@ -84,6 +84,7 @@ struct Steps {
   std::vector<std::string> kinds;  ///< the distinct FetchInstr::kind, in order of first appearance
   // Of a program that runs in several processes, for the forward [0] and backward [1] list:
   std::array<std::shared_ptr<const Traffic>, 2> traffic;
+  std::array<std::map<std::string, Volume>, 2> volumes;  ///< of all processes
   std::array<std::vector<int>, 2> packet_sources;  ///< by outgoing packet: slots that it is made of
   std::array<std::vector<int>, 2> packet_readers;  ///< by incoming packet: fetches that read it
 };
@@ -94,6 +95,7 @@ struct Processes {
   std::vector<int> ranks;  ///< by worker; empty: one process runs all
   std::vector<int> hosts;  ///< by process, see CommunicatorOptions
   int64_t packet_bytes = 1 << 19;
+  std::vector<Collective> collectives;  ///< that are used, see `find_collectives`
 
   bool is_here(int worker) const { return ranks.empty() || ranks[worker] == rank; }
 };

@@ -11,91 +11,93 @@
 namespace smex {
 namespace {
 
-using Pair = std::pair<int, int>;  ///< sender and receiver
+/// An order in packets of at most so many bytes; `packet` says whose.
+std::vector<Packet> packets_of(const Order& order, const Packet& packet, int itemsize,
+                               int64_t packet_bytes) {
+  std::vector<Packet> packets;
+  for (const Parcel& parcel : order) {
+    for (Region& piece : pieces_of(parcel.box, itemsize, packet_bytes)) {
+      const int64_t bytes = piece.numel() * itemsize;
+      if (packets.empty() || packets.back().bytes + bytes > packet_bytes) packets.push_back(packet);
+      Packet& last = packets.back();
+      last.parcels.push_back({parcel.worker, parcel.slot, std::move(piece), last.bytes});
+      last.bytes += bytes;
+    }
+  }
+  return packets;
+}
 
-/// What one process is to send another for one relayout; each box once.
-class Order {
+/// The rounds of one relayout.
+class Rounds {
  public:
-  void add(const CopyPart& part) {
-    const Region box{part.source};
-    const auto found = std::find_if(known_.begin(), known_.end(), [&](const Parcel& parcel) {
-      return parcel.worker == part.worker && parcel.slot == part.slot && parcel.box == box;
-    });
-    if (found == known_.end() && !box.empty()) known_.push_back({part.worker, part.slot, box});
+  Rounds(int relayout, const Orders& orders, const Collective* collective, int64_t packet_bytes)
+      : orders_(orders), packet_bytes_(packet_bytes) {
+    like_.relayout = relayout;
+    like_.value = orders.first->value;
+    like_.kind = orders.first->kind;
+    if (!collective) return;
+    like_.collective = collective->kind;
+    like_.groups = collective->groups;
+    if (adds(collective->kind)) like_.dtype = orders.first->dtype;
   }
 
-  /// The boxes in packets of at most so many bytes.
-  std::vector<Packet> packets(int relayout, Pair pair, int itemsize, int64_t packet_bytes) const {
-    std::vector<Packet> found;
-    for (const Parcel& parcel : known_) {
-      for (Region& piece : pieces_of(parcel.box, itemsize, packet_bytes)) {
-        const int64_t bytes = piece.numel() * itemsize;
-        if (found.empty() || found.back().bytes + bytes > packet_bytes) {
-          found.push_back({relayout, pair.first, pair.second, 0, {}});
-        }
-        Packet& packet = found.back();
-        packet.parcels.push_back({parcel.worker, parcel.slot, std::move(piece), packet.bytes});
-        packet.bytes += bytes;
-      }
+  std::vector<Exchange> list(const std::vector<int>& ranks) {
+    std::map<std::pair<int, int>, Order> by_pair = orders_.by_pair;
+    if (!like_.dtype.empty()) add_sums(ranks, by_pair);
+    for (const auto& [pair, order] : by_pair) {
+      add(&Exchange::packets, order, {like_.relayout, pair.first, pair.second, 0, {}});
     }
-    return found;
+    return std::move(rounds_);
   }
 
  private:
-  std::vector<Parcel> known_;
-};
+  void add_sums(const std::vector<int>& ranks, std::map<std::pair<int, int>, Order>& by_pair) {
+    for (const auto& [worker, fetch] : orders_.fetches) {
+      const int process = ranks[worker];
+      const auto takes_part = [&](const std::vector<int>& group) {
+        return std::find(group.begin(), group.end(), process) != group.end();
+      };
+      if (std::none_of(like_.groups.begin(), like_.groups.end(), takes_part)) continue;
+      for (const CopyPart& part : fetch->parts) {
+        if (ranks[part.worker] == process) add_box(by_pair[{process, process}], part);
+      }
+      add(&Exchange::sums, {{worker, fetch->dest, Region::whole(fetch->shape)}},
+          {like_.relayout, /*from=*/-1, process, 0, {}});
+    }
+  }
 
-struct Relayout {
-  ValueId value = kNoValue;
-  std::string kind;
-  int itemsize = 1;
-  std::map<Pair, Order> orders;
+  void add(std::vector<Packet> Exchange::* to, const Order& order, const Packet& packet) {
+    std::vector<Packet> packets = packets_of(order, packet, orders_.itemsize, packet_bytes_);
+    for (size_t n = 0; n < packets.size(); ++n) {
+      if (n == rounds_.size()) rounds_.push_back(like_);
+      (rounds_[n].*to).push_back(std::move(packets[n]));
+    }
+  }
+
+  const Orders& orders_;
+  const int64_t packet_bytes_;
+  Exchange like_;
+  std::vector<Exchange> rounds_;
 };
 
 std::vector<Exchange> list_of_phase(const Program& program, const std::vector<int>& ranks,
-                                    int64_t packet_bytes,
-                                    std::vector<Instr> WorkerProgram::* phase) {
-  std::map<int, Relayout> relayouts;
-  for (int w = 0; w < program.num_workers; ++w) {
-    int last = -1;
-    for (const Instr& instr : program.workers[w].*phase) {
-      const auto* const fetch = std::get_if<FetchInstr>(&instr);
-      if (!fetch) continue;
-      for (const CopyPart& part : fetch->parts) {
-        if (ranks[part.worker] == ranks[w]) continue;
-        if (fetch->relayout < last) {
-          throw InternalError(fetch->kind + " of value " + std::to_string(fetch->value) +
-                              " on worker " + std::to_string(w) + " is of relayout " +
-                              std::to_string(fetch->relayout) + ", after one of relayout " +
-                              std::to_string(last));
-        }
-        last = fetch->relayout;
-        if (last < 0) {
-          throw InternalError(fetch->kind + " of value " + std::to_string(fetch->value) +
-                              " on worker " + std::to_string(w) +
-                              " reads tiles of other processes, but belongs to no relayout");
-        }
-        Relayout& relayout = relayouts[last];
-        relayout.value = fetch->value;
-        relayout.kind = fetch->kind;
-        relayout.itemsize = program.workers[w].slot_itemsizes.at(fetch->dest);
-        relayout.orders[{ranks[part.worker], ranks[w]}].add(part);
-      }
-    }
+                                    int64_t packet_bytes, bool backward,
+                                    const std::vector<Collective>& collectives) {
+  std::map<int, const Collective*> by_relayout;
+  for (const Collective& collective : collectives) {
+    if (collective.backward == backward) by_relayout[collective.relayout] = &collective;
   }
+  const auto list = backward ? &WorkerProgram::backward : &WorkerProgram::forward;
   std::vector<Exchange> exchanges;
-  for (const int number : relayout_order(program, phase == &WorkerProgram::backward ? 1 : 0)) {
-    const auto moved = relayouts.find(number);
-    if (moved == relayouts.end()) continue;  // within a process
-    const Relayout& relayout = moved->second;
-    std::vector<Exchange> rounds;
-    for (const auto& [pair, order] : relayout.orders) {
-      std::vector<Packet> packets = order.packets(number, pair, relayout.itemsize, packet_bytes);
-      for (size_t round = 0; round < packets.size(); ++round) {
-        if (round == rounds.size()) rounds.push_back({number, relayout.value, relayout.kind, {}});
-        rounds[round].packets.push_back(std::move(packets[round]));
-      }
-    }
+  const std::map<int, Orders> all = list_orders(program, ranks, list);
+  for (const int number : relayout_order(program, backward ? 1 : 0)) {
+    const auto orders = all.find(number);
+    if (orders == all.end()) continue;  // within a process
+    const auto collective = by_relayout.find(number);
+    std::vector<Exchange> rounds =
+        Rounds(number, orders->second,
+               collective == by_relayout.end() ? nullptr : collective->second, packet_bytes)
+            .list(ranks);
     std::move(rounds.begin(), rounds.end(), std::back_inserter(exchanges));
   }
   return exchanges;
@@ -173,19 +175,17 @@ std::vector<Region> pieces_of(const Region& box, int itemsize, int64_t packet_by
 }
 
 Exchanges list_exchanges(const Program& program, const std::vector<int>& ranks,
-                         int64_t packet_bytes) {
-  if (ranks.size() != static_cast<size_t>(program.num_workers)) {
-    throw InternalError("a program of " + std::to_string(program.num_workers) + " workers has " +
-                        std::to_string(ranks.size()) + " ranks");
-  }
-  return {list_of_phase(program, ranks, packet_bytes, &WorkerProgram::forward),
-          list_of_phase(program, ranks, packet_bytes, &WorkerProgram::backward)};
+                         int64_t packet_bytes, const std::vector<Collective>& collectives) {
+  return {list_of_phase(program, ranks, packet_bytes, /*backward=*/false, collectives),
+          list_of_phase(program, ranks, packet_bytes, /*backward=*/true, collectives)};
 }
 
 int64_t exchanged_bytes(const std::vector<Exchange>& exchanges) {
   int64_t bytes = 0;
   for (const Exchange& exchange : exchanges) {
-    for (const Packet& packet : exchange.packets) bytes += packet.bytes;
+    for (const Packet& packet : exchange.packets) {
+      if (packet.from != packet.to) bytes += packet.bytes;
+    }
   }
   return bytes;
 }

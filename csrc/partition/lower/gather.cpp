@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+
+#include "partition/lower/fetch.h"
 
 namespace smex {
 namespace {
@@ -15,28 +16,18 @@ Slot add_fetch(Program& program, int worker, std::vector<Instr> WorkerProgram::*
   const Region& frame = move.to[worker].region;
   FetchInstr fetch;
   fetch.value = value;
-  fetch.dest = own.num_slots++;
+  fetch.dest = add_slot(own, move.name, move.itemsize);
   fetch.shape = frame.shape();
   fetch.dtype = move.dtype;
   fetch.kind = kind;
   fetch.relayout = relayout;
-  std::set<int> peers;
-  for (const Copy& copy : copies) {
-    if (copy.dest != worker) continue;
-    const Region& held = move.from.tiles[copy.source].region;
-    fetch.parts.push_back({copy.source, slots[copy.source], copy.region.relative_to(held).dims,
-                           copy.region.relative_to(frame).dims});
-    if (copy.source != worker) peers.insert(copy.source);
-  }
-  for (const int peer : peers) ++program.workers[peer].remote_reads[slots[peer]];
-  own.remote_reads.push_back(0);
-  own.slot_names.push_back(move.name);
-  own.slot_itemsizes.push_back(move.itemsize);
+  add_parts(fetch, worker, frame, copies, move.from, slots, program);
   const Slot dest = fetch.dest;
   (own.*list).emplace_back(std::move(fetch));
   return dest;
 }
 
+/// The first number that no relayout has.
 int next_relayout(const Program& program) {
   int last = -1;
   for (const WorkerProgram& worker : program.workers) {
@@ -92,7 +83,8 @@ bool is_bound(const Program& program, int worker, Slot slot) {
          std::any_of(program.outputs.begin(), program.outputs.end(), is_it);
 }
 
-void gather_output(const Graph& graph, size_t position, const std::vector<int>& ranks,
+/// The fetches are of relayout `number`.
+void gather_output(const Graph& graph, size_t position, const std::vector<int>& ranks, int number,
                    Program& program) {
   const GraphOutput& output = graph.outputs()[position];
   const Value& value = graph.value(output.value);
@@ -120,7 +112,6 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
   }
   if (is_there) return;
   const std::vector<Copy> copies = relayout(move.from, move.to);
-  const int number = next_relayout(program);
   const std::vector<Slot> slots = binding.slots;
   const auto list =
       output.kind == OutputKind::kGradient ? &WorkerProgram::backward : &WorkerProgram::forward;
@@ -139,8 +130,9 @@ void gather_output(const Graph& graph, size_t position, const std::vector<int>& 
 }  // namespace
 
 void gather_outputs(const Graph& graph, const std::vector<int>& ranks, Program& program) {
+  int number = next_relayout(program);
   for (size_t n = 0; n < graph.outputs().size(); ++n) {
-    if (is_returned(graph, graph.outputs()[n])) gather_output(graph, n, ranks, program);
+    if (is_returned(graph, graph.outputs()[n])) gather_output(graph, n, ranks, number++, program);
   }
 }
 
@@ -154,12 +146,8 @@ Program relayout_program(const std::vector<Move>& moves) {
     for (int w = 0; w < program.num_workers; ++w) {
       WorkerProgram& worker = program.workers[w];
       const Tile& tile = move.from.tiles[w];
-      from.slots.push_back(tile.held ? worker.num_slots++ : kNoSlot);
+      from.slots.push_back(tile.held ? add_slot(worker, move.name, move.itemsize) : kNoSlot);
       from.regions.push_back(tile.region);
-      if (!tile.held) continue;
-      worker.remote_reads.push_back(0);
-      worker.slot_names.push_back(move.name);
-      worker.slot_itemsizes.push_back(move.itemsize);
     }
     const std::vector<Copy> copies = relayout(move.from, move.to);
     for (int w = 0; w < program.num_workers; ++w) {

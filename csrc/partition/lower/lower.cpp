@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
-#include <set>
 
+#include "partition/lower/fetch.h"
 #include "partition/lower/fuse.h"
 #include "partition/lower/overlap.h"
 #include "partition/lower/pointwise.h"
@@ -81,12 +81,8 @@ class Lowering {
   // ---- slots and lifetimes ----
 
   Slot new_slot(int worker, const Value& value) {
-    WorkerProgram& program = program_.workers[worker];
-    program.remote_reads.push_back(0);
-    program.slot_names.push_back(value.name);
-    program.slot_itemsizes.push_back(value.itemsize);
     strides_[worker].emplace_back();
-    return program.num_slots++;
+    return add_slot(program_.workers[worker], value.name, value.itemsize);
   }
 
   void emit(int worker, Instr instr) {
@@ -243,15 +239,7 @@ class Lowering {
     fetch.fill = fill;
     fetch.kind = kind;
     fetch.relayout = num_relayouts_;
-    std::set<int> peers;
-    for (const Copy& copy : copies) {
-      if (copy.dest != worker) continue;
-      fetch.parts.push_back({copy.source, slots[copy.source],
-                             copy.region.relative_to(have.tiles[copy.source].region).dims,
-                             copy.region.relative_to(frame).dims});
-      if (copy.source != worker) peers.insert(copy.source);
-    }
-    for (int peer : peers) ++program_.workers[peer].remote_reads[slots[peer]];
+    add_parts(fetch, worker, frame, copies, have, slots, program_);
     const Slot dest = fetch.dest;
     emit(worker, std::move(fetch));
     return dest;

@@ -1,11 +1,12 @@
 #include "runtime/processes/communicator.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
 
 #include "ir/error.h"
+#include "runtime/dtype.h"
+#include "runtime/spin.h"
 
 namespace smex::runtime {
 namespace {
@@ -14,20 +15,8 @@ constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kLongWait{1};  ///< after which others may do something else
 constexpr uint32_t kTags = 0x3fffffff;  ///< messages are told apart by their numbers, up to this
 
-/// torch's own is named differently in its versions; the operator is not.
-c10::intrusive_ptr<c10d::Work> all_to_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                                          at::Tensor& received, at::Tensor& sent,
-                                          std::vector<int64_t> receives,
-                                          std::vector<int64_t> sends) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("c10d::alltoall_base_", "")
-          .typed<c10::intrusive_ptr<c10d::Work>(
-              at::Tensor&, at::Tensor&, const c10::intrusive_ptr<c10d::ProcessGroup>&,
-              std::vector<int64_t>, std::vector<int64_t>, bool, int64_t)>();
-  constexpr int64_t kTimeoutOfTheGroup = -1;
-  return op.call(received, sent, group, std::move(receives), std::move(sends), /*async_op=*/true,
-                 kTimeoutOfTheGroup);
+int64_t place_in(const std::vector<int>& group, int process) {
+  return std::find(group.begin(), group.end(), process) - group.begin();
 }
 
 }  // namespace
@@ -97,6 +86,21 @@ std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic
                                 device, std::move(pack));
 }
 
+void Communicator::add_group(const std::vector<int>& members, Group group) {
+  groups_[members] = std::move(group);
+}
+
+void Communicator::check_group(const std::vector<int>& members) const {
+  const bool is_member = std::find(members.begin(), members.end(), rank()) != members.end();
+  if (!is_member || static_cast<int>(members.size()) == size() || groups_.count(members)) return;
+  throw UserError(c10::str("collectives: rank ", rank(), " has no group of ranks ",
+                           c10::Join(", ", members), "; add it to the communicator before"));
+}
+
+const Group& Communicator::group_of(const std::vector<int>& members) const {
+  return static_cast<int>(members.size()) == size() ? options_.group : groups_.at(members);
+}
+
 void Communicator::fail(const std::string& where, const std::string& text) {
   signal_->fail();
   give_up(options_.watcher->report({rank(), where, text}));
@@ -124,7 +128,8 @@ void Communicator::give_up(const Failure& failure) {
   if (has_given_up_) return;
   has_given_up_ = true;
   // Gloo's threads may wait for what never comes, and its destructor for them: that is left out.
-  static_cast<void>(new c10::intrusive_ptr<c10d::ProcessGroup>(options_.group));
+  static_cast<void>(new Group(options_.group));
+  static_cast<void>(new std::map<std::vector<int>, Group>(groups_));
   if (options_.flight_folder.empty()) return;
   try {
     options_.recorder->dump(options_.flight_folder, rank(), size(), failure);
@@ -172,18 +177,24 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
     *is_over = true;
     signal->doorbell().ring();
   });
+  await({event, others(), /*spins=*/false, check_interrupt}, [&] { return is_over->load(); });
+  check();  // where it is over by an error
+  work->wait();
+  return received.item<int64_t>();
+}
+
+void Communicator::await(const Wait& wait, const std::function<bool()>& is_over) {
   const auto begin = std::chrono::steady_clock::now();
   while (true) {
     const uint32_t seen = doorbell().rung();
+    if (is_over()) return;
     check();
-    if (*is_over) break;
+    if (wait.spins && spin_until([&] { return doorbell().rung() != seen; })) continue;
     doorbell().wait(seen, kLook);
-    check(others());
-    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(event);
-    if (check_interrupt) check_interrupt();
+    check(wait.ranks);
+    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(wait.event);
+    if (wait.look) wait.look();
   }
-  work->wait();
-  return received.item<int64_t>();
 }
 
 std::vector<int> Communicator::others() const {
@@ -223,18 +234,17 @@ void Communicator::serve() {
 Pass::Pass(std::shared_ptr<Communicator> communicator, std::shared_ptr<const Traffic> traffic,
            uint64_t number, uint64_t digest, c10::Device device, Communicator::Pack pack)
     : communicator_(std::move(communicator)),
-      kept_traffic_(std::move(traffic)),
-      traffic_(*kept_traffic_),
+      traffic_(std::move(traffic)),
       number_(number),
       digest_(digest),
       device_(device),
       pack_(std::move(pack)),
-      written_(std::make_unique<std::atomic<bool>[]>(traffic_.outgoing.size())),
-      incoming_(std::make_unique<Incoming[]>(traffic_.incoming.size())),
-      next_to_(traffic_.shared_to.size(), 0),
-      next_from_(traffic_.shared_from.size(), 0),
-      next_message_(traffic_.messages_to.size(), 0),
-      rounds_(traffic_.rounds.size()) {}
+      written_(std::make_unique<std::atomic<bool>[]>(traffic_->outgoing.size())),
+      incoming_(std::make_unique<Incoming[]>(traffic_->incoming.size())),
+      next_to_(traffic_->shared_to.size(), 0),
+      next_from_(traffic_->shared_from.size(), 0),
+      next_message_(traffic_->messages_to.size(), 0),
+      rounds_(std::make_unique<Round[]>(traffic_->rounds.size())) {}
 
 void Pass::written(int packet) {
   written_[packet] = true;
@@ -242,32 +252,35 @@ void Pass::written(int packet) {
 }
 
 void Pass::advance() {
+  // Gloo sends in one direction after the other where messages are not asked for before.
+  if (next_asked_ < traffic_->messages.size()) ask_for_messages();
   if (!all_shared_sent_.load(std::memory_order_acquire)) send_shared();
   if (!all_messages_sent_.load(std::memory_order_acquire)) send_messages();
-  if (next_asked_ < traffic_.messages.size()) ask_for_messages();
-  if (next_round_ < rounds_.size()) start_rounds();
+  if (next_round_ < traffic_->rounds.size()) start_rounds();
+}
+
+bool Pass::send_shared_to_all() {
+  bool has_space = true, is_done = true;
+  for (size_t to = 0; to < next_to_.size(); ++to) {
+    has_space = send_shared_to(static_cast<int>(to)) && has_space;
+    is_done = is_done && next_to_[to] == traffic_->shared_to[to].size();
+  }
+  all_shared_sent_ = is_done;
+  return has_space;
 }
 
 void Pass::send_shared() {
   Segment* const own = communicator_->own_segment();
-  bool has_space = true, is_done = true;
+  bool has_space = true;
   {
     const std::lock_guard lock(sending_);
     if (closed_) return;
-    for (size_t to = 0; to < next_to_.size(); ++to) {
-      has_space = send_shared_to(static_cast<int>(to)) && has_space;
-      is_done = is_done && next_to_[to] == traffic_.shared_to[to].size();
-    }
+    has_space = send_shared_to_all();
     if (!has_space) {  // once more, since readers look whether they have to ring
       own->await_space(true);
-      has_space = is_done = true;
-      for (size_t to = 0; to < next_to_.size(); ++to) {
-        has_space = send_shared_to(static_cast<int>(to)) && has_space;
-        is_done = is_done && next_to_[to] == traffic_.shared_to[to].size();
-      }
+      has_space = send_shared_to_all();
     }
     if (has_space && own) own->await_space(false);
-    all_shared_sent_ = is_done;
   }
   Communicator& all = *communicator_;
   const std::lock_guard lock(all.serving_mutex_);
@@ -283,12 +296,12 @@ void Pass::send_shared() {
 }
 
 bool Pass::send_shared_to(int receiver) {
-  const std::vector<int>& packets = traffic_.shared_to[receiver];
+  const std::vector<int>& packets = traffic_->shared_to[receiver];
   size_t& next = next_to_[receiver];
   Segment* const own = communicator_->own_segment();
   bool is_new = false, has_space = true;
   for (; next < packets.size() && written_[packets[next]]; ++next) {
-    const Packet& packet = traffic_.outgoing[packets[next]];
+    const Packet& packet = traffic_->outgoing[packets[next]];
     const auto offset = own->can_notify(receiver) ? own->allocate(receiver, packet.bytes)
                                                   : std::optional<uint64_t>();
     if (!offset) {
@@ -307,10 +320,10 @@ void Pass::send_messages() {
   const std::lock_guard lock(sending_);
   bool is_done = true;
   for (size_t to = 0; to < next_message_.size() && !closed_; ++to) {
-    const std::vector<int>& packets = traffic_.messages_to[to];
+    const std::vector<int>& packets = traffic_->messages_to[to];
     size_t& next = next_message_[to];
     for (; next < packets.size() && written_[packets[next]]; ++next) {
-      const Packet& packet = traffic_.outgoing[packets[next]];
+      const Packet& packet = traffic_->outgoing[packets[next]];
       const int64_t all = unsent_ + packet.bytes;
       if (unsent_ > 0 && all > communicator_->options_.window_bytes) break;
       send_message(packet);
@@ -348,10 +361,10 @@ void Pass::try_advance() {
 
 void Pass::ask_for_messages() {
   const std::lock_guard lock(asking_);
-  while (!closed_ && next_asked_ < traffic_.messages.size()) {
-    const int packet = traffic_.messages[next_asked_];
-    const int64_t all = unread_ + traffic_.incoming[packet].bytes;
-    const bool is_wanted = static_cast<int>(next_asked_.load()) <= wanted_;
+  while (!closed_ && next_asked_ < traffic_->messages.size()) {
+    const int packet = traffic_->messages[next_asked_];
+    const int64_t all = unread_ + traffic_->incoming[packet].bytes;
+    const bool is_wanted = static_cast<int>(next_asked_.load()) <= wanted_message_;
     if (!is_wanted && unread_ > 0 && all > communicator_->options_.window_bytes) return;
     ask_for(packet);
     ++next_asked_;
@@ -360,7 +373,7 @@ void Pass::ask_for_messages() {
 
 void Pass::ask_for(int number) {
   Communicator& all = *communicator_;
-  const Packet& packet = traffic_.incoming[number];
+  const Packet& packet = traffic_->incoming[number];
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   incoming_[number].bytes = bytes[0];
   unread_ += packet.bytes;
@@ -379,19 +392,19 @@ void Pass::ask_for(int number) {
   });
 }
 
-void Pass::want(int place) {
-  int wanted = wanted_;
-  while (wanted < place && !wanted_.compare_exchange_weak(wanted, place)) {
+void Pass::want(std::atomic<int>& wanted, int place) {
+  int known = wanted;
+  while (known < place && !wanted.compare_exchange_weak(known, place)) {
   }
 }
 
 void Pass::start_rounds() {
   const std::lock_guard lock(asking_);
-  while (!closed_ && next_round_ < rounds_.size()) {
-    const Traffic::Round& round = traffic_.rounds[next_round_];
+  while (!closed_ && next_round_ < traffic_->rounds.size()) {
+    const Traffic::Round& round = traffic_->rounds[next_round_];
     const auto is_written = [&](int packet) { return written_[packet].load(); };
     if (!std::all_of(round.outgoing.begin(), round.outgoing.end(), is_written)) return;
-    const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_;
+    const bool is_wanted = static_cast<int>(next_round_.load()) <= wanted_round_;
     const bool fits = unread_ + round.received <= communicator_->options_.window_bytes;
     if (!is_wanted && !fits && unread_ > 0) return;
     start(next_round_);
@@ -400,52 +413,100 @@ void Pass::start_rounds() {
 }
 
 void Pass::start(size_t number) {
-  const Traffic::Round& round = traffic_.rounds[number];
+  const Traffic::Round& round = traffic_->rounds[number];
   Round& state = rounds_[number];
-  std::vector<int64_t> sends(next_to_.size(), 0), receives(next_from_.size(), 0);
+  const bool gathers = round.kind == CollectiveKind::kAllGather;
+  const auto size = static_cast<int64_t>(round.group.size());
   const auto options = at::TensorOptions().dtype(at::kByte).device(device_);
   state.sent = at::empty({round.sent}, options);
-  state.received = at::empty({round.received}, options);
+  state.received = round.kind == CollectiveKind::kAllReduce
+                       ? state.sent
+                       : at::empty({gathers ? size * round.sent : round.received}, options);
   int64_t at = 0;
   for (const int packet : round.outgoing) {
-    const Packet& going = traffic_.outgoing[packet];
+    const Packet& going = traffic_->outgoing[packet];
     pack_(going, state.sent.narrow(0, at, going.bytes));
-    sends[going.to] = going.bytes;
     at += going.bytes;
   }
   at = 0;
   for (const int packet : round.incoming) {
-    const Packet& coming = traffic_.incoming[packet];
-    incoming_[packet].bytes = state.received.narrow(0, at, coming.bytes);
-    receives[coming.from] = coming.bytes;
+    const Packet& coming = traffic_->incoming[packet];
+    const int64_t place = gathers ? place_in(round.group, coming.from) * round.sent : at;
+    incoming_[packet].bytes = state.received.narrow(0, place, coming.bytes);
     at += coming.bytes;
   }
   state.left = round.received;
   unread_ += round.received;
-  state.work = all_to_all(communicator_->options_.group, state.received, state.sent,
-                          std::move(receives), std::move(sends));
+  Work work = call(round, state);
+  if (!device_.is_cpu()) {
+    state.work = std::move(work);
+    return;
+  }
+  std::unique_ptr<WorkQueue>& queue = communicator_->collectives_[round.group];
+  if (!queue) queue = std::make_unique<WorkQueue>();
+  // What it writes may outlive the pass, if that fails.
+  queue->push(std::move(work),
+              [sent = state.sent, received = state.received, number,
+               signal = communicator_->signal_, pass = weak_from_this()](const std::string& error) {
+                if (!error.empty()) signal->lose(error);
+                if (const auto receiver = pass.lock(); receiver && error.empty()) {
+                  receiver->rounds_[number].is_over.store(true, std::memory_order_release);
+                }
+                signal->doorbell().ring();
+              });
+}
+
+Work Pass::call(const Traffic::Round& round, Round& state) {
+  const Group& group = communicator_->group_of(round.group);
+  const c10::ScalarType type = adds(round.kind) ? parse_dtype(round.dtype) : at::kByte;
+  at::Tensor sent = state.sent.view(type), received = state.received.view(type);
+  switch (round.kind) {
+    case CollectiveKind::kAllGather:
+      return all_gather(group, received, sent);
+    case CollectiveKind::kAllReduce:
+      return all_reduce(group, received);
+    case CollectiveKind::kReduceScatter:
+      return reduce_scatter(group, received, sent);
+    case CollectiveKind::kAllToAll:
+      break;
+  }
+  std::vector<int64_t> sends(round.group.size(), 0), receives = sends;
+  for (const int packet : round.outgoing) {
+    const Packet& going = traffic_->outgoing[packet];
+    sends[place_in(round.group, going.to)] = going.bytes;
+  }
+  for (const int packet : round.incoming) {
+    const Packet& coming = traffic_->incoming[packet];
+    receives[place_in(round.group, coming.from)] = coming.bytes;
+  }
+  return all_to_all(group, received, sent, std::move(receives), std::move(sends));
+}
+
+bool Pass::is_over(size_t round) const {
+  if (next_round_ <= round) return false;
+  return !device_.is_cpu() || rounds_[round].is_over.load(std::memory_order_acquire);
 }
 
 bool Pass::is_there(int packet) {
   const Incoming& state = incoming_[packet];
   if (state.is_there.load(std::memory_order_acquire)) return true;
-  const int place = traffic_.place[packet];
-  switch (traffic_.way[packet]) {
+  const int place = traffic_->place[packet];
+  switch (traffic_->way[packet]) {
     case Traffic::Way::kShared:
-      collect(traffic_.incoming[packet].from);
+      collect(traffic_->incoming[packet].from);
       return state.is_there.load(std::memory_order_acquire);
     case Traffic::Way::kMessage:
       if (next_asked_ <= static_cast<size_t>(place)) {
-        want(place);
+        want(wanted_message_, place);
         ask_for_messages();
       }
       return state.is_there.load(std::memory_order_acquire);
     case Traffic::Way::kRound:
       if (next_round_ <= static_cast<size_t>(place)) {
-        want(place);
+        want(wanted_round_, place);
         start_rounds();
       }
-      return next_round_ > static_cast<size_t>(place);  // who reads it makes its stream wait
+      return is_over(place);
   }
   return false;
 }
@@ -453,16 +514,16 @@ bool Pass::is_there(int packet) {
 bool Pass::has_come(int packet) {
   const Incoming& state = incoming_[packet];
   if (state.is_there.load(std::memory_order_acquire)) return true;
-  switch (traffic_.way[packet]) {
+  switch (traffic_->way[packet]) {
     case Traffic::Way::kShared:
-      collect(traffic_.incoming[packet].from);
+      collect(traffic_->incoming[packet].from);
       return state.is_there.load(std::memory_order_acquire);
     case Traffic::Way::kMessage:
       return false;
     case Traffic::Way::kRound: {
+      const auto round = static_cast<size_t>(traffic_->place[packet]);
       // A stream that waits for the rest of it would not compute meanwhile.
-      const size_t round = traffic_.place[packet];
-      return next_round_ > round && rounds_[round].work->isCompleted();
+      return is_over(round) && (device_.is_cpu() || rounds_[round].work->isCompleted());
     }
   }
   return false;
@@ -471,13 +532,13 @@ bool Pass::has_come(int packet) {
 void Pass::collect(int from) {
   Segment& segment = *communicator_->options_.segments[from];
   const std::lock_guard lock(receiving_);
-  const std::vector<int>& packets = traffic_.shared_from[from];
+  const std::vector<int>& packets = traffic_->shared_from[from];
   size_t& next = next_from_[from];
   // Not beyond this pass: the sender may have begun the next one.
   for (; next < packets.size(); ++next) {
     const std::optional<Notice> notice = segment.take(communicator_->rank());
     if (!notice) return;
-    const Packet& expected = traffic_.incoming[packets[next]];
+    const Packet& expected = traffic_->incoming[packets[next]];
     if (notice->pass != number_ || notice->digest != digest_ ||
         notice->bytes != static_cast<uint64_t>(expected.bytes)) {
       communicator_->disagree(from);
@@ -491,32 +552,36 @@ void Pass::collect(int from) {
 }
 
 std::vector<int> Pass::senders(int packet) const {
-  if (traffic_.way[packet] != Traffic::Way::kRound) return {traffic_.incoming[packet].from};
-  return communicator_->others();  // each takes part in each round
+  if (traffic_->way[packet] != Traffic::Way::kRound) return {traffic_->incoming[packet].from};
+  std::vector<int> others = traffic_->rounds[traffic_->place[packet]].group;
+  std::erase(others, communicator_->rank());
+  return others;
 }
 
 at::Tensor Pass::bytes(int packet) {
-  const bool is_round = traffic_.way[packet] == Traffic::Way::kRound;
-  if (is_round) rounds_[traffic_.place[packet]].work->wait();
+  if (traffic_->way[packet] == Traffic::Way::kRound) {
+    const Work& work = rounds_[traffic_->place[packet]].work;
+    if (work) work->wait();  // the reader's stream
+  }
   return incoming_[packet].bytes;
 }
 
 void Pass::consumed(int packet) {
   Incoming& done = incoming_[packet];
-  const int64_t bytes = traffic_.incoming[packet].bytes;
+  const int64_t bytes = traffic_->incoming[packet].bytes;
   done.bytes.reset();
-  switch (traffic_.way[packet]) {
+  switch (traffic_->way[packet]) {
     case Traffic::Way::kShared:
       communicator_->options_.segments[done.from]->give_back(done.offset);
       return;
     case Traffic::Way::kMessage:
       unread_ -= bytes;
-      if (next_asked_ < traffic_.messages.size()) ask_for_messages();
+      if (next_asked_ < traffic_->messages.size()) ask_for_messages();
       return;
     case Traffic::Way::kRound: {
       {
         const std::lock_guard lock(asking_);
-        Round& state = rounds_[traffic_.place[packet]];
+        Round& state = rounds_[traffic_->place[packet]];
         state.left -= bytes;
         if (state.left == 0) {
           state.sent.reset();
@@ -524,15 +589,16 @@ void Pass::consumed(int packet) {
         }
       }
       unread_ -= bytes;
-      if (next_round_ < rounds_.size()) start_rounds();
+      if (next_round_ < traffic_->rounds.size()) start_rounds();
     }
   }
 }
 
 bool Pass::is_sent() {
-  if (next_round_ < rounds_.size()) want(static_cast<int>(rounds_.size()));
+  const size_t num_rounds = traffic_->rounds.size();
+  if (next_round_ < num_rounds) want(wanted_round_, static_cast<int>(num_rounds));
   advance();
-  return all_shared_sent_ && all_messages_sent_ && next_round_ == rounds_.size();
+  return all_shared_sent_ && all_messages_sent_ && next_round_ == num_rounds;
 }
 
 void Pass::close() {

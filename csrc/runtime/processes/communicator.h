@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "runtime/processes/collective_calls.h"
 #include "runtime/processes/recorder.h"
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
@@ -25,7 +27,7 @@ namespace smex::runtime {
 
 struct CommunicatorOptions {
   int rank = 0;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;  ///< of all processes, for nothing else
+  Group group;             ///< of all processes, for nothing else
   std::vector<int> hosts;  ///< by process; those of one share memory, -1 with nobody
   /// By process of this host its memory, this one's own too; null for others. Empty where no
   /// process shares any.
@@ -66,6 +68,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Pass> begin(std::shared_ptr<const Traffic> traffic, uint64_t digest,
                               c10::Device device, Pack pack);
 
+  /// Gives the group of some processes that this one is among, in ascending order, for collectives
+  /// of their own. A process calls this for all of its groups before programs use them.
+  void add_group(const std::vector<int>& members, Group group);
+  /// Throws UserError where this process is among the members and has no group of them.
+  void check_group(const std::vector<int>& members) const;
+
   /// An error of this process's own: others are told, and every wait here throws from now on.
   void fail(const std::string& where, const std::string& text);
   /// Gives up for what may follow from another rank's failure; who waits is told of that one.
@@ -75,8 +83,16 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// The number of what the ranks do next together: passes, and what the host language counts here.
   /// Equal numbers are of the same thing, if all do the same.
   uint64_t next_event() { return num_events_++; }
-  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
-  void announce(uint64_t event);
+  /// How somebody waits for other ranks.
+  struct Wait {
+    uint64_t event = 0;          ///< that it belongs to, see `next_event`
+    std::vector<int> ranks;      ///< that are awaited
+    bool spins = false;          ///< for a while, before it sleeps
+    std::function<void()> look;  ///< is called at times, and may throw
+  };
+  /// Sleeps until `is_over`, of which the doorbell tells. Throws RankFailure where a rank has
+  /// failed, or one that is awaited has ended.
+  void await(const Wait& wait, const std::function<bool()>& is_over);
   /// The number that rank 0 passes, on all ranks, which call this at the same place. `device` is
   /// one that the group speaks for; `check_interrupt` may throw.
   int64_t of_first(int64_t number, c10::Device device,
@@ -87,6 +103,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   friend class Pass;
   std::vector<int> others() const;
+  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
+  void announce(uint64_t event);
   explicit Communicator(CommunicatorOptions options);
   void serve();
   /// Another rank has sent what this one does not expect.
@@ -94,6 +112,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[noreturn]] void throw_failure(const Failure& failure);
   void give_up(const Failure& failure);
   Segment* own_segment() const;
+  const Group& group_of(const std::vector<int>& members) const;
 
   /// What threads of others may touch, also when the communicator has gone.
   class Signal {
@@ -120,6 +139,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<uint64_t> num_announced_{0};  ///< events up to this one
   std::mutex giving_up_;
   bool has_given_up_ = false;
+  std::map<std::vector<int>, Group> groups_;  ///< of some processes
+  /// By group who waits for its collectives, on the CPU.
+  std::map<std::vector<int>, std::unique_ptr<WorkQueue>> collectives_;
   // Messages: by peer how many there were, and who waits for them.
   std::vector<uint32_t> num_sent_, num_asked_;
   std::vector<std::unique_ptr<WorkQueue>> receives_;  ///< by peer, once there is one
@@ -168,11 +190,14 @@ class Pass : public std::enable_shared_from_this<Pass> {
   };
   struct Round {
     at::Tensor sent, received;
-    c10::intrusive_ptr<c10d::Work> work;
-    int64_t left = 0;  ///< bytes of what nobody has consumed
+    Work work;                         ///< on an accelerator: who reads makes its stream wait
+    std::atomic<bool> is_over{false};  ///< on the CPU
+    int64_t left = 0;                  ///< bytes of what nobody has consumed
   };
 
   void send_shared();
+  /// False: there is no space for some.
+  bool send_shared_to_all();
   bool send_shared_to(int receiver);
   /// Where nobody hears of an error at once.
   void try_advance();
@@ -182,13 +207,15 @@ class Pass : public std::enable_shared_from_this<Pass> {
   void ask_for(int packet);
   void start_rounds();
   void start(size_t number);
+  /// Calls the round's collective of what is packed.
+  Work call(const Traffic::Round& round, Round& state);
+  bool is_over(size_t round) const;
   void collect(int from);
   /// What is asked for up to `place` is not held back.
-  void want(int place);
+  static void want(std::atomic<int>& wanted, int place);
 
   const std::shared_ptr<Communicator> communicator_;
-  const std::shared_ptr<const Traffic> kept_traffic_;
-  const Traffic& traffic_;
+  const std::shared_ptr<const Traffic> traffic_;
   const uint64_t number_, digest_;
   const c10::Device device_;
   const Communicator::Pack pack_;
@@ -205,9 +232,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
   std::atomic<int64_t> unsent_{0};  ///< bytes of messages that are on their way
   std::mutex asking_;               ///< for messages and rounds
   std::atomic<size_t> next_asked_{0};
-  std::vector<Round> rounds_;
+  std::unique_ptr<Round[]> rounds_;
   std::atomic<size_t> next_round_{0};
-  std::atomic<int> wanted_{-1};
+  std::atomic<int> wanted_message_{-1}, wanted_round_{-1};
   std::atomic<int64_t> unread_{0};  ///< bytes that were asked for
 };
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "partition/lower/exchange.h"
@@ -16,19 +18,37 @@ struct Traffic {
   /// By process elsewhere the packets to it, and of all of them those from there.
   std::vector<std::vector<int>> messages_to;
   std::vector<int> messages;
-  /// What goes through collectives of the process group, exchange by exchange; of all processes, so
-  /// that each takes part in all.
+  /// What goes through collectives of the process group, exchange by exchange: those of a program
+  /// that this process is in, or an all-to-all, in which each process takes part.
   struct Round {
-    std::vector<int> outgoing, incoming;  ///< by the other process
-    int64_t sent = 0, received = 0;       ///< bytes
+    CollectiveKind kind = CollectiveKind::kAllToAll;
+    std::vector<int> group;          ///< the processes that take part, ascending
+    std::string dtype;               ///< of what is added up
+    std::vector<int> outgoing;       ///< of an all_gather and all_reduce one, for all
+    std::vector<int> incoming;       ///< by the other process; of sums one
+    int64_t sent = 0, received = 0;  ///< bytes of these
   };
   std::vector<Round> rounds;
   std::vector<int> place;  ///< by incoming packet that among `messages`, or its round
 };
 
-/// Divides exchanges. Processes of equal `hosts` share memory; -1 shares it with nobody. What
-/// remains goes as messages, or with `by_rounds` through collectives.
-Traffic traffic_of(const std::vector<Exchange>& exchanges, int rank, const std::vector<int>& hosts,
-                   bool by_rounds);
+/// How exchanges are carried.
+struct Carriers {
+  std::vector<int> hosts;  ///< processes of equal ones share memory; -1 shares it with nobody
+  bool by_rounds = false;  ///< what remains goes as messages, or through collectives
+};
+
+Traffic traffic_of(const std::vector<Exchange>& exchanges, int rank, const Carriers& carriers);
+
+/// How much goes one way between all processes.
+struct Volume {
+  int64_t relayouts = 0;  ///< that go so, also in part
+  int64_t packets = 0;    ///< or calls of a collective by its group
+  int64_t bytes = 0;
+};
+
+/// By way, in words: "shared memory", "messages", or a collective's name.
+std::map<std::string, Volume> volumes_of(const std::vector<Exchange>& exchanges,
+                                         const Carriers& carriers);
 
 }  // namespace smex::runtime

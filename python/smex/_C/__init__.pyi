@@ -16,6 +16,7 @@ __all__: list[str] = [
     "Binding",
     "Call",
     "Cluster",
+    "Collective",
     "Communicator",
     "ComputeInstr",
     "Contents",
@@ -62,6 +63,7 @@ __all__: list[str] = [
     "cut",
     "default_mesh",
     "digest",
+    "find_collectives",
     "gather_outputs",
     "heaviest_point",
     "held_bytes",
@@ -84,6 +86,7 @@ __all__: list[str] = [
     "price",
     "relayout",
     "relayout_program",
+    "sample_collective",
     "search",
     "simulate",
     "tdl",
@@ -429,6 +432,21 @@ class Program:
     @property
     def workers(self) -> list[WorkerProgram]: ...
 
+class Collective:
+    """
+    A relayout that is a collective of groups of processes.
+    """
+    @property
+    def backward(self) -> bool: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def groups(self) -> list[list[int]]: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def relayout(self) -> int: ...
+
 class Packet:
     """
     What one process sends another at once.
@@ -444,6 +462,8 @@ class Exchange:
     """
     A round of what one relayout moves between processes.
     """
+    @property
+    def collective(self) -> str | None: ...
     @property
     def kind(self) -> str: ...
     @property
@@ -503,6 +523,8 @@ class Timeline:
     """
     @property
     def busy(self) -> list[float]: ...
+    @property
+    def least(self) -> float: ...
     @property
     def seconds(self) -> float: ...
     @property
@@ -726,6 +748,14 @@ class Communicator:
         recorder: Recorder,
         flight_folder: str,
     ) -> None: ...
+    def add_group(
+        self,
+        members: collections.abc.Sequence[int],
+        group: torch.distributed.distributed_c10d.ProcessGroup,
+    ) -> None:
+        """
+        Gives the group of some processes, in ascending order, that this one is among.
+        """
     def next_event(self) -> int:
         """
         The number of what the ranks do next together.
@@ -765,6 +795,7 @@ class Executor:
         take: bool = False,
         communicator: Communicator | None = None,
         ranks: collections.abc.Sequence[int] = [],
+        collectives: collections.abc.Sequence[Collective] = [],
         overlap: bool = True,
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
@@ -782,6 +813,11 @@ class Executor:
     def program(self) -> Program: ...
     @property
     def threads_per_worker(self) -> int: ...
+    @property
+    def volumes(self) -> dict[str, tuple[int, int, int]]:
+        """
+        By way, what processes send each other in a run: (relayouts, packets or calls, bytes).
+        """
 
 class Source:
     """
@@ -1046,6 +1082,13 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
 
 def default_mesh(workers: int, planner: str) -> list[int]: ...
 def digest(program: Program) -> int: ...
+def find_collectives(
+    program: Program, ranks: collections.abc.Sequence[int], reorder: bool
+) -> list[Collective]:
+    """
+    The relayouts that are collectives; with `reorder` also those that add up in another order.
+    """
+
 def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: Program) -> None:
     """
     Gives each process the whole of what a call returns.
@@ -1071,7 +1114,10 @@ def home_tiles(
     """
 
 def list_exchanges(
-    program: Program, ranks: collections.abc.Sequence[int], packet_bytes: int = 524288
+    program: Program,
+    ranks: collections.abc.Sequence[int],
+    packet_bytes: int = 524288,
+    collectives: collections.abc.Sequence[Collective] = [],
 ) -> tuple[list[Exchange], list[Exchange]]:
     """
     What processes send each other in the forward and in the backward list.
@@ -1167,6 +1213,16 @@ def relayout_program(
     A program that brings tensors (name, dtype, itemsize, boxes before, boxes after) to other boxes, which are given by worker as (held, bounds).
     """
 
+def sample_collective(
+    kind: str,
+    groups: collections.abc.Sequence[collections.abc.Sequence[int]],
+    ranks: collections.abc.Sequence[int],
+    bytes: int,
+) -> Program:
+    """
+    A program of one relayout, a collective of groups of processes.
+    """
+
 def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:
     """
     One search; the options are those of SearchOptions, where memory_limit is of homes.
@@ -1179,7 +1235,7 @@ def simulate(
     ],
     mesh: collections.abc.Sequence[int],
     machine: Machine,
-    overlaps: bool = True,
+    overlap: bool = True,
 ) -> Timeline:
     """
     Runs a program in time, without tensors, over the machine's links.

@@ -5,11 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-from smex._C import Failure, Recorder
-from smex._logging import logger
-from smex.errors import SmexValueError
-
-__all__ = ["flight_folder", "write_flight"]
+__all__ = ["flight_folder"]
 
 
 def flight_folder() -> pathlib.Path | None:
@@ -25,30 +21,3 @@ def flight_folder() -> pathlib.Path | None:
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
     # torchrun's is <logs>/<run>/attempt_0/<local rank>/error.json, or empty where it keeps no logs.
     return pathlib.Path(error_file).parents[1] / "flight" if error_file else None
-
-
-def write_flight(
-    recorder: Recorder, rank: int, size: int, failure: Failure | None = None
-) -> pathlib.Path | None:
-    """Writes what this process did last to the folder, if there is one, and says so in the log.
-
-    For the way of another error to the user: where the folder cannot be written, the log says that.
-
-    Returns:
-        The file, or None.
-    """
-    folder = flight_folder()
-    if folder is None:
-        return None
-    try:
-        path = pathlib.Path(recorder.dump(str(folder), rank, size, failure))
-    except SmexValueError as error:
-        logger.warning("%s; give another folder as SMEX_FLIGHT_FOLDER", error)
-        return None
-    logger.warning(
-        "rank %d: its last instructions are in %s; smex.diagnose(%r) compares those of all ranks",
-        rank,
-        path,
-        str(folder),
-    )
-    return path

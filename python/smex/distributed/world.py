@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import pathlib
@@ -11,11 +13,13 @@ import pickle
 import secrets
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, cast
 
+import torch
 import torch.distributed as dist
 from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import DeviceMesh
@@ -257,6 +261,7 @@ class Links:
         watcher: tells of failures.
         communicator: what programs send each other's tiles through.
         meeting: of the threads that train.
+        measured: what is known of collectives, see `smex.distributed.collectives`.
     """
 
     def __init__(self, members: Sequence[int], device: str, timeout: float):
@@ -266,9 +271,15 @@ class Links:
             "use_local_synchronization": len(members) < dist.get_world_size(),
         }
         self._rank, self._size = list(members).index(dist.get_rank()), len(members)
+        self._members = list(members)
+        self._options = options
+        self._groups: set[tuple[int, ...]] = set()
+        self.measured: dict[Any, Any] = {}
         self.control = dist.new_group(backend="gloo", **options)
-        data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
+        self._backend = "gloo" if device == "cpu" else "nccl"
+        data: Any = dist.new_group(backend=self._backend, **options)
         hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
+        self._hosts = hosts
         # Whoever restarts a program may keep its store, with the keys of the attempt that failed.
         nonces: list[Any] = [None] * self._size
         control: Any = self.control
@@ -285,6 +296,61 @@ class Links:
             self.communicator.next_event, self._refuse_pass,
         )  # fmt: skip
         self._others: dict[str, Meeting] = {}
+
+    def shares_memory(self, group: Sequence[int]) -> bool:
+        """Returns whether these processes put what they send each other into shared memory."""
+        hosts = {self._hosts[rank] for rank in group}
+        return len(hosts) == 1 and -1 not in hosts
+
+    def connect(self, groups: Sequence[tuple[int, ...]], device: torch.device) -> None:
+        """Makes torch's groups of some processes each, for collectives.
+
+        All processes call this together with the same groups. Each is made once.
+
+        Args:
+            groups: of ranks of these processes, ascending.
+            device: of this process's tiles.
+
+        Raises:
+            RankFailure: one has failed.
+        """
+        for group in groups:
+            if len(group) == self._size or group in self._groups:
+                continue
+            made = self._watched(functools.partial(self._made_group, group, device))
+            self._groups.add(group)
+            if self._rank in group:
+                self.communicator.add_group(list(group), made)
+
+    def _made_group(self, group: tuple[int, ...], device: torch.device) -> Any:
+        options = {**self._options, "ranks": [self._members[rank] for rank in group]}
+        made: Any = dist.new_group(backend=self._backend, **options)
+        if self._rank in group:
+            dist.all_reduce(torch.zeros(1, device=device), group=made)  # NCCL connects here
+        return made
+
+    def _watched(self, call: Callable[[], Any]) -> Any:
+        """Returns what a call does that waits for other processes, unless one of them fails.
+
+        It runs on a thread, which is left alone where it never ends.
+        """
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as error:  # the caller's
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="smex connects", daemon=True).start()
+        while True:
+            try:
+                return future.result(timeout=_GLANCE)
+            except concurrent.futures.TimeoutError:
+                self.watcher.check()
+            except RuntimeError as error:  # torch's, perhaps since another process has failed
+                self.watcher.settle(str(error))
+                self.watcher.check()
 
     def meeting_of(self, name: str) -> Meeting:
         """Returns a meeting of other threads."""

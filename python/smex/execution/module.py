@@ -11,6 +11,7 @@ import pathlib
 import sys
 import threading
 import time
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from smex._logging import logger
 from smex.capture import ValueRef, as_arguments
 from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
+from smex.distributed.collectives import CollectiveOptions, choose_collectives
 from smex.distributed.world import Equals, World
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
@@ -42,6 +44,7 @@ from smex.execution.statistics import merged_stats
 from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
 from smex.execution.trace import trace_json
 from smex.execution.watch import State, Watch, described, without_sizes
+from smex.planning.carried import Carried
 from smex.planning.options import Shards
 from smex.planning.pins import Pin, Pins
 from smex.planning.plan import Plan
@@ -132,12 +135,14 @@ class PartitionedModule(torch.nn.Module):
         keep_model: bool,
         world: World,
         local_inputs: bool,
+        collectives: CollectiveOptions,
     ):
         super().__init__()
         self.workers = workers
         self.devices = devices
         self._world = world
         self._local_inputs = local_inputs
+        self._collectives = collectives
         self.training = model.training
         self._options = options  # of the search
         self._given_plan = plan
@@ -251,15 +256,22 @@ class PartitionedModule(torch.nn.Module):
             program = plan.program()
             if not self._world.is_alone:
                 gather_outputs(plan.graph.native, self._world.ranks, program)
-                others.check(digest(program), str(program))
+                others.check(
+                    digest(program) ^ zlib.crc32(str(self._collectives).encode()),
+                    f"{self._collectives}\n{program}",
+                )
+        carriers = choose_collectives(self._world, program, self.devices, self._collectives)
         executor = Executor(
             program,
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
             take=True,
             overlap=os.environ.get("SMEX_OVERLAP", "1") != "0",
+            collectives=carriers.collectives,
             **self._world.executor_options(),
         )
+        if not self._world.is_alone:
+            plan.carried = Carried(self._world.size, executor.volumes, tuple(carriers.reasons))
         plan.forget_program()  # the executor has it
         compiled = Compiled(graph, plan, executor.program, executor, self._local_inputs)
         seconds = time.perf_counter() - started

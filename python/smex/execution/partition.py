@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
+from smex.distributed.collectives import MODES, CollectiveOptions
 from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.given_plan import GivenPlan
@@ -41,6 +42,8 @@ def partition(
     keep_model: bool = True,
     processes: int | None = None,
     inputs: str = "whole",
+    collectives: str = "auto",
+    deterministic: bool = True,
     timeout: float = 1800.0,
 ) -> PartitionedModule:
     """Splits a model over workers from what its operators mean.
@@ -82,6 +85,11 @@ def partition(
         inputs: of several processes, whether each rank passes the "whole" batch, of which it takes
             its part, or is "local": every rank passes as many rows of its own, the batch being the
             rows of all in the order of ranks.
+        collectives: of several processes, whether what they send each other goes through torch's
+            collectives where it is one (all_gather, all_to_all, reduce_scatter, all_reduce):
+            "auto", where that measures faster than packets from each to each, "never" or "always".
+        deterministic: with False also sums go through collectives, which add up in an order of
+            their own; otherwise results are bit by bit those of one process.
         timeout: seconds after which torch's process groups give up.
 
     Returns:
@@ -145,6 +153,12 @@ def partition(
         )
     if inputs not in ("whole", "local"):
         raise SmexValueError(f'partition: inputs must be "whole" or "local", got {inputs!r}')
+    if collectives not in MODES:
+        raise SmexValueError(
+            f'partition: collectives must be "auto", "never" or "always", got {collectives!r}'
+        )
+    if not isinstance(deterministic, bool):
+        raise SmexTypeError(f"partition: deterministic must be a bool, got {deterministic!r}")
     if listed is not None and len(listed) != workers:
         raise SmexValueError(
             f"partition: {workers} workers need as many devices, got {len(listed)}"
@@ -170,6 +184,7 @@ def partition(
     net = PartitionedModule(
         model, workers, loss_fn, places, options, given, keep_model, world,
         local_inputs=inputs == "local" and not world.is_alone,
+        collectives=CollectiveOptions(collectives, deterministic),
     )  # fmt: skip
     if args is not None:
         net.prepare(args)

@@ -14,6 +14,7 @@ from typing import Any
 from smex._C import price
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
+from smex.planning.carried import Carried
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
 from smex.planning.page.plan_page import plan_fragment, plan_overview, plan_page
@@ -42,7 +43,13 @@ class Plan(PlacedGraph):
 
     Prints as a table, renders as HTML in notebooks, saves and loads as JSON. A placement such as
     `S0/2 R/2` reads: cut along dimension 0 by 2, then held by both halves of 2.
+
+    Attributes:
+        carried: how the processes of the net that runs it send each other tiles; None where it is
+            not run, or by one process.
     """
+
+    carried: Carried | None = None
 
     @classmethod
     def of(cls, placed: PlacedGraph) -> Plan:
@@ -282,7 +289,10 @@ class Plan(PlacedGraph):
 
     def __str__(self) -> str:
         rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
-        return "\n".join([self.summary(), *aligned(rows, right=(1, 3), indent="")])
+        lines = [self.summary(), *aligned(rows, right=(1, 3), indent="")]
+        if self.carried is not None:
+            lines += ["", str(self.carried)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         return plan_overview(self)

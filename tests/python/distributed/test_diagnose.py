@@ -1,7 +1,6 @@
 """What processes did last, written and compared."""
 
 import json
-import logging
 import subprocess
 import sys
 import threading
@@ -10,7 +9,7 @@ import pytest
 
 import smex
 from smex import _C
-from smex.distributed.flight import flight_folder, write_flight
+from smex.distributed.flight import flight_folder
 
 
 def enter(recorder, number, text, *, ended, **kwargs):
@@ -139,28 +138,20 @@ def test_no_difference(tmp_path):
     assert "<table>" in write_nothing._repr_html_()
 
 
-def test_the_folder_is_the_users_or_torchruns(monkeypatch, tmp_path, caplog):
+def test_the_folder_is_the_users_or_torchruns(monkeypatch, tmp_path):
     for name in ("SMEX_FLIGHT_FOLDER", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_ERROR_FILE"):
         monkeypatch.delenv(name, raising=False)
     recorder = _C.Recorder()
     recorder.begin("op")
     assert flight_folder() is None
-    assert write_flight(recorder, 0, 2) is None
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", "/logs/none_x/attempt_0/1/error.json")
     assert str(flight_folder()) == "/logs/none_x/attempt_0/flight"
     monkeypatch.setenv("SMEX_FLIGHT_FOLDER", str(tmp_path))
     assert flight_folder() == tmp_path
-    failure = None
     for attempt in (2, 10):
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(attempt))
-        with caplog.at_level(logging.WARNING, logger="smex"):
-            assert write_flight(recorder, 0, 2, failure).parent == tmp_path / f"attempt_{attempt}"
+        recorder.dump(str(flight_folder()), 0, 2, None)
     assert smex.diagnose(tmp_path).folder == tmp_path / "attempt_10"
-    assert f"smex.diagnose('{tmp_path}/attempt_10')" in caplog.text
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("SMEX_FLIGHT_FOLDER", str(tmp_path / "file"))
-    assert write_flight(recorder, 0, 2) is None
-    assert "give another folder as SMEX_FLIGHT_FOLDER" in caplog.text
 
 
 def test_the_failure_stands_in_the_files(tmp_path):
