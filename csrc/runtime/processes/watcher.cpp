@@ -169,12 +169,9 @@ struct Watcher::State {
         rank(rank),
         options(options),
         given_store(std::move(store)),
-        store(given_store->clone()),
         peers(size) {
-    auto* tcp = dynamic_cast<c10d::TCPStore*>(underlying(this->store.get()));
-    if (tcp == nullptr) return;
-    hosts_store = listens_on(tcp->getPort());
-    tcp->setTimeout(2 * store_limit());  // the other thread tells before that
+    const auto* tcp = dynamic_cast<c10d::TCPStore*>(underlying(given_store.get()));
+    hosts_store = tcp != nullptr && listens_on(tcp->getPort());
   }
 
   template <class Call>
@@ -191,13 +188,14 @@ struct Watcher::State {
 
   void speak() {
     try {
+      connect();
       introduce();
       Clock::time_point last = Clock::now();
       while (true) {
         round(last);
         if (goodbye_is_known()) break;
         std::unique_lock lock(mutex);
-        changed.wait_for(lock, leaving ? kEndOfProcess / 10 : options.interval,
+        changed.wait_for(lock, leaving ? kEndOfProcess / 10 : pause(),
                          [&] { return closing || urgent || (leaving && !has_said_goodbye); });
         urgent = false;
         if (closing || store_ends_well()) break;
@@ -205,6 +203,20 @@ struct Watcher::State {
     } catch (const std::exception& error) {
       store_is_gone(error.what());
     }
+  }
+
+  /// The host may end at this moment, whom a TCPStore then looks for as long as its own timeout.
+  void connect() {
+    store = call([&] { return given_store->clone(); });
+    auto* tcp = dynamic_cast<c10d::TCPStore*>(underlying(store.get()));
+    if (tcp != nullptr) tcp->setTimeout(2 * store_limit());  // the other thread tells before that
+  }
+
+  /// Until the next round. Those who come soon are to be known soon, from which on they are
+  /// watched.
+  Duration pause() const {
+    if (num_welcomed >= size()) return options.interval;
+    return std::clamp<Duration>(awaited / 4, options.interval / 50, options.interval);
   }
 
   void introduce() {
@@ -306,7 +318,10 @@ struct Watcher::State {
         if (r != rank && !peers[r].has_come) missing.push_back(r);
       }
     }
-    if (missing.empty()) return;
+    if (missing.empty()) {
+      num_welcomed = size();
+      return;
+    }
     awaited += watched_for;
     const bool all_have_come = num_arrived >= size();
     if (!all_have_come && num_arrived == num_welcomed) {
@@ -619,7 +634,7 @@ struct Watcher::State {
   const int rank;
   const WatcherOptions options;
   c10::intrusive_ptr<c10d::Store> given_store;  ///< perhaps the one that hosts
-  const c10::intrusive_ptr<c10d::Store> store;  ///< with a connection of its own
+  c10::intrusive_ptr<c10d::Store> store;  ///< with a connection of its own, of the first thread
   bool hosts_store = false;
   watching::WakePipe wakes;
 

@@ -62,6 +62,7 @@ __all__: list[str] = [
     "default_mesh",
     "digest",
     "gather_outputs",
+    "hang_at_end",
     "heaviest_point",
     "held_bytes",
     "home_tiles",
@@ -1025,6 +1026,11 @@ def digest(program: Program) -> int: ...
 def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: Program) -> None:
     """
     Gives each process the whole of what a call returns.
+    """
+
+def hang_at_end() -> None:
+    """
+    Lets this thread hang where it returns to Python after the interpreter's end.
     """
 
 def heaviest_point(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import os
 import pathlib
@@ -14,17 +15,17 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch.distributed as dist
 from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
-from smex._C import Communicator, Recorder, Segment
+from smex._C import Communicator, Recorder, Segment, Watcher
 from smex._logging import logger
-from smex.distributed.failure import watch
+from smex.distributed.failure import unless_failed, watch
 from smex.distributed.flight import flight_folder
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.errors import RankFailure, SmexRuntimeError, SmexTypeError, SmexValueError
 
 _LANES = (4 << 20, 2 << 20, 9 << 17)
 """Bytes of shared memory from one process to another: the first that there is; two packets."""
@@ -145,30 +146,79 @@ def init_processes(backend: str | None = None, timeout: float = 1800.0) -> None:
     In place of `torch.distributed.init_process_group`, which a restart of torchrun may break: the
     store of the failed attempt lives on, and ranks find the addresses of processes that are gone.
     Here each attempt has keys of its own. `smex.partition` calls this where there is no group yet;
-    a program that makes a `DeviceMesh` calls it before that.
+    a program that makes a `DeviceMesh` calls it before that. From here on the ranks watch each
+    other: one that fails before it comes to `smex.partition` is named to those that are there.
 
     Args:
         backend: as in torch, by default Gloo on the CPU and NCCL on CUDA.
-        timeout: seconds after which collectives of the group give up.
+        timeout: seconds after which collectives of the group give up, and within which all ranks
+            are to come.
+
+    Raises:
+        RankFailure: another rank fails meanwhile.
     """
     store, rank, size = next(iter(rendezvous("env://")))
-    own = PrefixStore(f"smex/{_attempt(store, rank, size)}", store)
     seconds = timedelta(seconds=timeout)
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=seconds)
+    word = _own_or_asked(store, rank, timeout)
+    own = PrefixStore(f"smex/{word}", store)
+    watcher = watch(PrefixStore("world", own), rank, size, arrival=timeout)
+
+    def start() -> None:
+        if rank == 0:
+            _answer(store, word, size)
+        dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=seconds)
+
+    unless_failed(watcher, start)
+    _BEGUN[dist.group.WORLD] = _Begun(word, watcher)
 
 
-def _attempt(store: Any, rank: int, size: int) -> str:
+class _Begun(NamedTuple):
+    """What the ranks of a default group have in common from the beginning.
+
+    Attributes:
+        word: that no other attempt has.
+        watcher: of all ranks.
+    """
+
+    word: str
+    watcher: Watcher
+
+
+_BEGUN: dict[Any, _Begun] = {}
+"""By default group, of those that `init_processes` has started."""
+
+
+def _own_or_asked(store: Any, rank: int, timeout: float) -> str:
     """Returns a word that the ranks of this attempt have in common, and no other attempt has.
 
-    Rank 0 answers whoever asks, each question once, until all of this attempt have heard it. Those
-    of earlier attempts do no harm.
+    It is rank 0's, which then has to answer the others. Whoever restarts a program may keep its
+    store, with the keys of the attempt that failed. So rank 0 answers questions, of which each has
+    a number of its own; those of earlier attempts do no harm.
+
+    Raises:
+        RankFailure: rank 0 does not come, or the store has gone.
     """
-    if rank > 0:
-        question = store.add("smex/questions", 1)
-        word: str = store.get(f"smex/answer/{question}").decode()
+    if rank == 0:
+        return secrets.token_hex(6)
+    question = store.add("smex/questions", 1)
+    key = f"smex/answer/{question}"
+    started = time.monotonic()
+    try:
+        while not store.check([key]):
+            if time.monotonic() - started > timeout:
+                text = f"rank 0 has not come to this place within {timeout:g} s"
+                raise RankFailure(text, 0, "", text, "absent")
+            time.sleep(_GLANCE)
+        word: str = store.get(key).decode()
         store.set(f"smex/heard/{word}/{rank}", "")
-        return word
-    word = secrets.token_hex(6)
+    except dist.DistError as error:
+        text = f"torch's store is gone: {error}"
+        raise RankFailure(text, None, "", text, "store") from error
+    return word
+
+
+def _answer(store: Any, word: str, size: int) -> None:
+    """Answers the questions of all other ranks, until they have heard it."""
     others = [f"smex/heard/{word}/{other}" for other in range(1, size)]
     answered = 0
     while others and not store.check(others):
@@ -177,7 +227,6 @@ def _attempt(store: Any, rank: int, size: int) -> str:
             store.set(f"smex/answer/{question}", word)
         answered = asked
         time.sleep(_GLANCE)
-    return word
 
 
 class Meeting:
@@ -216,19 +265,28 @@ class Meeting:
         Raises:
             RankFailure: one has failed.
         """
-        number = self._count()
+        number, content = self._count(), pickle.dumps(what)
+        awaited: list[int] = []
+        found = unless_failed(
+            self._watcher, lambda: self._gathered(number, content, awaited), lambda: awaited
+        )
+        return [pickle.loads(each) for each in found]
+
+    def _gathered(self, number: int, content: bytes, awaited: list[int]) -> list[bytes]:
+        """Gathers bytes; has in `awaited` the rank that has not come yet."""
         own = f"{number}/{self._rank}"
-        self._store.set(own, pickle.dumps(what))
+        self._store.set(own, content)
         found = []
         for rank in range(self._size):
             key = f"{number}/{rank}"
             started = time.monotonic()
+            awaited[:] = [rank]
             while not self._store.check([key]):
-                self._watcher.check([rank])
+                self._watcher.check(awaited)  # nobody may be there any more who waits for this
                 if time.monotonic() - started > _LONG_WAIT:
                     self._refuse(number)
                 time.sleep(_GLANCE)
-            found.append(pickle.loads(self._store.get(key)))
+            found.append(self._store.get(key))
         if self._before is not None:  # all have begun this one, and so have read the one before
             self._store.delete_key(self._before)
         self._before = own
@@ -257,20 +315,36 @@ class Links:
             "use_local_synchronization": len(members) < dist.get_world_size(),
         }
         self._rank, self._size = list(members).index(dist.get_rank()), len(members)
-        self.control = dist.new_group(backend="gloo", **options)
-        data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
-        hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
-        # Whoever restarts a program may keep its store, with the keys of the attempt that failed.
-        nonces: list[Any] = [None] * self._size
-        control: Any = self.control
-        dist.all_gather_object(nonces, secrets.token_hex(6), group=control)
-        self._store = PrefixStore(f"smex/{nonces[0]}", _get_default_store())
+        store = _get_default_store()
+        told = hashlib.sha256(repr((members, device)).encode()).hexdigest()[:12]
+        questions = PrefixStore(f"smex/{told}", store)
+        begun = _BEGUN.get(dist.group.WORLD)
+        word = begun.word if begun else _own_or_asked(questions, self._rank, timeout)
+        name = f"smex-{word}-{told}"
+        self._store = PrefixStore(name, store)
         self._passes = PrefixStore("passes", self._store)
-        self.watcher = watch(self._store, self._rank, self._size)
-        self.communicator = Communicator(
-            self._rank, data, hosts, segments, self._passes, self.watcher, Recorder(),
-            str(flight_folder() or ""),
-        )  # fmt: skip
+        # First of all, so that what fails from here on is named.
+        if begun and list(members) == list(range(begun.watcher.size)):
+            self.watcher = begun.watcher
+        else:
+            self.watcher = watch(self._store, self._rank, self._size, arrival=timeout)
+        made = _made_segment(name, self._rank, self._size, device)
+
+        def connect() -> tuple[Any, Communicator]:
+            if begun is None and self._rank == 0:
+                _answer(questions, word, self._size)
+            control: Any = dist.new_group(backend="gloo", **options)
+            data: Any = dist.new_group(backend="gloo" if device == "cpu" else "nccl", **options)
+            return control, Communicator(
+                self._rank, data, *_shared_memory(control, self._rank, self._size, made),
+                self._passes, self.watcher, Recorder(), str(flight_folder() or ""),
+            )  # fmt: skip
+
+        try:
+            self.control, self.communicator = unless_failed(self.watcher, connect)
+        finally:
+            for path in _shared_folder().glob(f"{name}-*"):  # also of those that are gone
+                path.unlink(missing_ok=True)
         self.meeting = Meeting(
             PrefixStore("gathered", self._store), self._rank, self._size, self.watcher,
             self.communicator.next_event, self._refuse_pass,
@@ -320,18 +394,26 @@ def disconnect_old() -> None:
     current = dist.group.WORLD if dist.is_initialized() else None
     for known in [known for known in _CONNECTED if known[0] is not current]:
         _CONNECTED.pop(known).watcher.leave()
+    for group in [group for group in _BEGUN if group is not current]:
+        _BEGUN.pop(group).watcher.leave()
 
 
-def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[list[int], list[Any]]:
-    """Maps the memory of the processes of this host, unless SMEX_SHARED_MEMORY=0.
+def _shared_memory(
+    control: Any, rank: int, size: int, made: tuple[pathlib.Path, Segment] | None
+) -> tuple[list[int], list[Any]]:
+    """Maps the memory of the processes of this host.
+
+    Args:
+        control: a group of the processes.
+        rank: of this process.
+        size: number of processes.
+        made: its own memory, if it shares any.
 
     Returns:
         By process the host, -1 for one that shares no memory, and its memory as it lies here.
     """
-    wanted = device == "cpu" and os.environ.get("SMEX_SHARED_MEMORY", "1") != "0"
-    made = _made_segment(rank, size) if wanted else None
     places: list[Any] = [None] * size
-    dist.all_gather_object(places, made and (_host(), made[0]), group=control)
+    dist.all_gather_object(places, made and (_host(), str(made[0])), group=control)
     known = {host: n for n, host in enumerate(dict.fromkeys(p[0] for p in places if p))}
     hosts = [known[place[0]] if place else -1 for place in places]
     segments: list[Segment | None] = [None] * size
@@ -346,21 +428,27 @@ def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[lis
         problem = str(error)
     problems: list[Any] = [None] * size
     dist.all_gather_object(problems, problem, group=control)  # all have mapped, or have not
-    if made is not None:
-        pathlib.Path(made[0]).unlink()
     if any(problems):
         logger.info("shared memory is not used: %s", next(filter(None, problems)))
         return [-1] * size, []
     return hosts, segments
 
 
-def _made_segment(rank: int, size: int) -> tuple[str, Segment] | None:
+def _shared_folder() -> pathlib.Path:
     shared = pathlib.Path("/dev/shm")
-    folder = shared if shared.is_dir() else pathlib.Path(tempfile.gettempdir())
+    return shared if shared.is_dir() else pathlib.Path(tempfile.gettempdir())
+
+
+def _made_segment(
+    name: str, rank: int, size: int, device: str
+) -> tuple[pathlib.Path, Segment] | None:
+    """Makes this process's memory, unless SMEX_SHARED_MEMORY=0, with a name that others know."""
+    if device != "cpu" or os.environ.get("SMEX_SHARED_MEMORY", "1") == "0":
+        return None
+    path = _shared_folder() / f"{name}-{rank}"
     for nbytes in _LANES:
-        path = str(folder / f"smex-{os.getpid()}-{secrets.token_hex(6)}")
         try:
-            return path, Segment.create(path, rank, size, nbytes)
+            return path, Segment.create(str(path), rank, size, nbytes)
         except ValueError as error:
             logger.info("%s", error)
     return None
