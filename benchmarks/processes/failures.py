@@ -97,6 +97,11 @@ def span(starter: Starter, setting: Setting) -> float:
     return end - begin
 
 
+def progress(text: str) -> None:
+    start = "\r\033[K" if sys.stderr.isatty() else "\n"
+    print(start + text, end="", file=sys.stderr, flush=True)
+
+
 def left_over() -> set[str]:
     return {path.name for path in pathlib.Path("/dev/shm").glob("smex-*")}
 
@@ -171,9 +176,7 @@ def run(event: str, trials: int, seed: int, within: float | None) -> int:
                 spans[setting] = within or span(starter, setting)
             outcome = trial(starter, event, setting, spans[setting], draw)
             found.append((setting, outcome))
-            if sys.stderr.isatty() or outcome.problems:
-                text = f"{n + 1}/{trials} {setting}, {outcome.place}: {outcome.known:.3f} s"
-                print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+            progress(f"{n + 1}/{trials} {setting}, {outcome.place}: {outcome.known:.3f} s")
             for problem in outcome.problems:
                 print(f"\n    {problem}", end="", file=sys.stderr, flush=True)
     print(f"\n| {event} | trials | known, median | known, most | ended, most | bar | missed |")

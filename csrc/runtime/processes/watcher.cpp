@@ -39,6 +39,8 @@ using std::chrono::milliseconds;
 constexpr int kWatched = 64;
 /// What the kernel takes to tell of a process's end after it has closed the process's sockets.
 constexpr milliseconds kEndOfProcess{300};
+/// What it takes to connect to a store that is well; the first thread goes on if it takes longer.
+constexpr milliseconds kConnection{1000};
 /// A thread that is not inside a call of the store ends within this.
 constexpr milliseconds kEndOfThread{1000};
 
@@ -210,6 +212,9 @@ struct Watcher::State {
     store = call([&] { return given_store->clone(); });
     auto* tcp = dynamic_cast<c10d::TCPStore*>(underlying(store.get()));
     if (tcp != nullptr) tcp->setTimeout(2 * store_limit());  // the other thread tells before that
+    const std::lock_guard lock(mutex);
+    has_connected = true;
+    changed.notify_all();
   }
 
   /// Until the next round. Those who come soon are to be known soon, from which on they are
@@ -653,6 +658,7 @@ struct Watcher::State {
   std::optional<Failure> proposal, failure;
   std::vector<std::function<void(const Failure&)>> callbacks;
   bool urgent = false, closing = false, leaving = false, goodbye_is_over = false;
+  bool has_connected = false;
   bool store_ended = false;
   bool store_ended_well = false;  ///< its host had said goodbye
   std::atomic<bool> has_said_goodbye{false};
@@ -710,6 +716,9 @@ Watcher::Watcher(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
     leave();
     throw;
   }
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, kConnection,
+                           [&] { return state_->has_connected || state_->store_ended; });
 }
 
 Watcher::~Watcher() {
