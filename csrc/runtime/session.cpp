@@ -21,6 +21,8 @@ namespace {
 constexpr std::chrono::milliseconds kInterruptPeriod{100};
 /// After so long other processes may be doing something else.
 constexpr std::chrono::seconds kLongWait{1};
+/// After so long the user may want to know.
+constexpr std::chrono::seconds kVeryLongWait{10};
 
 /// Less than so much is done sooner than other threads have been woken.
 constexpr double kWorthThreadsUs = 40;
@@ -268,7 +270,9 @@ void Session::end_pass() {
   if (!pass_) return;
   if (!error_) {
     try {
-      await_bell(/*on_caller=*/true, {}, [&] { return pass_->is_sent(); });
+      await_bell(
+          /*on_caller=*/true, [&] { return pass_->receivers(); },
+          [&] { return pass_->is_sent(); });
     } catch (...) {
       record_failure(std::current_exception());
     }
@@ -314,8 +318,8 @@ void Session::written(int worker, Slot slot) {
   }
 }
 
-template <typename Condition>
-void Session::await_bell(bool on_caller, const std::vector<int>& ranks, const Condition& is_over) {
+template <typename Ranks, typename Condition>
+void Session::await_bell(bool on_caller, const Ranks& ranks, const Condition& is_over) {
   Communicator& communicator = *executor_->communicator();
   Doorbell& bell = communicator.doorbell();
   const Clock::time_point begin = Clock::now();
@@ -327,8 +331,11 @@ void Session::await_bell(bool on_caller, const std::vector<int>& ranks, const Co
     communicator.check();
     if (have_cores(threads) && spin_until([&] { return bell.rung() != seen; })) continue;
     bell.wait(seen, kInterruptPeriod);
-    communicator.check(ranks);
-    if (Clock::now() - begin > kLongWait) communicator.announce(pass_->number());
+    const std::vector<int> awaited = ranks();
+    communicator.check(awaited);
+    const Clock::duration waited = Clock::now() - begin;
+    if (waited > kLongWait) communicator.announce(pass_->number(), pass_->digest());
+    if (waited > kVeryLongWait) communicator.tell_of_wait(awaited, kVeryLongWait);
     pass_->advance();
     if (on_caller) check_interrupt();
   }
@@ -345,7 +352,7 @@ void Session::await_packet(int worker, int packet) {
                       in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
                       awaited.relayout, executor_->exchange_text(), awaited.from,
                       static_cast<int64_t>(pass_->number()), awaited.bytes});
-  await_bell(worker == executor_->workers()[0], pass_->senders(packet),
+  await_bell(worker == executor_->workers()[0], [&] { return pass_->senders(packet); },
              [&] { return pass_->is_there(packet); });
   recorder.end(ticket);
   const double duration = elapsed_us() - begin;

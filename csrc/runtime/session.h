@@ -142,9 +142,9 @@ class Session {
   void written(int worker, Slot slot);
   void await_packet(int worker, int packet);
   /// Sleeps until `is_over`, whose way is told by this process's bell; looks for interrupts, and
-  /// whether the awaited ranks have failed.
-  template <typename Condition>
-  void await_bell(bool on_caller, const std::vector<int>& ranks, const Condition& is_over);
+  /// whether the ranks that are awaited at that moment have failed.
+  template <typename Ranks, typename Condition>
+  void await_bell(bool on_caller, const Ranks& ranks, const Condition& is_over);
   /// Enters an instruction into the process's recorder.
   uint64_t record(int worker, size_t position);
   at::Tensor box_of(int worker, const Copy& copy, const at::Tensor& result);

@@ -12,7 +12,22 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kLongWait{1};  ///< after which others may do something else
-constexpr uint32_t kTags = 0x3fffffff;  ///< messages are told apart by their numbers, up to this
+
+/// Messages are told apart by their numbers, and those of other programs and passes from what this
+/// rank expects, as Gloo ends the process where a message is longer than that.
+int tag_of(uint32_t message, uint64_t pass, uint64_t digest) {
+  constexpr uint32_t kNumberBits = 20, kProgramBits = 10;
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+  const uint64_t program = ((digest + pass) * kGolden) >> (64 - kProgramBits);
+  return static_cast<int>(program << kNumberBits | (message & ((1U << kNumberBits) - 1)));
+}
+
+std::string disagreement(int other) {
+  return c10::str("it does not run the same as rank ", other,
+                  " at this place: every rank must call the same nets, forward and backward, and "
+                  "their state_dict, full_grads and clip_grad_norm_, in the same order with inputs "
+                  "of the same shapes");
+}
 
 /// torch's own is named differently in its versions; the operator is not.
 c10::intrusive_ptr<c10d::Work> all_to_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
@@ -134,24 +149,32 @@ void Communicator::give_up(const Failure& failure) {
 }
 
 void Communicator::disagree(int other) {
-  throw_failure(options_.watcher->report(
-      {rank(), "",
-       c10::str("it does not run the same as rank ", other,
-                " at this place: every rank must call the same nets, forward and backward, and "
-                "their state_dict, full_grads and clip_grad_norm_, in the same order with inputs "
-                "of the same shapes")}));
+  throw_failure(options_.watcher->report({rank(), "", disagreement(other)}));
 }
 
-void Communicator::announce(uint64_t event) {
+void Communicator::announce(uint64_t event, uint64_t digest) {
   uint64_t known = num_announced_;
   if (known > event || !num_announced_.compare_exchange_strong(known, event + 1)) return;
   // On a thread of its own, which hangs where the store does.
-  std::thread([store = options_.store, event, rank = rank()] {
+  std::thread([store = options_.store, watcher = options_.watcher, event, digest, rank = rank()] {
     try {
-      store->set(c10::str("pass/", event), c10::str(rank));
+      const std::string first = store->compareSet(c10::str("pass/", event), "",
+                                                  c10::str(rank, " ", digest));
+      const size_t space = first.find(' ');
+      if (first.substr(space + 1) == std::to_string(digest)) return;
+      watcher->report({rank, "", disagreement(std::stoi(first.substr(0, space)))});
     } catch (const std::exception&) {  // the watcher tells of a store that is gone
     }
   }).detach();
+}
+
+void Communicator::tell_of_wait(const std::vector<int>& ranks, std::chrono::seconds time) {
+  if (has_told_of_wait_.exchange(true)) return;
+  TORCH_WARN("rank ", rank(), " has waited for rank ", c10::Join(", rank ", ranks), " for ",
+             time.count(),
+             " s. If that one is not just slow, it does something else: every rank must call the "
+             "same nets, forward and backward, and their state_dict, full_grads, smex.save and "
+             "smex.load, in the same order");
 }
 
 int64_t Communicator::of_first(int64_t number, c10::Device device,
@@ -179,7 +202,7 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
     if (*is_over) break;
     doorbell().wait(seen, kLook);
     check(others());
-    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(event);
+    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(event, 0);
     if (check_interrupt) check_interrupt();
   }
   work->wait();
@@ -325,7 +348,7 @@ void Pass::send_message(const Packet& packet) {
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   pack_(packet, bytes[0]);
   unsent_ += packet.bytes;
-  const auto tag = static_cast<int>(all.num_sent_[packet.to]++ & kTags);
+  const int tag = tag_of(all.num_sent_[packet.to]++, number_, digest_);
   auto work = all.options_.group->send(bytes, packet.to, tag);
   if (!all.sends_) all.sends_ = std::make_unique<WorkQueue>();
   all.sends_->push(std::move(work), [bytes, signal = all.signal_,
@@ -364,7 +387,7 @@ void Pass::ask_for(int number) {
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   incoming_[number].bytes = bytes[0];
   unread_ += packet.bytes;
-  const auto tag = static_cast<int>(all.num_asked_[packet.from]++ & kTags);
+  const int tag = tag_of(all.num_asked_[packet.from]++, number_, digest_);
   auto work = all.options_.group->recv(bytes, packet.from, tag);
   std::unique_ptr<WorkQueue>& queue = all.receives_[packet.from];
   if (!queue) queue = std::make_unique<WorkQueue>();
@@ -515,6 +538,18 @@ bool Pass::is_sent() {
   if (next_round_ < rounds_.size()) want(static_cast<int>(rounds_.size()));
   advance();
   return all_shared_sent_ && all_messages_sent_ && next_round_ == rounds_.size();
+}
+
+std::vector<int> Pass::receivers() {
+  if (next_round_ < rounds_.size()) return communicator_->others();  // each takes part in each
+  const std::lock_guard lock(sending_);
+  std::vector<int> ranks;
+  for (size_t to = 0; to < next_to_.size(); ++to) {
+    const bool is_open = next_to_[to] < traffic_.shared_to[to].size() ||
+                         next_message_[to] < traffic_.messages_to[to].size();
+    if (is_open) ranks.push_back(static_cast<int>(to));
+  }
+  return ranks;
 }
 
 void Pass::close() {

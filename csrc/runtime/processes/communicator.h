@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -75,8 +76,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// The number of what the ranks do next together: passes, and what the host language counts here.
   /// Equal numbers are of the same thing, if all do the same.
   uint64_t next_event() { return num_events_++; }
-  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
-  void announce(uint64_t event);
+  /// Tells ranks that do something else as this event that a pass of `digest` waits, if nobody has
+  /// told them; reports where somebody waits in another one.
+  void announce(uint64_t event, uint64_t digest);
+  /// Warns, once, that this rank has waited for others for so long.
+  void tell_of_wait(const std::vector<int>& ranks, std::chrono::seconds time);
   /// The number that rank 0 passes, on all ranks, which call this at the same place. `device` is
   /// one that the group speaks for; `check_interrupt` may throw.
   int64_t of_first(int64_t number, c10::Device device,
@@ -118,6 +122,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const std::shared_ptr<Signal> signal_;
   std::atomic<uint64_t> num_events_{0};
   std::atomic<uint64_t> num_announced_{0};  ///< events up to this one
+  std::atomic<bool> has_told_of_wait_{false};
   std::mutex giving_up_;
   bool has_given_up_ = false;
   // Messages: by peer how many there were, and who waits for them.
@@ -152,8 +157,11 @@ class Pass : public std::enable_shared_from_this<Pass> {
   /// The ranks that an incoming packet waits for.
   std::vector<int> senders(int packet) const;
   uint64_t number() const { return number_; }
+  uint64_t digest() const { return digest_; }
   /// Whether everything was handed over.
   bool is_sent();
+  /// The ranks to which something was not.
+  std::vector<int> receivers();
   /// Nothing is packed any more.
   void close();
 

@@ -258,6 +258,7 @@ class Meeting:
         self._count = count
         self._refuse = refuse
         self._before: str | None = None
+        self._has_told = False
 
     def gather(self, what: Any) -> list[Any]:
         """Returns what every process passed, by rank.
@@ -283,8 +284,12 @@ class Meeting:
             awaited[:] = [rank]
             while not self._store.check([key]):
                 self._watcher.check(awaited)  # nobody may be there any more who waits for this
-                if time.monotonic() - started > _LONG_WAIT:
+                waited = time.monotonic() - started
+                if waited > _LONG_WAIT:
                     self._refuse(number)
+                if waited > _VERY_LONG_WAIT and not self._has_told:
+                    self._has_told = True
+                    logger.warning(_WAITS, self._rank, rank, waited)
                 time.sleep(_GLANCE)
             found.append(self._store.get(key))
         if self._before is not None:  # all have begun this one, and so have read the one before
@@ -363,7 +368,7 @@ class Links:
         """Raises RankFailure where another process runs a net at this place."""
         if not self._passes.check([f"pass/{number}"]):
             return
-        other = int(self._passes.get(f"pass/{number}"))
+        other = int(self._passes.get(f"pass/{number}").split()[0])
         self.watcher.report(
             f"it captures a call of a net, loads or gathers, while rank {other} waits for it in a "
             "net that it runs: every rank must call the same nets in the same order, with inputs "
@@ -374,6 +379,13 @@ class Links:
 
 _LONG_WAIT = 1.0
 """Seconds after which another process may be doing something else."""
+_VERY_LONG_WAIT = 10.0
+"""Seconds after which the user may want to know."""
+_WAITS = (
+    "rank %d has waited for rank %d for %.0f s. If that one is not just slow, it does something "
+    "else: every rank must call the same nets, state_dict, smex.save and smex.load, in the same "
+    "order"
+)
 _GLANCE = 0.002
 """Seconds between two looks for what another process has stored."""
 _CONNECTED: dict[Any, Links] = {}
