@@ -106,6 +106,14 @@ def left_over() -> set[str]:
     return {path.name for path in pathlib.Path("/dev/shm").glob("smex-*")}
 
 
+def lasting(before: set[str]) -> set[str]:
+    """What is there beside `before`, and stays: other programs of this machine make some too."""
+    end = time.monotonic() + 3
+    while (left := left_over() - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
 def trial(starter: Starter, event: str, setting: Setting, longest: float, draw: random.Random):
     """One training to which something happens."""
     kinds, bar, number, _ = EVENTS[event]
@@ -156,7 +164,7 @@ def trial(starter: Starter, event: str, setting: Setting, longest: float, draw: 
                 problems.append(f"rank {rank} has ended with {ranks.code(rank)}")
         for rank in stopped:
             ranks.signal(rank, signal.SIGKILL)
-        if left := left_over() - before:
+        if left := lasting(before):
             problems.append(f"left in /dev/shm: {', '.join(sorted(left))}")
         if problems:
             problems.append(f"after {delay:.3f} s, victims {victims}; see {ranks.folder}")
