@@ -98,6 +98,11 @@ class World:
         """Returns what every process passed, by rank; every process calls this."""
         return [what] if self.meeting is None else self.meeting.gather(what)
 
+    def check(self) -> None:
+        """Raises RankFailure where a process has failed, for one that is busy for long."""
+        if self.links is not None:
+            self.links.watcher.check()
+
     def beside(self, name: str) -> World:
         """Returns the same processes with a meeting of its own, for a thread beside the training.
 

@@ -245,10 +245,12 @@ class PartitionedModule(torch.nn.Module):
                 captured = alike.captures.capture(
                     self._model[0], *self._whole(args, kwargs), self._loss_fn, wants_grad
                 )
+            self._world.check()
             graph = SemanticGraph(captured)
             plan = None if alike.plan is None else for_other_sizes(graph, alike.plan)
             if plan is None:
                 plan = alike.plan = self._find_plan(graph)
+            self._world.check()
             program = plan.program()
             if not self._world.is_alone:
                 gather_outputs(plan.graph.native, self._world.ranks, program)

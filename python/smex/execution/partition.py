@@ -204,9 +204,10 @@ def refuse_shared_devices(places: Sequence[torch.device], processes: int) -> Non
         own = places[rank * each : (rank + 1) * each]
         if own and own[0].type == "cuda" and len(set(own)) < len(own):
             raise SmexValueError(
-                f"partition: {each} workers of rank {rank} are on {own[0]}, and NCCL speaks for one "
-                "device of a process: start a process for each GPU (torchrun --nproc-per-node) and "
-                "leave workers= out, or give each worker a device of its own, devices="
+                f"partition: {each} workers of rank {rank} are on {own[0]}, and NCCL speaks for "
+                "one device of a process: start a process for each GPU (torchrun "
+                "--nproc-per-node) and leave workers= out, or give each worker a device of its "
+                "own, devices="
             )
 
 
