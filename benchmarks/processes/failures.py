@@ -2,6 +2,7 @@
 
     python benchmarks/processes/failures.py kills [--trials 100] [--seed 0]
     python benchmarks/processes/failures.py stops | raises | interrupts | pairs | hosts
+    python benchmarks/processes/failures.py restarts [--trials 20] [--family mlp]
 
 An MLP, a GPT and a convolutional net train in turns over 2, 3 and 4 ranks, through shared memory
 and with SMEX_SHARED_MEMORY=0: `smex.partition` of a model on the meta device, `smex.init`, then
@@ -17,6 +18,10 @@ Each other rank has to raise `smex.RankFailure` with the rank's number within 5 
 processes have to end by themselves, with the exit code of an exception, and nothing of theirs may
 be left in /dev/shm. Rows count the trials by where the ranks were. Ends with an error where one of
 this is missed, and with what the ranks have printed.
+
+`restarts`: nodes of an elastic training under torchrun, of one rank each, are killed or join at
+random steps (see `restarts`); the losses of all steps have to be those of an undisturbed training
+in one process, in float64 to 1e-9: other numbers of workers add in another order.
 """
 
 from __future__ import annotations
@@ -33,6 +38,7 @@ import sys
 import time
 from collections.abc import Iterator
 
+import restarts
 from disturbed import FAMILIES, Ranks, Starter, starting
 
 STEPS = 60
@@ -217,8 +223,14 @@ def main() -> int:
         command.add_argument(
             "--within", type=float, help="seconds in which it happens, in place of all the training"
         )
+    command = commands.add_parser("restarts", help="20 restarts with other numbers of ranks")
+    command.add_argument("--trials", type=int, default=20)
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--family", default="mlp", choices=restarts.FAMILIES)
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if options.event == "restarts":
+        return restarts.run(options.family, options.trials, options.seed)
     return run(options.event, options.trials, options.seed, options.within)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
 from smex._C import Watcher, hang_at_end
-from smex.errors import SmexError
+from smex.errors import RankFailure, SmexError
 
 __all__ = ["unless_failed", "watch"]
 
@@ -114,6 +114,8 @@ def _end(reference: weakref.ref[Watcher], owner: int) -> None:
     error = sys.exc_info()[1] or getattr(sys, "last_value", None)
     if isinstance(error, SystemExit) and not error.code:
         error = None
-    if error is not None:
+    if isinstance(error, RankFailure) and error.rank is not None:  # whose fault it is
+        watcher.report(error.original, rank=error.rank)
+    elif error is not None:
         watcher.report(f"{type(error).__name__}: {error}")
     watcher.leave()

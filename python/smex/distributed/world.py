@@ -529,7 +529,7 @@ class Equals:
     def _refuse_failed(self, found: Sequence[tuple[int, str | None]]) -> None:
         for rank, (_, problem) in enumerate(found):
             if problem is not None:
-                raise SmexRuntimeError(f"partition: rank {rank} failed: {problem}")
+                raise RankFailure(f"partition: rank {rank} failed: {problem}", rank, "", problem)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None and not self._told and not self._world.is_alone:
