@@ -55,6 +55,7 @@ def train(job: dict[str, Any]) -> None:
         )
 
     signal.signal(signal.SIGUSR1, raise_error)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has none
     faulthandler.register(signal.SIGUSR2, all_threads=True)
     torch.set_num_threads(1)
     smex.init_processes()
