@@ -271,8 +271,7 @@ void Session::end_pass() {
   if (!error_) {
     try {
       await_bell(
-          /*on_caller=*/true, [&] { return pass_->receivers(); },
-          [&] { return pass_->is_sent(); });
+          /*on_caller=*/true, [&] { return pass_->receivers(); }, [&] { return pass_->is_sent(); });
     } catch (...) {
       record_failure(std::current_exception());
     }
@@ -352,8 +351,9 @@ void Session::await_packet(int worker, int packet) {
                       in_backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
                       awaited.relayout, executor_->exchange_text(), awaited.from,
                       static_cast<int64_t>(pass_->number()), awaited.bytes});
-  await_bell(worker == executor_->workers()[0], [&] { return pass_->senders(packet); },
-             [&] { return pass_->is_there(packet); });
+  await_bell(
+      worker == executor_->workers()[0], [&] { return pass_->senders(packet); },
+      [&] { return pass_->is_there(packet); });
   recorder.end(ticket);
   const double duration = elapsed_us() - begin;
   self.wait_us += duration;

@@ -158,8 +158,8 @@ void Communicator::announce(uint64_t event, uint64_t digest) {
   // On a thread of its own, which hangs where the store does.
   std::thread([store = options_.store, watcher = options_.watcher, event, digest, rank = rank()] {
     try {
-      const std::string first = store->compareSet(c10::str("pass/", event), "",
-                                                  c10::str(rank, " ", digest));
+      const std::string first =
+          store->compareSet(c10::str("pass/", event), "", c10::str(rank, " ", digest));
       const size_t space = first.find(' ');
       if (first.substr(space + 1) == std::to_string(digest)) return;
       watcher->report({rank, "", disagreement(std::stoi(first.substr(0, space)))});

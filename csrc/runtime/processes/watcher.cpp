@@ -167,11 +167,7 @@ struct Peer {
 /// call of the store outlives the watcher.
 struct Watcher::State {
   State(c10::intrusive_ptr<c10d::Store> store, int rank, int size, WatcherOptions options)
-      : owner(getpid()),
-        rank(rank),
-        options(options),
-        given_store(std::move(store)),
-        peers(size) {
+      : owner(getpid()), rank(rank), options(options), given_store(std::move(store)), peers(size) {
     const auto* tcp = dynamic_cast<c10d::TCPStore*>(underlying(given_store.get()));
     hosts_store = tcp != nullptr && listens_on(tcp->getPort());
   }
