@@ -1,214 +1,237 @@
-"""Seconds from a failure of one process to the named error on all others.
+"""What the other ranks of a training are told when something happens to one, and how soon.
 
-    python benchmarks/processes/failures.py [--ranks 4] [--trials 100] [--events killed stopped ...]
+    python benchmarks/processes/failures.py kills [--trials 100] [--seed 0]
+    python benchmarks/processes/failures.py stops | raises | interrupts | pairs | hosts
+    python benchmarks/processes/failures.py restarts [--trials 20] [--family mlp]
 
-In each trial processes start to watch each other with the usual times, and after a random time one
-of them, or the host of their store, meets with an event. Counted is, from just before it, the time
-to the last of the others that knows. `killed` and `stopped` are SIGKILL and SIGSTOP, to a random
-rank; `raised` is an error that a rank reports; `host killed` and `host stopped` hit rank 0 while it
-hosts the store, `store killed` and `store stopped` a host that is no rank. With "apart" each
-process is in a PID namespace of its own, as on a machine of its own, so that only the beats tell
-(needs root).
+An MLP, a GPT and a convolutional net train in turns over 2, 3 and 4 ranks, through shared memory
+and with SMEX_SHARED_MEMORY=0: `smex.partition` of a model on the meta device, `smex.init`, then
+forward, backward, clipping, AdamW, and `smex.save` in each tenth step, in the background in turns.
+At a moment drawn evenly from when the last rank enters `smex.partition` to when an undisturbed
+training would have ended, something happens to a rank, which is drawn too:
 
-The last lines count false alarms: ranks that hold Python's lock in C for 8 s, and `--ranks` ranks
-that compute on all cores for that long, with nothing wrong.
+`kills`: SIGKILL; `stops`: SIGSTOP; `raises`: an exception in its own thread wherever it is;
+`interrupts`: SIGINT; `pairs`: SIGKILL to two of 3 or 4 ranks, up to 50 ms apart; `hosts`: SIGKILL
+to rank 0, which hosts torch's store.
 
-Ends with an error where the wrong rank is named, somebody hears nothing or another failure, a false
-alarm is raised, or a bar is missed: 5 s, 10 s for what is stopped.
+Each other rank has to raise `smex.RankFailure` with the rank's number within 5 s (stops: 10 s), the
+processes have to end by themselves, with the exit code of an exception, and nothing of theirs may
+be left in /dev/shm. Rows count the trials by where the ranks were. Ends with an error where one of
+this is missed, and with what the ranks have printed.
+
+`restarts`: nodes of an elastic training under torchrun, of one rank each, are killed or join at
+random steps (see `restarts`); the losses of all steps have to be those of an undisturbed training
+in one process, in float64 to 1e-9: other numbers of workers add in another order.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
-import multiprocessing
+import collections
+import dataclasses
 import os
+import pathlib
 import random
 import signal
 import statistics
 import sys
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
-from typing import Any
 
-import torch
-import torch.distributed as dist
+import restarts
+from disturbed import FAMILIES, Ranks, Starter, starting
 
-from smex.distributed.failure import watch
-
-# Processes are forked from one that has imported everything and runs nothing.
-multiprocessing.set_forkserver_preload(["smex.distributed.failure"])
-CONTEXT = multiprocessing.get_context("forkserver")
-GIVE_UP = 60.0
-NEW_PID = 0x20000000
-"""CLONE_NEWPID of unshare(2)."""
+STEPS = 60
+END = 30.0  # seconds to the end of the interpreter, after the failure is known
 
 EVENTS = {
-    "killed": ("gone", 5.0),
-    "killed apart": ("silent", 5.0),
-    "stopped": ("silent", 10.0),
-    "stopped apart": ("silent", 10.0),
-    "raised": ("raised", 5.0),
-    "host killed": ("gone", 5.0),
-    "host killed apart": ("store", 5.0),
-    "host stopped": ("silent", 10.0),
-    "host stopped apart": ("store", 10.0),
-    "store killed": ("store", 5.0),
-    "store stopped": ("store", 10.0),
+    "kills": ({"gone"}, 5.0, signal.SIGKILL, 100),
+    "stops": ({"silent"}, 10.0, signal.SIGSTOP, 20),
+    "raises": ({"raised"}, 5.0, signal.SIGUSR1, 40),
+    "interrupts": ({"raised"}, 5.0, signal.SIGINT, 20),
+    "pairs": ({"gone"}, 5.0, signal.SIGKILL, 40),
+    "hosts": ({"gone"}, 5.0, signal.SIGKILL, 20),
 }
-"""What is to be told of each, and its bar in seconds."""
+"""What is to be told, the bar in seconds, the signal, and how many trials."""
 
 
-def be_rank(pipe: Connection, rank: int, size: int, port: int, hosts: bool, apart: bool) -> None:
-    """Watches the others, says when it knows all of them, and then when it knows of a failure."""
-    if apart:
-        if ctypes.CDLL(None, use_errno=True).unshare(NEW_PID) != 0:
-            raise OSError(ctypes.get_errno(), "unshare: PID namespaces need root")
-        child = os.fork()
-        if child != 0:
-            pipe.send(child)  # its pid as seen from here
-            os.waitpid(child, 0)
-            return
-    else:
-        pipe.send(os.getpid())
-    torch.set_num_threads(1)
-    store = dist.TCPStore("127.0.0.1", port, None, hosts, wait_for_workers=False)
-    if hosts:
-        pipe.send(store.port)
-    watcher = watch(store, rank, size)
-    while not all(watcher.arrived(other) for other in range(size)):
-        time.sleep(0.01)
-    pipe.send("ready")
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    family: str
+    size: int
+    shared: bool
+
+    def __str__(self) -> str:
+        way = "shared memory" if self.shared else "Gloo"
+        return f"{self.family}, {self.size} ranks, {way}"
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Where the ranks were, seconds until all knew and had ended, and what was wrong."""
+
+    place: str
+    known: float
+    ended: float
+    problems: list[str]
+
+
+def settings(event: str) -> Iterator[Setting]:
+    """All in turns, without end."""
+    sizes = (3, 4) if event == "pairs" else (2, 3, 4)
     while True:
-        try:
-            command = pipe.recv()
-        except EOFError:
-            os._exit(0)
-        if command == "wait":
-            failure = watcher.wait(GIVE_UP)
-            pipe.send((time.monotonic(), failure and (failure.kind, failure.rank)))
-        elif command == "raise":
-            watcher.report("an error", "backward instruction 118 (fetch of layer3.weight)")
-        elif command == "sleep in C":
-            ctypes.PyDLL(None).usleep(8_000_000)  # PyDLL keeps Python's lock
-            pipe.send(watcher.failure() and watcher.failure().message())
-        elif command == "compute":
-            end, matrix = time.monotonic() + 8, torch.rand(256, 256)
-            while time.monotonic() < end:
-                matrix = torch.softmax(matrix @ matrix, dim=0)
-            pipe.send(watcher.failure() and watcher.failure().message())
+        for size in sizes:
+            for family in FAMILIES:
+                for shared in (True, False):
+                    yield Setting(family, size, shared)
 
 
-def be_store(pipe: Connection) -> None:
-    """Hosts a store until the other end closes."""
-    store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
-    pipe.send((os.getpid(), store.port))
-    with contextlib.suppress(EOFError):
-        pipe.recv()
+def span(starter: Starter, setting: Setting) -> float:
+    """Seconds from the last rank's `smex.partition` to the end of an undisturbed training."""
+    ranks = Ranks(starter, setting.family, setting.size, STEPS, setting.shared)
+    everyone = list(range(setting.size))
+    ended = ranks.await_ends(everyone, 120)
+    codes = [ranks.code(rank) for rank in everyone]
+    if not ended or any(codes):
+        texts = "\n".join(ranks.output(rank)[-2000:] for rank in everyone)
+        ranks.close()
+        raise SystemExit(f"{setting}, undisturbed: exit codes {codes}\n{texts}")
+    lines = [ranks.lines(rank) for rank in everyone]
+    begin = max(line["at"] for found in lines for line in found if line["what"] == "partition")
+    end = max(line["at"] for found in lines for line in found if line["what"] == "done")
+    ranks.close()
+    return end - begin
 
 
-@contextlib.contextmanager
-def ranks(size: int, *, hosted: bool, apart: bool) -> Iterator[tuple[list[Any], list[int], int]]:
-    """Connections and pids of ranks that know each other, and the pid of the store's host."""
-    pipes, pids, processes = [], [], []
-    store_pipe = None
+def progress(text: str) -> None:
+    start = "\r\033[K" if sys.stderr.isatty() else "\n"
+    print(start + text, end="", file=sys.stderr, flush=True)
+
+
+def left_over() -> set[str]:
+    return {path.name for path in pathlib.Path("/dev/shm").glob("smex-*")}
+
+
+def lasting(before: set[str]) -> set[str]:
+    """What is there beside `before`, and stays: other programs of this machine make some too."""
+    end = time.monotonic() + 3
+    while (left := left_over() - before) and time.monotonic() < end:
+        time.sleep(0.05)
+    return left
+
+
+def trial(starter: Starter, event: str, setting: Setting, longest: float, draw: random.Random):
+    """One training to which something happens."""
+    kinds, bar, number, _ = EVENTS[event]
+    before = left_over()
+    victims = draw.sample(range(setting.size), 2 if event == "pairs" else 1)
+    if event == "hosts":
+        victims = [0]
+    delay, apart = draw.uniform(0, longest), draw.uniform(0, 0.05)
+    everyone = list(range(setting.size))
+    others = [rank for rank in everyone if rank not in victims]
+    problems: list[str] = []
+    ranks = Ranks(starter, setting.family, setting.size, 1_000_000, setting.shared)
     try:
-        port = host = 0
-        if not hosted:
-            store_pipe, theirs = CONTEXT.Pipe()
-            processes.append(CONTEXT.Process(target=be_store, args=(theirs,)))
-            processes[-1].start()
-            host, port = store_pipe.recv()
-        for rank in range(size):
-            ours, theirs = CONTEXT.Pipe()
-            is_host = hosted and rank == 0
-            arguments = (theirs, rank, size, port, is_host, apart)
-            processes.append(CONTEXT.Process(target=be_rank, args=arguments))
-            processes[-1].start()
-            theirs.close()
-            pipes.append(ours)
-            pids.append(ours.recv())
-            if is_host:
-                host, port = pids[0], ours.recv()
-        for pipe in pipes:
-            assert pipe.recv() == "ready"
-        yield pipes, pids, host
-    finally:
-        for pid in [*pids, *([host] if host else [])]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for process in processes:
-            process.join()
-
-
-def trial(event: str, size: int) -> float:
-    """Seconds until all who are left know the right failure."""
-    apart = event.endswith(" apart")
-    what = event.removesuffix(" apart")
-    with ranks(size, hosted=what.startswith("host"), apart=apart) as (pipes, pids, host):
-        victim: int | None = random.randrange(size)
-        if what.startswith("host"):
-            victim = 0
-        elif what.startswith("store"):
-            victim = None
-        others = [rank for rank in range(size) if rank != victim]
-        for rank in others:
-            pipes[rank].send("wait")
-        time.sleep(random.uniform(0, 1))
+        if not ranks.await_all(everyone, "partition", 120):
+            raise SystemExit(f"{setting}: the ranks do not come to smex.partition")
+        time.sleep(delay)
+        place = "/".join(sorted({ranks.lines(rank)[-1]["what"] for rank in everyone}))
         start = time.monotonic()
-        if what == "raised":
-            pipes[victim].send("raise")
-        else:
-            number = signal.SIGKILL if what.endswith("killed") else signal.SIGSTOP
-            os.kill(host if victim is None else pids[victim], number)
-        times = []
+        for n, rank in enumerate(victims):
+            if n:
+                time.sleep(apart)
+            ranks.signal(rank, number)
+        ranks.await_all(others, "failed", bar + 20)
+        known = 0.0
         for rank in others:
-            known, failure = pipes[rank].recv()
-            if failure != (EVENTS[event][0], victim):
-                raise SystemExit(f"{event}: rank {rank} was told {failure}, not of {victim}")
-            times.append(known - start)
-        return max(times)
+            told = next((x for x in ranks.lines(rank) if x["what"] == "failed"), None)
+            if told is None:
+                problems.append(f"rank {rank} was told nothing")
+                continue
+            known = max(known, told["at"] - start)
+            if told["error"] != "RankFailure":
+                problems.append(f"rank {rank} has raised {told['error']}: {told['text']}")
+            elif told["rank"] not in victims or told["kind"] not in kinds:
+                problems.append(f"rank {rank} was told: {told['text']} ({told['kind']})")
+        if known > bar:
+            problems.append(f"{known:.1f} s")
+        stopped = victims if event == "stops" else []
+        ending = [rank for rank in everyone if rank not in stopped]
+        if not ranks.await_ends(ending, END):
+            hung = [rank for rank in ending if ranks.code(rank) is None]
+            problems.append(f"ranks {hung} have not ended")
+            for rank in hung:
+                ranks.signal(rank, signal.SIGUSR2)  # prints where its threads are
+            time.sleep(0.5)
+        ended = time.monotonic() - start
+        for rank in others:
+            if ranks.code(rank) not in (1, None):
+                problems.append(f"rank {rank} has ended with {ranks.code(rank)}")
+        for rank in stopped:
+            ranks.signal(rank, signal.SIGKILL)
+        if left := lasting(before):
+            problems.append(f"left in /dev/shm: {', '.join(sorted(left))}")
+        if problems:
+            problems.append(f"after {delay:.3f} s, victims {victims}; see {ranks.folder}")
+    finally:
+        ranks.close(keep=bool(problems))
+    return Outcome(place, known, ended, problems)
 
 
-def false_alarms(command: str, size: int) -> int:
-    """How many of the ranks have heard of a failure where there is none."""
-    with ranks(size, hosted=False, apart=False) as (pipes, _, _):
-        for pipe in pipes:
-            pipe.send(command)
-        return sum(pipe.recv() is not None for pipe in pipes)
+def run(event: str, trials: int, seed: int, within: float | None) -> int:
+    draw = random.Random(seed)
+    _, bar, _, _ = EVENTS[event]
+    found: list[tuple[Setting, Outcome]] = []
+    spans: dict[Setting, float] = {}
+    with starting() as starter:
+        for n, setting in zip(range(trials), settings(event)):
+            if setting not in spans:
+                spans[setting] = within or span(starter, setting)
+            outcome = trial(starter, event, setting, spans[setting], draw)
+            found.append((setting, outcome))
+            progress(f"{n + 1}/{trials} {setting}, {outcome.place}: {outcome.known:.3f} s")
+            for problem in outcome.problems:
+                print(f"\n    {problem}", end="", file=sys.stderr, flush=True)
+    print(f"\n| {event} | trials | known, median | known, most | ended, most | bar | missed |")
+    print("| --- |" + " ---: |" * 6)
+    groups: dict[str, list[Outcome]] = collections.defaultdict(list)
+    for setting, outcome in found:
+        way = "shared memory" if setting.shared else "Gloo"
+        groups[f"{setting.size} ranks, {way}"].append(outcome)
+    groups["all"] = [outcome for _, outcome in found]
+    for name, those in groups.items():
+        known = [outcome.known for outcome in those]
+        print(
+            f"| {name} | {len(those)} | {statistics.median(known):.2f} s | {max(known):.2f} s | "
+            f"{max(outcome.ended for outcome in those):.2f} s | {bar:.0f} s | "
+            f"{sum(bool(outcome.problems) for outcome in those)} |"
+        )
+    places = collections.Counter(outcome.place for _, outcome in found)
+    print("\nlast said by ranks: " + ", ".join(f"{k} {v}" for k, v in places.most_common()))
+    return int(any(outcome.problems for _, outcome in found))
 
 
 def main() -> int:
-    """Prints a line for each event."""
+    """Prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--trials", type=int, default=100, help="of kills; a fifth of the others")
-    parser.add_argument("--events", nargs="*", choices=EVENTS, default=list(EVENTS))
-    parser.add_argument("--alarms", type=int, default=8, help="ranks of the last lines, 0: none")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    random.seed(options.seed)
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # torch warns of each store that is lost
-    failed = False
-    print(f"{'event':<20} {'told as':<8} {'trials':>6} {'median':>9} {'max':>9} {'bar':>5}")
-    for event in options.events:
-        kind, bar = EVENTS[event]
-        trials = options.trials if event == "killed" else max(1, options.trials // 5)
-        times = [trial(event, options.ranks) for _ in range(trials)]
-        failed |= max(times) > bar
-        print(
-            f"{event:<20} {kind:<8} {trials:>6} {statistics.median(times):>7.3f} s "
-            f"{max(times):>7.3f} s {bar:>3.0f} s",
-            flush=True,
+    commands = parser.add_subparsers(dest="event", required=True)
+    for event, (_, bar, _, trials) in EVENTS.items():
+        command = commands.add_parser(event, help=f"{trials} trials, {bar:.0f} s")
+        command.add_argument("--trials", type=int, default=trials)
+        command.add_argument("--seed", type=int, default=0)
+        command.add_argument(
+            "--within", type=float, help="seconds in which it happens, in place of all the training"
         )
-    if options.alarms:
-        for command in ("sleep in C", "compute"):
-            count = false_alarms(command, options.alarms)
-            failed |= count > 0
-            print(f"{options.alarms} ranks {command} for 8 s: {count} false alarms", flush=True)
-    return int(failed)
+    command = commands.add_parser("restarts", help="20 restarts with other numbers of ranks")
+    command.add_argument("--trials", type=int, default=20)
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument("--family", default="mlp", choices=restarts.FAMILIES)
+    options = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    if options.event == "restarts":
+        return restarts.run(options.family, options.trials, options.seed)
+    return run(options.event, options.trials, options.seed, options.within)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,11 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <cstdlib>
+#include <exception>
 
 #include "bindings/bindings.h"
 #include "bindings/translated.h"
@@ -48,6 +52,28 @@ std::shared_ptr<Watcher> make_watcher(const c10::intrusive_ptr<c10d::Store>& sto
   return watcher;
 }
 
+thread_local bool hangs_at_end = false;
+std::terminate_handler default_terminate = nullptr;
+
+bool python_is_ending() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+/// Python before 3.14 ends a thread that returns to it after the interpreter's end by unwinding its
+/// stack, which in C++'s destructors ends the process by SIGABRT. This thread hangs instead.
+void hang_at_end() {
+  hangs_at_end = true;
+  if (default_terminate != nullptr) return;  // Python's lock is held
+  default_terminate = std::set_terminate([] {
+    while (hangs_at_end && python_is_ending()) ::pause();
+    default_terminate == nullptr ? std::abort() : default_terminate();
+  });
+}
+
 Failure to_failure(const Watcher& watcher, const std::string& text, const std::string& where,
                    std::optional<int> rank) {
   return {rank.value_or(watcher.rank()), where, text};
@@ -84,6 +110,8 @@ double seconds_per_entry(int64_t entries) {
 
 void bind_watcher(py::module_& m) {
   using Released = py::call_guard<py::gil_scoped_release>;
+  m.def("hang_at_end", &hang_at_end,
+        "Lets this thread hang where it returns to Python after the interpreter's end.");
   py::class_<Failure>(m, "Failure", "What ended the work of several processes.")
       .def_property_readonly(
           "rank",

@@ -41,7 +41,8 @@ void RemoteTiles::begin(bool backward) {
 
 void RemoteTiles::finish() {
   communicator_.await({pass_->number(),
-                       {},
+                       pass_->digest(),
+                       [this] { return pass_->receivers(); },
                        /*spins=*/false,
                        [this] {
                          pass_->advance();
@@ -96,7 +97,7 @@ bool RemoteTiles::await(int worker, const Copy& copy, const std::function<void()
                       backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
                       awaited.relayout, executor_.exchange_text(), awaited.from,
                       static_cast<int64_t>(pass_->number()), awaited.bytes});
-  await_bell(worker, pass_->senders(copy.packet), [&] {
+  await_bell(worker, [&] { return pass_->senders(copy.packet); }, [&] {
     go_on();
     return is_there(copy) || host_.is_stopping();
   });
@@ -108,11 +109,11 @@ void RemoteTiles::await(int worker, const std::function<bool()>& is_over) {
   await_bell(worker, {}, is_over);
 }
 
-void RemoteTiles::await_bell(int worker, std::vector<int> ranks,
+void RemoteTiles::await_bell(int worker, std::function<std::vector<int>()> ranks,
                              const std::function<bool()>& is_over) {
   const int threads = communicator_.processes_here() * static_cast<int>(executor_.workers().size());
   const bool on_caller = worker == executor_.workers()[0];
-  communicator_.await({pass_->number(), std::move(ranks), have_cores(threads),
+  communicator_.await({pass_->number(), pass_->digest(), std::move(ranks), have_cores(threads),
                        [&] {
                          pass_->advance();
                          if (on_caller) host_.check_interrupt();

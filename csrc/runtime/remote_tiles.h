@@ -58,7 +58,8 @@ class RemoteTiles {
 
  private:
   const Packet& incoming(const Copy& copy) const;
-  void await_bell(int worker, std::vector<int> ranks, const std::function<bool()>& is_over);
+  void await_bell(int worker, std::function<std::vector<int>()> ranks,
+                  const std::function<bool()>& is_over);
   void pack(const Packet& packet, const at::Tensor& bytes);
 
   const Executor& executor_;

@@ -13,7 +13,23 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kLongWait{1};  ///< after which others may do something else
-constexpr uint32_t kTags = 0x3fffffff;  ///< messages are told apart by their numbers, up to this
+constexpr std::chrono::seconds kVeryLongWait{10};  ///< after which the user may want to know
+
+/// Messages are told apart by their numbers, and those of other programs and passes from what this
+/// rank expects, as Gloo ends the process where a message is longer than that.
+int tag_of(uint32_t message, uint64_t pass, uint64_t digest) {
+  constexpr uint32_t kNumberBits = 20, kProgramBits = 10;
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
+  const uint64_t program = ((digest + pass) * kGolden) >> (64 - kProgramBits);
+  return static_cast<int>(program << kNumberBits | (message & ((1U << kNumberBits) - 1)));
+}
+
+std::string disagreement(int other) {
+  return c10::str("it does not run the same as rank ", other,
+                  " at this place: every rank must call the same nets, forward and backward, and "
+                  "their state_dict, full_grads and clip_grad_norm_, in the same order with inputs "
+                  "of the same shapes");
+}
 
 int64_t place_in(const std::vector<int>& group, int process) {
   return std::find(group.begin(), group.end(), process) - group.begin();
@@ -139,24 +155,32 @@ void Communicator::give_up(const Failure& failure) {
 }
 
 void Communicator::disagree(int other) {
-  throw_failure(options_.watcher->report(
-      {rank(), "",
-       c10::str("it does not run the same as rank ", other,
-                " at this place: every rank must call the same nets, forward and backward, and "
-                "their state_dict, full_grads and clip_grad_norm_, in the same order with inputs "
-                "of the same shapes")}));
+  throw_failure(options_.watcher->report({rank(), "", disagreement(other)}));
 }
 
-void Communicator::announce(uint64_t event) {
+void Communicator::announce(uint64_t event, uint64_t digest) {
   uint64_t known = num_announced_;
   if (known > event || !num_announced_.compare_exchange_strong(known, event + 1)) return;
   // On a thread of its own, which hangs where the store does.
-  std::thread([store = options_.store, event, rank = rank()] {
+  std::thread([store = options_.store, watcher = options_.watcher, event, digest, rank = rank()] {
     try {
-      store->set(c10::str("pass/", event), c10::str(rank));
+      const std::string first =
+          store->compareSet(c10::str("pass/", event), "", c10::str(rank, " ", digest));
+      const size_t space = first.find(' ');
+      if (first.substr(space + 1) == std::to_string(digest)) return;
+      watcher->report({rank, "", disagreement(std::stoi(first.substr(0, space)))});
     } catch (const std::exception&) {  // the watcher tells of a store that is gone
     }
   }).detach();
+}
+
+void Communicator::tell_of_wait(const std::vector<int>& ranks) {
+  if (has_told_of_wait_.exchange(true)) return;
+  TORCH_WARN("rank ", rank(), " has waited for rank ", c10::Join(", rank ", ranks), " for ",
+             kVeryLongWait.count(),
+             " s. If that one is not just slow, it does something else: every rank must call the "
+             "same nets, forward and backward, and their state_dict, full_grads, smex.save and "
+             "smex.load, in the same order");
 }
 
 int64_t Communicator::of_first(int64_t number, c10::Device device,
@@ -177,7 +201,7 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
     *is_over = true;
     signal->doorbell().ring();
   });
-  await({event, others(), /*spins=*/false, check_interrupt}, [&] { return is_over->load(); });
+  await({event, /*digest=*/0, [this] { return others(); }, /*spins=*/false, check_interrupt}, [&] { return is_over->load(); });
   check();  // where it is over by an error
   work->wait();
   return received.item<int64_t>();
@@ -191,8 +215,11 @@ void Communicator::await(const Wait& wait, const std::function<bool()>& is_over)
     check();
     if (wait.spins && spin_until([&] { return doorbell().rung() != seen; })) continue;
     doorbell().wait(seen, kLook);
-    check(wait.ranks);
-    if (std::chrono::steady_clock::now() - begin > kLongWait) announce(wait.event);
+    const std::vector<int> awaited = wait.ranks ? wait.ranks() : std::vector<int>{};
+    check(awaited);
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > kLongWait) announce(wait.event, wait.digest);
+    if (waited > kVeryLongWait) tell_of_wait(awaited);
     if (wait.look) wait.look();
   }
 }
@@ -338,7 +365,7 @@ void Pass::send_message(const Packet& packet) {
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   pack_(packet, bytes[0]);
   unsent_ += packet.bytes;
-  const auto tag = static_cast<int>(all.num_sent_[packet.to]++ & kTags);
+  const int tag = tag_of(all.num_sent_[packet.to]++, number_, digest_);
   auto work = all.options_.group->send(bytes, packet.to, tag);
   if (!all.sends_) all.sends_ = std::make_unique<WorkQueue>();
   all.sends_->push(std::move(work), [bytes, signal = all.signal_,
@@ -377,7 +404,7 @@ void Pass::ask_for(int number) {
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   incoming_[number].bytes = bytes[0];
   unread_ += packet.bytes;
-  const auto tag = static_cast<int>(all.num_asked_[packet.from]++ & kTags);
+  const int tag = tag_of(all.num_asked_[packet.from]++, number_, digest_);
   auto work = all.options_.group->recv(bytes, packet.from, tag);
   std::unique_ptr<WorkQueue>& queue = all.receives_[packet.from];
   if (!queue) queue = std::make_unique<WorkQueue>();
@@ -599,6 +626,18 @@ bool Pass::is_sent() {
   if (next_round_ < num_rounds) want(wanted_round_, static_cast<int>(num_rounds));
   advance();
   return all_shared_sent_ && all_messages_sent_ && next_round_ == num_rounds;
+}
+
+std::vector<int> Pass::receivers() {
+  if (next_round_ < traffic_->rounds.size()) return communicator_->others();  // each takes part in each
+  const std::lock_guard lock(sending_);
+  std::vector<int> ranks;
+  for (size_t to = 0; to < next_to_.size(); ++to) {
+    const bool is_open = next_to_[to] < traffic_->shared_to[to].size() ||
+                         next_message_[to] < traffic_->messages_to[to].size();
+    if (is_open) ranks.push_back(static_cast<int>(to));
+  }
+  return ranks;
 }
 
 void Pass::close() {

@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -86,7 +87,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// How somebody waits for other ranks.
   struct Wait {
     uint64_t event = 0;          ///< that it belongs to, see `next_event`
-    std::vector<int> ranks;      ///< that are awaited
+    uint64_t digest = 0;         ///< of what is run; 0: that is no program
+    std::function<std::vector<int>()> ranks;  ///< that are awaited at the moment
     bool spins = false;          ///< for a while, before it sleeps
     std::function<void()> look;  ///< is called at times, and may throw
   };
@@ -103,8 +105,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   friend class Pass;
   std::vector<int> others() const;
-  /// Tells ranks that do something else as this event that a pass waits, if nobody has told them.
-  void announce(uint64_t event);
+  /// Tells ranks that do something else as this event that a pass of `digest` waits, if nobody has
+  /// told them; reports where somebody waits in another one.
+  void announce(uint64_t event, uint64_t digest);
+  /// Warns, once, that this rank has waited long for others.
+  void tell_of_wait(const std::vector<int>& ranks);
   explicit Communicator(CommunicatorOptions options);
   void serve();
   /// Another rank has sent what this one does not expect.
@@ -137,6 +142,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const std::shared_ptr<Signal> signal_;
   std::atomic<uint64_t> num_events_{0};
   std::atomic<uint64_t> num_announced_{0};  ///< events up to this one
+  std::atomic<bool> has_told_of_wait_{false};
   std::mutex giving_up_;
   bool has_given_up_ = false;
   std::map<std::vector<int>, Group> groups_;  ///< of some processes
@@ -176,8 +182,11 @@ class Pass : public std::enable_shared_from_this<Pass> {
   /// The ranks that an incoming packet waits for.
   std::vector<int> senders(int packet) const;
   uint64_t number() const { return number_; }
+  uint64_t digest() const { return digest_; }
   /// Whether everything was handed over.
   bool is_sent();
+  /// The ranks to which something was not.
+  std::vector<int> receivers();
   /// Nothing is packed any more.
   void close();
 

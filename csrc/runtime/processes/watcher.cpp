@@ -84,6 +84,9 @@ Watcher::Watcher(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
     leave();
     throw;
   }
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait_for(lock, watching::kConnection,
+                           [&] { return state_->has_connected || state_->store_ended; });
 }
 
 Watcher::~Watcher() {

@@ -39,8 +39,7 @@ class Watcher {
  public:
   /// Starts at once and waits for nobody. `store` is a TCPStore, FileStore or HashStore, or a
   /// PrefixStore on one, with keys of its own for each group of watchers; it is cloned. Throws
-  /// UserError for other stores, impossible ranks and times, and where no threads can be started;
-  /// whatever the store throws where it cannot be reached.
+  /// UserError for other stores, impossible ranks and times, and where no threads can be started.
   Watcher(c10::intrusive_ptr<c10d::Store> store, int rank, int size, WatcherOptions options = {});
   /// Leaves, if that has not been done; takes no longer than `leave`.
   ~Watcher();

@@ -54,16 +54,9 @@ c10d::Store* watching::underlying(c10d::Store* store) {
 
 Watcher::State::State(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                       WatcherOptions options)
-    : owner(getpid()),
-      rank(rank),
-      options(options),
-      given_store(std::move(store)),
-      store(given_store->clone()),
-      peers(size) {
-  auto* tcp = dynamic_cast<c10d::TCPStore*>(watching::underlying(this->store.get()));
-  if (tcp == nullptr) return;
-  hosts_store = listens_on(tcp->getPort());
-  tcp->setTimeout(2 * store_limit());  // the other thread tells before that
+    : owner(getpid()), rank(rank), options(options), given_store(std::move(store)), peers(size) {
+  const auto* tcp = dynamic_cast<c10d::TCPStore*>(watching::underlying(given_store.get()));
+  hosts_store = tcp != nullptr && listens_on(tcp->getPort());
 }
 
 const watching::Peer& Watcher::State::peer(int r) const {

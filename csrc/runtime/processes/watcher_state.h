@@ -25,6 +25,8 @@ using std::chrono::milliseconds;
 
 /// What the kernel takes to tell of a process's end after it has closed the process's sockets.
 constexpr milliseconds kEndOfProcess{300};
+/// What it takes to connect to a store that is well; the first thread goes on if it takes longer.
+constexpr milliseconds kConnection{1000};
 /// A thread that is not inside a call of the store ends within this.
 constexpr milliseconds kEndOfThread{1000};
 
@@ -97,6 +99,11 @@ struct Watcher::State {
   // ---- the thread that speaks with the store (watcher_store.cpp) ----
 
   void speak();
+  /// The host may end at this moment, whom a TCPStore then looks for as long as its own timeout.
+  void connect();
+  /// Until the next round. Those who come soon are to be known soon, from which on they are
+  /// watched.
+  Duration pause() const;
   void introduce();
   /// One message with this rank's beat, one that reads the others'.
   void round(Clock::time_point& last);
@@ -163,7 +170,7 @@ struct Watcher::State {
   const int rank;
   const WatcherOptions options;
   c10::intrusive_ptr<c10d::Store> given_store;  ///< perhaps the one that hosts
-  const c10::intrusive_ptr<c10d::Store> store;  ///< with a connection of its own
+  c10::intrusive_ptr<c10d::Store> store;  ///< with a connection of its own, of the first thread
   bool hosts_store = false;
   watching::WakePipe wakes;
 
@@ -182,6 +189,7 @@ struct Watcher::State {
   std::optional<Failure> proposal, failure;
   std::vector<std::function<void(const Failure&)>> callbacks;
   bool urgent = false, closing = false, leaving = false, goodbye_is_over = false;
+  bool has_connected = false;
   bool store_ended = false;
   bool store_ended_well = false;  ///< its host had said goodbye
   std::atomic<bool> has_said_goodbye{false};

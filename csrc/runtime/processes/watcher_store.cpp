@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <exception>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "runtime/processes/fields.h"
 #include "runtime/processes/watcher_state.h"
@@ -19,13 +21,14 @@ std::string process_key(int rank) { return "process " + std::to_string(rank); }
 
 void Watcher::State::speak() {
   try {
+    connect();
     introduce();
     Clock::time_point last = Clock::now();
     while (true) {
       round(last);
       if (goodbye_is_known()) break;
       std::unique_lock lock(mutex);
-      changed.wait_for(lock, leaving ? watching::kEndOfProcess / 10 : options.interval,
+      changed.wait_for(lock, leaving ? watching::kEndOfProcess / 10 : pause(),
                        [&] { return closing || urgent || (leaving && !has_said_goodbye); });
       urgent = false;
       if (closing || store_ends_well()) break;
@@ -33,6 +36,20 @@ void Watcher::State::speak() {
   } catch (const std::exception& error) {
     store_is_gone(error.what());
   }
+}
+
+void Watcher::State::connect() {
+  store = call([&] { return given_store->clone(); });
+  auto* tcp = dynamic_cast<c10d::TCPStore*>(watching::underlying(store.get()));
+  if (tcp != nullptr) tcp->setTimeout(2 * store_limit());  // the other thread tells before that
+  const std::lock_guard lock(mutex);
+  has_connected = true;
+  changed.notify_all();
+}
+
+watching::Duration Watcher::State::pause() const {
+  if (num_welcomed >= size()) return options.interval;
+  return std::clamp<Duration>(awaited / 4, options.interval / 50, options.interval);
 }
 
 void Watcher::State::introduce() {
@@ -131,7 +148,10 @@ void Watcher::State::welcome(int64_t num_arrived, Duration watched_for) {
       if (r != rank && !peers[r].has_come) missing.push_back(r);
     }
   }
-  if (missing.empty()) return;
+  if (missing.empty()) {
+    num_welcomed = size();
+    return;
+  }
   awaited += watched_for;
   const bool all_have_come = num_arrived >= size();
   if (!all_have_come && num_arrived == num_welcomed) {

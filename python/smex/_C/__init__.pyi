@@ -65,6 +65,7 @@ __all__: list[str] = [
     "digest",
     "find_collectives",
     "gather_outputs",
+    "hang_at_end",
     "heaviest_point",
     "held_bytes",
     "home_tiles",
@@ -1092,6 +1093,11 @@ def find_collectives(
 def gather_outputs(graph: Graph, ranks: collections.abc.Sequence[int], program: Program) -> None:
     """
     Gives each process the whole of what a call returns.
+    """
+
+def hang_at_end() -> None:
+    """
+    Lets this thread hang where it returns to Python after the interpreter's end.
     """
 
 def heaviest_point(

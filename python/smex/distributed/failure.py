@@ -5,14 +5,21 @@ from __future__ import annotations
 import atexit
 import multiprocessing.util
 import os
+import queue
 import sys
+import threading
 import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from smex._C import Watcher
+from smex._C import Watcher, hang_at_end
+from smex.errors import RankFailure, SmexError
 
-__all__ = ["watch"]
+__all__ = ["unless_failed", "watch"]
+
+Result = TypeVar("Result")
 
 
 def watch(
@@ -52,6 +59,52 @@ def watch(
     return watcher
 
 
+def unless_failed(
+    watcher: Watcher, do: Callable[[], Result], awaited: Callable[[], Sequence[int]] = tuple
+) -> Result:
+    """Returns what a function returns, or leaves it when another process fails meanwhile.
+
+    For calls of torch that nobody can leave: those of a store whose host is stopped, and groups
+    whose members do not come. The function runs on a thread of its own; after a failure it may
+    hang there to the end of the process.
+
+    Args:
+        watcher: tells of failures.
+        do: what waits for other processes.
+        awaited: returns the ranks that it waits for at the moment.
+
+    Raises:
+        RankFailure: a process has failed, or the function has raised an error of torch's, which
+            may follow from that.
+    """
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        hang_at_end()  # it may return from torch when nobody waits any more
+        try:
+            answers.put((do(), None))
+        except BaseException as error:  # raised below, by whoever waits
+            answers.put((None, error))
+
+    threading.Thread(target=run, name="smex.waits", daemon=True).start()
+    while True:
+        try:
+            result, error = answers.get(timeout=_LOOK)
+            break
+        except queue.Empty:
+            watcher.check(awaited())
+    if error is None:
+        return result
+    if isinstance(error, RuntimeError) and not isinstance(error, SmexError):
+        watcher.settle(f"{type(error).__name__}: {error}")
+        watcher.check()
+    raise error
+
+
+_LOOK = 0.05
+"""Seconds between two looks for a failure."""
+
+
 def _end(reference: weakref.ref[Watcher], owner: int) -> None:
     """Tells the others how this process ends, before the watcher says goodbye by itself."""
     watcher = reference()
@@ -61,6 +114,8 @@ def _end(reference: weakref.ref[Watcher], owner: int) -> None:
     error = sys.exc_info()[1] or getattr(sys, "last_value", None)
     if isinstance(error, SystemExit) and not error.code:
         error = None
-    if error is not None:
+    if isinstance(error, RankFailure) and error.rank is not None:  # whose fault it is
+        watcher.report(error.original, rank=error.rank)
+    elif error is not None:
         watcher.report(f"{type(error).__name__}: {error}")
     watcher.leave()

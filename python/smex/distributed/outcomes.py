@@ -15,8 +15,8 @@ def together(world: World, do: Callable[[], Result]) -> list[Result]:
     """Runs a function in every process and returns the results by rank.
 
     What fails in one is raised in all, so that none waits for it: as the error of SMEX that it is
-    there, or else as a SmexRuntimeError. The text names the lowest rank that failed. A process that
-    is alone raises its own error.
+    there, or else as a RankFailure. The text names the lowest rank that failed. A process that is
+    alone raises its own error.
     """
     if world.is_alone:
         return [do()]
@@ -30,9 +30,8 @@ def together(world: World, do: Callable[[], Result]) -> list[Result]:
     for rank, (failed, _) in enumerate(everyone):
         if failed is not None:
             kind, text = failed
-            is_ours = kind in errors.__all__
-            text = text if is_ours else f"{kind}: {text}"
-            raise getattr(errors, kind if is_ours else "SmexRuntimeError")(
-                f"rank {rank}: {text}"
-            ) from failure
+            if kind in errors.__all__:
+                raise getattr(errors, kind)(f"rank {rank}: {text}") from failure
+            text = f"{kind}: {text}"
+            raise errors.RankFailure(f"rank {rank}: {text}", rank, "", text) from failure
     return [result for _, result in everyone]

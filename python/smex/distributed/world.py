@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 import os
 import pathlib
@@ -13,11 +13,10 @@ import pickle
 import secrets
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.distributed as dist
@@ -25,11 +24,11 @@ from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
-from smex._C import Communicator, Recorder, Segment
+from smex._C import Communicator, Recorder, Segment, Watcher
 from smex._logging import logger
-from smex.distributed.failure import watch
+from smex.distributed.failure import unless_failed, watch
 from smex.distributed.flight import flight_folder
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.errors import RankFailure, SmexRuntimeError, SmexTypeError, SmexValueError
 
 _LANES = (4 << 20, 2 << 20, 9 << 17)
 """Bytes of shared memory from one process to another: the first that there is; two packets."""
@@ -102,6 +101,11 @@ class World:
         """Returns what every process passed, by rank; every process calls this."""
         return [what] if self.meeting is None else self.meeting.gather(what)
 
+    def check(self) -> None:
+        """Raises RankFailure where a process has failed, for one that is busy for long."""
+        if self.links is not None:
+            self.links.watcher.check()
+
     def beside(self, name: str) -> World:
         """Returns the same processes with a meeting of its own, for a thread beside the training.
 
@@ -158,30 +162,79 @@ def init_processes(backend: str | None = None, timeout: float = 1800.0) -> None:
     In place of `torch.distributed.init_process_group`, which a restart of torchrun may break: the
     store of the failed attempt lives on, and ranks find the addresses of processes that are gone.
     Here each attempt has keys of its own. `smex.partition` calls this where there is no group yet;
-    a program that makes a `DeviceMesh` calls it before that.
+    a program that makes a `DeviceMesh` calls it before that. From here on the ranks watch each
+    other: one that fails before it comes to `smex.partition` is named to those that are there.
 
     Args:
         backend: as in torch, by default Gloo on the CPU and NCCL on CUDA.
-        timeout: seconds after which collectives of the group give up.
+        timeout: seconds after which collectives of the group give up, and within which all ranks
+            are to come.
+
+    Raises:
+        RankFailure: another rank fails meanwhile.
     """
     store, rank, size = next(iter(rendezvous("env://")))
-    own = PrefixStore(f"smex/{_attempt(store, rank, size)}", store)
     seconds = timedelta(seconds=timeout)
-    dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=seconds)
+    word = _own_or_asked(store, rank, timeout)
+    own = PrefixStore(f"smex/{word}", store)
+    watcher = watch(PrefixStore("world", own), rank, size, arrival=timeout)
+
+    def start() -> None:
+        if rank == 0:
+            _answer(store, word, size)
+        dist.init_process_group(backend, store=own, rank=rank, world_size=size, timeout=seconds)
+
+    unless_failed(watcher, start)
+    _BEGUN[dist.group.WORLD] = _Begun(word, watcher)
 
 
-def _attempt(store: Any, rank: int, size: int) -> str:
+class _Begun(NamedTuple):
+    """What the ranks of a default group have in common from the beginning.
+
+    Attributes:
+        word: that no other attempt has.
+        watcher: of all ranks.
+    """
+
+    word: str
+    watcher: Watcher
+
+
+_BEGUN: dict[Any, _Begun] = {}
+"""By default group, of those that `init_processes` has started."""
+
+
+def _own_or_asked(store: Any, rank: int, timeout: float) -> str:
     """Returns a word that the ranks of this attempt have in common, and no other attempt has.
 
-    Rank 0 answers whoever asks, each question once, until all of this attempt have heard it. Those
-    of earlier attempts do no harm.
+    It is rank 0's, which then has to answer the others. Whoever restarts a program may keep its
+    store, with the keys of the attempt that failed. So rank 0 answers questions, of which each has
+    a number of its own; those of earlier attempts do no harm.
+
+    Raises:
+        RankFailure: rank 0 does not come, or the store has gone.
     """
-    if rank > 0:
-        question = store.add("smex/questions", 1)
-        word: str = store.get(f"smex/answer/{question}").decode()
+    if rank == 0:
+        return secrets.token_hex(6)
+    question = store.add("smex/questions", 1)
+    key = f"smex/answer/{question}"
+    started = time.monotonic()
+    try:
+        while not store.check([key]):
+            if time.monotonic() - started > timeout:
+                text = f"rank 0 has not come to this place within {timeout:g} s"
+                raise RankFailure(text, 0, "", text, "absent")
+            time.sleep(_GLANCE)
+        word: str = store.get(key).decode()
         store.set(f"smex/heard/{word}/{rank}", "")
-        return word
-    word = secrets.token_hex(6)
+    except dist.DistError as error:
+        text = f"torch's store is gone: {error}"
+        raise RankFailure(text, None, "", text, "store") from error
+    return word
+
+
+def _answer(store: Any, word: str, size: int) -> None:
+    """Answers the questions of all other ranks, until they have heard it."""
     others = [f"smex/heard/{word}/{other}" for other in range(1, size)]
     answered = 0
     while others and not store.check(others):
@@ -190,7 +243,6 @@ def _attempt(store: Any, rank: int, size: int) -> str:
             store.set(f"smex/answer/{question}", word)
         answered = asked
         time.sleep(_GLANCE)
-    return word
 
 
 class Meeting:
@@ -222,6 +274,7 @@ class Meeting:
         self._count = count
         self._refuse = refuse
         self._before: str | None = None
+        self._has_told = False
 
     def gather(self, what: Any) -> list[Any]:
         """Returns what every process passed, by rank.
@@ -229,19 +282,32 @@ class Meeting:
         Raises:
             RankFailure: one has failed.
         """
-        number = self._count()
+        number, content = self._count(), pickle.dumps(what)
+        awaited: list[int] = []
+        found = unless_failed(
+            self._watcher, lambda: self._gathered(number, content, awaited), lambda: awaited
+        )
+        return [pickle.loads(each) for each in found]
+
+    def _gathered(self, number: int, content: bytes, awaited: list[int]) -> list[bytes]:
+        """Gathers bytes; has in `awaited` the rank that has not come yet."""
         own = f"{number}/{self._rank}"
-        self._store.set(own, pickle.dumps(what))
+        self._store.set(own, content)
         found = []
         for rank in range(self._size):
             key = f"{number}/{rank}"
             started = time.monotonic()
+            awaited[:] = [rank]
             while not self._store.check([key]):
-                self._watcher.check([rank])
-                if time.monotonic() - started > _LONG_WAIT:
+                self._watcher.check(awaited)  # nobody may be there any more who waits for this
+                waited = time.monotonic() - started
+                if waited > _LONG_WAIT:
                     self._refuse(number)
+                if waited > _VERY_LONG_WAIT and not self._has_told:
+                    self._has_told = True
+                    logger.warning(_WAITS, self._rank, rank, waited)
                 time.sleep(_GLANCE)
-            found.append(pickle.loads(self._store.get(key)))
+            found.append(self._store.get(key))
         if self._before is not None:  # all have begun this one, and so have read the one before
             self._store.delete_key(self._before)
         self._before = own
@@ -275,22 +341,38 @@ class Links:
         self._options = options
         self._groups: set[tuple[int, ...]] = set()
         self.measured: dict[Any, Any] = {}
-        self.control = dist.new_group(backend="gloo", **options)
         self._backend = "gloo" if device == "cpu" else "nccl"
-        data: Any = dist.new_group(backend=self._backend, **options)
-        hosts, segments = _shared_memory(self.control, self._rank, self._size, device)
-        self._hosts = hosts
-        # Whoever restarts a program may keep its store, with the keys of the attempt that failed.
-        nonces: list[Any] = [None] * self._size
-        control: Any = self.control
-        dist.all_gather_object(nonces, secrets.token_hex(6), group=control)
-        self._store = PrefixStore(f"smex/{nonces[0]}", _get_default_store())
+        store = _get_default_store()
+        told = hashlib.sha256(repr((members, device)).encode()).hexdigest()[:12]
+        questions = PrefixStore(f"smex/{told}", store)
+        begun = _BEGUN.get(dist.group.WORLD)
+        word = begun.word if begun else _own_or_asked(questions, self._rank, timeout)
+        name = f"smex-{word}-{told}"
+        self._store = PrefixStore(name, store)
         self._passes = PrefixStore("passes", self._store)
-        self.watcher = watch(self._store, self._rank, self._size)
-        self.communicator = Communicator(
-            self._rank, data, hosts, segments, self._passes, self.watcher, Recorder(),
-            str(flight_folder() or ""),
-        )  # fmt: skip
+        # First of all, so that what fails from here on is named.
+        if begun and list(members) == list(range(begun.watcher.size)):
+            self.watcher = begun.watcher
+        else:
+            self.watcher = watch(self._store, self._rank, self._size, arrival=timeout)
+        made = _made_segment(name, self._rank, self._size, device)
+
+        def connect() -> tuple[Any, list[int], Communicator]:
+            if begun is None and self._rank == 0:
+                _answer(questions, word, self._size)
+            control: Any = dist.new_group(backend="gloo", **options)
+            data: Any = dist.new_group(backend=self._backend, **options)
+            hosts, segments = _shared_memory(control, self._rank, self._size, made)
+            return control, hosts, Communicator(
+                self._rank, data, hosts, segments, self._passes, self.watcher, Recorder(),
+                str(flight_folder() or ""),
+            )  # fmt: skip
+
+        try:
+            self.control, self._hosts, self.communicator = unless_failed(self.watcher, connect)
+        finally:
+            for path in _shared_folder().glob(f"{name}-*"):  # also of those that are gone
+                path.unlink(missing_ok=True)
         self.meeting = Meeting(
             PrefixStore("gathered", self._store), self._rank, self._size, self.watcher,
             self.communicator.next_event, self._refuse_pass,
@@ -317,7 +399,9 @@ class Links:
         for group in groups:
             if len(group) == self._size or group in self._groups:
                 continue
-            made = self._watched(functools.partial(self._made_group, group, device))
+            made = unless_failed(
+                self.watcher, functools.partial(self._made_group, group, device)
+            )
             self._groups.add(group)
             if self._rank in group:
                 self.communicator.add_group(list(group), made)
@@ -328,29 +412,6 @@ class Links:
         if self._rank in group:
             dist.all_reduce(torch.zeros(1, device=device), group=made)  # NCCL connects here
         return made
-
-    def _watched(self, call: Callable[[], Any]) -> Any:
-        """Returns what a call does that waits for other processes, unless one of them fails.
-
-        It runs on a thread, which is left alone where it never ends.
-        """
-        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-        def run() -> None:
-            try:
-                future.set_result(call())
-            except BaseException as error:  # the caller's
-                future.set_exception(error)
-
-        threading.Thread(target=run, name="smex connects", daemon=True).start()
-        while True:
-            try:
-                return future.result(timeout=_GLANCE)
-            except concurrent.futures.TimeoutError:
-                self.watcher.check()
-            except RuntimeError as error:  # torch's, perhaps since another process has failed
-                self.watcher.settle(str(error))
-                self.watcher.check()
 
     def meeting_of(self, name: str) -> Meeting:
         """Returns a meeting of other threads."""
@@ -364,7 +425,7 @@ class Links:
         """Raises RankFailure where another process runs a net at this place."""
         if not self._passes.check([f"pass/{number}"]):
             return
-        other = int(self._passes.get(f"pass/{number}"))
+        other = int(self._passes.get(f"pass/{number}").split()[0])
         self.watcher.report(
             f"it captures a call of a net, loads or gathers, while rank {other} waits for it in a "
             "net that it runs: every rank must call the same nets in the same order, with inputs "
@@ -375,6 +436,13 @@ class Links:
 
 _LONG_WAIT = 1.0
 """Seconds after which another process may be doing something else."""
+_VERY_LONG_WAIT = 10.0
+"""Seconds after which the user may want to know."""
+_WAITS = (
+    "rank %d has waited for rank %d for %.0f s. If that one is not just slow, it does something "
+    "else: every rank must call the same nets, state_dict, smex.save and smex.load, in the same "
+    "order"
+)
 _GLANCE = 0.002
 """Seconds between two looks for what another process has stored."""
 _CONNECTED: dict[Any, Links] = {}
@@ -395,18 +463,26 @@ def disconnect_old() -> None:
     current = dist.group.WORLD if dist.is_initialized() else None
     for known in [known for known in _CONNECTED if known[0] is not current]:
         _CONNECTED.pop(known).watcher.leave()
+    for group in [group for group in _BEGUN if group is not current]:
+        _BEGUN.pop(group).watcher.leave()
 
 
-def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[list[int], list[Any]]:
-    """Maps the memory of the processes of this host, unless SMEX_SHARED_MEMORY=0.
+def _shared_memory(
+    control: Any, rank: int, size: int, made: tuple[pathlib.Path, Segment] | None
+) -> tuple[list[int], list[Any]]:
+    """Maps the memory of the processes of this host.
+
+    Args:
+        control: a group of the processes.
+        rank: of this process.
+        size: number of processes.
+        made: its own memory, if it shares any.
 
     Returns:
         By process the host, -1 for one that shares no memory, and its memory as it lies here.
     """
-    wanted = device == "cpu" and os.environ.get("SMEX_SHARED_MEMORY", "1") != "0"
-    made = _made_segment(rank, size) if wanted else None
     places: list[Any] = [None] * size
-    dist.all_gather_object(places, made and (_host(), made[0]), group=control)
+    dist.all_gather_object(places, made and (_host(), str(made[0])), group=control)
     known = {host: n for n, host in enumerate(dict.fromkeys(p[0] for p in places if p))}
     hosts = [known[place[0]] if place else -1 for place in places]
     segments: list[Segment | None] = [None] * size
@@ -421,21 +497,27 @@ def _shared_memory(control: Any, rank: int, size: int, device: str) -> tuple[lis
         problem = str(error)
     problems: list[Any] = [None] * size
     dist.all_gather_object(problems, problem, group=control)  # all have mapped, or have not
-    if made is not None:
-        pathlib.Path(made[0]).unlink()
     if any(problems):
         logger.info("shared memory is not used: %s", next(filter(None, problems)))
         return [-1] * size, []
     return hosts, segments
 
 
-def _made_segment(rank: int, size: int) -> tuple[str, Segment] | None:
+def _shared_folder() -> pathlib.Path:
     shared = pathlib.Path("/dev/shm")
-    folder = shared if shared.is_dir() else pathlib.Path(tempfile.gettempdir())
+    return shared if shared.is_dir() else pathlib.Path(tempfile.gettempdir())
+
+
+def _made_segment(
+    name: str, rank: int, size: int, device: str
+) -> tuple[pathlib.Path, Segment] | None:
+    """Makes this process's memory, unless SMEX_SHARED_MEMORY=0, with a name that others know."""
+    if device != "cpu" or os.environ.get("SMEX_SHARED_MEMORY", "1") == "0":
+        return None
+    path = _shared_folder() / f"{name}-{rank}"
     for nbytes in _LANES:
-        path = str(folder / f"smex-{os.getpid()}-{secrets.token_hex(6)}")
         try:
-            return path, Segment.create(path, rank, size, nbytes)
+            return path, Segment.create(str(path), rank, size, nbytes)
         except ValueError as error:
             logger.info("%s", error)
     return None
@@ -499,7 +581,7 @@ class Equals:
     def _refuse_failed(self, found: Sequence[tuple[int, str | None]]) -> None:
         for rank, (_, problem) in enumerate(found):
             if problem is not None:
-                raise SmexRuntimeError(f"partition: rank {rank} failed: {problem}")
+                raise RankFailure(f"partition: rank {rank} failed: {problem}", rank, "", problem)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None and not self._told and not self._world.is_alone:

@@ -243,16 +243,20 @@ class PartitionedModule(torch.nn.Module):
         self, args: tuple, kwargs: dict[str, Any], wants_grad: bool, alike: Alike
     ) -> Compiled:
         started = time.perf_counter()
+        if self._local_inputs:
+            self._refuse_other_rows(args, kwargs)
         with Equals(self._world, f"the {len(self._programs) + 1}. kind of call") as others:
             self._state.refuse_converted()
             with self._state.frozen_as_shards():
                 captured = alike.captures.capture(
                     self._model[0], *self._whole(args, kwargs), self._loss_fn, wants_grad
                 )
+            self._world.check()
             graph = SemanticGraph(captured)
             plan = None if alike.plan is None else for_other_sizes(graph, alike.plan)
             if plan is None:
                 plan = alike.plan = self._find_plan(graph)
+            self._world.check()
             program = plan.program()
             if not self._world.is_alone:
                 gather_outputs(plan.graph.native, self._world.ranks, program)
@@ -283,6 +287,19 @@ class PartitionedModule(torch.nn.Module):
             plan.graph.forget_native()
             graph.forget_native()
         return compiled
+
+    def _refuse_other_rows(self, args: tuple, kwargs: dict[str, Any]) -> None:
+        """Raises SmexValueError on all ranks where they pass local inputs of other shapes."""
+        leaves = pytree.tree_leaves((args, kwargs))
+        own = [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        everyone = self._world.gather(own)
+        for rank, shapes in enumerate(everyone):
+            if shapes != everyone[0]:
+                raise SmexValueError(
+                    f'partition: inputs="local" are of the same shapes on all ranks, got '
+                    f"{everyone[0]} on rank 0 and {shapes} on rank {rank}; leave out what is too "
+                    'much (drop_last=True of a DataLoader), or pass whole batches, inputs="whole"'
+                )
 
     def _whole(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Returns the arguments as they are to the model; of local inputs as those of all ranks."""
@@ -464,7 +481,7 @@ class PartitionedModule(torch.nn.Module):
             probe = shard.detach().new_empty(0)
             changed = fn(probe)
             if changed.dtype != probe.dtype or changed.device != probe.device:
-                name = self._state.told_name(key).partition(".")[2]
+                name = self._state.name_of(key)
                 raise SmexRuntimeError(
                     f'partition: the shards of "{name}" are {probe.dtype} on {probe.device} and '
                     f"cannot become {changed.dtype} on {changed.device}: convert the model before "

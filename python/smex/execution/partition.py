@@ -166,6 +166,7 @@ def partition(
     places = [_checked_device(device) for device in listed or [one] * workers]
     world = World.alone(workers)
     if len(members) > 1:
+        refuse_shared_devices(places, len(members))
         world = World.of(members, workers, places[0].type, timeout)
     if isinstance(mesh, DeviceMesh):
         mesh = _steps(mesh, workers // len(members))
@@ -195,6 +196,28 @@ def _steps(mesh: DeviceMesh, each: int) -> list[int] | None:
     """Returns the steps of a mesh of processes, of so many workers each; None: the search's own."""
     sizes = [size for size in (*mesh.mesh.shape, each) if size > 1]
     return sizes if mesh.ndim > 1 and sizes else None
+
+
+def refuse_shared_devices(places: Sequence[torch.device], processes: int) -> None:
+    """Raises SmexValueError where several workers of a process are on one GPU.
+
+    NCCL, by which processes speak then, knows a process by its device. They would share the GPU's
+    time, and be slower than one worker.
+
+    Args:
+        places: of all workers.
+        processes: that divide the workers evenly.
+    """
+    each = len(places) // processes
+    for rank in range(processes):
+        own = places[rank * each : (rank + 1) * each]
+        if own and own[0].type == "cuda" and len(set(own)) < len(own):
+            raise SmexValueError(
+                f"partition: {each} workers of rank {rank} are on {own[0]}, and NCCL speaks for "
+                "one device of a process: start a process for each GPU (torchrun "
+                "--nproc-per-node) and leave workers= out, or give each worker a device of its "
+                "own, devices="
+            )
 
 
 def _checked_device(device: str | torch.device) -> torch.device:

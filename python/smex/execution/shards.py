@@ -18,6 +18,7 @@ from smex.distributed.relayout import Boxes, Move, Relayout, Tiles, whole_at
 from smex.distributed.world import World
 from smex.errors import CaptureWarning, SmexRuntimeError
 from smex.execution.cut import Cut, Keeping, Pieces, parts_of, release, sliced
+from smex.execution.scaling import expect_shared_scale
 
 _Made = TypeVar("_Made")
 
@@ -199,9 +200,15 @@ class ShardedState:
             shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
             vars(shard).update(own_attributes(source))  # what optimisers go by
             self._registry().register_parameter(key, shard)
+            self._share_scale(cut, shard)
             return shard
         self._registry().register_buffer(key, piece)
         return piece
+
+    def _share_scale(self, cut: Cut, shard: torch.nn.Parameter) -> None:
+        tiles = {(held, tuple(box)) for held, box in cut.boxes}
+        if not self.world.is_alone and len(tiles) > 1:
+            expect_shared_scale(shard)
 
     def _registry(self) -> torch.nn.Module:
         assert self._owner is not None
@@ -227,6 +234,9 @@ class ShardedState:
         self._owner = weakref.ref(owner)
         for cut in self.cuts.values():
             cut.share()
+            for key in cut.keys:
+                if key in owner._parameters:
+                    self._share_scale(cut, getattr(owner, key))
 
     def write(self, name: str, whole: torch.Tensor) -> None:
         """Copies a whole tensor into its shards, where there are any."""
@@ -273,6 +283,10 @@ class ShardedState:
     def _is_blank(self, slot: StateSlot) -> bool:
         name = slot.names[0]
         return name in self._blank or (slot.tensor.is_meta and name not in self.cuts)
+
+    def name_of(self, key: str) -> str:
+        """Returns the model's own name of a registered shard."""
+        return next(name for name, cut in self.cuts.items() if key in cut.keys)
 
     def told_name(self, key: str) -> str:
         """Returns how a registered shard is called: `shard0.layer.weight`."""

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 import smex
+from smex.distributed import world
+from smex.distributed.relayout import Move, Relayout, whole_at
 
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
 
@@ -158,3 +160,55 @@ def test_every_later_call_names_the_first_failure(processes):
     first, second = processes.run(after_a_failure, 2)
     assert first[0] == "ran"
     assert "rank 1 failed in forward instruction 3: gave up" in second[1]
+
+
+def sends_to_one_who_has_left(rank):
+    """More than there is space for on its way, to a rank that has ended in good order."""
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    rows = 2 << 20
+    here, there = whole_at([rows], [0], 2), whole_at([rows], [1], 2)
+    relayout = Relayout(net._world, net.devices, [Move(here, there, torch.float64)])
+    if rank == 1:
+        return "left"
+    try:
+        relayout.run([[torch.zeros(rows, dtype=torch.float64), None]])
+    except smex.RankFailure as failure:
+        return failure.kind, failure.rank
+    return "sent"
+
+
+def test_who_has_left_is_missed_by_who_sends(processes):
+    found = processes.run(sends_to_one_who_has_left, 2, timeout=30)
+    assert found == [("left", 1), "left"]
+
+
+def dies_while_connecting(rank):
+    """One rank is killed between making its memory and mapping that of the others."""
+    names = []
+    make = world._made_segment
+
+    def made(name, *others):
+        names.append(name)
+        return make(name, *others)
+
+    def die(*arguments):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    world._made_segment = made
+    if rank == 1:
+        world._shared_memory = die
+    try:
+        smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    except smex.RankFailure as failure:
+        left = [path.name for path in world._shared_folder().glob(f"{names[0]}-*")]
+        return failure.kind, failure.rank, left
+    finally:
+        world._made_segment = make
+    return "nothing"
+
+
+def test_who_dies_while_the_ranks_connect_is_named_and_leaves_nothing(processes):
+    found = processes.outcomes(dies_while_connecting, 3, timeout=30)
+    assert not found[1][0]
+    for rank in (0, 2):
+        assert found[rank] == (True, ("gone", 1, [])), found[rank]

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 import smex
+from smex.execution.partition import refuse_shared_devices
 from support.families import FAMILIES
 
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
@@ -112,3 +113,21 @@ def test_tiles_larger_than_what_may_be_on_its_way(processes, variables):
     for found in processes.run(train_large, 3, 3, variables=variables):
         assert found[0] == expected[0]
         assert found[1] >= expected[1]  # results are gathered too
+
+
+@pytest.mark.parametrize(
+    ("devices", "text"),
+    [
+        (["cuda"] * 4, "2 workers of rank 0 are on cuda,"),
+        (["cuda:0", "cuda:1", "cuda:1", "cuda:1"], "2 workers of rank 1 are on cuda:1,"),
+        (["cuda:0", "cuda:1"] * 2, None),
+        (["cpu"] * 4, None),
+    ],
+)
+def test_workers_of_a_process_do_not_share_a_gpu(devices, text):
+    places = [torch.device(device) for device in devices]
+    if text is None:
+        refuse_shared_devices(places, 2)
+        return
+    with pytest.raises(smex.SmexValueError, match=text):
+        refuse_shared_devices(places, 2)

@@ -17,7 +17,7 @@ import torch.distributed as dist
 
 import smex
 from smex import _C
-from smex.distributed.failure import watch
+from smex.distributed.failure import unless_failed, watch
 
 # Ranks are forked from a process that has imported everything and runs nothing.
 multiprocessing.set_forkserver_preload(["smex.distributed.failure"])
@@ -345,7 +345,7 @@ def run(code, *, options=()):
     """Runs a program that says `watcher`, and what ends it, to its end."""
     head = """
         import os, sys, torch.distributed as dist
-        from smex.distributed.failure import watch
+        from smex.distributed.failure import unless_failed, watch
         host, port = sys.argv[1].split(":")
         store = dist.TCPStore(host, int(port), None, False, wait_for_workers=False)
         watcher = watch(store, 1, 2, interval=0.1, limit=2.0)
@@ -385,7 +385,7 @@ def test_a_crash_is_told_though_nobody_has_asked_for_its_status():
     store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
     code = """
         import os, sys, torch.distributed as dist
-        from smex.distributed.failure import watch
+        from smex.distributed.failure import unless_failed, watch
         store = dist.TCPStore("127.0.0.1", int(sys.argv[1]), None, False, wait_for_workers=False)
         watcher = watch(store, 1, 2, interval=0.1, limit=2.0)
         watcher.wait(0.5)
@@ -472,3 +472,43 @@ def test_waiting_lets_other_threads_of_python_run():
     thread.start()
     assert watcher.wait(LONG).rank == 0
     thread.join()
+
+
+# ---- what waits for others ----
+
+
+@pytest.fixture
+def two():
+    store = dist.HashStore()
+    watchers = [watch(store, rank, 2, **TIMES) for rank in range(2)]
+    yield watchers
+    for watcher in watchers:
+        watcher.leave()
+
+
+def test_a_result_is_returned_and_an_own_error_raised(two):
+    assert unless_failed(two[0], lambda: 3) == 3
+    with pytest.raises(KeyError):
+        unless_failed(two[0], lambda: {}["none"])
+
+
+def test_a_call_that_never_ends_is_left_when_a_rank_fails(two):
+    never = threading.Event()
+
+    def do():
+        two[1].report("no more data")
+        never.wait()
+
+    with pytest.raises(smex.RankFailure, match="rank 1 failed: no more data"):
+        unless_failed(two[0], do)
+    never.set()
+
+
+def test_a_connection_that_breaks_is_told_as_the_failure_that_broke_it(two):
+    def do():
+        threading.Timer(0.3, two[1].report, ["no more data"]).start()
+        raise dist.DistNetworkError("Connection reset by peer")
+
+    with pytest.raises(smex.RankFailure, match="rank 1 failed: no more data") as found:
+        unless_failed(two[0], do)
+    assert found.value.rank == 1
