@@ -72,9 +72,7 @@ def _program(sources: Sequence[int], elements: int, products: int, workers: int 
         if sources:
             part = CopyPart(sources[worker], tile, box, box)
             due = 1 + 2 * products if products else -1
-            instrs.append(
-                FetchInstr(fetched, [elements], "float32", [part], relayout=0, due=due)
-            )
+            instrs.append(FetchInstr(fetched, [elements], "float32", [part], relayout=0, due=due))
         for n in range(made, made + products):
             arguments = [ValueRef(matrix), ValueRef(matrix)]
             instrs += [ComputeInstr("aten::mm", arguments, [n]), FreeInstr(n)]

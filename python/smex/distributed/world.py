@@ -327,7 +327,7 @@ class Links:
         watcher: tells of failures.
         communicator: what programs send each other's tiles through.
         meeting: of the threads that train.
-        measured: what is known of collectives, see `smex.distributed.collectives`.
+        measured: what is known of collectives (`smex.distributed.collectives`) and machines.
     """
 
     def __init__(self, members: Sequence[int], device: str, timeout: float):
@@ -399,9 +399,7 @@ class Links:
         for group in groups:
             if len(group) == self._size or group in self._groups:
                 continue
-            made = unless_failed(
-                self.watcher, functools.partial(self._made_group, group, device)
-            )
+            made = unless_failed(self.watcher, functools.partial(self._made_group, group, device))
             self._groups.add(group)
             if self._rank in group:
                 self.communicator.add_group(list(group), made)

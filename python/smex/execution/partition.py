@@ -61,7 +61,8 @@ def partition(
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
         planner: see `smex.search`, as for the next seven.
-        machine: what "time" is counted by.
+        machine: what "time" is counted by; of processes with one worker each by default what
+            `smex.Machine.calibrate(mesh=mesh)` measures.
         memory_limit: bytes of a worker that the predicted peak keeps to.
         optimizer_states: so many tensors of each parameter's size the optimiser keeps, which the
             limit counts: 1 for SGD with momentum, 2 for Adam.
@@ -168,6 +169,8 @@ def partition(
     if len(members) > 1:
         refuse_shared_devices(places, len(members))
         world = World.of(members, workers, places[0].type, timeout)
+    if objective == "time" and machine is None and workers == len(members) > 1:
+        machine = _machine_of(world, mesh if isinstance(mesh, DeviceMesh) else None)
     if isinstance(mesh, DeviceMesh):
         mesh = _steps(mesh, workers // len(members))
     options = {
@@ -190,6 +193,16 @@ def partition(
     if args is not None:
         net.prepare(args)
     return net
+
+
+def _machine_of(world: World, mesh: DeviceMesh | None) -> Machine:
+    """Returns the machine that the processes are, measured once for each shape of their mesh."""
+    assert world.links is not None
+    known = "machine", None if mesh is None else tuple(mesh.mesh.shape)
+    if known not in world.links.measured:
+        world.links.measured[known] = Machine.calibrate(mesh=mesh)
+    measured: Machine = world.links.measured[known]
+    return measured
 
 
 def _steps(mesh: DeviceMesh, each: int) -> list[int] | None:
