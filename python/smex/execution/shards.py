@@ -69,7 +69,9 @@ class ShardedState:
         self._parameters = [(s.names[0], s.tensor) for s in slots if s.role == "parameter"]
         self._flags = [parameter.requires_grad for _, parameter in self._parameters]
         self._trained = [
-            self.cuts[name].unique[0][0] if name in self.cuts else parameter
+            self.cuts[name].unique[0][0]
+            if name in self.cuts and self.cuts[name].unique  # this process may have none of it
+            else parameter
             for name, parameter in self._parameters
         ]
 
@@ -298,9 +300,16 @@ class ShardedState:
         found = []
         for slot in self._slots():
             cut = self.cuts.get(slot.names[0])
-            pieces = [None if tile is None else tile.grad for tile in cut.tiles] if cut else []
-            if cut and any(piece is not None for piece in pieces):
-                found.append((slot, cut, pieces))
+            if cut:
+                found.append(
+                    (slot, cut, [tile if tile is None else tile.grad for tile in cut.tiles])
+                )
+        # Of a tensor cut into few shards a process may have none.
+        own = {
+            slot.names[0] for slot, _, pieces in found if any(piece is not None for piece in pieces)
+        }
+        names = set().union(*self.world.gather(own))
+        found = [entry for entry in found if entry[0].names[0] in names]
         if self.world.is_alone:
             wholes = [cut.pieces.whole(pieces) for _, cut, pieces in found]
         else:
@@ -349,8 +358,8 @@ class ShardedState:
     def refuse_converted(self) -> None:
         """Raises SmexRuntimeError where the model is of another type than what was cut of it."""
         for name, cut in self.cuts.items():
-            shard = cut.unique[0][0]
-            if shard.dtype != cut.source.dtype:
+            shard = next((tile for tile, _ in cut.unique), None)  # this process may have none
+            if shard is not None and shard.dtype != cut.source.dtype:
                 raise SmexRuntimeError(
                     f'partition: the shards of "{name}" are {shard.dtype} on {shard.device} and '
                     f"cannot become {cut.source.dtype} on {cut.source.device}: convert the model "
