@@ -150,9 +150,7 @@ void bind_partition(py::module_& m) {
   m.def(
       "lower",
       [](const Graph& graph, const Plan& plan, std::set<std::string> views, bool join,
-         bool overlap) {
-        return lower(graph, plan, {std::move(views), join, overlap});
-      },
+         bool overlap) { return lower(graph, plan, {std::move(views), join, overlap}); },
       py::arg("graph"), py::arg("plan"), py::arg("views") = std::set<std::string>{},
       py::arg("join") = true, py::arg("overlap") = true, py::call_guard<py::gil_scoped_release>(),
       "The program of a plan. With `join` runs of element-wise calls are one call each, with "

@@ -73,8 +73,8 @@ std::shared_ptr<Executor> make_executor(Program& program, int threads_per_worker
                                         const std::vector<std::string>& devices,
                                         std::shared_ptr<Executor> sibling, bool take,
                                         std::shared_ptr<Communicator> communicator,
-                                        std::vector<int> ranks,
-                                        std::vector<Collective> collectives, bool overlap) {
+                                        std::vector<int> ranks, std::vector<Collective> collectives,
+                                        bool overlap) {
   return translated([&] {
     runtime::ExecutorOptions options;
     options.collectives = std::move(collectives);

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "partition/lower/overlap.h"
 #include "partition/lower/exchange.h"
+#include "partition/lower/overlap.h"
 #include "runtime/session.h"
 #include "runtime/threads.h"
 

@@ -40,9 +40,7 @@ void RemoteTiles::begin(bool backward) {
 }
 
 void RemoteTiles::finish() {
-  communicator_.await({pass_->number(),
-                       pass_->digest(),
-                       [this] { return pass_->receivers(); },
+  communicator_.await({pass_->number(), pass_->digest(), [this] { return pass_->receivers(); },
                        /*spins=*/false,
                        [this] {
                          pass_->advance();
@@ -97,10 +95,12 @@ bool RemoteTiles::await(int worker, const Copy& copy, const std::function<void()
                       backward_ ? Recorder::Phase::kBackward : Recorder::Phase::kForward, worker,
                       awaited.relayout, executor_.exchange_text(), awaited.from,
                       static_cast<int64_t>(pass_->number()), awaited.bytes});
-  await_bell(worker, [&] { return pass_->senders(copy.packet); }, [&] {
-    go_on();
-    return is_there(copy) || host_.is_stopping();
-  });
+  await_bell(
+      worker, [&] { return pass_->senders(copy.packet); },
+      [&] {
+        go_on();
+        return is_there(copy) || host_.is_stopping();
+      });
   recorder.end(ticket);
   return is_there(copy);
 }

@@ -44,7 +44,8 @@ class RemoteTiles {
   /// Waits for a packet, and calls `go_on` whenever something else may have come; false where the
   /// host stops first. Throws like `finish`.
   bool await(int worker, const Copy& copy, const std::function<void()>& go_on);
-  /// Waits for something of this process, which who makes it true rings the communicator's bell for.
+  /// Waits for something of this process, which who makes it true rings the communicator's bell
+  /// for.
   void await(int worker, const std::function<bool()>& is_over);
   /// The process that a copy's packet comes from; -1: several, whose parts are added up.
   int sender(const Copy& copy) const { return incoming(copy).from; }

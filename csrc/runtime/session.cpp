@@ -388,8 +388,7 @@ void Session::run_in_turns(bool backward) {
         const bool goes_on =
             run_steps(worker, list(w), self.step_us[backward], next[w], /*waiting=*/false);
         if (!goes_on || (next[w] == list(w).size() && self.open.empty())) finish(worker);
-        is_moving =
-            is_moving || self.finished || next[w] != before || self.episode != episode;
+        is_moving = is_moving || self.finished || next[w] != before || self.episode != episode;
       }
     }
     for (const auto& worker : workers_) {
@@ -497,9 +496,9 @@ void Session::advance_open(int worker) {
 bool Session::finish_due(int worker, size_t next, bool waiting) {
   Worker& self = *workers_[worker];
   while (true) {
-    const auto due = std::find_if(
-        self.open.begin(), self.open.end(),
-        [&](const OpenStep& open) { return due_of(*open.step) <= static_cast<int>(next); });
+    const auto due = std::find_if(self.open.begin(), self.open.end(), [&](const OpenStep& open) {
+      return due_of(*open.step) <= static_cast<int>(next);
+    });
     if (due == self.open.end()) return true;
     if (!waiting && would_wait(worker, *due->step)) return false;
     OpenStep open = std::move(*due);
@@ -626,8 +625,8 @@ void Session::run_fetch(int worker, const FetchStep& step) {
   OpenStep open;
   open.fetch = &step;
   if (step.instr->view) {
-    open.result = box_view(operand(worker, step.instr->parts[0].slot),
-                            Region{step.instr->parts[0].source});
+    open.result =
+        box_view(operand(worker, step.instr->parts[0].slot), Region{step.instr->parts[0].source});
   } else {
     copy_parts(worker, open, /*waiting=*/true);
   }
@@ -642,7 +641,7 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
   const size_t before = open.next_read + open.next_copy;
   const auto allocate = [&](c10::ScalarType dtype) {
     open.result = at::empty(step.instr->shape,
-                             at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
+                            at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
     if (open.beside) self.memory.add(open.result, /*borrowed=*/false);
     if (step.instr->shape_only) return;
     for (const Region& box : step.uncovered) box_view(open.result, box).fill_(step.instr->fill);
@@ -692,8 +691,7 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
 void Session::finish_fetch(int worker, OpenStep& open) {
   Worker& self = *workers_[worker];
   const FetchStep& step = *open.fetch;
-  const int64_t bytes =
-      step.remote_elements * static_cast<int64_t>(open.result.element_size());
+  const int64_t bytes = step.remote_elements * static_cast<int64_t>(open.result.element_size());
   self.moved_bytes[step.kind] += bytes;
   // Who sees the result may count on it that what it was read from is released.
   for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
@@ -704,8 +702,8 @@ void Session::finish_fetch(int worker, OpenStep& open) {
   if (is_remote()) executor_->communicator()->recorder().end(open.ticket);
   if (!tracing_) return;
   self.events.push_back({worker, describe(executor_->program(), worker, step), step.instr->kind,
-                         open.resumed_us, elapsed_us() - open.resumed_us, bytes,
-                         step.instr->dest, open.begin_us});
+                         open.resumed_us, elapsed_us() - open.resumed_us, bytes, step.instr->dest,
+                         open.begin_us});
 }
 
 const at::Tensor& Session::operand(int worker, Slot slot) const {
@@ -765,8 +763,8 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
     const double duration = elapsed_us() - begin;
     self.wait_us += duration;
     if (tracing_) {
-      self.events.push_back(
-          {reader, c10::str("wait for worker ", owner), "wait", begin, duration, 0, kNoSlot, begin});
+      self.events.push_back({reader, c10::str("wait for worker ", owner), "wait", begin, duration,
+                             0, kNoSlot, begin});
     }
   }
   if (stopping_) throw Stopped{};

@@ -23,7 +23,7 @@ struct TraceEvent {
   std::string category;  ///< "compute", "wait" or the fetch's kind
   double start_us = 0;   ///< since the session's start
   double duration_us = 0;
-  int64_t bytes = 0;     ///< moved from other workers
+  int64_t bytes = 0;       ///< moved from other workers
   Slot fetched = kNoSlot;  ///< by a fetch
   double since_us = 0;     ///< when that has begun: other instructions ran until `start_us`
 };

@@ -66,8 +66,8 @@ void make_late(Program& program, const std::set<std::string>& views) {
 }
 
 /// Makes what is late due where what it makes is read, if that is not sooner, and at once where
-/// nothing is computed until then. What late ones read of their own worker may come as late; that it
-/// is freed meanwhile does not matter.
+/// nothing is computed until then. What late ones read of their own worker may come as late; that
+/// it is freed meanwhile does not matter.
 void make_due(Program& program) {
   for_each_list(program, [&](int worker, int, std::vector<Instr>& list) {
     const auto length = static_cast<int>(list.size());
@@ -253,7 +253,8 @@ std::vector<int> relayout_order(const Program& program, int backward) {
     int last = -1;
     for (const Instr& instr : list) {
       begun.push_back(last);
-      if (const auto* fetch = std::get_if<FetchInstr>(&instr)) last = std::max(last, fetch->relayout);
+      if (const auto* fetch = std::get_if<FetchInstr>(&instr))
+        last = std::max(last, fetch->relayout);
     }
     begun.push_back(last);
     for (const Instr& instr : list) {

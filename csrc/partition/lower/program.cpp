@@ -234,8 +234,8 @@ Reading::Reading(const Program& program) : done_(program.num_workers) {
     const bool in_forward = begun < static_cast<int>(program.workers[w].forward.size());
     const auto last = static_cast<int>(program.workers[part.worker].forward.size()) - 1;
     int& done = done_[part.worker].at(part.slot);
-    done = std::max(done, std::min(next == progress.end() ? kNever : next->second,
-                                   in_forward ? last : kNever));
+    done = std::max(
+        done, std::min(next == progress.end() ? kNever : next->second, in_forward ? last : kNever));
   });
 }
 

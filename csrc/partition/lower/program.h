@@ -136,8 +136,8 @@ std::vector<int64_t> held_bytes_given(const Reading& reading, const Program& pro
 /// Peak bytes of live tensors per worker, as the runtime counts them for the slowest of its peers:
 /// every storage once, graph inputs and outputs included, parameters and buffers all the time.
 /// Walks the instruction lists; a tile that peers fetch is counted until the worker fetches what
-/// they have made since, as it may be ahead of them, and a fetch is as late as it may be. Outputs of the operators in `view_targets`
-/// alias their first operand, but for reshapes that copy.
+/// they have made since, as it may be ahead of them, and a fetch is as late as it may be. Outputs
+/// of the operators in `view_targets` alias their first operand, but for reshapes that copy.
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

@@ -359,8 +359,8 @@ void check(const Program& program, const InstrSeconds& seconds, const Mesh& mesh
   bool is_right = seconds.size() == program.workers.size();
   for (size_t w = 0; is_right && w < seconds.size(); ++w) {
     for (const int backward : {0, 1}) {
-      is_right = is_right && seconds[w][backward].size() ==
-                                 list_of(program.workers[w], backward).size();
+      is_right =
+          is_right && seconds[w][backward].size() == list_of(program.workers[w], backward).size();
     }
   }
   if (!is_right) throw UserError("simulate: expected seconds for each instruction of each worker");

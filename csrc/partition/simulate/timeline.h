@@ -29,10 +29,11 @@ struct Timeline {
   std::vector<double> transferred;  ///< by worker: how long its tiles of others were on their way
 };
 
-/// Runs a program in time, without tensors. Workers run as the runtime's do: a fetch begins where it
-/// stands, goes on meanwhile, and is waited for when it is due. What a worker receives comes one after
-/// another in `relayout_order`, each when all that it is made of has been written, over the link of
-/// the first step of the mesh in which the two differ. Of a transfer that goes on meanwhile the link's `overlap` costs no computing time.
+/// Runs a program in time, without tensors. Workers run as the runtime's do: a fetch begins where
+/// it stands, goes on meanwhile, and is waited for when it is due. What a worker receives comes one
+/// after another in `relayout_order`, each when all that it is made of has been written, over the
+/// link of the first step of the mesh in which the two differ. Of a transfer that goes on meanwhile
+/// the link's `overlap` costs no computing time.
 ///
 /// Throws UserError where there are not as many times or links as the program and the mesh have,
 /// InternalError where the workers of a program wait for each other.

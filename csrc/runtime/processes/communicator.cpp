@@ -12,7 +12,7 @@ namespace smex::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
-constexpr std::chrono::seconds kLongWait{1};  ///< after which others may do something else
+constexpr std::chrono::seconds kLongWait{1};       ///< after which others may do something else
 constexpr std::chrono::seconds kVeryLongWait{10};  ///< after which the user may want to know
 
 /// Messages are told apart by their numbers, and those of other programs and passes from what this
@@ -201,7 +201,8 @@ int64_t Communicator::of_first(int64_t number, c10::Device device,
     *is_over = true;
     signal->doorbell().ring();
   });
-  await({event, /*digest=*/0, [this] { return others(); }, /*spins=*/false, check_interrupt}, [&] { return is_over->load(); });
+  await({event, /*digest=*/0, [this] { return others(); }, /*spins=*/false, check_interrupt},
+        [&] { return is_over->load(); });
   check();  // where it is over by an error
   work->wait();
   return received.item<int64_t>();
@@ -629,7 +630,8 @@ bool Pass::is_sent() {
 }
 
 std::vector<int> Pass::receivers() {
-  if (next_round_ < traffic_->rounds.size()) return communicator_->others();  // each takes part in each
+  if (next_round_ < traffic_->rounds.size())
+    return communicator_->others();  // each takes part in each
   const std::lock_guard lock(sending_);
   std::vector<int> ranks;
   for (size_t to = 0; to < next_to_.size(); ++to) {

@@ -86,11 +86,11 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   uint64_t next_event() { return num_events_++; }
   /// How somebody waits for other ranks.
   struct Wait {
-    uint64_t event = 0;          ///< that it belongs to, see `next_event`
-    uint64_t digest = 0;         ///< of what is run; 0: that is no program
+    uint64_t event = 0;                       ///< that it belongs to, see `next_event`
+    uint64_t digest = 0;                      ///< of what is run; 0: that is no program
     std::function<std::vector<int>()> ranks;  ///< that are awaited at the moment
-    bool spins = false;          ///< for a while, before it sleeps
-    std::function<void()> look;  ///< is called at times, and may throw
+    bool spins = false;                       ///< for a while, before it sleeps
+    std::function<void()> look;               ///< is called at times, and may throw
   };
   /// Sleeps until `is_over`, of which the doorbell tells. Throws RankFailure where a rank has
   /// failed, or one that is awaited has ended.

@@ -21,8 +21,8 @@ LowerOptions at_once() { return {{}, /*join=*/true, /*overlap=*/false}; }
 bool fetches(const Instr& instr, int worker, Slot slot) {
   const auto* fetch = std::get_if<FetchInstr>(&instr);
   return fetch && std::any_of(fetch->parts.begin(), fetch->parts.end(), [&](const CopyPart& part) {
-    return part.worker == worker && part.slot == slot;
-  });
+           return part.worker == worker && part.slot == slot;
+         });
 }
 
 /// Before which instruction a slot that is made at `position` has to be there.
@@ -77,9 +77,8 @@ class Runner {
       for (const int w : order) {
         is_moving = finish(w, open[w]) || is_moving;
         const auto& instrs = program_.workers[w].*list;
-        const bool waits = std::any_of(open[w].begin(), open[w].end(), [&](const auto* fetch) {
-          return fetch->due <= next[w];
-        });
+        const bool waits = std::any_of(open[w].begin(), open[w].end(),
+                                       [&](const auto* fetch) { return fetch->due <= next[w]; });
         if (waits || next[w] == static_cast<int>(instrs.size())) continue;
         if (!step(w, instrs[next[w]], open[w])) continue;
         ++next[w];
@@ -93,15 +92,13 @@ class Runner {
   }
 
   bool is_there(const FetchInstr& fetch) const {
-    return std::all_of(fetch.parts.begin(), fetch.parts.end(), [&](const CopyPart& part) {
-      return written_[part.worker][part.slot];
-    });
+    return std::all_of(fetch.parts.begin(), fetch.parts.end(),
+                       [&](const CopyPart& part) { return written_[part.worker][part.slot]; });
   }
 
   bool finish(int worker, std::vector<const FetchInstr*>& open) {
-    const auto gone = std::stable_partition(open.begin(), open.end(), [&](const auto* fetch) {
-      return !is_there(*fetch);
-    });
+    const auto gone = std::stable_partition(open.begin(), open.end(),
+                                            [&](const auto* fetch) { return !is_there(*fetch); });
     const bool has_moved = gone != open.end();
     for (auto fetch = gone; fetch != open.end(); ++fetch) written_[worker][(*fetch)->dest] = true;
     open.erase(gone, open.end());
