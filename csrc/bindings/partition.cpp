@@ -3,6 +3,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
 #include "partition/lower/lower.h"
@@ -57,7 +60,18 @@ void bind_partition(py::module_& m) {
       .def_readonly("least", &Timeline::least)
       .def_readonly("busy", &Timeline::busy)
       .def_readonly("waiting", &Timeline::waiting)
-      .def_readonly("transferred", &Timeline::transferred);
+      .def_readonly("transferred", &Timeline::transferred)
+      .def("__repr__", [](const Timeline& timeline) {
+        const auto most = [](const std::vector<double>& seconds) {
+          return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
+        };
+        std::ostringstream text;
+        text.precision(3);
+        text << "Timeline(" << timeline.seconds << " s, no order less than " << timeline.least
+             << " s; at most busy " << most(timeline.busy) << " s, waiting "
+             << most(timeline.waiting) << " s, transferred " << most(timeline.transferred) << " s)";
+        return text.str();
+      });
   py::class_<Cluster>(m, "Cluster", "All workers of a machine, by levels.")
       .def(py::init([](std::string name, std::map<int, double> flops, double memory_bandwidth,
                        double launch,

@@ -522,6 +522,7 @@ class Timeline:
     """
     How an iteration goes by, in seconds; lists are by worker.
     """
+    def __repr__(self) -> str: ...
     @property
     def busy(self) -> list[float]: ...
     @property

@@ -129,7 +129,11 @@ def _measure(world: World, devices: Sequence[torch.device], like: Collective) ->
 def _least_seconds(executor: Any, world: World, devices: Sequence[torch.device]) -> float:
     binding = executor.program.inputs[0]
     tiles = [
-        torch.zeros([hi - lo for lo, hi in binding.regions[worker]], device=devices[worker])
+        torch.zeros(
+            [hi - lo for lo, hi in binding.regions[worker]],
+            dtype=torch.float32,
+            device=devices[worker],
+        )
         if binding.slots[worker] >= 0 and worker in world.workers
         else None
         for worker in range(len(world.ranks))

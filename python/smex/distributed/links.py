@@ -86,8 +86,10 @@ def _seconds(world: World, program: Program, elements: int, of: Any = statistics
     """Returns how long a program takes until the last process has finished it."""
     executor = Executor(program, take=True, **world.executor_options())
     here = [worker in world.workers for worker in range(len(world.ranks))]
-    tiles = [torch.ones(elements) if mine else None for mine in here]
-    matrices = [torch.ones(_ROWS, _ROWS) if mine else None for mine in here]
+    # Of the types that the program says, whatever the user's defaults are.
+    made: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
+    tiles = [torch.ones(elements, **made) if mine else None for mine in here]
+    matrices = [torch.ones(_ROWS, _ROWS, **made) if mine else None for mine in here]
     taken = []
     for _ in range(_ROUNDS + 1):
         session = executor.start([tiles, matrices])

@@ -164,6 +164,7 @@ def init_processes(backend: str | None = None, timeout: float = 1800.0) -> None:
     Here each attempt has keys of its own. `smex.partition` calls this where there is no group yet;
     a program that makes a `DeviceMesh` calls it before that. From here on the ranks watch each
     other: one that fails before it comes to `smex.partition` is named to those that are there.
+    A group that is there already stays as it is.
 
     Args:
         backend: as in torch, by default Gloo on the CPU and NCCL on CUDA.
@@ -173,6 +174,8 @@ def init_processes(backend: str | None = None, timeout: float = 1800.0) -> None:
     Raises:
         RankFailure: another rank fails meanwhile.
     """
+    if dist.is_initialized():
+        return
     store, rank, size = next(iter(rendezvous("env://")))
     seconds = timedelta(seconds=timeout)
     word = _own_or_asked(store, rank, timeout)

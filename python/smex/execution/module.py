@@ -28,6 +28,7 @@ from smex.capture import ValueRef, as_arguments
 from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
 from smex.distributed.collectives import CollectiveOptions, choose_collectives
+from smex.distributed.outcomes import together
 from smex.distributed.world import Equals, World
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
@@ -740,10 +741,23 @@ class PartitionedModule(torch.nn.Module):
             finally:
                 compiled.executor.set_trace(False)
         events = [*itertools.chain(*self._world.gather(session.trace_events()))]
+        content = ""
         if self._world.rank == 0:
-            content = {"traceEvents": trace_json(compiled.program, events)}
-            pathlib.Path(path).write_text(json.dumps(content))
+            content = json.dumps({"traceEvents": trace_json(compiled.program, events)})
+        if self._world.is_alone:
+            pathlib.Path(path).write_text(content)
+        else:
+            together(self._world, functools.partial(self._write_trace, path, content))
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+
+    def _write_trace(self, path: Any, content: str) -> None:
+        """Writes the file in one of the processes."""
+        if self._world.rank != 0:
+            return
+        try:
+            pathlib.Path(path).write_text(content)
+        except OSError as error:
+            raise SmexRuntimeError(f'trace: "{path}" cannot be written: {error}') from error
 
     def _run_backward(self, result: Any) -> None:
         """Runs the backward program of one call, with tangents of one; changes no `grad`."""

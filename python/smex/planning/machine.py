@@ -305,6 +305,11 @@ _LARGE = 4 << 20
 """Elements of a tensor that does not fit the caches."""
 
 
+def _numbers(*shape: int) -> torch.Tensor:
+    """Of 4 bytes, whatever the user's defaults are."""
+    return torch.rand(*shape, dtype=torch.float32, device="cpu")
+
+
 class _Measured:
     """Rates of `workers` threads that do the same at once, each on tensors of its own."""
 
@@ -339,7 +344,7 @@ class _Measured:
         dtype = torch.bfloat16 if dtype is torch.float16 else dtype
 
         def prepare() -> Callable[[], Any]:
-            a, b = torch.rand(n, n).to(dtype), torch.rand(n, n).to(dtype)
+            a, b = _numbers(n, n).to(dtype), _numbers(n, n).to(dtype)
             return lambda: torch.mm(a, b)
 
         return 2 * n**3 / self._seconds(prepare, 8)
@@ -352,7 +357,7 @@ class _Measured:
         """
 
         def prepare() -> Callable[[], Any]:
-            a, b = torch.rand(_LARGE), torch.rand(_LARGE)
+            a, b = _numbers(_LARGE), _numbers(_LARGE)
             return lambda: torch.add(a, b)
 
         return 3 * 4 * _LARGE / self._seconds(prepare, 4)
@@ -362,7 +367,7 @@ class _Measured:
         measured = _Measured(1)
 
         def prepare() -> Callable[[], Any]:
-            a = torch.rand(8)
+            a = _numbers(8)
             return lambda: torch.add(a, a)
 
         return measured._seconds(prepare, 2000)
@@ -373,11 +378,11 @@ class _Measured:
         As a program's fetches do it: into a new tensor, which the worker's own part is copied to as
         well. Half of the bytes are gathered, half are summed.
         """
-        parts = [torch.rand(_LARGE // 2) for _ in range(self._workers)]
+        parts = [_numbers(_LARGE // 2) for _ in range(self._workers)]
         received = 2 * 4 * sum(part.numel() for part in parts[1:] or parts)
 
         def gather() -> None:
-            whole = torch.empty(len(parts), parts[0].numel())
+            whole = parts[0].new_empty(len(parts), parts[0].numel())
             for row, part in zip(whole, parts, strict=True):
                 row.copy_(part)
 

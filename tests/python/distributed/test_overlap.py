@@ -101,6 +101,39 @@ def test_a_trace_shows_what_links_carry_meanwhile(processes, tmp_path):
     assert sum(e["args"]["bytes"] for e in (*spans, *begun.values())) == moved
 
 
+def with_other_defaults(rank):
+    """What is measured is of the types that programs say, whatever the user's defaults are."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            machine = smex.Machine.calibrate()
+        model, batch, target, loss_fn = build("mlp")
+        net = smex.partition(model, args=(*batch, target), loss_fn=loss_fn, objective="time")
+        return machine, net.plan.seconds, repr(net.plan.timeline())
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("variables", [{}, GROUP], ids=["memory", "group"])
+def test_defaults_of_types_and_devices_do_not_matter(processes, variables):
+    for machine, seconds, text in processes.run(with_other_defaults, 2, variables=variables):
+        assert machine.workers == 2
+        assert seconds > 0
+        assert text.startswith("Timeline(")
+
+
+def traced_nowhere(rank, path):
+    net, batch = net_of("mlp", 2, "tofu")
+    with pytest.raises(smex.SmexRuntimeError, match="cannot be written"):
+        net.trace(path, *batch, backward=True)
+    return net(*batch).item()
+
+
+def test_all_ranks_are_told_of_a_trace_that_cannot_be_written(processes, tmp_path):
+    first, second = processes.run(traced_nowhere, 2, str(tmp_path / "none" / "trace.json"))
+    assert first == second
+
+
 def calibrated(rank, shape):
     mesh = init_device_mesh("cpu", shape)
     machine = smex.Machine.calibrate(mesh=mesh)
