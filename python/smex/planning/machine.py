@@ -278,10 +278,10 @@ def _require_within(what: str, number: Any, least: float, most: float) -> None:
 def _require_keys(kind: type[Machine] | type[Level], content: Any) -> None:
     """Refuses what is no object with the attributes of a machine or level."""
     fields = dataclasses.fields(kind)
-    needed = {field.name for field in fields if field.default is dataclasses.MISSING}
+    needed = [field.name for field in fields if field.default is dataclasses.MISSING]
     keys = set(content) if isinstance(content, dict) else set()
-    if needed - keys or keys - {field.name for field in fields}:
-        names = ", ".join(field.name for field in fields)
+    if set(needed) - keys or keys - {field.name for field in fields}:
+        names = ", ".join(needed)
         raise SmexTypeError(f"{kind.__name__}: expected {names}; found {content!r}")
 
 
