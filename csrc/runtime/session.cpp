@@ -75,12 +75,15 @@ int due_of(const Step& step) {
   return compute ? compute->instr->due : -1;
 }
 
+/// Whether a copy is of a tile of the worker's own; sums come in packets.
+bool is_own(int worker, const Copy& copy) { return copy.packet < 0 && copy.worker == worker; }
+
 /// Calls `visit` for a slot of the worker as often as the step reads it.
 template <typename Visit>
 void for_each_own_read(int worker, const Step& step, const Visit& visit) {
   if (const auto* fetch = std::get_if<FetchStep>(&step)) {
     for (const Copy& copy : fetch->copies) {
-      if (copy.worker == worker) visit(copy.slot);
+      if (is_own(worker, copy)) visit(copy.slot);
     }
   } else if (const auto* compute = std::get_if<ComputeStep>(&step)) {
     for (const TensorArgument& tensor : compute->arguments.tensors) visit(tensor.slot);
@@ -229,7 +232,6 @@ void Session::run(bool backward) {
     workers_[w]->finished = workers_[w]->follows || !executor_->is_here(static_cast<int>(w));
   }
   before_streams();
-  in_backward_ = backward;
   if (remote_) remote_->begin(backward);
   auto& shared = executor_->shared_us_[backward];
   if (!alone && !tracing_ && !remote_ && workers_.size() > 1 && shared < kWorthThreadsUs) {
@@ -419,7 +421,7 @@ bool Session::is_readable(const RemoteRead& read) const {
 bool Session::is_here(int worker, const Copy& copy) const {
   if (copy.packet >= 0) return remote_->has_come(copy);
   // A tile of its own may be what another open fetch brings.
-  return copy.worker != worker || workers_[worker]->slots[copy.slot].ready;
+  return !is_own(worker, copy) || workers_[worker]->slots[copy.slot].ready;
 }
 
 bool Session::would_wait(int worker, const Step& step) const {
@@ -676,7 +678,7 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
     }
     // At once: others of this fetch may wait for the space that the packet takes.
     if (copy.is_last) remote_->read(copy);
-    if (open.beside && copy.worker == worker) release(worker, copy.slot);
+    if (open.beside && is_own(worker, copy)) release(worker, copy.slot);
   }
   if (!open.result.defined()) {
     allocate(step.dtype != c10::ScalarType::Undefined ? step.dtype : at::kFloat);

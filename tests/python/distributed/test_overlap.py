@@ -46,9 +46,9 @@ def late(net):
     ]
 
 
-def train(rank, family, workers, planner):
+def train(rank, family, workers, planner, **options):
     torch.manual_seed(0)
-    net, batch = net_of(family, workers, planner)
+    net, batch = net_of(family, workers, planner, **options)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     losses = []
     for _ in range(3):
@@ -73,6 +73,18 @@ def test_results_do_not_depend_on_when_tiles_are_waited_for(processes, planner, 
         for name, grad in grads.items():
             assert torch.equal(other_grads[name], grad), name
         assert other_count == (0 if variables is AT_ONCE else count)
+
+
+def train_with_sums(rank):
+    return train(rank, "transformer", 2, "data_parallel", collectives="always", deterministic=False)
+
+
+def test_sums_of_collectives_come_while_workers_compute(processes):
+    losses, grads, count = train(0, "transformer", 2, "data_parallel")
+    for other_losses, other_grads, other_count in processes.run(train_with_sums, 2):
+        assert other_count == count > 0
+        assert other_losses == pytest.approx(losses, rel=1e-12)
+        torch.testing.assert_close(other_grads, grads)
 
 
 def traced(rank, path):
