@@ -90,7 +90,7 @@ std::vector<Exchange> list_of_phase(const Program& program, const std::vector<in
   const auto list = backward ? &WorkerProgram::backward : &WorkerProgram::forward;
   std::vector<Exchange> exchanges;
   const std::map<int, Orders> all = list_orders(program, ranks, list);
-  for (const int number : relayout_order(program, backward ? 1 : 0)) {
+  for (const int number : relayout_order(program, backward)) {
     const auto orders = all.find(number);
     if (orders == all.end()) continue;  // within a process
     const auto collective = by_relayout.find(number);

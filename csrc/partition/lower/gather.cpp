@@ -56,12 +56,8 @@ bool reads_of(const FetchInstr& fetch, int worker, Slot slot) {
 bool computes_with(const Instr& instr, Slot slot) {
   const auto* const compute = std::get_if<ComputeInstr>(&instr);
   if (!compute) return false;
-  return std::any_of(compute->args.begin(), compute->args.end(), [&](const Attr& arg) {
-    if (const auto* one = std::get_if<ValueRef>(&arg)) return one->id == slot;
-    const auto* list = std::get_if<std::vector<ValueRef>>(&arg);
-    return list && std::any_of(list->begin(), list->end(),
-                               [&](const ValueRef& ref) { return ref.id == slot; });
-  });
+  const std::vector<ValueId> operands = tensor_operands(compute->args);
+  return std::find(operands.begin(), operands.end(), slot) != operands.end();
 }
 
 /// Whether a slot is needed after the forward list, by anybody.

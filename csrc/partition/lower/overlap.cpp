@@ -23,22 +23,12 @@ void for_each_list(Program& program, const Visit& visit) {
   }
 }
 
-bool reads_others(const FetchInstr& fetch, int worker) {
-  if (fetch.view || fetch.shape_only) return false;
-  return std::any_of(fetch.parts.begin(), fetch.parts.end(),
-                     [&](const CopyPart& part) { return part.worker != worker; });
+void set_due(Instr& instr, int due) {
+  if (auto* fetch = std::get_if<FetchInstr>(&instr)) fetch->due = due;
+  if (auto* compute = std::get_if<ComputeInstr>(&instr)) compute->due = due;
 }
 
-int& due_of(Instr& instr) {
-  auto* fetch = std::get_if<FetchInstr>(&instr);
-  return fetch ? fetch->due : std::get<ComputeInstr>(instr).due;
-}
-
-bool is_late(const Instr& instr) {
-  if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return fetch->due >= 0;
-  const auto* compute = std::get_if<ComputeInstr>(&instr);
-  return compute && compute->due >= 0;
-}
+bool is_late(const Instr& instr) { return due_of(instr) >= 0; }
 
 /// Makes all fetches from others, and views of what they bring, as late as can be.
 void make_late(Program& program, const std::set<std::string>& views) {
@@ -48,19 +38,17 @@ void make_late(Program& program, const std::set<std::string>& views) {
     for (Instr& instr : list) {
       if (auto* fetch = std::get_if<FetchInstr>(&instr)) {
         if (!reads_others(*fetch, worker)) continue;
-        fetch->due = end;
-        comes_late[fetch->dest] = true;
       } else if (auto* compute = std::get_if<ComputeInstr>(&instr)) {
         if (!views.count(compute->target) || compute->copies) continue;
         const auto operands = tensor_operands(compute->args);
         const bool reads_late = std::any_of(operands.begin(), operands.end(),
                                             [&](ValueId slot) { return comes_late[slot]; });
         if (!reads_late) continue;
-        compute->due = end;
-        for (const Slot slot : compute->outputs) {
-          if (slot != kNoSlot) comes_late[slot] = true;
-        }
+      } else {
+        continue;
       }
+      set_due(instr, end);
+      for_each_made(instr, [&](Slot slot) { comes_late[slot] = true; });
     }
   });
 }
@@ -75,19 +63,18 @@ void make_due(Program& program) {
     const int num_slots = program.workers[worker].num_slots;
     std::vector<int> next_read(num_slots, unread), freed(num_slots, length);
     int next_compute = length;
-    const auto made_due = [&](int due, const std::vector<Slot>& made) {
-      for (const Slot slot : made) {
-        if (slot != kNoSlot) {
-          due = std::min(due, next_read[slot] == unread ? freed[slot] : next_read[slot]);
-        }
-      }
-      return next_compute < due ? due : -1;
+    const auto make_due_here = [&](Instr& instr) {
+      int due = due_of(instr);
+      for_each_made(instr, [&](Slot slot) {
+        due = std::min(due, next_read[slot] == unread ? freed[slot] : next_read[slot]);
+      });
+      set_due(instr, next_compute < due ? due : -1);
     };
     for (int position = length; position-- > 0;) {
+      make_due_here(list[position]);
       if (const auto* free = std::get_if<FreeInstr>(&list[position])) {
         freed[free->slot] = position;
       } else if (auto* fetch = std::get_if<FetchInstr>(&list[position])) {
-        fetch->due = made_due(fetch->due, {fetch->dest});
         for (const CopyPart& part : fetch->parts) {
           if (part.worker != worker) continue;
           const bool may_wait = fetch->due >= 0 && !Region{part.dest}.empty();
@@ -95,7 +82,6 @@ void make_due(Program& program) {
         }
       } else {
         auto& compute = std::get<ComputeInstr>(list[position]);
-        compute.due = made_due(compute.due, compute.outputs);
         if (compute.due < 0) next_compute = position;
         const int read = compute.due < 0 ? position : compute.due;
         for (const ValueId slot : tensor_operands(compute.args)) {
@@ -129,9 +115,9 @@ class Lateness {
           if (!is_late(list[position])) continue;
           const auto* fetch = std::get_if<FetchInstr>(&list[position]);
           if (is_known && !(fetch && excess.relayouts.count(fetch->relayout))) continue;
-          int& due = due_of(list[position]);
-          const int steps = is_known && round < kHalvings ? (due - position) / 2 : 0;
-          due = steps > 1 ? position + steps : -1;
+          const int least =
+              is_known && round < kHalvings ? (due_of(list[position]) - position) / 2 : 0;
+          set_due(list[position], least > 1 ? position + least : -1);
         }
       });
       make_due(program_);  // what they read of their own worker comes before
@@ -221,13 +207,11 @@ void overlap(Program& program, const std::set<std::string>& views) {
 
 void wait_at_once(Program& program) {
   for_each_list(program, [](int, int, std::vector<Instr>& list) {
-    for (Instr& instr : list) {
-      if (is_late(instr)) due_of(instr) = -1;
-    }
+    for (Instr& instr : list) set_due(instr, -1);
   });
 }
 
-std::vector<int> relayout_order(const Program& program, int backward) {
+std::vector<int> relayout_order(const Program& program, bool backward) {
   struct Found {
     bool is_late = true;
     bool follows = false;  ///< is made of what late instructions bring
@@ -237,18 +221,12 @@ std::vector<int> relayout_order(const Program& program, int backward) {
   std::vector<std::vector<bool>> made_late;  // by worker and slot
   for (const WorkerProgram& worker : program.workers) {
     std::vector<bool>& late = made_late.emplace_back(worker.num_slots, false);
-    for (const Instr& instr : backward == 1 ? worker.backward : worker.forward) {
-      if (!is_late(instr)) continue;
-      if (const auto* fetch = std::get_if<FetchInstr>(&instr)) late[fetch->dest] = true;
-      const auto* compute = std::get_if<ComputeInstr>(&instr);
-      for (const Slot slot : compute ? compute->outputs : std::vector<Slot>{}) {
-        if (slot != kNoSlot) late[slot] = true;
-      }
+    for (const Instr& instr : worker.list(backward)) {
+      if (is_late(instr)) for_each_made(instr, [&](Slot slot) { late[slot] = true; });
     }
   }
   for (int w = 0; w < program.num_workers; ++w) {
-    const WorkerProgram& worker = program.workers[w];
-    const std::vector<Instr>& list = backward == 1 ? worker.backward : worker.forward;
+    const std::vector<Instr>& list = program.workers[w].list(backward);
     std::vector<int> begun;  // by position, the last relayout before it
     int last = -1;
     for (const Instr& instr : list) {

@@ -21,11 +21,10 @@ void overlap(Program& program, const std::set<std::string>& views);
 /// Makes each fetch due at once again.
 void wait_at_once(Program& program);
 
-/// The relayouts that move tiles between workers in one list (0: forward, 1: backward), in the
-/// order in which links carry them. It is theirs in the lists, but that what is made of a late
-/// fetch, which its sender has to have finished first, lets a few other late ones pass, as far as
-/// all workers begin these before they have to wait for it: a link has something to carry
-/// meanwhile.
-std::vector<int> relayout_order(const Program& program, int backward);
+/// The relayouts that move tiles between workers in one list, in the order in which links carry
+/// them. It is theirs in the lists, but that what is made of a late fetch, which its sender has to
+/// have finished first, lets a few other late ones pass, as far as all workers begin these before
+/// they have to wait for it: a link has something to carry meanwhile.
+std::vector<int> relayout_order(const Program& program, bool backward);
 
 }  // namespace smex

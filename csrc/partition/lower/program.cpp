@@ -197,6 +197,18 @@ class Memory {
 
 }  // namespace
 
+int due_of(const Instr& instr) {
+  if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return fetch->due;
+  const auto* const compute = std::get_if<ComputeInstr>(&instr);
+  return compute ? compute->due : -1;
+}
+
+bool reads_others(const FetchInstr& fetch, int worker) {
+  if (fetch.view || fetch.shape_only) return false;
+  return std::any_of(fetch.parts.begin(), fetch.parts.end(),
+                     [&](const CopyPart& part) { return part.worker != worker; });
+}
+
 int finished(int due, int position) { return std::max(position, due - 1); }
 
 Reading::Reading(const Program& program) : done_(program.num_workers) {
@@ -205,14 +217,7 @@ Reading::Reading(const Program& program) : done_(program.num_workers) {
     written[w].assign(program.workers[w].num_slots, -1);
     done_[w].assign(program.workers[w].num_slots, -1);
     for_each_instr(program.workers[w], [&](int position, const Instr& instr) {
-      if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-        written[w].at(fetch->dest) = position;
-      }
-      const auto* const compute = std::get_if<ComputeInstr>(&instr);
-      if (!compute) return;
-      for (Slot slot : compute->outputs) {
-        if (slot != kNoSlot) written[w].at(slot) = position;
-      }
+      for_each_made(instr, [&](Slot slot) { written[w].at(slot) = position; });
     });
   }
   // By owner and reader: after which of the owner's instructions the reader has come how far.

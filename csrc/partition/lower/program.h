@@ -77,6 +77,23 @@ struct FreeInstr {
 
 using Instr = std::variant<ComputeInstr, FetchInstr, FreeInstr>;
 
+/// Before which instruction of its list one is waited for at the latest; -1: it runs at once.
+int due_of(const Instr& instr);
+
+/// Whether a fetch brings tiles of other workers.
+bool reads_others(const FetchInstr& fetch, int worker);
+
+/// Calls `visit` for each slot that the instruction makes.
+template <typename Visit>
+void for_each_made(const Instr& instr, const Visit& visit) {
+  if (const auto* fetch = std::get_if<FetchInstr>(&instr)) visit(fetch->dest);
+  const auto* const compute = std::get_if<ComputeInstr>(&instr);
+  if (!compute) return;
+  for (const Slot slot : compute->outputs) {
+    if (slot != kNoSlot) visit(slot);
+  }
+}
+
 struct WorkerProgram {
   int num_slots = 0;
   std::vector<int> remote_reads;        ///< per slot: how many fetches of other workers read it
@@ -84,6 +101,10 @@ struct WorkerProgram {
   std::vector<Instr> forward;
   std::vector<Instr> backward;
   std::vector<int> slot_itemsizes;  ///< per slot: bytes of an element, for predictions
+
+  const std::vector<Instr>& list(bool is_backward) const {
+    return is_backward ? backward : forward;
+  }
 };
 
 /// Where a graph input or output lives: per worker its slot (kNoSlot: holds none) and region.

@@ -12,10 +12,6 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-const std::vector<Instr>& list_of(const WorkerProgram& worker, int backward) {
-  return backward == 1 ? worker.backward : worker.forward;
-}
-
 /// Slots' sizes as far as the instructions tell, and with them what instructions take.
 class Prediction {
  public:
@@ -60,15 +56,7 @@ class Prediction {
 
   double of_compute(const ComputeInstr& compute) {
     double bytes = 0;
-    const auto add = [&](const ValueRef& ref) {
-      if (ref.id != kNoValue) bytes += bytes_[ref.id];
-    };
-    for (const Attr& arg : compute.args) {
-      if (const auto* one = std::get_if<ValueRef>(&arg)) add(*one);
-      const auto* many = std::get_if<std::vector<ValueRef>>(&arg);
-      if (!many) continue;
-      for (const ValueRef& ref : *many) add(ref);
-    }
+    for (const ValueId slot : tensor_operands(compute.args)) bytes += bytes_[slot];
     int itemsize = 4;
     for (size_t o = 0; o < compute.outputs.size(); ++o) {
       const Slot slot = compute.outputs[o];
@@ -92,7 +80,7 @@ class Prediction {
 class Simulation {
  public:
   Simulation(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-             const std::vector<Link>& links, int backward)
+             const std::vector<Link>& links, bool backward)
       : program_(program),
         seconds_(seconds),
         mesh_(mesh),
@@ -102,14 +90,8 @@ class Simulation {
     for (int w = 0; w < program.num_workers; ++w) {
       // What another list makes is there.
       workers_[w].written.assign(program.workers[w].num_slots, 0);
-      for (const Instr& instr : list_of(program.workers[w], backward)) {
-        if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-          workers_[w].written[fetch->dest] = kUnknown;
-        } else if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
-          for (const Slot slot : compute->outputs) {
-            if (slot != kNoSlot) workers_[w].written[slot] = kUnknown;
-          }
-        }
+      for (const Instr& instr : program.workers[w].list(backward)) {
+        for_each_made(instr, [&](Slot slot) { workers_[w].written[slot] = kUnknown; });
       }
     }
     list_transfers();
@@ -172,7 +154,7 @@ class Simulation {
   };
 
   int length(int worker) const {
-    return static_cast<int>(list_of(program_.workers[worker], backward_).size());
+    return static_cast<int>(program_.workers[worker].list(backward_).size());
   }
 
   /// What a worker does next: an open instruction, or the one that follows in its list.
@@ -200,7 +182,7 @@ class Simulation {
 
   void step(int number) {
     Worker& worker = workers_[number];
-    const Instr& instr = list_of(program_.workers[number], backward_)[worker.next];
+    const Instr& instr = program_.workers[number].list(backward_)[worker.next];
     const int due = due_of(instr);
     if (due > worker.next || is_remote(instr, number)) {
       worker.open.push_back({&instr, worker.next, std::max(due, worker.next + 1)});
@@ -211,17 +193,9 @@ class Simulation {
     ++worker.next;
   }
 
-  static int due_of(const Instr& instr) {
-    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return fetch->due;
-    const auto* compute = std::get_if<ComputeInstr>(&instr);
-    return compute ? compute->due : -1;
-  }
-
   static bool is_remote(const Instr& instr, int worker) {
     const auto* fetch = std::get_if<FetchInstr>(&instr);
-    if (!fetch || fetch->view || fetch->shape_only) return false;
-    return std::any_of(fetch->parts.begin(), fetch->parts.end(),
-                       [&](const CopyPart& part) { return part.worker != worker; });
+    return fetch && reads_others(*fetch, worker);
   }
 
   static void spend(Worker& worker, double seconds) {
@@ -230,13 +204,7 @@ class Simulation {
   }
 
   static void write(Worker& worker, const Instr& instr) {
-    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-      worker.written[fetch->dest] = worker.clock;
-    } else if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
-      for (const Slot slot : compute->outputs) {
-        if (slot != kNoSlot) worker.written[slot] = worker.clock;
-      }
-    }
+    for_each_made(instr, [&](Slot slot) { worker.written[slot] = worker.clock; });
   }
 
   /// When all that an open instruction needs is there.
@@ -282,7 +250,7 @@ class Simulation {
     }
     for (int w = 0; w < program_.num_workers; ++w) {
       Worker& worker = workers_[w];
-      const auto& list = list_of(program_.workers[w], backward_);
+      const auto& list = program_.workers[w].list(backward_);
       for (int position = 0; position < static_cast<int>(list.size()); ++position) {
         if (!is_remote(list[position], w)) continue;
         worker.transfers.push_back({&std::get<FetchInstr>(list[position]), position});
@@ -344,7 +312,7 @@ class Simulation {
   const InstrSeconds& seconds_;
   const Mesh& mesh_;
   const std::vector<Link>& links_;
-  const int backward_;
+  const bool backward_;
   std::vector<Worker> workers_;
 };
 
@@ -358,9 +326,9 @@ void check(const Program& program, const InstrSeconds& seconds, const Mesh& mesh
   }
   bool is_right = seconds.size() == program.workers.size();
   for (size_t w = 0; is_right && w < seconds.size(); ++w) {
-    for (const int backward : {0, 1}) {
+    for (const bool backward : {false, true}) {
       is_right =
-          is_right && seconds[w][backward].size() == list_of(program.workers[w], backward).size();
+          is_right && seconds[w][backward].size() == program.workers[w].list(backward).size();
     }
   }
   if (!is_right) throw UserError("simulate: expected seconds for each instruction of each worker");
@@ -373,8 +341,8 @@ InstrSeconds predicted_seconds(const Program& program, const Machine& machine,
   InstrSeconds seconds(program.num_workers);
   for (int w = 0; w < program.num_workers; ++w) {
     Prediction prediction(program, w, machine, views);
-    for (const int backward : {0, 1}) {
-      for (const Instr& instr : list_of(program.workers[w], backward)) {
+    for (const bool backward : {false, true}) {
+      for (const Instr& instr : program.workers[w].list(backward)) {
         seconds[w][backward].push_back(prediction.seconds(instr));
       }
     }
@@ -389,7 +357,7 @@ Timeline simulate(const Program& program, const InstrSeconds& seconds, const Mes
   for (auto* numbers : {&timeline.busy, &timeline.waiting, &timeline.transferred}) {
     numbers->assign(program.num_workers, 0);
   }
-  for (const int backward : {0, 1}) {
+  for (const bool backward : {false, true}) {
     Simulation(program, seconds, mesh, links, backward).run(timeline);
   }
   return timeline;
