@@ -64,27 +64,6 @@ class System:
     sent: list[int] = dataclasses.field(default_factory=list)
 
 
-def link_of(mesh: DeviceMesh) -> smex.Level:
-    """Latency and bandwidth between the ranks while both send."""
-    peer = 1 - mesh.get_local_rank()
-
-    def seconds(size: int) -> list[float]:
-        send, receive = torch.zeros(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8)
-        taken = []
-        for _ in range(12):
-            dist.barrier()
-            started = time.perf_counter()
-            for work in (dist.irecv(receive, peer), dist.isend(send, peer)):
-                work.wait()
-            taken.append(time.perf_counter() - started)
-        return taken[2:]
-
-    size = 4 * 2**20
-    numbers = [min(seconds(1024)), size / statistics.median(seconds(size))]
-    dist.broadcast_object_list(numbers)
-    return smex.Level(RANKS, *numbers)
-
-
 def smex_system(case: Case, optimizer: str, machine: smex.Machine, **where: Any) -> System:
     """A net of the plan of least time."""
     model, batch = case.make()
@@ -120,7 +99,7 @@ def systems(
     found[THREADS] = System(None)
     if here:
         found[THREADS] = smex_system(case, options.optimizer, machine, workers=RANKS, processes=1)
-    linked = dataclasses.replace(machine, levels=(link_of(mesh),))
+    linked = dataclasses.replace(machine, levels=smex.Machine.calibrate(mesh=mesh).levels)
     try:
         found[PROCESSES] = smex_system(case, options.optimizer, linked, mesh=mesh)
     except smex.SmexError as error:

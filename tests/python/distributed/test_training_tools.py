@@ -103,8 +103,8 @@ def test_optimizers_schedulers_and_accumulation(processes):
             assert all(torch.equal(state[name], same[name]) for name in same), kind
 
 
-def averaged(rank):
-    net = divided()
+def average_of(net):
+    """The weights of some steps of training, averaged."""
     average = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(0.9))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for step in range(3):
@@ -112,18 +112,16 @@ def averaged(rank):
         optimizer.step()
         optimizer.zero_grad()
         average.update_parameters(net)
+    return average
+
+
+def averaged(rank):
+    average = average_of(divided())
     return average(*data()).item(), average.module.state_dict()
 
 
 def test_weights_are_averaged(processes):
-    alone = Alone()
-    average = AveragedModel(alone, multi_avg_fn=get_ema_multi_avg_fn(0.9))
-    optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
-    for step in range(3):
-        alone(*data(seed=step)).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        average.update_parameters(alone)
+    average = average_of(Alone())
     for loss, state in processes.run(averaged, 2):
         assert loss == pytest.approx(average(*data()).item(), rel=1e-12)
         assert_close(state, average.module.model.state_dict())
