@@ -7,15 +7,19 @@ waited for where their results are read, and the same with each waited for at on
 (SMEX_OVERLAP=0), in turns in one run; the predicted peak is the same. A step is forward and
 backward, and ends when the last rank has. Medians of the rounds.
 
-"Could" is the most that any order could hide: a step takes at least as long as a worker is busy,
-and as what it receives is on its way. "Hidden" is what the step is shorter, and its share of that.
-"Predicted" is `plan.timeline()` on the machine that `smex.Machine.calibrate(mesh=mesh)` measures in
-the same run, with fetches in the two ways.
+"Could" is the most that any order of messages could hide, with whatever memory: what a step with
+fetches waited for at once takes beyond the bound of `plan.timeline().least`. That is of the machine
+that `smex.Machine.calibrate(mesh=mesh)` measures in the same run, its arithmetic and memory scaled
+so that workers are as busy as was measured. "Hidden" is what the step is shorter, and its share of
+that. "Predicted" is `plan.timeline()`, unscaled, with fetches in the two ways.
+
+The planner "time" is `objective="time"`.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import statistics
@@ -32,7 +36,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 import smex
 
-PLANNERS = ("data_parallel", "fsdp", "tofu")
+PLANNERS = ("data_parallel", "fsdp", "tofu", "time")
 WARM_UP = 2
 
 
@@ -43,10 +47,11 @@ def measure(
     case = (SMALL if options.small else CASES)[options.worker]
     model, batch = case.make()
     nets = {}
+    asked = {"objective": "time"} if planner == "time" else {"planner": planner}
     for word in ("0", "1"):
         os.environ["SMEX_OVERLAP"] = word
         nets[word] = smex.partition(
-            model, mesh=mesh, args=batch, loss_fn=case.loss_fn, planner=planner, machine=machine
+            model, mesh=mesh, args=batch, loss_fn=case.loss_fn, machine=machine, **asked
         )
 
     def step(net: smex.PartitionedModule) -> float:
@@ -59,18 +64,17 @@ def measure(
         return seconds
 
     taken: dict[str, list[float]] = {"0": [], "1": []}
-    waited: dict[str, list[float]] = {"0": [], "1": []}
+    busy: list[float] = []
     for number in range(WARM_UP + options.rounds):
         for word, net in nets.items():
             seconds = step(net)
             stats = net.stats()
-            if number >= WARM_UP:
-                taken[word].append(seconds)
-                waited[word].append(max(stats["wait_seconds"]))
-                busy = max(
-                    a + b
-                    for a, b in zip(stats["compute_seconds"], stats["fetch_seconds"], strict=True)
-                )
+            if number < WARM_UP:
+                continue
+            taken[word].append(seconds)
+            if word == "0":
+                of_workers = zip(stats["compute_seconds"], stats["fetch_seconds"], strict=True)
+                busy.append(max(map(sum, of_workers)))
     ranks: list[Any] = [None] * RANKS
     dist.all_gather_object(ranks, taken)
     slowest = {
@@ -80,11 +84,18 @@ def measure(
     plan = nets["1"].plan
     link = machine.levels[0]
     late, at_once = plan.timeline(), plan.timeline(overlap=False)
+    slower = statistics.median(busy) / max(at_once.busy)
+    as_measured = dataclasses.replace(
+        machine,
+        flops={dtype: rate / slower for dtype, rate in machine.flops.items()},
+        memory_bandwidth=machine.memory_bandwidth / slower,
+        launch=machine.launch * slower,
+    )
     return {
         "off": slowest["0"],
         "on": slowest["1"],
-        "waited": [statistics.median(waited[word]) for word in ("0", "1")],
-        "busy": busy,
+        "least": plan.on(as_measured).timeline().least,
+        "busy": statistics.median(busy),
         "transfer": max(stats["received_bytes"]) / link.bandwidth,
         "predicted": [at_once.seconds, late.seconds],
         "peak": max(plan.peak_bytes()),
@@ -111,7 +122,7 @@ def worker(options: argparse.Namespace) -> None:
 
 def row(name: str, link: str, planner: str, found: dict[str, Any]) -> str:
     """Returns a line of the table."""
-    could = found["off"] - max(found["busy"], found["transfer"])
+    could = found["off"] - found["least"]
     hidden = found["off"] - found["on"]
     share = f"{hidden / could:.0%}" if could > 0.01 * found["off"] else "nothing could be"
     return (

@@ -61,6 +61,7 @@ void bind_partition(py::module_& m) {
       .def_readonly("busy", &Timeline::busy)
       .def_readonly("waiting", &Timeline::waiting)
       .def_readonly("transferred", &Timeline::transferred)
+      .def_readonly("messages", &Timeline::messages)
       .def("__repr__", [](const Timeline& timeline) {
         const auto most = [](const std::vector<double>& seconds) {
           return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
@@ -176,14 +177,15 @@ void bind_partition(py::module_& m) {
   m.def(
       "simulate",
       [](const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-         const Machine& machine, bool overlap) {
-        if (overlap) return simulate(program, seconds, mesh, machine.links);
+         const Machine& machine, bool overlap, std::vector<int> ranks) {
+        if (overlap) return simulate(program, seconds, mesh, machine.links, std::move(ranks));
         Program copy = program;
         wait_at_once(copy);
-        return simulate(copy, seconds, mesh, machine.links);
+        return simulate(copy, seconds, mesh, machine.links, std::move(ranks));
       },
       py::arg("program"), py::arg("seconds"), py::arg("mesh"), py::arg("machine"),
-      py::arg("overlap") = true, py::call_guard<py::gil_scoped_release>(),
+      py::arg("overlap") = true, py::arg("ranks") = std::vector<int>{},
+      py::call_guard<py::gil_scoped_release>(),
       "Runs a program in time, without tensors, over the machine's links.");
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
   m.def(

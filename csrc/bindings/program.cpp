@@ -181,6 +181,17 @@ void bind_program(py::module_& m) {
          int64_t bytes) { return sample_collective(parse_collective(kind), groups, ranks, bytes); },
       py::arg("kind"), py::arg("groups"), py::arg("ranks"), py::arg("bytes"),
       "A program of one relayout, a collective of groups of processes.");
+  py::class_<Message>(m, "Message", "All packets of a relayout from one process to another.")
+      .def(py::init(
+               [](int relayout, int source, int dest) { return Message{relayout, source, dest}; }),
+           py::arg("relayout"), py::arg("source"), py::arg("dest"))
+      .def_readonly("relayout", &Message::relayout)
+      .def_readonly("source", &Message::from)
+      .def_readonly("dest", &Message::to)
+      .def("__repr__", [](const Message& message) {
+        return "Message(" + std::to_string(message.relayout) + ", " + std::to_string(message.from) +
+               " -> " + std::to_string(message.to) + ")";
+      });
   py::class_<Packet>(m, "Packet", "What one process sends another at once.")
       .def_property_readonly("source", [](const Packet& packet) { return packet.from; })
       .def_property_readonly("dest", [](const Packet& packet) { return packet.to; })

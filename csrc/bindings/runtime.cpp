@@ -74,13 +74,15 @@ std::shared_ptr<Executor> make_executor(Program& program, int threads_per_worker
                                         std::shared_ptr<Executor> sibling, bool take,
                                         std::shared_ptr<Communicator> communicator,
                                         std::vector<int> ranks, std::vector<Collective> collectives,
-                                        bool overlap) {
+                                        bool overlap,
+                                        std::array<std::vector<Message>, 2> messages) {
   return translated([&] {
     runtime::ExecutorOptions options;
     options.collectives = std::move(collectives);
     options.communicator = std::move(communicator);
     options.ranks = std::move(ranks);
     options.overlap = overlap;
+    options.messages = std::move(messages);
     options.threads_per_worker = threads_per_worker;
     options.sibling = std::move(sibling);
     for (const std::string& device : devices) options.devices.emplace_back(device);
@@ -249,7 +251,8 @@ void bind_runtime(py::module_& m) {
            py::arg("devices") = std::vector<std::string>{}, py::arg("sibling") = nullptr,
            py::arg("take") = false, py::arg("communicator") = nullptr,
            py::arg("ranks") = std::vector<int>{},
-           py::arg("collectives") = std::vector<Collective>{}, py::arg("overlap") = true)
+           py::arg("collectives") = std::vector<Collective>{}, py::arg("overlap") = true,
+           py::arg("messages") = std::array<std::vector<Message>, 2>{})
       .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))

@@ -49,6 +49,7 @@ Processes processes_of(const ExecutorOptions& options, const std::vector<c10::De
   processes.ranks = options.ranks;
   processes.hosts = communicator.hosts();
   processes.collectives = options.collectives;
+  processes.messages = options.messages;
   if (!devices[0].is_cpu()) processes.packet_bytes = 32 << 20;  // each starts a kernel
   return processes;
 }

@@ -47,6 +47,9 @@ struct ExecutorOptions {
   bool overlap = true;  ///< without it each fetch is waited for at once, whenever it is due
   /// Relayouts that go through collectives, of groups that the communicator has; the same for all.
   std::vector<Collective> collectives;
+  /// By list the order in which messages between processes go, of all of them or none: one that
+  /// `simulate` gives for this program and these ranks. The same for all.
+  std::array<std::vector<Message>, 2> messages;
 };
 
 /// One tensor a worker; undefined where a worker holds none.

@@ -301,7 +301,8 @@ class Preparation {
         list_exchanges(program_, processes_.ranks, processes_.packet_bytes, processes_.collectives);
     for (const int phase : {0, 1}) {
       const auto& list = phase == 0 ? exchanges.forward : exchanges.backward;
-      const Carriers carriers{processes_.hosts, /*by_rounds=*/!devices_[0].is_cpu()};
+      const Carriers carriers{processes_.hosts, /*by_rounds=*/!devices_[0].is_cpu(),
+                              processes_.messages[phase]};
       auto traffic = std::make_shared<const Traffic>(traffic_of(list, processes_.rank, carriers));
       steps_.volumes[phase] = volumes_of(list, carriers);
       parcels_[phase].emplace(traffic->incoming, processes_.packet_bytes);

@@ -95,7 +95,8 @@ struct Processes {
   std::vector<int> ranks;  ///< by worker; empty: one process runs all
   std::vector<int> hosts;  ///< by process, see CommunicatorOptions
   int64_t packet_bytes = 1 << 19;
-  std::vector<Collective> collectives;  ///< that are used, see `find_collectives`
+  std::vector<Collective> collectives;           ///< that are used, see `find_collectives`
+  std::array<std::vector<Message>, 2> messages;  ///< by list their order, see `simulate`
 
   bool is_here(int worker) const { return ranks.empty() || ranks[worker] == rank; }
 };

@@ -20,6 +20,14 @@ struct Packet {
   std::vector<Parcel> parcels;
 };
 
+/// All packets of a relayout from one process to another.
+struct Message {
+  int relayout = -1;
+  int from = 0, to = 0;  ///< processes
+
+  bool operator==(const Message&) const = default;
+};
+
 /// One round of what the fetches of one relayout bring from other processes: at most one packet for
 /// each ordered pair of them, by sender and then by receiver.
 struct Exchange {

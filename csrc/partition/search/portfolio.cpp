@@ -9,6 +9,7 @@
 #include "partition/search/advice.h"
 #include "partition/search/meshes.h"
 #include "partition/search/parallel.h"
+#include "partition/search/quicker.h"
 #include "partition/search/regions.h"
 #include "partition/search/reruns.h"
 
@@ -312,7 +313,11 @@ Outcome best_plan(const Graph& graph, const std::vector<Request>& requests) {
     }
     if (!kept.best && again.too_large) return too_large(other, requests, again);
   }
-  if (kept.best) return {*kept.best, ready(kept.found(*kept.best), options), {}};
+  if (kept.best) {
+    FoundPlan& found = kept.found(*kept.best);
+    auto quicker = quicker_plan(graph, requests[*kept.best], found);
+    return {*kept.best, ready(quicker ? *quicker : found, options), {}};
+  }
   if (kept.too_large) return too_large(graph, requests, kept);
   return {0, std::get<IdlePin>(std::move(kept.all.front())), {}};
 }

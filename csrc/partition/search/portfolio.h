@@ -47,7 +47,8 @@ std::vector<Request> candidates(const Graph& graph, const Mesh& mesh, const Sear
 /// tensors take the least. The searches run at the same time.
 /// Where the requests allow it and the memory limit excludes the cheapest plan, the backward pass
 /// runs repeated modules again: all, or as few of the first ones, which are kept longest, as let a
-/// plan fit that is as cheap.
+/// plan fit that is as cheap. Where links leave time to compute, a plan of a shorter course counts
+/// (see `quicker_plan`).
 /// Where none has a plan: why the first one that exceeds its memory limit does, or the first pin
 /// that leaves a worker idle. Throws what the first search throws that does. Deterministic.
 Outcome best_plan(const Graph& graph, const std::vector<Request>& requests);

@@ -61,7 +61,8 @@ Communicator::Communicator(CommunicatorOptions options)
           options_.segments.empty() ? nullptr : options_.segments[options_.rank])),
       num_sent_(options_.hosts.size(), 0),
       num_asked_(options_.hosts.size(), 0),
-      receives_(options_.hosts.size()) {
+      receives_(options_.hosts.size()),
+      sends_(options_.hosts.size()) {
   options_.watcher->on_failure([signal = signal_](const Failure&) { signal->fail(); });
 }
 
@@ -352,31 +353,42 @@ void Pass::send_messages() {
     size_t& next = next_message_[to];
     for (; next < packets.size() && written_[packets[next]]; ++next) {
       const Packet& packet = traffic_->outgoing[packets[next]];
-      const int64_t all = unsent_ + packet.bytes;
-      if (unsent_ > 0 && all > communicator_->options_.window_bytes) break;
-      send_message(packet);
+      const int turn = traffic_->turn[packets[next]];
+      // What goes before all that is on its way may be what their receivers wait for.
+      const bool is_first = on_their_way_.empty() || turn < *on_their_way_.begin();
+      if (!is_first && unsent_ + packet.bytes > communicator_->options_.window_bytes) break;
+      send_message(packet, turn);
     }
     is_done = is_done && next == packets.size();
   }
   all_messages_sent_ = is_done;
 }
 
-void Pass::send_message(const Packet& packet) {
+void Pass::send_message(const Packet& packet, int turn) {
   Communicator& all = *communicator_;
   std::vector<at::Tensor> bytes{at::empty({packet.bytes}, at::kByte)};
   pack_(packet, bytes[0]);
   unsent_ += packet.bytes;
+  on_their_way_.insert(turn);
   const int tag = tag_of(all.num_sent_[packet.to]++, number_, digest_);
   auto work = all.options_.group->send(bytes, packet.to, tag);
-  if (!all.sends_) all.sends_ = std::make_unique<WorkQueue>();
-  all.sends_->push(std::move(work), [bytes, signal = all.signal_,
-                                     pass = weak_from_this()](const std::string& error) {
+  // A queue for each receiver: one that does not ask hides no other.
+  std::unique_ptr<WorkQueue>& queue = all.sends_[packet.to];
+  if (!queue) queue = std::make_unique<WorkQueue>();
+  queue->push(std::move(work), [bytes, turn, signal = all.signal_,
+                                pass = weak_from_this()](const std::string& error) {
     if (!error.empty()) signal->lose(error);
-    const auto sender = pass.lock();
-    if (!sender) return;
-    sender->unsent_ -= bytes[0].numel();
-    if (error.empty()) sender->try_advance();
+    if (const auto sender = pass.lock()) sender->sent(bytes[0].numel(), turn, error.empty());
   });
+}
+
+void Pass::sent(int64_t bytes, int turn, bool goes_on) {
+  {
+    const std::lock_guard lock(sending_);
+    unsent_ -= bytes;
+    on_their_way_.erase(on_their_way_.find(turn));
+  }
+  if (goes_on) try_advance();
 }
 
 void Pass::try_advance() {

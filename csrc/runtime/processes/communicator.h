@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,10 +49,10 @@ class Pass;
 /// through torch's process group, by messages (Gloo) or collectives (NCCL). A message's receiver
 /// asks for it before others send it: Gloo's all-to-all, which does so after, uses half of a link.
 ///
-/// Packets go as soon as what they are made of is there, in the order of exchanges, and wait for
-/// their readers in the receiver's memory. Passes follow one another in the same order on all
-/// processes. After an error the communicator is of no use any more: peers may wait for what never
-/// comes, and Gloo cannot be told to stop.
+/// Packets go as soon as what they are made of is there, in the order of exchanges (messages in one
+/// of their own, Carriers::order), and wait for their readers in the receiver's memory. Passes
+/// follow one another in the same order on all processes. After an error the communicator is of no
+/// use any more: peers may wait for what never comes, and Gloo cannot be told to stop.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   static std::shared_ptr<Communicator> create(CommunicatorOptions options);
@@ -150,8 +151,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::map<std::vector<int>, std::unique_ptr<WorkQueue>> collectives_;
   // Messages: by peer how many there were, and who waits for them.
   std::vector<uint32_t> num_sent_, num_asked_;
-  std::vector<std::unique_ptr<WorkQueue>> receives_;  ///< by peer, once there is one
-  std::unique_ptr<WorkQueue> sends_;
+  std::vector<std::unique_ptr<WorkQueue>> receives_, sends_;  ///< by peer, once there is one
   // A thread that goes on with what found no space, while workers compute.
   std::mutex serving_mutex_;
   std::condition_variable serving_changed_;
@@ -211,7 +211,8 @@ class Pass : public std::enable_shared_from_this<Pass> {
   /// Where nobody hears of an error at once.
   void try_advance();
   void send_messages();
-  void send_message(const Packet& packet);
+  void send_message(const Packet& packet, int turn);
+  void sent(int64_t bytes, int turn, bool goes_on);
   void ask_for_messages();
   void ask_for(int packet);
   void start_rounds();
@@ -238,8 +239,9 @@ class Pass : public std::enable_shared_from_this<Pass> {
   std::vector<size_t> next_from_;
   std::vector<size_t> next_message_;  ///< by receiver, among Traffic::messages_to
   std::atomic<bool> all_messages_sent_{false};
-  std::atomic<int64_t> unsent_{0};  ///< bytes of messages that are on their way
-  std::mutex asking_;               ///< for messages and rounds
+  int64_t unsent_ = 0;               ///< bytes of messages that are on their way
+  std::multiset<int> on_their_way_;  ///< the turns of these
+  std::mutex asking_;                ///< for messages and rounds
   std::atomic<size_t> next_asked_{0};
   std::unique_ptr<Round[]> rounds_;
   std::atomic<size_t> next_round_{0};

@@ -1,8 +1,13 @@
 #include "runtime/processes/traffic.h"
 
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <tuple>
+
+#include "ir/error.h"
 
 namespace smex::runtime {
 namespace {
@@ -50,10 +55,39 @@ class Division {
       round_.group = group_of(exchange);
       traffic_.rounds.push_back(std::move(round_));
     }
+    order_messages();
     return std::move(traffic_);
   }
 
  private:
+  void order_messages() {
+    std::map<std::tuple<int, int, int>, int> places;
+    for (const Message& message : carriers_.order) {
+      const auto place = static_cast<int>(places.size());
+      places.emplace(std::tuple(message.relayout, message.from, message.to), place);
+    }
+    const auto place_of = [&](const Packet& packet, int number) {
+      if (places.empty()) return number;
+      const auto found = places.find({packet.relayout, packet.from, packet.to});
+      if (found != places.end()) return found->second;
+      throw InternalError(c10::str("relayout ", packet.relayout, " from process ", packet.from,
+                                   " to ", packet.to, " has no place among the messages"));
+    };
+    const auto sort = [](std::vector<int>& numbers, const auto& place) {
+      std::stable_sort(numbers.begin(), numbers.end(),
+                       [&](int a, int b) { return place(a) < place(b); });
+    };
+    traffic_.turn.assign(traffic_.outgoing.size(), -1);
+    for (std::vector<int>& numbers : traffic_.messages_to) {
+      for (const int n : numbers) traffic_.turn[n] = place_of(traffic_.outgoing[n], n);
+      sort(numbers, [&](int n) { return traffic_.turn[n]; });
+    }
+    sort(traffic_.messages, [&](int n) { return place_of(traffic_.incoming[n], n); });
+    for (size_t n = 0; n < traffic_.messages.size(); ++n) {
+      traffic_.place[traffic_.messages[n]] = static_cast<int>(n);
+    }
+  }
+
   std::vector<int> group_of(const Exchange& exchange) const {
     for (const std::vector<int>& group : exchange.groups) {
       if (has(group, rank_)) return group;
@@ -87,7 +121,6 @@ class Division {
     if (way == Traffic::Way::kShared) {
       traffic_.shared_from[packet.from].push_back(number);
     } else if (way == Traffic::Way::kMessage) {
-      traffic_.place.back() = static_cast<int>(traffic_.messages.size());
       traffic_.messages.push_back(number);
     } else {
       traffic_.place.back() = static_cast<int>(traffic_.rounds.size());

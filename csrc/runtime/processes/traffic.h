@@ -15,9 +15,10 @@ struct Traffic {
   std::vector<Way> way;  ///< by incoming packet
   /// By process of this host the packets to and from it.
   std::vector<std::vector<int>> shared_to, shared_from;
-  /// By process elsewhere the packets to it, and of all of them those from there.
+  /// By process elsewhere the packets to it, and of all of them those from there, as they go.
   std::vector<std::vector<int>> messages_to;
   std::vector<int> messages;
+  std::vector<int> turn;  ///< by outgoing packet, of messages: the lower ones go first
   /// What goes through collectives of the process group, exchange by exchange: those of a program
   /// that this process is in, or an all-to-all, in which each process takes part.
   struct Round {
@@ -36,6 +37,8 @@ struct Traffic {
 struct Carriers {
   std::vector<int> hosts;  ///< processes of equal ones share memory; -1 shares it with nobody
   bool by_rounds = false;  ///< what remains goes as messages, or through collectives
+  /// Which messages go before others; without it they go in the order of exchanges.
+  std::vector<Message> order;
 };
 
 Traffic traffic_of(const std::vector<Exchange>& exchanges, int rank, const Carriers& carriers);

@@ -32,6 +32,7 @@ __all__: list[str] = [
     "IdlePin",
     "Machine",
     "Made",
+    "Message",
     "MessageOperation",
     "Op",
     "OutputKind",
@@ -448,6 +449,19 @@ class Collective:
     @property
     def relayout(self) -> int: ...
 
+class Message:
+    """
+    All packets of a relayout from one process to another.
+    """
+    def __init__(self, relayout: int, source: int, dest: int) -> None: ...
+    def __repr__(self) -> str: ...
+    @property
+    def dest(self) -> int: ...
+    @property
+    def relayout(self) -> int: ...
+    @property
+    def source(self) -> int: ...
+
 class Packet:
     """
     What one process sends another at once.
@@ -527,6 +541,8 @@ class Timeline:
     def busy(self) -> list[float]: ...
     @property
     def least(self) -> float: ...
+    @property
+    def messages(self) -> typing.Annotated[list[list[Message]], "FixedSize(2)"]: ...
     @property
     def seconds(self) -> float: ...
     @property
@@ -799,6 +815,9 @@ class Executor:
         ranks: collections.abc.Sequence[int] = [],
         collectives: collections.abc.Sequence[Collective] = [],
         overlap: bool = True,
+        messages: typing.Annotated[
+            collections.abc.Sequence[collections.abc.Sequence[Message]], "FixedSize(2)"
+        ] = [[], []],
     ) -> None: ...
     def set_trace(self, on: bool) -> None: ...
     def start(
@@ -1243,6 +1262,7 @@ def simulate(
     mesh: collections.abc.Sequence[int],
     machine: Machine,
     overlap: bool = True,
+    ranks: collections.abc.Sequence[int] = [],
 ) -> Timeline:
     """
     Runs a program in time, without tensors, over the machine's links.

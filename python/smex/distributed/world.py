@@ -387,6 +387,11 @@ class Links:
         hosts = {self._hosts[rank] for rank in group}
         return len(hosts) == 1 and -1 not in hosts
 
+    @property
+    def sends_messages(self) -> bool:
+        """Whether some of these processes send each other messages."""
+        return self._backend == "gloo" and not self.shares_memory(range(self._size))
+
     def connect(self, groups: Sequence[tuple[int, ...]], device: torch.device) -> None:
         """Makes torch's groups of some processes each, for collectives.
 

@@ -36,6 +36,7 @@ from smex.execution.compiled import Compiled
 from smex.execution.cut import Keeping
 from smex.execution.dtensors import dtensors, load_dtensors
 from smex.execution.given_plan import GivenPlan
+from smex.execution.messages import message_order
 from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
@@ -266,12 +267,14 @@ class PartitionedModule(torch.nn.Module):
                     f"{self._collectives}\n{program}",
                 )
         carriers = choose_collectives(self._world, program, self.devices, self._collectives)
+        overlap = os.environ.get("SMEX_OVERLAP", "1") != "0"
         executor = Executor(
             program,
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
             take=True,
-            overlap=os.environ.get("SMEX_OVERLAP", "1") != "0",
+            overlap=overlap,
+            messages=message_order(self._world, plan, program) if overlap else ([], []),
             collectives=carriers.collectives,
             **self._world.executor_options(),
         )

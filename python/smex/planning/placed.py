@@ -131,9 +131,9 @@ class PlacedGraph:
             overlap: without it each fetch is waited for at once.
 
         Returns:
-            `seconds` of an iteration, and what no order of the same instructions could take less
-            than (`least`); by worker how many it is `busy` computing and copying, how
-            many it is `waiting`, and for how many its tiles of others were on their way
+            `seconds` of an iteration, and what no order of messages could take less than, with
+            instructions in theirs (`least`); by worker how many it is `busy` computing and copying,
+            how many it is `waiting`, and for how many its tiles of others were on their way
             (`transferred`), all lists of floats.
 
         Raises:

@@ -206,7 +206,7 @@ def test_a_timeline_counts_what_goes_on_meanwhile():
     net, _ = net_of("transformer", 2, "data_parallel", machine=machine_of(1.0))
     plan = net.plan
     late, at_once = plan.timeline(), plan.timeline(overlap=False)
-    assert at_once.least <= late.seconds < at_once.seconds
+    assert late.least <= late.seconds < at_once.seconds
     assert late.busy == pytest.approx(at_once.busy)
     assert max(late.waiting) < max(at_once.waiting)
     assert late.transferred == pytest.approx(at_once.transferred)

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "../graphs.h"
+#include "../runner.h"
 #include "partition/lower/lower.h"
 
 namespace smex {
@@ -45,90 +46,6 @@ int needed_at(const std::vector<Instr>& list, int position, int worker, Slot slo
   return is_read ? needed : freed;
 }
 
-/// Runs lists without data, where a fetch that is not due stays open and the workers go on in an
-/// order drawn at random; who waits goes on with what is open.
-class Runner {
- public:
-  Runner(const Program& program, std::mt19937& random) : program_(program), random_(random) {
-    for (const WorkerProgram& worker : program.workers) {
-      written_.emplace_back(worker.num_slots, false);
-    }
-    for (const Binding& binding : program.inputs) {
-      for (size_t w = 0; w < binding.slots.size(); ++w) {
-        if (binding.slots[w] != kNoSlot) written_[w][binding.slots[w]] = true;
-      }
-    }
-  }
-
-  void run() {
-    run_lists(&WorkerProgram::forward);
-    run_lists(&WorkerProgram::backward);
-  }
-
- private:
-  void run_lists(std::vector<Instr> WorkerProgram::* list) {
-    std::vector<int> next(program_.num_workers, 0);
-    std::vector<std::vector<const FetchInstr*>> open(program_.num_workers);
-    std::vector<int> order;
-    for (int w = 0; w < program_.num_workers; ++w) order.push_back(w);
-    for (bool is_moving = true; is_moving;) {
-      is_moving = false;
-      std::shuffle(order.begin(), order.end(), random_);
-      for (const int w : order) {
-        is_moving = finish(w, open[w]) || is_moving;
-        const auto& instrs = program_.workers[w].*list;
-        const bool waits = std::any_of(open[w].begin(), open[w].end(),
-                                       [&](const auto* fetch) { return fetch->due <= next[w]; });
-        if (waits || next[w] == static_cast<int>(instrs.size())) continue;
-        if (!step(w, instrs[next[w]], open[w])) continue;
-        ++next[w];
-        is_moving = true;
-      }
-    }
-    for (int w = 0; w < program_.num_workers; ++w) {
-      EXPECT_EQ(next[w], static_cast<int>((program_.workers[w].*list).size()));
-      EXPECT_TRUE(open[w].empty()) << "worker " << w;
-    }
-  }
-
-  bool is_there(const FetchInstr& fetch) const {
-    return std::all_of(fetch.parts.begin(), fetch.parts.end(),
-                       [&](const CopyPart& part) { return written_[part.worker][part.slot]; });
-  }
-
-  bool finish(int worker, std::vector<const FetchInstr*>& open) {
-    const auto gone = std::stable_partition(open.begin(), open.end(),
-                                            [&](const auto* fetch) { return !is_there(*fetch); });
-    const bool has_moved = gone != open.end();
-    for (auto fetch = gone; fetch != open.end(); ++fetch) written_[worker][(*fetch)->dest] = true;
-    open.erase(gone, open.end());
-    return has_moved;
-  }
-
-  bool step(int worker, const Instr& instr, std::vector<const FetchInstr*>& open) {
-    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-      if (fetch->due >= 0) {
-        open.push_back(fetch);
-        return true;
-      }
-      if (!is_there(*fetch)) return false;
-      written_[worker][fetch->dest] = true;
-    } else if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
-      for (const ValueId slot : tensor_operands(compute->args)) {
-        EXPECT_TRUE(written_[worker][slot]) << "slot " << slot << " is used before it is there";
-      }
-      for (const Slot slot : compute->outputs) {
-        if (slot != kNoSlot) written_[worker][slot] = true;
-      }
-    }
-    return true;
-  }
-
-  const Program& program_;
-  std::mt19937& random_;
-  std::vector<std::vector<bool>> written_;  ///< by worker and slot
-};
-
 TEST(Overlap, RaisesNoPeakAndIsDueAtTheFirstUse) {
   std::mt19937 random(5);
   int late = 0, sooner = 0;
@@ -153,7 +70,7 @@ TEST(Overlap, RaisesNoPeakAndIsDueAtTheFirstUse) {
           }
         }
       }
-      Runner(program, random).run();
+      test::Runner(program, random).run();
     }
   }
   EXPECT_GT(late, 0);

@@ -1,0 +1,77 @@
+#include "partition/search/quicker.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "partition/lower/lower.h"
+#include "partition/price/price.h"
+#include "partition/search/parallel.h"
+#include "partition/simulate/timeline.h"
+
+namespace smex {
+namespace {
+
+constexpr std::array<double, 2> kFaster{1.5, 4};  ///< as if a third, or most, was hidden
+constexpr size_t kCalls = 5000;
+constexpr int kWorkers = 16;
+constexpr double kGain = 0.99;  ///< of the course's time, for another plan to be worth it
+
+bool hides(const Machine& machine) {
+  return std::any_of(machine.links.begin(), machine.links.end(),
+                     [](const Link& link) { return link.overlap > 0; });
+}
+
+Request with_faster_links(const Request& request, double factor) {
+  Request faster = request;
+  for (auto& level : faster.options.machine->levels) {
+    level.link.bandwidth *= factor;
+    level.link.latency /= factor;
+  }
+  return faster;
+}
+
+bool are_equal(const Plan& a, const Plan& b) { return a.values == b.values && a.ops == b.ops; }
+
+}  // namespace
+
+std::optional<FoundPlan> quicker_plan(const Graph& graph, const Request& request,
+                                      const FoundPlan& found) {
+  const SearchOptions& options = request.options;
+  if (options.objective != Objective::kTime || !options.machine) return std::nullopt;
+  const Machine machine = options.machine->on(request.mesh);
+  const int workers = mesh_size(request.mesh);
+  if (workers < 2 || workers > kWorkers || graph.ops().size() > kCalls || !hides(machine)) {
+    return std::nullopt;
+  }
+  const Solver solver(graph, request);
+  std::vector<FoundPlan> others(kFaster.size());
+  for_all(others.size(), [&](size_t n) {
+    others[n] = Solver(graph, with_faster_links(request, kFaster[n])).search(request.pins);
+    price(graph, &machine, others[n].plan);
+  });
+  std::vector<double> seconds(1 + others.size(), std::numeric_limits<double>::infinity());
+  for_all(seconds.size(), [&](size_t n) {
+    const Plan& plan = n == 0 ? found.plan : others[n - 1].plan;
+    if (n > 0) {
+      const bool is_known =
+          are_equal(plan, found.plan) || (n > 1 && are_equal(plan, others[n - 2].plan));
+      if (is_known || (options.memory_limit && !solver.keeps(others[n - 1]))) return;
+    }
+    const Program program = lower(graph, plan, {options.views, true, true});
+    seconds[n] = simulate(program, predicted_seconds(program, machine, options.views), request.mesh,
+                          machine.links)
+                     .seconds;
+  });
+  const auto best = std::min_element(seconds.begin() + 1, seconds.end());
+  if (*best >= kGain * seconds[0]) return std::nullopt;
+  FoundPlan& quicker = others[best - seconds.begin() - 1];
+  const double cost = solver.cost(quicker);
+  quicker.plan.exact = false;  // the least sum is another's
+  quicker.plan.gap = std::max(found.plan.gap, cost > 0 ? 1 - solver.cost(found) / cost : 0.0);
+  return std::move(quicker);
+}
+
+}  // namespace smex

@@ -1,0 +1,88 @@
+#include "partition/simulate/seconds.h"
+
+#include "ir/graph.h"
+
+namespace smex {
+namespace {
+
+/// Slots' sizes as far as the instructions tell, and with them what instructions take.
+class Prediction {
+ public:
+  Prediction(const Program& program, int worker, const Machine& machine,
+             const std::set<std::string>& views)
+      : program_(program.workers[worker]),
+        worker_(worker),
+        machine_(machine),
+        views_(views),
+        bytes_(program_.num_slots, 0) {
+    for (const Binding& input : program.inputs) {
+      const Slot slot = input.slots.at(worker);
+      if (slot == kNoSlot) continue;
+      const auto regions = static_cast<int>(input.regions.size());
+      if (worker < regions) set(slot, input.regions[worker].shape());
+    }
+  }
+
+  double seconds(const Instr& instr) {
+    if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return of_fetch(*fetch);
+    if (const auto* compute = std::get_if<ComputeInstr>(&instr)) return of_compute(*compute);
+    return 0;
+  }
+
+ private:
+  void set(Slot slot, const Shape& shape) {
+    bytes_[slot] =
+        static_cast<double>(Region::whole(shape).numel() * program_.slot_itemsizes.at(slot));
+  }
+
+  double of_fetch(const FetchInstr& fetch) {
+    set(fetch.dest, fetch.shape);
+    if (fetch.view || fetch.shape_only) return 0;
+    double own = 0;
+    for (const CopyPart& part : fetch.parts) {
+      if (part.worker == worker_) own += static_cast<double>(Region{part.dest}.numel());
+    }
+    constexpr double kReadAndWritten = 2;
+    own *= kReadAndWritten * program_.slot_itemsizes.at(fetch.dest);
+    return own / machine_.memory_bandwidth;
+  }
+
+  double of_compute(const ComputeInstr& compute) {
+    double bytes = 0;
+    for (const ValueId slot : tensor_operands(compute.args)) bytes += bytes_[slot];
+    int itemsize = 4;
+    for (size_t o = 0; o < compute.outputs.size(); ++o) {
+      const Slot slot = compute.outputs[o];
+      if (slot == kNoSlot) continue;
+      if (o < compute.output_shapes.size()) set(slot, compute.output_shapes[o]);
+      bytes += bytes_[slot];
+      itemsize = program_.slot_itemsizes.at(slot);
+    }
+    if (views_.count(compute.target) && !compute.copies) return 0;
+    return machine_.compute(compute.operations, bytes, itemsize);
+  }
+
+  const WorkerProgram& program_;
+  const int worker_;
+  const Machine& machine_;
+  const std::set<std::string>& views_;
+  std::vector<double> bytes_;  ///< by slot
+};
+
+}  // namespace
+
+InstrSeconds predicted_seconds(const Program& program, const Machine& machine,
+                               const std::set<std::string>& views) {
+  InstrSeconds seconds(program.num_workers);
+  for (int w = 0; w < program.num_workers; ++w) {
+    Prediction prediction(program, w, machine, views);
+    for (const bool backward : {false, true}) {
+      for (const Instr& instr : program.workers[w].list(backward)) {
+        seconds[w][backward].push_back(prediction.seconds(instr));
+      }
+    }
+  }
+  return seconds;
+}
+
+}  // namespace smex

@@ -1,0 +1,48 @@
+"""In which order processes of several hosts send each other the tiles of a program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from smex._C import Message, predicted_seconds, simulate
+from smex.distributed.world import World
+from smex.planning.machine import GB, Level, Machine
+from smex.planning.placed import view_targets
+from smex.planning.plan import Plan
+
+
+def message_order(world: World, plan: Plan, program: Any) -> tuple[list[Message], list[Message]]:
+    """Returns which messages of the forward and the backward list go before which others.
+
+    It is the order of the program's predicted course: of the tiles that are there, the one goes
+    first that is needed first. All processes call this together.
+
+    Args:
+        world: of the processes.
+        plan: whose machine tells how long instructions and links take. That of rank 0 counts, as
+            ranks may have measured theirs each for itself; without one, `_nominal`.
+        program: of the plan.
+
+    Returns:
+        Two lists; empty where processes share memory, or are on accelerators, which send rounds.
+
+    Raises:
+        RankFailure: a process has failed.
+    """
+    if world.links is None or not world.links.sends_messages:
+        return [], []
+    machines = world.gather(plan.machine and plan.machine.contents())
+    machine = Machine.from_contents(machines[0]) if machines[0] else _nominal(len(world.ranks))
+    native = machine.native(plan.mesh)
+    seconds = predicted_seconds(program, native, view_targets(plan.graph))
+    timeline = simulate(program, seconds, list(plan.mesh), native, ranks=list(world.ranks))
+    forward, backward = timeline.messages
+    return forward, backward
+
+
+def _nominal(workers: int) -> Machine:
+    """Cores of today's servers on Ethernet of 10 Gbit/s."""
+    return Machine(
+        "cores on Ethernet", {"float32": 5e10, "float64": 2.5e10}, 10 * GB, 5e-6, 16 * GB,
+        (Level(workers, 50e-6, 1.1 * GB),),
+    )  # fmt: skip
