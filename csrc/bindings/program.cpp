@@ -182,9 +182,6 @@ void bind_program(py::module_& m) {
       py::arg("kind"), py::arg("groups"), py::arg("ranks"), py::arg("bytes"),
       "A program of one relayout, a collective of groups of processes.");
   py::class_<Message>(m, "Message", "All packets of a relayout from one process to another.")
-      .def(py::init(
-               [](int relayout, int source, int dest) { return Message{relayout, source, dest}; }),
-           py::arg("relayout"), py::arg("source"), py::arg("dest"))
       .def_readonly("relayout", &Message::relayout)
       .def_readonly("source", &Message::from)
       .def_readonly("dest", &Message::to)

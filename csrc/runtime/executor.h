@@ -48,7 +48,8 @@ struct ExecutorOptions {
   /// Relayouts that go through collectives, of groups that the communicator has; the same for all.
   std::vector<Collective> collectives;
   /// By list the order in which messages between processes go, of all of them or none: one that
-  /// `simulate` gives for this program and these ranks. The same for all.
+  /// `simulate` gives for this program and these ranks. The same for all. Only where all goes by
+  /// messages: shared memory and collectives keep the order of relayouts, which might not fit.
   std::array<std::vector<Message>, 2> messages;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <utility>
 
@@ -167,16 +168,13 @@ double least_seconds(const Program& program, const InstrSeconds& seconds,
                      const std::vector<Transfer>& transfers, bool backward) {
   const Dependences dependences(program, seconds, transfers, backward);
   double least = dependences.longest();
-  std::vector<double> busy;
-  for (int w = 0; w < program.num_workers; ++w) {
-    busy.push_back(0);
-    for (const double one : seconds[w][backward]) busy.back() += one;
+  for (const auto& lists : seconds) {
+    least = std::max(least, std::accumulate(lists[backward].begin(), lists[backward].end(), 0.0));
   }
   std::map<int, std::vector<Job>> received;  // by process
   for (size_t n = 0; n < transfers.size(); ++n) {
     received[transfers[n].message.to].push_back(dependences.job_of(static_cast<int>(n)));
   }
-  for (const double one : busy) least = std::max(least, one);
   for (auto& [process, jobs] : received) {
     least = std::max(least, preemptive_seconds(std::move(jobs)));
   }

@@ -18,15 +18,6 @@ Ports::Ports(const Program& program, const InstrSeconds& seconds, std::vector<Tr
     for (const auto& [worker, at] : transfer.readers) of_fetch_[worker][at].push_back(number);
   }
   find_needed(program, seconds, backward);
-  for (int w = 0; w < program.num_workers; ++w) {
-    std::set<Slot> made;
-    for (const Instr& instr : program.workers[w].list(backward)) {
-      for_each_made(instr, [&](Slot slot) { made.insert(slot); });
-    }
-    for (const auto& [slot, numbers] : of_slot_[w]) {
-      if (!made.count(slot)) written(w, slot, 0);  // by another list
-    }
-  }
 }
 
 void Ports::find_needed(const Program& program, const InstrSeconds& seconds, bool backward) {

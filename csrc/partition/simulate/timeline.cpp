@@ -29,6 +29,9 @@ class Simulation {
       for (const Instr& instr : program.workers[w].list(backward)) {
         for_each_made(instr, [&](Slot slot) { workers_[w].written[slot] = kUnknown; });
       }
+      for (Slot slot = 0; slot < program.workers[w].num_slots; ++slot) {
+        if (workers_[w].written[slot] == 0) ports_.written(w, slot, 0);
+      }
     }
   }
 

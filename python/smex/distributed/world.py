@@ -388,9 +388,10 @@ class Links:
         return len(hosts) == 1 and -1 not in hosts
 
     @property
-    def sends_messages(self) -> bool:
-        """Whether some of these processes send each other messages."""
-        return self._backend == "gloo" and not self.shares_memory(range(self._size))
+    def sends_messages_only(self) -> bool:
+        """Whether all of these processes send each other messages, none through shared memory."""
+        shared = [host for host in self._hosts if host >= 0]
+        return self._backend == "gloo" and len(set(shared)) == len(shared)
 
     def connect(self, groups: Sequence[tuple[int, ...]], device: torch.device) -> None:
         """Makes torch's groups of some processes each, for collectives.

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from smex._C import Message, predicted_seconds, simulate
+from smex._C import Collective, Message, predicted_seconds, simulate
 from smex.distributed.world import World
 from smex.planning.machine import GB, Level, Machine
 from smex.planning.placed import view_targets
 from smex.planning.plan import Plan
 
 
-def message_order(world: World, plan: Plan, program: Any) -> tuple[list[Message], list[Message]]:
+def message_order(
+    world: World, plan: Plan, program: Any, collectives: Sequence[Collective]
+) -> tuple[list[Message], list[Message]]:
     """Returns which messages of the forward and the backward list go before which others.
 
     It is the order of the program's predicted course: of the tiles that are there, the one goes
     first that is needed first. All processes call this together.
+
+    Shared memory and collectives have an order of their own, that of relayouts, which the course
+    does not know. Beside them messages in another one could wait in a circle, so they keep it too.
 
     Args:
         world: of the processes.
         plan: whose machine tells how long instructions and links take. That of rank 0 counts, as
             ranks may have measured theirs each for itself; without one, `_nominal`.
         program: of the plan.
+        collectives: that carry some of its relayouts.
 
     Returns:
-        Two lists; empty where processes share memory, or are on accelerators, which send rounds.
+        Two lists; empty where not all goes by messages.
 
     Raises:
         RankFailure: a process has failed.
     """
-    if world.links is None or not world.links.sends_messages:
+    if world.links is None or not world.links.sends_messages_only or collectives:
         return [], []
     machines = world.gather(plan.machine and plan.machine.contents())
     machine = Machine.from_contents(machines[0]) if machines[0] else _nominal(len(world.ranks))

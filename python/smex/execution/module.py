@@ -268,13 +268,16 @@ class PartitionedModule(torch.nn.Module):
                 )
         carriers = choose_collectives(self._world, program, self.devices, self._collectives)
         overlap = os.environ.get("SMEX_OVERLAP", "1") != "0"
+        messages = (
+            message_order(self._world, plan, program, carriers.collectives) if overlap else ([], [])
+        )
         executor = Executor(
             program,
             devices=[str(device) for device in self.devices],
             sibling=None if self._first is None else self._first.executor,
             take=True,
             overlap=overlap,
-            messages=message_order(self._world, plan, program) if overlap else ([], []),
+            messages=messages,
             collectives=carriers.collectives,
             **self._world.executor_options(),
         )
