@@ -305,6 +305,10 @@ _LARGE = 4 << 20
 """Elements of a tensor that does not fit the caches."""
 
 
+_ROUND = 0.03
+"""Seconds within which a round of measurements ends, unless it is of a single call."""
+
+
 def _numbers(*shape: int) -> torch.Tensor:
     """Of 4 bytes, whatever the user's defaults are."""
     return torch.rand(*shape, dtype=torch.float32, device="cpu")
@@ -317,16 +321,22 @@ class _Measured:
         self._workers = workers
 
     def _seconds(self, prepare: Callable[[], Callable[[], Any]], repeats: int) -> float:
-        """Returns the median over rounds of the time that one call takes while all threads call."""
+        """Returns the median over rounds of the time that one call takes while all threads call.
+
+        A round is of `repeats` calls, or of as few as take `_ROUND` by the time of the first.
+        """
         runs = [prepare() for _ in range(self._workers)]
 
         def loop(run: Callable[[], Any]) -> float:
             torch.set_num_threads(1)
-            run()
             start = time.perf_counter()
-            for _ in range(repeats):
+            run()
+            first = time.perf_counter() - start
+            count = max(1, min(repeats, int(_ROUND / first)))
+            start = time.perf_counter()
+            for _ in range(count):
                 run()
-            return (time.perf_counter() - start) / repeats
+            return (time.perf_counter() - start) / count
 
         with concurrent.futures.ThreadPoolExecutor(self._workers) as pool:
             rounds = sorted(max(pool.map(loop, runs)) for _ in range(5))
