@@ -179,7 +179,7 @@ def summary(
         measured[name] = {"seconds": seconds, "sent": statistics.median(sent)}
         if system.net is not None:
             measured[name] |= {
-                "predicted_seconds": system.net.plan.seconds,
+                "predicted_seconds": system.net.plan.timeline().seconds,
                 "predicted_bytes": system.net.plan.total_bytes,
                 "moved_bytes": moved[name],
             }
