@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "partition/lower/lower.h"
+#include "partition/lower/overlap.h"
 #include "partition/price/price.h"
 #include "partition/search/parallel.h"
 #include "partition/simulate/timeline.h"
@@ -33,6 +34,16 @@ Request with_faster_links(const Request& request, double factor) {
   return faster;
 }
 
+/// Of the program that is there, or of one that is made for it.
+double course(const Graph& graph, const FoundPlan& found, const Request& request,
+              const Machine& machine) {
+  const auto& views = request.options.views;
+  Program program = found.program ? *found.program : lower(graph, found.plan, {views, true, false});
+  overlap(program, views);
+  return simulate(program, predicted_seconds(program, machine, views), request.mesh, machine.links)
+      .seconds;
+}
+
 bool are_equal(const Plan& a, const Plan& b) { return a.values == b.values && a.ops == b.ops; }
 
 }  // namespace
@@ -54,16 +65,15 @@ std::optional<FoundPlan> quicker_plan(const Graph& graph, const Request& request
   });
   std::vector<double> seconds(1 + others.size(), std::numeric_limits<double>::infinity());
   for_all(seconds.size(), [&](size_t n) {
-    const Plan& plan = n == 0 ? found.plan : others[n - 1].plan;
-    if (n > 0) {
-      const bool is_known =
-          are_equal(plan, found.plan) || (n > 1 && are_equal(plan, others[n - 2].plan));
-      if (is_known || (options.memory_limit && !solver.keeps(others[n - 1]))) return;
+    if (n == 0) {
+      seconds[n] = course(graph, found, request, machine);
+      return;
     }
-    const Program program = lower(graph, plan, {options.views, true, true});
-    seconds[n] = simulate(program, predicted_seconds(program, machine, options.views), request.mesh,
-                          machine.links)
-                     .seconds;
+    FoundPlan& other = others[n - 1];
+    const bool is_known =
+        are_equal(other.plan, found.plan) || (n > 1 && are_equal(other.plan, others[n - 2].plan));
+    if (is_known || (options.memory_limit && !solver.keeps(other))) return;
+    seconds[n] = course(graph, other, request, machine);
   });
   const auto best = std::min_element(seconds.begin() + 1, seconds.end());
   if (*best >= kGain * seconds[0]) return std::nullopt;

@@ -147,6 +147,47 @@ TEST(Simulate, WhatIsThereDoesNotWaitForOthers) {
   EXPECT_DOUBLE_EQ(timeline.seconds, 4 + 4 + 1);
 }
 
+/// Worker 0 makes tiles one after the other; worker 1 fetches and reads them in the order `read`.
+Program several_messages(size_t tiles, const std::vector<int>& read) {
+  Program program;
+  program.num_workers = 2;
+  WorkerProgram sender, receiver;
+  const Slot made = static_cast<Slot>(tiles);
+  sender.num_slots = made + 1;
+  receiver.num_slots = 2 * made + 1;
+  for (Slot slot = 1; slot <= made; ++slot) {
+    sender.forward.emplace_back(compute({0}, slot));
+    const auto at = std::find(read.begin(), read.end(), slot) - read.begin();
+    receiver.forward.emplace_back(fetch(0, slot, slot, static_cast<int>(tiles + at)));
+  }
+  for (const int slot : read) receiver.forward.emplace_back(compute({slot}, made + slot));
+  sender.slot_itemsizes.assign(sender.num_slots, 4);
+  receiver.slot_itemsizes.assign(receiver.num_slots, 4);
+  program.inputs = {{0, {0, 0}, {Region::whole({10}), Region::whole({10})}}};
+  program.workers = {std::move(sender), std::move(receiver)};
+  return program;
+}
+
+TEST(Simulate, LeastCountsWhatAProcessReceives) {
+  // Made at 1, 2 and 3 s; each takes 4 s of the port, the latency once, and 1 s when it is there.
+  const std::array<std::vector<double>, 2> sender{std::vector<double>{1, 1, 1}, {}};
+  const std::array<std::vector<double>, 2> receiver{std::vector<double>{0, 0, 0, 1, 1, 1}, {}};
+  const Timeline timeline =
+      simulate(several_messages(3, {1, 2, 3}), {sender, receiver}, {2}, link(1));
+  EXPECT_DOUBLE_EQ(timeline.least, 1 + 3 * 4 + 0.5 + 1);
+  EXPECT_DOUBLE_EQ(timeline.seconds, timeline.least);
+}
+
+TEST(Simulate, LeastInterruptsWhatIsNeededLater) {
+  // The tile that is read first is made last: 1 s after the other, which has gone for that long.
+  // No message can be interrupted, so that the course takes 3 s more than the bound.
+  const std::array<std::vector<double>, 2> sender{std::vector<double>{1, 1}, {}};
+  const std::array<std::vector<double>, 2> receiver{std::vector<double>{0, 0, 9, 1}, {}};
+  const Timeline timeline = simulate(several_messages(2, {2, 1}), {sender, receiver}, {2}, link(1));
+  EXPECT_DOUBLE_EQ(timeline.least, 2 + 4 + 0.5 + 9 + 1);
+  EXPECT_DOUBLE_EQ(timeline.seconds, timeline.least + 3);
+}
+
 TEST(Simulate, MessagesOfItsOrderNeverWaitInACircle) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> draw(0, 1);
