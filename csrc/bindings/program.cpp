@@ -88,14 +88,18 @@ py::list to_list(const std::vector<Instr>& instrs) {
 }  // namespace
 
 void bind_program(py::module_& m) {
-  py::class_<CopyPart>(m, "CopyPart", "A box of a peer's slot into a box of the destination.")
-      .def(py::init([](int worker, Slot slot, const Bounds& source, const Bounds& dest) {
-             return CopyPart{worker, slot, to_box(source), to_box(dest)};
+  py::class_<CopyPart>(m, "CopyPart", "A part of a peer's slot into one of the destination.")
+      .def(py::init([](int worker, Slot slot, const Bounds& source, const Bounds& dest,
+                       const Listed& source_list, const Listed& dest_list) {
+             return CopyPart{worker, slot, to_region(source, source_list),
+                             to_region(dest, dest_list)};
            }),
-           py::arg("worker"), py::arg("slot"), py::arg("source"), py::arg("dest"))
+           py::arg("worker"), py::arg("slot"), py::arg("source"), py::arg("dest"),
+           py::arg("source_list") = py::none(), py::arg("dest_list") = py::none(),
+           "A list is a dimension and the indices of it that count.")
       .def_readonly("worker", &CopyPart::worker)
       .def_readonly("slot", &CopyPart::slot)
-      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source); });
+      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source.dims); });
   py::class_<ComputeInstr>(m, "ComputeInstr", "An operator call; ValueRef ids are slots.")
       .def(py::init(&make_compute), py::arg("target"), py::arg("args"), py::arg("outputs"),
            py::arg("op") = -1, py::arg("crop") = Bounds{},

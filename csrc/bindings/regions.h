@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/region.h"
 
 namespace smex::bindings {
@@ -15,6 +17,15 @@ inline std::vector<Interval> to_box(const Bounds& bounds) {
   std::vector<Interval> box;
   for (const auto& [lo, hi] : bounds) box.push_back({lo, hi});
   return box;
+}
+
+/// A dimension, and which of its indices count.
+using Listed = std::optional<std::pair<size_t, std::vector<int64_t>>>;
+
+inline Region to_region(const Bounds& bounds, const Listed& listed) {
+  if (!listed) return Region{to_box(bounds)};
+  if (listed->first >= bounds.size()) throw UserError("a region has no such dimension");
+  return Region::listed(to_box(bounds), listed->first, IndexList(listed->second));
 }
 
 inline Bounds to_bounds(const std::vector<Interval>& box) {

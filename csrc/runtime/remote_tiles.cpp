@@ -64,12 +64,12 @@ void RemoteTiles::pack(const Packet& packet, const at::Tensor& bytes) {
       const c10::impl::VirtualGuardImpl guard(bytes.device().type());
       state.written->block(guard.getStream(bytes.device()));
     }
-    const at::Tensor from = box_view(state.tensor, parcel.box);
-    const int64_t size = from.numel() * static_cast<int64_t>(from.element_size());
-    bytes.narrow(0, parcel.offset, size)
-        .view(from.scalar_type())
-        .view(from.sizes())
-        .copy_(from, /*non_blocking=*/bytes.device() == from.device());
+    const at::Tensor& from = state.tensor;
+    const Shape shape = parcel.box.shape();
+    const int64_t size = parcel.box.numel() * static_cast<int64_t>(from.element_size());
+    const at::Tensor place =
+        bytes.narrow(0, parcel.offset, size).view(from.scalar_type()).view(shape);
+    copy_elements(place, Region::whole(shape), from, parcel.box, executor_.steps().lists);
     const bool is_new = std::none_of(read.begin(), read.end(), [&](const RemoteRead& other) {
       return other.worker == parcel.worker && other.slot == parcel.slot;
     });
@@ -121,12 +121,10 @@ void RemoteTiles::await_bell(int worker, std::function<std::vector<int>()> ranks
                       is_over);
 }
 
-at::Tensor RemoteTiles::source(const Copy& copy, c10::ScalarType type) const {
+at::Tensor RemoteTiles::parcel(const Copy& copy, c10::ScalarType type) const {
   const int64_t size =
       Region::whole(copy.shape).numel() * static_cast<int64_t>(c10::elementSize(type));
-  const at::Tensor parcel =
-      pass_->bytes(copy.packet).narrow(0, copy.offset, size).view(type).view(copy.shape);
-  return box_view(parcel, copy.source);
+  return pass_->bytes(copy.packet).narrow(0, copy.offset, size).view(type).view(copy.shape);
 }
 
 void RemoteTiles::read(const Copy& copy) {

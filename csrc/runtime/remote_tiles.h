@@ -49,8 +49,8 @@ class RemoteTiles {
   void await(int worker, const std::function<bool()>& is_over);
   /// The process that a copy's packet comes from; -1: several, whose parts are added up.
   int sender(const Copy& copy) const { return incoming(copy).from; }
-  /// What a copy reads of a packet that is there, of elements of this type.
-  at::Tensor source(const Copy& copy, c10::ScalarType type) const;
+  /// The parcel that a copy reads, of a packet that is there, of elements of this type.
+  at::Tensor parcel(const Copy& copy, c10::ScalarType type) const;
   /// A fetch has made its last copy from a packet.
   void read(const Copy& copy);
 

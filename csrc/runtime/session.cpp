@@ -20,29 +20,6 @@ constexpr std::chrono::milliseconds kInterruptPeriod{100};
 /// Less than so much is done sooner than other threads have been woken.
 constexpr double kWorthThreadsUs = 40;
 
-void combine(at::Tensor& into, const at::Tensor& from, tdl::ReduceKind kind) {
-  switch (kind) {
-    case tdl::ReduceKind::kSum:
-      into.add_(from);
-      return;
-    case tdl::ReduceKind::kProd:
-      into.mul_(from);
-      return;
-    case tdl::ReduceKind::kMax:
-      at::maximum_out(into, into, from.to(into.device()));
-      return;
-    case tdl::ReduceKind::kMin:
-      at::minimum_out(into, into, from.to(into.device()));
-      return;
-    case tdl::ReduceKind::kLogSumExp:
-      at::logaddexp_out(into, into, from.to(into.device()));
-      return;
-    case tdl::ReduceKind::kSoftmaxMean:
-      break;  // weighed and then added
-  }
-  throw InternalError("a fetch does not reduce by this");
-}
-
 std::string text_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -283,15 +260,13 @@ void Session::await_packet(int worker, const Copy& copy) {
   }
 }
 
-at::Tensor Session::box_of(int worker, const Copy& copy, const at::Tensor& result) {
+at::Tensor Session::source_of(int worker, const Copy& copy, const at::Tensor& result) {
   if (copy.packet < 0) {
-    const at::Tensor& source = copy.worker == worker
-                                   ? operand(worker, copy.slot)
-                                   : workers_[copy.worker]->slots[copy.slot].tensor;
-    return box_view(source, copy.source);
+    return copy.worker == worker ? operand(worker, copy.slot)
+                                 : workers_[copy.worker]->slots[copy.slot].tensor;
   }
   await_packet(worker, copy);
-  return remote_->source(copy, result.scalar_type());
+  return remote_->parcel(copy, result.scalar_type());
 }
 
 bool Session::find_followers(bool backward) {
@@ -628,7 +603,7 @@ void Session::run_fetch(int worker, const FetchStep& step) {
   open.fetch = &step;
   if (step.instr->view) {
     open.result =
-        box_view(operand(worker, step.instr->parts[0].slot), Region{step.instr->parts[0].source});
+        box_view(operand(worker, step.instr->parts[0].slot), step.instr->parts[0].source);
   } else {
     copy_parts(worker, open, /*waiting=*/true);
   }
@@ -646,7 +621,9 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
                             at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
     if (open.beside) self.memory.add(open.result, /*borrowed=*/false);
     if (step.instr->shape_only) return;
-    for (const Region& box : step.uncovered) box_view(open.result, box).fill_(step.instr->fill);
+    for (const Region& region : step.uncovered) {
+      fill_elements(open.result, region, step.instr->fill, executor_->steps().lists);
+    }
   };
   const auto pause = [&] {
     if (open.next_read + open.next_copy == before) return false;
@@ -669,12 +646,12 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
                    ? step.dtype
                    : workers_[copy.worker]->slots[copy.slot].tensor.scalar_type());
     }
-    const at::Tensor from = box_of(worker, copy, open.result);
-    at::Tensor into = box_view(open.result, copy.dest);
-    if (!copy.combine) {
-      into.copy_(from, /*non_blocking=*/true);
+    const at::Tensor from = source_of(worker, copy, open.result);
+    const ListTensors& lists = executor_->steps().lists;
+    if (copy.combine) {
+      combine_elements(open.result, copy.dest, from, copy.source, step.instr->reduce, lists);
     } else {
-      combine(into, from.to(into.device()), step.instr->reduce);
+      copy_elements(open.result, copy.dest, from, copy.source, lists);
     }
     // At once: others of this fetch may wait for the space that the packet takes.
     if (copy.is_last) remote_->read(copy);

@@ -150,7 +150,7 @@ class Session {
   bool is_remote() const { return remote_ && remote_->are_open(); }
   void end_remote();
   void await_packet(int worker, const Copy& copy);
-  at::Tensor box_of(int worker, const Copy& copy, const at::Tensor& result);
+  at::Tensor source_of(int worker, const Copy& copy, const at::Tensor& result);
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);

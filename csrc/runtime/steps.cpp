@@ -35,12 +35,7 @@ ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
 
 /// The part of `copy`'s source that lands on `piece` of its destination.
 Region source_of(const CopyPart& part, const Region& piece) {
-  Region source = piece;
-  for (size_t d = 0; d < piece.rank(); ++d) {
-    const int64_t shift = part.source[d].lo - part.dest[d].lo;
-    source.dims[d] = {piece.dims[d].lo + shift, piece.dims[d].hi + shift};
-  }
-  return source;
+  return piece.relative_to(part.dest).absolute_in(part.source);
 }
 
 std::vector<Region> subtract_all(std::vector<Region> boxes, const Region& cut) {
@@ -92,14 +87,11 @@ class Parcels {
   std::vector<std::pair<CopyPart, Copy>> of(const FetchInstr& fetch, const CopyPart& part,
                                             int itemsize) const {
     std::vector<std::pair<CopyPart, Copy>> found;
-    if (Region{part.source}.empty()) return found;
-    for (const Region& piece : pieces_of(Region{part.source}, itemsize, packet_bytes_)) {
+    if (part.source.empty()) return found;
+    for (const Region& piece : pieces_of(part.source, itemsize, packet_bytes_)) {
       const auto& [packet, parcel] = find(fetch, part, piece);
-      CopyPart small{part.worker, part.slot, Region::whole(piece.shape()).dims, piece.dims};
-      for (size_t d = 0; d < piece.rank(); ++d) {
-        const int64_t shift = part.dest[d].lo - part.source[d].lo;
-        small.dest[d] = {piece.dims[d].lo + shift, piece.dims[d].hi + shift};
-      }
+      CopyPart small{part.worker, part.slot, Region::whole(piece.shape()),
+                     piece.relative_to(part.source).absolute_in(part.dest)};
       Copy copy;
       copy.packet = packet;
       copy.offset = parcel->offset;
@@ -140,7 +132,7 @@ Copy copy_of(const CopyPart& part, const Region& piece, bool combine, const Copy
 
 /// Cuts a reducing part into what it writes first and what it combines, and updates `uncovered`.
 void add_reducing_part(const CopyPart& part, const Copy& of, FetchStep& step) {
-  const Region dest{part.dest};
+  const Region& dest = part.dest;
   std::vector<Region> combined{dest};
   for (const Region& hole : step.uncovered) {
     const Region fresh = intersect(dest, hole);
@@ -162,7 +154,7 @@ void check_part(const CopyPart& part, const FetchInstr& fetch, const Program& pr
     throw InternalError(c10::str("part reads slot ", part.slot, " of worker ", part.worker,
                                  ", which does not exist"));
   }
-  const Region source{part.source}, dest{part.dest};
+  const Region &source = part.source, &dest = part.dest;
   const bool agree = dest.rank() == fetch.shape.size() && source.shape() == dest.shape() &&
                      Region::whole(fetch.shape).contains(dest);
   if (!agree) {
@@ -172,11 +164,11 @@ void check_part(const CopyPart& part, const FetchInstr& fetch, const Program& pr
 }
 
 void add_part(const CopyPart& part, const Copy& of, bool reducing, FetchStep& step) {
-  if (Region{part.dest}.empty()) return;
+  if (part.dest.empty()) return;
   if (reducing) {
     add_reducing_part(part, of, step);
   } else {
-    step.copies.push_back(copy_of(part, Region{part.dest}, /*combine=*/false, of));
+    step.copies.push_back(copy_of(part, part.dest, /*combine=*/false, of));
   }
 }
 
@@ -195,7 +187,7 @@ FetchStep prepare_sum(const FetchInstr& instr, int worker, std::vector<Copy> cop
   step.dtype = parse_dtype(instr.dtype);
   step.copies = std::move(copies);
   for (const CopyPart& part : instr.parts) {
-    if (part.worker != worker) step.remote_elements += Region{part.dest}.numel();
+    if (part.worker != worker) step.remote_elements += part.dest.numel();
   }
   mark_last(step.copies);
   return step;
@@ -217,7 +209,7 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
   std::set<std::pair<int, Slot>> seen;
   for (const CopyPart& part : instr.parts) {
     check_part(part, instr, program);
-    const Region dest{part.dest};
+    const Region& dest = part.dest;
     covered += dest.numel();
     if (part.worker != worker) step.remote_elements += dest.numel();
     if (processes.is_here(part.worker)) {
@@ -242,7 +234,7 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
   }
   mark_last(step.copies);
   const bool may_alias = instr.parts.size() == 1 && instr.parts[0].worker == worker &&
-                         Region{instr.parts[0].dest} == whole;
+                         instr.parts[0].dest == whole && !instr.parts[0].source.list;
   if (instr.view && !may_alias) {
     throw InternalError("a view must be one local part that covers the destination");
   }
@@ -310,6 +302,7 @@ class Preparation {
       steps_.packet_readers[phase].assign(traffic->incoming.size(), 0);
       for (size_t n = 0; n < traffic->outgoing.size(); ++n) {
         for (const Parcel& parcel : traffic->outgoing[n].parcels) {
+          steps_.lists.add(parcel.box, devices_[parcel.worker]);
           WorkerSteps& owner = steps_.workers[parcel.worker];
           std::vector<int>& packets = owner.packets[phase][parcel.slot];
           if (!packets.empty() && packets.back() == static_cast<int>(n)) continue;
@@ -368,6 +361,7 @@ class Preparation {
       for (const Copy& copy : step.copies) {
         if (copy.is_last) ++steps_.packet_readers[phase][copy.packet];
       }
+      add_lists(step, worker);
       step.kind = kind_index(fetch->kind);
       mark_written(written, fetch->dest);
       for (const RemoteRead& read : step.reads) {
@@ -380,6 +374,14 @@ class Preparation {
     const Slot slot = std::get<FreeInstr>(instr).slot;
     if (slot < 0 || slot >= num_slots) throw InternalError("no such slot");
     return FreeStep{slot};
+  }
+
+  void add_lists(const FetchStep& step, int worker) {
+    for (const Copy& copy : step.copies) {
+      steps_.lists.add(copy.source, devices_[copy.packet < 0 ? copy.worker : worker]);
+      steps_.lists.add(copy.dest, devices_[worker]);
+    }
+    for (const Region& region : step.uncovered) steps_.lists.add(region, devices_[worker]);
   }
 
   int kind_index(const std::string& kind) {

@@ -12,6 +12,7 @@
 
 #include "partition/lower/program.h"
 #include "runtime/arguments.h"
+#include "runtime/elements.h"
 #include "runtime/processes/traffic.h"
 
 namespace smex::runtime {
@@ -81,6 +82,7 @@ struct WorkerSteps {
 /// A Program made ready to run: the parts of every instruction that do not change from run to run.
 struct Steps {
   std::vector<WorkerSteps> workers;
+  ListTensors lists;               ///< of all regions that are not boxes
   std::vector<std::string> kinds;  ///< the distinct FetchInstr::kind, in order of first appearance
   // Of a program that runs in several processes, for the forward [0] and backward [1] list:
   std::array<std::shared_ptr<const Traffic>, 2> traffic;

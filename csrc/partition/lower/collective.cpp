@@ -112,7 +112,7 @@ class Sums {
     for (const int process : group) {
       for (const CopyPart& part : fetches_.at(process)[0].instr->parts) {
         const CopyPart& other = known.try_emplace(ranks_[part.worker], part).first->second;
-        if (other.worker != part.worker || other.slot != part.slot || other.source != part.source) {
+        if (other.worker != part.worker || other.slot != part.slot || !(other.source == part.source)) {
           return false;
         }
       }
@@ -128,7 +128,7 @@ class Sums {
     const Region whole = Region::whole(fetch.shape);
     std::vector<int> processes;
     for (const CopyPart& part : fetch.parts) {
-      if (!(Region{part.dest} == whole)) return false;
+      if (!(part.dest == whole)) return false;
       processes.push_back(ranks_[part.worker]);
     }
     std::sort(processes.begin(), processes.end());
@@ -213,7 +213,7 @@ Program sample_collective(CollectiveKind kind, const Groups& groups, const std::
     return static_cast<int>(std::find(ranks.begin(), ranks.end(), process) - ranks.begin());
   };
   const auto box = [&](int64_t first, int64_t count) {
-    return std::vector<Interval>{{first * numel, (first + count) * numel}};
+    return Region{{{first * numel, (first + count) * numel}}};
   };
   const bool sends_parts =
       kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kReduceScatter;
@@ -223,7 +223,7 @@ Program sample_collective(CollectiveKind kind, const Groups& groups, const std::
       const int worker = worker_of(group[place]);
       WorkerProgram& own = program.workers[worker];
       sent.slots[worker] = add_slot(own, "sent", kItemsize);
-      sent.regions[worker] = Region{box(0, sends_parts ? size : 1)};
+      sent.regions[worker] = box(0, sends_parts ? size : 1);
       FetchInstr fetch;
       fetch.value = 0;
       fetch.relayout = 0;
@@ -231,7 +231,7 @@ Program sample_collective(CollectiveKind kind, const Groups& groups, const std::
       fetch.dtype = "float32";
       fetch.reducing = adds(kind);
       fetch.dest = received.slots[worker] = add_slot(own, "received", kItemsize);
-      received.regions[worker] = Region{box(0, fetch.reducing ? 1 : size)};
+      received.regions[worker] = box(0, fetch.reducing ? 1 : size);
       fetch.shape = received.regions[worker].shape();
       for (int64_t from = 0; from < size; ++from) {
         fetch.parts.push_back({worker_of(group[from]), /*slot=*/0, box(sends_parts ? place : 0, 1),

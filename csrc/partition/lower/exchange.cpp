@@ -119,7 +119,11 @@ class Hash {
   void add(const std::complex<double>& number) { add(number.real()), add(number.imag()); }
   void add(std::monostate) { add(-1); }
   void add(const Interval& range) { add(range.lo), add(range.hi); }
-  void add(const Region& region) { add(region.dims); }
+  void add(const Region& region) {
+    add(region.dims), add(region.axis);
+    if (!region.list) return;
+    for (auto run = region.list->runs(); run; ++run) add(*run);
+  }
   void add(const ValueRef& ref) { add(ref.id); }
   void add(const Attr& attr) {
     add(attr.index());
@@ -157,20 +161,33 @@ class Hash {
 
 }  // namespace
 
-std::vector<Region> pieces_of(const Region& box, int itemsize, int64_t packet_bytes) {
-  if (box.numel() * itemsize <= packet_bytes) return {box};
+namespace {
+
+/// Of a box in coordinates of its own.
+void add_pieces(const Region& box, int itemsize, int64_t packet_bytes, std::vector<Region>& pieces) {
   size_t dim = 0;
   while (dim < box.rank() && box.dims[dim].size() == 1) ++dim;
-  if (dim == box.rank()) return {box};
+  if (box.numel() * itemsize <= packet_bytes || dim == box.rank()) {
+    pieces.push_back(box);
+    return;
+  }
   int64_t row_bytes = itemsize;
   for (size_t d = dim + 1; d < box.rank(); ++d) row_bytes *= box.dims[d].size();
   const int64_t rows = std::max<int64_t>(1, packet_bytes / row_bytes);
-  std::vector<Region> pieces;
   for (int64_t lo = box.dims[dim].lo; lo < box.dims[dim].hi; lo += rows) {
     Region piece = box;
     piece.dims[dim] = {lo, std::min(lo + rows, box.dims[dim].hi)};
-    for (Region& part : pieces_of(piece, itemsize, packet_bytes)) pieces.push_back(std::move(part));
+    add_pieces(piece, itemsize, packet_bytes, pieces);
   }
+}
+
+}  // namespace
+
+std::vector<Region> pieces_of(const Region& box, int itemsize, int64_t packet_bytes) {
+  if (box.numel() * itemsize <= packet_bytes) return {box};
+  std::vector<Region> pieces;
+  add_pieces(Region::whole(box.shape()), itemsize, packet_bytes, pieces);
+  for (Region& piece : pieces) piece = piece.absolute_in(box);
   return pieces;
 }
 

@@ -17,8 +17,8 @@ void add_parts(FetchInstr& fetch, int worker, const Region& frame, const std::ve
   for (const Copy& copy : copies) {
     if (copy.dest != worker) continue;
     fetch.parts.push_back({copy.source, slots[copy.source],
-                           copy.region.relative_to(have.tiles[copy.source].region).dims,
-                           copy.region.relative_to(frame).dims});
+                           copy.region.relative_to(have.tiles[copy.source].region),
+                           copy.region.relative_to(frame)});
     if (copy.source != worker) peers.insert(copy.source);
   }
   for (const int peer : peers) ++program.workers[peer].remote_reads[slots[peer]];

@@ -7,7 +7,7 @@
 namespace smex {
 
 void add_box(Order& order, const CopyPart& part) {
-  const Region box{part.source};
+  const Region& box = part.source;
   const auto found = std::find_if(order.begin(), order.end(), [&](const Parcel& parcel) {
     return parcel.worker == part.worker && parcel.slot == part.slot && parcel.box == box;
   });

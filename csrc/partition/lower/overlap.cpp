@@ -77,7 +77,7 @@ void make_due(Program& program) {
       } else if (auto* fetch = std::get_if<FetchInstr>(&list[position])) {
         for (const CopyPart& part : fetch->parts) {
           if (part.worker != worker) continue;
-          const bool may_wait = fetch->due >= 0 && !Region{part.dest}.empty();
+          const bool may_wait = fetch->due >= 0 && !part.dest.empty();
           next_read[part.slot] = std::min(next_read[part.slot], may_wait ? fetch->due : position);
         }
       } else {
@@ -164,7 +164,7 @@ class Lateness {
         const int begin = list_begin + position, end = list_begin + finished(fetch->due, position);
         int64_t own = 0;
         for (const CopyPart& part : fetch->parts) {
-          const int64_t bytes = Region{part.dest}.numel() * itemsize;
+          const int64_t bytes = part.dest.numel() * itemsize;
           if (part.worker == worker) {
             own += bytes;
           } else {

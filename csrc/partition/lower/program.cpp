@@ -22,7 +22,7 @@ void print_fetch(std::ostream& out, const FetchInstr& fetch) {
   out << fetch.dest << " = " << fetch.kind << '(';
   for (size_t p = 0; p < fetch.parts.size(); ++p) {
     const CopyPart& part = fetch.parts[p];
-    out << (p ? ", " : "") << part.worker << ':' << part.slot << Region{part.source}.str();
+    out << (p ? ", " : "") << part.worker << ':' << part.slot << part.source.str();
   }
   out << ')';
 }
@@ -310,7 +310,7 @@ int64_t moved_bytes(const Program& program, bool forward, bool backward) {
       if (!fetch) continue;
       int64_t elements = 0;
       for (const CopyPart& part : fetch->parts) {
-        if (part.worker != worker) elements += Region{part.dest}.numel();
+        if (part.worker != worker) elements += part.dest.numel();
       }
       if (elements == 0) continue;
       bytes += elements * itemsize(program.workers[worker], fetch->dest, "moved_bytes");

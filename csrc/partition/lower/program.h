@@ -38,12 +38,12 @@ std::string operator_name(const ComputeInstr& compute);
 /// "op 3", or "fused" for a call that is no op of the graph.
 std::string op_label(const ComputeInstr& compute);
 
-/// One contribution to a fetched tensor: a box of a peer's slot into a box of the destination.
+/// One contribution to a fetched tensor: a part of a peer's slot into one of the destination.
 struct CopyPart {
   int worker = 0;
   Slot slot = kNoSlot;
-  std::vector<Interval> source;  ///< box inside the peer's slot
-  std::vector<Interval> dest;    ///< box inside the destination slot
+  Region source;  ///< inside the peer's slot
+  Region dest;    ///< inside the destination slot
 };
 
 /// Assembles `dest` from parts held by this and other workers (Tofu's MultiFetch).

@@ -90,11 +90,13 @@ std::vector<Tile> scatter_stage(const Layout& have, const std::vector<Tile>& nee
       if (peer < w) ++rank;
       ++replicas;
     }
-    auto& dims = stage[w].region.dims;
-    auto longest = std::max_element(
-        dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
-    if (longest == dims.end() || longest->size() < replicas) return need;  // too small to cut
+    Region part = Region::whole(need[w].region.shape());
+    auto longest =
+        std::max_element(part.dims.begin(), part.dims.end(),
+                         [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    if (longest == part.dims.end() || longest->size() < replicas) return need;  // too small to cut
     *longest = cut(*longest, replicas, rank, /*granule=*/1);
+    stage[w].region = part.absolute_in(need[w].region);
   }
   return stage;
 }

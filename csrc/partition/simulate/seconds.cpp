@@ -40,7 +40,7 @@ class Prediction {
     if (fetch.view || fetch.shape_only) return 0;
     double own = 0;
     for (const CopyPart& part : fetch.parts) {
-      if (part.worker == worker_) own += static_cast<double>(Region{part.dest}.numel());
+      if (part.worker == worker_) own += static_cast<double>(part.dest.numel());
     }
     constexpr double kReadAndWritten = 2;
     own *= kReadAndWritten * program_.slot_itemsizes.at(fetch.dest);

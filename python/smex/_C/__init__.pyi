@@ -303,7 +303,7 @@ class SizedGraph:
 
 class CopyPart:
     """
-    A box of a peer's slot into a box of the destination.
+    A part of a peer's slot into one of the destination.
     """
     def __init__(
         self,
@@ -311,7 +311,12 @@ class CopyPart:
         slot: int,
         source: collections.abc.Sequence[tuple[int, int]],
         dest: collections.abc.Sequence[tuple[int, int]],
-    ) -> None: ...
+        source_list: tuple[int, collections.abc.Sequence[int]] | None = None,
+        dest_list: tuple[int, collections.abc.Sequence[int]] | None = None,
+    ) -> None:
+        """
+        A list is a dimension and the indices of it that count.
+        """
     @property
     def slot(self) -> int: ...
     @property

@@ -13,10 +13,12 @@ namespace {
 using Point = std::vector<int64_t>;
 using Points = std::set<Point>;
 
-constexpr int64_t kGrid = 5;  // boxes live in [0, kGrid)^rank
+constexpr int64_t kGrid = 5;  // regions live in [0, kGrid)^rank
+/// The dimension whose indices are listed in part of the random regions.
+constexpr size_t kListed = 1;
 constexpr int kCases = 400;
 
-/// Every grid point of the box, found by testing each point of the grid.
+/// Every grid point of the region, found by testing each point of the grid.
 Points points_of(const Region& region) {
   Points points;
   int64_t total = 1;
@@ -25,17 +27,18 @@ Points points_of(const Region& region) {
     Point point;
     bool inside = true;
     int64_t rest = code;
-    for (const Interval& dim : region.dims) {
+    for (size_t d = 0; d < region.rank(); ++d) {
       point.push_back(rest % kGrid);
       rest /= kGrid;
-      inside = inside && dim.lo <= point.back() && point.back() < dim.hi;
+      inside = inside && region.dims[d].lo <= point.back() && point.back() < region.dims[d].hi;
+      inside = inside && (!region.is_listed(d) || region.list->contains(point.back()));
     }
     if (inside) points.insert(point);
   }
   return points;
 }
 
-Region random_box(std::mt19937& random, size_t rank) {
+Region random_region(std::mt19937& random, size_t rank) {
   std::uniform_int_distribution<int64_t> corner(0, kGrid);
   Region box;
   for (size_t d = 0; d < rank; ++d) {
@@ -44,20 +47,25 @@ Region random_box(std::mt19937& random, size_t rank) {
     if (hi < lo && random() % 4) std::swap(lo, hi);  // now and then an empty one
     box.dims.push_back({lo, hi});
   }
-  return box;
+  if (rank <= kListed || random() % 3 == 0) return box;
+  std::vector<int64_t> indices;
+  for (int64_t index = 0; index < kGrid; ++index) {
+    if (random() % 2) indices.push_back(index);
+  }
+  return Region::listed(std::move(box.dims), kListed, IndexList(indices));
 }
 
-/// Seed and rank of the random boxes.
-class RandomBoxes : public testing::TestWithParam<std::tuple<int, int>> {
+/// Seed and rank of the random regions.
+class RandomRegions : public testing::TestWithParam<std::tuple<int, int>> {
  protected:
   std::mt19937 random_{static_cast<unsigned>(std::get<0>(GetParam()))};
   size_t rank_ = static_cast<size_t>(std::get<1>(GetParam()));
 };
 
-TEST_P(RandomBoxes, IntersectHoldsTheCommonPoints) {
+TEST_P(RandomRegions, IntersectHoldsTheCommonPoints) {
   for (int i = 0; i < kCases; ++i) {
-    const Region a = random_box(random_, rank_);
-    const Region b = random_box(random_, rank_);
+    const Region a = random_region(random_, rank_);
+    const Region b = random_region(random_, rank_);
     Points expected;
     const Points in_b = points_of(b);
     for (const Point& point : points_of(a)) {
@@ -70,10 +78,10 @@ TEST_P(RandomBoxes, IntersectHoldsTheCommonPoints) {
   }
 }
 
-TEST_P(RandomBoxes, SubtractIsADisjointCoverOfTheRest) {
+TEST_P(RandomRegions, SubtractIsADisjointCoverOfTheRest) {
   for (int i = 0; i < kCases; ++i) {
-    const Region a = random_box(random_, rank_);
-    const Region b = random_box(random_, rank_);
+    const Region a = random_region(random_, rank_);
+    const Region b = random_region(random_, rank_);
     Points expected = points_of(a);
     for (const Point& point : points_of(b)) expected.erase(point);
     const std::vector<Region> rest = subtract(a, b);
@@ -89,10 +97,10 @@ TEST_P(RandomBoxes, SubtractIsADisjointCoverOfTheRest) {
   }
 }
 
-TEST_P(RandomBoxes, ContainsIsTheSubsetRelation) {
+TEST_P(RandomRegions, ContainsIsTheSubsetRelation) {
   for (int i = 0; i < kCases; ++i) {
-    const Region a = random_box(random_, rank_);
-    const Region b = random_box(random_, rank_);
+    const Region a = random_region(random_, rank_);
+    const Region b = random_region(random_, rank_);
     const Points in_a = points_of(a);
     const Points in_b = points_of(b);
     const bool subset = std::includes(in_a.begin(), in_a.end(), in_b.begin(), in_b.end());
@@ -101,7 +109,46 @@ TEST_P(RandomBoxes, ContainsIsTheSubsetRelation) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomBoxes,
+TEST_P(RandomRegions, RelativeToCountsFromTheOrigin) {
+  for (int i = 0; i < kCases; ++i) {
+    const Region origin = random_region(random_, rank_);
+    const Region inside = intersect(random_region(random_, rank_), origin);
+    if (inside.empty()) continue;
+    // A point's coordinates are how many of the origin's indices are below.
+    std::vector<std::vector<int64_t>> below(rank_);
+    for (size_t d = 0; d < rank_; ++d) {
+      int64_t count = 0;
+      for (int64_t index = 0; index < kGrid; ++index) {
+        below[d].push_back(count);
+        count += origin.dims[d].lo <= index && index < origin.dims[d].hi &&
+                 (!origin.is_listed(d) || origin.list->contains(index));
+      }
+    }
+    Points expected;
+    for (Point point : points_of(inside)) {
+      for (size_t d = 0; d < rank_; ++d) point[d] = below[d][point[d]];
+      expected.insert(point);
+    }
+    EXPECT_EQ(points_of(inside.relative_to(origin)), expected) << inside.str() << origin.str();
+    EXPECT_EQ(points_of(origin.relative_to(origin)), points_of(Region::whole(origin.shape())));
+  }
+}
+
+TEST_P(RandomRegions, EqualOnesHaveTheSamePoints) {
+  for (int i = 0; i < kCases; ++i) {
+    const Region a = random_region(random_, rank_);
+    const Region b = random_region(random_, rank_);
+    if (!a.empty() && !b.empty()) EXPECT_EQ(a == b, points_of(a) == points_of(b));
+    if (!a.empty()) {
+      EXPECT_EQ(intersect(a, a), a);
+      Shape shape;
+      for (size_t d = 0; d < rank_; ++d) shape.push_back(a.size(d));
+      EXPECT_EQ(a.shape(), shape);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomRegions,
                          testing::Combine(testing::Values(1, 2), testing::Values(0, 1, 2, 3)));
 
 TEST(Region, RankZeroHoldsOneElement) {
@@ -118,6 +165,26 @@ TEST(Region, RelativeToMovesTheOrigin) {
   EXPECT_EQ(box.relative_to(origin), (Region{{{2, 4}, {0, 6}}}));
   EXPECT_EQ(box.shape(), (Shape{2, 6}));
   EXPECT_EQ(box.str(), "[3:5, 2:8]");
+}
+
+TEST(Region, ListsOfConsecutiveIndicesAreIntervals) {
+  const Region box = Region::listed({{0, 9}, {2, 8}}, 0, IndexList({3, 4, 5}));
+  EXPECT_EQ(box, (Region{{{3, 6}, {2, 8}}}));
+  EXPECT_FALSE(box.list);
+}
+
+TEST(Region, ListsArePrintedByTheirHull) {
+  const Region region = Region::listed({{0, 9}, {2, 8}}, 0, IndexList({1, 3, 4}));
+  EXPECT_EQ(region.str(), "[1:5 (3 of 4), 2:8]");
+  EXPECT_EQ(region.numel(), 18);
+}
+
+TEST(Region, OnlyOneDimensionIsListed) {
+  const Region rows = Region::listed({{0, 9}, {0, 9}}, 0, IndexList({1, 3}));
+  const Region columns = Region::listed({{0, 9}, {0, 9}}, 1, IndexList({1, 3}));
+  EXPECT_THROW(intersect(rows, columns), InternalError);
+  EXPECT_EQ(intersect(rows, Region::listed({{0, 9}, {0, 9}}, 1, IndexList({1, 2}))),
+            Region::listed({{0, 9}, {1, 3}}, 0, IndexList({1, 3})));
 }
 
 TEST(Region, IntersectOfDifferentRanksIsAnError) {

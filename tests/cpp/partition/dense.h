@@ -29,35 +29,39 @@ struct Dense {
   double at(const std::vector<int64_t>& point) const { return const_cast<Dense&>(*this).at(point); }
 };
 
-/// Calls `visit(point)` for every point of the box, the last dimension fastest.
-inline void for_each_point(const Region& box,
+/// Calls `visit(point)` for every point of the region, the last dimension fastest.
+inline void for_each_point(const Region& region,
                            const std::function<void(const std::vector<int64_t>&)>& visit) {
-  if (box.empty()) return;
+  if (region.empty()) return;
   std::vector<int64_t> point;
-  for (const Interval& dim : box.dims) point.push_back(dim.lo);
+  for (const Interval& dim : region.dims) point.push_back(dim.lo);
   while (true) {
-    visit(point);
+    if (!region.list || region.list->contains(point[region.axis])) visit(point);
     int d = static_cast<int>(point.size()) - 1;
-    while (d >= 0 && ++point[d] == box.dims[d].hi) {
-      point[d] = box.dims[d].lo;
+    while (d >= 0 && ++point[d] == region.dims[d].hi) {
+      point[d] = region.dims[d].lo;
       --d;
     }
     if (d < 0) return;
   }
 }
 
-/// `point` of box `from` in the coordinates of box `to` of the same shape.
+/// `point` of `from` in the coordinates of `to`, a region of the same shape.
 inline std::vector<int64_t> translated(std::vector<int64_t> point, const Region& from,
                                        const Region& to) {
-  for (size_t d = 0; d < point.size(); ++d) point[d] += to.dims[d].lo - from.dims[d].lo;
+  for (size_t d = 0; d < point.size(); ++d) {
+    const int64_t position =
+        from.is_listed(d) ? from.list->below(point[d]) : point[d] - from.dims[d].lo;
+    point[d] = to.is_listed(d) ? to.list->at(position) : to.dims[d].lo + position;
+  }
   return point;
 }
 
-/// The content of a box of the array.
-inline Dense slice(const Dense& array, const Region& box) {
-  Dense part(box.shape());
+/// The content of a region of the array.
+inline Dense slice(const Dense& array, const Region& region) {
+  Dense part(region.shape());
   const Region own = Region::whole(part.shape);
-  for_each_point(box, [&](const auto& p) { part.at(translated(p, box, own)) = array.at(p); });
+  for_each_point(region, [&](const auto& p) { part.at(translated(p, region, own)) = array.at(p); });
   return part;
 }
 

@@ -448,6 +448,58 @@ def test_overlapping_reduction_with_fill():
     torch.testing.assert_close(found, expected)
 
 
+def test_listed_rows_are_gathered():
+    x = torch.randn(9, 3)
+    tiles = [x[:4].clone(), x[4:].clone()]
+    wanted = [[1, 3, 4, 6, 8], [0, 2, 3, 7]]
+    workers = []
+    for rows in wanted:
+        own = [row for row in rows if row < 4]
+        others = [row - 4 for row in rows if row >= 4]
+        parts = [
+            CopyPart(0, 0, box(4, 3), box(len(own), 3), source_list=(0, own)),
+            CopyPart(1, 0, box(5, 3), [(len(own), len(rows)), (0, 3)], source_list=(0, others)),
+        ]
+        instr = fetch(1, [len(rows), 3], parts, kind="halo")
+        workers.append(WorkerProgram(2, [instr, FreeInstr(0)]))
+    program = Program(workers, [Binding(0, [0, 0])], [Binding(1, [1, 1])])
+    session = run(program, [tiles])
+    for found, rows in zip(session.outputs(0), wanted, strict=True):
+        assert torch.equal(found, x[rows])
+    assert session.stats()["moved_bytes"]["halo"] == (3 + 3) * 3 * ITEM
+
+
+@pytest.mark.parametrize("reduce", [None, "sum", "max"])
+def test_listed_rows_are_scattered(reduce):
+    """Into columns of a new tensor, of which the others hold the fill."""
+    a, b = torch.randn(2, 3), torch.randn(2, 4)
+    places = [[1, 4, 6], [0, 2, 5, 8] if reduce is None else [0, 4, 5, 6]]
+    parts = [
+        CopyPart(w, 0, box(2, len(into)), box(2, 10), dest_list=(1, into))
+        for w, into in enumerate(places)
+    ]
+    options = {} if reduce is None else {"reduce": reduce}
+    instr = fetch(1, [2, 10], parts, fill=-5.0, **options)
+    program = Program(
+        [WorkerProgram(2, [instr, FreeInstr(0)]), WorkerProgram(1, [FreeInstr(0)])],
+        [Binding(0, [0, 0])],
+        [Binding(1, [1, -1])],
+    )
+    found = run(program, [[a, b]]).outputs(0)[0]
+    expected = torch.full((2, 10), -5.0)
+    expected[:, places[0]] = a
+    for n, column in enumerate(places[1]):
+        both = torch.stack([expected[:, column], b[:, n]])
+        first = column not in places[0]
+        expected[:, column] = b[:, n] if first else both.sum(0) if reduce == "sum" else both.amax(0)
+    assert torch.equal(found, expected)
+
+
+def test_a_list_of_no_dimension_is_an_error():
+    with pytest.raises(ValueError, match="no such dimension"):
+        CopyPart(0, 0, box(4), box(4), source_list=(1, [0, 2]))
+
+
 def test_halo_with_fill():
     x = torch.randn(2, 9)
     tiles = [x[:, :4].clone(), x[:, 4:].clone()]

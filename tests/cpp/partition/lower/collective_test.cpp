@@ -42,7 +42,7 @@ std::map<Element, int> fetched(const Program& program, const std::vector<int>& r
       if (!fetch) continue;
       for (const CopyPart& part : fetch->parts) {
         if (ranks[part.worker] == ranks[w]) continue;
-        for_each_index(Region{part.source}, [&](const auto& index) {
+        for_each_index(part.source, [&](const auto& index) {
           elements[{part.worker, part.slot, index, ranks[w]}] = 1;
         });
       }

@@ -12,8 +12,10 @@ namespace {
 
 Region box(std::vector<Interval> dims) { return Region{std::move(dims)}; }
 
-TEST(PiecesOf, CoverTheBoxWithoutOverlap) {
-  const Region whole = box({{2, 7}, {0, 1}, {3, 10}});
+class PiecesOf : public testing::TestWithParam<Region> {};
+
+TEST_P(PiecesOf, CoverTheRegionWithoutOverlap) {
+  const Region& whole = GetParam();
   for (int64_t most : {1, 3, 4, 7, 14, 20, 35, 100}) {
     int64_t elements = 0;
     std::vector<Region> seen;
@@ -28,7 +30,13 @@ TEST(PiecesOf, CoverTheBoxWithoutOverlap) {
   }
 }
 
-TEST(PiecesOf, OneElementIsNotCut) {
+INSTANTIATE_TEST_SUITE_P(
+    Regions, PiecesOf,
+    testing::Values(box({{2, 7}, {0, 1}, {3, 10}}),
+                    Region::listed({{0, 20}, {2, 9}}, 0, IndexList({1, 2, 3, 4, 5, 9, 17})),
+                    Region::listed({{4, 6}, {0, 30}, {3, 5}}, 1, IndexList({3, 8, 21}))));
+
+TEST(PiecesOfScalars, OneElementIsNotCut) {
   EXPECT_EQ(pieces_of(box({}), 8, 4).size(), 1U);
   EXPECT_EQ(pieces_of(box({{0, 2}}), 8, 1).size(), 2U);
 }
@@ -98,7 +106,7 @@ TEST(Digest, TellsProgramsApart) {
   const Program program = example();
   EXPECT_EQ(digest(program), digest(example()));
   Program other = example();
-  std::get<FetchInstr>(other.workers[2].forward[0]).parts[0].source[0].lo += 1;
+  std::get<FetchInstr>(other.workers[2].forward[0]).parts[0].source.dims[0].lo += 1;
   EXPECT_NE(digest(program), digest(other));
 }
 

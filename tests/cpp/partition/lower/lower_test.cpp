@@ -97,9 +97,9 @@ class Checker {
 
   void fetch(int worker, const FetchInstr& fetch) {
     for (const CopyPart& part : fetch.parts) {
-      EXPECT_TRUE(inside(part.source, shapes_[part.worker].at(part.slot)));
-      EXPECT_TRUE(inside(part.dest, fetch.shape));
-      EXPECT_EQ(Region{part.source}.shape(), Region{part.dest}.shape());
+      EXPECT_TRUE(inside(part.source.dims, shapes_[part.worker].at(part.slot)));
+      EXPECT_TRUE(inside(part.dest.dims, fetch.shape));
+      EXPECT_EQ(part.source.shape(), part.dest.shape());
       if (part.worker == worker) expect_live(worker, part.slot);
       if (part.worker != worker) ++reads_[part.worker].at(part.slot);
     }

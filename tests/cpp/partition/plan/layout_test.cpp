@@ -53,14 +53,36 @@ int64_t moved_numel(const std::vector<Copy>& copies) {
   return moved;
 }
 
-/// A layout of `partials` partials; each is split along one dimension or replicated over its
-/// workers.
+/// Some of the rest of indices of the last dimension.
+IndexList random_rows(std::mt19937& random, const IndexList& rest) {
+  IndexList::Builder rows;
+  for (const int64_t row : rest.indices()) {
+    if (random() % 2) rows.add({row, row + 1});
+  }
+  return rows.build();
+}
+
+Region listed(const Shape& shape, IndexList rows) {
+  return Region::listed(Region::whole(shape).dims, shape.size() - 1, std::move(rows));
+}
+
+/// A layout of `partials` partials; each is split along one dimension, replicated over its workers,
+/// or in listed rows.
 Layout random_layout(std::mt19937& random, const Shape& shape, int partials) {
   Layout layout;
   layout.num_partials = partials;
   for (int partial = 0; partial < partials; ++partial) {
     const int workers = 1 + static_cast<int>(random() % 3);
     const size_t dim = random() % (shape.size() + 1);
+    if (!shape.empty() && random() % 3 == 0) {
+      IndexList rest = IndexList::of({0, shape.back()});
+      for (int w = 0; w < workers; ++w) {
+        const IndexList rows = w + 1 < workers ? random_rows(random, rest) : rest;
+        layout.tiles.push_back({!rows.empty(), listed(shape, rows), partial});
+        rest = subtract(rest, rows);
+      }
+      continue;
+    }
     for (int w = 0; w < workers; ++w) {
       Tile tile{true, Region::whole(shape), partial};
       if (dim < shape.size()) {
@@ -89,6 +111,9 @@ std::vector<Tile> random_need(std::mt19937& random, const Shape& shape, size_t w
       int64_t hi = static_cast<int64_t>(random() % (size + 1));
       tile.region.dims.push_back({std::min(lo, hi), std::max(lo, hi)});
     }
+    if (shape.empty() || random() % 3 > 0) continue;
+    const IndexList rows = random_rows(random, IndexList::of({0, shape.back()}));
+    tile.region = intersect(tile.region, listed(shape, rows));
   }
   return need;
 }

@@ -27,7 +27,7 @@ FetchInstr fetch(int from, Slot slot, Slot dest, int due = -1) {
   instr.dest = dest;
   instr.shape = {10};
   instr.dtype = "float32";
-  instr.parts = {{from, slot, {{0, 10}}, {{0, 10}}}};
+  instr.parts = {{from, slot, Region::whole({10}), Region::whole({10})}};
   instr.due = due;
   instr.relayout = dest;
   return instr;
