@@ -99,7 +99,8 @@ void bind_program(py::module_& m) {
            "A list is a dimension and the indices of it that count.")
       .def_readonly("worker", &CopyPart::worker)
       .def_readonly("slot", &CopyPart::slot)
-      .def_property_readonly("source", [](const CopyPart& part) { return to_bounds(part.source.dims); });
+      .def_property_readonly("source",
+                             [](const CopyPart& part) { return to_bounds(part.source.dims); });
   py::class_<ComputeInstr>(m, "ComputeInstr", "An operator call; ValueRef ids are slots.")
       .def(py::init(&make_compute), py::arg("target"), py::arg("args"), py::arg("outputs"),
            py::arg("op") = -1, py::arg("crop") = Bounds{},

@@ -602,8 +602,7 @@ void Session::run_fetch(int worker, const FetchStep& step) {
   OpenStep open;
   open.fetch = &step;
   if (step.instr->view) {
-    open.result =
-        box_view(operand(worker, step.instr->parts[0].slot), step.instr->parts[0].source);
+    open.result = box_view(operand(worker, step.instr->parts[0].slot), step.instr->parts[0].source);
   } else {
     copy_parts(worker, open, /*waiting=*/true);
   }

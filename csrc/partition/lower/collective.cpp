@@ -112,7 +112,8 @@ class Sums {
     for (const int process : group) {
       for (const CopyPart& part : fetches_.at(process)[0].instr->parts) {
         const CopyPart& other = known.try_emplace(ranks_[part.worker], part).first->second;
-        if (other.worker != part.worker || other.slot != part.slot || !(other.source == part.source)) {
+        if (other.worker != part.worker || other.slot != part.slot ||
+            !(other.source == part.source)) {
           return false;
         }
       }

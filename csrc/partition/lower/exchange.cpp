@@ -164,7 +164,8 @@ class Hash {
 namespace {
 
 /// Of a box in coordinates of its own.
-void add_pieces(const Region& box, int itemsize, int64_t packet_bytes, std::vector<Region>& pieces) {
+void add_pieces(const Region& box, int itemsize, int64_t packet_bytes,
+                std::vector<Region>& pieces) {
   size_t dim = 0;
   while (dim < box.rank() && box.dims[dim].size() == 1) ++dim;
   if (box.numel() * itemsize <= packet_bytes || dim == box.rank()) {

@@ -216,8 +216,7 @@ class Lowering {
     fetch.dtype = value.dtype;
     fetch.view = true;
     fetch.kind = "view";
-    fetch.parts.push_back(
-        {worker, slot, wanted.relative_to(held), Region::whole(wanted.shape())});
+    fetch.parts.push_back({worker, slot, wanted.relative_to(held), Region::whole(wanted.shape())});
     const Slot dest = fetch.dest;
     strides_[worker][dest] = of_box({held.shape(), strides_[worker][slot]}, wanted.shape());
     emit(worker, std::move(fetch));

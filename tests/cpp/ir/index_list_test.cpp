@@ -20,7 +20,8 @@ IndexList random_list(std::mt19937& random) {
   std::vector<int64_t> indices;
   const auto longest = static_cast<int64_t>(1 + random() % 12);
   for (int64_t next = static_cast<int64_t>(random() % 8); next < kEnd;) {
-    for (auto left = static_cast<int64_t>(random() % longest) + 1; left > 0 && next < kEnd; --left) {
+    for (auto left = static_cast<int64_t>(random() % longest) + 1; left > 0 && next < kEnd;
+         --left) {
       indices.push_back(next++);
     }
     next += static_cast<int64_t>(1 + random() % 5);
@@ -36,7 +37,9 @@ Set set_of(const IndexList& list) {
   return {indices.begin(), indices.end()};
 }
 
-IndexList list_of(const Set& set) { return IndexList(std::vector<int64_t>(set.begin(), set.end())); }
+IndexList list_of(const Set& set) {
+  return IndexList(std::vector<int64_t>(set.begin(), set.end()));
+}
 
 template <typename Algorithm>
 IndexList by_sets(const IndexList& a, const IndexList& b, const Algorithm& algorithm) {
