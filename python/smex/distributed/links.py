@@ -27,6 +27,8 @@ _SHORT, _LONG = 1 << 8, 1 << 20
 """Elements of a message and of a tile, of 4 bytes."""
 _ROWS = 256
 """Of the matrices that are multiplied while tiles are on their way."""
+_HANDOVERS = 50
+"""Messages one after another, of which each waits for the one before."""
 _ROUNDS = 5
 
 
@@ -45,7 +47,7 @@ def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, 
         transfer's time that is left to compute in (`smex.Level.overlap`).
     """
     sources = [_next(worker, shape, dim) for worker in range(math.prod(shape))]
-    latency = _seconds(world, _program(sources, _SHORT, 0), _SHORT, min)
+    latency = _seconds(world, _chain(sources, _SHORT), _SHORT) / _HANDOVERS
     moving = _seconds(world, _program(sources, _LONG, 0), _LONG)
     product = _seconds(world, _program([], _LONG, 16, world.size), _LONG) / 16
     count = max(4, round(moving / product))  # about as long as the transfer
@@ -60,6 +62,25 @@ def _next(worker: int, shape: Sequence[int], dim: int) -> int:
     stride = math.prod(shape[dim + 1 :])
     place = worker // stride % shape[dim]
     return worker + ((place + 1) % shape[dim] - place) * stride
+
+
+def _chain(sources: Sequence[int], elements: int) -> Program:
+    """Workers that fetch what their source has fetched before, again and again.
+
+    A single message would be measured with the time between the processes' beginnings.
+    """
+    box = [(0, elements)]
+    lists = []
+    matrix, tile = range(2)
+    slots = tile + _HANDOVERS + 1
+    for source in sources:
+        instrs: list[Any] = []
+        for n in range(_HANDOVERS):
+            part = CopyPart(source, tile + n, box, box)
+            instrs.append(FetchInstr(tile + n + 1, [elements], "float32", [part], relayout=n))
+        lists.append(WorkerProgram(slots, instrs, slot_itemsizes=[4] * slots))
+    every = len(lists)
+    return Program(lists, [Binding(0, [tile] * every), Binding(1, [matrix] * every)], [])
 
 
 def _program(sources: Sequence[int], elements: int, products: int, workers: int = 0) -> Program:
@@ -82,8 +103,8 @@ def _program(sources: Sequence[int], elements: int, products: int, workers: int 
     return Program(lists, [Binding(0, [tile] * every), Binding(1, [matrix] * every)], [])
 
 
-def _seconds(world: World, program: Program, elements: int, of: Any = statistics.median) -> float:
-    """Returns how long a program takes until the last process has finished it."""
+def _seconds(world: World, program: Program, elements: int) -> float:
+    """Returns how long a program takes from when the last process has begun it."""
     executor = Executor(program, take=True, **world.executor_options())
     here = [worker in world.workers for worker in range(len(world.ranks))]
     # Of the types that the program says, whatever the user's defaults are.
@@ -97,5 +118,7 @@ def _seconds(world: World, program: Program, elements: int, of: Any = statistics
         started = time.perf_counter()
         session.run_forward()
         taken.append(time.perf_counter() - started)
-    slowest = [max(of_round) for of_round in zip(*world.gather(taken[1:]), strict=True)]
-    return float(of(slowest))
+    # Who begins last waits for no one's beginning.
+    return statistics.median(
+        min(of_round) for of_round in zip(*world.gather(taken[1:]), strict=True)
+    )
