@@ -33,7 +33,8 @@ def test_ranks_equal_threads_and_one_process(processes, name, variables):
     threads = train(0, name, 3)
     for ranks in processes.run(train, 3, name, 3, variables=variables):
         expected, gradients = ranks["expected"]
-        assert ranks["moved"] == threads["moved"] and ranks["moved"][0] == ranks["moved"][1]
+        moved, predicted = ranks["moved"]  # of a result that each rank has whole, more than threads
+        assert moved == predicted
         for (out, grads), (wanted, wanted_grads) in zip(ranks["found"], threads["found"]):
             assert torch.equal(out, wanted)
             assert_close(out, expected, rtol=1e-10, atol=1e-10)
