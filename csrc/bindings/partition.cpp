@@ -151,7 +151,8 @@ void bind_partition(py::module_& m) {
         return std::make_tuple(operands, call.args, to_bounds(call.crop));
       },
       py::arg("graph"), py::arg("op"), py::arg("ranges"),
-      "One tile of an op with a Spec: (used, box, fill, rows, table) by operand, the arguments, the "
+      "One tile of an op with a Spec: (used, box, fill, rows, table) by operand, the arguments, "
+      "the "
       "crop.");
   m.def(
       "cut",

@@ -143,8 +143,7 @@ void bind_spec(py::module_& m) {
           [](const Spec& spec, const Bounds& ranges) { return input_needs(spec, to_box(ranges)); },
           py::arg("ranges"))
       .def("has_rows", &has_rows, "Whether it tells which places are a row's.")
-      .def("table_inputs", &table_inputs,
-           "The inputs of which the content may be a table.")
+      .def("table_inputs", &table_inputs, "The inputs of which the content may be a table.")
       .def(
           "with_tables",
           [](const Spec& spec, const std::map<int, py::buffer>& tables) {
@@ -156,7 +155,8 @@ void bind_spec(py::module_& m) {
             }
             return told;
           },
-          py::arg("tables"), "The same with the content of inputs, integers, known; what does not fit is left out.")
+          py::arg("tables"),
+          "The same with the content of inputs, integers, known; what does not fit is left out.")
       .def("has_landings", &has_landings)
       .def(
           "landings",

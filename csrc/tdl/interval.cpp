@@ -34,8 +34,8 @@ Touched touched_by(const Region& region, size_t dim) {
 Region region_of(const std::vector<Touched>& dims) {
   Region region;
   for (const Touched& dim : dims) region.dims.push_back(dim.range);
-  const auto first =
-      std::find_if(dims.begin(), dims.end(), [](const Touched& dim) { return dim.list != nullptr; });
+  const auto first = std::find_if(dims.begin(), dims.end(),
+                                  [](const Touched& dim) { return dim.list != nullptr; });
   if (first == dims.end() || first->list->is_interval()) return region;
   region.list = first->list;
   region.axis = static_cast<int>(first - dims.begin());
@@ -192,8 +192,8 @@ class Needs {
     for (size_t dim = 0; dim < shape.size(); ++dim) {
       const Touched range = touched(*read.args[dim], shape[dim], ranges);
       const bool entire = whole_windows && window_form(*read.args[dim], spec_.indices);
-      inside.push_back({entire ? Interval{0, shape[dim]} : clamp(range.range, shape[dim]),
-                        range.list});
+      inside.push_back(
+          {entire ? Interval{0, shape[dim]} : clamp(range.range, shape[dim]), range.list});
       all.push_back(read.pad ? range : inside.back());
     }
     const Region region = region_of(inside), unclamped = region_of(all);

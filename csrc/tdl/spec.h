@@ -89,9 +89,9 @@ struct InputNeed {
 };
 
 /// Interval analysis (Tofu §4.2): the region of each input read when the indices run over `ranges`.
-/// Exact for affine indices and aligned div/mod; where a table tells the index, the numbers that the
-/// table has at its places, as a list of one dimension; otherwise the whole dimension. Never too
-/// small.
+/// Exact for affine indices and aligned div/mod; where a table tells the index, the numbers that
+/// the table has at its places, as a list of one dimension; otherwise the whole dimension. Never
+/// too small.
 std::vector<InputNeed> input_needs(const Spec& spec, const IndexRanges& ranges);
 
 /// The ranges with the places of rows among them (see "in_row") narrowed to those of the rows, and
@@ -128,7 +128,7 @@ bool fits(const Spec& spec, int input, const Table& table);
 struct NeedSource {
   /// Those whose ranges, as `with_rows` narrows them, input_needs reads for it, ascending.
   std::vector<int> indices;
-  bool plain = false;        ///< the need is the range of the one index
+  bool plain = false;  ///< the need is the range of the one index
 };
 
 /// By input and dimension of it.

@@ -362,7 +362,8 @@ class Lowering {
       auto tables = tdl::local_tables(*op.spec, tiles.ranges[w], frames);
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.spec->table(static_cast<int>(i))) continue;
-        if (!tables[i]) throw InternalError(op.target + ": nothing reads table " + std::to_string(i));
+        if (!tables[i])
+          throw InternalError(op.target + ": nothing reads table " + std::to_string(i));
         operands[w][i] = table_slot(w, graph_.value(op.inputs[i]), std::move(*tables[i]));
       }
     }

@@ -303,9 +303,8 @@ std::string Program::str() const {
 }
 
 size_t Program::num_given() const {
-  return static_cast<size_t>(
-      std::count_if(inputs.begin(), inputs.end(),
-                    [](const Binding& input) { return input.contents.empty(); }));
+  return static_cast<size_t>(std::count_if(
+      inputs.begin(), inputs.end(), [](const Binding& input) { return input.contents.empty(); }));
 }
 
 int64_t moved_bytes(const Program& program, bool forward, bool backward) {

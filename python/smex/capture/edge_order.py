@@ -104,9 +104,9 @@ class EdgeOrders:
     def _reduced(self, name, target, args, fakes):
         letters = Message.parse(args[2]).letters
         edges = [n for n, letter in enumerate(letters) if letter == "e"]
-        found = [self._placed.get(args[4][n].id) for n in edges]
+        found = [self._placed[args[4][n].id] for n in edges if args[4][n].id in self._placed]
         order = self._order_of(args[0])
-        if not found or None in found or len({id(f.order) for f in found}) > 1:
+        if not found or len(found) < len(edges) or len({id(f.order) for f in found}) > 1:
             return None
         if order is None and len(args[0]) == 3:
             return None
@@ -141,7 +141,7 @@ class EdgeOrders:
         operands: list[Any] = []
         for arg in args:
             is_ref = isinstance(arg, ValueRef)
-            shape = self._values[arg.id].shape if is_ref else ()
+            shape: tuple[int, ...] = self._values[arg.id].shape if is_ref else ()
             has_rows = len(shape) == made.dim() and shape[0] == rows
             has_rows = has_rows or (is_ref and name in _ROW_BY_ROW)
             operands.append(self._in_order(arg, order) if is_ref and has_rows else arg)

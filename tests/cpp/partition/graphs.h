@@ -108,8 +108,8 @@ class Builder {
     const int64_t rows = shape(edges.bounds)[0] - 1, places = shape(edges.columns)[0];
     const Shape made{rows, shape(features)[1]};
     const ExprPtr row = make_index(0), next = make_call("add", {row, make_const(1)});
-    const ExprPtr is_in = make_call(
-        "in_row", {make_index(1), make_read(0, {row}), make_read(0, {next})});
+    const ExprPtr is_in =
+        make_call("in_row", {make_index(1), make_read(0, {row}), make_read(0, {next})});
     const ExprPtr column = make_read(1, {make_index(1)});
     const ExprPtr value = make_read(2, {column, make_index(2)});
     Op op;
@@ -118,9 +118,9 @@ class Builder {
     auto spec = std::make_shared<Spec>();
     spec->indices = {{"v", rows, false}, {"e", places, false}, {"f", made[1], false}};
     spec->input_shapes = {{rows + 1}, {places}, shape(features)};
-    spec->outputs = {{{0, 2},
-                      make_reduce(ReduceKind::kSum, {1},
-                                  make_call("where", {is_in, value, make_const(0)}))}};
+    spec->outputs = {
+        {{0, 2},
+         make_reduce(ReduceKind::kSum, {1}, make_call("where", {is_in, value, make_const(0)}))}};
     spec->tables = {edges.bound_numbers, edges.column_numbers, nullptr};
     check_spec(*spec);
     op.spec = spec;

@@ -49,8 +49,12 @@ const std::string kMessages =
 
 Spec messages() {
   Spec spec = parse_spec(kMessages);
-  spec.tables = {table({0, 3, 3, 4, 7, 7, 9}), table({5, 0, 5, 7, 1, 2, 0, 6, 5}),
-                 table({8, 7, 6, 5, 4, 0, 1, 2, 3}), nullptr, nullptr, nullptr};
+  spec.tables = {table({0, 3, 3, 4, 7, 7, 9}),
+                 table({5, 0, 5, 7, 1, 2, 0, 6, 5}),
+                 table({8, 7, 6, 5, 4, 0, 1, 2, 3}),
+                 nullptr,
+                 nullptr,
+                 nullptr};
   return spec;
 }
 
@@ -119,7 +123,8 @@ TEST(Tables, WorkIsThatOfTheRows) {
   EXPECT_EQ(arithmetic(spec, extents), 3.0 * 4 * 2);  // two products and a sum
 }
 
-/// A tile computed by the spec itself, with what the tile needs, and in place of the tables its own.
+/// A tile computed by the spec itself, with what the tile needs, and in place of the tables its
+/// own.
 Tensor tile_of(const Spec& spec, const std::vector<Tensor>& inputs, const IndexRanges& asked,
                bool entire_rows) {
   const IndexRanges ranges = with_rows(spec, asked);

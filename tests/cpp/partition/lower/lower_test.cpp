@@ -159,10 +159,14 @@ Graph graph_network() {
 }
 
 std::vector<Graph> graphs() {
-  return {test::linear_graph(13, 6, 9),   test::linear_graph(1, 1, 1),
-          test::linear_graph(0, 2, 3),    test::training_graph(5, 3, 4),
-          test::deep_graph(7, 6, 5),      test::mixed_graph(6, 5),
-          test::attention_graph(3, 9, 4), test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true),
+  return {test::linear_graph(13, 6, 9),
+          test::linear_graph(1, 1, 1),
+          test::linear_graph(0, 2, 3),
+          test::training_graph(5, 3, 4),
+          test::deep_graph(7, 6, 5),
+          test::mixed_graph(6, 5),
+          test::attention_graph(3, 9, 4),
+          test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true),
           graph_network()};
 }
 
