@@ -105,13 +105,14 @@ class Lowering {
   }
 
   void bind_inputs() {
+    const std::vector<bool> is_read = read_values();
     for (const Value& value : graph_.values()) {
       if (value.role == Role::kIntermediate) continue;
       Binding binding{value.id, {}, {}};
-      const bool is_read = value.role != Role::kConstant || reads_content(value.id);
+      const bool is_bound = value.role != Role::kConstant || is_read[value.id];
       for (int w = 0; w < workers_; ++w) {
         const Tile& tile = home(value.id).tiles[w];
-        const Slot slot = tile.held && is_read ? new_slot(w, value) : kNoSlot;
+        const Slot slot = tile.held && is_bound ? new_slot(w, value) : kNoSlot;
         home_slots_[value.id][w] = slot;
         binding.slots.push_back(slot);
         binding.regions.push_back(tile.region);
@@ -120,19 +121,22 @@ class Lowering {
     }
   }
 
-  /// Whether a call reads the value itself, and not a table that is made of it.
-  bool reads_content(ValueId id) const {
-    const auto reads = [&](const Op& op, const Choices& choices) {
-      const auto input = std::find(op.inputs.begin(), op.inputs.end(), id);
-      if (input == op.inputs.end()) return false;
-      const bool is_whole = std::all_of(choices.begin(), choices.end(),
+  /// By value whether something reads it, and not only a table that is made of it.
+  std::vector<bool> read_values() const {
+    std::vector<bool> is_read(graph_.values().size(), false);
+    for (const Call& call : calls_) {
+      const Op& op = *call.op;
+      const bool is_whole = std::all_of(call.choices.begin(), call.choices.end(),
                                         [](int choice) { return choice == kReplicate; });
-      return is_whole || !op.spec || !op.spec->table(static_cast<int>(input - op.inputs.begin()));
-    };
-    return std::any_of(calls_.begin(), calls_.end(),
-                       [&](const Call& call) { return reads(*call.op, call.choices); }) ||
-           std::any_of(graph_.outputs().begin(), graph_.outputs().end(),
-                       [&](const GraphOutput& output) { return output.value == id; });
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const bool is_table = !is_whole && op.spec && op.spec->table(static_cast<int>(i));
+        if (!is_table) is_read[op.inputs[i]] = true;
+      }
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      if (output.value != kNoValue) is_read[output.value] = true;
+    }
+    return is_read;
   }
 
   /// The slot of a table of a worker's own, one for all calls that have the same.
