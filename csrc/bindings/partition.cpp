@@ -143,13 +143,17 @@ void bind_partition(py::module_& m) {
       "tile_call",
       [](const Graph& graph, OpId op, const Bounds& ranges) {
         const TileCall call = tile_call(graph.op(op), to_box(ranges));
-        std::vector<std::tuple<bool, Bounds, double>> operands;
+        std::vector<std::tuple<bool, Bounds, double, Listed, std::optional<std::vector<int64_t>>>>
+            operands;
         for (const TileCall::Operand& operand : call.operands)
-          operands.emplace_back(operand.used, to_bounds(operand.box.dims), operand.fill);
+          operands.emplace_back(operand.used, to_bounds(operand.box.dims), operand.fill,
+                                to_listed(operand.box), operand.table);
         return std::make_tuple(operands, call.args, to_bounds(call.crop));
       },
       py::arg("graph"), py::arg("op"), py::arg("ranges"),
-      "One tile of an op with a Spec: (used, box, fill) by operand, the arguments, the crop.");
+      "One tile of an op with a Spec: (used, box, fill, rows, table) by operand, the arguments, "
+      "the "
+      "crop.");
   m.def(
       "cut",
       [](int64_t extent, int parts, int64_t granule) {

@@ -165,7 +165,12 @@ void bind_program(py::module_& m) {
            py::arg("workers"), py::arg("inputs"), py::arg("outputs"))
       .def_readonly("num_workers", &Program::num_workers)
       .def_readonly("workers", &Program::workers)
-      .def_readonly("inputs", &Program::inputs)
+      .def_property_readonly("inputs",
+                             [](const Program& program) {
+                               const auto first = program.inputs.begin();
+                               const auto given = static_cast<std::ptrdiff_t>(program.num_given());
+                               return std::vector<Binding>(first, first + given);
+                             })
       .def_readonly("outputs", &Program::outputs)
       .def("__str__", &Program::str);
   py::class_<Collective>(m, "Collective", "A relayout that is a collective of groups of processes.")

@@ -28,6 +28,12 @@ inline Region to_region(const Bounds& bounds, const Listed& listed) {
   return Region::listed(to_box(bounds), listed->first, IndexList(listed->second));
 }
 
+/// Nothing for a box.
+inline Listed to_listed(const Region& region) {
+  if (!region.list) return std::nullopt;
+  return std::pair(static_cast<size_t>(region.axis), region.list->indices());
+}
+
 inline Bounds to_bounds(const std::vector<Interval>& box) {
   Bounds bounds;
   for (const Interval& dim : box) bounds.emplace_back(dim.lo, dim.hi);

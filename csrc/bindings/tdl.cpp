@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <map>
 #include <utility>
 
 #include "bindings/bindings.h"
@@ -43,6 +44,19 @@ std::vector<std::pair<std::vector<double>, Shape>> evaluate_lists(
     results.emplace_back(std::move(tensor.data), std::move(tensor.shape));
   }
   return results;
+}
+
+/// A contiguous vector of integers, which stays alive with the table.
+std::shared_ptr<const Table> to_table(py::buffer numbers) {
+  auto kept = std::make_shared<py::buffer_info>(numbers.request());
+  const std::shared_ptr<const void> owner(kept.get(), [kept](const void*) mutable {
+    const py::gil_scoped_acquire gil;
+    kept.reset();
+  });
+  if (kept->itemsize == sizeof(int32_t)) {
+    return std::make_shared<const Table>(owner, static_cast<const int32_t*>(kept->ptr), kept->size);
+  }
+  return std::make_shared<const Table>(owner, static_cast<const int64_t*>(kept->ptr), kept->size);
 }
 
 void bind_expr(py::module_& m) {
@@ -90,6 +104,7 @@ void bind_spec(py::module_& m) {
   py::class_<InputNeed>(m, "InputNeed")
       .def_readonly("used", &InputNeed::used)
       .def_property_readonly("region", [](const InputNeed& n) { return to_bounds(n.region.dims); })
+      .def_property_readonly("rows", [](const InputNeed& n) { return to_listed(n.region); })
       .def_property_readonly("unclamped",
                              [](const InputNeed& n) { return to_bounds(n.unclamped.dims); });
   py::class_<Split>(m, "Split")
@@ -127,6 +142,21 @@ void bind_spec(py::module_& m) {
           "input_needs",
           [](const Spec& spec, const Bounds& ranges) { return input_needs(spec, to_box(ranges)); },
           py::arg("ranges"))
+      .def("has_rows", &has_rows, "Whether it tells which places are a row's.")
+      .def("table_inputs", &table_inputs, "The inputs of which the content may be a table.")
+      .def(
+          "with_tables",
+          [](const Spec& spec, const std::map<int, py::buffer>& tables) {
+            auto told = std::make_shared<Spec>(spec);
+            told->tables.resize(spec.input_shapes.size());
+            for (const auto& [input, numbers] : tables) {
+              auto table = to_table(numbers);
+              if (fits(spec, input, *table)) told->tables.at(input) = std::move(table);
+            }
+            return told;
+          },
+          py::arg("tables"),
+          "The same with the content of inputs, integers, known; what does not fit is left out.")
       .def("has_landings", &has_landings)
       .def(
           "landings",

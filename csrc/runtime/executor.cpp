@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <unistd.h>
 
@@ -143,6 +144,7 @@ Executor::Executor(Program program, ExecutorOptions options)
       digest_(communicator_ ? smex::digest(program_) : 0),
       streams_(program_.num_workers) {
   if (communicator_) name_steps();
+  make_contents();
   const auto num_here = static_cast<int>(workers_.size());
   const bool shared = options.sibling && options.sibling->workers_.size() == workers_.size() &&
                       options.sibling->threads_per_worker_ == threads_per_worker_;
@@ -157,6 +159,19 @@ Executor::Executor(Program program, ExecutorOptions options)
 }
 
 Executor::~Executor() = default;
+
+void Executor::make_contents() {
+  for (const Binding& binding : program_.inputs) {
+    if (binding.contents.empty()) continue;
+    WorkerTensors& tiles = contents_.emplace_back(program_.num_workers);
+    for (const int w : workers_) {
+      if (!binding.contents[w]) continue;
+      const int itemsize = program_.workers[w].slot_itemsizes.at(binding.slots[w]);
+      const at::Tensor wide = at::tensor(*binding.contents[w], at::kLong);
+      tiles[w] = wide.to(devices_[w], itemsize == 4 ? at::kInt : at::kLong);
+    }
+  }
+}
 
 void Executor::name_steps() {
   Recorder& recorder = communicator_->recorder();
@@ -174,12 +189,15 @@ void Executor::name_steps() {
 
 std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed) {
   auto session = std::make_shared<Session>(shared_from_this(), seed);
-  if (inputs.size() != program_.inputs.size()) {
-    throw UserError(
-        c10::str("start: expected ", program_.inputs.size(), " inputs, found ", inputs.size()));
+  const size_t given = program_.inputs.size() - contents_.size();
+  if (inputs.size() != given) {
+    throw UserError(c10::str("start: expected ", given, " inputs, found ", inputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].empty()) session->set_input(static_cast<int>(i), inputs[i]);
+  }
+  for (size_t i = 0; i < contents_.size(); ++i) {
+    session->set_input(static_cast<int>(given + i), contents_[i]);
   }
   return session;
 }

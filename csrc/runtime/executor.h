@@ -69,7 +69,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   static std::shared_ptr<Executor> create(Program program, ExecutorOptions options);
   ~Executor();
 
-  /// Begins a run. `inputs` has one entry per Program::inputs; an empty entry is set later with
+  /// Begins a run. `inputs` has an entry for each of Program::inputs that the program does not
+  /// bring along; an empty entry is set later with
   /// Session::set_input. `seed` replaces the seed of every random operator.
   /// Throws UserError that names the input when a tile is missing or has another shape.
   std::shared_ptr<Session> start(const std::vector<WorkerTensors>& inputs, int64_t seed = 0);
@@ -111,6 +112,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   int threads_per_worker_ = 1;
   Hooks hooks_;
   Steps steps_;
+  std::vector<WorkerTensors> contents_;  ///< of the inputs that the program brings along
+  void make_contents();
   void name_steps();
 
   std::array<std::vector<std::vector<int32_t>>, 2> texts_;  ///< by list, worker and position

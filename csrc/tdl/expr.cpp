@@ -63,6 +63,23 @@ class Checker {
     }
   }
 
+  /// in_row(place, bounds[row], bounds[row + 1])
+  void rows(const Expr& call) {
+    const auto is_index = [](const ExprPtr& arg) { return arg->kind == ExprKind::kIndex; };
+    bool fits = call.args.size() == 3 && is_index(call.args[0]);
+    for (size_t n = 1; fits && n < 3; ++n) {
+      const Expr& bound = *call.args[n];
+      fits = bound.kind == ExprKind::kRead && bound.args.size() == 1 &&
+             bound.input == call.args[1]->input;
+    }
+    const Expr* first = fits ? call.args[1]->args[0].get() : nullptr;
+    const Expr* second = fits ? call.args[2]->args[0].get() : nullptr;
+    fits = fits && first->kind == ExprKind::kIndex && second->kind == ExprKind::kCall &&
+           second->name == "add" && equal(*second->args[0], *first) &&
+           second->args[1]->kind == ExprKind::kConst && second->args[1]->value == 1;
+    if (!fits) fail("in_row: expected an index, bounds[row] and bounds[row + 1]");
+  }
+
   void expr(const Expr& expr, bool in_opaque) {
     switch (expr.kind) {
       case ExprKind::kWhole:
@@ -83,6 +100,7 @@ class Checker {
             (expr.args.size() != 2 || expr.args[0]->kind != ExprKind::kIndex)) {
           fail("lands: expected an index and a position");
         }
+        if (expr.kind == ExprKind::kCall && expr.name == "in_row") rows(expr);
         if (expr.kind == ExprKind::kCall && expr.name == "told" &&
             (expr.args.size() != 1 || expr.args[0]->kind != ExprKind::kIndex)) {
           fail("told: expected an index");

@@ -188,6 +188,10 @@ class Interpreter {
     if (args.size() == 3 && expr.name == "where") {
       return eval(*args[0]) != 0 ? eval(*args[1]) : eval(*args[2]);
     }
+    if (args.size() == 3 && expr.name == "in_row") {
+      const double place = eval(*args[0]);
+      return eval(*args[1]) <= place && place < eval(*args[2]) ? 1.0 : 0.0;
+    }
     throw UserError("evaluate: unknown function " + expr.name + " of " +
                     std::to_string(args.size()) + " arguments");
   }

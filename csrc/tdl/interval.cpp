@@ -20,10 +20,39 @@ Interval hull(const Interval& a, const Interval& b) {
   return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
 }
 
+/// What two reads need of a dimension: an interval, or a list of what lies in one.
+struct Touched {
+  Interval range;
+  std::shared_ptr<const IndexList> list;  ///< null: all of the range
+};
+
+Touched touched_by(const Region& region, size_t dim) {
+  return {region.dims[dim], region.is_listed(dim) ? region.list : nullptr};
+}
+
+/// A region of which at most one dimension, the first of them, has a list.
+Region region_of(const std::vector<Touched>& dims) {
+  Region region;
+  for (const Touched& dim : dims) region.dims.push_back(dim.range);
+  const auto first = std::find_if(dims.begin(), dims.end(),
+                                  [](const Touched& dim) { return dim.list != nullptr; });
+  if (first == dims.end() || first->list->is_interval()) return region;
+  region.list = first->list;
+  region.axis = static_cast<int>(first - dims.begin());
+  return region;
+}
+
+IndexList listed(const Touched& dim) { return dim.list ? *dim.list : IndexList::of(dim.range); }
+
 Region hull(const Region& a, const Region& b) {
-  Region result;
-  for (size_t dim = 0; dim < a.rank(); ++dim) result.dims.push_back(hull(a.dims[dim], b.dims[dim]));
-  return result;
+  std::vector<Touched> dims;
+  for (size_t dim = 0; dim < a.rank(); ++dim) {
+    const Touched one = touched_by(a, dim), other = touched_by(b, dim);
+    dims.push_back({hull(one.range, other.range), nullptr});
+    if (!one.list && !other.list) continue;
+    dims.back().list = std::make_shared<const IndexList>(unite(listed(one), listed(other)));
+  }
+  return region_of(dims);
 }
 
 bool is_call(const Expr& expr, const char* name) {
@@ -74,6 +103,12 @@ void visit_landings(const Spec& spec, const Expr& expr, const IndexRanges& range
   for (const ExprPtr& arg : expr.args) visit_landings(spec, *arg, ranges, use);
 }
 
+/// The places of a table of which an index is the number.
+std::optional<Linear> table_place(const Spec& spec, const Expr& index) {
+  if (index.kind != ExprKind::kRead || !spec.table(index.input)) return std::nullopt;
+  return linear_form(*index.args[0], spec.indices);
+}
+
 /// A sum of a window's element and its place.
 std::optional<Linear> window_form(const Expr& index, const std::vector<Index>& indices) {
   auto linear = linear_form(index, indices);
@@ -120,10 +155,16 @@ class Needs {
     }
   }
 
-  Interval touched(const Expr& index, int64_t size, const IndexRanges& ranges) const {
-    if (index.kind == ExprKind::kWhole) return {0, size};
-    const auto linear = linear_form(index, spec_.indices);
-    return linear ? range_of(*linear, ranges) : Interval{0, size};
+  Touched touched(const Expr& index, int64_t size, const IndexRanges& ranges) const {
+    const Touched all{{0, size}, nullptr};
+    if (index.kind == ExprKind::kWhole) return all;
+    if (const auto linear = linear_form(index, spec_.indices)) {
+      return {range_of(*linear, ranges), nullptr};
+    }
+    const auto place = table_place(spec_, index);
+    if (!place) return all;
+    const auto numbers = spec_.table(index.input)->numbers_at(range_of(*place, ranges));
+    return {numbers->hull(), numbers};
   }
 
   /// Whether the read has windows at all their places, in every dimension: the kernel takes the
@@ -146,16 +187,18 @@ class Needs {
                       std::to_string(shape.size()) + " indices, found " +
                       std::to_string(read.args.size()));
     }
-    Region region, unclamped;
+    std::vector<Touched> inside, all;
     const bool whole_windows = all_windows(read, ranges);
     for (size_t dim = 0; dim < shape.size(); ++dim) {
-      const Interval range = touched(*read.args[dim], shape[dim], ranges);
+      const Touched range = touched(*read.args[dim], shape[dim], ranges);
       const bool entire = whole_windows && window_form(*read.args[dim], spec_.indices);
-      region.dims.push_back(entire ? Interval{0, shape[dim]} : clamp(range, shape[dim]));
-      unclamped.dims.push_back(read.pad ? range : region.dims.back());
+      inside.push_back(
+          {entire ? Interval{0, shape[dim]} : clamp(range.range, shape[dim]), range.list});
+      all.push_back(read.pad ? range : inside.back());
     }
+    const Region region = region_of(inside), unclamped = region_of(all);
     InputNeed& need = needs_[read.input];
-    need.used = need.used || content;
+    need.used = need.used || (content && !spec_.table(read.input));
     need.region = seen_[read.input] ? hull(need.region, region) : region;
     need.unclamped = seen_[read.input] ? hull(need.unclamped, unclamped) : unclamped;
     seen_[read.input] = true;
@@ -244,6 +287,7 @@ class Sources {
       std::set<int> found;
       if (index.kind != ExprKind::kWhole) {
         if (const auto form = linear_form(index, spec_.indices)) collect_indices(*form, found);
+        if (const auto place = table_place(spec_, index)) collect_indices(*place, found);
       }
       if (window_form(index, spec_.indices)) found.insert(windows.begin(), windows.end());
       const size_t own = found.size();
@@ -279,7 +323,8 @@ std::vector<InputNeed> input_needs(const Spec& spec, const IndexRanges& ranges) 
     throw UserError("input_needs: expected " + std::to_string(spec.indices.size()) +
                     " index ranges, found " + std::to_string(ranges.size()));
   }
-  return Needs(spec, ranges).take();
+  const IndexRanges narrowed = with_rows(spec, ranges);
+  return Needs(spec, narrowed).take();
 }
 
 Region output_region(const Spec& spec, int output, const IndexRanges& ranges) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/region.h"
+#include "tdl/table.h"
 
 namespace smex::tdl {
 
@@ -68,6 +69,12 @@ struct Spec {
   std::vector<Index> indices;
   std::vector<Shape> input_shapes;
   std::vector<Statement> outputs;
+  /// By input what is known of its content; null, or none at all, where nothing is.
+  std::vector<std::shared_ptr<const Table>> tables = {};
+
+  const Table* table(int input) const {
+    return static_cast<size_t>(input) < tables.size() ? tables[input].get() : nullptr;
+  }
   std::string str() const;  ///< `([i,k],[k,j]) -> [i,j]  sum{k}`
 };
 
@@ -82,13 +89,46 @@ struct InputNeed {
 };
 
 /// Interval analysis (Tofu §4.2): the region of each input read when the indices run over `ranges`.
-/// Exact for affine indices and aligned div/mod, otherwise the whole dimension; never too small.
+/// Exact for affine indices and aligned div/mod; where a table tells the index, the numbers that
+/// the table has at its places, as a list of one dimension; otherwise the whole dimension. Never
+/// too small.
 std::vector<InputNeed> input_needs(const Spec& spec, const IndexRanges& ranges);
+
+/// The ranges with the places of rows among them (see "in_row") narrowed to those of the rows, and
+/// the rows, where they are no dimension of an output, to those that have the places.
+IndexRanges with_rows(const Spec& spec, IndexRanges ranges);
+
+/// An index whose range is narrowed by that of another one.
+struct RowPlaces {
+  int place = -1, row = -1;
+  const Table* bounds = nullptr;
+  bool rows_follow = false;  ///< the rows are no dimension of an output
+
+  /// Of those of `rows` the ones from the first to the last that has some of the places.
+  Interval rows_of(const Interval& rows, const Interval& places) const;
+  Interval of(const Interval& rows) const {
+    return {(*bounds)[rows.lo], rows.empty() ? (*bounds)[rows.lo] : (*bounds)[rows.hi]};
+  }
+};
+
+/// The places of rows whose bounds are known.
+std::vector<RowPlaces> row_places(const Spec& spec);
+
+/// Whether a compressed matrix has rows of its own in it ("in_row").
+bool has_rows(const Spec& spec);
+
+/// The inputs that are read as indices of others or as bounds of rows, and nowhere as numbers:
+/// their content may be made a table.
+std::vector<int> table_inputs(const Spec& spec);
+
+/// Whether all numbers of a table are indices of what it is an index of, or bounds of rows.
+bool fits(const Spec& spec, int input, const Table& table);
 
 /// What decides a dimension of an input's need.
 struct NeedSource {
-  std::vector<int> indices;  ///< those whose ranges input_needs reads for it, ascending
-  bool plain = false;        ///< the need is the range of the one index
+  /// Those whose ranges, as `with_rows` narrows them, input_needs reads for it, ascending.
+  std::vector<int> indices;
+  bool plain = false;  ///< the need is the range of the one index
 };
 
 /// By input and dimension of it.

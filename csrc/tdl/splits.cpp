@@ -105,6 +105,13 @@ class SplitOf {
       mentioned_ = mentioned_ || expr.args[0]->index == index_;
       return true;
     }
+    if (expr.kind == ExprKind::kCall && expr.name == "in_row") {
+      // A kernel is given bounds of its rows that count from its first place, if they are known.
+      const Expr& bound = *expr.args[1];
+      const bool mine = expr.args[0]->index == index_ || bound.args[0]->index == index_;
+      mentioned_ = mentioned_ || mine;
+      return !mine || spec_.table(bound.input);
+    }
     if (expr.kind == ExprKind::kCall && expr.name == "lands") {
       // A kernel is told where its tile lies; the places of its windows are not divided.
       const auto position = linear_form(*expr.args[1], spec_.indices);

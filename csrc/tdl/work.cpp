@@ -1,5 +1,6 @@
 // How much arithmetic a tile of an output asks for.
 #include <bitset>
+#include <utility>
 
 #include "tdl/spec.h"
 
@@ -13,7 +14,7 @@ using Indices = std::bitset<256>;
 /// the sum of a softmax once a row, not once an element.
 class Operations {
  public:
-  explicit Operations(const std::vector<int64_t>& extents) : extents_(extents) {}
+  explicit Operations(std::vector<int64_t> extents) : extents_(std::move(extents)) {}
 
   /// Adds the operations of the expression; positions of reads are free.
   Indices add(const Expr& expr) {
@@ -55,7 +56,9 @@ class Operations {
       // Of all places of the windows that land around an element, one has it.
       all = free_of(body);
       count += landed(*body.args[0], points(all));
-      add(*body.args[1]);
+      Operations inside(in_one_row(*body.args[0]));
+      inside.add(*body.args[1]);
+      count += inside.count;
     } else {
       all = add(body);
       count += points(all);
@@ -72,6 +75,8 @@ class Operations {
       for (const ExprPtr& arg : condition.args) points = landed(*arg, points);
     } else if (condition.name == "lands") {
       points = once(*condition.args[0], points);
+    } else if (condition.name == "in_row") {
+      points = once(*condition.args[1]->args[0], points);  // a place is in one row
     } else if (condition.name == "eq") {
       for (int side : {0, 1}) {
         const Expr& index = *condition.args[side];
@@ -81,6 +86,15 @@ class Operations {
       }
     }
     return points;
+  }
+
+  /// The extents where a place is in one row, whichever it is.
+  std::vector<int64_t> in_one_row(const Expr& condition) const {
+    std::vector<int64_t> extents = extents_;
+    if (condition.kind == ExprKind::kCall && condition.name == "in_row") {
+      extents[condition.args[1]->args[0]->index] = 1;
+    }
+    return extents;
   }
 
   double once(const Expr& index, double points) const {
@@ -98,7 +112,7 @@ class Operations {
     return points;
   }
 
-  const std::vector<int64_t>& extents_;
+  const std::vector<int64_t> extents_;
 };
 
 }  // namespace

@@ -151,7 +151,12 @@ class Hash {
     add(instr.index());
     std::visit([&](const auto& one) { add(one); }, instr);
   }
-  void add(const Binding& binding) { add(binding.slots), add(binding.regions); }
+  void add(const Binding& binding) {
+    add(binding.slots), add(binding.regions);
+    for (const auto& content : binding.contents) {
+      if (content) add(*content);
+    }
+  }
   void add(const WorkerProgram& worker) { add(worker.forward), add(worker.backward); }
   uint64_t value() const { return value_; }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <utility>
 
+#include "ir/error.h"
 #include "partition/lower/fetch.h"
 #include "partition/lower/fuse.h"
 #include "partition/lower/overlap.h"
@@ -11,13 +14,15 @@
 #include "partition/lower/strides.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
+#include "tdl/local_tables.h"
 
 namespace smex {
 
 namespace {
 
-/// Whether `inner` is a box inside of `outer`, also where it is empty.
+/// Whether `inner` is a box inside of `outer`, a box, also where it is empty.
 bool covers(const Region& outer, const Region& inner) {
+  if (outer.list || inner.list) return outer == inner;
   for (size_t d = 0; d < outer.rank(); ++d) {
     if (inner.dims[d].lo < outer.dims[d].lo || inner.dims[d].hi > outer.dims[d].hi) return false;
   }
@@ -47,23 +52,25 @@ class Lowering {
     program_.num_workers = workers_;
     program_.workers.resize(workers_);
     strides_.resize(workers_);
+    tables_.resize(workers_);
     home_slots_.assign(graph.values().size(), std::vector<Slot>(workers_, kNoSlot));
     homes_.resize(graph.values().size());
   }
 
   Program run(const LowerOptions& options) {
-    bind_inputs();
-    std::vector<Call> calls = select_calls(graph_, classes_, plan_);
-    std::stable_partition(calls.begin(), calls.end(),
+    calls_ = select_calls(graph_, classes_, plan_);
+    std::stable_partition(calls_.begin(), calls_.end(),
                           [](const Call& call) { return !call.backward; });
-    calls = with_second_runs(calls);
-    find_last_uses(calls);
-    for (size_t position = 0; position < calls.size(); ++position) {
-      backward_ = calls[position].backward;
-      lower_call(calls[position]);
+    calls_ = with_second_runs(calls_);
+    bind_inputs();
+    find_last_uses(calls_);
+    for (size_t position = 0; position < calls_.size(); ++position) {
+      backward_ = calls_[position].backward;
+      lower_call(calls_[position]);
       for (ValueId dead : dying_[position]) free_home(dead);
     }
     bind_outputs();
+    bind_tables();
     if (options.join) join_pointwise(graph_, strides_, options.views, program_);
     if (options.overlap) overlap(program_, options.views);
     // Programs of many sizes are kept.
@@ -98,17 +105,62 @@ class Lowering {
   }
 
   void bind_inputs() {
+    const std::vector<bool> is_read = read_values();
     for (const Value& value : graph_.values()) {
       if (value.role == Role::kIntermediate) continue;
       Binding binding{value.id, {}, {}};
+      const bool is_bound = value.role != Role::kConstant || is_read[value.id];
       for (int w = 0; w < workers_; ++w) {
         const Tile& tile = home(value.id).tiles[w];
-        const Slot slot = tile.held ? new_slot(w, value) : kNoSlot;
+        const Slot slot = tile.held && is_bound ? new_slot(w, value) : kNoSlot;
         home_slots_[value.id][w] = slot;
         binding.slots.push_back(slot);
         binding.regions.push_back(tile.region);
       }
       program_.inputs.push_back(std::move(binding));
+    }
+  }
+
+  /// By value whether something reads it, and not only a table that is made of it.
+  std::vector<bool> read_values() const {
+    std::vector<bool> is_read(graph_.values().size(), false);
+    for (const Call& call : calls_) {
+      const Op& op = *call.op;
+      const bool is_whole = std::all_of(call.choices.begin(), call.choices.end(),
+                                        [](int choice) { return choice == kReplicate; });
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const bool is_table = !is_whole && op.spec && op.spec->table(static_cast<int>(i));
+        if (!is_table) is_read[op.inputs[i]] = true;
+      }
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      if (output.value != kNoValue) is_read[output.value] = true;
+    }
+    return is_read;
+  }
+
+  /// The slot of a table of a worker's own, one for all calls that have the same.
+  Slot table_slot(int worker, const Value& value, std::vector<int64_t> numbers) {
+    for (const OwnTable& known : tables_[worker]) {
+      if (known.itemsize == value.itemsize && *known.numbers == numbers) return known.slot;
+    }
+    auto content = std::make_shared<const std::vector<int64_t>>(std::move(numbers));
+    tables_[worker].push_back({value.itemsize, std::move(content), new_slot(worker, value)});
+    return tables_[worker].back().slot;
+  }
+
+  void bind_tables() {
+    size_t most = 0;
+    for (const auto& own : tables_) most = std::max(most, own.size());
+    for (size_t n = 0; n < most; ++n) {
+      Binding& binding = program_.inputs.emplace_back();
+      for (const auto& own : tables_) {
+        const OwnTable table = n < own.size() ? own[n] : OwnTable{};
+        const auto size = static_cast<int64_t>(table.numbers ? table.numbers->size() : 0);
+        binding.slots.push_back(table.slot);
+        binding.regions.push_back(Region::whole({size}));
+        binding.contents.push_back(table.numbers);
+      }
     }
   }
 
@@ -257,6 +309,7 @@ class Lowering {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       fetch_input(op, tiles, i, windows, operands, temporary);
     }
+    if (!tiles.whole && op.spec && !op.spec->tables.empty()) give_tables(op, tiles, operands);
     std::vector<std::vector<Slot>> made(op.outputs.size(), std::vector<Slot>(workers_, kNoSlot));
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
@@ -304,9 +357,26 @@ class Lowering {
     }
   }
 
+  /// Gives each worker the tables that its tile has in place of the whole ones.
+  void give_tables(const Op& op, const OpTiles& tiles, std::vector<std::vector<Slot>>& operands) {
+    for (int w = 0; w < workers_; ++w) {
+      if (!tiles.active[w]) continue;
+      std::vector<Region> frames;
+      for (const tdl::InputNeed& need : tiles.needs[w]) frames.push_back(need.region);
+      auto tables = tdl::local_tables(*op.spec, tiles.ranges[w], frames);
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.spec->table(static_cast<int>(i))) continue;
+        if (!tables[i])
+          throw InternalError(op.target + ": nothing reads table " + std::to_string(i));
+        operands[w][i] = table_slot(w, graph_.value(op.inputs[i]), std::move(*tables[i]));
+      }
+    }
+  }
+
   void fetch_input(const Op& op, const OpTiles& tiles, size_t i, const std::vector<Window>& windows,
                    std::vector<std::vector<Slot>>& operands,
                    std::vector<std::vector<Slot>>& temporary) {
+    if (!tiles.whole && op.spec && op.spec->table(static_cast<int>(i))) return;
     const Value& value = graph_.value(op.inputs[i]);
     const Layout& have = home(value.id);
     const std::vector<Tile> need = needed_tiles(tiles, i, have);
@@ -476,6 +546,7 @@ class Lowering {
   const Plan& plan_;
   const DimClasses classes_;
   const int workers_;
+  std::vector<Call> calls_;
   Program program_;
   int num_relayouts_ = 0;
   bool backward_ = false;
@@ -484,6 +555,13 @@ class Lowering {
   std::vector<std::vector<Strides>> strides_;  ///< [worker][slot]
   std::vector<std::vector<ValueId>> dying_;    ///< by call position
   std::deque<Op> second_runs_;
+
+  struct OwnTable {
+    int itemsize = 0;
+    std::shared_ptr<const std::vector<int64_t>> numbers;
+    Slot slot = kNoSlot;
+  };
+  std::vector<std::vector<OwnTable>> tables_;  ///< by worker
 };
 
 }  // namespace

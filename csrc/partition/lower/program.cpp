@@ -302,6 +302,11 @@ std::string Program::str() const {
   return out.str();
 }
 
+size_t Program::num_given() const {
+  return static_cast<size_t>(std::count_if(
+      inputs.begin(), inputs.end(), [](const Binding& input) { return input.contents.empty(); }));
+}
+
 int64_t moved_bytes(const Program& program, bool forward, bool backward) {
   int64_t bytes = 0;
   auto count = [&](int worker, const std::vector<Instr>& instrs) {

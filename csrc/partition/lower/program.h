@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <variant>
@@ -112,15 +113,21 @@ struct Binding {
   ValueId value = kNoValue;
   std::vector<Slot> slots;
   std::vector<Region> regions;
+  /// By worker the integers of a vector that the program brings along; none where the caller gives
+  /// the tiles.
+  std::vector<std::shared_ptr<const std::vector<int64_t>>> contents = {};
 };
 
 /// What runs: one instruction list per worker, split where the tangents enter.
 struct Program {
   int num_workers = 1;
   std::vector<WorkerProgram> workers;
-  std::vector<Binding>
-      inputs;  ///< parameters, buffers, inputs, constants, tangents, in graph order
+  /// Parameters, buffers, inputs, constants, tangents, in graph order; then what the program brings
+  /// along.
+  std::vector<Binding> inputs;
   std::vector<Binding> outputs;  ///< in the order of Graph::outputs()
+  /// How many of the inputs the caller gives: the first ones.
+  size_t num_given() const;
   std::string str() const;
 };
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
+
+#include "tdl/local_tables.h"
 
 namespace smex {
 
@@ -170,6 +173,14 @@ TileCall tile_call(const Op& op, const tdl::IndexRanges& ranges) {
       }
     }
     call.operands.push_back(std::move(operand));
+  }
+  if (!op.spec->tables.empty()) {
+    std::vector<Region> frames;
+    for (const tdl::InputNeed& need : needs) frames.push_back(need.region);
+    auto tables = tdl::local_tables(*op.spec, ranges, frames);
+    for (size_t i = 0; i < needs.size(); ++i) {
+      if (op.spec->table(static_cast<int>(i))) call.operands[i].table = std::move(tables[i]);
+    }
   }
   localise(op, ranges, needs, window, call.args);
   return call;

@@ -44,6 +44,7 @@ struct TileCall {
     bool used = false;  ///< false: only the shape matters
     Region box;         ///< may reach beyond the tensor, where it reads `fill`
     double fill = 0;
+    std::optional<std::vector<int64_t>> table;  ///< what stands in place of one
   };
   std::vector<Operand> operands;  ///< by Op::inputs
   std::vector<Attr> args;         ///< rewritten for the tile

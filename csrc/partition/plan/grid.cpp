@@ -31,9 +31,10 @@ struct Factor {
   bool counts_once = false;       ///< 1 where there is something
 
   int64_t value(int part, int other_part) const {
-    const Interval& range = pieces->parts[part];
-    if (other) return intersect(range, other->parts[other_part]).size();
-    return counts_once ? !range.empty() : range.size();
+    if (!other) return counts_once ? !pieces->parts[part].empty() : pieces->size(part);
+    const Interval both = intersect(pieces->parts[part], other->parts[other_part]);
+    const bool is_listed = !pieces->lists.empty() && pieces->lists[part];
+    return is_listed ? pieces->lists[part]->count(both) : both.size();
   }
   uint64_t steps() const {
     uint64_t mask = 0;
@@ -164,10 +165,11 @@ int replicas(const Grid& grid, const Mesh& mesh, std::vector<size_t>& steps) {
 /// Least and greatest size of the parts that are not empty.
 std::pair<int64_t, int64_t> sizes(const Pieces& pieces) {
   int64_t least = INT64_MAX, greatest = 0;
-  for (const Interval& part : pieces.parts) {
-    if (part.empty()) continue;
-    least = std::min(least, part.size());
-    greatest = std::max(greatest, part.size());
+  for (size_t n = 0; n < pieces.parts.size(); ++n) {
+    const int64_t size = pieces.size(n);
+    if (size == 0) continue;
+    least = std::min(least, size);
+    greatest = std::max(greatest, size);
   }
   return {least, greatest};
 }
@@ -192,19 +194,26 @@ std::optional<size_t> longest_everywhere(const Grid& grid) {
 Layout Grid::layout(const Mesh& mesh) const {
   Layout layout;
   for (int w = 0; w < mesh_size(mesh); ++w) {
-    const auto part = [&](const Pieces& pieces) {
+    const auto number = [&](const Pieces& pieces) {
       int number = 0;
       for (size_t s = 0; s < mesh.size(); ++s) {
         number += mesh_coordinate(mesh, w, static_cast<int>(s)) * pieces.strides[s];
       }
-      return pieces.parts[number];
+      return number;
     };
     Tile tile{/*held=*/true, {}, /*partial=*/0};
     for (const Pieces& dim : dims) {
-      tile.region.dims.push_back(part(dim));
+      const int part = number(dim);
+      if (!dim.lists.empty() && dim.lists[part]) {
+        tile.region.axis = static_cast<int>(tile.region.rank());
+        tile.region.list = dim.lists[part];
+      }
+      tile.region.dims.push_back(dim.parts[part]);
       tile.held = tile.held && !tile.region.dims.back().empty();
     }
-    for (const Pieces& index : present) tile.held = tile.held && !part(index).empty();
+    for (const Pieces& index : present) {
+      tile.held = tile.held && !index.parts[number(index)].empty();
+    }
     for (size_t s = 0; s < addends.size(); ++s) {
       if (addends[s] == 1) continue;
       tile.addend = tile.addend * addends[s] + mesh_coordinate(mesh, w, static_cast<int>(s));
@@ -235,6 +244,7 @@ OpGrids::Known& OpGrids::known(const Op& op) {
   if (fresh && op.spec) {
     known.splits = tdl::derive_splits(*op.spec);
     known.sources = tdl::need_sources(*op.spec);
+    known.rows = tdl::row_places(*op.spec);
     for (const auto& need : tdl::input_needs(*op.spec, tdl::full_ranges(*op.spec))) {
       known.used.push_back(need.used);
     }
@@ -288,9 +298,13 @@ Pieces OpGrids::need(const tdl::Spec& spec, Known& known, size_t input, size_t d
     }
     count *= pieces.parts.size();
     key.push_back(static_cast<int64_t>(pieces.parts.size()));
-    for (const Interval& part : pieces.parts) key.push_back(part.hi);
+    for (const Interval& part : pieces.parts) {
+      key.push_back(part.lo);
+      key.push_back(part.hi);
+    }
   }
   auto [it, fresh] = known.needs.try_emplace(std::move(key));
+  Pieces& found = it->second;
   if (fresh) {
     tdl::IndexRanges ranges = tdl::full_ranges(spec);
     for (size_t number = 0; number < count; ++number) {
@@ -299,10 +313,15 @@ Pieces OpGrids::need(const tdl::Spec& spec, Known& known, size_t input, size_t d
         ranges[index] = indices[index].parts[rest % indices[index].parts.size()];
         rest /= indices[index].parts.size();
       }
-      it->second.push_back(tdl::input_needs(spec, ranges)[input].region.dims[dim]);
+      const Region region = tdl::input_needs(spec, ranges)[input].region;
+      found.parts.push_back(region.dims[dim]);
+      if (!region.is_listed(dim)) continue;
+      found.lists.resize(count);
+      found.lists[number] = region.list;
     }
   }
-  result.parts = it->second;
+  result.parts = found.parts;
+  result.lists = found.lists;
   return result;
 }
 
@@ -333,6 +352,33 @@ std::vector<int> addends(const Choices& choices, const std::vector<const tdl::Sp
 
 }  // namespace
 
+namespace {
+
+/// Leaves of the places of rows those of each worker's rows.
+void narrow(const tdl::RowPlaces& rows, std::vector<Pieces>& indices) {
+  const Pieces& row = indices[rows.row];
+  if (rows.rows_follow) {
+    const Interval all = row.parts.front();
+    indices[rows.row] = indices[rows.place];
+    for (Interval& part : indices[rows.row].parts) part = rows.rows_of(all, part);
+    return;
+  }
+  if (row.parts.size() == 1) return;
+  const Pieces all = indices[rows.place];
+  Pieces& narrowed = indices[rows.place];
+  narrowed.parts.clear();
+  for (const Interval& part : row.parts) {
+    for (const Interval& places : all.parts) {
+      narrowed.parts.push_back(intersect(places, rows.of(part)));
+    }
+  }
+  for (size_t s = 0; s < narrowed.strides.size(); ++s) {
+    narrowed.strides[s] += static_cast<int>(all.parts.size()) * row.strides[s];
+  }
+}
+
+}  // namespace
+
 OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
   const bool runs_whole =
       std::all_of(choices.begin(), choices.end(), [](int choice) { return choice == kReplicate; });
@@ -358,6 +404,8 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
   for (const Pieces& index : result.indices) {
     if (index.parts.size() > 1 && index.any_empty()) present.push_back(index);
   }
+  const std::vector<Pieces> split = result.indices;
+  for (const tdl::RowPlaces& rows : known.rows) narrow(rows, result.indices);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     auto& input = result.inputs.emplace_back();
     if (!known.used[i]) continue;
@@ -373,7 +421,7 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
     output.emplace();
     for (int axis : spec.outputs[o].axes) output->dims.push_back(result.indices[axis]);
     output->present = present;
-    output->addends = addends(choices, chosen, result.indices, o, mesh);
+    output->addends = addends(choices, chosen, split, o, mesh);
   }
   return result;
 }

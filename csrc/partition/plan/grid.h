@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,12 +19,18 @@ namespace smex {
 struct Pieces {
   std::vector<Interval> parts;
   std::vector<int> strides;  ///< by step; 0 where the step does not cut the range
+  /// By part which of its indices count, null for all; empty where no part has a list.
+  std::vector<std::shared_ptr<const IndexList>> lists = {};
 
   /// A range that no step cuts.
   static Pieces whole(Interval range, size_t steps);
   /// Cuts every part once more, along multiples of `granule`.
   void cut(size_t step, int count, int64_t granule);
   bool any_empty() const;
+  /// Indices of a part.
+  int64_t size(size_t part) const {
+    return lists.empty() || !lists[part] ? parts[part].size() : lists[part]->size();
+  }
 };
 
 /// The tiles of all workers of a mesh as a product of dimensions: a Layout without a list of
@@ -69,7 +76,8 @@ class OpGrids {
     std::vector<bool> used;
     std::optional<std::vector<uint64_t>> linear_sets;  ///< once asked for
     /// By input, dimension and the cuts of what decides it.
-    std::map<std::vector<int64_t>, std::vector<Interval>> needs;
+    std::map<std::vector<int64_t>, Pieces> needs;
+    std::vector<tdl::RowPlaces> rows;
   };
   Known& known(const Op& op);
   OpGrid whole(const Op& op, const Mesh& mesh) const;

@@ -105,6 +105,7 @@ Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
     range = cut(range, parts, coordinate, granule);
     share.active = share.active && !range.empty();
   }
+  share.ranges = tdl::with_rows(*op.spec, std::move(share.ranges));
   return share;
 }
 

@@ -1275,7 +1275,7 @@ def simulate(
 def tile_call(
     graph: Graph, op: int, ranges: collections.abc.Sequence[tuple[int, int]]
 ) -> tuple[
-    list[tuple[bool, list[tuple[int, int]], float]],
+    list[tuple[bool, list[tuple[int, int]], float, tuple[int, list[int]] | None, list[int] | None]],
     list[
         None
         | bool
@@ -1292,7 +1292,7 @@ def tile_call(
     list[tuple[int, int]],
 ]:
     """
-    One tile of an op with a Spec: (used, box, fill) by operand, the arguments, the crop.
+    One tile of an op with a Spec: (used, box, fill, rows, table) by operand, the arguments, the crop.
     """
 
 def vertex_schedule(

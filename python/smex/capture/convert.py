@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch._higher_order_ops.effects import with_effects
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from smex.capture.edge_order import EdgeOrders
 from smex.capture.expansions import expand
 from smex.capture.random_ops import NO_GENERATOR
 from smex.capture.records import (
@@ -47,6 +49,14 @@ _IDENTITIES = {
 _VIEWS = {aten.view.default, aten._unsafe_view.default, aten.reshape.default}
 # Their outputs are contiguous whatever the operands' strides are.
 _FRESH = {aten.bmm.default, aten.cat.default, aten.mm.default, aten.stack.default}
+# The edges by source, which their gradients read: by then they are calls of their own.
+_OUT_EDGES = {
+    "smex::attention": 1,
+    "smex::gat_attention": 1,
+    "smex::sddmm": 1,
+    "smex::spmm": 1,
+    "smex::spmm_extremum": 1,
+}
 # The second output tells what the first weighs: parts of it over some of the keys need both.
 _ATTENTION = "smex::scaled_dot_product"
 # ATen's call is worth more than its one member.
@@ -91,6 +101,7 @@ class Converter:
         self._transposed: dict[int, _Operand] = {}
         self._zeros: set[int] = set()
         self._permuted: dict[int, int] = {}  # positions by the dimension along which they differ
+        self._orders = EdgeOrders(self._values, self._value, self._append)
         self._nobodys: set[int] = set()  # tangents of parameters that the model changes
 
     def convert(self) -> CapturedGraph:
@@ -299,8 +310,12 @@ class Converter:
             name, target, args = scattered
         expansion = expand(name, args)
         if expansion is None or not self._expand(expansion, node, name, args, env):
-            outputs = self._outputs(node)
-            self._ops.append(self._op(name, target, args, outputs))
+            made = node.meta["val"]
+            fakes = [made] if isinstance(made, torch.Tensor) else made
+            outputs = self._orders.call(name, target, args, fakes)
+            if outputs is None:
+                outputs = self._outputs(node)
+                self._append(name, target, args, outputs)
             self._bind(node, outputs, loose, env)
         self._remember(node, name, args, env)
 
@@ -338,8 +353,13 @@ class Converter:
         call = torch.ops.smex.scatter_sum.default
         return "smex::scatter_sum", call, [source, index, dim, list(shape), []]
 
+    def _append(self, name: str, target: Any, args: list, outputs: list[int | None]) -> None:
+        self._ops.append(self._op(name, target, args, outputs))
+
     def _op(self, name, dispatch, args, outputs) -> OpRecord:
         path, source, seq_nr = self._origin
+        if name in _OUT_EDGES:
+            args = [[] if n == _OUT_EDGES[name] else arg for n, arg in enumerate(args)]
         return OpRecord(
             -1, name, dispatch, args, outputs, path, source, seq_nr, region=self._region
         )
@@ -472,12 +492,11 @@ class Converter:
         tensors = [self._as_recorded(n.meta["val"], env[n]) for n in nodes]
         # Sizes may be symbols, which have no hash.
         signature = [(*t.shape, t.dtype, *t.stride()) for t in tensors]
-        key = (name, str(signature), repr(_without_refs(args)))
+        key = (name, str(signature), repr(_mapped_refs(args, lambda: "%")))
         if key not in self._templates:
             with torch.no_grad(), self._trace.fake_mode, _Recorder(tensors) as recorder:
                 remaining = iter(recorder.operands)
-                filled = [next(remaining) if isinstance(a, ValueRef) else a for a in args]
-                made = expansion(*filled)
+                made = expansion(*_mapped_refs(args, lambda: next(remaining)))
                 self._templates[key] = None if made is NotImplemented else recorder.finish(made)
         return self._templates[key]
 
@@ -521,6 +540,10 @@ class Converter:
                 live.update(operand_ids(op.args))
                 if op.target == _ATTENTION:
                     live.update(i for i in op.outputs if i is not None)
+        # A fused call may read what its members do not, which costs nothing where it is there.
+        for fused in self._fused:
+            operands = operand_ids(fused.op.args)
+            live.update(i for i in operands if self._values[i].role == "constant")
         return kept[::-1], live
 
     def _renumber(self, op: OpRecord, values: dict[int, int], new_id: int) -> OpRecord:
@@ -666,12 +689,15 @@ def _refuse_layout(node: torch.fx.Node, line: str) -> None:
 
 def _tensor_nodes(node: torch.fx.Node) -> list[torch.fx.Node]:
     """Returns the tensor arguments of a call in schema order, repeated ones repeated."""
-    given = (*node.args, *node.kwargs.values())
+    given = pytree.tree_leaves((*node.args, *node.kwargs.values()))
     return [a for a in given if isinstance(a, torch.fx.Node) and not is_number(a)]
 
 
-def _without_refs(args: list[Any]) -> list[Any]:
-    return ["%" if isinstance(arg, ValueRef) else arg for arg in args]
+def _mapped_refs(args: Any, function: Callable[[], Any]) -> Any:
+    """`args` with what a function returns in the place of each reference, in lists too."""
+    if isinstance(args, (list, tuple)):
+        return [_mapped_refs(arg, function) for arg in args]
+    return function() if isinstance(args, ValueRef) else args
 
 
 def _renumber_arg(arg: Any, values: dict[int, int]) -> Any:

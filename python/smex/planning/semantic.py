@@ -17,8 +17,8 @@ from smex.capture import CapturedGraph, OpRecord, ValueRef, capture
 from smex.capture.filled import FilledGraph
 from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureError, MissingSpecWarning
-from smex.planning.sized import SizedGraph, SpecQuestion
-from smex.specs import argument_names, instantiate
+from smex.planning.sized import SizedGraph, SpecQuestion, contents
+from smex.specs import argument_names, instantiate, told
 
 # c10::ScalarType's numbers, which the dispatcher takes for dtypes. Without the quantised ones and
 # those of less than a byte, which the tiles of a program cannot hold.
@@ -93,6 +93,8 @@ class SemanticGraph:
 
     def __init__(self, captured: CapturedGraph):
         self.captured = captured
+        # What is told of constants by Spec and constants; with the Spec, whose id is in the key.
+        self._specs: dict[tuple[int, ...], tuple[Any, Any]] = {}
         self._native: Graph | None = self._made()
         self._regions: list[int] | None = None
         self.missing: dict[str, str] = {}
@@ -157,6 +159,8 @@ class SemanticGraph:
     def _call(self, op: OpRecord) -> dict[str, Any]:
         found = find_spec(op, self.captured)
         spec, local = found if found is not None else (None, [])
+        if spec is not None:
+            spec = self._told(spec, op)
         return {
             "target": op.target,
             "args": [_native_arg(arg, op.target) for arg in op.args],
@@ -169,6 +173,16 @@ class SemanticGraph:
             "region": op.region,
             "random": torch.Tag.nondeterministic_seeded in op.dispatch.tags,
         }
+
+    def _told(self, spec: Any, op: OpRecord) -> Any:
+        """Returns the Spec with what constants tell; one for all calls that have the same."""
+        known = contents(op, self.captured)
+        if not any(tensor is not None for tensor in known):
+            return spec
+        key = (id(spec), *map(id, known))
+        if key not in self._specs:
+            self._specs[key] = (spec, told(spec, known))
+        return self._specs[key][1]
 
     def _warn_missing(self) -> None:
         if not self.missing:

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
+
 from smex._C import Graph
 from smex._C import SizedGraph as NativeSizedGraph
 from smex.capture import CapturedGraph, OpRecord
 from smex.capture.filled import Place, Template, filled, has_places
-from smex.specs import instantiate, signature
+from smex.specs import instantiate, signature, told
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +53,12 @@ class SpecQuestion:
         )
 
 
+def contents(op: OpRecord, captured: CapturedGraph) -> list[torch.Tensor | None]:
+    """Returns what is known of a call's operands before it runs: its constants."""
+    values = [captured.values[i] for i in op.inputs()]
+    return [value.tensor if value.role == "constant" else None for value in values]
+
+
 class SizedGraph:
     """The native graphs of a template.
 
@@ -65,7 +73,8 @@ class SizedGraph:
     def __init__(self, template: Template, graph: Graph) -> None:
         records = template.records
         self._native = NativeSizedGraph(graph)
-        self._asked: list[tuple[int, SpecQuestion]] = []  # by meaning a call that has it
+        # By meaning a call that has it, and what is known of its operands.
+        self._asked: list[tuple[int, SpecQuestion, list[torch.Tensor | None]]] = []
         for value in records.values:
             for dim, number in _places(value.shape):
                 self._native.place_size(value.id, dim, number)
@@ -75,9 +84,11 @@ class SizedGraph:
             self._place_arguments(call, op)
             asked = SpecQuestion.of(op, records)
             if has_places([asked.args, asked.input_shapes, asked.output_shapes]):
-                meaning = meanings.setdefault(signature(*asked.parts()), len(meanings))
+                known = contents(op, records)
+                key = (signature(*asked.parts()), tuple(map(id, known)))
+                meaning = meanings.setdefault(key, len(meanings))
                 if meaning == len(self._asked):
-                    self._asked.append((call, asked))
+                    self._asked.append((call, asked, known))
                 self._native.place_meaning(call, meaning)
 
     def _place_arguments(self, call: int, op: OpRecord) -> None:
@@ -92,10 +103,15 @@ class SizedGraph:
         """Returns the graph of a call."""
         meanings = [
             # Not kept: of the next call of the model they are others.
-            (call, instantiate(*asked.at(numbers).parts(), kept=False))
-            for call, asked in self._asked
+            (call, _meaning(asked.at(numbers), known))
+            for call, asked, known in self._asked
         ]
         return self._native.at(numbers, meanings)
+
+
+def _meaning(asked: SpecQuestion, known: Sequence[torch.Tensor | None]) -> Any:
+    found = instantiate(*asked.parts(), kept=False)
+    return found if found is None else (told(found[0], known), found[1])
 
 
 def _places(numbers: Sequence[Any]) -> Iterator[tuple[int, int]]:

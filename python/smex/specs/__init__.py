@@ -1,7 +1,7 @@
 """What operators mean, one module per family, and the lookup of a call's Spec."""
 
 from smex.specs import families as families  # fills the registry
-from smex.specs.lookup import argument_names, definition, instantiate, signature, targets
+from smex.specs.lookup import argument_names, definition, instantiate, signature, targets, told
 from smex.specs.strategies import strategies
 from smex.specs.verification import verify
 
@@ -12,5 +12,6 @@ __all__ = [
     "signature",
     "strategies",
     "targets",
+    "told",
     "verify",
 ]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from smex import tdl
 from smex.specs.common import named
@@ -154,6 +155,23 @@ def instantiate(
     """
     made = _instantiate if kept else _instantiate.__wrapped__
     return made(*signature(target, args, input_shapes, output_shapes, input_dtypes))
+
+
+def told(spec: Any, inputs: Sequence[torch.Tensor | None]) -> Any:
+    """Returns a Spec that knows the content of those inputs that tell indices.
+
+    Args:
+        spec: the native Spec.
+        inputs: by operand its content where that is known when a program is made.
+    """
+    known = {}
+    for number in spec.table_inputs():
+        numbers = inputs[number]
+        if numbers is None or isinstance(numbers, FakeTensor) or numbers.is_meta:
+            continue
+        if numbers.dtype in (torch.int32, torch.int64):
+            known[number] = numbers.cpu().contiguous().numpy()
+    return spec.with_tables(known) if known else spec
 
 
 def signature(

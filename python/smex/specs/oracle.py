@@ -42,6 +42,14 @@ def flat(out: Any) -> list[Any]:
 def part(tensor: torch.Tensor, reference: dict[str, Any]) -> torch.Tensor:
     """Returns the part of a tensor that a worker gets, freshly allocated."""
     box = reference["box"]
+    if reference.get("table") is not None:
+        return torch.tensor(reference["table"], dtype=tensor.dtype)
+    if reference.get("rows") is not None:
+        dim, indices = reference["rows"]
+        whole = [(0, size) for size in tensor.shape]
+        sides = [*(whole if box is None else box)]
+        sides[dim] = (0, len(indices))
+        return part(tensor.index_select(dim, torch.tensor(indices)), {"box": sides})
     if box is None:
         return tensor.clone()
     if len(box) != tensor.dim():

@@ -15,7 +15,7 @@ from smex._C import Graph, Role, ValueRef, cut, tile_call
 from smex._logging import quiet_fakes
 from smex.errors import SmexTypeError, SmexValueError
 from smex.operators import called, operator_named
-from smex.specs.lookup import instantiate
+from smex.specs.lookup import instantiate, told
 from smex.specs.oracle import flat, is_reference
 
 __all__ = ["strategies"]
@@ -42,7 +42,9 @@ def strategies(
         * ``workers``: for each worker the operator's ``args`` and ``kwargs``. In place of a tensor
           stands ``{"leaf": i, "box": [[lo, hi], ...] or None, "fill": value}``: the part of the
           i-th tensor of ``(args, kwargs)`` in pytree order, None for all of it; what lies outside
-          of the tensor is ``fill``. Other arguments are as this worker must use them.
+          of the tensor is ``fill``. With ``"rows": [dim, indices]`` the part has only these of one
+          dimension, with ``"table": numbers`` other numbers stand in a vector's place, which count
+          in the worker's own parts. Other arguments are as this worker must use them.
         * ``outs``: for each tensor that is returned ``{"place": [box] * k, "crop": [box] * k or
           None}``, where the workers' results, cropped, lie in the whole; or ``{"reduce": "sum",
           "max", "min" or "prod", "weights": [number] * k or None}``, the workers' results times
@@ -123,6 +125,8 @@ class OperatorCall:
         if all(x.layout is torch.strided and not x.is_nested for x in self.inputs):
             found = instantiate(op.name(), self._records, shapes, self.outputs, self._dtypes)
         self.spec: Any = found[0] if found else None
+        if self.spec is not None and self.spec.has_rows():
+            self.spec = told(self.spec, self.inputs)  # the structure of a graph is known before
         self._local = found[1] if found else []
 
     def _recorded(self) -> list[Any]:
@@ -266,10 +270,15 @@ class OperatorCall:
 
     def _arguments(self, operands: Any, changed: dict[int, Any]) -> dict[str, Any]:
         def placed(operand: _Operand) -> dict[str, Any]:
-            _, box, fill = operands[operand.id]
+            _, box, fill, rows, table = operands[operand.id]
             whole = [(0, size) for size in self.inputs[operand.id].shape]
             leaf = self._leaves[operand.id]
-            return {"leaf": leaf, "box": None if box == whole else _box(box), "fill": fill}
+            found = {"leaf": leaf, "box": None if box == whole else _box(box), "fill": fill}
+            if rows is not None:
+                found["rows"] = list(rows)
+            if table is not None:
+                found["table"] = table
+            return found
 
         args: list[Any] = []
         kwargs: dict[str, Any] = {}

@@ -42,6 +42,10 @@ expm1 = _function("expm1", 1, "e to the x, less 1.")
 floor = _function("floor", 1, "The greatest integer not above x.")
 fmod = _function("fmod", 2, "The remainder of x/y, with the sign of x.")
 hypot = _function("hypot", 2, "√(x² + y²).")
+in_row = _function(
+    "in_row", 3,
+    "1 if the place is one of the row's, of which bounds[row] and bounds[row + 1] are given.",
+)  # fmt: skip
 isnan = _function("isnan", 1, "1 if x is not a number, else 0.")
 lands = _function(
     "lands", 2,

@@ -88,6 +88,47 @@ class Builder {
     return {made[0], made[1]};
   }
 
+  /// A compressed matrix: where its rows begin and end, and the columns in them.
+  struct Structure {
+    ValueId bounds, columns;
+    std::shared_ptr<const tdl::Table> bound_numbers, column_numbers;
+  };
+
+  Structure structure(const std::vector<int64_t>& bounds, const std::vector<int64_t>& columns) {
+    const auto constant = [&](const std::vector<int64_t>& numbers) {
+      return input({static_cast<int64_t>(numbers.size())}, Role::kConstant, 8);
+    };
+    return {constant(bounds), constant(columns), std::make_shared<const tdl::Table>(bounds),
+            std::make_shared<const tdl::Table>(columns)};
+  }
+
+  /// The rows of `features` in the columns of each row of the structure, added up.
+  ValueId gather_sums(const Structure& edges, ValueId features) {
+    using namespace tdl;
+    const int64_t rows = shape(edges.bounds)[0] - 1, places = shape(edges.columns)[0];
+    const Shape made{rows, shape(features)[1]};
+    const ExprPtr row = make_index(0), next = make_call("add", {row, make_const(1)});
+    const ExprPtr is_in =
+        make_call("in_row", {make_index(1), make_read(0, {row}), make_read(0, {next})});
+    const ExprPtr column = make_read(1, {make_index(1)});
+    const ExprPtr value = make_read(2, {column, make_index(2)});
+    Op op;
+    op.target = "gather_sums";
+    for (ValueId id : {edges.bounds, edges.columns, features}) op.args.emplace_back(ValueRef{id});
+    auto spec = std::make_shared<Spec>();
+    spec->indices = {{"v", rows, false}, {"e", places, false}, {"f", made[1], false}};
+    spec->input_shapes = {{rows + 1}, {places}, shape(features)};
+    spec->outputs = {
+        {{0, 2},
+         make_reduce(ReduceKind::kSum, {1}, make_call("where", {is_in, value, make_const(0)}))}};
+    spec->tables = {edges.bound_numbers, edges.column_numbers, nullptr};
+    check_spec(*spec);
+    op.spec = spec;
+    op.outputs = {input(made, Role::kIntermediate)};
+    op.backward = backward;
+    return graph.op(graph.add_op(std::move(op))).outputs[0];
+  }
+
   void output(ValueId id) { graph.add_output({id, OutputKind::kOutput, "0", kNoValue}); }
 
   Graph graph;
@@ -167,6 +208,32 @@ inline Graph attention_graph(int64_t l, int64_t s, int64_t e) {
   const auto [mean, sum] = b.attend(query, key, memory);
   b.output(b.mm(mean, b.input({e, e}, Role::kParameter)));
   b.output(sum);
+  return std::move(b.graph);
+}
+
+/// A random compressed matrix of so many rows and columns; some rows are empty.
+inline std::pair<std::vector<int64_t>, std::vector<int64_t>> random_structure(std::mt19937& random,
+                                                                              int64_t rows,
+                                                                              int64_t columns) {
+  std::vector<int64_t> bounds{0}, found;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t count = random() % 3 == 0 ? 0 : static_cast<int64_t>(random() % 4);
+    for (int64_t n = 0; n < count; ++n) found.push_back(static_cast<int64_t>(random() % columns));
+    bounds.push_back(static_cast<int64_t>(found.size()));
+  }
+  return {bounds, found};
+}
+
+/// A graph network: features times weights, and their sums along edges, twice.
+inline Graph messages_graph(std::mt19937& random, int64_t vertices, int64_t features) {
+  Builder b;
+  const auto [bounds, columns] = random_structure(random, vertices, vertices);
+  const auto edges = b.structure(bounds, columns);
+  ValueId x = b.input({vertices, features});
+  for (int layer = 0; layer < 2; ++layer) {
+    x = b.gather_sums(edges, b.mm(x, b.input({features, features}, Role::kParameter)));
+  }
+  b.output(x);
   return std::move(b.graph);
 }
 

@@ -15,6 +15,7 @@ import torch
 from smex.capture.expansions import (
     class_loss,
     extremes,
+    messages,
     norms,
     products,
     scans,
@@ -67,6 +68,11 @@ _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "aten::nll_loss2d_forward": (_always, class_loss.nll_loss_forward),
     "aten::nll_loss_backward": (_always, _nll_loss_gradient),
     "aten::nll_loss_forward": (_always, class_loss.nll_loss_forward),
+    "smex::attention": (_always, messages.attention),
+    "smex::edge_softmax": (_always, messages.edge_softmax),
+    "smex::edge_softmax_backward": (_always, messages.edge_softmax_backward),
+    "smex::gat_attention": (_always, messages.gat_attention),
+    "smex::gat_attention_backward": (_always, messages.gat_attention_backward),
     "smex::recurrent_product": (_has_bias, products.recurrent_product),
 }
 

@@ -1,0 +1,178 @@
+"""Specs of the operators on messages along edges (Wang et al., "Deep Graph Library", §3).
+
+The structure of a graph is compressed: row ``v`` has the places ``indptr[v]`` up to
+``indptr[v + 1]``, the edge at place ``e`` comes from ``indices[e]`` and is number ``eids[e]``, or
+``e``. Where it is known when a program is made, a cut of the rows needs the features of their
+sources only, and their edges'; a cut of the places gives partial sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from smex import tdl
+from smex.formula import Message, Term
+from smex.specs.common import named
+from smex.tdl import Max, Min, Sum, in_row, maximum, spec, where, whole
+from smex.tdl.expressions import call
+
+_FUNCTIONS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "neg": lambda a: -a,
+    "equal": lambda a, b: call("eq", a, b),
+    "greater": lambda a, b: where(call("lt", a, b), 0, where(call("eq", a, b), 0.5, 1)),
+    "less": lambda a, b: call("lt", a, b),
+    "less_equal": lambda a, b: call("le", a, b),
+    "maximum": maximum,
+    "minimum": tdl.minimum,
+    "part": lambda a, b: where(a, b, 0),
+    "select": lambda a, b: where(a, b, 0),
+    "slope": lambda a, b: tdl.like(b, a),
+    "straight_through": lambda a, b: tdl.like(a, b),
+    "weigh": lambda a, b: where(a, a * b, 0),
+    "leaky_relu": lambda a, slope: where(a > 0, a, a * slope),
+    "leaky_step": lambda a, slope: where(a > 0, 1, slope),
+    "pow": lambda a, exponent: a**exponent,
+    "abs": tdl.abs_,
+    "softplus": lambda a: where(a > 20, a, tdl.log1p(tdl.exp(a))),
+    "step": lambda a: where(a <= 0, 0, 1),
+    **{name: getattr(tdl, name) for name in ("cos", "erf", "exp", "expm1", "log", "log1p")},
+    **{name: getattr(tdl, name) for name in ("relu", "sigmoid", "sign", "sin", "sqrt", "tanh")},
+}
+"""What the operations of messages are, by the names of `smex.formula.OPERATIONS`."""
+
+
+def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Returns the shape that shapes line up to, from the right."""
+    rank = max(map(len, shapes))
+    filled = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    return tuple(max(sizes) if 0 not in sizes else 0 for sizes in zip(*filled))
+
+
+class _Formula:
+    """A message of operands; `rows` are the operands' first indices, by letter."""
+
+    def __init__(self, text: str, operands: Sequence[Any]):
+        self._operands = operands
+        self.term = Message.parse(text).term
+        self.shape = self._shape(self.term)
+
+    def _shape(self, term: Term) -> tuple[int, ...]:
+        if term.op == "number":
+            return ()
+        if term.op == "leaf":
+            return tuple(self._operands[term.args[0].number].shape[1:])
+        shape = _broadcast([self._shape(arg) for arg in term.args])
+        return (*shape[:-1], 1) if term.op == "sum_last" and shape else shape
+
+    def value(self, rows: dict[str, Any], index: Sequence[Any], term: Term | None = None) -> Any:
+        """Returns the element of a message, or of a part of it, at an index of features."""
+        term = self.term if term is None else term
+        if term.op == "number":
+            return term.args[0]
+        if term.op == "leaf":
+            leaf = term.args[0]
+            operand = self._operands[leaf.number]
+            return operand[(rows[leaf.letter], *self._at(operand.shape[1:], index))]
+        if term.op == "sum_last":
+            return self._sum(rows, index, term.args[0])
+        parts = [self.value(rows, self._at(self._shape(arg), index), arg) for arg in term.args]
+        return _FUNCTIONS[term.op](*parts)
+
+    def _sum(self, rows: dict[str, Any], index: Sequence[Any], term: Term) -> Any:
+        shape = self._shape(term)
+        if not shape:
+            return self.value(rows, (), term)
+        first = self._at(shape, index)[:-1]
+        return Sum(lambda k: self.value(rows, (*first, k), term), k=shape[-1])
+
+    @staticmethod
+    def _at(shape: Sequence[int], index: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns the index of what broadcasts to `index`."""
+        last = index[len(index) - len(shape) :] if shape else ()
+        return tuple(0 if size == 1 else i for size, i in zip(shape, last))
+
+
+def _told_of(edges: Sequence[Any], e: Any, value: Any) -> Any:
+    """Returns a message; there are as many sources and numbers of edges as there are places."""
+    for numbers in edges[1:]:
+        value = tdl.like(value, numbers[e])
+    return value
+
+
+def _reduced(reduce: Any, edges: Sequence[Any], formula: _Formula, neutral: float) -> Any:
+    """Returns the lambda of the messages of each row, reduced."""
+    indptr, indices, *eids = edges
+    places = {"e": indices.shape[0]}
+
+    def out(v: Any, *f: Any) -> Any:
+        def message(e: Any) -> Any:
+            rows = {"u": indices[e], "v": v, "e": eids[0][e] if eids else e, "c": 0}
+            value = _told_of(edges, e, formula.value(rows, f))
+            return where(in_row(e, indptr[v], indptr[v + 1]), value, neutral)
+
+        return reduce(message, **places)
+
+    return out
+
+
+def _named_by_row(body: Any, formula: _Formula) -> Any:
+    return named(body, ["v", *(f"f{dim}" for dim in range(len(formula.shape)))])
+
+
+def _degree(edges: Sequence[Any], v: Any) -> Any:
+    indptr, indices = edges[:2]
+    return Sum(lambda n: where(in_row(n, indptr[v], indptr[v + 1]), 1, 0), n=indices.shape[0])
+
+
+@spec("smex::spmm")
+def spmm(in_edges, out_edges, message, reduce, operands):
+    if out_edges:
+        return None  # they are checked, and would have to be cut as well
+    formula = _Formula(message, operands)
+    total = _reduced(Sum, in_edges, formula, 0)
+    if reduce == "sum":
+        return _named_by_row(total, formula)
+    return _named_by_row(lambda v, *f: total(v, *f) / maximum(_degree(in_edges, v), 1), formula)
+
+
+@spec("smex::spmm_extremum")
+def spmm_extremum(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner):
+    if out_edges:
+        return None
+    formula = _Formula(message, operands)
+    infinity = float("inf")
+    kind, neutral = (Max, -infinity) if reduce == "max" else (Min, infinity)
+    best = _reduced(kind, in_edges, formula, neutral)
+    if not zero_empty:
+        return _named_by_row(best, formula), None
+
+    def out(v, *f):
+        return where(_degree(in_edges, v), best(v, *f), 0)
+
+    return _named_by_row(out, formula), None
+
+
+@spec("smex::sddmm")
+def sddmm(in_edges, out_edges, message, operands, reduce_to):
+    if out_edges or len(in_edges) == 3:
+        return None  # by their numbers edges lie in any order
+    indptr, indices = in_edges
+    formula = _Formula(message, operands)
+    if reduce_to is not None and tuple(reduce_to) != formula.shape:
+        return None
+    rows = {"v": indptr.shape[0] - 1}
+
+    def out(e, *f):
+        def value(v):
+            at = {"u": indices[e], "v": whole(v), "e": e, "c": 0}
+            message = _told_of(in_edges, e, formula.value(at, f))
+            return where(in_row(e, indptr[v], indptr[v + 1]), message, 0)
+
+        return Sum(value, **rows)
+
+    return named(out, ["e", *(f"f{dim}" for dim in range(len(formula.shape)))])

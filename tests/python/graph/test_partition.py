@@ -1,0 +1,112 @@
+"""Graph networks on several workers: what they compute, and what they move."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import smex
+import smex.graph as sg
+from support.graph_networks import NETWORKS, graph, trained
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def features(g, width=6):
+    return torch.randn(g.num_nodes(), width, dtype=torch.float64)
+
+
+class CopiedSums(torch.nn.Module):
+    def forward(self, g, x):
+        with g.local_scope():
+            g.ndata["x"] = x
+            g.update_all(sg.function.copy_u("x", "m"), sg.function.sum("m", "sum"))
+            return g.ndata["sum"]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_equals_one_process(name, workers):
+    g = graph()
+    x = features(g)
+    model, expected, weights, gradients = trained(name, g, x)
+    for options in ({"pins": {"x": 0}}, {"planner": "data_parallel"}, {}):
+        net = smex.partition(model, args=(g, x), workers=workers, replicate_bytes=0, **options)
+        found = net(g, x)
+        (found * weights).sum().backward()
+        assert_close(found.detach(), expected, **CLOSE)
+        grads = net.full_grads()
+        for key, wanted in gradients.items():
+            assert_close(grads[key], wanted, **CLOSE)
+        stats = net.stats()
+        assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
+
+
+@pytest.mark.parametrize("mesh", [[2, 2], [3, 2], [2, 2, 2]])
+def test_vertices_and_features_are_cut_together(mesh):
+    g = graph()
+    x = features(g)
+    model, expected, weights, gradients = trained("GCN", g, x)
+    workers = torch.tensor(mesh).prod().item()
+    for cuts in ("random", "equal_chop", "tofu"):
+        net = smex.partition(
+            model, args=(g, x), workers=workers, mesh=mesh, planner=cuts, replicate_bytes=0
+        )
+        found = net(g, x)
+        (found * weights).sum().backward()
+        assert_close(found.detach(), expected, **CLOSE)
+        for key, wanted in gradients.items():
+            assert_close(net.full_grads()[key], wanted, **CLOSE)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5])
+def test_vertex_cuts_move_the_unique_remote_rows(workers):
+    g = graph(nodes=60, edges=50)
+    x = features(g, width=1)  # there are no features to cut instead
+    net = smex.partition(
+        CopiedSums(), args=(g, x), workers=workers, pins={"x": 0}, replicate_bytes=0
+    )
+    with torch.no_grad():
+        assert_close(net(g, x), CopiedSums()(g, x), **CLOSE)
+    src, dst = g.edges()
+    rows = 0
+    for worker in range(workers):
+        lo, hi = 60 * worker // workers, 60 * (worker + 1) // workers
+        mine = src[(lo <= dst) & (dst < hi)].unique()
+        rows += int(((mine < lo) | (mine >= hi)).sum())
+    stats = net.stats()
+    assert stats["bytes_moved"] == stats["predicted_bytes_moved"] == rows * 8
+
+
+def test_graphs_of_one_structure_share_a_plan_and_others_get_their_own():
+    g, other = graph(seed=0), graph(seed=1)
+    x = features(g)
+    model, expected, _, _ = trained("GCN", g, x)
+    net = smex.partition(model, args=(g, x), workers=3, replicate_bytes=0, pins={"x": 0})
+    for _ in range(2):
+        with torch.no_grad():
+            assert_close(net(g, x), expected, **CLOSE)
+            assert_close(net(other, x), model(other, x), **CLOSE)
+
+
+def test_training_goes_on_after_evaluation():
+    g = graph()
+    x = features(g)
+    y = torch.randint(4, (g.num_nodes(),))
+    losses = []
+    for workers in (None, 3):
+        model, *_ = trained("GAT", g, x)
+        net = model if workers is None else smex.partition(
+            model, args=(g, x), workers=workers, replicate_bytes=0, pins={"x": 0}
+        )  # fmt: skip
+        optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)
+        losses.append([])
+        for _ in range(3):
+            net.train()
+            loss = torch.nn.functional.cross_entropy(net(g, x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            net.eval()
+            with torch.no_grad():
+                losses[-1] += [loss.item(), net(g, x).sum().item()]
+    assert_close(losses[0], losses[1], rtol=1e-9, atol=1e-9)

@@ -1,0 +1,86 @@
+"""Specs of messages along edges: what they mean, and every way of dividing them, by execution."""
+
+import pytest
+import torch
+
+import smex
+from smex.capture.records import ValueRef
+from smex.specs.strategies import OperatorCall
+
+
+def r(*shape):
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def structure(rows, columns, edges, with_ids, idtype):
+    """Edges by row, of which some rows have none, and perhaps their numbers."""
+    row = torch.randint(rows, (edges,)).sort().values
+    indptr = torch.bincount(row, minlength=rows).cumsum(0)
+    tensors = [
+        torch.cat([torch.zeros(1, dtype=torch.int64), indptr]),
+        torch.randint(columns, (edges,)),
+    ]
+    if with_ids:
+        tensors.append(torch.randperm(edges))
+    return [tensor.to(idtype) for tensor in tensors]
+
+
+def cases(edges):
+    """Messages and their operands."""
+    rows, columns, number = edges[0].numel() - 1, 7, edges[1].numel()
+    u, v, e = r(columns, 3), r(rows, 3), r(number, 3)
+    yield "u0", [u]
+    yield "e0", [e]
+    yield "u0 * e1", [u, e[:, :1].contiguous()]
+    yield "u0 * c1", [u, r(1, 3)]
+    yield "leaky_relu(u0 + v1, 0.2)", [u, v]
+    yield "exp(u0) / maximum(v1, e2)", [u, v.abs() + 1, e]
+    yield "sum_last(u0 * v1)", [u, v]
+    yield "u0 * sum_last(u1 * v2)", [u, u.clone(), v]
+    yield "u0 * e1", [r(columns, 2, 3), r(number, 2, 1)]
+    yield "u0", [r(columns)]
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("idtype", [torch.int64, torch.int32])
+def test_sums_and_means_are_divided_by_rows_places_and_features(with_ids, idtype):
+    torch.manual_seed(0)
+    edges = structure(6, 7, 11, with_ids, idtype)
+    for message, operands in cases(edges):
+        for reduce, kinds in (("sum", 2), ("mean", 1)):
+            call = (edges, [], message, reduce, operands)
+            executed = smex.specs.verify("smex::spmm", [call])
+            assert executed >= 2 * kinds, (message, reduce)
+
+
+@pytest.mark.parametrize("reduce", ["max", "min"])
+@pytest.mark.parametrize("zero_empty", [False, True])
+def test_extremes_are_divided_by_rows_and_features(reduce, zero_empty):
+    torch.manual_seed(1)
+    edges = structure(6, 7, 11, with_ids=True, idtype=torch.int64)
+    for message, operands in cases(edges):
+        if "sum_last" in message and not message.startswith("sum_last"):
+            continue  # the kernel takes sums as the whole message only
+        call = (edges, [], message, reduce, operands, zero_empty, False)
+        assert smex.specs.verify("smex::spmm_extremum", [call]) >= 2
+
+
+def test_rows_of_a_tile_are_those_that_its_edges_come_from():
+    indptr, indices = torch.tensor([0, 2, 3, 5]), torch.tensor([4, 0, 4, 2, 1])
+    call = OperatorCall(
+        torch.ops.smex.spmm.default, ([indptr, indices], [], "u0", "sum", [r(5, 3)]), {}
+    )
+    by_row = next(s for s in call.strategies(3) if s["name"] == "v")
+    (own_indptr, own_indices), _, _, _, (x,) = by_row["workers"][0]["args"]
+    assert x["rows"] == [0, [0, 4]]
+    assert own_indptr["table"] == [0, 2]
+    assert own_indices["table"] == [1, 0]
+
+
+def test_without_the_structure_only_features_are_divided():
+    edges = structure(6, 7, 11, with_ids=False, idtype=torch.int64)
+    shapes = [tuple(t.shape) for t in (*edges, torch.empty(7, 3))]
+    references = [ValueRef(n) for n in range(3)]
+    args = [references[:2], [], "u0", "sum", references[2:]]
+    spec, _ = smex.specs.instantiate("smex::spmm", args, shapes, [(6, 3)])
+    assert [spec.indices[s.index].name for s in spec.splits()] == ["f0"]
