@@ -105,6 +105,18 @@ void Graph::add_fusion(Fusion fusion) {
   fusions_.push_back(std::move(fusion));
 }
 
+void Graph::set_bounds(Bounds bounds) {
+  const int64_t size = value(bounds.value).shape.at(bounds.dim);
+  const auto& ends = *bounds.ends;
+  if (ends.size() < 2 || ends.front() != 0 || ends.back() != size ||
+      !std::is_sorted(ends.begin(), ends.end())) {
+    throw InternalError("bounds of dimension " + std::to_string(bounds.dim) + " of " +
+                        value(bounds.value).name + " do not ascend from 0 to " +
+                        std::to_string(size));
+  }
+  bounds_.push_back(std::move(bounds));
+}
+
 void Graph::set_regions(const std::vector<int>& regions) {
   if (regions.size() != ops_.size())
     throw InternalError("a graph's regions are not one for each op");

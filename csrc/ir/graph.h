@@ -105,6 +105,14 @@ struct GraphOutput {
   ValueId target = kNoValue;  ///< the parameter or buffer that this is the gradient or update of
 };
 
+/// Where a dimension of a value, and what is cut like it, is cut: 0, and the ends of the parts of
+/// as many workers as there are.
+struct Bounds {
+  ValueId value = kNoValue;
+  size_t dim = 0;
+  std::shared_ptr<const std::vector<int64_t>> ends;
+};
+
 /// The semantic graph: ops in an order in which every value is produced before it is used.
 class Graph {
  public:
@@ -117,6 +125,9 @@ class Graph {
   /// members' where they share one.
   void set_regions(const std::vector<int>& regions);
 
+  /// Throws InternalError where they do not ascend from 0 to the dimension's size.
+  void set_bounds(Bounds bounds);
+  const std::vector<Bounds>& bounds() const { return bounds_; }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -137,6 +148,7 @@ class Graph {
   std::vector<Op> ops_;
   std::vector<GraphOutput> outputs_;
   std::vector<Fusion> fusions_;
+  std::vector<Bounds> bounds_;
 };
 
 /// The tensor operands of an argument list, in order of first appearance, without duplicates or

@@ -33,7 +33,6 @@ DimClasses::DimClasses(const Graph& graph) {
   }
   parent_.resize(nodes);
   std::iota(parent_.begin(), parent_.end(), 0);
-  granule_.assign(nodes, 1);
   op_nodes_.resize(graph.ops().size());
   for (const Op& op : graph.ops()) {
     if (!op.spec) continue;
@@ -71,7 +70,10 @@ DimClasses::DimClasses(const Graph& graph) {
           find(offset_[output.target] + static_cast<int>(d));
     }
   }
-  std::vector<int64_t> own(nodes, 1);
+  std::vector<Grain> own(nodes);
+  for (const Bounds& given : graph.bounds()) {
+    own[find(offset_[given.value] + static_cast<int>(given.dim))].bounds = given.ends;
+  }
   const auto derive = [&](const Op& op) {
     const auto [known, fresh] = splits_.try_emplace(op.spec.get());
     if (fresh && op.spec) known->second = tdl::derive_splits(*op.spec);
@@ -82,12 +84,12 @@ DimClasses::DimClasses(const Graph& graph) {
     for (const tdl::Split& split : splits(op)) {
       const int node = op_nodes_[op.id][split.index];
       if (node >= 0) {
-        int64_t& granule = own[find(node)];
-        granule = std::lcm(granule, split.granule);
+        int64_t& unit = own[find(node)].unit;
+        unit = std::lcm(unit, split.granule);
       }
     }
   }
-  for (int node = 0; node < nodes; ++node) granule_[node] = own[find(node)];
+  for (int node = 0; node < nodes; ++node) grains_.push_back(own[find(node)]);
 }
 
 int DimClasses::find(int node) const {
@@ -95,14 +97,12 @@ int DimClasses::find(int node) const {
   return node;
 }
 
-int64_t DimClasses::granule(ValueId value, size_t dim) const {
-  return granule_[offset_[value] + dim];
-}
+Grain DimClasses::grain(ValueId value, size_t dim) const { return grains_[offset_[value] + dim]; }
 
-std::vector<int64_t> DimClasses::granules(ValueId value) const {
+std::vector<Grain> DimClasses::grains(ValueId value) const {
   const bool is_last = static_cast<size_t>(value) + 1 == offset_.size();
-  const auto end = is_last ? granule_.end() : granule_.begin() + offset_[value + 1];
-  return {granule_.begin() + offset_[value], end};
+  const auto end = is_last ? grains_.end() : grains_.begin() + offset_[value + 1];
+  return {grains_.begin() + offset_[value], end};
 }
 
 const std::vector<tdl::Split>& DimClasses::splits(const Op& op) const {
@@ -113,19 +113,19 @@ const std::vector<tdl::Split>& DimClasses::splits(const Op& op) const {
   return known->second;
 }
 
-int64_t DimClasses::granule(const Op& op, int index) const {
+Grain DimClasses::grain(const Op& op, int index) const {
   if (op.id >= 0) {
     const int node = op_nodes_[op.id][index];
-    return node < 0 ? 1 : granule_[node];
+    return node < 0 ? Grain{} : grains_[node];
   }
   // A fused call is no op of the graph, but its outputs are values of it.
   for (size_t o = 0; o < op.outputs.size(); ++o) {
     if (op.outputs[o] == kNoValue) continue;
     const auto& axes = op.spec->outputs.at(o).axes;
     const auto axis = std::find(axes.begin(), axes.end(), index);
-    if (axis != axes.end()) return granule(op.outputs[o], axis - axes.begin());
+    if (axis != axes.end()) return grain(op.outputs[o], axis - axes.begin());
   }
-  return 1;
+  return {};
 }
 
 }  // namespace smex

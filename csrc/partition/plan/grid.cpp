@@ -7,11 +7,22 @@ namespace smex {
 
 Pieces Pieces::whole(Interval range, size_t steps) { return {{range}, std::vector<int>(steps, 0)}; }
 
-void Pieces::cut(size_t step, int count, int64_t granule) {
+void Pieces::cut(size_t step, int count, const Grain& grain) {
   std::vector<Interval> finer;
   finer.reserve(parts.size() * count);
-  for (const Interval& part : parts) {
-    for (int n = 0; n < count; ++n) finer.push_back(smex::cut(part, count, n, granule));
+  if (grain.bounds) {
+    if (given.empty()) given.emplace_back(parts.front(), grain);
+    std::vector<Part> finer_given;
+    for (const Part& part : given) {
+      for (int n = 0; n < count; ++n) {
+        finer.push_back(finer_given.emplace_back(part.cut(grain, count, n)).range());
+      }
+    }
+    given = std::move(finer_given);
+  } else {
+    for (const Interval& part : parts) {
+      for (int n = 0; n < count; ++n) finer.push_back(smex::cut(part, count, n, grain.unit));
+    }
   }
   parts = std::move(finer);
   for (int& stride : strides) stride *= count;
@@ -223,7 +234,7 @@ Layout Grid::layout(const Mesh& mesh) const {
   return layout;
 }
 
-Grid home_grid(const Shape& shape, const std::vector<int64_t>& granules, const Choices& choices,
+Grid home_grid(const Shape& shape, const std::vector<Grain>& grains, const Choices& choices,
                const Mesh& mesh) {
   Grid grid;
   for (int64_t size : shape) grid.dims.push_back(Pieces::whole({0, size}, mesh.size()));
@@ -232,7 +243,7 @@ Grid home_grid(const Shape& shape, const std::vector<int64_t>& granules, const C
       grid.addends.resize(mesh.size(), 1);
       grid.addends[s] = mesh[s];
     } else if (choices[s] != kReplicate) {
-      grid.dims[choices[s]].cut(s, mesh[s], granules[choices[s]]);
+      grid.dims[choices[s]].cut(s, mesh[s], grains[choices[s]]);
     }
   }
   return grid;
@@ -260,8 +271,10 @@ const std::vector<uint64_t>& OpGrids::linear_sets(const Op& op) {
   return *sets;
 }
 
-int64_t OpGrids::granule(const Op& op, const tdl::Split& split) const {
-  return std::lcm(classes_.granule(op, split.index), split.granule);
+Grain OpGrids::grain(const Op& op, const tdl::Split& split) const {
+  Grain grain = classes_.grain(op, split.index);
+  grain.unit = std::lcm(grain.unit, split.granule);
+  return grain;
 }
 
 OpGrid OpGrids::whole(const Op& op, const Mesh& mesh) const {
@@ -269,7 +282,7 @@ OpGrid OpGrids::whole(const Op& op, const Mesh& mesh) const {
     Grid all = home_grid(graph_.value(id).shape, {}, {}, mesh);
     if (!op.random) return all;
     Pieces first = Pieces::whole({0, 1}, mesh.size());  // every worker would draw other numbers
-    for (size_t s = 0; s < mesh.size(); ++s) first.cut(s, mesh[s], 1);
+    for (size_t s = 0; s < mesh.size(); ++s) first.cut(s, mesh[s], Grain{});
     first.parts.assign(first.parts.size(), {0, 0});
     first.parts.front() = {0, 1};
     all.present.push_back(std::move(first));
@@ -396,8 +409,8 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
         std::find_if(known.splits.begin(), known.splits.end(),
                      [&](const tdl::Split& split) { return split.index == choices[s]; });
     const bool is_split = split != known.splits.end();
-    const int64_t granule = is_split ? this->granule(op, *split) : classes_.granule(op, choices[s]);
-    result.indices[choices[s]].cut(s, mesh[s], granule);
+    const Grain grain = is_split ? this->grain(op, *split) : classes_.grain(op, choices[s]);
+    result.indices[choices[s]].cut(s, mesh[s], grain);
     chosen[choices[s]] = is_split ? &*split : nullptr;
   }
   std::vector<Pieces> present;
@@ -497,13 +510,15 @@ int64_t largest_numel(const Grid& grid) {
   return numel;
 }
 
-int64_t largest_home_numel(const Shape& shape, const std::vector<int64_t>& granules,
+int64_t largest_home_numel(const Shape& shape, const std::vector<Grain>& grains,
                            const Choices& choices, const Mesh& mesh) {
   int64_t numel = 1;
   for (size_t d = 0; d < shape.size(); ++d) {
     // All parts are of whole units, so that the largest one has the largest parts.
-    const int64_t unit = granules[d] > 0 ? granules[d] : 1;
-    if (shape[d] % unit != 0) return largest_numel(home_grid(shape, granules, choices, mesh));
+    const int64_t unit = grains[d].unit;
+    if (shape[d] % unit != 0 || grains[d].bounds) {
+      return largest_numel(home_grid(shape, grains, choices, mesh));
+    }
     int64_t units = shape[d] / unit;
     for (size_t s = 0; s < choices.size(); ++s) {
       if (choices[s] == static_cast<int>(d)) units = (units + mesh[s] - 1) / mesh[s];

@@ -21,11 +21,13 @@ struct Pieces {
   std::vector<int> strides;  ///< by step; 0 where the step does not cut the range
   /// By part which of its indices count, null for all; empty where no part has a list.
   std::vector<std::shared_ptr<const IndexList>> lists = {};
+  /// By part where it is among given ones (see Grain); empty where cuts are even.
+  std::vector<Part> given = {};
 
   /// A range that no step cuts.
   static Pieces whole(Interval range, size_t steps);
-  /// Cuts every part once more, along multiples of `granule`.
-  void cut(size_t step, int count, int64_t granule);
+  /// Cuts every part once more.
+  void cut(size_t step, int count, const Grain& grain);
   bool any_empty() const;
   /// Indices of a part.
   int64_t size(size_t part) const {
@@ -54,7 +56,7 @@ struct OpGrid {
 };
 
 /// The grid of a tensor under its choices.
-Grid home_grid(const Shape& shape, const std::vector<int64_t>& granules, const Choices& choices,
+Grid home_grid(const Shape& shape, const std::vector<Grain>& grains, const Choices& choices,
                const Mesh& mesh);
 
 /// Makes the grids of ops; what specs need is derived once.
@@ -66,8 +68,8 @@ class OpGrids {
   /// Where the op may compute with addends, see tdl::linear_sets.
   const std::vector<uint64_t>& linear_sets(const Op& op);
   OpGrid make(const Op& op, const Choices& choices, const Mesh& mesh);
-  /// The least multiple that cuts of an index keep to.
-  int64_t granule(const Op& op, const tdl::Split& split) const;
+  /// What cuts of an index keep to.
+  Grain grain(const Op& op, const tdl::Split& split) const;
 
  private:
   struct Known {
@@ -98,7 +100,7 @@ std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Me
 /// Elements of the largest tile.
 int64_t largest_numel(const Grid& grid);
 /// The same of `home_grid`, which is not made for it.
-int64_t largest_home_numel(const Shape& shape, const std::vector<int64_t>& granules,
+int64_t largest_home_numel(const Shape& shape, const std::vector<Grain>& grains,
                            const Choices& choices, const Mesh& mesh);
 
 }  // namespace smex

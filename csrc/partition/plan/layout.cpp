@@ -1,6 +1,7 @@
 #include "partition/plan/layout.h"
 
 #include <algorithm>
+#include <string>
 
 #include "ir/error.h"
 
@@ -10,6 +11,23 @@ Interval cut(const Interval& range, int parts, int index, int64_t granule) {
   const int64_t step = granule > 0 && range.size() % granule == 0 ? granule : 1;
   const int64_t units = range.size() / step;
   return {range.lo + units * index / parts * step, range.lo + units * (index + 1) / parts * step};
+}
+
+Part Part::cut(const Grain& grain, int parts, int index) const {
+  Part piece = *this;
+  if (!grain.bounds) {
+    piece.range_ = smex::cut(range_, parts, index, grain.unit);
+    return piece;
+  }
+  if ((last_ - first_) % parts != 0) {
+    throw InternalError("cut: " + std::to_string(last_ - first_) + " given parts for " +
+                        std::to_string(parts) + " workers");
+  }
+  const int each = (last_ - first_) / parts;
+  piece.first_ = first_ + each * index;
+  piece.last_ = piece.first_ + each;
+  piece.range_ = {(*grain.bounds)[piece.first_], (*grain.bounds)[piece.last_]};
+  return piece;
 }
 
 namespace {

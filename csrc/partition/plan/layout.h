@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "ir/region.h"
@@ -45,5 +47,32 @@ std::vector<Tile> scatter_stage(const Layout& have, const std::vector<Tile>& nee
 
 /// `range` cut into `parts` along multiples of `granule`; piece number `index`.
 Interval cut(const Interval& range, int parts, int index, int64_t granule);
+
+/// Where a dimension is cut.
+struct Grain {
+  int64_t unit = 1;  ///< cuts are multiples of it
+  /// Where parts begin and end in place of even ones: 0, then the ends of as many parts as a mesh
+  /// has workers. A step cuts a part of several of these where its share of them ends.
+  std::shared_ptr<const std::vector<int64_t>> bounds = nullptr;
+
+  /// Equal for equal ones.
+  int64_t key() const { return bounds ? -reinterpret_cast<int64_t>(bounds.get()) : unit; }
+  /// Whether a range is long enough for so many parts; given ones may be empty.
+  bool has_parts(int64_t size, int parts) const { return bounds ? true : size / unit >= parts; }
+};
+
+/// A range that is cut step by step.
+class Part {
+ public:
+  Part(const Interval& range, const Grain& grain)
+      : range_(range), last_(grain.bounds ? static_cast<int>(grain.bounds->size()) - 1 : 0) {}
+  /// One of equally many of the given parts, or of even ones.
+  Part cut(const Grain& grain, int parts, int index) const;
+  const Interval& range() const { return range_; }
+
+ private:
+  Interval range_;
+  int first_ = 0, last_ = 0;  ///< of the given parts
+};
 
 }  // namespace smex

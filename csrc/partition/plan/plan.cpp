@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "ir/error.h"
 #include "partition/plan/recomputation.h"
@@ -18,8 +19,10 @@ int mesh_coordinate(const Mesh& mesh, int worker, int step) {
 }
 
 Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
-                const std::vector<int64_t>& granules) {
+                const std::vector<Grain>& grains) {
   Tile tile{/*held=*/true, Region::whole(shape), /*partial=*/0};
+  std::vector<Part> parts;
+  for (size_t d = 0; d < shape.size(); ++d) parts.emplace_back(Interval{0, shape[d]}, grains[d]);
   for (size_t step = 0; step < choices.size(); ++step) {
     const int dim = choices[step];
     if (dim == kReplicate) continue;
@@ -28,9 +31,9 @@ Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, in
       tile.addend = tile.addend * mesh[step] + coordinate;
       continue;
     }
-    Interval& range = tile.region.dims.at(dim);
-    range = cut(range, mesh[step], coordinate, granules[dim]);
-    if (range.empty()) tile.held = false;
+    parts.at(dim) = parts[dim].cut(grains[dim], mesh[step], coordinate);
+    tile.region.dims[dim] = parts[dim].range();
+    if (parts[dim].range().empty()) tile.held = false;
   }
   return tile;
 }
@@ -39,10 +42,10 @@ Layout home_layout(const Graph& graph, const DimClasses& classes, const Plan& pl
   const auto shards = plan.shards.find(id);
   if (shards != plan.shards.end()) return {shards->second};
   const Shape& shape = graph.value(id).shape;
-  const std::vector<int64_t> granules = classes.granules(id);
+  const std::vector<Grain> grains = classes.grains(id);
   Layout layout;
   for (int w = 0; w < mesh_size(plan.mesh); ++w) {
-    layout.tiles.push_back(value_tile(shape, plan.values[id], plan.mesh, w, granules));
+    layout.tiles.push_back(value_tile(shape, plan.values[id], plan.mesh, w, grains));
   }
   return layout;
 }
@@ -80,6 +83,7 @@ Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
                    const std::vector<tdl::Split>& splits, const Choices& choices, int worker) {
   Share share{true, tdl::full_ranges(*op.spec), std::vector<int>(op.outputs.size(), 0), {}};
   share.addends = share.partials;
+  std::vector<std::optional<Part>> index_parts(share.ranges.size());
   for (size_t step = 0; step < choices.size(); ++step) {
     const int choice = choices[step];
     const int parts = plan.mesh[step];
@@ -99,10 +103,13 @@ Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
       if (adds) number = number * parts + coordinate;
     }
     if (choice < 0) continue;
-    int64_t granule = classes.granule(op, choice);
-    if (split != splits.end()) granule = std::lcm(granule, split->granule);
+    Grain grain = classes.grain(op, choice);
+    if (split != splits.end()) grain.unit = std::lcm(grain.unit, split->granule);
     Interval& range = share.ranges[choice];
-    range = cut(range, parts, coordinate, granule);
+    std::optional<Part>& part = index_parts[choice];
+    if (!part) part.emplace(range, grain);
+    part = part->cut(grain, parts, coordinate);
+    range = part->range();
     share.active = share.active && !range.empty();
   }
   share.ranges = tdl::with_rows(*op.spec, std::move(share.ranges));

@@ -51,7 +51,7 @@ struct Plan {
 
 /// The tile of `worker` when a tensor is cut step by step.
 Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
-                const std::vector<int64_t>& granules);
+                const std::vector<Grain>& grains);
 
 /// The home layout of a value under a plan.
 Layout home_layout(const Graph& graph, const DimClasses& classes, const Plan& plan, ValueId value);

@@ -24,8 +24,8 @@ class Temporaries {
   Temporaries(const Graph& graph, const Plan& plan, const std::set<std::string>& views)
       : graph_(graph), plan_(plan), views_(views), classes_(graph), grids_(graph, classes_) {
     for (const Value& value : graph.values()) {
-      std::vector<int64_t> key = classes_.granules(value.id);
-      key.push_back(value.itemsize);
+      std::vector<int64_t> key{value.itemsize};
+      for (const Grain& grain : classes_.grains(value.id)) key.push_back(grain.key());
       key.insert(key.end(), value.shape.begin(), value.shape.end());
       const Choices& choices = plan.values[value.id];
       key.insert(key.end(), choices.begin(), choices.end());
@@ -37,7 +37,7 @@ class Temporaries {
     std::vector<int64_t> key{op.random, reinterpret_cast<int64_t>(op.spec.get()),
                              static_cast<int64_t>(views_.count(op.target))};
     for (size_t i = 0; op.spec && i < op.spec->indices.size(); ++i) {
-      key.push_back(classes_.granule(op, static_cast<int>(i)));
+      key.push_back(classes_.grain(op, static_cast<int>(i)).key());
     }
     key.insert(key.end(), plan_.ops[op.id].begin(), plan_.ops[op.id].end());
     for (ValueId input : op.inputs) key.push_back(placed_[input]);
@@ -71,7 +71,7 @@ class Temporaries {
   }
 
   Grid home(ValueId id) const {
-    return home_grid(graph_.value(id).shape, classes_.granules(id), plan_.values[id], plan_.mesh);
+    return home_grid(graph_.value(id).shape, classes_.grains(id), plan_.values[id], plan_.mesh);
   }
 
   int64_t bytes(ValueId id, const Grid& grid) const {
@@ -151,7 +151,7 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
   std::vector<int64_t> bytes(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
     if (lives[value.id].is_view) continue;
-    const int64_t numel = largest_home_numel(value.shape, classes.granules(value.id),
+    const int64_t numel = largest_home_numel(value.shape, classes.grains(value.id),
                                              plan.values[value.id], plan.mesh);
     lives[value.id].add(numel * value.itemsize, bytes);
   }
@@ -228,7 +228,7 @@ int64_t parameter_bytes(const Graph& graph, const Plan& plan) {
     int64_t numel = 0;
     const auto kept = plan.shards.find(value.id);
     if (kept == plan.shards.end()) {
-      numel = largest_home_numel(value.shape, classes.granules(value.id), plan.values[value.id],
+      numel = largest_home_numel(value.shape, classes.grains(value.id), plan.values[value.id],
                                  plan.mesh);
     } else {
       for (const Tile& tile : kept->second) {

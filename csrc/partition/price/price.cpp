@@ -16,10 +16,10 @@ class Pricing {
   Pricing(const Graph& graph, const Machine* machine, const Plan& plan)
       : graph_(graph), machine_(machine), plan_(plan), classes_(graph), grids_(graph, classes_) {
     for (const Value& value : graph.values()) {
-      const std::vector<int64_t>& granules = granules_.emplace_back(classes_.granules(value.id));
+      const std::vector<Grain>& grains = grains_.emplace_back(classes_.grains(value.id));
       std::vector<int64_t> key{value.itemsize};
       key.insert(key.end(), value.shape.begin(), value.shape.end());
-      key.insert(key.end(), granules.begin(), granules.end());
+      for (const Grain& grain : grains) key.push_back(grain.key());
       const Choices& choices = plan.values[value.id];
       key.insert(key.end(), choices.begin(), choices.end());
       placed_.push_back(placements_.number(std::move(key)));
@@ -42,7 +42,7 @@ class Pricing {
   int kind(const Op& op) {
     std::vector<int64_t> key{op.random, reinterpret_cast<int64_t>(op.spec.get())};
     for (size_t i = 0; op.spec && i < op.spec->indices.size(); ++i) {
-      key.push_back(classes_.granule(op, static_cast<int>(i)));
+      key.push_back(classes_.grain(op, static_cast<int>(i)).key());
     }
     key.insert(key.end(), plan_.ops[op.id].begin(), plan_.ops[op.id].end());
     for (ValueId input : op.inputs) key.push_back(placed_[input]);
@@ -73,7 +73,7 @@ class Pricing {
         const auto& own = (output ? grid.outputs : grid.inputs)[position];
         if (id == kNoValue) continue;
         const Value& value = graph_.value(id);
-        const Grid home = home_grid(value.shape, granules_[id], until(plan_.values[id]), mesh);
+        const Grid home = home_grid(value.shape, grains_[id], until(plan_.values[id]), mesh);
         // An op that no step has split yet needs whole what later it may need the shape of only.
         const int64_t numel = !own     ? 0
                               : output ? stored_numel(*own, home, mesh, weighing[position]).value()
@@ -102,9 +102,9 @@ class Pricing {
   const DimClasses classes_;
   OpGrids grids_;
   const Recomputation recomputed_ = recomputation(graph_);
-  Interner placements_;  ///< of tensors: shape, item size, granules and cuts
+  Interner placements_;  ///< of tensors: shape, item size, grains and cuts
   Interner kinds_;       ///< of ops that cost the same
-  std::vector<std::vector<int64_t>> granules_;
+  std::vector<std::vector<Grain>> grains_;
   std::vector<int> placed_;  ///< by value its number in `placements_`
   std::unordered_map<int, OpPrice> prices_;
 };

@@ -210,7 +210,7 @@ void Reruns::weigh(const Graph& graph, const Plan& plan, const Machine* machine,
     Move* move = region_of(value);
     if (!move) continue;
     const auto bytes = static_cast<double>(
-        value.itemsize * largest_home_numel(value.shape, classes.granules(value.id),
+        value.itemsize * largest_home_numel(value.shape, classes.grains(value.id),
                                             plan.values[value.id], plan.mesh));
     move->bytes += held ? bytes : -bytes;
   }

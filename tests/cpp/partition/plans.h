@@ -18,7 +18,7 @@ namespace smex::test {
 inline std::vector<int> cuts_of(const DimClasses& classes, const Value& value, int workers) {
   std::vector<int> cuts;
   for (size_t d = 0; d < value.shape.size(); ++d) {
-    if (value.shape[d] / classes.granule(value.id, d) >= workers) {
+    if (classes.grain(value.id, d).has_parts(value.shape[d], workers)) {
       cuts.push_back(static_cast<int>(d));
     }
   }
@@ -108,8 +108,9 @@ inline int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan
   const Op& op = graph.op(id);
   std::vector<int> strategies;
   for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
-    const int64_t granule = std::max(split.granule, classes.granule(op, split.index));
-    if (op.spec->indices[split.index].extent / granule >= plan.mesh[0]) {
+    Grain grain = classes.grain(op, split.index);
+    grain.unit = std::max(grain.unit, split.granule);
+    if (grain.has_parts(op.spec->indices[split.index].extent, plan.mesh[0])) {
       strategies.push_back(split.index);
     }
   }

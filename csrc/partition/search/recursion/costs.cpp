@@ -89,7 +89,7 @@ double Costs::fetch_bytes(const Operand& input, const OpGrid& grid, const Choice
   const auto& own = grid.inputs[input.position];
   if (!own) return 0;
   const Value& value = merged_.graph.value(input.value);
-  const Grid home = home_grid(value.shape, merged_.granules[value.id], choices, mesh);
+  const Grid home = home_grid(value.shape, merged_.grains[value.id], choices, mesh);
   return static_cast<double>(moved_numel(home, *own, mesh) * value.itemsize);
 }
 
@@ -98,7 +98,7 @@ std::optional<double> Costs::store_bytes(const Operand& output, const OpGrid& gr
   const auto& own = grid.outputs[output.position];
   if (!own) return 0;
   const Value& value = merged_.graph.value(output.value);
-  const Grid home = home_grid(value.shape, merged_.granules[value.id], choices, mesh);
+  const Grid home = home_grid(value.shape, merged_.grains[value.id], choices, mesh);
   const std::optional<int64_t> numel = stored_numel(*own, home, mesh, output.weighs);
   if (!numel) return std::nullopt;
   return static_cast<double>(*numel * value.itemsize);

@@ -51,13 +51,13 @@ std::vector<int> Domains::next_cuts(size_t number, const Choices& cut) const {
   const int parts = plan_.mesh[steps_.first + cut.size()];
   const Tile tile =
       value_tile(value.shape, steps_.others(plan_.values[value.id], cut),
-                 steps_.others_and(plan_.mesh, cut.size()), 0, merged_.granules[value.id]);
+                 steps_.others_and(plan_.mesh, cut.size()), 0, merged_.grains[value.id]);
   const bool data_parallel = rules_.replicate_parameters;
   std::vector<int> dims;
   const bool rows_only = rules_.rows_only || (data_parallel && group.boundary);
   for (size_t d = 0; d < (rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
     if (data_parallel && group.parameter) break;
-    if (tile.region.dims[d].size() / group.granules[d] >= parts) {
+    if (group.grains[d].has_parts(tile.region.dims[d].size(), parts)) {
       dims.push_back(static_cast<int>(d));
     }
   }
@@ -103,8 +103,9 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
     if (!rules_.reductions && split.any_reduces()) continue;
     const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                               : grid.indices[split.index].parts.front().size();
-    const int64_t granule = std::max(split.granule, merged_.classes.granule(op, split.index));
-    if (size / granule < parts) continue;
+    Grain grain = merged_.classes.grain(op, split.index);
+    grain.unit = std::max(grain.unit, split.granule);
+    if (!grain.has_parts(size, parts)) continue;
     found.push_back(strategy.longer(split.index));
     divides = divides || !split.any_reduces();
   }

@@ -25,13 +25,15 @@ std::vector<bool> pending_values(const Graph& graph, const SearchOptions& option
 Group merged_group(const MergedGraph& merged, const std::vector<ValueId>& members) {
   Group group;
   const Shape& shape = merged.graph.value(members.front()).shape;
-  group.granules.assign(shape.size(), 1);
+  group.grains.resize(shape.size());
   for (ValueId id : members) {
     const Role role = merged.graph.value(id).role;
     group.parameter |= role == Role::kParameter || role == Role::kBuffer || role == Role::kConstant;
     group.boundary &= role != Role::kIntermediate;
     for (size_t d = 0; d < shape.size(); ++d) {
-      group.granules[d] = std::max(group.granules[d], merged.granules[id][d]);
+      const Grain& own = merged.grains[id][d];
+      group.grains[d].unit = std::max(group.grains[d].unit, own.unit);
+      if (own.bounds) group.grains[d].bounds = own.bounds;
     }
   }
   return group;
@@ -67,7 +69,7 @@ MergedGraph::MergedGraph(const Graph& graph, const SearchOptions& options, Merge
       classes(graph),
       may_pend(pending_values(graph, options)),
       coarse(coarsen(graph, may_pend, merge)) {
-  for (const Value& value : graph.values()) granules.push_back(classes.granules(value.id));
+  for (const Value& value : graph.values()) grains.push_back(classes.grains(value.id));
   for (const auto& members : coarse.groups) groups.push_back(merged_group(*this, members));
   const Recomputation recomputed = recomputation(graph);
   for (const auto& members : coarse.classes) ops.push_back(merged_ops(*this, recomputed, members));

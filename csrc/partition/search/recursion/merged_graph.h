@@ -12,7 +12,7 @@ namespace smex {
 
 /// Tensors that are cut alike.
 struct Group {
-  std::vector<int64_t> granules;  ///< by dimension, of all members
+  std::vector<Grain> grains;  ///< by dimension, of all members
   bool parameter = false;         ///< some member outlives an iteration
   bool boundary = true;           ///< all members are given from outside
 };
@@ -42,7 +42,7 @@ struct MergedGraph {
   DimClasses classes;
   std::vector<bool> may_pend;  ///< by value whether workers may hold addends; empty: nowhere
   CoarseGraph coarse;
-  std::vector<std::vector<int64_t>> granules;  ///< by value and dimension
+  std::vector<std::vector<Grain>> grains;  ///< by value and dimension
   std::vector<Group> groups;                   ///< as in `coarse.groups`
   std::vector<OpClass> ops;                    ///< as in `coarse.classes`
 };

@@ -6,15 +6,14 @@ OpKinds::OpKinds(const MergedGraph& merged) : merged_(merged) {
   for (const Value& value : merged.graph.values()) {
     Key key{value.itemsize};
     key.insert(key.end(), value.shape.begin(), value.shape.end());
-    const std::vector<int64_t>& granules = merged.granules[value.id];
-    key.insert(key.end(), granules.begin(), granules.end());
+    for (const Grain& grain : merged.grains[value.id]) key.push_back(grain.key());
     tensor_.push_back(tensors_.number(std::move(key)));
   }
   for (const OpClass& members : merged.ops) {
     const Op& op = merged.graph.op(members.op);
     Key key{op.random, reinterpret_cast<int64_t>(op.spec.get())};
     for (size_t i = 0; op.spec && i < op.spec->indices.size(); ++i) {
-      key.push_back(merged.classes.granule(op, static_cast<int>(i)));
+      key.push_back(merged.classes.grain(op, static_cast<int>(i)).key());
     }
     meaning_.push_back(meanings_.number(std::move(key)));
   }

@@ -24,8 +24,8 @@ class OpKinds {
 
   const MergedGraph& merged_;
   /// Each gives equal numbers to equal keys of one sort.
-  Interner tensors_;   ///< shape, item size, granules
-  Interner meanings_;  ///< of ops: spec, granules of its indices, whether it is random
+  Interner tensors_;   ///< shape, item size, grains
+  Interner meanings_;  ///< of ops: spec, grains of its indices, whether it is random
   Interner cuts_;      ///< tensor, and its cuts in the steps that are given
   Interner choices_;   ///< what a group may do in the steps that are chosen
   Interner kinds_;

@@ -172,7 +172,7 @@ HomeMemory& Recursion::memory_of(const Stage& stage, const std::vector<std::vect
     for (int choice : chosen[group]) {
       std::copy(domain[choice].begin(), domain[choice].end(), cuts.begin() + first);
       const int64_t numel =
-          largest_home_numel(value.shape, merged_.granules[value.id], cuts, plan_.mesh);
+          largest_home_numel(value.shape, merged_.grains[value.id], cuts, plan_.mesh);
       bytes.push_back(static_cast<double>(numel * value.itemsize) * share);
     }
     memory_->set(value.id, group, std::move(bytes));

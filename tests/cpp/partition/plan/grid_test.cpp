@@ -24,7 +24,7 @@ void expect_equal_costs(const Graph& graph, const Plan& plan) {
     const std::vector<bool> weighing = weighing_outputs(op);
     const OpGrid grid = grids.make(op, plan.ops[op.id], plan.mesh);
     const auto home_of = [&](ValueId id) {
-      return home_grid(graph.value(id).shape, classes.granules(id), plan.values[id], plan.mesh);
+      return home_grid(graph.value(id).shape, classes.grains(id), plan.values[id], plan.mesh);
     };
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const ValueId input = op.inputs[i];
@@ -81,7 +81,7 @@ TEST_P(Grids, AreTheLayoutsOfHomes) {
     const Plan plan = test::random_plan(random, graph, GetParam());
     for (const Value& value : graph.values()) {
       const Layout home = home_layout(graph, classes, plan, value.id);
-      const Layout found = home_grid(value.shape, std::vector<int64_t>(value.shape.size(), 1),
+      const Layout found = home_grid(value.shape, std::vector<Grain>(value.shape.size()),
                                      plan.values[value.id], plan.mesh)
                                .layout(plan.mesh);
       for (size_t w = 0; w < home.tiles.size(); ++w) {

@@ -122,7 +122,7 @@ HomeSize size_of(const Graph& graph, const Plan& plan) {
   size.peak = static_cast<double>(heaviest_point(graph, plan).bytes);
   for (const Value& value : graph.values()) {
     const Grid home =
-        home_grid(value.shape, classes.granules(value.id), plan.values[value.id], plan.mesh);
+        home_grid(value.shape, classes.grains(value.id), plan.values[value.id], plan.mesh);
     size.tiles += static_cast<double>(largest_numel(home) * value.itemsize);
   }
   return size;
