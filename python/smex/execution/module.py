@@ -58,6 +58,8 @@ _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _CLIPPING = "torch.nn.utils.clip_grad"
 _DDP = torch.nn.parallel.DistributedDataParallel.__module__
+_OF_ELEMENTS = "clip_grad_value_"
+"""The function of that module that takes each element by itself."""
 _FRAMES_OF_CLIPPING = 4
 _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
@@ -70,7 +72,10 @@ def _refuse_others(frame: Any) -> None:
     for _ in range(_FRAMES_OF_CLIPPING):
         if frame is None:
             return
-        if frame.f_globals.get("__name__") == _CLIPPING:
+        name = frame.f_code.co_name
+        if frame.f_globals.get("__name__") == _CLIPPING and not name.startswith("<"):
+            if name == _OF_ELEMENTS:
+                return
             raise SmexRuntimeError(
                 "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
                 "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
@@ -165,6 +170,7 @@ class PartitionedModule(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Gives the copy of a net shards of its own; the last run's values stay here."""
+        self._state.count_copy()
         return {**self.__dict__, "_last": None, "_usual": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

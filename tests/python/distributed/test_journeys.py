@@ -374,3 +374,50 @@ def test_a_model_that_was_given_up_is_not_read_by_one_rank(processes):
     for text, weight in processes.run(reads_the_model, 2):
         assert "net.state_dict()" in text
         assert torch.equal(weight, model().first.weight)
+
+
+def two_nets_in_other_orders(rank, copies):
+    torch.set_num_threads(1)
+    batch, target = torch.randn(6, 5, dtype=torch.float64), torch.randint(4, (6,))
+    options = {
+        "args": (batch, target),
+        "loss_fn": torch.nn.functional.cross_entropy,
+        "replicate_bytes": 0,
+    }
+    torch.manual_seed(0)
+    first = smex.partition(torch.nn.Linear(5, 4).double(), **options)
+    if copies:
+        second = copy.deepcopy(first)
+    else:
+        second = smex.partition(torch.nn.Linear(5, 4).double(), **options)
+    first(batch, target).backward()
+    second(batch, target).backward()
+    try:
+        (second if rank else first)(batch, target)
+    except smex.RankFailure as failure:
+        return str(failure)
+    return "mixed"
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("variables", [{}, {"SMEX_SHARED_MEMORY": "0"}], ids=["memory", "group"])
+def test_equal_nets_are_not_taken_for_each_other(processes, copies, variables):
+    for failure in processes.run(two_nets_in_other_orders, 2, copies, variables=variables):
+        assert "does not run the same" in failure
+
+
+def clipped_by_value(rank):
+    net = smex.partition(torch.nn.Linear(5, 4).double(), replicate_bytes=0)
+    net(torch.ones(3, 5, dtype=torch.float64)).sum().backward()
+    torch.nn.utils.clip_grad_value_(net.parameters(), 1e-3)
+    try:
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    except smex.errors.SmexRuntimeError as error:
+        refused = str(error)
+    return max(p.grad.abs().max().item() for p in net.parameters()), refused
+
+
+def test_values_are_clipped_by_torch_and_norms_are_not(processes):
+    for largest, refused in processes.run(clipped_by_value, 2):
+        assert largest == 1e-3
+        assert "smex.clip_grad_norm_" in refused
