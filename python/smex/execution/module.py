@@ -31,6 +31,7 @@ from smex.distributed.collectives import CollectiveOptions, choose_collectives
 from smex.distributed.outcomes import together
 from smex.distributed.world import Equals, World
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.execution.agreement import Agreement
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.cut import Keeping
@@ -60,6 +61,7 @@ _CLIPPING = "torch.nn.utils.clip_grad"
 _DDP = torch.nn.parallel.DistributedDataParallel.__module__
 _OF_ELEMENTS = "clip_grad_value_"
 """The function of that module that takes each element by itself."""
+_LBFGS = "torch.optim.lbfgs"
 _FRAMES_OF_CLIPPING = 4
 _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
@@ -79,6 +81,12 @@ def _refuse_others(frame: Any) -> None:
             raise SmexRuntimeError(
                 "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
                 "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
+            )
+        if frame.f_globals.get("__name__") == _LBFGS:
+            raise SmexRuntimeError(
+                "torch.optim.LBFGS takes dot products of this process's shards alone, and as many "
+                "steps as these say: take an optimiser that updates each element by itself, such "
+                "as AdamW, or processes=1"
             )
         if frame.f_globals.get("__name__") == _DDP:
             raise SmexRuntimeError(
@@ -158,6 +166,7 @@ class PartitionedModule(torch.nn.Module):
         self._watch = Watch(model, loss_fn)
         keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
         self._state = ShardedState(self, model, loss_fn, devices, keeping, world)
+        self._agreement = Agreement(world, whole_inputs=not local_inputs)
         self._programs = Programs()
         self._calls = Calls()
         self._first: Compiled | None = None
@@ -679,6 +688,7 @@ class PartitionedModule(torch.nn.Module):
             compiled.refuse(inputs)
             self._state.refuse_blank("partition")
             self._usual = _UsualCall(self, compiled, args, kwargs)
+        self._agreement.check(inputs, compiled.names, self._state)
         results, session = compiled.call(self._state).run(inputs)
         self._last = _LastCall(compiled, session)
         if compiled.returns_one_tensor:

@@ -414,10 +414,61 @@ def clipped_by_value(rank):
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
     except smex.errors.SmexRuntimeError as error:
         refused = str(error)
-    return max(p.grad.abs().max().item() for p in net.parameters()), refused
+    try:
+        torch.optim.LBFGS(net.parameters())
+    except smex.errors.SmexRuntimeError as error:
+        optimizer = str(error)
+    return max(p.grad.abs().max().item() for p in net.parameters()), refused, optimizer
 
 
 def test_values_are_clipped_by_torch_and_norms_are_not(processes):
-    for largest, refused in processes.run(clipped_by_value, 2):
+    for largest, refused, optimizer in processes.run(clipped_by_value, 2):
         assert largest == 1e-3
         assert "smex.clip_grad_norm_" in refused
+        assert "torch.optim.LBFGS takes dot products" in optimizer
+
+
+def disagreement(rank, kind):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    x, y = torch.randn(12, 5), torch.randint(4, (12,))
+    options = {} if kind == "replica" else {"replicate_bytes": 0}
+    loss_fn = torch.nn.functional.cross_entropy
+    net = smex.partition(torch.nn.Linear(5, 4), args=(x, y), loss_fn=loss_fn, **options)
+    torch.manual_seed(rank)  # as where nobody seeds
+    order = torch.randperm(12) if kind == "shuffled" else torch.arange(12)
+    if kind == "replica":
+        net.apply(
+            lambda module: (
+                torch.nn.init.normal_(module.weight) if hasattr(module, "weight") else None
+            )
+        )
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.normal_()
+    if kind == "rounded":  # by another processor
+        x = x * (1 + 1e-6 * rank)
+    try:
+        loss = net(x[order], y[order])
+    except smex.errors.SmexValueError as error:
+        torch.manual_seed(0)
+        smex.init(net, seed=0)
+        again = net(x, y)  # it is still good
+        return str(error), again.item()
+    return "", loss.item()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("shuffled", 'passed different tensors as "'),
+        ("replica", 'both hold parameter or buffer "'),
+        ("same", ""),
+        ("rounded", ""),
+    ],
+)
+def test_what_ranks_should_have_alike_is_compared(processes, kind, told):
+    found = processes.run(disagreement, 3, kind)
+    for text, loss in found:
+        assert told in text and bool(text) == bool(told)
+        assert loss == pytest.approx(found[0][1], abs=1e-5)
