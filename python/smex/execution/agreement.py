@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
+from smex.distributed.relayout import Boxes, Move, Relayout, Tiles, whole_at
 from smex.distributed.world import World
 from smex.errors import SmexValueError
 from smex.execution.shards import ShardedState
@@ -43,53 +43,74 @@ class Agreement:
         self._calls += 1
         if self._world.is_alone or self._calls & (self._calls - 1):
             return
-        own: dict[Any, list[float]] = {}
-        if self._whole_inputs:
-            own |= {name: _sampled(x, _OF_INPUT) for name, x in zip(names, inputs, strict=False)}
-        for name, cut in state.cuts.items():
-            for tile, worker in cut.unique:
-                held, box = cut.boxes[worker]
-                if held:
-                    own[(name, tuple(box))] = _sampled(tile, _OF_REPLICA)
-        everyone = self._world.gather(own)
-        first: dict[Any, tuple[int, list[float]]] = {}
-        for rank, found in enumerate(everyone):
-            for what, numbers in found.items():
-                other, wanted = first.setdefault(what, (rank, numbers))
-                if not _are_close(numbers, wanted):
-                    _refuse(what, other, rank)
+        compared = [
+            (name, tensor, _OF_INPUT)
+            for name, tensor in zip(names, inputs, strict=False)
+            if self._whole_inputs
+        ]
+        first_own = self._world.workers[0]
+        for name, cut in sorted(state.cuts.items()):
+            if all(box == cut.boxes[0] for box in cut.boxes) and cut.boxes[0][0]:
+                tile = cut.tiles[first_own]
+                assert tile is not None
+                compared.append((name, tile, _OF_REPLICA))
+        if not compared:
+            return
+        samples = [_sampled(tensor, count) for _, tensor, count in compared]
+        everyone = self._gathered(torch.cat(samples), state)
+        begin = 0
+        for (name, tensor, count), sample in zip(compared, samples, strict=True):
+            found = everyone[:, begin : begin + len(sample)]
+            begin += len(sample)
+            for rank in range(1, len(found)):
+                if not _are_close(found[rank], found[0], tensor.dtype):
+                    _refuse(name, rank, is_input=count == _OF_INPUT)
+
+    def _gathered(self, sample: torch.Tensor, state: ShardedState) -> torch.Tensor:
+        """Returns the rows of all ranks, by a program: a rank that does something else is found."""
+        world = self._world
+        firsts = [world.ranks.index(rank) for rank in range(world.size)]
+        width = len(sample)
+        boxes: Boxes = [(False, [])] * len(world.ranks)
+        for rank, worker in enumerate(firsts):
+            boxes[worker] = (True, [(rank, rank + 1), (0, width)])
+        wanted = whole_at([world.size, width], firsts, len(world.ranks))
+        tiles: Tiles = [None] * len(world.ranks)
+        own = firsts[world.rank]
+        tiles[own] = sample.reshape(1, -1).to(state.devices[own])
+        move = Move(boxes, wanted, torch.float64, "samples")
+        brought = Relayout(world, state.devices, [move], state.net_number).run([tiles])
+        whole = brought[0][own]
+        assert whole is not None
+        return whole.cpu()
 
 
-def _sampled(tensor: torch.Tensor, count: int) -> list[float]:
-    """Returns elements of a tensor, and before them by how much others may differ from these."""
+def _sampled(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns elements of a tensor, spread over it, as numbers."""
     flat = tensor.detach().reshape(-1)
-    step = max(1, flat.numel() // count)
-    some = flat[::step][:count]
+    some = flat[:: max(1, flat.numel() // count)][:count]
     if some.is_complex():
         some = torch.view_as_real(some.resolve_conj()).reshape(-1)
-    is_exact = not some.is_floating_point()
-    tolerance = 0.0 if is_exact else _TOLERANCE.get(some.dtype, 1e-3)
-    return [tolerance, float(tensor.numel()), *some.to("cpu", torch.float64).tolist()]
+    return some.to("cpu", torch.float64)
 
 
-def _are_close(numbers: list[float], wanted: list[float]) -> bool:
-    if len(numbers) != len(wanted):
-        return False
-    a, b = torch.tensor(numbers[1:]), torch.tensor(wanted[1:])
-    scale = b.nan_to_num(0, 0, 0).abs().mean().item() if numbers[0] else 0.0
-    return torch.allclose(a, b, rtol=numbers[0], atol=numbers[0] * scale, equal_nan=True)
+def _are_close(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> bool:
+    is_exact = not (dtype.is_floating_point or dtype.is_complex)
+    tolerance = 0.0 if is_exact else _TOLERANCE.get(dtype, 1e-3)
+    scale = b.nan_to_num(0, 0, 0).abs().mean().item() if len(b) else 0.0
+    return torch.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
-def _refuse(what: Any, one: int, other: int) -> None:
-    if isinstance(what, tuple):
+def _refuse(what: str, rank: int, is_input: bool) -> None:
+    if not is_input:
         raise SmexValueError(
-            f'partition: ranks {one} and {other} both hold parameter or buffer "{what[0]}", or the '
-            "same part of it, and have different values: what ranks write to a net they write "
-            "alike (seed them alike before net.apply, load the same on all of them); "
-            "net.load_state_dict with the same values on all ranks, or smex.load, makes them equal"
+            f'partition: ranks 0 and {rank} hold parameter or buffer "{what}" and have different '
+            "values: what ranks write to a net they write alike (seed them alike before net.apply, "
+            "load the same on all of them); net.load_state_dict with the same values on all ranks, "
+            "or smex.load, makes them equal"
         )
     raise SmexValueError(
-        f'partition: ranks {one} and {other} passed different tensors as "{what}"; with '
+        f'partition: ranks 0 and {rank} passed different tensors as "{what}"; with '
         'inputs="whole" all ranks pass the same whole batch (shuffle with a generator of the same '
         'seed on all ranks, without a DistributedSampler); inputs="local" takes rows of their own'
     )

@@ -462,7 +462,7 @@ def disagreement(rank, kind):
     ("kind", "told"),
     [
         ("shuffled", 'passed different tensors as "'),
-        ("replica", 'both hold parameter or buffer "'),
+        ("replica", 'hold parameter or buffer "'),
         ("same", ""),
         ("rounded", ""),
     ],
