@@ -295,13 +295,14 @@ std::shared_ptr<Call> make_call(const std::shared_ptr<Executor>& executor,
                                 std::vector<bool> differentiable, bool draws,
                                 const std::vector<std::vector<std::optional<at::Tensor>>>& state,
                                 std::vector<at::Tensor> shard_tensors, std::vector<Shard> shards,
-                                std::vector<int> watched) {
+                                std::vector<int> watched, uint64_t net) {
   auto form = std::make_shared<CallForm>();
   form->given = std::move(given);
   form->made = std::move(made);
   form->constants = std::move(constants);
   form->num_results = static_cast<int>(differentiable.size());
   form->draws = draws;
+  form->net = net;
   auto call = std::make_shared<Call>();
   call->form = std::move(form);
   call->executor = executor;
@@ -341,7 +342,7 @@ void bind_iteration(py::module_& m) {
       m, "Call", "A captured call's program with the tiles of the model's state.")
       .def(py::init(&make_call), py::arg("executor"), py::arg("given"), py::arg("made"),
            py::arg("constants"), py::arg("differentiable"), py::arg("draws"), py::arg("state"),
-           py::arg("shard_tensors"), py::arg("shards"), py::arg("watched"))
+           py::arg("shard_tensors"), py::arg("shards"), py::arg("watched"), py::arg("net"))
       .def("run", &run, py::arg("inputs"),
            "Runs the forward program through autograd; returns the whole results and the session.");
   py::class_<PlainArguments>(m, "PlainArguments",

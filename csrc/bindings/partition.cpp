@@ -152,8 +152,7 @@ void bind_partition(py::module_& m) {
       },
       py::arg("graph"), py::arg("op"), py::arg("ranges"),
       "One tile of an op with a Spec: (used, box, fill, rows, table) by operand, the arguments, "
-      "the "
-      "crop.");
+      "the crop.");
   m.def(
       "cut",
       [](int64_t extent, int parts, int64_t granule) {

@@ -103,11 +103,11 @@ WorkerTensors to_tensors(const std::vector<std::optional<at::Tensor>>& tiles) {
 using Tiles = std::vector<std::optional<at::Tensor>>;
 
 std::shared_ptr<Session> start(Executor& executor, const std::vector<std::optional<Tiles>>& inputs,
-                               int64_t seed) {
+                               int64_t seed, uint64_t net) {
   return translated([&] {
     std::vector<WorkerTensors> tensors;
     for (const auto& tiles : inputs) tensors.push_back(to_tensors(tiles.value_or(Tiles{})));
-    return executor.start(tensors, seed);
+    return executor.start(tensors, seed, net);
   });
 }
 
@@ -253,7 +253,7 @@ void bind_runtime(py::module_& m) {
            py::arg("ranks") = std::vector<int>{},
            py::arg("collectives") = std::vector<Collective>{}, py::arg("overlap") = true,
            py::arg("messages") = std::array<std::vector<Message>, 2>{})
-      .def("start", &start, py::arg("inputs"), py::arg("seed") = 0,
+      .def("start", &start, py::arg("inputs"), py::arg("seed") = 0, py::arg("net") = 0,
            "inputs[binding][worker] is a tile or None; a binding given as None is set later.")
       .def("set_trace", &Executor::set_trace, py::arg("on"))
       .def_property_readonly("program", &Executor::program,

@@ -187,8 +187,9 @@ void Executor::name_steps() {
   }
 }
 
-std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed) {
-  auto session = std::make_shared<Session>(shared_from_this(), seed);
+std::shared_ptr<Session> Executor::start(const std::vector<WorkerTensors>& inputs, int64_t seed,
+                                         uint64_t net) {
+  auto session = std::make_shared<Session>(shared_from_this(), seed, net);
   const size_t given = program_.inputs.size() - contents_.size();
   if (inputs.size() != given) {
     throw UserError(c10::str("start: expected ", given, " inputs, found ", inputs.size()));

@@ -71,9 +71,11 @@ class Executor : public std::enable_shared_from_this<Executor> {
 
   /// Begins a run. `inputs` has an entry for each of Program::inputs that the program does not
   /// bring along; an empty entry is set later with
-  /// Session::set_input. `seed` replaces the seed of every random operator.
+  /// Session::set_input. `seed` replaces the seed of every random operator. `net` is of whom it is
+  /// run: processes that run equal programs of different nets are found.
   /// Throws UserError that names the input when a tile is missing or has another shape.
-  std::shared_ptr<Session> start(const std::vector<WorkerTensors>& inputs, int64_t seed = 0);
+  std::shared_ptr<Session> start(const std::vector<WorkerTensors>& inputs, int64_t seed = 0,
+                                 uint64_t net = 0);
 
   void set_trace(bool on) { trace_ = on; }
   bool trace() const { return trace_; }

@@ -46,7 +46,7 @@ Iteration::Iteration(std::shared_ptr<const CallForm> form,
   for (size_t n = 0; n < form_->given.size(); ++n) {
     bound.push_back(tiles_of(form_->given[n], n, inputs));
   }
-  session_ = executor_->start(bound, seed);
+  session_ = executor_->start(bound, seed, form_->net);
 }
 
 WorkerTensors Iteration::tiles_of(const CallForm::Given& given, size_t position,

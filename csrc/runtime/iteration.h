@@ -50,6 +50,7 @@ struct CallForm {
   std::vector<at::Tensor> constants;
   int num_results = 0;
   bool draws = false;  ///< numbers, from a seed of the call
+  uint64_t net = 0;    ///< whose call it is, see Executor::start
 };
 
 /// A gradient of the state is asked for one worker's tile: (the tensor's index, the worker).

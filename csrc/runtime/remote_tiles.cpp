@@ -19,8 +19,11 @@ std::unique_ptr<std::atomic<int>[]> counters(const std::vector<int>& counts) {
 
 }  // namespace
 
-RemoteTiles::RemoteTiles(const Executor& executor, Host host)
-    : executor_(executor), host_(std::move(host)), communicator_(*executor.communicator()) {}
+RemoteTiles::RemoteTiles(const Executor& executor, Host host, uint64_t net)
+    : executor_(executor),
+      host_(std::move(host)),
+      communicator_(*executor.communicator()),
+      digest_(executor.digest() ^ net) {}
 
 void RemoteTiles::begin(bool backward) {
   backward_ = backward;
@@ -28,7 +31,7 @@ void RemoteTiles::begin(bool backward) {
   sources_left_ = counters(steps.packet_sources[backward]);
   readers_left_ = counters(steps.packet_readers[backward]);
   pass_ = communicator_.begin(
-      steps.traffic[backward], executor_.digest() + (backward ? 1 : 0),
+      steps.traffic[backward], digest_ + (backward ? 1 : 0),
       executor_.device(executor_.workers()[0]),
       [this](const Packet& packet, const at::Tensor& bytes) { pack(packet, bytes); });
   for (const int w : executor_.workers()) {

@@ -24,7 +24,8 @@ class RemoteTiles {
     std::function<void()> check_interrupt;  ///< by the calling thread; may throw
   };
 
-  RemoteTiles(const Executor& executor, Host host);
+  /// `net` is of whom the program is run.
+  RemoteTiles(const Executor& executor, Host host, uint64_t net);
 
   /// Begins the forward or the backward list. Throws RankFailure.
   void begin(bool backward);
@@ -66,6 +67,7 @@ class RemoteTiles {
   const Executor& executor_;
   const Host host_;
   Communicator& communicator_;
+  const uint64_t digest_;  ///< of the program and the net
   bool backward_ = false;
   std::shared_ptr<Pass> pass_;
   std::unique_ptr<std::atomic<int>[]> sources_left_;  ///< by outgoing packet

@@ -89,7 +89,7 @@ class AtBell {
 
 }  // namespace
 
-Session::Session(std::shared_ptr<Executor> executor, int64_t seed)
+Session::Session(std::shared_ptr<Executor> executor, int64_t seed, uint64_t net)
     : executor_(std::move(executor)), seed_(seed), started_(Clock::now()) {
   const Steps& steps = executor_->steps();
   for (const WorkerSteps& source : steps.workers) {
@@ -108,7 +108,8 @@ Session::Session(std::shared_ptr<Executor> executor, int64_t seed)
       RemoteTiles::Host{
           [this](int worker, Slot slot) -> SlotState& { return workers_[worker]->slots[slot]; },
           [this](int worker, Slot slot) { release(worker, slot); },
-          [this] { return stopping_.load(); }, [this] { check_interrupt(); }});
+          [this] { return stopping_.load(); }, [this] { check_interrupt(); }},
+      net);
 }
 
 Session::~Session() = default;

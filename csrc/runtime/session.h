@@ -50,7 +50,7 @@ struct Stats {
 class Session {
  public:
   /// Use Executor::start.
-  Session(std::shared_ptr<Executor> executor, int64_t seed);
+  Session(std::shared_ptr<Executor> executor, int64_t seed, uint64_t net);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

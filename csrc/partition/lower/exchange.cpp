@@ -164,10 +164,6 @@ class Hash {
   uint64_t value_ = 14695981039346656037ULL;
 };
 
-}  // namespace
-
-namespace {
-
 /// Of a box in coordinates of its own.
 void add_pieces(const Region& box, int itemsize, int64_t packet_bytes,
                 std::vector<Region>& pieces) {

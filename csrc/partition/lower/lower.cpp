@@ -14,7 +14,6 @@
 #include "partition/lower/strides.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
-#include "tdl/local_tables.h"
 
 namespace smex {
 
@@ -361,9 +360,7 @@ class Lowering {
   void give_tables(const Op& op, const OpTiles& tiles, std::vector<std::vector<Slot>>& operands) {
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
-      std::vector<Region> frames;
-      for (const tdl::InputNeed& need : tiles.needs[w]) frames.push_back(need.region);
-      auto tables = tdl::local_tables(*op.spec, tiles.ranges[w], frames);
+      auto tables = own_tables(op, tiles.ranges[w], tiles.needs[w]);
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         if (!op.spec->table(static_cast<int>(i))) continue;
         if (!tables[i])

@@ -156,6 +156,13 @@ Shape shape_only(const Region& wanted, const Window& window) {
   return !window.crop.empty() && wanted == window.tile ? window.computed : wanted.shape();
 }
 
+std::vector<std::optional<std::vector<int64_t>>> own_tables(
+    const Op& op, const tdl::IndexRanges& ranges, const std::vector<tdl::InputNeed>& needs) {
+  std::vector<Region> frames;
+  for (const tdl::InputNeed& need : needs) frames.push_back(need.region);
+  return tdl::local_tables(*op.spec, ranges, frames);
+}
+
 TileCall tile_call(const Op& op, const tdl::IndexRanges& ranges) {
   const std::vector<tdl::InputNeed> needs = tdl::input_needs(*op.spec, ranges);
   const Window window = find_window(op, ranges, needs);
@@ -175,9 +182,7 @@ TileCall tile_call(const Op& op, const tdl::IndexRanges& ranges) {
     call.operands.push_back(std::move(operand));
   }
   if (!op.spec->tables.empty()) {
-    std::vector<Region> frames;
-    for (const tdl::InputNeed& need : needs) frames.push_back(need.region);
-    auto tables = tdl::local_tables(*op.spec, ranges, frames);
+    auto tables = own_tables(op, ranges, needs);
     for (size_t i = 0; i < needs.size(); ++i) {
       if (op.spec->table(static_cast<int>(i))) call.operands[i].table = std::move(tables[i]);
     }

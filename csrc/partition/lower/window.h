@@ -51,6 +51,11 @@ struct TileCall {
   std::vector<Interval> crop;     ///< of what it computes; empty: nothing is cropped
 };
 
+/// What stands in place of the op's tables where it computes `ranges` and reads `needs`; see
+/// tdl::local_tables.
+std::vector<std::optional<std::vector<int64_t>>> own_tables(
+    const Op& op, const tdl::IndexRanges& ranges, const std::vector<tdl::InputNeed>& needs);
+
 TileCall tile_call(const Op& op, const tdl::IndexRanges& ranges);
 
 }  // namespace smex

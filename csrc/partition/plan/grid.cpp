@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace smex {
 
@@ -363,10 +364,6 @@ std::vector<int> addends(const Choices& choices, const std::vector<const tdl::Sp
   return counts;
 }
 
-}  // namespace
-
-namespace {
-
 /// Leaves of the places of rows those of each worker's rows.
 void narrow(const tdl::RowPlaces& rows, std::vector<Pieces>& indices) {
   const Pieces& row = indices[rows.row];
@@ -417,7 +414,11 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
   for (const Pieces& index : result.indices) {
     if (index.parts.size() > 1 && index.any_empty()) present.push_back(index);
   }
-  const std::vector<Pieces> split = result.indices;
+  // By output; of the cuts as they are, before rows narrow them.
+  std::vector<std::vector<int>> sums(op.outputs.size());
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    if (op.outputs[o] != kNoValue) sums[o] = addends(choices, chosen, result.indices, o, mesh);
+  }
   for (const tdl::RowPlaces& rows : known.rows) narrow(rows, result.indices);
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     auto& input = result.inputs.emplace_back();
@@ -434,7 +435,7 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
     output.emplace();
     for (int axis : spec.outputs[o].axes) output->dims.push_back(result.indices[axis]);
     output->present = present;
-    output->addends = addends(choices, chosen, split, o, mesh);
+    output->addends = std::move(sums[o]);
   }
   return result;
 }

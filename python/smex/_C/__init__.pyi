@@ -828,6 +828,7 @@ class Executor:
         self,
         inputs: collections.abc.Sequence[collections.abc.Sequence[torch.Tensor | None] | None],
         seed: int = 0,
+        net: int = 0,
     ) -> Session:
         """
         inputs[binding][worker] is a tile or None; a binding given as None is set later.
@@ -964,6 +965,7 @@ class Call:
         shard_tensors: collections.abc.Sequence[torch.Tensor],
         shards: collections.abc.Sequence[tuple[int, int]],
         watched: collections.abc.Sequence[int],
+        net: int,
     ) -> None: ...
     def run(
         self, inputs: collections.abc.Sequence[torch.Tensor]

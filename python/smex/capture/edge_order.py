@@ -55,9 +55,8 @@ class EdgeOrders:
         self._add_value = add_value
         self._add_op = add_op
         self._placed: dict[int, _Placed] = {}  # by id of a value in the order of numbers
-        self._constants: dict[
-            Any, tuple[Any, int]
-        ] = {}  # what a key's ids stand for, and the value
+        # By key what its ids stand for, and the value.
+        self._constants: dict[Any, tuple[Any, int]] = {}
         self._inverses: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def call(
@@ -99,7 +98,7 @@ class EdgeOrders:
         ]
         made = self._add_value("", fakes[0])
         self._add_op(name, target, [args[0][:2], args[1], args[2], operands, *args[4:]], [made.id])
-        return [self._numbered(_Placed(made.id, order), fakes[0])]
+        return [self._numbered(_Placed(made.id, order))]
 
     def _reduced(self, name, target, args, fakes):
         letters = Message.parse(args[2]).letters
@@ -147,7 +146,7 @@ class EdgeOrders:
             operands.append(self._in_order(arg, order) if is_ref and has_rows else arg)
         value = self._add_value("", made)
         self._add_op(name, target, operands, [value.id])
-        return [self._numbered(_Placed(value.id, order), made)]
+        return [self._numbered(_Placed(value.id, order))]
 
     def _keeps_rows(self, args: list[Any], made: torch.Tensor) -> bool:
         shape = self._values[args[0].id].shape
@@ -165,7 +164,7 @@ class EdgeOrders:
         index = self._constant(("order", id(order)), order, order)
         return self._selected(operand, index, self._values[operand.id])
 
-    def _numbered(self, placed: _Placed, fake: torch.Tensor) -> int:
+    def _numbered(self, placed: _Placed) -> int:
         """Returns the same values in the order of the edges' numbers."""
         inverse = self._inverse(placed.order)
         index = self._constant(("inverse", id(placed.order)), placed.order, inverse)

@@ -123,6 +123,8 @@ class _Source:
 
 
 def _source_of(path: str) -> _Source:
+    if os.path.isfile(path) and os.path.basename(path) in (manifest.NAME, INDEX):
+        path = os.path.dirname(path) or "."  # it tells of the files beside it
     if os.path.isfile(path):
         return _whole_source(os.path.dirname(path) or ".", [os.path.basename(path)])
     if not os.path.isdir(path):
@@ -141,8 +143,10 @@ def _source_of(path: str) -> _Source:
             "net.sharded_state_dict(opt); dcp.load(state, checkpoint_id=...); "
             "net.load_sharded_state_dict(state, opt)"
         )
+    last = manifest.latest(path)
     raise CheckpointError(
         f"load: {path} is no checkpoint: it has neither {manifest.NAME} nor {WHOLE} nor {INDEX}"
+        + (f"; it has checkpoints, smex.latest of it is {last}" if last else "")
         + ("; it is what a save that did not end left" if manifest.is_temporary(path) else "")
     )
 

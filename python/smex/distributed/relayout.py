@@ -38,9 +38,13 @@ class Relayout:
         world: of the processes.
         devices: of the workers.
         moves: one for each tensor.
+        net: the number of the net that they are of, see :meth:`World.next_net`.
     """
 
-    def __init__(self, world: World, devices: Sequence[torch.device], moves: Sequence[Move]):
+    def __init__(
+        self, world: World, devices: Sequence[torch.device], moves: Sequence[Move], net: int = 0
+    ):
+        self._net = net
         self._count = len(moves)
         if not moves:
             return
@@ -67,7 +71,8 @@ class Relayout:
         if not self._count:
             return []
         session = self._executor.start(
-            [[None if tile is None else tile.detach() for tile in each] for each in tiles]
+            [[None if tile is None else tile.detach() for tile in each] for each in tiles],
+            net=self._net,
         )
         session.run_forward()
         return [session.outputs(n) for n in range(self._count)]

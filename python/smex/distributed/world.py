@@ -101,6 +101,13 @@ class World:
         """Returns what every process passed, by rank; every process calls this."""
         return [what] if self.meeting is None else self.meeting.gather(what)
 
+    def next_net(self) -> int:
+        """Returns the number of a new net: the same in processes that make as many nets.
+
+        What runs carries it, so that equal programs of different nets are not taken for each other.
+        """
+        return 0 if self.links is None else next(self.links.nets)
+
     def check(self) -> None:
         """Raises RankFailure where a process has failed, for one that is busy for long."""
         if self.links is not None:
@@ -330,6 +337,7 @@ class Links:
         watcher: tells of failures.
         communicator: what programs send each other's tiles through.
         meeting: of the threads that train.
+        nets: their numbers, of nets over these processes.
         measured: what is known of collectives (`smex.distributed.collectives`) and machines.
     """
 
@@ -344,6 +352,7 @@ class Links:
         self._options = options
         self._groups: set[tuple[int, ...]] = set()
         self.measured: dict[Any, Any] = {}
+        self.nets = itertools.count(1)
         self._backend = "gloo" if device == "cpu" else "nccl"
         store = _get_default_store()
         told = hashlib.sha256(repr((members, device)).encode()).hexdigest()[:12]

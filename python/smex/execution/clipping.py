@@ -85,7 +85,7 @@ class _TileNorms:
         self._workers = state.world.workers
         self._devices = state.devices
         self._relayout = Relayout(
-            state.world, state.devices, [Move(boxes, everywhere, self._dtype)]
+            state.world, state.devices, [Move(boxes, everywhere, self._dtype)], state.net_number
         )
 
     def total(self, order: float) -> torch.Tensor:

@@ -197,6 +197,7 @@ class Compiled:
             shard_tensors=tensors,
             shards=shards,
             watched=self._watched(owners),
+            net=state.net_number,
         )
 
     def _is_local(self, value: int | None) -> bool:

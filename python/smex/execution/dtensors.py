@@ -38,7 +38,9 @@ def dtensors(state: ShardedState, mesh: DeviceMesh | None) -> dict[str, DTensor]
     ]  # fmt: skip
     first = world.workers[0]
     found: dict[str, DTensor] = {}
-    brought = Relayout(world, state.devices, moves).run([saved.tiles for saved in tensors])
+    brought = Relayout(world, state.devices, moves, state.net_number).run(
+        [saved.tiles for saved in tensors]
+    )
     for saved, where, box, tiles in zip(tensors, placements, own, brought, strict=True):
         local = tiles[first]
         if local is None:
@@ -77,7 +79,7 @@ def load_dtensors(state: ShardedState, given: Mapping[str, Any], strict: bool) -
         have.append(tiles)
         boxes_of_chunks = _first_workers(world, [own[number] for own in everyone])
         moves.append(Move(boxes_of_chunks, _tile_boxes(saved), saved.dtype, saved.name))
-    brought = Relayout(world, state.devices, moves).run(have)
+    brought = Relayout(world, state.devices, moves, state.net_number).run(have)
     with torch.no_grad():
         for (saved, _), tiles in zip(loaded, brought, strict=True):
             for tile, _ in saved.unique():

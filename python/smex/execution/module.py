@@ -31,6 +31,7 @@ from smex.distributed.collectives import CollectiveOptions, choose_collectives
 from smex.distributed.outcomes import together
 from smex.distributed.world import Equals, World
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.execution.agreement import Agreement
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.cut import Keeping
@@ -58,6 +59,9 @@ _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _CLIPPING = "torch.nn.utils.clip_grad"
 _DDP = torch.nn.parallel.DistributedDataParallel.__module__
+_OF_ELEMENTS = "clip_grad_value_"
+"""The function of that module that takes each element by itself."""
+_LBFGS = "torch.optim.lbfgs"
 _FRAMES_OF_CLIPPING = 4
 _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
@@ -70,10 +74,19 @@ def _refuse_others(frame: Any) -> None:
     for _ in range(_FRAMES_OF_CLIPPING):
         if frame is None:
             return
-        if frame.f_globals.get("__name__") == _CLIPPING:
+        name = frame.f_code.co_name
+        if frame.f_globals.get("__name__") == _CLIPPING and not name.startswith("<"):
+            if name == _OF_ELEMENTS:
+                return
             raise SmexRuntimeError(
                 "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
                 "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
+            )
+        if frame.f_globals.get("__name__") == _LBFGS:
+            raise SmexRuntimeError(
+                "torch.optim.LBFGS takes dot products of this process's shards alone, and as many "
+                "steps as these say: take an optimiser that updates each element by itself, such "
+                "as AdamW, or processes=1"
             )
         if frame.f_globals.get("__name__") == _DDP:
             raise SmexRuntimeError(
@@ -153,6 +166,7 @@ class PartitionedModule(torch.nn.Module):
         self._watch = Watch(model, loss_fn)
         keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
         self._state = ShardedState(self, model, loss_fn, devices, keeping, world)
+        self._agreement = Agreement(world, whole_inputs=not local_inputs)
         self._programs = Programs()
         self._calls = Calls()
         self._first: Compiled | None = None
@@ -165,6 +179,7 @@ class PartitionedModule(torch.nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Gives the copy of a net shards of its own; the last run's values stay here."""
+        self._state.count_copy()
         return {**self.__dict__, "_last": None, "_usual": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -673,6 +688,7 @@ class PartitionedModule(torch.nn.Module):
             compiled.refuse(inputs)
             self._state.refuse_blank("partition")
             self._usual = _UsualCall(self, compiled, args, kwargs)
+        self._agreement.check(inputs, compiled.names, self._state)
         results, session = compiled.call(self._state).run(inputs)
         self._last = _LastCall(compiled, session)
         if compiled.returns_one_tensor:

@@ -34,6 +34,7 @@ class ShardedState:
         devices: of the workers.
         world: the processes that hold shards.
         version: another number once the cuts are others.
+        net_number: of the net among those of its processes, see `World.next_net`.
     """
 
     def __init__(
@@ -54,6 +55,8 @@ class ShardedState:
         self._loss_fn = loss_fn
         self.devices = devices
         self.world = world
+        self.net_number = world.next_net()
+        self._times_copied = 0
         self._keeping = keeping
         self._parameters: list[tuple[str, torch.Tensor]] = []
         self._trained: list[torch.Tensor] = []  # for each parameter what tells whether it is
@@ -116,7 +119,7 @@ class ShardedState:
             boxes = whole_at(cut.source.shape, [0], len(self.devices))
             moves.append(Move(boxes, cut.boxes, cut.source.dtype))
         with torch.no_grad():
-            found = Relayout(self.world, self.devices, moves).run(given)
+            found = Relayout(self.world, self.devices, moves, self.net_number).run(given)
             for cut, tiles in zip(cuts, found, strict=True):
                 for tile, worker in cut.unique:
                     tile.copy_(_there(tiles[worker]))
@@ -229,10 +232,18 @@ class ShardedState:
         """Of a copy, which has an owner of its own."""
         return {**self.__dict__, "_owner": None, "_made": {}}
 
+    def count_copy(self) -> None:
+        """Notes that the net is about to be copied: copies have numbers of their own."""
+        self._times_copied += 1
+
     def belong_to(self, owner: torch.nn.Module) -> None:
         """Completes the copy of a net, whose shards and model were copied one by one."""
         if self._owner is not None:  # the very same
             return
+        if not self.world.is_alone:
+            told = (self.net_number, self._times_copied)
+            self.net_number = hash(told) % (1 << 63)  # of numbers it is the same everywhere
+        self._times_copied = 0
         self._owner = weakref.ref(owner)
         for cut in self.cuts.values():
             cut.share()

@@ -569,3 +569,20 @@ def test_nothing_warns(tmp_path):
         net, opt = net_of(2)
         smex.save(tmp_path / "a", net, opt)
         smex.load(tmp_path / "a", net, opt)
+
+
+def test_a_manifest_stands_for_its_checkpoint_and_a_folder_of_them_names_the_last(tmp_path):
+    net = smex.partition(torch.nn.Linear(3, 2), workers=2, replicate_bytes=0)
+    net(torch.ones(1, 3))
+    saved = net.state_dict()["weight"].clone()
+    for step in (1, 2):
+        smex.save(tmp_path / f"step-{step}", net, extra={"step": step})
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.zero_()
+    assert smex.load(tmp_path / "step-1" / "manifest.json", net)["step"] == 1
+    assert torch.equal(net.state_dict()["weight"], saved)
+    with pytest.raises(
+        smex.errors.CheckpointError, match=r"it has checkpoints, smex.latest of it is .*step-2"
+    ):
+        smex.load(tmp_path, net)

@@ -374,3 +374,101 @@ def test_a_model_that_was_given_up_is_not_read_by_one_rank(processes):
     for text, weight in processes.run(reads_the_model, 2):
         assert "net.state_dict()" in text
         assert torch.equal(weight, model().first.weight)
+
+
+def two_nets_in_other_orders(rank, copies):
+    torch.set_num_threads(1)
+    batch, target = torch.randn(6, 5, dtype=torch.float64), torch.randint(4, (6,))
+    options = {
+        "args": (batch, target),
+        "loss_fn": torch.nn.functional.cross_entropy,
+        "replicate_bytes": 0,
+    }
+    torch.manual_seed(0)
+    first = smex.partition(torch.nn.Linear(5, 4).double(), **options)
+    if copies:
+        second = copy.deepcopy(first)
+    else:
+        second = smex.partition(torch.nn.Linear(5, 4).double(), **options)
+    first(batch, target).backward()
+    second(batch, target).backward()
+    try:
+        (second if rank else first)(batch, target)
+    except smex.RankFailure as failure:
+        return str(failure)
+    return "mixed"
+
+
+@pytest.mark.parametrize("copies", [False, True])
+@pytest.mark.parametrize("variables", [{}, {"SMEX_SHARED_MEMORY": "0"}], ids=["memory", "group"])
+def test_equal_nets_are_not_taken_for_each_other(processes, copies, variables):
+    for failure in processes.run(two_nets_in_other_orders, 2, copies, variables=variables):
+        assert "does not run the same" in failure
+
+
+def clipped_by_value(rank):
+    net = smex.partition(torch.nn.Linear(5, 4).double(), replicate_bytes=0)
+    net(torch.ones(3, 5, dtype=torch.float64)).sum().backward()
+    torch.nn.utils.clip_grad_value_(net.parameters(), 1e-3)
+    try:
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    except smex.errors.SmexRuntimeError as error:
+        refused = str(error)
+    try:
+        torch.optim.LBFGS(net.parameters())
+    except smex.errors.SmexRuntimeError as error:
+        optimizer = str(error)
+    return max(p.grad.abs().max().item() for p in net.parameters()), refused, optimizer
+
+
+def test_values_are_clipped_by_torch_and_norms_are_not(processes):
+    for largest, refused, optimizer in processes.run(clipped_by_value, 2):
+        assert largest == 1e-3
+        assert "smex.clip_grad_norm_" in refused
+        assert "torch.optim.LBFGS takes dot products" in optimizer
+
+
+def disagreement(rank, kind):
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    x, y = torch.randn(12, 5), torch.randint(4, (12,))
+    options = {} if kind == "replica" else {"replicate_bytes": 0}
+    loss_fn = torch.nn.functional.cross_entropy
+    net = smex.partition(torch.nn.Linear(5, 4), args=(x, y), loss_fn=loss_fn, **options)
+    torch.manual_seed(rank)  # as where nobody seeds
+    order = torch.randperm(12) if kind == "shuffled" else torch.arange(12)
+    if kind == "replica":
+        net.apply(
+            lambda module: (
+                torch.nn.init.normal_(module.weight) if hasattr(module, "weight") else None
+            )
+        )
+        with torch.no_grad():
+            for parameter in net.parameters():
+                parameter.normal_()
+    if kind == "rounded":  # by another processor
+        x = x * (1 + 1e-6 * rank)
+    try:
+        loss = net(x[order], y[order])
+    except smex.errors.SmexValueError as error:
+        torch.manual_seed(0)
+        smex.init(net, seed=0)
+        again = net(x, y)  # it is still good
+        return str(error), again.item()
+    return "", loss.item()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("shuffled", 'passed different tensors as "'),
+        ("replica", 'hold parameter or buffer "'),
+        ("same", ""),
+        ("rounded", ""),
+    ],
+)
+def test_what_ranks_should_have_alike_is_compared(processes, kind, told):
+    found = processes.run(disagreement, 3, kind)
+    for text, loss in found:
+        assert told in text and bool(text) == bool(told)
+        assert loss == pytest.approx(found[0][1], abs=1e-5)
