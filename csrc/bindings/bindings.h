@@ -2,8 +2,8 @@
 
 #include <pybind11/pybind11.h>
 
-/// One binder per folder of csrc, and one each for programs, which the runtime runs, and the
-/// search; module.cpp calls them in this order, so that each knows the types that it names. The
+/// One binder per folder of csrc, and one each for programs, which the runtime runs, the search
+/// and vertices; module.cpp calls them in this order, so that each knows the types that it names. The
 /// last one is of Python alone. Only runtime, iteration and watcher may use torch's headers and
 /// casters; the others see pybind11 alone.
 namespace smex::bindings {
@@ -13,6 +13,7 @@ void bind_ir(pybind11::module_& m);
 void bind_program(pybind11::module_& m);
 void bind_partition(pybind11::module_& m);
 void bind_search(pybind11::module_& m);
+void bind_vertices(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
 void bind_watcher(pybind11::module_& m);

@@ -8,6 +8,7 @@
 #include "ir/graph.h"
 #include "ir/sized.h"
 #include "partition/plan/recomputation.h"
+#include "partition/vertices/boundaries.h"
 #include "tdl/spec.h"
 #include "tdl/verify.h"
 
@@ -206,6 +207,8 @@ void bind_ir(py::module_& m) {
             return graph;
           },
           py::arg("regions"), "A copy, in which each op is part of such a region, or -1.")
+      .def("with_boundaries", &with_boundaries, py::arg("boundaries"),
+           "A copy, whose vertices are cut at these ends by their number, and edges as theirs.")
       .def(
           "runs_again", [](const Graph& graph) { return recomputation(graph).again; },
           "By op whether the backward pass runs it once more.")

@@ -51,6 +51,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_program(m);
   bindings::bind_partition(m);
   bindings::bind_search(m);
+  bindings::bind_vertices(m);
   bindings::bind_watcher(m);
   bindings::bind_runtime(m);
   bindings::bind_iteration(m);

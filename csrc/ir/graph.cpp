@@ -105,16 +105,16 @@ void Graph::add_fusion(Fusion fusion) {
   fusions_.push_back(std::move(fusion));
 }
 
-void Graph::set_bounds(Bounds bounds) {
-  const int64_t size = value(bounds.value).shape.at(bounds.dim);
-  const auto& ends = *bounds.ends;
-  if (ends.size() < 2 || ends.front() != 0 || ends.back() != size ||
-      !std::is_sorted(ends.begin(), ends.end())) {
-    throw InternalError("bounds of dimension " + std::to_string(bounds.dim) + " of " +
-                        value(bounds.value).name + " do not ascend from 0 to " +
-                        std::to_string(size));
+void Graph::give_parts(std::vector<GivenParts> parts) {
+  for (const auto& [id, dim, ends] : parts) {
+    const int64_t size = value(id).shape.at(dim);
+    if (ends->size() < 2 || ends->front() != 0 || ends->back() != size ||
+        !std::is_sorted(ends->begin(), ends->end())) {
+      throw InternalError("parts of dimension " + std::to_string(dim) + " of " + value(id).name +
+                          " do not ascend from 0 to " + std::to_string(size));
+    }
   }
-  bounds_.push_back(std::move(bounds));
+  given_parts_ = std::move(parts);
 }
 
 void Graph::set_regions(const std::vector<int>& regions) {

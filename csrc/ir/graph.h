@@ -107,7 +107,7 @@ struct GraphOutput {
 
 /// Where a dimension of a value, and what is cut like it, is cut: 0, and the ends of the parts of
 /// as many workers as there are.
-struct Bounds {
+struct GivenParts {
   ValueId value = kNoValue;
   size_t dim = 0;
   std::shared_ptr<const std::vector<int64_t>> ends;
@@ -125,9 +125,10 @@ class Graph {
   /// members' where they share one.
   void set_regions(const std::vector<int>& regions);
 
-  /// Throws InternalError where they do not ascend from 0 to the dimension's size.
-  void set_bounds(Bounds bounds);
-  const std::vector<Bounds>& bounds() const { return bounds_; }
+  /// In place of those given before. Throws InternalError where they do not ascend from 0 to the
+  /// dimension's size.
+  void give_parts(std::vector<GivenParts> parts);
+  const std::vector<GivenParts>& given_parts() const { return given_parts_; }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -148,7 +149,7 @@ class Graph {
   std::vector<Op> ops_;
   std::vector<GraphOutput> outputs_;
   std::vector<Fusion> fusions_;
-  std::vector<Bounds> bounds_;
+  std::vector<GivenParts> given_parts_;
 };
 
 /// The tensor operands of an argument list, in order of first appearance, without duplicates or

@@ -529,7 +529,7 @@ double Session::run_step(int worker, const Step& step) {
          compute ? operator_name(*compute->instr) : describe(executor_->program(), worker, step),
          compute ? "compute" : fetch->instr->kind, begin, duration,
          fetch ? self.moved_bytes[fetch->kind] - moved : 0, fetch ? fetch->instr->dest : kNoSlot,
-         begin});
+         begin, compute ? compute->instr->op : -1});
   }
   return duration - (self.wait_us - waited);
 }

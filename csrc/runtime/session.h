@@ -26,6 +26,7 @@ struct TraceEvent {
   int64_t bytes = 0;       ///< moved from other workers
   Slot fetched = kNoSlot;  ///< by a fetch
   double since_us = 0;     ///< when that has begun: other instructions ran until `start_us`
+  OpId op = -1;            ///< of a call that is one of the graph's
 };
 
 /// What a session measured so far. Vectors have one entry per worker.

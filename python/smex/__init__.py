@@ -38,6 +38,7 @@ if _native.missing_reason is None:
     from smex.planning.plan import Plan
     from smex.planning.search import search
     from smex.planning.semantic import SemanticGraph, capture_graph
+    from smex.planning.vertex_costs import VertexCosts
     from smex.tdl import spec
 else:
 
@@ -73,6 +74,7 @@ __all__ = [
     "SmexTypeError",
     "SmexValueError",
     "SpecError",
+    "VertexCosts",
     "__version__",
     "capture",
     "capture_graph",

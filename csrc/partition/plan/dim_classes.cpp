@@ -71,7 +71,7 @@ DimClasses::DimClasses(const Graph& graph) {
     }
   }
   std::vector<Grain> own(nodes);
-  for (const Bounds& given : graph.bounds()) {
+  for (const GivenParts& given : graph.given_parts()) {
     own[find(offset_[given.value] + static_cast<int>(given.dim))].bounds = given.ends;
   }
   const auto derive = [&](const Op& op) {
@@ -84,8 +84,8 @@ DimClasses::DimClasses(const Graph& graph) {
     for (const tdl::Split& split : splits(op)) {
       const int node = op_nodes_[op.id][split.index];
       if (node >= 0) {
-        int64_t& unit = own[find(node)].unit;
-        unit = std::lcm(unit, split.granule);
+        Grain& grain = own[find(node)];
+        grain = grain.along(split.granule);
       }
     }
   }

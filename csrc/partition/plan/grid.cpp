@@ -1,7 +1,6 @@
 #include "partition/plan/grid.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace smex {
@@ -273,9 +272,7 @@ const std::vector<uint64_t>& OpGrids::linear_sets(const Op& op) {
 }
 
 Grain OpGrids::grain(const Op& op, const tdl::Split& split) const {
-  Grain grain = classes_.grain(op, split.index);
-  grain.unit = std::lcm(grain.unit, split.granule);
-  return grain;
+  return classes_.grain(op, split.index).along(split.granule);
 }
 
 OpGrid OpGrids::whole(const Op& op, const Mesh& mesh) const {

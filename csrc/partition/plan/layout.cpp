@@ -1,6 +1,7 @@
 #include "partition/plan/layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "ir/error.h"
@@ -11,6 +12,13 @@ Interval cut(const Interval& range, int parts, int index, int64_t granule) {
   const int64_t step = granule > 0 && range.size() % granule == 0 ? granule : 1;
   const int64_t units = range.size() / step;
   return {range.lo + units * index / parts * step, range.lo + units * (index + 1) / parts * step};
+}
+
+Grain Grain::along(int64_t other) const {
+  Grain both{std::lcm(unit, other), bounds};
+  const auto fits = [&](int64_t end) { return end % both.unit == 0; };
+  if (bounds && !std::all_of(bounds->begin(), bounds->end() - 1, fits)) both.bounds = nullptr;
+  return both;
 }
 
 Part Part::cut(const Grain& grain, int parts, int index) const {

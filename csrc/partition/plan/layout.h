@@ -55,6 +55,8 @@ struct Grain {
   /// has workers. A step cuts a part of several of these where its share of them ends.
   std::shared_ptr<const std::vector<int64_t>> bounds = nullptr;
 
+  /// The same with cuts that are multiples of another unit too; given parts that are not are none.
+  Grain along(int64_t other) const;
   /// Equal for equal ones.
   int64_t key() const { return bounds ? -reinterpret_cast<int64_t>(bounds.get()) : unit; }
   /// Whether a range is long enough for so many parts; given ones may be empty.

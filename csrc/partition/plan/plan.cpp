@@ -104,7 +104,7 @@ Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
     }
     if (choice < 0) continue;
     Grain grain = classes.grain(op, choice);
-    if (split != splits.end()) grain.unit = std::lcm(grain.unit, split->granule);
+    if (split != splits.end()) grain = grain.along(split->granule);
     Interval& range = share.ranges[choice];
     std::optional<Part>& part = index_parts[choice];
     if (!part) part.emplace(range, grain);

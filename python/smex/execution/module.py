@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -40,6 +41,7 @@ from smex.execution.given_plan import GivenPlan
 from smex.execution.messages import message_order
 from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
+from smex.execution.recut import Recuts, TimedCall, timed_call
 from smex.execution.running_statistics import RunningStatistics
 from smex.execution.saved import Optimizers, by_name
 from smex.execution.shards import ShardedState
@@ -47,12 +49,14 @@ from smex.execution.statistics import merged_stats
 from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
 from smex.execution.trace import trace_json
 from smex.execution.watch import State, Watch, described, without_sizes
+from smex.planning.boundaries import Boundaries
 from smex.planning.carried import Carried
 from smex.planning.options import Shards
 from smex.planning.pins import Pin, Pins
 from smex.planning.plan import Plan
 from smex.planning.search import for_other_sizes, search, search_again
 from smex.planning.semantic import SemanticGraph
+from smex.planning.vertex_costs import VertexCosts
 
 _CAPTURES = threading.RLock()
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
@@ -169,6 +173,9 @@ class PartitionedModule(torch.nn.Module):
         self._agreement = Agreement(world, whole_inputs=not local_inputs)
         self._programs = Programs()
         self._calls = Calls()
+        learned = isinstance(options["boundaries"], str) and options["boundaries"] == "learned"
+        self._recuts = Recuts() if learned else None
+        self._making_seconds = 0.0  # of the latest program
         self._first: Compiled | None = None
         self._last: _LastCall | None = None
         self._usual: _UsualCall | None = None
@@ -300,7 +307,7 @@ class PartitionedModule(torch.nn.Module):
             plan.carried = Carried(self._world.size, executor.volumes, tuple(carriers.reasons))
         plan.forget_program()  # the executor has it
         compiled = Compiled(graph, plan, executor.program, executor, self._local_inputs)
-        seconds = time.perf_counter() - started
+        seconds = self._making_seconds = time.perf_counter() - started
         logger.info("program %d: %r in %.2f s", len(self._programs) + 1, graph, seconds)
         self._adopt_state(compiled)
         if self._first is None:
@@ -676,6 +683,7 @@ class PartitionedModule(torch.nn.Module):
             CaptureError: the model cannot be captured.
             SmexRuntimeError: a tracer or a transform of torch.func calls it.
         """
+        is_timed = self._recuts is not None and self._think_over_cuts(self._recuts)
         usual = self._usual
         inputs = None if usual is None else usual.take(self, args, kwargs)
         if usual is not None and inputs is not None:
@@ -689,7 +697,11 @@ class PartitionedModule(torch.nn.Module):
             self._state.refuse_blank("partition")
             self._usual = _UsualCall(self, compiled, args, kwargs)
         self._agreement.check(inputs, compiled.names, self._state)
+        if is_timed:
+            compiled.executor.set_trace(True)
         results, session = compiled.call(self._state).run(inputs)
+        if is_timed:
+            compiled.executor.set_trace(False)
         self._last = _LastCall(compiled, session)
         if compiled.returns_one_tensor:
             return results[0]
@@ -699,6 +711,41 @@ class PartitionedModule(torch.nn.Module):
             for leaf in compiled.captured.flat_outputs
         ]
         return compiled.captured.result(outputs, objects)
+
+    @property
+    def vertex_costs(self) -> VertexCosts:
+        """What a net with `boundaries="learned"` has learned of its calls by vertex.
+
+        Raises:
+            SmexRuntimeError: the net learns nothing.
+        """
+        if self._recuts is None:
+            raise SmexRuntimeError(
+                'vertex_costs: the net was made without boundaries="learned"; '
+                "smex.VertexCosts().measure(net, *inputs) learns from any"
+            )
+        return self._recuts.costs
+
+    def _think_over_cuts(self, recuts: Recuts) -> bool:
+        """Cuts the graph's vertices anew where that pays; returns whether the call is timed."""
+        if self._last is not None:
+            compiled, session = self._last
+            if recuts.was_timed:
+                events = [*itertools.chain(*self._world.gather(session.trace_events()))]
+                recuts.add(timed_call(compiled.plan, events))
+            if recuts.is_due():
+                boundaries = recuts.think(max(self._world.gather(self._making_seconds)))
+                if boundaries is not None:
+                    self._cut_anew(boundaries)
+        return recuts.count()
+
+    def _cut_anew(self, boundaries: Boundaries) -> None:
+        """Gives programs other boundaries; they are made when they are called."""
+        assert self._first is not None
+        self._first = dataclasses.replace(self._first, plan=self._first.plan.cut_at(boundaries))
+        self._programs = Programs()
+        self._calls.cut_at(boundaries)
+        self._usual = None
 
     def __dir__(self) -> list[str]:
         """Without the plan while there is none: what inspects a net reads all that is listed."""
@@ -751,6 +798,34 @@ class PartitionedModule(torch.nn.Module):
         Returns:
             The net's result, without gradients. Buffers are updated as in any call.
         """
+        compiled, result, events = self._traced(args, kwargs, backward)
+        content = ""
+        if self._world.rank == 0:
+            content = json.dumps({"traceEvents": trace_json(compiled.program, events)})
+        if self._world.is_alone:
+            pathlib.Path(path).write_text(content)
+        else:
+            together(self._world, functools.partial(self._write_trace, path, content))
+        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+
+    def timed_call(self, args: tuple, kwargs: dict[str, Any], backward: bool) -> TimedCall:
+        """Runs the net once; in several processes every rank calls this.
+
+        Args:
+            args: of the call.
+            kwargs: of the call.
+            backward: see `trace`.
+
+        Returns:
+            What the workers' operators took.
+        """
+        compiled, _, events = self._traced(args, kwargs, backward)
+        return timed_call(compiled.plan, events)
+
+    def _traced(
+        self, args: tuple, kwargs: dict[str, Any], backward: bool
+    ) -> tuple[Compiled, Any, list[tuple[Any, ...]]]:
+        """Returns the program, the result and the events of a call, of all ranks."""
         with torch.set_grad_enabled(backward):
             compiled = self._get_compiled(args, kwargs)
             compiled.executor.set_trace(True)
@@ -762,15 +837,7 @@ class PartitionedModule(torch.nn.Module):
                     self._run_backward(result)
             finally:
                 compiled.executor.set_trace(False)
-        events = [*itertools.chain(*self._world.gather(session.trace_events()))]
-        content = ""
-        if self._world.rank == 0:
-            content = json.dumps({"traceEvents": trace_json(compiled.program, events)})
-        if self._world.is_alone:
-            pathlib.Path(path).write_text(content)
-        else:
-            together(self._world, functools.partial(self._write_trace, path, content))
-        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+        return compiled, result, [*itertools.chain(*self._world.gather(session.trace_events()))]
 
     def _write_trace(self, path: Any, content: str) -> None:
         """Writes the file in one of the processes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -37,6 +38,7 @@ def partition(
     mesh: Sequence[int] | DeviceMesh | None = None,
     joint: int = 1,
     recompute: str = "auto",
+    boundaries: Any = None,
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
     keep_model: bool = True,
@@ -72,6 +74,7 @@ def partition(
         joint: how many steps are chosen together, 1 or 2.
         recompute: "auto" lets the backward pass run repeated modules again where nothing keeps to
             the memory limit otherwise; "checkpoints" only regions of `torch.utils.checkpoint`.
+        boundaries: where the vertices of a graph are cut, see `smex.search`.
         pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
         plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
             same, or a file that `Plan.save` wrote; otherwise the named tensors are placed as it
@@ -183,6 +186,7 @@ def partition(
         "mesh": mesh,
         "joint": joint,
         "recompute": recompute,
+        "boundaries": boundaries,
         "pinned": pins,
     }
     net = PartitionedModule(

@@ -14,6 +14,7 @@ from smex.capture.origin import user_stacklevel
 from smex.errors import CaptureWarning
 from smex.execution.compiled import Compiled
 from smex.execution.watch import State, difference
+from smex.planning.boundaries import Boundaries
 from smex.planning.plan import Plan
 
 _KEPT = 128
@@ -101,6 +102,12 @@ class Calls:
         alike = self._known.setdefault(occasion, Alike())
         self._known.move_to_end(occasion)
         return alike
+
+    def cut_at(self, boundaries: Boundaries) -> None:
+        """Gives plans other boundaries of vertices."""
+        for alike in self._known.values():
+            if alike.plan is not None:
+                alike.plan = alike.plan.cut_at(boundaries)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Calls:
         """Returns none: the copy is another model."""

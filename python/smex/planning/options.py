@@ -11,6 +11,7 @@ from typing import Any
 from smex._C import SearchOptions as _NativeOptions
 from smex._C import default_mesh
 from smex.errors import PlanError, SmexTypeError
+from smex.planning.boundaries import Boundaries
 from smex.planning.machine import Machine
 
 REPLICATE_BYTES = 64 * 1024
@@ -40,6 +41,7 @@ class SearchOptions:
     Attributes:
         mesh: the workers of the recursive steps.
         shards: by name the tensors that are cut already.
+        boundaries: where vertices are cut.
 
     The others are those of `smex.search`.
     """
@@ -56,6 +58,7 @@ class SearchOptions:
     seed: int
     recompute: str = "auto"
     shards: Mapping[str, Shards] = dataclasses.field(default_factory=dict)
+    boundaries: Boundaries = dataclasses.field(default_factory=Boundaries)
 
     @staticmethod
     def checked(
@@ -72,6 +75,7 @@ class SearchOptions:
         joint: int = 1,
         seed: int = 0,
         recompute: str = "auto",
+        boundaries: Any = None,
     ) -> SearchOptions:
         """Returns the options that a user gives; see `smex.search`, also for the errors."""
         if objective not in ("communication", "time"):
@@ -123,7 +127,7 @@ class SearchOptions:
         return SearchOptions(
             _steps(workers, mesh, planner), planner, objective, machine, memory_limit,
             optimizer_states, replicate_bytes, refine=refine, joint=joint, seed=seed,
-            recompute=recompute,
+            recompute=recompute, boundaries=Boundaries.of(boundaries, workers),
         )  # fmt: skip
 
     def native(self, views: set[str]) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from smex._C import price
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
+from smex.planning.boundaries import Boundaries
 from smex.planning.carried import Carried
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
@@ -67,6 +68,13 @@ class Plan(PlacedGraph):
         native = price(self.graph.native, self.native, options.native_machine)
         return Plan(self.graph, native, options, self.pinned)
 
+    def cut_at(self, boundaries: Boundaries) -> Plan:
+        """Returns the same plan with other boundaries of vertices."""
+        graph = self.graph.with_boundaries(boundaries.ends)
+        options = dataclasses.replace(self.options, boundaries=boundaries)
+        native = price(graph.native, self.native, options.native_machine)
+        return Plan(graph, native, options, self.pinned)
+
     def of_same(self, graph: SemanticGraph) -> Plan | None:
         """Returns the same plan for another capture of the same calls.
 
@@ -74,7 +82,7 @@ class Plan(PlacedGraph):
         """
         if graph is not self.graph and described(graph) != described(self.graph):
             return None
-        return Plan(graph.with_regions(self.graph.regions), self.native, self.options, self.pinned)
+        return Plan(graph.like(self.graph), self.native, self.options, self.pinned)
 
     def explain(self, name: str) -> str:
         """Returns what a tensor's placement costs, op by op, and why the others were rejected.
@@ -223,6 +231,7 @@ class Plan(PlacedGraph):
             "optimizer_states": self.options.optimizer_states,
             "recompute": self.options.recompute,
             "replicate_bytes": self.replicate_bytes,
+            "boundaries": self.options.boundaries.contents(),
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
             "choices": {
@@ -267,10 +276,13 @@ class Plan(PlacedGraph):
             optimizer_states=content.get("optimizer_states", 0),
             replicate_bytes=content["replicate_bytes"],
             recompute=content.get("recompute", "auto"),
+            boundaries=Boundaries.from_contents(content.get("boundaries")),
         )
         native = native_of(content, graph)
         if native is None:
             return Plan.of(best(graph, asked, content["placements"], any_mesh=False))
+        boundaries = asked.boundaries.for_graph(graph, content["workers"])
+        graph = graph.with_boundaries(boundaries.ends)
         regions = content["choices"].get("regions")
         if regions is not None:
             graph = graph.with_regions(regions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from smex._C import plan_for_other_sizes
 from smex._logging import logger
@@ -33,6 +34,7 @@ def search(
     joint: int = 1,
     seed: int = 0,
     recompute: str = "auto",
+    boundaries: Any = None,
 ) -> Plan:
     """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
 
@@ -71,6 +73,11 @@ def search(
             ones between products, then repeated modules (numbered ones, such as the layers of an
             `nn.ModuleList`), as few of them as are as cheap.
             With "checkpoints" only regions of `torch.utils.checkpoint` run again, as always.
+        boundaries: where the vertices of a graph are cut: "equal", into as many each, the default;
+            "edges", so that each part has about as many edges; a `smex.VertexCosts`, so that each
+            takes as long (ROC §4.2); "learned", as "edges" at first, and as the costs of the net's
+            own calls where cutting anew pays; a list of 0 and the ends of the workers' parts, or several of
+            them for graphs of other numbers of vertices, in a dictionary by number.
 
     Raises:
         PlanError: unknown objective or name, a number out of range, a placement or mesh that does
@@ -87,7 +94,7 @@ def search(
     asked = SearchOptions.checked(
         workers, planner=planner, objective=objective, machine=machine, memory_limit=memory_limit,
         optimizer_states=optimizer_states, replicate_bytes=replicate_bytes, mesh=mesh,
-        refine=refine, joint=joint, seed=seed, recompute=recompute,
+        refine=refine, joint=joint, seed=seed, recompute=recompute, boundaries=boundaries,
     )  # fmt: skip
     pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
     return Plan.of(best(graph, asked, pins, any_mesh=mesh is None))
@@ -112,6 +119,9 @@ def for_other_sizes(graph: SemanticGraph, known: Plan) -> Plan | None:
     if regions != graph.regions:
         graph = graph.with_regions(regions)
     options = known.options
+    boundaries = options.boundaries.for_graph(graph, known.workers)
+    graph = graph.with_boundaries(boundaries.ends)
+    options = dataclasses.replace(options, boundaries=boundaries)
     native = plan_for_other_sizes(
         graph.native, known.graph.native, known.native, options.native_machine
     )

@@ -6,7 +6,7 @@ import copy
 import functools
 import keyword
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -88,6 +88,8 @@ class SemanticGraph:
 
     Attributes:
         captured: the records it was made from.
+        features: of vertices, by the structure of their edges.
+        boundaries: by number of vertices where these are cut; see `smex.search`.
         missing: targets without a Spec, which run unsplit.
     """
 
@@ -95,6 +97,8 @@ class SemanticGraph:
         self.captured = captured
         # What is told of constants by Spec and constants; with the Spec, whose id is in the key.
         self._specs: dict[tuple[int, ...], tuple[Any, Any]] = {}
+        self.features: dict[tuple[int, ...], Any] = {}
+        self.boundaries: dict[int, Sequence[int]] = {}
         self._native: Graph | None = self._made()
         self._regions: list[int] | None = None
         self.missing: dict[str, str] = {}
@@ -108,7 +112,8 @@ class SemanticGraph:
         """The C++ graph that search and lowering read."""
         if self._native is None:
             made = self._made()
-            self._native = made if self._regions is None else made.with_regions(self._regions)
+            made = made if self._regions is None else made.with_regions(self._regions)
+            self._native = made.with_boundaries(self.boundaries) if self.boundaries else made
         return self._native
 
     def forget_native(self) -> None:
@@ -220,6 +225,20 @@ class SemanticGraph:
         other._native = self.native.with_regions(regions)
         other._regions = regions
         return other
+
+    def with_boundaries(self, boundaries: Mapping[int, Sequence[int]]) -> SemanticGraph:
+        """Returns the same graph, whose vertices are cut elsewhere."""
+        if boundaries == self.boundaries:
+            return self
+        other = copy.copy(self)
+        other.boundaries = dict(boundaries)
+        other._native = self.native.with_boundaries(other.boundaries)
+        return other
+
+    def like(self, other: SemanticGraph) -> SemanticGraph:
+        """Returns the same graph with the regions and boundaries of another one of the same calls."""
+        graph = self.with_boundaries(other.boundaries)
+        return graph if other.regions == graph.regions else graph.with_regions(other.regions)
 
     @functools.cached_property
     def value_by_name(self) -> dict[str, int]:

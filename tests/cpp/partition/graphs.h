@@ -10,6 +10,7 @@
 
 #include "ir/graph.h"
 #include "partition/plan/plan.h"
+#include "partition/vertices/boundaries.h"
 #include "tdl/expr.h"
 #include "tdl/spec.h"
 
@@ -235,6 +236,21 @@ inline Graph messages_graph(std::mt19937& random, int64_t vertices, int64_t feat
   }
   b.output(x);
   return std::move(b.graph);
+}
+
+/// The same graph, whose vertices are cut anywhere; some parts may be empty.
+inline Graph cut_anywhere(std::mt19937& random, const Graph& graph, int workers) {
+  Boundaries boundaries;
+  for (const EdgeWalk& walk : edge_walks(graph)) {
+    std::vector<int64_t>& ends = boundaries[walk.rows()];
+    if (!ends.empty()) continue;
+    ends = {0, walk.rows()};
+    while (ends.size() < static_cast<size_t>(workers) + 1) {
+      ends.push_back(static_cast<int64_t>(random() % (walk.rows() + 1)));
+    }
+    std::sort(ends.begin(), ends.end());
+  }
+  return with_boundaries(graph, boundaries);
 }
 
 /// A two-layer network and its loss.

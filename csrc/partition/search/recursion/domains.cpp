@@ -103,8 +103,7 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
     if (!rules_.reductions && split.any_reduces()) continue;
     const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                               : grid.indices[split.index].parts.front().size();
-    Grain grain = merged_.classes.grain(op, split.index);
-    grain.unit = std::max(grain.unit, split.granule);
+    const Grain grain = merged_.classes.grain(op, split.index).along(split.granule);
     if (!grain.has_parts(size, parts)) continue;
     found.push_back(strategy.longer(split.index));
     divides = divides || !split.any_reduces();

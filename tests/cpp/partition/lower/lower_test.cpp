@@ -188,6 +188,16 @@ TEST_P(Lower, SearchedPlansAreWellFormedAndMoveWhatTheyCost) {
   for (const Graph& graph : graphs()) check(graph, search(graph, GetParam()));
 }
 
+TEST_P(Lower, PlansOfGivenPartsAreWellFormedAndMoveWhatTheyCost) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 30; ++round) {
+    const Graph even = test::messages_graph(random, 5 + static_cast<int64_t>(random() % 20), 5);
+    const Graph graph = test::cut_anywhere(random, even, mesh_size(GetParam()));
+    check(graph, test::random_plan(random, graph, GetParam()));
+    check(graph, search(graph, GetParam()));
+  }
+}
+
 /// Tiles cut anywhere along one dimension, or whole where there is none to cut.
 std::vector<Tile> random_shards(std::mt19937& random, const Shape& shape, int workers) {
   std::vector<Tile> tiles(workers, Tile{true, Region::whole(shape)});

@@ -73,6 +73,15 @@ TEST_P(Grids, CostWhatTheLayoutsOfAllWorkersCost) {
   }
 }
 
+TEST_P(Grids, OfGivenPartsCostWhatTheLayoutsOfAllWorkersCost) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 60; ++round) {
+    const Graph even = test::messages_graph(random, 4 + static_cast<int64_t>(random() % 20), 9);
+    const Graph graph = test::cut_anywhere(random, even, mesh_size(GetParam()));
+    expect_equal_costs(graph, test::random_plan(random, graph, GetParam()));
+  }
+}
+
 TEST_P(Grids, AreTheLayoutsOfHomes) {
   std::mt19937 random(8);
   for (int round = 0; round < 40; ++round) {

@@ -35,7 +35,7 @@ TEST(HomeLayout, TilesCoverEveryElementOncePerReplica) {
       for (size_t s = 0; s < mesh.size(); ++s) replicas *= choices[s] == kReplicate ? mesh[s] : 1;
       int64_t held = 0;
       for (int w = 0; w < mesh_size(mesh); ++w) {
-        const Tile tile = value_tile(shape, choices, mesh, w, {1, 1});
+        const Tile tile = value_tile(shape, choices, mesh, w, std::vector<Grain>(2));
         if (tile.held) held += tile.region.numel();
       }
       EXPECT_EQ(held, replicas * Region::whole(shape).numel());
