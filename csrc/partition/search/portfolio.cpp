@@ -49,12 +49,16 @@ struct NothingFits {
 };
 using Attempt = std::variant<FoundPlan, NothingFits, IdlePin>;
 
-/// The first pin of which a worker holds nothing.
+/// The first pin of which a worker holds nothing. Given parts may be empty.
 std::optional<IdlePin> idle_pin(const Graph& graph, const Request& request, const Plan& plan) {
   if (request.pins.empty()) return std::nullopt;
   const DimClasses classes(graph);
   for (size_t pin = 0; pin < request.pins.size(); ++pin) {
     const ValueId value = request.pins[pin].value;
+    const std::vector<Grain> grains = classes.grains(value);
+    if (std::any_of(grains.begin(), grains.end(), [](const Grain& own) { return own.bounds; })) {
+      continue;
+    }
     const std::vector<Tile> tiles = home_layout(graph, classes, plan, value).tiles;
     const auto idle =
         std::find_if(tiles.begin(), tiles.end(), [](const Tile& tile) { return !tile.held; });
