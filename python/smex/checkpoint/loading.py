@@ -71,7 +71,17 @@ def load(
     """
     if not isinstance(net, PartitionedModule):
         raise SmexTypeError(f"load: expected a net of smex.partition, got {type(net).__name__}")
-    where = os.fspath(path)
+    with net._world.during("smex.load"):
+        return _loaded(os.fspath(path), net, opt, strict, names)
+
+
+def _loaded(
+    where: str,
+    net: PartitionedModule,
+    opt: Optimizers | None,
+    strict: bool,
+    names: Names | None,
+) -> dict[str, Any]:
     world = net._world
     reading: list[_Reading] = []
     try:

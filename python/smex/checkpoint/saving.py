@@ -151,34 +151,38 @@ def save(
         raise SmexTypeError(f"save: expected a net of smex.partition, got {type(net).__name__}")
     where = os.path.abspath(os.fspath(path))
     world = net._world
-    begin: _Own | _Whole
-    if format == "smex":
-        if names is not None:
-            raise SmexValueError('save: names= is for format="hf"; a checkpoint has the net\'s own')
-        begin = _begin_own(where, net, opt, extra)
-    elif format == "hf":
-        if opt is not None or extra:
-            raise SmexValueError(
-                'save: format="hf" holds the model alone; save opt and extra with format="smex"'
-            )
-        begin = _begin_whole(where, net, names, max_shard_bytes)
-    else:
-        raise SmexValueError(f'save: format is "smex" or "hf", got {format!r}')
-    done = Save(where)
-    if not background:
-        begin.write(world, _new_folder(world, where, begin.nonce), progress)
+    with world.during("smex.save"):
+        begin: _Own | _Whole
+        if format == "smex":
+            if names is not None:
+                raise SmexValueError(
+                    'save: names= is for format="hf"; a checkpoint has the net\'s own'
+                )
+            begin = _begin_own(where, net, opt, extra)
+        elif format == "hf":
+            if opt is not None or extra:
+                raise SmexValueError(
+                    'save: format="hf" holds the model alone; save opt and extra with format="smex"'
+                )
+            begin = _begin_whole(where, net, names, max_shard_bytes)
+        else:
+            raise SmexValueError(f'save: format is "smex" or "hf", got {format!r}')
+        done = Save(where)
+        if not background:
+            begin.write(world, _new_folder(world, where, begin.nonce), progress)
+            return done
+        behind = world.beside("saves")
+        copied = _outcome(begin.copy)
+
+        def write() -> None:
+            with behind.during("smex.save"):
+                together(behind, copied)
+                begin.write(behind, _new_folder(behind, where, begin.nonce), progress)
+
+        done._start(write)
+        _IN_FLIGHT.take(done)
+        done.stall_seconds = time.perf_counter() - started
         return done
-    behind = world.beside("saves")
-    copied = _outcome(begin.copy)
-
-    def write() -> None:
-        together(behind, copied)
-        begin.write(behind, _new_folder(behind, where, begin.nonce), progress)
-
-    done._start(write)
-    _IN_FLIGHT.take(done)
-    done.stall_seconds = time.perf_counter() - started
-    return done
 
 
 # ---- folders ----

@@ -333,14 +333,14 @@ def test_a_state_dict_of_one_rank_is_an_error(processes, variables):
 def rows_of_its_own(rank):
     try:
         divided(inputs="local", args=data(4 + rank))
-    except smex.SmexValueError as error:
+    except smex.SmexRuntimeError as error:
         return str(error)
     return ""
 
 
 def test_local_inputs_of_unequal_rows(processes):
     for text in processes.run(rows_of_its_own, 2):
-        assert "[(4, 12), (4, 12)] on rank 0 and [(5, 12), (5, 12)] on rank 1" in text
+        assert 'rank 0 and rank 1 differ in argument "x": float64[4, 12] and float64[5, 12]' in text
         assert "drop_last=True" in text
 
 
