@@ -27,7 +27,7 @@ from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
 from smex._C import Communicator, Recorder, Segment, Watcher, hang_at_end
 from smex._logging import logger
-from smex.distributed.failure import unless_failed, watch
+from smex.distributed.failure import record_at_end, unless_failed, watch
 from smex.distributed.flight import flight_folder
 from smex.errors import RankFailure, SmexRuntimeError, SmexTypeError, SmexValueError
 
@@ -422,6 +422,8 @@ class Links:
         else:
             self.watcher = watch(self._store, self._rank, self._size, arrival=timeout)
         made = _made_segment(name, self._rank, self._size, device)
+        recorder, folder = Recorder(), flight_folder()
+        record_at_end(self.watcher, recorder, folder)
 
         def connect() -> tuple[Any, list[int], Communicator]:
             if begun is None and self._rank == 0:
@@ -430,8 +432,8 @@ class Links:
             data: Any = dist.new_group(backend=self._backend, **options)
             hosts, segments = _shared_memory(control, self._rank, self._size, made)
             return control, hosts, Communicator(
-                self._rank, data, hosts, segments, self._passes, self.watcher, Recorder(),
-                str(flight_folder() or ""),
+                self._rank, data, hosts, segments, self._passes, self.watcher, recorder,
+                str(folder or ""),
             )  # fmt: skip
 
         try:
