@@ -15,6 +15,7 @@ import socket
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -367,7 +368,8 @@ class Meeting:
                     self._refuse(number, doing)
                 if waited > _VERY_LONG_WAIT and not self._has_told:
                     self._has_told = True
-                    logger.warning(_WAITS, self._rank, rank, waited, doing)
+                    text = _WAITS.format(self._rank, rank, waited, doing)
+                    warnings.warn(text, stacklevel=2)
                 time.sleep(_GLANCE)
             found.append(self._store.get(key))
         if self._before is not None:  # all have begun this one, and so have read the one before
@@ -535,7 +537,7 @@ _LONG_WAIT = 1.0
 _VERY_LONG_WAIT = 10.0
 """Seconds after which the user may want to know."""
 _WAITS = (
-    "rank %d has waited for rank %d for %.0f s in %s. If that one is not just slow, it does "
+    "rank {} has waited for rank {} for {:.0f} s in {}. If that one is not just slow, it does "
     "something else: every rank must call the same nets, state_dict, smex.save and smex.load, in "
     "the same order"
 )

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import warnings
 
 import pytest
 import torch
@@ -194,6 +195,25 @@ def test_ranks_in_other_calls_are_told_which(processes, tmp_path, first, second,
     for text in run:
         assert all(name in text for name in names), text
         assert "every rank must" in text
+
+
+def waits_long(rank, seconds):
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    before, world._VERY_LONG_WAIT = world._VERY_LONG_WAIT, seconds
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        if rank == 1:
+            time.sleep(4 * seconds)
+        net.dtensors()
+    world._VERY_LONG_WAIT = before
+    return [str(each.message) for each in found]
+
+
+def test_who_waits_long_is_told_for_whom(processes):
+    first, second = processes.run(waits_long, 2, 0.5)
+    (text,) = [text for text in first if "has waited" in text]
+    assert text.startswith("rank 0 has waited for rank 1 for 1 s in net.dtensors()")
+    assert not any("has waited" in text for text in second)
 
 
 def other_rows_of_one(rank):

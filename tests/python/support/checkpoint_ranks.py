@@ -82,6 +82,12 @@ def save_failing(rank, workers, path, failing):
     return errors
 
 
+def save_elsewhere(rank, workers, folder):
+    """Each rank gives a path of its own."""
+    net, opt = net_of(workers)
+    return told(lambda: smex.save(f"{folder}/of-rank-{rank}", net, opt))
+
+
 def load_failing(rank, workers, path):
     net, opt = net_of(workers, seed=1)
     tiles = [tile for cut in net._state.cuts.values() for tile, _ in cut.unique]
