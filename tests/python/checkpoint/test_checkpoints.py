@@ -131,6 +131,34 @@ def test_groups_of_parameters_by_their_names(tmp_path):
         smex.load(tmp_path / "a", *net_of(2))
 
 
+def test_optimisers_of_other_parameters_are_refused(tmp_path):
+    def of(net, *parts):
+        named = list(net.named_parameters())
+        return adamw([{"params": [p for name, p in named if part(name)]} for part in parts])
+
+    def is_up(name):
+        return "up." in name
+
+    def is_rest(name):
+        return not is_up(name)
+
+    net, opt = net_of(2)
+    train(net, opt, 1)
+    smex.save(tmp_path / "one", net, opt)
+    smex.save(tmp_path / "two", net, of(net, is_rest, is_up))
+    other, _ = net_of(3)
+    cases = [
+        ("one", (is_rest,), '"up.weight" was in group 0 .* opt does not have it'),
+        ("one", (is_rest, is_up), '"up.weight" was in group 0 .* opt has it in group 1'),
+        ("one", (is_rest, is_up), "has 1 groups of parameters, opt has 2"),
+        ("two", (lambda name: True,), '"up.weight" was in group 1 .* opt has it in group 0'),
+    ]
+    for path, parts, match in cases:
+        own = of(other, *parts)
+        refused(tmp_path / path, smex.SmexValueError, match, of=(other, own))
+        smex.load(tmp_path / path, other, own, strict=False)
+
+
 def test_several_optimisers(tmp_path):
     net, _ = net_of(2)
     parameters = list(net.parameters())

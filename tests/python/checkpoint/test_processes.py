@@ -116,6 +116,14 @@ def test_a_changed_byte_that_one_rank_reads_stops_all(pool, tmp_path):
         assert kind == "CheckpointError" and "has other bytes" in text and "rank 0: " in text
 
 
+def test_an_optimiser_of_fewer_parameters(pool, tmp_path):
+    net, opt = net_of(2)
+    train(net, opt, 1)
+    smex.save(tmp_path / "a", net, opt)
+    for kind, text in pool.run(on_ranks.load_fewer, 3, 6, str(tmp_path / "a")):
+        assert kind == "SmexValueError" and '"up.weight" was in group 0' in text
+
+
 def test_ranks_load_the_same_checkpoint(pool, tmp_path):
     net, opt = net_of(3)
     paths = [str(tmp_path / name) for name in ("a", "b", "a")]

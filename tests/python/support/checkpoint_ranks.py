@@ -98,6 +98,14 @@ def load_failing(rank, workers, path):
     return error
 
 
+def load_fewer(rank, workers, path):
+    """Into an optimiser of all parameters, and into one without the first layer."""
+    net, opt = net_of(workers, seed=1)
+    smex.load(path, net, opt)
+    fewer = [p for name, p in net.named_parameters() if not name.endswith("up.weight")]
+    return told(lambda: smex.load(path, net, torch.optim.AdamW(fewer)))
+
+
 def load_different(rank, workers, paths):
     net, opt = net_of(workers)
     return told(lambda: smex.load(paths[rank], net, opt))
