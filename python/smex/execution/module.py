@@ -48,6 +48,7 @@ from smex.execution.model_attributes import attribute_of_model
 from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.running_statistics import RunningStatistics
 from smex.execution.saved import Optimizers, by_name
+from smex.execution.scaling import refuse_lbfgs
 from smex.execution.shards import ShardedState
 from smex.execution.statistics import merged_stats
 from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
@@ -85,15 +86,12 @@ def _refuse_others(frame: Any) -> None:
             if name == _OF_ELEMENTS:
                 return
             raise SmexRuntimeError(
-                "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
-                "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
+                f"torch.nn.utils.{name.lstrip('_')} would take the norm of this process's shards "
+                "alone; smex.clip_grad_norm_(net, max_norm) takes that of all, and returns it "
+                "(max_norm=inf leaves gradients as they are)"
             )
         if frame.f_globals.get("__name__") == _LBFGS:
-            raise SmexRuntimeError(
-                "torch.optim.LBFGS takes dot products of this process's shards alone, and as many "
-                "steps as these say: take an optimiser that updates each element by itself, such "
-                "as AdamW, or processes=1"
-            )
+            refuse_lbfgs()
         if frame.f_globals.get("__name__") == _DDP:
             raise SmexRuntimeError(
                 "DistributedDataParallel: the net is divided among the ranks already, and its "
