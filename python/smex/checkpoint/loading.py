@@ -58,8 +58,8 @@ def load(
         path: what `smex.save` wrote, or a folder or file of safetensors as Hugging Face has them.
         net: captured, with any number of workers.
         opt: as it was given to `smex.save`; None leaves optimisers out.
-        strict: False leaves alone what only the net or only the checkpoint has, and converts
-            floating-point numbers of another type.
+        strict: False leaves alone what only the net or only the checkpoint has, takes options of
+            groups that are divided otherwise, and converts floating-point numbers of another type.
         names: of whole tensors by the net's name that in the files, as for `smex.save`.
 
     Returns:
@@ -71,7 +71,17 @@ def load(
     """
     if not isinstance(net, PartitionedModule):
         raise SmexTypeError(f"load: expected a net of smex.partition, got {type(net).__name__}")
-    where = os.fspath(path)
+    with net._world.during("smex.load"):
+        return _loaded(os.fspath(path), net, opt, strict, names)
+
+
+def _loaded(
+    where: str,
+    net: PartitionedModule,
+    opt: Optimizers | None,
+    strict: bool,
+    names: Names | None,
+) -> dict[str, Any]:
     world = net._world
     reading: list[_Reading] = []
     try:
@@ -351,6 +361,7 @@ class _Reading:
                     stored_as[ours], group_of[ours] = param, number
         for number, params in enumerate(members.groups):
             self._group(optimizer, number, params, stored, group_of)
+        self._other_groups(members, tensors, stored, group_of)
         for saved in tensors:
             has_both = saved.name in members.tiles and saved.name in stored_as
             if has_both and saved.name not in self._unfit:
@@ -383,6 +394,32 @@ class _Reading:
             return
         group = optimizer.param_groups[number]
         self._attach.append(lambda: set_options(group, options[0]))
+
+    def _other_groups(
+        self,
+        members: Members,
+        tensors: Sequence[Saved],
+        stored: Contents,
+        group_of: Mapping[str, int],
+    ) -> None:
+        """Refuses parameters that were in the optimiser and are not, or are in another group."""
+        own = {param: number for number, group in enumerate(members.groups) for param in group}
+        for saved in tensors:
+            before, now = group_of.get(saved.name), own.get(saved.name)
+            if before is None or not any(tile.numel() for tile, _ in saved.unique()):
+                continue  # a process has no part of a tensor of which it has no tile
+            if now is None:
+                self._refuse(f'"{saved.name}" was in group {before} of the optimiser that was '
+                             "saved; opt does not have it", always=False)  # fmt: skip
+            elif now != before:
+                self._refuse(f'"{saved.name}" was in group {before} of the optimiser that was '
+                             f"saved; opt has it in group {now}", always=False)  # fmt: skip
+        if len(stored.groups) != len(members.groups):
+            self._refuse(
+                f"the optimiser that was saved has {len(stored.groups)} groups of parameters, opt "
+                f"has {len(members.groups)}",
+                always=False,
+            )
 
     def _states(
         self,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import dataclasses
+import fcntl
 import json
 import os
 import secrets
 import shutil
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -52,7 +55,7 @@ class Save:
 
         Raises:
             CheckpointError: it could not be written. It is raised once: here, by the next save, or
-                when the interpreter exits.
+                as a warning, when the interpreter exits.
         """
         if self._thread is not None:
             self._thread.join()
@@ -76,7 +79,7 @@ class _InFlight:
 
     def __init__(self) -> None:
         self._save: Save | None = None
-        atexit.register(self.wait)
+        atexit.register(self.end)
 
     def wait(self) -> None:
         save, self._save = self._save, None
@@ -85,6 +88,15 @@ class _InFlight:
 
     def take(self, save: Save) -> None:
         self._save = save
+
+    def end(self) -> None:
+        """Waits when the interpreter exits, where nobody can catch an error: it is a warning."""
+        path = "" if self._save is None else self._save.path
+        try:
+            self.wait()
+        except Exception as error:
+            text = f"the save of {path} in the background has failed: {error}"
+            warnings.warn(text, stacklevel=3)  # of no line of the program
 
 
 _IN_FLIGHT = _InFlight()
@@ -151,34 +163,38 @@ def save(
         raise SmexTypeError(f"save: expected a net of smex.partition, got {type(net).__name__}")
     where = os.path.abspath(os.fspath(path))
     world = net._world
-    begin: _Own | _Whole
-    if format == "smex":
-        if names is not None:
-            raise SmexValueError('save: names= is for format="hf"; a checkpoint has the net\'s own')
-        begin = _begin_own(where, net, opt, extra)
-    elif format == "hf":
-        if opt is not None or extra:
-            raise SmexValueError(
-                'save: format="hf" holds the model alone; save opt and extra with format="smex"'
-            )
-        begin = _begin_whole(where, net, names, max_shard_bytes)
-    else:
-        raise SmexValueError(f'save: format is "smex" or "hf", got {format!r}')
-    done = Save(where)
-    if not background:
-        begin.write(world, _new_folder(world, where, begin.nonce), progress)
+    with world.during("smex.save"):
+        begin: _Own | _Whole
+        if format == "smex":
+            if names is not None:
+                raise SmexValueError(
+                    'save: names= is for format="hf"; a checkpoint has the net\'s own'
+                )
+            begin = _begin_own(where, net, opt, extra)
+        elif format == "hf":
+            if opt is not None or extra:
+                raise SmexValueError(
+                    'save: format="hf" holds the model alone; save opt and extra with format="smex"'
+                )
+            begin = _begin_whole(where, net, names, max_shard_bytes)
+        else:
+            raise SmexValueError(f'save: format is "smex" or "hf", got {format!r}')
+        done = Save(where)
+        if not background:
+            begin.write(world, _new_folder(world, where, begin.nonce), progress)
+            return done
+        behind = world.beside("saves")
+        copied = _outcome(begin.copy)
+
+        def write() -> None:
+            with behind.during("smex.save"):
+                together(behind, copied)
+                begin.write(behind, _new_folder(behind, where, begin.nonce), progress)
+
+        done._start(write)
+        _IN_FLIGHT.take(done)
+        done.stall_seconds = time.perf_counter() - started
         return done
-    behind = world.beside("saves")
-    copied = _outcome(begin.copy)
-
-    def write() -> None:
-        together(behind, copied)
-        begin.write(behind, _new_folder(behind, where, begin.nonce), progress)
-
-    done._start(write)
-    _IN_FLIGHT.take(done)
-    done.stall_seconds = time.perf_counter() - started
-    return done
 
 
 # ---- folders ----
@@ -203,26 +219,80 @@ def _new_folder(world: World, path: str, nonce: str) -> str:
     """Makes the folder that is written to; every process sees it."""
     folder = manifest.temporary(path, nonce)
 
-    def make() -> None:
+    def make() -> str:
         if world.rank != 0:
-            return
+            return ""
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             _remove_left(path)
             os.mkdir(folder)
         except OSError as error:
             raise _failed(path, error) from error
+        _hold(folder)
+        return folder
+
+    made = together(world, make)[0]
 
     def see() -> None:
         if not os.path.isdir(folder):
             raise CheckpointError(
-                f"save: {folder}, which rank 0 made, is not to be seen; save to a folder of a file "
-                "system that all processes share"
+                f"save: {folder} is not to be seen, rank 0 made {made}; give all ranks the same "
+                "path, in a file system that all processes share"
             )
 
-    together(world, make)
-    together(world, see)
+    try:
+        together(world, see)
+    except BaseException:
+        _give_up(world, folder)
+        raise
     return folder
+
+
+_QUIET = 60.0
+"""Seconds without a change after which a folder that nobody holds is nobody's."""
+_HELD: dict[str, int] = {}
+"""By folder that this process writes to the descriptor through which it is locked."""
+
+
+def _hold(folder: str) -> None:
+    """Locks a folder until it has its name, or this process ends: who is gone locks nothing."""
+    with contextlib.suppress(OSError):  # of a file system without locks
+        descriptor = os.open(folder, os.O_RDONLY)
+        _HELD[folder] = descriptor
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _let_go(folder: str) -> None:
+    if folder in _HELD:
+        os.close(_HELD.pop(folder))
+
+
+def _is_left(folder: str) -> bool:
+    """Returns whether nobody writes to a folder any more; False where it cannot be told.
+
+    Some file systems have locks of one machine each, so that it has to be quiet for a while too.
+    """
+    try:
+        files_of_it = [entry.stat().st_mtime for entry in os.scandir(folder)]
+        if time.time() - max([os.stat(folder).st_mtime, *files_of_it]) < _QUIET:
+            return False
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _give_up(world: World, folder: str) -> None:
+    """Removes what a save that fails has written."""
+    if world.rank == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+        _let_go(folder)
 
 
 def _refuse_other(path: str, may_replace: bool) -> None:
@@ -238,11 +308,13 @@ def _refuse_other(path: str, may_replace: bool) -> None:
 
 
 def _remove_left(path: str) -> None:
-    """Removes what saves of the same name that were killed left behind."""
+    """Removes what saves that were killed left behind in a folder."""
     parent, name = os.path.split(path)
     for other in os.listdir(parent):
-        if other.startswith(f"{name}.tmp-") and manifest.is_temporary(other):
-            shutil.rmtree(os.path.join(parent, other))
+        left = os.path.join(parent, other)
+        is_own = other.startswith(f"{name}.tmp-")
+        if manifest.is_temporary(other) and (is_own or _is_left(left)):
+            shutil.rmtree(left, ignore_errors=not is_own)
 
 
 def _failed(path: str, error: OSError) -> CheckpointError:
@@ -274,6 +346,7 @@ def _publish(folder: str, path: str, last: str, files_of_it: Sequence[str]) -> N
         for name in set(old) - set(files_of_it):
             os.remove(os.path.join(path, name))
         os.rmdir(folder)
+    _let_go(folder)
     files.sync_folder(os.path.dirname(path))
 
 
@@ -290,9 +363,8 @@ def _written(world: World, folder: str, path: str, steps: Sequence[Callable[[], 
     try:
         for step in steps:
             results[:] = together(world, lambda step=step: step_of(step))  # type: ignore[misc]
-    except Exception:
-        if world.rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)
+    except BaseException:
+        _give_up(world, folder)
         raise
     return results
 

@@ -17,6 +17,12 @@ from smex.errors import SmexValueError
 
 __all__ = ["Diagnosis", "Flight", "FlightEntry", "diagnose"]
 
+_WHY_MISSING = {
+    "gone": "it was killed, or crashed, which leaves no time to write",
+    "silent": "it was stopped, or cannot be reached",
+    "absent": "it has never come",
+}
+"""By kind of the failure of the rank that wrote nothing."""
 _PHASES = ("forward", "backward", "other")
 
 
@@ -117,11 +123,17 @@ class Diagnosis:
     def _head(self) -> list[str]:
         lines = [f"{len(self.flights)} of {_counted(self.size, 'rank')} wrote what they did last"]
         if self.missing:
-            lines[0] += f"; nothing of {_ranks(self.missing)} (killed, stopped, or elsewhere)"
+            lines[0] += f"; nothing of {_ranks(self.missing)} ({self._why_missing()})"
         if self.failure is not None:
             lines.append(f"failure: {self.failure['message']}")
         lines.append(f"first difference: {self.difference or 'none'}")
         return lines
+
+    def _why_missing(self) -> str:
+        failure = self.failure or {}
+        if self.missing == (failure.get("rank"),) and failure["kind"] in _WHY_MISSING:
+            return _WHY_MISSING[failure["kind"]]
+        return "killed, stopped, or elsewhere"
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("rank", "in", "for", "bytes", "waits for")]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import multiprocessing.util
 import os
+import pathlib
 import queue
 import sys
 import threading
@@ -14,10 +16,10 @@ from typing import Any, TypeVar
 
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
-from smex._C import Watcher, hang_at_end
+from smex._C import Recorder, Watcher, hang_at_end
 from smex.errors import RankFailure, SmexError
 
-__all__ = ["unless_failed", "watch"]
+__all__ = ["record_at_end", "unless_failed", "watch"]
 
 Result = TypeVar("Result")
 
@@ -57,6 +59,20 @@ def watch(
     if multiprocessing.parent_process() is not None:  # such a process ends without atexit
         multiprocessing.util.Finalize(None, _end, arguments, exitpriority=0)
     return watcher
+
+
+def record_at_end(watcher: Watcher, recorder: Recorder, folder: pathlib.Path | None) -> None:
+    """Has a process that ends after a failure write its last instructions.
+
+    Those that wait for others write them when they hear of it, see `Communicator`.
+
+    Args:
+        watcher: knows of the failure.
+        recorder: of the instructions.
+        folder: where they are written; None: nowhere.
+    """
+    if folder is not None:
+        _RECORDS[watcher] = recorder, folder
 
 
 def unless_failed(
@@ -101,6 +117,9 @@ def unless_failed(
     raise error
 
 
+_RECORDS: weakref.WeakKeyDictionary[Watcher, tuple[Recorder, pathlib.Path]] = (
+    weakref.WeakKeyDictionary()
+)
 _LOOK = 0.05
 """Seconds between two looks for a failure."""
 
@@ -118,4 +137,9 @@ def _end(reference: weakref.ref[Watcher], owner: int) -> None:
         watcher.report(error.original, rank=error.rank)
     elif error is not None:
         watcher.report(f"{type(error).__name__}: {error}")
+    failure = watcher.failure()
+    if failure is not None and watcher in _RECORDS:
+        recorder, folder = _RECORDS[watcher]
+        with contextlib.suppress(SmexError):  # on the way of the error that matters
+            recorder.dump(str(folder), watcher.rank, watcher.size, failure)
     watcher.leave()

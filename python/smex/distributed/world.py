@@ -13,10 +13,12 @@ import pickle
 import secrets
 import socket
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -24,9 +26,9 @@ from torch.distributed import rendezvous  # type: ignore[attr-defined]
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.distributed_c10d import PrefixStore, _get_default_store
 
-from smex._C import Communicator, Recorder, Segment, Watcher
+from smex._C import Communicator, Recorder, Segment, Watcher, hang_at_end
 from smex._logging import logger
-from smex.distributed.failure import unless_failed, watch
+from smex.distributed.failure import record_at_end, unless_failed, watch
 from smex.distributed.flight import flight_folder
 from smex.errors import RankFailure, SmexRuntimeError, SmexTypeError, SmexValueError
 
@@ -100,6 +102,33 @@ class World:
     def gather(self, what: Any) -> list[Any]:
         """Returns what every process passed, by rank; every process calls this."""
         return [what] if self.meeting is None else self.meeting.gather(what)
+
+    @contextlib.contextmanager
+    def during(self, call: str, details: str = "") -> Iterator[None]:
+        """Has errors of ranks that do different things tell what this one does meanwhile.
+
+        Args:
+            call: that all processes make; of calls within each other the outermost is told.
+            details: of this process.
+        """
+        if self.links is None or self.links.call.name:
+            yield
+            return
+        self.links.call.name, self.links.call.details = call, details
+        try:
+            yield
+        except RankFailure as failure:
+            self.tell_calls(failure, call)
+            raise
+        finally:
+            self.links.call.name = self.links.call.details = ""
+
+    def tell_calls(self, failure: RankFailure, call: str) -> None:
+        """Adds to a failure of ranks that do different things what each does."""
+        (message,) = failure.args
+        is_told = _CALLS in message or failure.kind != "raised"
+        if self.links is not None and _EVERY_RANK in failure.original and not is_told:
+            failure.args = (f"{message} ({_CALLS}{self.links.exchanged_calls(call)})",)
 
     def next_net(self) -> int:
         """Returns the number of a new net: the same in processes that make as many nets.
@@ -255,6 +284,18 @@ def _answer(store: Any, word: str, size: int) -> None:
         time.sleep(_GLANCE)
 
 
+class _Call(threading.local):
+    """What a thread does that all processes do together.
+
+    Attributes:
+        name: of the call; empty between calls.
+        details: of this process.
+    """
+
+    name = ""
+    details = ""
+
+
 class Meeting:
     """Where processes exchange small objects, through the store.
 
@@ -266,7 +307,9 @@ class Meeting:
         size: number of processes.
         watcher: tells of failures.
         count: gives each exchange its number, which is the same in all processes.
-        refuse: is called after a long wait with the number, and raises where nobody will come.
+        call: that the thread makes.
+        refuse: is called after a long wait with the number and what this process does, and raises
+            where nobody will come.
     """
 
     def __init__(
@@ -276,12 +319,14 @@ class Meeting:
         size: int,
         watcher: Any,
         count: Callable[[], int],
-        refuse: Callable[[int], None] = lambda number: None,
+        call: _Call,
+        refuse: Callable[[int, str], None] = lambda number, doing: None,
     ):
         self._store = store
         self._rank, self._size = rank, size
         self._watcher = watcher
         self._count = count
+        self._call = call
         self._refuse = refuse
         self._before: str | None = None
         self._has_told = False
@@ -291,15 +336,23 @@ class Meeting:
 
         Raises:
             RankFailure: one has failed.
+            SmexRuntimeError: one makes another call.
         """
-        number, content = self._count(), pickle.dumps(what)
+        call, doing = self._call.name, self._call.name + self._call.details
+        number, content = self._count(), pickle.dumps((call, what))
         awaited: list[int] = []
         found = unless_failed(
-            self._watcher, lambda: self._gathered(number, content, awaited), lambda: awaited
+            self._watcher, lambda: self._gathered(number, content, awaited, doing), lambda: awaited
         )
-        return [pickle.loads(each) for each in found]
+        calls, values = zip(*map(pickle.loads, found), strict=True)
+        if len(set(calls)) > 1:
+            raise SmexRuntimeError(
+                f"{call}: the ranks make different calls, {_told_calls(dict(enumerate(calls)))}; "
+                "every rank must make the same ones in the same order"
+            )
+        return list(values)
 
-    def _gathered(self, number: int, content: bytes, awaited: list[int]) -> list[bytes]:
+    def _gathered(self, number: int, content: bytes, awaited: list[int], doing: str) -> list[bytes]:
         """Gathers bytes; has in `awaited` the rank that has not come yet."""
         own = f"{number}/{self._rank}"
         self._store.set(own, content)
@@ -312,10 +365,11 @@ class Meeting:
                 self._watcher.check(awaited)  # nobody may be there any more who waits for this
                 waited = time.monotonic() - started
                 if waited > _LONG_WAIT:
-                    self._refuse(number)
+                    self._refuse(number, doing)
                 if waited > _VERY_LONG_WAIT and not self._has_told:
                     self._has_told = True
-                    logger.warning(_WAITS, self._rank, rank, waited)
+                    text = _WAITS.format(self._rank, rank, waited, doing)
+                    warnings.warn(text, stacklevel=2)
                 time.sleep(_GLANCE)
             found.append(self._store.get(key))
         if self._before is not None:  # all have begun this one, and so have read the one before
@@ -338,6 +392,7 @@ class Links:
         communicator: what programs send each other's tiles through.
         meeting: of the threads that train.
         nets: their numbers, of nets over these processes.
+        call: that a thread makes.
         measured: what is known of collectives (`smex.distributed.collectives`) and machines.
     """
 
@@ -353,6 +408,7 @@ class Links:
         self._groups: set[tuple[int, ...]] = set()
         self.measured: dict[Any, Any] = {}
         self.nets = itertools.count(1)
+        self.call = _Call()
         self._backend = "gloo" if device == "cpu" else "nccl"
         store = _get_default_store()
         told = hashlib.sha256(repr((members, device)).encode()).hexdigest()[:12]
@@ -368,6 +424,8 @@ class Links:
         else:
             self.watcher = watch(self._store, self._rank, self._size, arrival=timeout)
         made = _made_segment(name, self._rank, self._size, device)
+        recorder, folder = Recorder(), flight_folder()
+        record_at_end(self.watcher, recorder, folder)
 
         def connect() -> tuple[Any, list[int], Communicator]:
             if begun is None and self._rank == 0:
@@ -376,8 +434,8 @@ class Links:
             data: Any = dist.new_group(backend=self._backend, **options)
             hosts, segments = _shared_memory(control, self._rank, self._size, made)
             return control, hosts, Communicator(
-                self._rank, data, hosts, segments, self._passes, self.watcher, Recorder(),
-                str(flight_folder() or ""),
+                self._rank, data, hosts, segments, self._passes, self.watcher, recorder,
+                str(folder or ""),
             )  # fmt: skip
 
         try:
@@ -387,7 +445,7 @@ class Links:
                 path.unlink(missing_ok=True)
         self.meeting = Meeting(
             PrefixStore("gathered", self._store), self._rank, self._size, self.watcher,
-            self.communicator.next_event, self._refuse_pass,
+            self.communicator.next_event, self.call, self._refuse_pass,
         )  # fmt: skip
         self._others: dict[str, Meeting] = {}
 
@@ -434,20 +492,44 @@ class Links:
         if name not in self._others:
             store = PrefixStore(f"gathered/{name}", self._store)
             count = itertools.count().__next__
-            self._others[name] = Meeting(store, self._rank, self._size, self.watcher, count)
+            self._others[name] = Meeting(
+                store, self._rank, self._size, self.watcher, count, self.call
+            )
         return self._others[name]
 
-    def _refuse_pass(self, number: int) -> None:
+    def _refuse_pass(self, number: int, doing: str) -> None:
         """Raises RankFailure where another process runs a net at this place."""
         if not self._passes.check([f"pass/{number}"]):
             return
         other = int(self._passes.get(f"pass/{number}").split()[0])
         self.watcher.report(
-            f"it captures a call of a net, loads or gathers, while rank {other} waits for it in a "
-            "net that it runs: every rank must call the same nets in the same order, with inputs "
-            "of the same shapes and under the same modes"
+            f"it is in {doing}, while rank {other} waits for it in a net that it runs: every rank "
+            "must call the same nets in the same order, with inputs of the same shapes "
+            "(drop_last=True of a DataLoader leaves out a smaller last batch) and under the same "
+            "modes"
         )
         self.watcher.check()
+
+    def exchanged_calls(self, call: str) -> str:
+        """Tells others what this process does, and returns what they tell within a second."""
+        calls = dict.fromkeys(range(self._size), "a backward pass, or none that is told")
+        calls[self._rank] = call
+
+        def exchange() -> None:
+            hang_at_end()
+            self._passes.set(f"call/{self._rank}", call)
+            end = time.monotonic() + _LONG_WAIT
+            for rank in range(self._size):
+                key = f"call/{rank}"
+                while not (is_told := self._passes.check([key])) and time.monotonic() < end:
+                    time.sleep(_GLANCE)
+                if is_told:
+                    calls[rank] = self._passes.get(key).decode()
+
+        thread = threading.Thread(target=exchange, name="smex.calls", daemon=True)
+        thread.start()
+        thread.join(2 * _LONG_WAIT)
+        return _told_calls(calls)
 
 
 _LONG_WAIT = 1.0
@@ -455,14 +537,21 @@ _LONG_WAIT = 1.0
 _VERY_LONG_WAIT = 10.0
 """Seconds after which the user may want to know."""
 _WAITS = (
-    "rank %d has waited for rank %d for %.0f s. If that one is not just slow, it does something "
-    "else: every rank must call the same nets, state_dict, smex.save and smex.load, in the same "
-    "order"
+    "rank {} has waited for rank {} for {:.0f} s in {}. If that one is not just slow, it does "
+    "something else: every rank must call the same nets, state_dict, smex.save and smex.load, in "
+    "the same order"
 )
+_EVERY_RANK = "every rank must"
+"""Is in the failures of ranks that do different things."""
+_CALLS = "calls: "
 _GLANCE = 0.002
 """Seconds between two looks for what another process has stored."""
 _CONNECTED: dict[Any, Links] = {}
 """By torch's default group, members and type of device."""
+
+
+def _told_calls(calls: Mapping[int, str]) -> str:
+    return ", ".join(f"rank {rank} {call or 'none'}" for rank, call in sorted(calls.items()))
 
 
 def _connected(members: tuple[int, ...], device: str, timeout: float) -> Links:
@@ -551,55 +640,3 @@ def _host() -> str:
     with contextlib.suppress(OSError):
         network = os.readlink("/proc/self/ns/net")
     return f"{socket.gethostname()} {boot} {network}"
-
-
-class Equals:
-    """Compares what processes have made, and tells who failed to make it.
-
-    Args:
-        world: of the processes, which all enter this at the same place.
-        what: they make, for messages.
-    """
-
-    def __init__(self, world: World, what: str):
-        self._world = world
-        self._what = what
-        self._told = False
-
-    def __enter__(self) -> Equals:
-        return self
-
-    def check(self, digest: int, text: str) -> None:
-        """Raises SmexRuntimeError where a process has another digest, with the first difference."""
-        if self._world.is_alone:
-            return
-        self._told = True
-        found = self._world.gather((digest, None))
-        self._refuse_failed(found)
-        if len({digest for digest, _ in found}) == 1:
-            return
-        texts = cast("list[str]", self._world.gather(text))
-        other = next(n for n, (digest, _) in enumerate(found) if digest != found[0][0])
-        here, there = texts[0].splitlines(), texts[other].splitlines()
-        line = next(
-            (n for n, (a, b) in enumerate(zip(here, there, strict=False)) if a != b),
-            min(len(here), len(there)),
-        )
-        first, second = (
-            lines[line].strip() if line < len(lines) else "" for lines in (here, there)
-        )
-        raise SmexRuntimeError(
-            f"partition: rank 0 and rank {other} made different programs of {self._what}, first in "
-            f'line {line + 1}: "{first}" and "{second}"; every rank must have the same model and '
-            "inputs of the same shapes"
-        )
-
-    def _refuse_failed(self, found: Sequence[tuple[int, str | None]]) -> None:
-        for rank, (_, problem) in enumerate(found):
-            if problem is not None:
-                raise RankFailure(f"partition: rank {rank} failed: {problem}", rank, "", problem)
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None and not self._told and not self._world.is_alone:
-            self._told = True
-            self._world.gather((0, f"{type(error).__name__}: {error}"))

@@ -43,7 +43,8 @@ def clip_grad_norm_(
     if not max_norm >= 0:
         raise SmexValueError(f"clip_grad_norm_: max_norm must be at least 0, got {max_norm!r}")
     state = net._state
-    total = state.cached(_TileNorms).total(float(norm_type))
+    with state.world.during("smex.clip_grad_norm_"):
+        total = state.cached(_TileNorms).total(float(norm_type))
     if error_if_nonfinite and not torch.isfinite(total):
         raise SmexRuntimeError(
             f"clip_grad_norm_: the norm of order {norm_type} of all gradients is {total.item()}; "

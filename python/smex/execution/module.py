@@ -12,7 +12,6 @@ import pathlib
 import sys
 import threading
 import time
-import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -30,12 +29,19 @@ from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
 from smex.distributed.collectives import CollectiveOptions, choose_collectives
 from smex.distributed.outcomes import together
-from smex.distributed.world import Equals, World
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.distributed.world import World
+from smex.errors import RankFailure, SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.execution.agreement import Agreement
 from smex.execution.calls import refuse_export, refuse_tracer, refuse_tracers
 from smex.execution.compiled import Compiled
 from smex.execution.cut import Keeping
+from smex.execution.differences import (
+    Equals,
+    described_inputs,
+    described_modules,
+    described_state,
+    refuse_differences,
+)
 from smex.execution.dtensors import dtensors, load_dtensors
 from smex.execution.given_plan import GivenPlan
 from smex.execution.messages import message_order
@@ -44,6 +50,7 @@ from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.recut import Recuts, TimedCall, timed_call
 from smex.execution.running_statistics import RunningStatistics
 from smex.execution.saved import Optimizers, by_name
+from smex.execution.scaling import refuse_lbfgs
 from smex.execution.shards import ShardedState
 from smex.execution.statistics import merged_stats
 from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
@@ -83,15 +90,12 @@ def _refuse_others(frame: Any) -> None:
             if name == _OF_ELEMENTS:
                 return
             raise SmexRuntimeError(
-                "torch.nn.utils.clip_grad_norm_ would clip by the norm of this process's shards "
-                "alone; smex.clip_grad_norm_(net, max_norm) takes that of all"
+                f"torch.nn.utils.{name.lstrip('_')} would take the norm of this process's shards "
+                "alone; smex.clip_grad_norm_(net, max_norm) takes that of all, and returns it "
+                "(max_norm=inf leaves gradients as they are)"
             )
         if frame.f_globals.get("__name__") == _LBFGS:
-            raise SmexRuntimeError(
-                "torch.optim.LBFGS takes dot products of this process's shards alone, and as many "
-                "steps as these say: take an optimiser that updates each element by itself, such "
-                "as AdamW, or processes=1"
-            )
+            refuse_lbfgs()
         if frame.f_globals.get("__name__") == _DDP:
             raise SmexRuntimeError(
                 "DistributedDataParallel: the net is divided among the ranks already, and its "
@@ -179,6 +183,7 @@ class PartitionedModule(torch.nn.Module):
         self._first: Compiled | None = None
         self._last: _LastCall | None = None
         self._usual: _UsualCall | None = None
+        self._told_inputs = ""  # of the last call that was captured
 
     @property
     def _loss_fn(self) -> Callable | None:
@@ -266,10 +271,39 @@ class PartitionedModule(torch.nn.Module):
     def _compile(
         self, args: tuple, kwargs: dict[str, Any], wants_grad: bool, alike: Alike
     ) -> Compiled:
-        started = time.perf_counter()
+        if self._world.is_alone:
+            return self._compile_together(args, kwargs, wants_grad, alike)
+        inputs = described_inputs(self._model[0], self._loss_fn, args, kwargs)
+        told = ", ".join(f"{name} {value}" for name, value in inputs.items())
+        before = f", after calls with {self._told_inputs}" if self._told_inputs else ""
+        with self._world.during("net(...)", f", for the first time with {told}{before}"):
+            self._refuse_differences(inputs, wants_grad)
+            compiled = self._compile_together(args, kwargs, wants_grad, alike)
+        self._told_inputs = told
+        return compiled
+
+    def _refuse_differences(self, inputs: Mapping[str, str], wants_grad: bool) -> None:
+        """Raises SmexRuntimeError on all ranks where the call or the model differs between them."""
+        hint = "every rank must have the same model and pass arguments of the same shapes"
         if self._local_inputs:
-            self._refuse_other_rows(args, kwargs)
-        with Equals(self._world, f"the {len(self._programs) + 1}. kind of call") as others:
+            hint += (
+                ', inputs="local" too: leave out what is too much (drop_last=True of a '
+                'DataLoader), or pass whole batches, inputs="whole"'
+            )
+        described = {
+            **inputs,
+            **described_state(all_slots(self._model[0], self._loss_fn)),
+            "torch.is_grad_enabled()": str(wants_grad),
+            "torch.is_autocast_enabled()": str(torch.is_autocast_enabled("cpu")),
+        }
+        refuse_differences(self._world, "partition", described, hint)
+
+    def _compile_together(
+        self, args: tuple, kwargs: dict[str, Any], wants_grad: bool, alike: Alike
+    ) -> Compiled:
+        started = time.perf_counter()
+        what = f"the {len(self._programs) + 1}. kind of call"
+        with Equals(self._world, what, lambda: described_modules(self._model[0])) as others:
             self._state.refuse_converted()
             with self._state.frozen_as_shards():
                 captured = alike.captures.capture(
@@ -284,10 +318,7 @@ class PartitionedModule(torch.nn.Module):
             program = plan.program()
             if not self._world.is_alone:
                 gather_outputs(plan.graph.native, self._world.ranks, program)
-                others.check(
-                    digest(program) ^ zlib.crc32(str(self._collectives).encode()),
-                    f"{self._collectives}\n{program}",
-                )
+                others.check(digest(program), str(program))
         carriers = choose_collectives(self._world, program, self.devices, self._collectives)
         overlap = os.environ.get("SMEX_OVERLAP", "1") != "0"
         messages = (
@@ -316,19 +347,6 @@ class PartitionedModule(torch.nn.Module):
             plan.graph.forget_native()
             graph.forget_native()
         return compiled
-
-    def _refuse_other_rows(self, args: tuple, kwargs: dict[str, Any]) -> None:
-        """Raises SmexValueError on all ranks where they pass local inputs of other shapes."""
-        leaves = pytree.tree_leaves((args, kwargs))
-        own = [tuple(leaf.shape) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        everyone = self._world.gather(own)
-        for rank, shapes in enumerate(everyone):
-            if shapes != everyone[0]:
-                raise SmexValueError(
-                    f'partition: inputs="local" are of the same shapes on all ranks, got '
-                    f"{everyone[0]} on rank 0 and {shapes} on rank {rank}; leave out what is too "
-                    'much (drop_last=True of a DataLoader), or pass whole batches, inputs="whole"'
-                )
 
     def _whole(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Returns the arguments as they are to the model; of local inputs as those of all ranks."""
@@ -461,7 +479,7 @@ class PartitionedModule(torch.nn.Module):
     def apply(self, fn: Callable[[torch.nn.Module], Any]) -> PartitionedModule:
         """Calls a function for all of the model's modules; what it does to their tensors counts."""
         self._look()
-        with _CAPTURES:
+        with _CAPTURES, self._world.during("net.apply"):
             self._state.apply(fn)
         return self
 
@@ -543,7 +561,7 @@ class PartitionedModule(torch.nn.Module):
         of no use, since whole tensors have no graph.
         """
         self._look()
-        with _CAPTURES:
+        with _CAPTURES, self._world.during("net.state_dict()"):
             return self._state.save(destination, prefix)
 
     def _load_from_state_dict(
@@ -579,7 +597,7 @@ class PartitionedModule(torch.nn.Module):
         if assign:
             raise SmexValueError("load_state_dict: assign=True would drop the shards; use False")
         self._look()
-        with _CAPTURES:
+        with _CAPTURES, self._world.during("net.load_state_dict"):
             return self._state.load(state_dict, strict)
 
     def sharded_state_dict(
@@ -608,7 +626,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("sharded_state_dict")
-        return sharded_state_dict(self._state, self._world, by_name(opt), for_loading)
+        with self._world.during("net.sharded_state_dict"):
+            return sharded_state_dict(self._state, self._world, by_name(opt), for_loading)
 
     def load_sharded_state_dict(
         self, state: Mapping[str, Any], opt: Optimizers | None = None
@@ -643,7 +662,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("dtensors")
-        return dtensors(self._state, mesh)
+        with self._world.during("net.dtensors()"):
+            return dtensors(self._state, mesh)
 
     def load_dtensors(self, tensors: Mapping[str, DTensor], strict: bool = True) -> None:
         """Writes the values of DTensors into the net's tiles; all processes call this.
@@ -659,7 +679,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("load_dtensors")
-        load_dtensors(self._state, tensors, strict)
+        with self._world.during("net.load_dtensors"):
+            load_dtensors(self._state, tensors, strict)
 
     def _refuse_uncut(self, what: str) -> None:
         if not self._state.is_cut():
@@ -671,7 +692,8 @@ class PartitionedModule(torch.nn.Module):
     def full_grads(self) -> dict[str, torch.Tensor]:
         """Every parameter's whole gradient by the model's own name; those without are left out."""
         self._look()
-        return self._state.full_grads()
+        with self._world.during("net.full_grads()"):
+            return self._state.full_grads()
 
     # ---- running ----
 
@@ -696,12 +718,17 @@ class PartitionedModule(torch.nn.Module):
             compiled.refuse(inputs)
             self._state.refuse_blank("partition")
             self._usual = _UsualCall(self, compiled, args, kwargs)
-        self._agreement.check(inputs, compiled.names, self._state)
         if is_timed:
             compiled.executor.set_trace(True)
-        results, session = compiled.call(self._state).run(inputs)
-        if is_timed:
-            compiled.executor.set_trace(False)
+        try:
+            self._agreement.check(inputs, compiled.names, self._state)
+            results, session = compiled.call(self._state).run(inputs)
+        except RankFailure as failure:
+            self._world.tell_calls(failure, "net(...)")
+            raise
+        finally:
+            if is_timed:
+                compiled.executor.set_trace(False)
         self._last = _LastCall(compiled, session)
         if compiled.returns_one_tensor:
             return results[0]
@@ -769,7 +796,8 @@ class PartitionedModule(torch.nn.Module):
         if self._last is None:
             raise SmexRuntimeError("stats: nothing has run yet; call the net first")
         compiled, session = self._last
-        measured = merged_stats(self._world.gather(session.stats()))
+        with self._world.during("net.stats()"):
+            measured = merged_stats(self._world.gather(session.stats()))
         measured["bytes_moved"] = sum(measured["moved_bytes"].values())
         measured["predicted_bytes_moved"] = moved_bytes(
             compiled.program, backward=measured["backward_seconds"] > 0
@@ -798,14 +826,15 @@ class PartitionedModule(torch.nn.Module):
         Returns:
             The net's result, without gradients. Buffers are updated as in any call.
         """
-        compiled, result, events = self._traced(args, kwargs, backward)
-        content = ""
-        if self._world.rank == 0:
-            content = json.dumps({"traceEvents": trace_json(compiled.program, events)})
-        if self._world.is_alone:
-            pathlib.Path(path).write_text(content)
-        else:
-            together(self._world, functools.partial(self._write_trace, path, content))
+        with self._world.during("net.trace"):
+            compiled, result, events = self._traced(args, kwargs, backward)
+            content = ""
+            if self._world.rank == 0:
+                content = json.dumps({"traceEvents": trace_json(compiled.program, events)})
+            if self._world.is_alone:
+                pathlib.Path(path).write_text(content)
+            else:
+                together(self._world, functools.partial(self._write_trace, path, content))
         return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
 
     def timed_call(self, args: tuple, kwargs: dict[str, Any], backward: bool) -> TimedCall:

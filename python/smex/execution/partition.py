@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,10 +12,11 @@ from torch.distributed.device_mesh import DeviceMesh
 from smex.distributed.collectives import MODES, CollectiveOptions
 from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
+from smex.execution.differences import refuse_differences, told_value
 from smex.execution.given_plan import GivenPlan
 from smex.execution.module import PartitionedModule
 from smex.planning.machine import Machine
-from smex.planning.pins import Pins
+from smex.planning.pins import Pin, Pins
 from smex.planning.plan import Plan
 
 _MOST_WORKERS = 1024
@@ -172,8 +173,22 @@ def partition(
     if len(members) > 1:
         refuse_shared_devices(places, len(members))
         world = World.of(members, workers, places[0].type, timeout)
+        hint = "every rank must call smex.partition with the same"
+        told = {
+            "torch.__version__": torch.__version__, "workers": workers, "objective": objective,
+            "loss_fn": getattr(loss_fn, "__qualname__", type(loss_fn).__name__),
+            "planner": planner, "machine": machine, "memory_limit": memory_limit,
+            "optimizer_states": optimizer_states, "replicate_bytes": replicate_bytes, "mesh": mesh,
+            "joint": joint, "recompute": recompute, "plan": plan is not None, "inputs": inputs,
+            "pins": repr(pins) if isinstance(pins, (Pin, Mapping, Sequence)) else pins,
+            "collectives": collectives, "deterministic": deterministic,
+        }  # fmt: skip
+        with world.during("smex.partition"):
+            described = {name: told_value(value) for name, value in told.items()}
+            refuse_differences(world, "partition", described, hint)
     if objective == "time" and machine is None and workers == len(members) > 1:
-        machine = _machine_of(world, mesh if isinstance(mesh, DeviceMesh) else None)
+        with world.during("smex.partition"):
+            machine = _machine_of(world, mesh if isinstance(mesh, DeviceMesh) else None)
     if isinstance(mesh, DeviceMesh):
         mesh = _steps(mesh, workers // len(members))
     options = {
@@ -195,7 +210,8 @@ def partition(
         collectives=CollectiveOptions(collectives, deterministic),
     )  # fmt: skip
     if args is not None:
-        net.prepare(args)
+        with world.during("smex.partition"):
+            net.prepare(args)
     return net
 
 

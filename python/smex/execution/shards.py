@@ -18,7 +18,7 @@ from smex.distributed.relayout import Boxes, Move, Relayout, Tiles, whole_at
 from smex.distributed.world import World
 from smex.errors import CaptureWarning, SmexRuntimeError
 from smex.execution.cut import Cut, Keeping, Pieces, parts_of, release, sliced
-from smex.execution.scaling import expect_shared_scale
+from smex.execution.scaling import expect_elementwise, expect_shared_scale
 
 _Made = TypeVar("_Made")
 
@@ -205,15 +205,17 @@ class ShardedState:
             shard = torch.nn.Parameter(piece, requires_grad=source.requires_grad)
             vars(shard).update(own_attributes(source))  # what optimisers go by
             self._registry().register_parameter(key, shard)
-            self._share_scale(cut, shard)
+            self._expect_steps(name, cut, shard)
             return shard
         self._registry().register_buffer(key, piece)
         return piece
 
-    def _share_scale(self, cut: Cut, shard: torch.nn.Parameter) -> None:
+    def _expect_steps(self, name: str, cut: Cut, shard: torch.nn.Parameter) -> None:
         tiles = {(held, tuple(box)) for held, box in cut.boxes}
         if not self.world.is_alone and len(tiles) > 1:
             expect_shared_scale(shard)
+        if sum(held for held, _ in tiles) > 1:
+            expect_elementwise(shard, name)
 
     def _registry(self) -> torch.nn.Module:
         assert self._owner is not None
@@ -245,11 +247,11 @@ class ShardedState:
             self.net_number = hash(told) % (1 << 63)  # of numbers it is the same everywhere
         self._times_copied = 0
         self._owner = weakref.ref(owner)
-        for cut in self.cuts.values():
+        for name, cut in self.cuts.items():
             cut.share()
             for key in cut.keys:
                 if key in owner._parameters:
-                    self._share_scale(cut, getattr(owner, key))
+                    self._expect_steps(name, cut, getattr(owner, key))
 
     def write(self, name: str, whole: torch.Tensor) -> None:
         """Copies a whole tensor into its shards, where there are any."""

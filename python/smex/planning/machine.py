@@ -251,10 +251,11 @@ def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> M
             f"calibrate: {workers} workers; processes are measured with one each, {world.size}"
         )
     shape = [world.size] if mesh is None else [size for size in mesh.mesh.shape if size > 1]
-    world.gather(None)  # all begin together
-    own = _Measured(1).machine("", (Level(1, 0.0, 1.0),))
-    machines = world.gather(own)
-    links = [measured_link(world, shape, dim) for dim in range(len(shape))]
+    with world.during("smex.Machine.calibrate"):
+        world.gather(None)  # all begin together
+        own = _Measured(1).machine("", (Level(1, 0.0, 1.0),))
+        machines = world.gather(own)
+        links = [measured_link(world, shape, dim) for dim in range(len(shape))]
     levels = [Level(shape[dim], *links[dim]) for dim in reversed(range(len(shape)))]
     return Machine(
         f"{world.size} processes",

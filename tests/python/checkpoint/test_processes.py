@@ -98,6 +98,13 @@ def test_a_full_disk_of_one_rank_is_told_on_all(pool, tmp_path, failing):
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_ranks_save_to_the_same_path(pool, tmp_path):
+    for kind, text in pool.run(on_ranks.save_elsewhere, 2, 2, str(tmp_path)):
+        assert kind == "CheckpointError"
+        assert "of-rank-1.tmp-" in text and f"rank 0 made {tmp_path}/of-rank-0.tmp-" in text
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_changed_byte_that_one_rank_reads_stops_all(pool, tmp_path):
     net, opt = net_of(4)
     smex.save(tmp_path / "a", net, opt, {"step": 2})
@@ -107,6 +114,14 @@ def test_a_changed_byte_that_one_rank_reads_stops_all(pool, tmp_path):
     file.write_bytes(data)
     for kind, text in pool.run(on_ranks.load_failing, 3, 3, str(tmp_path / "a")):
         assert kind == "CheckpointError" and "has other bytes" in text and "rank 0: " in text
+
+
+def test_an_optimiser_of_fewer_parameters(pool, tmp_path):
+    net, opt = net_of(2)
+    train(net, opt, 1)
+    smex.save(tmp_path / "a", net, opt)
+    for kind, text in pool.run(on_ranks.load_fewer, 3, 6, str(tmp_path / "a")):
+        assert kind == "SmexValueError" and '"up.weight" was in group 0' in text
 
 
 def test_ranks_load_the_same_checkpoint(pool, tmp_path):

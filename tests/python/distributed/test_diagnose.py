@@ -112,6 +112,14 @@ def test_a_rank_that_is_missing(tmp_path):
     assert "nothing of rank 1 (killed, stopped, or elsewhere)" in str(found)
 
 
+def test_a_rank_that_was_killed_is_missing(tmp_path):
+    failure = {"kind": "gone", "rank": 1, "where": "", "text": "", "message": "rank 1 was killed"}
+    write(tmp_path, {0: [(118, "fetch of b", False)]}, 2)
+    path = tmp_path / "rank-0.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "failure": failure}))
+    assert "nothing of rank 1 (it was killed, or crashed" in str(smex.diagnose(tmp_path))
+
+
 def test_programs_that_differ(tmp_path):
     write(tmp_path, {0: [(1, "fetch of a", True), (2, "fetch of b", False)],
                      1: [(1, "fetch of a", True), (2, "fetch of c", False)]}, 2)  # fmt: skip

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import warnings
 
 import pytest
 import torch
@@ -91,25 +92,163 @@ def test_a_call_of_one_rank_alone_is_an_error(processes, dropout, variables):
         assert "every rank must" in text
 
 
-def different_models(rank):
-    torch.manual_seed(0)
-    model = Layers(32 if rank < 2 else 48)
+class Named(nn.Module):
+    """Layers that ranks make from other settings."""
+
+    def __init__(self, width=32, dropout=0.0, dtype=torch.float32):
+        super().__init__()
+        self.layers = Layers(width, dropout)
+        self.scale = nn.Parameter(torch.ones(width, dtype=dtype))
+
+    def forward(self, x, factor=1.0):
+        return self.layers(x * self.scale) * factor
+
+
+def differing(rank, model, rows, options):
+    """Rank 1 of three has something else."""
+    own = rank == 1
+    made = Named(**(model if own else {}))
+    args = torch.randn(rows if own else 16, made.scale.numel())
     try:
-        smex.partition(model, args=torch.randn(16, 32 if rank < 2 else 48))
+        smex.partition(made, args=args, **(options if own else {}))
     except smex.SmexRuntimeError as error:
         return str(error)
     return ""
 
 
-def test_other_models_are_found_when_they_are_captured(processes):
-    for text in processes.run(different_models, 3):
-        assert "rank 0 and rank 2 made different programs" in text
+@pytest.mark.parametrize(
+    ("model", "rows", "options", "text"),
+    [
+        ({"width": 48}, 16, {}, 'argument "x": float32[16, 32] and float32[16, 48]'),
+        ({"dtype": torch.float64}, 16, {}, 'parameter "scale": float32[32] and float64[32]'),
+        ({"dropout": 0.5}, 16, {}, '"p" of module "layers.drop": 0.0 and 0.5'),
+        ({}, 8, {}, 'argument "x": float32[16, 32] and float32[8, 32]'),
+        ({}, 16, {"replicate_bytes": 0}, "replicate_bytes: None and 0"),
+        ({}, 16, {"deterministic": False}, "deterministic: True and False"),
+        ({}, 16, {"objective": "time"}, "objective: 'communication' and 'time'"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_what_ranks_have_otherwise_is_named(processes, model, rows, options, text):
+    for found in processes.run(differing, 3, model, rows, options):
+        assert f"rank 0 and rank 1 differ in {text}; every rank must" in found
+
+
+def of_other_seeds(rank):
+    with torch.device("meta"):
+        model = Layers()
+    net = smex.partition(model, args=torch.randn(16, 32), replicate_bytes=0)
+    try:
+        smex.init(net, seed=7 + rank)
+    except smex.SmexRuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_other_seeds_are_an_error(processes):
+    for text in processes.run(of_other_seeds, 2):
+        assert "init: rank 0 and rank 1 differ in seed: 7 and 8; every rank must" in text
+
+
+CALLS = {
+    "save": lambda net, folder: smex.save(folder, net),
+    "load": lambda net, folder: smex.load(folder, net),
+    "stats": lambda net, folder: net.stats(),
+    "state_dict": lambda net, folder: net.state_dict(),
+    "net": lambda net, folder: net(torch.ones(16, 32)),
+    "new rows": lambda net, folder: net(torch.ones(12, 32)),
+    "dtensors": lambda net, folder: net.dtensors(),
+    "clip": lambda net, folder: smex.clip_grad_norm_(net, 1.0),
+}
+
+
+def in_other_calls(rank, first, second, folder):
+    torch.manual_seed(0)
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    net(torch.ones(16, 32)).backward()
+    try:
+        CALLS[first if rank == 0 else second](net, folder)
+    except smex.SmexError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("save", "stats", ("rank 0 smex.save, rank 1 net.stats()",)),
+        ("load", "stats", ("rank 0 smex.load, rank 1 net.stats()",)),
+        ("save", "net", ("it is in smex.save, while rank 1", "rank 1 net(...)")),
+        ("dtensors", "net", ("it is in net.dtensors(), while rank 1", "rank 1 net(...)")),
+        ("state_dict", "net", ("rank 0 net.state_dict(), rank 1 net(...)",)),
+        ("clip", "state_dict", ("rank 0 smex.clip_grad_norm_, rank 1 net.state_dict()",)),
+        (
+            "new rows",
+            "net",
+            ('"x" float32[12, 32], after calls with argument "x" float32[16, 32]',),
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_ranks_in_other_calls_are_told_which(processes, tmp_path, first, second, names):
+    run = processes.run(in_other_calls, 2, first, second, str(tmp_path / "step"), timeout=20)
+    for text in run:
+        assert all(name in text for name in names), text
+        assert "every rank must" in text
+
+
+def waits_long(rank, seconds):
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    before, world._VERY_LONG_WAIT = world._VERY_LONG_WAIT, seconds
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        if rank == 1:
+            time.sleep(4 * seconds)
+        net.dtensors()
+    world._VERY_LONG_WAIT = before
+    return [str(each.message) for each in found]
+
+
+def test_who_waits_long_is_told_for_whom(processes):
+    first, second = processes.run(waits_long, 2, 0.5)
+    (text,) = [text for text in first if "has waited" in text]
+    assert text.startswith("rank 0 has waited for rank 1 for 1 s in net.dtensors()")
+    assert not any("has waited" in text for text in second)
+
+
+def other_rows_of_one(rank):
+    """One rank's last batch is smaller."""
+    net = smex.partition(Layers(), args=torch.ones(8, 32), inputs="local", replicate_bytes=0)
+    started = time.monotonic()
+    try:
+        net(torch.ones(8 if rank == 0 else 5, 32))
+    except smex.SmexRuntimeError as error:
+        return str(error), time.monotonic() - started
+    return "", 0.0
+
+
+def test_a_smaller_last_batch_of_local_inputs_is_named_on_all_ranks(processes):
+    for text, seconds in processes.run(other_rows_of_one, 2, timeout=20):
+        assert 'rank 1 failed: it is in net(...), for the first time with argument "x"' in text
+        assert 'float32[5, 32], after calls with argument "x" float32[8, 32]' in text
+        assert "drop_last=True" in text
+        assert seconds < 5
+
+
+class Refusing(Layers):
+    fails = False
+
+    def forward(self, x):
+        if self.fails:
+            raise ValueError("not here")
+        return super().forward(x)
 
 
 def one_cannot_be_captured(rank):
-    model = nn.Linear(8, 8 if rank == 0 else 4)
+    model = Refusing()
+    model.fails = rank == 1
     try:
-        smex.partition(nn.Sequential(model, nn.Linear(8, 2)), args=torch.randn(4, 8))
+        smex.partition(model, args=torch.randn(4, 32))
     except Exception as error:
         return str(error)
     return ""

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 import torch
 
 import smex
@@ -14,10 +15,10 @@ ROOT = pathlib.Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "processes.py"
 
 
-def run(*arguments, ranks=None):
+def run(*arguments, ranks=None, **variables):
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command = [sys.executable, *(launcher if ranks else []), *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **variables}
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
@@ -39,3 +40,13 @@ def test_training_goes_on_after_a_failure_and_with_other_ranks(tmp_path):
     assert found.keys() == whole.keys()
     for step, loss in whole.items():
         torch.testing.assert_close(found[step], loss, rtol=1e-4, atol=0)
+
+
+def test_the_rank_that_failed_has_written_what_it_did_last(tmp_path):
+    arguments = ("--folder", tmp_path / "saves", "--steps", 20, "--every", 50, "--fail", 5)
+    with pytest.raises(AssertionError, match="rank 1 has had enough in step 5"):
+        run(EXAMPLE, *arguments, ranks=2, SMEX_FLIGHT_FOLDER=str(tmp_path / "flight"))
+    found = smex.diagnose(tmp_path / "flight")
+    assert found.flights[1].entries
+    assert found.failure["rank"] == 1 and "has had enough" in found.failure["message"]
+    assert 1 not in found.missing

@@ -2,6 +2,7 @@
 
 import copy
 import multiprocessing
+import warnings
 
 import pytest
 import torch
@@ -101,6 +102,79 @@ def test_optimizers_schedulers_and_accumulation(processes):
             trained(alone, kind)
             assert_close(state, alone.model.state_dict())
             assert all(torch.equal(state[name], same[name]) for name in same), kind
+
+
+WHOLES = {
+    "Adafactor": lambda net: torch.optim.Adafactor(net.parameters()),
+    "Muon": lambda net: torch.optim.Muon([p for p in net.parameters() if p.dim() == 2]),
+    "AdamW": lambda net: torch.optim.AdamW(net.parameters()),
+}
+
+
+def warned_of_tiles(rank, kind, replicate_bytes, workers=None):
+    """What two steps warn of."""
+    net = divided(workers, replicate_bytes=replicate_bytes)
+    optimizer = WHOLES[kind](net)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            net(*data()).backward()
+            optimizer.step()
+    return [str(each.message) for each in found]
+
+
+@pytest.mark.parametrize("kind", WHOLES)
+def test_optimisers_of_whole_parameters_warn_of_tiles(processes, kind):
+    runs = [warned_of_tiles(0, kind, 0, 2), *processes.run(warned_of_tiles, 2, kind, 0)]
+    for texts in runs:
+        if kind == "AdamW":
+            assert texts == []
+        else:
+            (text,) = texts
+            assert text.startswith(f"{kind} takes each tile of first.weight") and "AdamW" in text
+    whole = 1 << 30
+    runs = [warned_of_tiles(0, kind, whole, 2), *processes.run(warned_of_tiles, 2, kind, whole)]
+    assert all(texts == [] for texts in runs)
+
+
+class Penalised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.model = model()
+
+    def forward(self, x, y):
+        norms = sum(parameter.norm() for parameter in self.model.parameters())
+        return nn.functional.mse_loss(self.model(x), y) + 0.1 * norms
+
+
+def penalised(rank):
+    net = smex.partition(Penalised(), args=data(), replicate_bytes=0)
+    loss = net(*data())
+    loss.backward()
+    total = smex.clip_grad_norm_(net, float("inf"))
+    texts = []
+    for misuse in (
+        lambda: nn.utils.get_total_norm(p.grad for p in net.parameters()),
+        lambda: torch.optim.LBFGS(list(net.parameters())).step(lambda: loss),
+    ):
+        try:
+            misuse()
+        except smex.SmexRuntimeError as error:
+            texts.append(str(error))
+    return loss.item(), total.item(), net.full_grads(), texts
+
+
+def test_penalties_in_the_model_and_the_norm_of_all_gradients(processes):
+    alone = Penalised()
+    loss = alone(*data())
+    loss.backward()
+    total = nn.utils.get_total_norm([p.grad for p in alone.parameters()])
+    for found, norm, grads, texts in processes.run(penalised, 2):
+        assert found == pytest.approx(loss.item(), rel=1e-12)
+        assert norm == pytest.approx(total.item(), rel=1e-12)
+        assert_close(grads, {name: p.grad for name, p in alone.named_parameters()})
+        assert "torch.nn.utils.get_total_norm would take the norm" in texts[0]
+        assert "torch.optim.LBFGS takes dot products" in texts[1]
 
 
 def average_of(net):
@@ -333,14 +407,14 @@ def test_a_state_dict_of_one_rank_is_an_error(processes, variables):
 def rows_of_its_own(rank):
     try:
         divided(inputs="local", args=data(4 + rank))
-    except smex.SmexValueError as error:
+    except smex.SmexRuntimeError as error:
         return str(error)
     return ""
 
 
 def test_local_inputs_of_unequal_rows(processes):
     for text in processes.run(rows_of_its_own, 2):
-        assert "[(4, 12), (4, 12)] on rank 0 and [(5, 12), (5, 12)] on rank 1" in text
+        assert 'rank 0 and rank 1 differ in argument "x": float64[4, 12] and float64[5, 12]' in text
         assert "drop_last=True" in text
 
 

@@ -82,6 +82,12 @@ def save_failing(rank, workers, path, failing):
     return errors
 
 
+def save_elsewhere(rank, workers, folder):
+    """Each rank gives a path of its own."""
+    net, opt = net_of(workers)
+    return told(lambda: smex.save(f"{folder}/of-rank-{rank}", net, opt))
+
+
 def load_failing(rank, workers, path):
     net, opt = net_of(workers, seed=1)
     tiles = [tile for cut in net._state.cuts.values() for tile, _ in cut.unique]
@@ -90,6 +96,14 @@ def load_failing(rank, workers, path):
     assert all(torch.equal(tile, value) for tile, value in zip(tiles, before, strict=True))
     assert not opt.state
     return error
+
+
+def load_fewer(rank, workers, path):
+    """Into an optimiser of all parameters, and into one without the first layer."""
+    net, opt = net_of(workers, seed=1)
+    smex.load(path, net, opt)
+    fewer = [p for name, p in net.named_parameters() if not name.endswith("up.weight")]
+    return told(lambda: smex.load(path, net, torch.optim.AdamW(fewer)))
 
 
 def load_different(rank, workers, paths):

@@ -10,6 +10,7 @@ import torch
 from smex.capture.session import tracing
 from smex.capture.swap import StateSlot, all_slots
 from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.execution.differences import refuse_differences
 from smex.execution.initialise.run import recorded
 from smex.execution.initialise.values import Values
 from smex.execution.module import _CAPTURES, PartitionedModule
@@ -34,6 +35,7 @@ def init(
 
     What is no function of the elements at one place, such as the QR factorisation of
     `orthogonal_`, every process computes as a whole. Otherwise the memory is that of the shards.
+    All processes of a net call this.
 
     Buffers that have values and that nothing sets keep them.
 
@@ -54,7 +56,7 @@ def init(
             buffer on the meta device; the initialisation fails, reads values (`.item()`, an `if`),
             changes shapes or ties, or draws by an operator that cannot be divided: found before
             anything is computed. An operator fails when it is computed: its tensor has no values
-            then.
+            then. Or ranks give different seeds.
         SmexTypeError: not a net, or a seed that is no int.
         SmexValueError: a seed out of range.
 
@@ -80,6 +82,9 @@ def init(
     model, loss_fn = net._model[0], net._loss_fn
     slots = all_slots(model, loss_fn)
     _refuse_uncut(net, slots)
+    with net._world.during("smex.init"):
+        told = {"seed": str(seed), "init_fn": getattr(init_fn, "__qualname__", str(type(init_fn)))}
+        refuse_differences(net._world, "init", told, "every rank must give the same")
     values = Values(seed)
     kept = [slot.role == "buffer" and not slot.tensor.is_meta for slot in slots]
     with _CAPTURES, tracing():
