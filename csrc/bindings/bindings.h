@@ -3,8 +3,8 @@
 #include <pybind11/pybind11.h>
 
 /// One binder per folder of csrc, and one each for programs, which the runtime runs, the search
-/// and vertices; module.cpp calls them in this order, so that each knows the types that it names. The
-/// last one is of Python alone. Only runtime, iteration and watcher may use torch's headers and
+/// and vertices; module.cpp calls them in this order, so that each knows the types that it names.
+/// The last one is of Python alone. Only runtime, iteration and watcher may use torch's headers and
 /// casters; the others see pybind11 alone.
 namespace smex::bindings {
 

@@ -34,12 +34,14 @@ void bind_vertices(py::module_& m) {
       .def_readonly("op", &EdgeWalk::op)
       .def_readonly("width", &EdgeWalk::width)
       .def_property_readonly("rows", &EdgeWalk::rows)
-      .def_property_readonly("structure", [](const EdgeWalk& walk) {
-        return std::make_tuple(reinterpret_cast<uintptr_t>(walk.bounds),
-                               reinterpret_cast<uintptr_t>(walk.sources), walk.width);
-      }, "Equal for walks of equal features.");
-  m.def("edge_walks", &edge_walks, py::arg("graph"),
-        "Of all calls whose structure is known.");
+      .def_property_readonly(
+          "structure",
+          [](const EdgeWalk& walk) {
+            return std::make_tuple(reinterpret_cast<uintptr_t>(walk.bounds),
+                                   reinterpret_cast<uintptr_t>(walk.sources), walk.width);
+          },
+          "Equal for walks of equal features.");
+  m.def("edge_walks", &edge_walks, py::arg("graph"), "Of all calls whose structure is known.");
   m.def(
       "walked_rows",
       [](const Graph& graph, const Plan& plan, const std::vector<EdgeWalk>& walks) {

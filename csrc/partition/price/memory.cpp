@@ -151,8 +151,8 @@ std::vector<int64_t> live_bytes(const Graph& graph, const Plan& plan,
   std::vector<int64_t> bytes(graph.ops().size() + 1, 0);
   for (const Value& value : graph.values()) {
     if (lives[value.id].is_view) continue;
-    const int64_t numel = largest_home_numel(value.shape, classes.grains(value.id),
-                                             plan.values[value.id], plan.mesh);
+    const int64_t numel =
+        largest_home_numel(value.shape, classes.grains(value.id), plan.values[value.id], plan.mesh);
     lives[value.id].add(numel * value.itemsize, bytes);
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());

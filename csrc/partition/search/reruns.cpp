@@ -209,9 +209,9 @@ void Reruns::weigh(const Graph& graph, const Plan& plan, const Machine* machine,
     if (kept[value.id].is_view || held == holds) continue;
     Move* move = region_of(value);
     if (!move) continue;
-    const auto bytes = static_cast<double>(
-        value.itemsize * largest_home_numel(value.shape, classes.grains(value.id),
-                                            plan.values[value.id], plan.mesh));
+    const auto bytes = static_cast<double>(value.itemsize *
+                                           largest_home_numel(value.shape, classes.grains(value.id),
+                                                              plan.values[value.id], plan.mesh));
     move->bytes += held ? bytes : -bytes;
   }
 }

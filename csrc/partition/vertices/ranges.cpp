@@ -21,9 +21,8 @@ class Ranges {
 
   /// The furthest end that a worker reaches in time.
   int64_t furthest(size_t worker, int64_t begin, double limit) const {
-    return last_of(begin, vertices_, [&](int64_t end) {
-      return seconds(worker, begin, end) <= limit;
-    });
+    return last_of(begin, vertices_,
+                   [&](int64_t end) { return seconds(worker, begin, end) <= limit; });
   }
 
   /// Whether a worker and those after it do the rest in time.

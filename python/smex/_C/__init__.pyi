@@ -21,9 +21,11 @@ __all__: list[str] = [
     "ComputeInstr",
     "Contents",
     "CopyPart",
+    "EdgeWalk",
     "Exchange",
     "Executor",
     "Failure",
+    "FeatureSums",
     "FetchInstr",
     "FoundPlan",
     "FreeInstr",
@@ -64,6 +66,7 @@ __all__: list[str] = [
     "cut",
     "default_mesh",
     "digest",
+    "edge_walks",
     "find_collectives",
     "gather_outputs",
     "hang_at_end",
@@ -74,6 +77,7 @@ __all__: list[str] = [
     "live_bytes",
     "lower",
     "message_operations",
+    "min_max_ranges",
     "moved_bytes",
     "op_bytes",
     "op_prices",
@@ -90,10 +94,12 @@ __all__: list[str] = [
     "relayout_program",
     "sample_collective",
     "search",
+    "seconds_before",
     "simulate",
     "tdl",
     "tile_call",
     "vertex_schedule",
+    "walked_rows",
 ]
 
 class ValueRef:
@@ -263,6 +269,12 @@ class Graph:
         By op whether the backward pass runs it once more.
         """
     def verify(self) -> None: ...
+    def with_boundaries(
+        self, boundaries: collections.abc.Mapping[int, collections.abc.Sequence[int]]
+    ) -> Graph:
+        """
+        A copy, whose vertices are cut at these ends by their number, and edges as theirs.
+        """
     def with_regions(self, regions: collections.abc.Sequence[int]) -> Graph:
         """
         A copy, in which each op is part of such a region, or -1.
@@ -645,6 +657,31 @@ class IdlePin:
     @property
     def worker(self) -> int: ...
 
+class EdgeWalk:
+    """
+    How a call walks a graph's edges.
+    """
+    @property
+    def op(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def structure(self) -> tuple[int, int, int]:
+        """
+        Equal for walks of equal features.
+        """
+    @property
+    def width(self) -> int: ...
+
+class FeatureSums:
+    def __init__(self, walk: EdgeWalk) -> None: ...
+    def of(self, begin: int, end: int) -> typing.Annotated[list[float], "FixedSize(5)"]:
+        """
+        ROC's five features of the vertices of a range.
+        """
+    @property
+    def rows(self) -> int: ...
+
 class Failure:
     """
     What ended the work of several processes.
@@ -801,7 +838,7 @@ class Session:
     def take_outputs(self, index: int) -> list: ...
     def trace_events(self) -> list:
         """
-        Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, since_us).
+        Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, since_us, op or -1).
         """
 
 class Executor:
@@ -1109,6 +1146,11 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
 
 def default_mesh(workers: int, planner: str) -> list[int]: ...
 def digest(program: Program) -> int: ...
+def edge_walks(graph: Graph) -> list[EdgeWalk]:
+    """
+    Of all calls whose structure is known.
+    """
+
 def find_collectives(
     program: Program, ranks: collections.abc.Sequence[int], reorder: bool
 ) -> list[Collective]:
@@ -1174,6 +1216,15 @@ def lower(
 def message_operations() -> list[MessageOperation]:
     """
     All operations of messages and element-wise programs, each a line of operations.def.
+    """
+
+def min_max_ranges(
+    sums: collections.abc.Sequence[float],
+    speeds: collections.abc.Sequence[float],
+    offsets: collections.abc.Sequence[float],
+) -> tuple[list[int], float]:
+    """
+    0 and the ends of contiguous ranges whose last worker ends the earliest, and when.
     """
 
 def moved_bytes(program: Program, forward: bool = True, backward: bool = True) -> int: ...
@@ -1260,6 +1311,17 @@ def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:
     One search; the options are those of SearchOptions, where memory_limit is of homes.
     """
 
+def seconds_before(
+    rows: int,
+    each: float,
+    models: collections.abc.Sequence[
+        tuple[FeatureSums, typing.Annotated[collections.abc.Sequence[float], "FixedSize(5)"]]
+    ],
+) -> list[float]:
+    """
+    By vertex and one more the seconds of all before it: `each` of every vertex, and its features times their weights.
+    """
+
 def simulate(
     program: Program,
     seconds: collections.abc.Sequence[
@@ -1308,4 +1370,11 @@ def vertex_schedule(
 ) -> VertexSchedule:
     """
     Checks input graphs and schedules them; arities are (fewest, most, or_none, name) by type.
+    """
+
+def walked_rows(
+    graph: Graph, plan: Plan, walks: collections.abc.Sequence[EdgeWalk]
+) -> list[list[tuple[int, int]]]:
+    """
+    By walk and worker the rows [begin, end) that a plan has computed there.
     """

@@ -726,9 +726,6 @@ class PartitionedModule(torch.nn.Module):
         except RankFailure as failure:
             self._world.tell_calls(failure, "net(...)")
             raise
-        finally:
-            if is_timed:
-                compiled.executor.set_trace(False)
         self._last = _LastCall(compiled, session)
         if compiled.returns_one_tensor:
             return results[0]
@@ -758,6 +755,7 @@ class PartitionedModule(torch.nn.Module):
         if self._last is not None:
             compiled, session = self._last
             if recuts.was_timed:
+                compiled.executor.set_trace(False)  # its backward pass was timed too
                 events = [*itertools.chain(*self._world.gather(session.trace_events()))]
                 recuts.add(timed_call(compiled.plan, events))
             if recuts.is_due():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -105,12 +106,10 @@ class Recuts:
         known = self.costs.layers
         for size, given in found.ends.items():
             own = [walk for walk in walks if walk.rows == size]
-            if not all(self.costs.layer(plan.graph, walk) in known for walk in own):
+            if not any(self.costs.layer(plan.graph, walk) in known for walk in own):
                 continue  # cut by features
             before = self.costs.before(plan.graph, size, own)
-            now += max(before[hi] - before[lo] for lo, hi in zip(given, given[1:]))
-            ends[size], best = min_max_ranges(
-                before, [1.0] * plan.workers, [0.0] * plan.workers
-            )
+            now += max(before[hi] - before[lo] for lo, hi in itertools.pairwise(given))
+            ends[size], best = min_max_ranges(before, [1.0] * plan.workers, [0.0] * plan.workers)
             then += best
         return now, then, dataclasses.replace(found, ends=ends)

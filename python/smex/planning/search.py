@@ -76,8 +76,8 @@ def search(
         boundaries: where the vertices of a graph are cut: "equal", into as many each, the default;
             "edges", so that each part has about as many edges; a `smex.VertexCosts`, so that each
             takes as long (ROC §4.2); "learned", as "edges" at first, and as the costs of the net's
-            own calls where cutting anew pays; a list of 0 and the ends of the workers' parts, or several of
-            them for graphs of other numbers of vertices, in a dictionary by number.
+            own calls where cutting anew pays; a list of 0 and the ends of the workers' parts, or
+            several of them for graphs of other numbers of vertices, in a dictionary by number.
 
     Raises:
         PlanError: unknown objective or name, a number out of range, a placement or mesh that does

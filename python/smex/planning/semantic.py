@@ -236,7 +236,7 @@ class SemanticGraph:
         return other
 
     def like(self, other: SemanticGraph) -> SemanticGraph:
-        """Returns the same graph with the regions and boundaries of another one of the same calls."""
+        """Returns the same graph with the regions and boundaries of another of the same calls."""
         graph = self.with_boundaries(other.boundaries)
         return graph if other.regions == graph.regions else graph.with_regions(other.regions)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import zlib
@@ -72,7 +73,8 @@ class VertexCosts:
         In several processes every rank calls this.
 
         Args:
-            net: what `smex.partition` returned, of whose calls along edges some are cut by vertices.
+            net: what `smex.partition` returned; its calls along edges that are cut by vertices
+                are learned from.
             args: of its call.
             backward: whether its backward pass runs too, for the gradient of the sum of its
                 outputs; the `grad` of parameters stays as it is.
@@ -115,7 +117,7 @@ class VertexCosts:
 
     @staticmethod
     def layer(graph: SemanticGraph, walk: Any) -> str:
-        """Returns the name of an operator along edges: what its time depends on but for the graph."""
+        """Returns the name of an operator along edges: what its time depends on."""
         records = graph.captured.structure
         op = records.ops[walk.op]
         words = " ".join(_texts(op.args))
@@ -143,25 +145,27 @@ class VertexCosts:
         """
         walks = [walk for walk in edge_walks(graph.native) if walk.rows == ranges[-1]]
         before = self.before(graph, ranges[-1], walks)
-        return [before[hi] - before[lo] for lo, hi in zip(ranges, ranges[1:])]
+        return [before[hi] - before[lo] for lo, hi in itertools.pairwise(ranges)]
 
     def before(self, graph: SemanticGraph, size: int, walks: Sequence[Any]) -> list[float]:
-        """By vertex and one more the seconds of all before it.
+        """By vertex and one more the seconds of all before it, of the layers that are known.
 
         Raises:
-            PlanError: a layer was never measured.
+            PlanError: none was ever measured.
         """
         self._fit()
-        models = []
-        for walk in walks:
-            layer = self.layer(graph, walk)
-            if layer not in self._weights:
-                known = ", ".join(self._weights) or "none"
-                raise PlanError(
-                    f"search: no costs are known of {layer}, but of {known}; measure a net that "
-                    "has it: smex.VertexCosts().measure(net, *inputs)"
-                )
-            models.append((features_of(graph, walk), self._weights[layer]))
+        layers = [(walk, self.layer(graph, walk)) for walk in walks]
+        models = [
+            (features_of(graph, walk), self._weights[layer])
+            for walk, layer in layers
+            if layer in self._weights
+        ]
+        if not models:
+            raise PlanError(
+                f"search: no costs are known of {', '.join(layer for _, layer in layers)}, but of "
+                f"{', '.join(self._weights) or 'none'}; measure a net that has them and cuts them "
+                "by vertices: smex.VertexCosts().measure(net, *inputs)"
+            )
         each = self._weights.get(_rest(graph), (0.0,))[0]
         return seconds_before(size, each, models)
 

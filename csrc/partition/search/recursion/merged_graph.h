@@ -13,8 +13,8 @@ namespace smex {
 /// Tensors that are cut alike.
 struct Group {
   std::vector<Grain> grains;  ///< by dimension, of all members
-  bool parameter = false;         ///< some member outlives an iteration
-  bool boundary = true;           ///< all members are given from outside
+  bool parameter = false;     ///< some member outlives an iteration
+  bool boundary = true;       ///< all members are given from outside
 };
 
 /// A tensor of an op: an input, or an output that somebody uses.
@@ -43,8 +43,8 @@ struct MergedGraph {
   std::vector<bool> may_pend;  ///< by value whether workers may hold addends; empty: nowhere
   CoarseGraph coarse;
   std::vector<std::vector<Grain>> grains;  ///< by value and dimension
-  std::vector<Group> groups;                   ///< as in `coarse.groups`
-  std::vector<OpClass> ops;                    ///< as in `coarse.classes`
+  std::vector<Group> groups;               ///< as in `coarse.groups`
+  std::vector<OpClass> ops;                ///< as in `coarse.classes`
 };
 
 }  // namespace smex

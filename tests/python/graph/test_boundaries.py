@@ -1,0 +1,183 @@
+"""Where the vertices of a graph are cut: given, by edges, and by what calls took."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import smex
+import smex.graph as sg
+from smex._C import min_max_ranges
+from smex.execution.recut import Recuts
+from support.graph_networks import NETWORKS, graph, trained
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def hub_graph(nodes=400, hubs=10):
+    """Edges of which half go into the first nodes."""
+    generator = torch.Generator().manual_seed(5)
+    src = torch.randint(nodes, (6000,), generator=generator)
+    dst = torch.randint(nodes, (6000,), generator=generator)
+    dst[:3000] %= hubs
+    return sg.graph((src, dst), num_nodes=nodes)
+
+
+def by_vertices(g, **options):
+    torch.manual_seed(0)
+    model = sg.nn.SAGEConv(6, 5, "mean").double()
+    x = torch.randn(g.num_nodes(), 6, dtype=torch.float64)
+    return (
+        model,
+        x,
+        smex.partition(
+            model,
+            2,
+            args=(g, x),
+            replicate_bytes=0,
+            pins={"feat": 0},
+            **options,
+        ),
+    )
+
+
+@pytest.mark.parametrize("kind", ["edges", "uneven", "empty"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_equals_one_process(name, kind):
+    g = graph()
+    x = torch.randn(g.num_nodes(), 6, dtype=torch.float64)
+    size = g.num_nodes()
+    given = {"edges": "edges", "uneven": [0, 1, 2, size // 2, size], "empty": [0, 3, 3, size, size]}
+    model, expected, weights, gradients = trained(name, g, x)
+    for options in ({"pins": {"x": 0}}, {"planner": "data_parallel"}, {"mesh": [4]}):
+        net = smex.partition(
+            model, args=(g, x), workers=4, replicate_bytes=0, boundaries=given[kind], **options
+        )
+        found = net(g, x)
+        (found * weights).sum().backward()
+        assert_close(found.detach(), expected, **CLOSE)
+        grads = net.full_grads()
+        for key, wanted in gradients.items():
+            assert_close(grads[key], wanted, **CLOSE)
+        stats = net.stats()
+        assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
+
+
+def test_edges_balance_hubs():
+    g = hub_graph()
+    with torch.no_grad():  # backward passes walk the edges the other way too
+        _, _, net = by_vertices(g, boundaries="edges")
+    _, middle, _ = net.plan.options.boundaries.ends[400]
+    degrees = g.in_degrees()
+    assert degrees[:middle].sum() < 0.55 * 6000
+    assert degrees[middle:].sum() < 0.55 * 6000
+
+
+def test_a_plans_file_has_the_boundaries(tmp_path):
+    g = hub_graph()
+    model, x, net = by_vertices(g, boundaries=[0, 7, 400])
+    net.plan.save(tmp_path / "plan.json")
+    again = smex.partition(model, args=(g, x), plan=tmp_path / "plan.json")
+    assert again.plan.options.boundaries.ends == {400: (0, 7, 400)}
+    assert_close(again(g, x), model(g, x), **CLOSE)
+
+
+def test_other_calls_are_cut_there_too():
+    g = hub_graph()
+    model, x, net = by_vertices(g, boundaries=[0, 7, 400])
+    net(g, x).sum().backward()
+    net.eval()
+    with torch.no_grad():
+        assert_close(net(g, x), model(g, x), **CLOSE)
+    assert net._last.compiled.plan.options.boundaries.ends == {400: (0, 7, 400)}
+
+
+def test_costs_are_learned_saved_and_used(tmp_path):
+    pytest.importorskip("scipy")
+    g = hub_graph()
+    model, x, net = by_vertices(g, boundaries="edges")
+    costs = smex.VertexCosts()
+    costs.measure(net, g, x)
+    assert len(costs.layers) >= 2
+    assert all(weight >= 0 for weights in costs.layers.values() for weight in weights)
+    costs.save(tmp_path / "costs.json")
+    loaded = smex.VertexCosts.load(tmp_path / "costs.json")
+    assert loaded.layers == costs.layers
+    other = smex.partition(
+        model, 2, args=(g, x), replicate_bytes=0, pins={"feat": 0}, boundaries=loaded
+    )
+    ends = other.plan.options.boundaries.ends[400]
+    took = loaded.predict(other.plan.graph, ends)
+    assert max(took) < 0.7 * sum(took)
+    assert_close(other(g, x), model(g, x), **CLOSE)
+
+
+def test_a_net_that_learns_is_cut_anew_and_stays_the_same(monkeypatch):
+    pytest.importorskip("scipy")
+    monkeypatch.setattr(Recuts, "think", lambda self, _: self._always(_), raising=True)
+
+    def always(self, _):
+        self._next *= 2
+        plan = self._timed[0].plan
+        self._timed = []
+        return type(plan.options.boundaries)("learned", {400: (0, 100 + self._next, 400)})
+
+    monkeypatch.setattr(Recuts, "_always", always, raising=False)
+    g = hub_graph()
+    model, x, net = by_vertices(g, boundaries="learned")
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    reference = sg.nn.SAGEConv(6, 5, "mean").double()
+    reference.load_state_dict(model.state_dict())
+    expected = torch.optim.SGD(reference.parameters(), 0.1)
+    cuts = set()
+    for step in range(12):
+        for module, steps in ((net, optimizer), (reference, expected)):
+            steps.zero_grad()
+            module(g, x).square().mean().backward()
+            steps.step()
+        cuts.add(tuple(net.plan.options.boundaries.ends[400]))
+        if step == 8:
+            net.eval()
+            with torch.no_grad():
+                assert_close(net(g, x), reference(g, x), **CLOSE)
+            net.train()
+    assert len(cuts) == 3
+    for key, value in net.state_dict().items():
+        assert_close(value, reference.state_dict()[key], **CLOSE)
+
+
+def test_a_net_that_does_not_learn_has_no_costs():
+    _, _, net = by_vertices(hub_graph())
+    with pytest.raises(smex.SmexRuntimeError, match='without boundaries="learned"'):
+        _ = net.vertex_costs
+
+
+def test_wrong_boundaries_are_refused():
+    g = hub_graph()
+    with pytest.raises(smex.PlanError, match=r"3 numbers that ascend from 0.*got \[0, 400\]"):
+        by_vertices(g, boundaries=[0, 400])
+    with pytest.raises(smex.PlanError, match="ascend"):
+        by_vertices(g, boundaries=[0, 500, 400])
+    with pytest.raises(smex.PlanError, match="end at 300.*of 400 vertices"):
+        by_vertices(g, boundaries=[0, 100, 300])
+    with pytest.raises(smex.SmexTypeError, match="got 'vertices'"):
+        by_vertices(g, boundaries="vertices")
+    with pytest.raises(smex.PlanError, match=r"no costs are known of smex::spmm.*but of none"):
+        by_vertices(g, boundaries=smex.VertexCosts())
+
+
+def test_files_of_costs_that_are_none_are_refused(tmp_path):
+    path = tmp_path / "costs.json"
+    path.write_text("{")
+    with pytest.raises(smex.PlanError, match="is not JSON"):
+        smex.VertexCosts.load(path)
+    for text in ("[]", '{"format": "other", "samples": {}}',
+                 '{"format": "smex-vertex-costs-1", "samples": {"a": [[1, 2]]}}'):  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(smex.PlanError, match="expected what VertexCosts.save writes"):
+            smex.VertexCosts.load(path)
+
+
+def test_the_native_ranges_are_checked():
+    assert min_max_ranges([0, 5, 6, 7, 8], [1, 1], [0, 0]) == ([0, 1, 4], 5)
+    with pytest.raises(smex.SmexValueError):
+        min_max_ranges([0, 2, 1], [1], [0])
