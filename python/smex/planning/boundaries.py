@@ -44,8 +44,9 @@ class Boundaries:
         lists = list(asked.values()) if isinstance(asked, Mapping) else [asked]
         if not lists or isinstance(asked, str) or not all(map(_is_list, lists)):
             raise SmexTypeError(
-                'search: boundaries must be "equal", "edges", "learned", a smex.VertexCosts, a '
-                f"list of ends [0, …, number of vertices], or several lists by number, got {asked!r}"
+                'search: boundaries must be "equal", "edges", "learned", a smex.VertexCosts, '
+                "a list of ends [0, …, number of vertices], or several lists by number, got "
+                f"{asked!r}"
             )
         ends = {}
         for given in lists:
