@@ -35,9 +35,6 @@ class CollectiveOptions:
     mode: str = "auto"
     deterministic: bool = True
 
-    def __str__(self) -> str:
-        return f"collectives={self.mode!r}, deterministic={self.deterministic}"
-
 
 class Chosen(NamedTuple):
     """The collectives that a program uses.
