@@ -180,6 +180,7 @@ def test_several_optimisers(tmp_path):
         smex.load(tmp_path / "a", other, again["a"])
 
 
+@pytest.mark.filterwarnings("ignore:Adafactor takes each tile")
 def test_states_of_another_shape_need_whole_parameters(tmp_path):
     net, opt = net_of(1, make_opt=torch.optim.Adafactor)
     train(net, opt, 1)
