@@ -41,7 +41,8 @@ void bind_vertices(py::module_& m) {
                                    reinterpret_cast<uintptr_t>(walk.sources), walk.width);
           },
           "Equal for walks of equal features.");
-  m.def("edge_walks", &edge_walks, py::arg("graph"), "Of all calls whose structure is known.");
+  m.def("edge_walks", &edge_walks, py::arg("graph"),
+        "Of all calls whose structure is known, one for the rows of each.");
   m.def(
       "walked_rows",
       [](const Graph& graph, const Plan& plan, const std::vector<EdgeWalk>& walks) {
@@ -56,7 +57,6 @@ void bind_vertices(py::module_& m) {
       "By walk and worker the rows [begin, end) that a plan has computed there.");
   py::class_<FeatureSums>(m, "FeatureSums")
       .def(py::init<const EdgeWalk&>(), py::arg("walk"), py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("rows", &FeatureSums::rows)
       .def("of", &FeatureSums::of, py::arg("begin"), py::arg("end"),
            "ROC's five features of the vertices of a range.");
   m.def("seconds_before", &seconds_before, py::arg("rows"), py::arg("each"), py::arg("models"),

@@ -83,7 +83,16 @@ std::vector<EdgeWalk> edge_walks(const Graph& graph) {
     if (!op.spec) continue;
     for (const tdl::RowPlaces& rows : tdl::row_places(*op.spec)) {
       const Sources sources = SourcesAt(*op.spec, rows.place).found;
-      walks.push_back({op.id, op.spec, rows.row, rows.bounds, sources.table, sources.width});
+      const EdgeWalk walk{op.id, op.spec, rows.row, rows.bounds, sources.table, sources.width};
+      // A mean counts the places that its sum is over once more.
+      const auto known = std::find_if(walks.begin(), walks.end(), [&](const EdgeWalk& other) {
+        return other.op == op.id && other.row == rows.row && other.bounds == rows.bounds;
+      });
+      if (known == walks.end()) {
+        walks.push_back(walk);
+      } else if (!known->sources) {
+        *known = walk;
+      }
     }
   }
   return walks;

@@ -27,7 +27,7 @@ struct EdgeWalk {
   int64_t rows() const { return bounds->size() - 1; }
 };
 
-/// Of all calls whose structure is known.
+/// Of all calls whose structure is known, one for the rows of each.
 std::vector<EdgeWalk> edge_walks(const Graph& graph);
 
 /// By walk and worker the rows that a plan has computed there.

@@ -679,8 +679,6 @@ class FeatureSums:
         """
         ROC's five features of the vertices of a range.
         """
-    @property
-    def rows(self) -> int: ...
 
 class Failure:
     """
@@ -1148,7 +1146,7 @@ def default_mesh(workers: int, planner: str) -> list[int]: ...
 def digest(program: Program) -> int: ...
 def edge_walks(graph: Graph) -> list[EdgeWalk]:
     """
-    Of all calls whose structure is known.
+    Of all calls whose structure is known, one for the rows of each.
     """
 
 def find_collectives(

@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 import smex
 import smex.graph as sg
-from smex._C import min_max_ranges
+from smex._C import edge_walks, min_max_ranges
 from smex.execution.recut import Recuts
 from support.graph_networks import NETWORKS, graph, trained
 
@@ -60,6 +60,12 @@ def test_training_equals_one_process(name, kind):
             assert_close(grads[key], wanted, **CLOSE)
         stats = net.stats()
         assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
+
+
+def test_a_mean_walks_its_edges_once():
+    _, _, net = by_vertices(hub_graph())
+    walks = edge_walks(net.plan.graph.native)
+    assert len({walk.op for walk in walks}) == len(walks)
 
 
 def test_edges_balance_hubs():
