@@ -846,7 +846,8 @@ class PartitionedModule(torch.nn.Module):
         Returns:
             What the workers' operators took.
         """
-        compiled, _, events = self._traced(args, kwargs, backward)
+        with self._world.during("smex.VertexCosts.measure"):
+            compiled, _, events = self._traced(args, kwargs, backward)
         return timed_call(compiled.plan, events)
 
     def _traced(

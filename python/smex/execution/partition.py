@@ -179,7 +179,8 @@ def partition(
             "loss_fn": getattr(loss_fn, "__qualname__", type(loss_fn).__name__),
             "planner": planner, "machine": machine, "memory_limit": memory_limit,
             "optimizer_states": optimizer_states, "replicate_bytes": replicate_bytes, "mesh": mesh,
-            "joint": joint, "recompute": recompute, "plan": plan is not None, "inputs": inputs,
+            "joint": joint, "recompute": recompute, "boundaries": boundaries,
+            "plan": plan is not None, "inputs": inputs,
             "pins": repr(pins) if isinstance(pins, (Pin, Mapping, Sequence)) else pins,
             "collectives": collectives, "deterministic": deterministic,
         }  # fmt: skip
