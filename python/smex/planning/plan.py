@@ -28,7 +28,7 @@ from smex.planning.plan_file import (
     native_of,
     read_plan_file,
 )
-from smex.planning.portfolio import alone, best
+from smex.planning.portfolio import alone, best, cut_vertices
 from smex.planning.semantic import SemanticGraph
 from smex.text import (
     aligned,
@@ -281,8 +281,7 @@ class Plan(PlacedGraph):
         native = native_of(content, graph)
         if native is None:
             return Plan.of(best(graph, asked, content["placements"], any_mesh=False))
-        boundaries = asked.boundaries.for_graph(graph, content["workers"])
-        graph = graph.with_boundaries(boundaries.ends)
+        graph, asked = cut_vertices(graph, asked)
         regions = content["choices"].get("regions")
         if regions is not None:
             graph = graph.with_regions(regions)

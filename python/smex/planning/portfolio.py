@@ -24,19 +24,19 @@ def best(graph: SemanticGraph, asked: SearchOptions, pins: Pins, any_mesh: bool)
         pins: placements that are given; they are read for each mesh that is tried.
         any_mesh: whether the mesh was not given.
     """
-    graph, asked = _cut(graph, asked)
+    graph, asked = cut_vertices(graph, asked)
     native = asked.native(view_targets(graph))
     return _found(graph, asked, pins, candidates(graph.native, asked.mesh, native, any_mesh))
 
 
 def alone(graph: SemanticGraph, asked: SearchOptions, pins: Pins) -> PlacedGraph:
     """Returns what is asked for, compared with nothing else."""
-    graph, asked = _cut(graph, asked)
+    graph, asked = cut_vertices(graph, asked)
     alone = dataclasses.replace(asked, recompute="checkpoints")  # runs again what the graph says
     return _found(graph, asked, pins, [Request(asked.mesh, alone.native(view_targets(graph)))])
 
 
-def _cut(graph: SemanticGraph, asked: SearchOptions) -> tuple[SemanticGraph, SearchOptions]:
+def cut_vertices(graph: SemanticGraph, asked: SearchOptions) -> tuple[SemanticGraph, SearchOptions]:
     """Returns the graph with boundaries, and what is asked for with those of its vertices."""
     boundaries = asked.boundaries.for_graph(graph, math.prod(asked.mesh))
     asked = dataclasses.replace(asked, boundaries=boundaries)

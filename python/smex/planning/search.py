@@ -14,7 +14,7 @@ from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions, Shards
 from smex.planning.pins import Pins
 from smex.planning.plan import Plan
-from smex.planning.portfolio import best
+from smex.planning.portfolio import best, cut_vertices
 from smex.planning.semantic import SemanticGraph
 
 
@@ -118,10 +118,7 @@ def for_other_sizes(graph: SemanticGraph, known: Plan) -> Plan | None:
         return None
     if regions != graph.regions:
         graph = graph.with_regions(regions)
-    options = known.options
-    boundaries = options.boundaries.for_graph(graph, known.workers)
-    graph = graph.with_boundaries(boundaries.ends)
-    options = dataclasses.replace(options, boundaries=boundaries)
+    graph, options = cut_vertices(graph, known.options)
     native = plan_for_other_sizes(
         graph.native, known.graph.native, known.native, options.native_machine
     )

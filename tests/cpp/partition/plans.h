@@ -108,8 +108,7 @@ inline int64_t best_strategy(const Graph& graph, const DimClasses& classes, Plan
   const Op& op = graph.op(id);
   std::vector<int> strategies;
   for (const tdl::Split& split : tdl::derive_splits(*op.spec)) {
-    Grain grain = classes.grain(op, split.index);
-    grain.unit = std::max(grain.unit, split.granule);
+    const Grain grain = classes.grain(op, split.index).along(split.granule);
     if (grain.has_parts(op.spec->indices[split.index].extent, plan.mesh[0])) {
       strategies.push_back(split.index);
     }
