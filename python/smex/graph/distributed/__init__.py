@@ -1,0 +1,18 @@
+"""One graph on many processes, with DGL's names: ``import smex.graph.distributed``."""
+
+from smex.graph.distributed.book import (
+    EdgePartitionPolicy,
+    GraphPartitionBook,
+    NodePartitionPolicy,
+    PartitionPolicy,
+    RangePartitionBook,
+)
+from smex.graph.distributed.context import exit_client, initialize, is_initialized
+from smex.graph.distributed.dist_graph import DistGraph
+from smex.graph.distributed.dist_tensor import DistTensor
+from smex.graph.distributed.partition import (
+    load_partition,
+    load_partition_book,
+    load_partition_feats,
+    partition_graph,
+)
