@@ -10,9 +10,23 @@ from smex.graph.distributed.book import (
 from smex.graph.distributed.context import exit_client, initialize, is_initialized
 from smex.graph.distributed.dist_graph import DistGraph
 from smex.graph.distributed.dist_tensor import DistTensor
+from smex.graph.distributed.loading import (
+    DistDataLoader,
+    DistEdgeDataLoader,
+    DistNodeDataLoader,
+)
 from smex.graph.distributed.partition import (
     load_partition,
     load_partition_book,
     load_partition_feats,
     partition_graph,
 )
+from smex.graph.distributed.services import (
+    find_edges,
+    in_degrees,
+    in_subgraph,
+    out_degrees,
+    sample_etype_neighbors,
+    sample_neighbors,
+)
+from smex.graph.distributed.split import edge_split, node_split

@@ -176,6 +176,7 @@ class Context:
             pieces = self._mapped(number, bounds, rows, none)
         if self._service is not None:
             self._service.serve(number, Part(bounds[self.rank], pieces[self.rank]))
+        self.barrier()  # all have it
         return pieces
 
     def serve(self, number: int, start: int, rows: Tensor) -> None:
@@ -205,7 +206,7 @@ class Context:
                 else:
                     size = count * max(1, int(torch.Size(shape).numel()))
                     pieces.append(_map(other, size, rows.dtype).view(count, *shape))
-            self.gather(None)  # all have mapped
+            self.barrier()  # all have mapped
         finally:
             if path is not None:
                 pathlib.Path(path).unlink(missing_ok=True)
@@ -302,8 +303,7 @@ def initialize(
     global _timeout, _begun
     _timeout, _begun = timeout, True
     started = dist.is_available() and dist.is_initialized()
-    by_torchrun = "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("WORLD_SIZE", 1)) > 1
-    if not started and by_torchrun and ip_config is None:
+    if not started and "TORCHELASTIC_RUN_ID" in os.environ and ip_config is None:
         init_processes("gloo", timeout=timeout)
 
 

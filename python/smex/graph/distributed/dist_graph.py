@@ -120,6 +120,7 @@ class DistGraph:
             key: {n: self._mapped(key, n, e) for n, e in self._written.columns[key].items()}
             for key in self._policies
         }
+        here.barrier()  # all serve their rows
         self._graph = self._whole()
         self._local: Graph | None = None
         self._out_degrees: dict[CanonicalType, Tensor] = {}

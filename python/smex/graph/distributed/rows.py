@@ -51,6 +51,9 @@ class SharedRows:
         pieces: the rows as far as they are reached through memory; no rows elsewhere.
         owners: by piece the rank that has it.
         read_only: whether rows never change.
+
+    Attributes:
+        is_whole: whether all rows are reached through memory.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class SharedRows:
         self.like = pieces[0][:0]
         self._starts = torch.tensor(starts)
         self._owners = torch.tensor(owners)
-        self._is_whole = all(
+        self.is_whole = all(
             piece.shape[0] == end - begin for piece, begin, end in zip(pieces, starts, starts[1:])
         )
         self._cached_ids = torch.empty(0, dtype=torch.int64)
@@ -95,30 +98,30 @@ class SharedRows:
     def _piece_of(self, ids: Tensor) -> Tensor:
         return torch.searchsorted(self._starts, ids, right=True) - 1
 
-    def read(self, ids: Tensor) -> Tensor:
+    def read(self, ids: Tensor, also: RowCounts | None = None) -> Tensor:
         """Returns some rows ``[n, ...]``: those of other machines are sent, each once.
 
         Args:
             ids: int64, in any order.
+            also: counts that are added to, beside those of the tensor.
 
         Raises:
             ValueError: an id is out of range.
             RankFailure: a rank whose rows are wanted has failed.
         """
         rows, missing = torch.ops.smex.gather_rows(self.pieces, self._starts, ids)
+        places = missing.nonzero().view(-1) if not self.is_whole else ids[:0]
         count = ids.shape[0]
-        if self._is_whole:
-            self.counts.add(asked=count, memory=count)
-            return rows
-        places = missing.nonzero().view(-1)
-        self.counts.add(asked=count, memory=count - places.shape[0])
+        told = {"asked": count, "memory": count - places.shape[0]}
         if places.shape[0]:
-            rows[places] = self._remote(ids[places])
+            rows[places] = self._remote(ids[places], told)
+        self.counts.add(**told)
+        if also is not None:
+            also.add(**told)
         return rows
 
-    def _remote(self, ids: Tensor) -> Tensor:
+    def _remote(self, ids: Tensor, told: dict[str, int]) -> Tensor:
         wanted, inverse = torch.unique(ids, return_inverse=True)
-        self.counts.add(repeated=ids.shape[0] - wanted.shape[0])
         table = self.like.new_empty((wanted.shape[0], *self.like.shape[1:]))
         absent = torch.ones(wanted.shape[0], dtype=torch.bool)
         if self._cached_ids.shape[0]:
@@ -127,10 +130,12 @@ class SharedRows:
             found = self._cached_ids[place] == wanted
             table[found] = self._cached_rows[place[found]]
             absent = ~found
-            self.counts.add(cached=int(found.sum()))
         asked = wanted[absent]
         if asked.shape[0]:
             table[absent] = self._fetched(asked)
+        told["repeated"] = ids.shape[0] - wanted.shape[0]
+        told["cached"] = wanted.shape[0] - asked.shape[0]
+        told["fetched"] = asked.shape[0]
         return table[inverse]
 
     def _fetched(self, ids: Tensor) -> Tensor:
@@ -140,7 +145,6 @@ class SharedRows:
         )
         parts = ids.split(counts.tolist())
         orders = [Order(rank, self.number, part) for rank, part in zip(owners.tolist(), parts)]
-        self.counts.add(fetched=ids.shape[0])
         answers: Any = self.context.asker.ask(orders, self.like)
         return torch.cat(answers)
 
@@ -171,10 +175,11 @@ class SharedRows:
 
         Only for rows that never change.
         """
-        if self._is_whole or not self.read_only:
+        if self.is_whole or not self.read_only:
             return 0
         wanted = torch.unique(ids[~self.is_here(ids)])
         if wanted.shape[0]:
             rows = self._fetched(wanted)
+            self.counts.add(fetched=wanted.shape[0])
             self._cached_rows, self._cached_ids = rows, wanted
         return wanted.shape[0]
