@@ -55,7 +55,6 @@ class DistSparseGradOptimizer:
         self._params = list(params)
         self._lr = lr
         self._context = context()
-        self._clean = False
         self._state: dict[str, dict[str, DistTensor]] = {}
         for number, emb in enumerate(self._params):
             if not isinstance(emb, DistEmbedding):
@@ -79,8 +78,10 @@ class DistSparseGradOptimizer:
         return DistTensor(shape, emb.weight.dtype, part_policy=emb.part_policy)
 
     def zero_grad(self) -> None:
-        """Lets the next step be the last that sees the gradients there are."""
-        self._clean = True
+        """Does nothing: a step forgets the gradients that it has taken.
+
+        Programs call it between reading rows and the backward pass, so that it must not.
+        """
 
     def step(self) -> None:
         """Writes all rows that have gradients; all ranks call it.
@@ -94,7 +95,6 @@ class DistSparseGradOptimizer:
                 emb.reset_trace()
                 if ids.shape[0]:
                     self.update(ids, grads, emb.weight, self._state[self._key(number, emb)])
-            self._clean = False
         self._context.barrier()
 
     def _brought(self, emb: DistEmbedding) -> tuple[Tensor, Tensor]:
