@@ -6,7 +6,8 @@ what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of us
 ``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
 among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
 and ``sampling``, whose functions ``methods.py`` gives it as methods, and on these ``nn``,
-``dataloading`` and ``data``; ``distributed`` is one graph on many processes. ``migration`` reads programs written for DGL.
+``dataloading`` and ``data``, and on all of them ``distributed``, one graph on many processes.
+``migration`` reads programs written for DGL.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def sampled(rank, folder, epochs, **options):
 
 
 def check_batches(processes, folder, ranks, way):
-    (alone, _), = processes.run(sampled, 1, folder, 3)
+    ((alone, _),) = processes.run(sampled, 1, folder, 3)
     assert len({tuple(of_epoch) for of_epoch in alone}) == 3
     by_rank = processes.run(sampled, ranks, folder, 3, variables=way)
     for epoch, expected in enumerate(alone):
@@ -243,7 +243,9 @@ def typed_batches(rank, folder):
         [3, 3], prefetch_node_feats={"user": ["x"], "game": ["x"]}
     )
     found = []
-    for inputs, seeds, blocks in sgd.DistNodeDataLoader(g, ids, sampler, batch_size=9, shuffle=True):
+    for inputs, seeds, blocks in sgd.DistNodeDataLoader(
+        g, ids, sampler, batch_size=9, shuffle=True
+    ):
         for ntype in ("user", "game"):
             x = blocks[0].srcnodes[ntype].data["x"]
             assert torch.equal(x, g.nodes[ntype].data["x"][inputs[ntype]])
@@ -268,7 +270,7 @@ def typed_batches(rank, folder):
 @pytest.mark.parametrize("way", WAYS)
 def test_graphs_of_several_types(processes, tmp_path, way):
     sgd.partition_graph(typed_graph(), "typed", 3, tmp_path, part_method="random")
-    (alone, _, _), = processes.run(typed_batches, 1, str(tmp_path))
+    ((alone, _, _),) = processes.run(typed_batches, 1, str(tmp_path))
     found = processes.run(typed_batches, 2, str(tmp_path), variables=way)
     both = [batch for pair in zip(*(of_rank for of_rank, _, _ in found)) for batch in pair]
     assert both[: len(alone)] == alone
@@ -334,10 +336,12 @@ def test_ids_that_differ_between_ranks(processes, folder):
 def go_on(rank, folder):
     g = opened(folder)
     sampler = sg.dataloading.NeighborSampler([2])
+
     def made():
         return sgd.DistNodeDataLoader(
             g, torch.arange(100), sampler, batch_size=10, shuffle=True, ddp_seed=3
         )
+
     loader = made()
     list(loader)
     expected = [seeds for _, seeds, _ in loader]
@@ -500,7 +504,7 @@ def read_of_one_that_is_gone(rank, folder, how, what):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_rank_that_is_gone_is_named_in_seconds(processes, folder, how, what):
     found = processes.outcomes(
-        read_of_one_that_is_gone, 2, folder, how, what, variables=MESSAGES, timeout=25
+        read_of_one_that_is_gone, 2, folder, how, what, variables=MESSAGES, timeout=14
     )
     good, answer = found[0]
     assert good, answer

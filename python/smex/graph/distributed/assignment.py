@@ -58,9 +58,7 @@ def assigned_parts(
     if method == "random":
         return {t: torch.randint(num_parts, (size,)) for t, size in sizes.items()}
     if method == "range":
-        return {
-            t: torch.arange(size) * num_parts // max(size, 1) for t, size in sizes.items()
-        }
+        return {t: torch.arange(size) * num_parts // max(size, 1) for t, size in sizes.items()}
     if method != "metis":
         raise SmexValueError(
             f"{op}: expected part_method {', '.join(map(repr, METHODS))}, or a part for each node, "

@@ -128,6 +128,7 @@ def _sizes(ids: Any) -> tuple[int, ...] | None:
     """By rank the ids of its share, of all types; None: they are no share."""
     lists = list(ids.values()) if isinstance(ids, Mapping) else [ids]
     sizes = [share_sizes(of_type) for of_type in lists]
-    if not sizes or any(each is None for each in sizes):
+    known = [each for each in sizes if each is not None]
+    if not known or len(known) < len(sizes):
         return None
-    return tuple(map(sum, zip(*sizes)))  # type: ignore[arg-type]
+    return tuple(map(sum, zip(*known)))

@@ -152,7 +152,7 @@ class GraphPartitionBook:
 
     def _ntype(self, ntype: str | None) -> str:
         if ntype in self.node_map:
-            return ntype  # type: ignore[return-value]
+            return ntype
         if ntype in (None, DEFAULT_NTYPE) and len(self.node_map) == 1:
             return next(iter(self.node_map))
         raise SmexValueError(
@@ -276,9 +276,7 @@ def _part_of(op: str, ids: Any, starts: list[int]) -> Tensor:
     return torch.searchsorted(torch.tensor(starts), given, right=True) - 1
 
 
-def _per_type(
-    op: str, ids: Any, begins: Tensor, tables: list[list[int]]
-) -> tuple[Tensor, Tensor]:
+def _per_type(op: str, ids: Any, begins: Tensor, tables: list[list[int]]) -> tuple[Tensor, Tensor]:
     given = as_id_tensor(op, "ids", ids, torch.int64, _CPU)
     check_range(given, sum(table[-1] for table in tables), op)
     slot = torch.searchsorted(begins.view(-1), given, right=True) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pathlib
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -36,7 +37,7 @@ __all__ = ["DistGraph"]
 
 
 class DistColumn(Pending):
-    """A feature whose rows lie on several ranks: read when it is needed, and kept if it is fixed."""
+    """A feature whose rows lie on several ranks: read when needed, and kept if it is fixed."""
 
     def may_be_kept(self) -> bool:
         """Returns whether what is read now serves later readers too: rows may be written."""
@@ -134,7 +135,7 @@ class DistGraph:
         cuts = sorted(set(policy.starts) | set(bounds))
         files: dict[int, Tensor] = {}
         pieces, owners = [], []
-        for begin, end in zip(cuts, cuts[1:]):
+        for begin, end in itertools.pairwise(cuts):
             part = _last_at_most(policy.starts, begin)
             owner = _last_at_most(bounds, begin)
             if here.shares_memory(owner):
@@ -270,7 +271,7 @@ class DistGraph:
 
     @property
     def local_partition(self) -> Graph:
-        """The part of this rank, as :func:`load_partition` returns it; made when it is asked for."""
+        """The part of this rank, as of :func:`load_partition`; made when it is asked for."""
         if self._local is None:
             self._local = part_of_graph(self._written, self._graph._relations, self._book.partid)
         return self._local
@@ -365,9 +366,7 @@ class DistGraph:
         self, edges: Any, relabel_nodes: bool = True, store_ids: bool = True
     ) -> Graph:
         """Returns the graph of some edges, as :func:`smex.graph.edge_subgraph`."""
-        return edge_subgraph(
-            self._graph, edges, relabel_nodes=relabel_nodes, store_ids=store_ids
-        )
+        return edge_subgraph(self._graph, edges, relabel_nodes=relabel_nodes, store_ids=store_ids)
 
     def sample_neighbors(
         self,
@@ -462,9 +461,7 @@ def _last_at_most(starts: list[int], row: int) -> int:
     return max(n for n, start in enumerate(starts[:-1]) if start <= row)
 
 
-def _read(
-    here: Context, name: str, part_config: str | os.PathLike, verify: bool
-) -> WrittenGraph:
+def _read(here: Context, name: str, part_config: str | os.PathLike, verify: bool) -> WrittenGraph:
     """Returns what the manifest tells, whose files are there and are what was written."""
     path = pathlib.Path(part_config)
     if path.is_dir():

@@ -188,9 +188,7 @@ class DistTensor:
             found = torch.where(found < 0, found + size, found)
         if low < -size or high >= size:
             wrong = low if low < -size else high
-            raise SmexIndexError(
-                f"DistTensor: expected ids from 0 to {size - 1}, found {wrong}"
-            )
+            raise SmexIndexError(f"DistTensor: expected ids from 0 to {size - 1}, found {wrong}")
         return found
 
     def index_select(self, dim: int, ids: Tensor) -> Tensor:

@@ -150,9 +150,9 @@ def map_column(folder: pathlib.Path, entry: FileEntry) -> Tensor:
     if entry.size == 0:
         return torch.empty(entry.shape, dtype=dtype)
     count = entry.size // dtype.itemsize
-    return torch.from_file(
-        str(folder / entry.path), shared=False, size=count, dtype=dtype
-    ).view(entry.shape)
+    return torch.from_file(str(folder / entry.path), shared=False, size=count, dtype=dtype).view(
+        entry.shape
+    )
 
 
 def write_manifest(path: pathlib.Path, kind: str, content: Mapping[str, Any]) -> None:

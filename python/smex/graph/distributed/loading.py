@@ -246,9 +246,9 @@ class _GraphLoader(DistDataLoader):
             for graph in graphs_in(batch):
                 for frame in graph._all_frames():
                     for name, column in frame._columns.items():
-                        if _is_fixed(column) and column.rows is not None:
-                            put = _setter(frame._columns, name)
-                            want(column.source._rows, column.rows, put)
+                        rows = _fixed_rows(column)
+                        if rows is not None:
+                            want(*rows, _setter(frame._columns, name))
             for slot, ids in _slots(batch):
                 held = _FetchedRows(self._noticed, slot, ids)
                 ids.smex_fetched = held  # type: ignore[attr-defined]
@@ -309,12 +309,14 @@ def _hot(g: DistGraph, ntype: str, source: SharedRows, limit: int) -> Tensor:
     return ids[found > 0]
 
 
-def _is_fixed(column: Any) -> bool:
-    """Whether a column is to be read ahead, and may be: no one writes it meanwhile."""
-    if not isinstance(column, Pending) or not column.prefetch:
-        return False
+def _fixed_rows(column: Any) -> tuple[SharedRows, Tensor] | None:
+    """What of a column is to be read ahead, if no one writes it meanwhile."""
+    if not isinstance(column, Pending) or not column.prefetch or column.rows is None:
+        return None
     source: Any = column.source
-    return isinstance(source, DistTensor) and source.is_read_only
+    if not isinstance(source, DistTensor) or not source.is_read_only:
+        return None
+    return source._rows, column.rows
 
 
 def _setter(target: dict[Any, Any], key: Any) -> Callable[[Tensor], None]:

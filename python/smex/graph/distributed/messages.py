@@ -29,6 +29,7 @@ _HEADER = struct.Struct("<BQQ")  # what is wanted, of which tensor, how many row
 _ANSWER = struct.Struct("<BQ")  # whether it went well, how many bytes follow
 _GREETING = struct.Struct("<16sQ")  # the word of these processes, the rank that asks
 _READ, _WRITE = 1, 2
+_CLOSED = "it has closed the connection"
 _LOOK = 0.25
 """Seconds between two looks for a failure of the other rank."""
 _ADDRESS_OF_INTERFACE = 0x8915  # SIOCGIFADDR
@@ -64,15 +65,15 @@ def own_address(master: str | None) -> str:
     that leads to the master.
     """
     name = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        with contextlib.suppress(OSError):
-            if name:
-                asked = struct.pack("256s", name.encode()[:15])
-                found = fcntl.ioctl(probe.fileno(), _ADDRESS_OF_INTERFACE, asked)
-                return socket.inet_ntoa(found[20:24])
-            if master:
-                probe.connect((master, 9))  # nothing is sent
-                return str(probe.getsockname()[0])
+    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with probe, contextlib.suppress(OSError):
+        if name:
+            asked = struct.pack("256s", name.encode()[:15])
+            found = fcntl.ioctl(probe.fileno(), _ADDRESS_OF_INTERFACE, asked)
+            return socket.inet_ntoa(found[20:24])
+        if master:
+            probe.connect((master, 9))  # nothing is sent
+            return str(probe.getsockname()[0])
     with contextlib.suppress(OSError):
         return socket.gethostbyname(socket.gethostname())
     return "127.0.0.1"
@@ -143,7 +144,8 @@ class Service:
             if part is None:
                 (length,) = struct.unpack("<Q", _received(end, 8)) if kind == _WRITE else (0,)
                 _received(end, length)
-                raise LookupError(f"tensor {number} is not there (any more)")
+                text = f"tensor {number} is not there (any more)"
+                raise LookupError(text)
             if kind == _READ:
                 data = numbers_of(part.rows.index_select(0, ids - part.start))
             else:
@@ -153,8 +155,8 @@ class Service:
                 part.rows.index_copy_(0, ids - part.start, rows)
                 data = memoryview(b"")
         except (LookupError, RuntimeError, ValueError) as error:
-            text = str(error).encode()
-            end.sendall(_ANSWER.pack(0, len(text)) + text)
+            told = str(error).encode()
+            end.sendall(_ANSWER.pack(0, len(told)) + told)
             return
         end.sendall(_ANSWER.pack(1, len(data)))
         end.sendall(data)
@@ -269,13 +271,14 @@ class Asker:
                 self._look(rank, until)
                 continue
             if count == 0:
-                raise EOFError("it has closed the connection")
+                raise EOFError(_CLOSED)
             data = data[count:]
 
     def _look(self, rank: int, until: float) -> None:
         self._watcher.check([rank])
         if time.monotonic() > until:
-            raise EOFError(f"no answer within {self._timeout:g} s")
+            text = f"no answer within {self._timeout:g} s"
+            raise EOFError(text)
 
     @contextlib.contextmanager
     def _watched(self, rank: int) -> Any:
@@ -314,5 +317,5 @@ def _receive(end: socket.socket, data: memoryview) -> None:
     while data:
         count = end.recv_into(data)
         if count == 0:
-            raise EOFError("closed")
+            raise EOFError(_CLOSED)
         data = data[count:]

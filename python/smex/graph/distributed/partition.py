@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 from collections.abc import Mapping
@@ -119,9 +120,7 @@ def partition_graph(
         op, on_cpu, num_parts, part_method, balance_ntypes, balance_edges, objtype
     )
     nodes = {ntype: torch.argsort(part, stable=True) for ntype, part in parts.items()}
-    node_map = {
-        t: _starts(torch.bincount(part, minlength=num_parts)) for t, part in parts.items()
-    }
+    node_map = {t: _starts(torch.bincount(part, minlength=num_parts)) for t, part in parts.items()}
     writer = _Writer(pathlib.Path(out_path), graph_name)
     edge_map, edges = {}, {}
     for number, (canonical, relation) in enumerate(on_cpu._relations.items()):
@@ -210,17 +209,17 @@ class _Writer:
 
     def rows(self, kind: str, number: int, starts: list[int], frame: Frame, old: Tensor) -> None:
         """Writes the features of one type, part by part, and the rows' old ids."""
-        names = [name for name in frame.keys() if name not in (NID, EID)]
+        names = [name for name in frame if name not in (NID, EID)]
         columns: dict[str, list[Any]] = {}
         for place, name in enumerate(names):
             column = frame[name]
             columns[name] = [
                 self._write(f"part{part}/{kind}{number}.{place}.bin", column[old[begin:end]])
-                for part, (begin, end) in enumerate(zip(starts, starts[1:]))
+                for part, (begin, end) in enumerate(itertools.pairwise(starts))
             ]
         ids = [
             self._write(f"part{part}/{kind}{number}.old_ids.bin", old[begin:end])
-            for part, (begin, end) in enumerate(zip(starts, starts[1:]))
+            for part, (begin, end) in enumerate(itertools.pairwise(starts))
         ]
         self.told[kind].append({"columns": columns, "old_ids": ids})
 
@@ -246,8 +245,8 @@ class WrittenGraph(NamedTuple):
         result = {}
         for canonical, files in self.structure.items():
             sizes = (self.book._num_nodes(canonical[0]), self.book._num_nodes(canonical[2]))
-            parts = (map_column(self.folder, files[name]) for name in ("indptr", "indices"))
-            form = Compressed(*parts, None)
+            indptr, indices = (map_column(self.folder, files[n]) for n in ("indptr", "indices"))
+            form = Compressed(indptr, indices, None)
             result[canonical] = Relation(Structure(sizes, by_destination=form))
         return result
 
@@ -294,7 +293,7 @@ def read_graph(part_config: str | os.PathLike, op: str, part_id: int = 0) -> Wri
             int(told["num_hops"]),
             idtype,
             GraphPartitionBook(part_id, int(told["num_parts"]), node_map, edge_map),
-            {t: {n: entry_of(files[n], place) for n in ("indptr", "indices")} for t, files in structure},
+            {t: {n: entry_of(f[n], place) for n in ("indptr", "indices")} for t, f in structure},
             {
                 t: {n: [entry_of(e, place) for e in es] for n, es in of["columns"].items()}
                 for t, of in rows
@@ -344,9 +343,9 @@ def _check_rows(graph: WrittenGraph, entry: FileEntry, rows: int) -> None:
 
 def _checked_part(op: str, graph: WrittenGraph, part_id: int) -> None:
     if not 0 <= part_id < graph.book.num_partitions():
+        last = graph.book.num_partitions() - 1
         raise SmexValueError(
-            f"{op}: expected a part from 0 to {graph.book.num_partitions() - 1} of {graph.manifest}, "
-            f"found {part_id}"
+            f"{op}: expected a part from 0 to {last} of {graph.manifest}, found {part_id}"
         )
 
 
@@ -398,7 +397,8 @@ def load_partition_feats(
 def _features(
     graph: WrittenGraph, part_id: int, load_nodes: bool, load_edges: bool
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    nodes, edges = {}, {}
+    nodes: dict[str, Tensor] = {}
+    edges: dict[str, Tensor] = {}
     for key, columns in graph.columns.items():
         is_node = isinstance(key, str)
         if not (load_nodes if is_node else load_edges):
@@ -459,9 +459,7 @@ def part_of_graph(
 ) -> Graph:
     """Returns the graph of one part, as :func:`load_partition` does."""
     book = graph.book
-    inner = torch.cat(
-        [book.map_to_homo_nid(book.partid2nids(part_id, t), t) for t in book.ntypes]
-    )
+    inner = torch.cat([book.map_to_homo_nid(book.partid2nids(part_id, t), t) for t in book.ntypes])
     edges = [_edges_into(book, relations, inner)]
     seen = inner
     for _ in range(graph.num_hops - 1):
@@ -529,4 +527,3 @@ def _edges_into(
         )
     src, dst, eids, kinds = (torch.cat(lists) for lists in zip(*found))
     return src, dst, eids, kinds
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -118,7 +119,8 @@ def _split(op: str, chosen: Any, starts: list[int], rank: int | None, even: bool
         bounds = torch.tensor(rank_bounds(starts, here.size))
         cuts = torch.searchsorted(ids, bounds).tolist()
     share = ids[cuts[whose] : cuts[whose + 1]].clone()
-    share.smex_share_sizes = tuple(end - begin for begin, end in zip(cuts, cuts[1:]))  # type: ignore
+    sizes = tuple(end - begin for begin, end in itertools.pairwise(cuts))
+    share.smex_share_sizes = sizes  # type: ignore[attr-defined]
     return share
 
 
@@ -151,6 +153,4 @@ def _chosen(op: str, chosen: Any, size: int) -> Tensor:
 
 def _check_mask(op: str, shape: tuple[int, ...], size: int) -> None:
     if shape != (size,):
-        raise SmexValueError(
-            f"{op}: expected a mask of shape [{size}], found shape {list(shape)}"
-        )
+        raise SmexValueError(f"{op}: expected a mask of shape [{size}], found shape {list(shape)}")

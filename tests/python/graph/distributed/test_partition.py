@@ -230,13 +230,17 @@ def test_manifests_that_are_none(folder, tmp_path):
     path = folder / "g.json"
     good = json.loads(path.read_text())
     path.write_text('{"graph_name": "g", "part-0": {"node_feats": "part0/node_feat.dgl"}}')
-    with pytest.raises(smex.SmexValueError, match=r'"format": "smex\.graph\.distributed" in .*g\.j'):
+    with pytest.raises(
+        smex.SmexValueError, match=r'"format": "smex\.graph\.distributed" in .*g\.j'
+    ):
         sgd.DistGraph("g", part_config=path)
     path.write_text("{")
     with pytest.raises(smex.SmexValueError, match="expected the JSON of a manifest in"):
         sgd.DistGraph("g", part_config=path)
     path.write_text(json.dumps(good | {"version": 99}))
-    with pytest.raises(smex.SmexValueError, match=r"version 1 of kind 'graph' in .*, found version 9"):
+    with pytest.raises(
+        smex.SmexValueError, match=r"version 1 of kind 'graph' in .*, found version 9"
+    ):
         sgd.DistGraph("g", part_config=path)
     path.write_text(json.dumps(good | {"node_map": [[0, 100, 300]]}))
     with pytest.raises(smex.SmexValueError, match="expected 100 rows in g/part0/node0"):
@@ -253,7 +257,9 @@ def test_manifests_that_are_none(folder, tmp_path):
     with pytest.raises(smex.SmexValueError, match="expected a graph named 'h' in"):
         sgd.DistGraph("h", part_config=path)
     shutil.copy(path, folder / "h.json")
-    with pytest.raises(smex.SmexValueError, match=r"expected one manifest \(\*\.json\) in the folder"):
+    with pytest.raises(
+        smex.SmexValueError, match=r"expected one manifest \(\*\.json\) in the folder"
+    ):
         sgd.load_partition(folder, 0)
     path.unlink()
     with pytest.raises(smex.SmexValueError, match="expected a manifest at"):
