@@ -183,3 +183,8 @@ class SharedRows:
             self.counts.add(fetched=wanted.shape[0])
             self._cached_rows, self._cached_ids = rows, wanted
         return wanted.shape[0]
+
+    def forget_kept(self) -> None:
+        """Keeps no rows of other machines any longer."""
+        self._cached_ids = torch.empty(0, dtype=torch.int64)
+        self._cached_rows = self.like
