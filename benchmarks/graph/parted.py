@@ -23,7 +23,7 @@ BATCH = 512
 
 
 def attached_graph(num_nodes, degree=8):
-    """Each node is joined to ends of edges between earlier ones: the more it has the more it gets."""
+    """Each node is joined to ends of earlier edges: who has more gets more."""
     ends = torch.randint(degree, (2 * degree * degree,))
     src, dst = [], []
     step = max(1, num_nodes // 200)

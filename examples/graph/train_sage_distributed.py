@@ -113,9 +113,9 @@ def main(arguments=None):
     folders = [options.folder or made.name]
     if size > 1:
         dist.broadcast_object_list(folders)  # rank 0's
-    if not os.path.exists(os.path.join(folders[0], "groups.json")):
-        if size == 1 or dist.get_rank() == 0:
-            write(folders[0], options, max(size, 2))
+    writes = size == 1 or dist.get_rank() == 0
+    if writes and not os.path.exists(os.path.join(folders[0], "groups.json")):
+        write(folders[0], options, max(size, 2))
     if size > 1:
         dist.barrier()
     g = sg.distributed.DistGraph("groups", part_config=folders[0])

@@ -14,11 +14,10 @@ constexpr const char* kGatherRows = "smex::gather_rows";
 
 RowPieces checked_pieces(at::TensorList pieces, const at::Tensor& starts) {
   TORCH_CHECK_VALUE(!pieces.empty(), kGatherRows, ": expected at least one piece, found none");
-  TORCH_CHECK_VALUE(
-      starts.scalar_type() == at::kLong && starts.dim() == 1 &&
-          starts.size(0) == static_cast<int64_t>(pieces.size()) + 1,
-      kGatherRows, ": starts must be int64 of shape [", pieces.size() + 1, "], found ",
-      starts.scalar_type(), " of shape ", starts.sizes());
+  TORCH_CHECK_VALUE(starts.scalar_type() == at::kLong && starts.dim() == 1 &&
+                        starts.size(0) == static_cast<int64_t>(pieces.size()) + 1,
+                    kGatherRows, ": starts must be int64 of shape [", pieces.size() + 1,
+                    "], found ", starts.scalar_type(), " of shape ", starts.sizes());
   RowPieces result;
   const at::Tensor bounds = starts.contiguous();
   const int64_t* const bound = bounds.const_data_ptr<int64_t>();
@@ -34,9 +33,11 @@ RowPieces checked_pieces(at::TensorList pieces, const at::Tensor& starts) {
                       " before ", result.starts[i + 1]);
     TORCH_CHECK_VALUE(piece.dim() == like.dim() && piece.sizes().slice(1) == row &&
                           piece.scalar_type() == like.scalar_type() && piece.is_contiguous(),
-                      kGatherRows, ": pieces must be contiguous and have rows of one shape and "
-                      "type, found ", piece.scalar_type(), " of shape ", piece.sizes(),
-                      " beside ", like.scalar_type(), " of shape ", like.sizes());
+                      kGatherRows,
+                      ": pieces must be contiguous and have rows of one shape and "
+                      "type, found ",
+                      piece.scalar_type(), " of shape ", piece.sizes(), " beside ",
+                      like.scalar_type(), " of shape ", like.sizes());
     TORCH_CHECK_VALUE(piece.size(0) == size || piece.size(0) == 0, kGatherRows, ": piece ", i,
                       " must have ", size, " rows, or none where it is not here, found ",
                       piece.size(0));
@@ -62,10 +63,10 @@ std::tuple<at::Tensor, at::Tensor> gather_rows_on_cpu(at::TensorList pieces,
   shape[0] = count;
   const at::Tensor rows = at::empty(shape, pieces[0].options());
   const at::Tensor missing = at::empty({count}, pieces[0].options().dtype(at::kBool));
-  const int64_t invalid = gather_rows(
-      from, wanted.const_data_ptr<int64_t>(), count,
-      static_cast<std::byte*>(rows.mutable_data_ptr()),
-      static_cast<uint8_t*>(missing.mutable_data_ptr()), torch_workers());
+  const int64_t invalid =
+      gather_rows(from, wanted.const_data_ptr<int64_t>(), count,
+                  static_cast<std::byte*>(rows.mutable_data_ptr()),
+                  static_cast<uint8_t*>(missing.mutable_data_ptr()), torch_workers());
   TORCH_CHECK_VALUE(invalid < 0, kGatherRows, ": expected ids from ", from.starts.front(), " to ",
                     from.starts.back() - 1, ", found ", wanted[invalid].item<int64_t>());
   return {rows, missing};
