@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import os
 import pathlib
 import secrets
+import sys
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -26,6 +29,9 @@ __all__ = ["exit_client", "initialize", "is_initialized"]
 Result = TypeVar("Result")
 
 _TIMEOUT = 1800.0
+_FAREWELL = 30.0
+"""Seconds that a rank at its end waits for those that may still read its rows."""
+_GLANCE = 0.01
 _ANSWER_TIMEOUT = 60.0
 """Seconds within which a rank that lives answers."""
 
@@ -219,6 +225,27 @@ class Context:
         """
         self._dropped.append(number)
 
+    def wait_for_readers(self) -> None:
+        """Serves rows until all ranks are at their end, or one has failed; for a while at most.
+
+        For programs that end without :func:`exit_client`. Ranks that share memory need nobody.
+        """
+        links = self.world.links
+        if self._service is None or links is None:
+            return
+        store = links.store_of("ends")
+        until = time.monotonic() + _FAREWELL
+        with contextlib.suppress(dist.DistError):
+            store.set(str(self.rank), "")
+            others = [str(rank) for rank in range(self.size)]
+            while time.monotonic() < until and links.watcher.failure() is None:
+                if store.check(others) or all(map(links.watcher.left, self._others())):
+                    return
+                time.sleep(_GLANCE)
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
+
     def close(self) -> None:
         """Ends the connections with other processes."""
         self.is_open = False
@@ -258,6 +285,8 @@ def context() -> Context:
         _current = None
     if _current is None:
         _current = Context(_timeout)
+        atexit.unregister(_at_exit)
+        atexit.register(_at_exit)  # before the watcher says goodbye, which was registered by now
     return _current
 
 
@@ -318,8 +347,8 @@ def is_initialized() -> bool:
 def exit_client() -> None:
     """Waits until all ranks have come here, and ends the connections between them.
 
-    Torch's process group stays. A rank that leaves earlier than others is missed by those that
-    still read its rows, unless they share its memory.
+    Torch's process group stays. A program that ends without it serves its rows until the others end
+    too, for half a minute at most.
 
     Raises:
         RankFailure: a rank has failed.
@@ -338,8 +367,7 @@ def exit_client() -> None:
 
 
 def _at_exit() -> None:
-    if _current is not None:
+    if _current is not None and _current.is_open:
+        if getattr(sys, "last_value", None) is None:  # it ends in good order
+            _current.wait_for_readers()
         _current.close()
-
-
-atexit.register(_at_exit)

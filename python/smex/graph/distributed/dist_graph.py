@@ -249,6 +249,11 @@ class DistGraph:
         """Returns the number of this rank."""
         return self._context.rank
 
+    @property
+    def _client(self) -> Context:
+        """What programs for DGL call ``barrier()`` of."""
+        return self._context
+
     def barrier(self) -> None:
         """Waits until all ranks have come here; what they have written is seen by all then.
 

@@ -191,6 +191,10 @@ class DistTensor:
             raise SmexIndexError(f"DistTensor: expected ids from 0 to {size - 1}, found {wrong}")
         return found
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """As a tensor of all rows, which is what comes back from a file."""
+        return self[:].__reduce_ex__(protocol)
+
     def index_select(self, dim: int, ids: Tensor) -> Tensor:
         """Returns some rows, as torch's function of this name; `dim` is 0."""
         assert dim == 0
