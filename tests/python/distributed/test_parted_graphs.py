@@ -585,6 +585,8 @@ def test_cora_in_two_parts(processes, tmp_path, ranks):
     pytest.importorskip("pymetis", reason="pymetis is not installed")
     g = sg.data.CoraGraphDataset(raw_dir=str(data / "planetoid"), verbose=False)[0]
     sgd.partition_graph(g, "cora", 2, tmp_path, balance_ntypes=g.ndata["train_mask"])
-    for right, stats in processes.run(cora_trained, ranks, str(tmp_path), ranks, variables=MESSAGES):
+    for right, stats in processes.run(
+        cora_trained, ranks, str(tmp_path), ranks, variables=MESSAGES
+    ):
         assert right > 0.74  # guessing gets 0.14, GraphSAGE about 0.8
         assert (stats["fetched"] > 0) == (ranks > 1)
