@@ -487,6 +487,10 @@ class Links:
             dist.all_reduce(torch.zeros(1, device=device), group=made)  # NCCL connects here
         return made
 
+    def store_of(self, name: str) -> Any:
+        """Returns a store of these processes, with keys for one purpose."""
+        return PrefixStore(name, self._store)
+
     def meeting_of(self, name: str) -> Meeting:
         """Returns a meeting of other threads."""
         if name not in self._others:

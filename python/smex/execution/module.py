@@ -773,8 +773,9 @@ class PartitionedModule(torch.nn.Module):
         self._usual = None
 
     def __dir__(self) -> list[str]:
-        """Without the plan while there is none: what inspects a net reads all that is listed."""
-        return [name for name in super().__dir__() if name != "plan" or self._first is not None]
+        """Without what the net has not: what inspects a net reads all that is listed."""
+        absent = {"plan": self._first is None, "vertex_costs": self._recuts is None}
+        return [name for name in super().__dir__() if not absent.get(name, False)]
 
     def _get_name(self) -> str:
         if sys._getframe(1).f_code is _FX_TRACE:  # which asks before it calls

@@ -6,7 +6,8 @@ what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of us
 ``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
 among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
 and ``sampling``, whose functions ``methods.py`` gives it as methods, and on these ``nn``,
-``dataloading`` and ``data``. ``migration`` reads programs written for DGL.
+``dataloading`` and ``data``, and on all of them ``distributed``, one graph on many processes.
+``migration`` reads programs written for DGL.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from smex.graph import (
     base,
     data,
     dataloading,
+    distributed,
     function,
     init,
     methods,
@@ -175,6 +177,9 @@ from smex.graph.creation.convert import (  # isort: skip
 DGLGraph = Graph
 DGLHeteroGraph = Graph
 
+dataloading.DistDataLoader = distributed.DistDataLoader  # type: ignore[attr-defined]
+dataloading.DistEdgeDataLoader = distributed.DistEdgeDataLoader  # type: ignore[attr-defined]
+dataloading.DistNodeDataLoader = distributed.DistNodeDataLoader  # type: ignore[attr-defined]
 methods.bind()
 aliases.register()
 
@@ -238,6 +243,7 @@ __all__ = [
     "dataloading",
     "dfs_edges_generator",
     "dfs_labeled_edges_generator",
+    "distributed",
     "double_radius_node_labeling",
     "edge_homophily",
     "edge_label_informativeness",

@@ -178,7 +178,8 @@ def test_the_plan_says_what_is_used(processes):
     first, second = processes.run(choose, 2, "auto", variables=GROUP)
     assert first == second
     ways, reasons = first
-    assert ("all_gather" in ways) != any("512.0 KiB take" in reason for reason in reasons)
+    said = any("512.0 KiB take" in reason for reason in reasons)
+    assert "all_gather" in ways or said  # or both: one may gain for the weight and not for the bias
 
 
 def test_one_process_sends_nobody_anything():

@@ -1,6 +1,8 @@
 """The example programs run, in a short form."""
 
 import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -77,3 +79,28 @@ def test_hetero(model, epochs, least, capsys):
     options = ["--model", model, "--epochs", str(epochs), "--papers", "2000"]
     assert train_hetero.main(options) > least  # guessing gets 0.2
     assert "of the test papers" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [[], ["--embed"]])
+def test_distributed_alone(more, capsys):
+    import train_sage_distributed
+
+    options = ["--epochs", "4", "--nodes", "6000", *more]
+    assert train_sage_distributed.main(options) > 0.5  # guessing gets 0.2
+    assert "rank 0: " in capsys.readouterr().out
+
+
+def test_distributed_under_torchrun():
+    program = ROOT / "examples" / "graph" / "train_sage_distributed.py"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    options = ["--epochs", "6", "--nodes", "6000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SMEX_SHARED_MEMORY": "0"}
+    done = subprocess.run(
+        [*command, str(program), *options],
+        capture_output=True, text=True, timeout=200, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    last = re.findall(r"epoch 5: loss .*, ([\d.]+)% of the other nodes", done.stdout)
+    assert len(last) == 1 and float(last[0]) > 45
+    fetched = [int(n) for n in re.findall(r"'fetched': (\d+)", done.stdout)]
+    assert len(fetched) == 2 and min(fetched) > 0

@@ -174,8 +174,7 @@ class QueryMixin(GraphCore):
         """
         canonical = self.to_canonical_etype(etype)
         ids = self._edge_ids(eid, canonical, "find_edges")
-        src, dst = self._relations[canonical].coo()
-        return src[ids], dst[ids]
+        return self._relations[canonical].find_edges(ids, check=False)
 
     def in_edges(self, v: Any, form: str = "uv", etype: EdgeType = None) -> Any:
         """Edges into nodes, node by node, parallel ones too.

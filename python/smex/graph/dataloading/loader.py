@@ -104,7 +104,7 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
         self.use_prefetch_thread = use_prefetch_thread
         self._source = FeatureSource(graph)
         ordering = _Ordering(shuffle, drop_last, kwargs.get("generator"))
-        batches = _Batches(_Seeds(indices), batch_size, ordering, use_ddp, ddp_seed)
+        batches = _Batches(Seeds(indices), batch_size, ordering, use_ddp, ddp_seed)
         in_workers = kwargs.get("num_workers", 0) > 0
         if in_workers:
             graph.create_formats_()  # once, before the processes part
@@ -160,7 +160,7 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
         finished = self._finished(arriving, self._epoch)
         if not self.use_prefetch_thread:
             return finished
-        running = _ahead(finished)
+        running = made_ahead(finished)
         self._running = running if self.persistent_workers else None
         return running
 
@@ -183,7 +183,7 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
         batch = self._source.unpack(batch)
         if self.device is not None:
             batch = map_graphs((Graph, Tensor), lambda part: part.to(self.device), batch)
-        for graph in _graphs_in(batch):
+        for graph in graphs_in(batch):
             for frame in graph._all_frames():
                 frame.read_prefetched()
         return batch
@@ -210,7 +210,8 @@ def _check(graph: Any, sampler: Any, kwargs: dict[str, Any], absent: dict[str, A
             )
 
 
-def _graphs_in(batch: Any) -> list[Graph]:
+def graphs_in(batch: Any) -> list[Graph]:
+    """Returns the graphs in tuples, lists and dicts."""
     found: list[Graph] = []
     map_graphs(Graph, found.append, batch)
     return found
@@ -229,7 +230,7 @@ class _Ordering:
         self.generator = generator
 
 
-class _Seeds:
+class Seeds:
     """Ids of one type or several, one after another."""
 
     def __init__(self, indices: Any):
@@ -271,7 +272,7 @@ class _Batches(torch.utils.data.Sampler):
     """(seed, ids) of each batch of an epoch."""
 
     def __init__(
-        self, seeds: _Seeds, batch_size: int, ordering: _Ordering, use_ddp: bool, ddp_seed: int
+        self, seeds: Seeds, batch_size: int, ordering: _Ordering, use_ddp: bool, ddp_seed: int
     ):
         check_count("DataLoader", "batch_size", batch_size, 1)
         self._seeds = seeds
@@ -355,9 +356,9 @@ class _StoppedError(Exception):
     """The caller wants no more batches."""
 
 
-def _ahead(batches: Iterable[Any]) -> Generator[Any, None, None]:
-    """Yields the same batches, made by a thread ahead of the caller."""
-    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(_AHEAD)
+def made_ahead(batches: Iterable[Any], count: int = _AHEAD) -> Generator[Any, None, None]:
+    """Yields the same batches, made by a thread `count` of them ahead of the caller."""
+    ready: queue.Queue[tuple[bool, Any]] = queue.Queue(count)
     stopped = threading.Event()
 
     def put(item: tuple[bool, Any]) -> None:

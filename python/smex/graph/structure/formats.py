@@ -89,6 +89,10 @@ def _map(form: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return Compressed(*changed) if isinstance(form, Compressed) else tuple(changed)
 
 
+def _at(pair: Pair, eids: Tensor) -> Pair:
+    return pair[0][eids], pair[1][eids]
+
+
 class Structure:
     """The formats of one set of edges; a relation and its reverse hold the same one.
 
@@ -129,6 +133,21 @@ class Structure:
                 destinations, sources = _expand(self.by_destination)
                 self.coo = (sources, destinations)
         return self.coo
+
+    def ends_of(self, eids: Tensor) -> Pair:
+        """(source, destination) of some edges.
+
+        Where edges are numbered by row, the rows of few are searched for in place of making the
+        list of all edges, which may be more than the memory holds.
+        """
+        form = self.by_source if self.by_source is not None else self.by_destination
+        if self.coo is not None or form is None or form.eids is not None:
+            return _at(self.get_coo(), eids)
+        if _SORT_COST * eids.shape[0] > form.indices.shape[0]:
+            return _at(self.get_coo(), eids)
+        rows = torch.searchsorted(form.indptr, eids, right=True).to(eids.dtype) - 1
+        columns = form.indices[eids]
+        return (rows, columns) if form is self.by_source else (columns, rows)
 
     def get_by_source(self) -> Compressed:
         """Edges grouped by source, in the order of their ids."""

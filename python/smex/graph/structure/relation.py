@@ -409,8 +409,8 @@ class Relation:
             SmexValueError: an edge id is out of range.
         """
         eids = self._ids("find_edges", "eids", eids, self.num_edges, check)
-        src, dst = self.coo()
-        return src[eids], dst[eids]
+        src, dst = self._structure.ends_of(eids)
+        return (dst, src) if self._flipped else (src, dst)
 
     def sorted_csr(self) -> Compressed:
         """Returns the edges by source, destinations of a source ascending, then by edge id."""

@@ -228,7 +228,7 @@ def test_a_loader_that_is_left_early():
 
 
 def test_processes_of_a_group_share_the_seeds(tmp_path):
-    seeds = loader_module._Seeds(torch.arange(10))
+    seeds = loader_module.Seeds(torch.arange(10))
     ordering = loader_module._Ordering(True, False, None)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1
