@@ -17,25 +17,24 @@ class Places {
   Places(const Region& frame, size_t dim)
       : range_(frame.dims[dim]), list_(frame.is_listed(dim) ? frame.list.get() : nullptr) {}
 
-  Numbers of(const Table& table, const Interval& places) const {
-    Numbers found;
-    found.reserve(places.size());
+  /// Turns numbers into places.
+  Numbers of(Numbers numbers) const {
     if (!list_) {
-      for (int64_t n = places.lo; n < places.hi; ++n) found.push_back(table[n] - range_.lo);
-      return found;
+      for (int64_t& number : numbers) number -= range_.lo;
+      return numbers;
     }
     constexpr int64_t kMap = 8;  // a map of all numbers is worth it from an eighth of them on
-    if (range_.size() > kMap * places.size()) {
-      for (int64_t n = places.lo; n < places.hi; ++n) found.push_back(list_->below(table[n]));
-      return found;
+    if (range_.size() > kMap * static_cast<int64_t>(numbers.size())) {
+      for (int64_t& number : numbers) number = list_->below(number);
+      return numbers;
     }
     Numbers place_of(range_.size(), 0);
     int64_t place = 0;
     for (auto run = list_->runs(); run; ++run) {
       for (int64_t n = run->lo; n < run->hi; ++n) place_of[n - range_.lo] = place++;
     }
-    for (int64_t n = places.lo; n < places.hi; ++n) found.push_back(place_of[table[n] - range_.lo]);
-    return found;
+    for (int64_t& number : numbers) number = place_of[number - range_.lo];
+    return numbers;
   }
 
  private:
@@ -75,19 +74,25 @@ class LocalTables {
     for (size_t dim = 0; dim < read.args.size(); ++dim) {
       const Expr& index = *read.args[dim];
       if (index.kind != ExprKind::kRead || !spec_.table(index.input)) continue;
-      const auto place = linear_form(*index.args[0], spec_.indices);
-      if (!place) throw InternalError("local_tables: a table is read at places of another table");
-      const Table& table = *spec_.table(index.input);
-      set(index.input, Places(frames_[read.input], dim).of(table, range_of(*place, ranges_)));
+      set(index.input, Places(frames_[read.input], dim).of(numbers_of(index)));
     }
   }
 
+  /// What a tile reads of a table, where this is read at places of another one all that it has.
   Numbers numbers_of(const Expr& read) const {
     Numbers numbers;
-    const auto place = linear_form(*read.args[0], spec_.indices);
-    const Interval places = place ? range_of(*place, ranges_) : Interval{};
     const Table& table = *spec_.table(read.input);
-    for (int64_t n = places.lo; n < places.hi; ++n) numbers.push_back(table[n]);
+    const auto add = [&](const Interval& places) {
+      for (int64_t n = places.lo; n < places.hi; ++n) numbers.push_back(table[n]);
+    };
+    const Region& frame = frames_[read.input];
+    if (const auto place = linear_form(*read.args[0], spec_.indices)) {
+      add(range_of(*place, ranges_));
+    } else if (frame.is_listed(0)) {
+      for (auto run = frame.list->runs(); run; ++run) add(*run);
+    } else {
+      add(frame.dims[0]);
+    }
     return numbers;
   }
 

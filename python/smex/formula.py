@@ -6,7 +6,7 @@ native library reads their text, which ``csrc/kernels/message/expression.h`` des
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from smex._C import message_operations, parse_message
@@ -83,6 +83,24 @@ class Message:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def shape_of(term: Term, features: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Returns the shape of a message, or of a part of it.
+
+    Args:
+        term: the message.
+        features: of each operand the shape of a row, by its number.
+    """
+    if term.op == "number":
+        return ()
+    if term.op == "leaf":
+        return tuple(features[term.args[0].number])
+    shapes = [shape_of(arg, features) for arg in term.args]
+    rank = max(map(len, shapes))
+    filled = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    shape = tuple(max(sizes) if 0 not in sizes else 0 for sizes in zip(*filled))
+    return (*shape[:-1], 1) if term.op == "sum_last" and shape else shape
 
 
 _SIGNS = {op: operation.sign for op, operation in OPERATIONS.items() if operation.sign}

@@ -31,6 +31,7 @@ from smex.capture.repeats import Origin, is_number
 from smex.capture.repeats.operators import ENTER, REPEAT
 from smex.capture.trace import NOBODY, Trace, is_tensor_mark, is_token
 from smex.errors import CaptureError
+from smex.formula import Message, shape_of
 
 aten = torch.ops.aten
 
@@ -56,7 +57,11 @@ _OUT_EDGES = {
     "smex::sddmm": 1,
     "smex::spmm": 1,
     "smex::spmm_extremum": 1,
+    "smex::typed_outer": 1,
+    "smex::typed_sddmm": 1,
+    "smex::typed_spmm": 1,
 }
+_VALUES_OF_EDGES = "smex::sddmm"
 # The second output tells what the first weighs: parts of it over some of the keys need both.
 _ATTENTION = "smex::scaled_dot_product"
 # ATen's call is worth more than its one member.
@@ -360,6 +365,10 @@ class Converter:
         path, source, seq_nr = self._origin
         if name in _OUT_EDGES:
             args = [[] if n == _OUT_EDGES[name] else arg for n, arg in enumerate(args)]
+        if name == _VALUES_OF_EDGES and len(args) > 4 and args[4] is not None:
+            features = [self._values[operand.id].shape[1:] for operand in args[3]]
+            if shape_of(Message.parse(args[2]).term, features) == tuple(args[4]):
+                args[4] = None  # nothing is summed, and a tile of it has another shape
         return OpRecord(
             -1, name, dispatch, args, outputs, path, source, seq_nr, region=self._region
         )

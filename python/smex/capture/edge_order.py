@@ -20,6 +20,8 @@ aten = torch.ops.aten
 
 _SDDMM = "smex::sddmm"
 _SUMS = ("smex::spmm", "smex::spmm_extremum")
+_TYPED = {"smex::typed_spmm": (4, 5), "smex::typed_outer": (4, 5), "smex::typed_sddmm": (5,)}
+"""Operators on messages by type, and which of their arguments are of edges."""
 _ROW_BY_ROW = ("aten::unsqueeze", "aten::squeeze.dim", "aten::view", "aten::reshape")
 """What leaves the first dimension as it is, if its size stays; and all pointwise operators do."""
 
@@ -57,6 +59,7 @@ class EdgeOrders:
         self._placed: dict[int, _Placed] = {}  # by id of a value in the order of numbers
         # By key what its ids stand for, and the value.
         self._constants: dict[Any, tuple[Any, int]] = {}
+        self._brought: dict[tuple[int, int], ValueRef] = {}  # by a value's id and its order's
         self._inverses: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def call(
@@ -74,6 +77,8 @@ class EdgeOrders:
             return self._per_edge(name, target, args, fakes)
         if name in _SUMS:
             return self._reduced(name, target, args, fakes)
+        if name in _TYPED:
+            return self._by_type(name, target, args, fakes)
         if self._placed and (torch.Tag.pointwise in target.tags or name in _ROW_BY_ROW):
             return self._row_by_row(name, target, args, fakes)
         return None
@@ -124,6 +129,20 @@ class EdgeOrders:
         self._add_op(name, target, [structure, *args[1:4], operands, *args[5:]], outputs)
         return outputs
 
+    def _by_type(self, name, target, args, fakes):
+        order = self._order_of(args[0])
+        if order is None:
+            return None
+        args = [args[0][:2], *args[1:]]
+        for n in _TYPED[name]:
+            if n < len(args) and args[n] is not None:
+                args[n] = self._in_order(args[n], order)
+        made = self._add_value("", fakes[0])
+        self._add_op(name, target, args, [made.id])
+        if name == "smex::typed_sddmm":
+            return [self._numbered(_Placed(made.id, order))]
+        return [made.id]
+
     # ---- what is done row by row ----
 
     def _row_by_row(self, name, target, args, fakes):
@@ -161,8 +180,11 @@ class EdgeOrders:
         placed = self._placed.get(operand.id)
         if placed is not None and placed.order is order:
             return ValueRef(placed.value)
-        index = self._constant(("order", id(order)), order, order)
-        return self._selected(operand, index, self._values[operand.id])
+        key = operand.id, id(order)
+        if key not in self._brought:  # types of edges are read by each layer
+            index = self._constant(("order", id(order)), order, order)
+            self._brought[key] = self._selected(operand, index, self._values[operand.id])
+        return self._brought[key]
 
     def _numbered(self, placed: _Placed) -> int:
         """Returns the same values in the order of the edges' numbers."""

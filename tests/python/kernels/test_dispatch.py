@@ -13,6 +13,7 @@ ON_MESSAGES = [
     "spmm",
     "spmm_extremum",
 ]
+BY_TYPE = ["gather_mm", "typed_outer", "typed_sddmm", "typed_spmm"]
 DIFFERENTIABLE = [*ON_MESSAGES, "edge_softmax_backward", "gather_winners", "scatter_winners"]
 WITH_KERNELS_ON_CUDA = [
     *DIFFERENTIABLE,
@@ -29,6 +30,8 @@ WITH_KERNELS_ON_CUDA = [
     "uniform",
 ]
 FOR_ANY_DEVICE = [
+    *BY_TYPE,
+    "gather_outer",
     "add_rows",
     "bounded",
     "centered_square_sum",
@@ -66,7 +69,7 @@ def has_kernel(name, key):
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_cpu_and_shapes(name):
-    assert has_kernel(name, "CPU") or name == "bounded"
+    assert has_kernel(name, "CPU") or name in ("bounded", "gather_outer", *BY_TYPE)
     assert has_kernel(name, "Meta")
 
 
@@ -75,12 +78,12 @@ def test_calls_of_torch_for_any_device(name):
     assert has_kernel(name, "CompositeExplicitAutograd")
 
 
-@pytest.mark.parametrize("name", ON_MESSAGES)
+@pytest.mark.parametrize("name", [*ON_MESSAGES, *BY_TYPE])
 def test_autocast(name):
     assert has_kernel(name, "AutocastCPU") and has_kernel(name, "AutocastCUDA")
 
 
-@pytest.mark.parametrize("name", [*DIFFERENTIABLE, "dropout_mask", "uniform"])
+@pytest.mark.parametrize("name", [*DIFFERENTIABLE, *BY_TYPE, "dropout_mask", "uniform"])
 def test_gradients(name):
     assert has_kernel(name, "Autograd")
 

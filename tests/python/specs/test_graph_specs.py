@@ -84,3 +84,28 @@ def test_without_the_structure_only_features_are_divided():
     args = [references[:2], [], "u0", "sum", references[2:]]
     spec, _ = smex.specs.instantiate("smex::spmm", args, shapes, [(6, 3)])
     assert [spec.indices[s.index].name for s in spec.splits()] == ["f0"]
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("idtype", [torch.int64, torch.int32])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_messages_by_type_are_divided_by_rows_places_blocks_and_features(with_ids, idtype, blocks):
+    torch.manual_seed(2)
+    edges = structure(6, 7, 11, with_ids, idtype)
+    types = torch.randint(3, (11,))
+    x, weight, y = r(7, blocks, 3), r(3, blocks, 3, 2), r(6, blocks, 2)
+    for factor in (None, r(11, 1), r(11, blocks)):
+        call = (edges, [], x, weight, types, factor)
+        assert smex.specs.verify("smex::typed_spmm", [call]) >= 4 + (blocks > 1)
+        call = (edges, [], x, y, types, factor, 3)
+        assert smex.specs.verify("smex::typed_outer", [call]) >= 4 + (blocks > 1)
+    if not with_ids:
+        call = (edges, [], x, weight, y, types)
+        assert smex.specs.verify("smex::typed_sddmm", [call]) >= 1 + (blocks > 1)
+
+
+def test_rows_with_a_matrix_each_are_divided_by_rows_and_features():
+    torch.manual_seed(3)
+    index = torch.randint(3, (6,))
+    assert smex.specs.verify("smex::gather_mm", [(r(6, 4), r(3, 4, 2), index)]) >= 3
+    assert smex.specs.verify("smex::gather_outer", [(r(6, 4), r(6, 2), index, 3)]) >= 3

@@ -7,6 +7,9 @@ from torch import nn
 
 import smex.graph as sg
 
+TYPES = 3
+"""Of edges."""
+
 
 def graph(nodes=40, edges=170, seed=0):
     """A graph with a hub, and some nodes without edges."""
@@ -14,7 +17,10 @@ def graph(nodes=40, edges=170, seed=0):
     src, dst = torch.randint(nodes, (edges,)), torch.randint(nodes, (edges,))
     dst[: edges // 5] = 3
     dst[dst == 7] = 8
-    return sg.graph((src, dst), num_nodes=nodes)
+    g = sg.graph((src, dst), num_nodes=nodes)
+    g.edata["type"] = torch.arange(edges) % TYPES
+    g.ndata["type"] = torch.arange(nodes) % 2
+    return g
 
 
 class GCN(nn.Module):
@@ -79,7 +85,53 @@ class GAT(nn.Module):
         return self.second(g, torch.relu(self.first(g, x).flatten(1))).mean(1)
 
 
-NETWORKS = {"GAT": GAT, "GCN": GCN, "SAGE": SAGE, "GIN": GIN, "CommNet": CommNet}
+class RGCN(nn.Module):
+    def __init__(self, regularizer=None):
+        super().__init__()
+        bases = None if regularizer is None else 2
+        self.first = sg.nn.RelGraphConv(6, 8, TYPES, regularizer, bases)
+        self.second = sg.nn.RelGraphConv(8, 4, TYPES, regularizer, bases)
+
+    def forward(self, g, x):
+        types = g.edata["type"]
+        norm = (1 / g.in_degrees().clamp_min(1)).to(x)[g.edges()[1]]
+        x = torch.relu(self.first(g, x, types, norm))
+        return self.second(g, x, types)
+
+
+class HGT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = sg.nn.HGTConv(6, 4, 2, 2, TYPES, dropout=0)
+        self.second = sg.nn.HGTConv(8, 4, 1, 2, TYPES, dropout=0)
+
+    def forward(self, g, x):
+        types = g.ndata["type"], g.edata["type"]
+        return self.second(g, torch.relu(self.first(g, x, *types)), *types)
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = sg.nn.GatedGraphConv(6, 8, n_steps=2, n_etypes=TYPES)
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, g, x):
+        return self.out(self.layer(g, x, g.edata["type"]))
+
+
+NETWORKS = {
+    "GAT": GAT,
+    "GCN": GCN,
+    "SAGE": SAGE,
+    "GIN": GIN,
+    "CommNet": CommNet,
+    "R-GCN": RGCN,
+    "R-GCN of bases": lambda: RGCN("basis"),
+    "R-GCN of blocks": lambda: RGCN("bdd"),
+    "HGT": HGT,
+    "gated": Gated,
+}
 
 
 def trained(name, g, x):

@@ -82,10 +82,17 @@ def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
             f"gather_mm: expected idx_b to be a vector of {counted(a.shape[0], 'integer')}, one "
             f"for each row of a, found {describe(idx_b)}"
         )
+    if is_traced(idx_b):
+        return torch.ops.smex.gather_mm.default(a, b, idx_b.long())
     check_range(idx_b, b.shape[0], "gather_mm: matrices in idx_b")
     order = torch.argsort(idx_b, stable=True)
     product = segment_mm(a.index_select(0, order), b, lengths_of(idx_b, b.shape[0]))
     return torch.zeros_like(product).index_copy(0, order, product)
+
+
+def is_traced(index: Tensor) -> bool:
+    """Whether an index stands for numbers that are not known yet."""
+    return torch.compiler.is_compiling() or type(index) is not Tensor
 
 
 def lengths_of(index: Tensor, size: int) -> Tensor:

@@ -88,10 +88,17 @@ def test_what_is_kept_is_not_pickled(graph, types):
     assert len(pickle.dumps(graph)) == before
 
 
-def test_a_tracers_pairs_are_not_kept(graph, types):
-    found = typed_sources(graph, types)
-    with torch._subclasses.FakeTensorMode(
-        allow_non_fake_inputs=True, shape_env=torch.fx.experimental.symbolic_shapes.ShapeEnv()
-    ) as mode:
-        assert typed_sources(graph, mode.from_tensor(types)) is not found
-    assert typed_sources(graph, types) is found
+def test_a_tracers_types_are_not_counted(graph, types):
+    x, layer = torch.rand(20, 4), nn.RelGraphConv(4, 5, NUM_TYPES)
+    layer(graph, x, types)
+    kept = dict(graph.relation().kept)
+    with torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        found = torch.ops.smex.typed_spmm(
+            graph.relation().in_edges(),
+            [],
+            mode.from_tensor(x).unsqueeze(1),
+            mode.from_tensor(layer.linear_r.W.detach()).unsqueeze(1),
+            mode.from_tensor(types),
+        )
+    assert found.shape == (20, 1, 5)
+    assert dict(graph.relation().kept) == kept

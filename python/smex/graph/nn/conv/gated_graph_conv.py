@@ -10,8 +10,13 @@ from torch import Tensor, nn
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows
-from smex.graph.nn.typed.typed_sources import TypedSources, edge_types, typed_sources
-from smex.graph.ops.grouped import lengths_of, segment_mm
+from smex.graph.nn.typed.typed_sources import (
+    TypedSources,
+    edge_types,
+    typed_sources,
+    typed_sum,
+)
+from smex.graph.ops.grouped import is_traced, lengths_of, segment_mm
 from smex.graph.ops.kernels import aggregate
 
 
@@ -73,27 +78,33 @@ class GatedGraphConv(nn.Module):
         """
         check_graph("GatedGraphConv", graph)
         check_rows("GatedGraphConv", "node", feat, graph.num_nodes(), self._in_feats)
-        sources: TypedSources | None = None
+        sources: TypedSources | Tensor | None = None
         if self._n_etypes > 1:
             if etypes is None:
                 raise SmexValueError(
                     f"GatedGraphConv: made for {self._n_etypes} edge types, expected etypes, "
                     "found None"
                 )
-            sources = typed_sources(
-                graph, edge_types("GatedGraphConv", graph, etypes, self._n_etypes)
-            )
+            types = edge_types("GatedGraphConv", graph, etypes, self._n_etypes)
+            sources = types if is_traced(types) else typed_sources(graph, types)
         hidden = nn.functional.pad(feat, (0, self._out_feats - self._in_feats))
         for _ in range(self._n_steps):
             hidden = self.gru(self._neighbours(graph, hidden, sources), hidden)
         return hidden
 
-    def _neighbours(self, graph: Graph, hidden: Tensor, sources: TypedSources | None) -> Tensor:
+    def _neighbours(
+        self, graph: Graph, hidden: Tensor, sources: TypedSources | Tensor | None
+    ) -> Tensor:
+        """Returns the sums of messages; traced types of edges stand for their sources."""
         if sources is None:
             return aggregate(graph.relation(), "u0", "sum", [self.linears[0](hidden)])
         linears: list[Any] = list(self.linears)
         weight = torch.stack([linear.weight.t() for linear in linears])
         bias = torch.stack([linear.bias for linear in linears])
+        if isinstance(sources, Tensor):
+            sums = typed_sum(graph.relation(), hidden.unsqueeze(1), weight.unsqueeze(1), sources)
+            biases = aggregate(graph.relation(), "e0", "sum", [bias[sources]])
+            return sums.squeeze(1) + biases
         lengths = lengths_of(sources.types, self._n_etypes)
         rows = segment_mm(hidden[sources.nodes], weight, lengths) + bias[sources.types]
         return aggregate(sources.relation, "u0", "sum", [rows])

@@ -11,8 +11,15 @@ from torch import Tensor, nn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, check_types
 from smex.graph.nn.typed.typed_linear import TypedLinear
-from smex.graph.nn.typed.typed_sources import edge_types, typed_sources
+from smex.graph.nn.typed.typed_sources import (
+    edge_types,
+    typed_dots,
+    typed_sources,
+    typed_sum,
+)
 from smex.graph.ops.attention import attend
+from smex.graph.ops.grouped import is_traced
+from smex.graph.ops.kernels import softmax_over_edges
 
 
 class HGTConv(nn.Module):
@@ -122,6 +129,12 @@ class HGTConv(nn.Module):
         value = self.linear_v(x, ntype, presorted).unflatten(-1, heads)
         query = self.linear_q(own, own_type, presorted).unflatten(-1, heads)
         types = edge_types("HGTConv", g, etype, self.relation_pri[0].shape[0])
+        prior = torch.stack(list(self.relation_pri), 1) / math.sqrt(self.head_size)
+        if is_traced(types):
+            attention, message = map(_of_heads, (self.relation_att, self.relation_msg))
+            score = typed_dots(g.relation(), key, attention, query, types) * prior[types]
+            share = softmax_over_edges(g.relation(), score)
+            return typed_sum(g.relation(), value, message, types, share).flatten(1)
         sources = typed_sources(g, types)
 
         def project(rows: Tensor, linears: nn.ModuleList) -> Tensor:
@@ -129,7 +142,12 @@ class HGTConv(nn.Module):
             projected = (f(part, sources.types, True) for f, part in zip(linears, parts))
             return torch.stack(list(projected), 1)
 
-        prior = torch.stack(list(self.relation_pri), 1) / math.sqrt(self.head_size)
         key = project(key, self.relation_att) * prior[sources.types].unsqueeze(-1)
         value = project(value, self.relation_msg)
         return attend(sources.relation, "dot(u0, v1)", [key, query], value).flatten(1)
+
+
+def _of_heads(linears: nn.ModuleList) -> Tensor:
+    """Returns the matrices of all heads, ``[num_types, heads, in_size, out_size]``."""
+    weights: list[Any] = list(linears)
+    return torch.stack([linear.W for linear in weights], 1)

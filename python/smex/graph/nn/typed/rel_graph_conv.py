@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, edge_factor
 from smex.graph.nn.typed.typed_linear import TypedLinear
-from smex.graph.nn.typed.typed_sources import edge_types, typed_sources
+from smex.graph.nn.typed.typed_sources import edge_types, typed_sources, typed_sum
+from smex.graph.ops.grouped import is_traced
 from smex.graph.ops.kernels import aggregate
 
 
@@ -125,6 +126,12 @@ class RelGraphConv(nn.Module):
             coeff = coeff if factor is None else coeff * factor.unsqueeze(-1)
             sums = aggregate(g.relation(), "u0 * e1", "sum", [feat.unsqueeze(1), coeff])
             return torch.einsum("vbi,bio->vo", sums, linear.W)
+        if is_traced(types):
+            blocks = linear.num_bases if linear.regularizer == "bdd" else 1
+            width, size = linear.in_size // blocks, linear.out_size // blocks
+            rows = feat.reshape(feat.shape[0], blocks, width)
+            weight = linear.W.view(linear.num_types, blocks, width, size)
+            return typed_sum(g.relation(), rows, weight, types, factor).flatten(1)
         sources = typed_sources(g, types)
         rows = linear(feat[sources.nodes], sources.types, sorted_by_type=True)
         if factor is None:

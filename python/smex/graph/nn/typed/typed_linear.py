@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from smex.errors import SmexValueError
 from smex.graph.nn.inputs import check_types
-from smex.graph.ops.grouped import gather_mm, lengths_of, segment_mm
+from smex.graph.ops.grouped import gather_mm, is_traced, lengths_of, segment_mm
 
 REGULARIZERS = ("basis", "bdd")
 
@@ -111,7 +111,7 @@ class TypedLinear(nn.Module):
             weight = weight.view(-1, self.submat_in, self.submat_out)
             product = gather_mm(x.reshape(-1, self.submat_in), weight, idx_b=index)
             return product.view(-1, self.out_size)
-        if sorted_by_type:
+        if sorted_by_type and not is_traced(x_type):
             return segment_mm(x, weight, lengths_of(x_type, self.num_types))
         return gather_mm(x, weight, idx_b=x_type)
 

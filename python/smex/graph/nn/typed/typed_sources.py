@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
+from smex.graph.ops.kernels import edges_of_gradient
 from smex.graph.structure.formats import kept_tensors
 from smex.graph.structure.relation import Relation
 from smex.graph.words import check_range, counted, describe
@@ -42,6 +43,48 @@ def edge_types(layer: str, graph: Graph, etypes: Any, num_types: int) -> Tensor:
     return types.long()
 
 
+def typed_sum(
+    relation: Relation, x: Tensor, weight: Tensor, types: Tensor, factor: Tensor | None = None
+) -> Tensor:
+    """Returns the sums of sources' rows times the matrices of their edges' types.
+
+    It does not ask how many pairs there are, which is not known while types are traced. Where they
+    are known `typed_sources` are faster: this sorts the edges of each call, forward and backward.
+
+    Args:
+        relation: the edges.
+        x: ``[num_src, blocks, in_size]``.
+        weight: ``[num_types, blocks, in_size, out_size]``.
+        types: ``[num_edges]``.
+        factor: of the messages, ``[num_edges, blocks]`` or ``[num_edges, 1]``.
+
+    Returns:
+        ``[num_dst, blocks, out_size]``.
+    """
+    operands = [x, weight] if factor is None else [x, weight, factor]
+    return torch.ops.smex.typed_spmm.default(
+        relation.in_edges(), edges_of_gradient(relation, operands), x, weight, types, factor
+    )
+
+
+def typed_dots(relation: Relation, x: Tensor, weight: Tensor, y: Tensor, types: Tensor) -> Tensor:
+    """Returns the products of both ends' rows with the matrix of each edge's type between them.
+
+    Args:
+        relation: the edges.
+        x: ``[num_src, blocks, in_size]``.
+        weight: ``[num_types, blocks, in_size, out_size]``.
+        y: ``[num_dst, blocks, out_size]``.
+        types: ``[num_edges]``.
+
+    Returns:
+        ``[num_edges, blocks]``.
+    """
+    return torch.ops.smex.typed_sddmm.default(
+        relation.in_edges(), edges_of_gradient(relation, [x, weight, y]), x, weight, y, types
+    )
+
+
 def typed_sources(graph: Graph, types: Tensor) -> TypedSources:
     """Returns the pairs of a graph whose edge ``i`` has the type ``types[i]``.
 
@@ -49,8 +92,6 @@ def typed_sources(graph: Graph, types: Tensor) -> TypedSources:
     which the next are compared: a loop over one graph sorts its edges once.
     """
     relation = graph.relation()
-    if torch.compiler.is_compiling() or type(types) is not Tensor:
-        return _pairs(relation, types)  # those of a tracer stand for numbers only while it runs
     known, found = relation.kept.get("typed_sources", (None, None))
     if found is not None and torch.equal(known, types):
         return found

@@ -1,5 +1,5 @@
 """Messages along the edges of graphs."""
 
-from smex.specs.families.graphs import messages
+from smex.specs.families.graphs import messages, typed
 
-__all__ = ["messages"]
+__all__ = ["messages", "typed"]

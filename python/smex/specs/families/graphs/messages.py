@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smex import tdl
-from smex.formula import Message, Term
+from smex.formula import Message, Term, shape_of
 from smex.specs.common import named
 from smex.tdl import Max, Min, Sum, in_row, maximum, spec, where, whole
 from smex.tdl.expressions import call
@@ -46,13 +46,6 @@ _FUNCTIONS = {
 """What the operations of messages are, by the names of `smex.formula.OPERATIONS`."""
 
 
-def _broadcast(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Returns the shape that shapes line up to, from the right."""
-    rank = max(map(len, shapes))
-    filled = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    return tuple(max(sizes) if 0 not in sizes else 0 for sizes in zip(*filled))
-
-
 class _Formula:
     """A message of operands; `rows` are the operands' first indices, by letter."""
 
@@ -62,12 +55,7 @@ class _Formula:
         self.shape = self._shape(self.term)
 
     def _shape(self, term: Term) -> tuple[int, ...]:
-        if term.op == "number":
-            return ()
-        if term.op == "leaf":
-            return tuple(self._operands[term.args[0].number].shape[1:])
-        shape = _broadcast([self._shape(arg) for arg in term.args])
-        return (*shape[:-1], 1) if term.op == "sum_last" and shape else shape
+        return shape_of(term, [operand.shape[1:] for operand in self._operands])
 
     def value(self, rows: dict[str, Any], index: Sequence[Any], term: Term | None = None) -> Any:
         """Returns the element of a message, or of a part of it, at an index of features."""
@@ -163,8 +151,8 @@ def sddmm(in_edges, out_edges, message, operands, reduce_to):
         return None  # by their numbers edges lie in any order
     indptr, indices = in_edges
     formula = _Formula(message, operands)
-    if reduce_to is not None and tuple(reduce_to) != formula.shape:
-        return None
+    if reduce_to is not None:
+        return None  # captured calls that are not summed leave it away
     rows = {"v": indptr.shape[0] - 1}
 
     def out(e, *f):
