@@ -28,6 +28,7 @@ constexpr std::pair<const char*, LocalRule> kLocalRules[] = {
     {"rows", LocalRule::kRows},
     {"offset", LocalRule::kOffset},
     {"diagonal", LocalRule::kDiagonal},
+    {"features", LocalRule::kFeatures},
 };
 
 /// The text before an index's name.

@@ -58,6 +58,7 @@ enum class LocalRule {
   kRows,         ///< int becomes the size of dimension 0 of the first operand's tile
   kOffset,       ///< list becomes the lower corner of the local output 0
   kDiagonal,     ///< int counts from the diagonal of the local output 0: rows begin lower there
+  kFeatures,     ///< list becomes the shape of the local output 0 but for its first dimension
   kBegin,        ///< list becomes the one number at which the range of `index` begins
 };
 

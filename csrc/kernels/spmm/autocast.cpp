@@ -13,12 +13,15 @@ at::Tensor spmm_lowered(at::TensorList in_edges, at::TensorList out_edges, std::
   return call_spmm(in_edges, out_edges, message, reduce, lower(operands, device_of(in_edges)));
 }
 
-std::tuple<at::Tensor, at::Tensor> extremum_lowered(
-    at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
-    std::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> extremum_lowered(at::TensorList in_edges,
+                                                    at::TensorList out_edges,
+                                                    std::string_view message,
+                                                    std::string_view reduce,
+                                                    at::TensorList operands, bool zero_empty,
+                                                    bool need_winner, at::IntArrayRef offset) {
   const BelowAutocast guard;
   return call_extremum(in_edges, out_edges, message, reduce, lower(operands, device_of(in_edges)),
-                       zero_empty, need_winner);
+                       zero_empty, need_winner, offset);
 }
 
 void register_all(torch::Library& m) {

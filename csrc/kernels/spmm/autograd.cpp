@@ -66,11 +66,11 @@ class ExtremumFunction : public torch::autograd::Function<ExtremumFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, at::TensorList operands,
                                at::TensorList in_edges, const std::string& message,
-                               const std::string& reduce, bool zero_empty) {
+                               const std::string& reduce, bool zero_empty, at::IntArrayRef offset) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    const auto [out, winner] =
-        call_extremum(in_edges, {}, message, reduce, operands, zero_empty, /*need_winner=*/true);
-    save_call(ctx, kExtremum, message_of(kExtremum, message), operands, in_edges, {}, /*others=*/3,
+    const auto [out, winner] = call_extremum(in_edges, {}, message, reduce, operands, zero_empty,
+                                             /*need_winner=*/true, offset);
+    save_call(ctx, kExtremum, message_of(kExtremum, message), operands, in_edges, {}, /*others=*/4,
               /*needs_out_edges=*/false, winner);
     ctx->saved_data["sources"] = num_sources(message_of(kExtremum, message), operands);
     return {out, winner};
@@ -104,17 +104,21 @@ at::Tensor spmm_autograd(at::TensorList in_edges, at::TensorList out_edges,
   return call_spmm(in_edges, out_edges, message, reduce, operands);
 }
 
-std::tuple<at::Tensor, at::Tensor> extremum_autograd(
-    at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
-    std::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> extremum_autograd(at::TensorList in_edges,
+                                                     at::TensorList out_edges,
+                                                     std::string_view message,
+                                                     std::string_view reduce,
+                                                     at::TensorList operands, bool zero_empty,
+                                                     bool need_winner, at::IntArrayRef offset) {
   refuse_tangents(kExtremum, operands);
   if (wants_gradient(operands)) {
     const variable_list result = ExtremumFunction::apply(operands, in_edges, std::string(message),
-                                                         std::string(reduce), zero_empty);
+                                                         std::string(reduce), zero_empty, offset);
     return {result[0], result[1]};
   }
   at::AutoDispatchBelowADInplaceOrView guard;
-  return call_extremum(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner);
+  return call_extremum(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner,
+                       offset);
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ std::tuple<at::Tensor, at::Tensor> extremum_on_cpu(at::TensorList in_edges,
                                                    at::TensorList out_edges,
                                                    std::string_view message,
                                                    std::string_view reduce, at::TensorList operands,
-                                                   bool zero_empty, bool need_winner) {
+                                                   bool zero_empty, bool need_winner,
+                                                   at::IntArrayRef offset) {
   const Message parsed = message_of(kExtremum, std::string(message));
   check_operands(kExtremum, parsed, in_edges, out_edges, operands);
   check_sums_at_root(kExtremum, parsed);
@@ -67,10 +68,11 @@ std::tuple<at::Tensor, at::Tensor> extremum_on_cpu(at::TensorList in_edges,
   const std::vector<int64_t> shape = result_shape(edges.num_rows(), program);
   const at::Tensor out = empty_result(shape, operands[0].options());
   const auto ids = edges.indptr.options();
-  const at::Tensor winner = need_winner ? empty_result(shape, ids) : at::empty({0}, ids);
+  at::Tensor winner = need_winner ? empty_result(shape, ids) : at::empty({0}, ids);
   const Reduce kind = reduce_of(kExtremum, reduce, /*extremum=*/true);
   spmm_into(edges, parsed, program, kind, empty_value(kind, zero_empty), operands, out,
             need_winner ? winner : at::Tensor());
+  count_from(winner, offset);
   return {out, winner};
 }
 

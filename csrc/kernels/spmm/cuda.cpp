@@ -64,9 +64,12 @@ at::Tensor spmm_on_cuda(at::TensorList in_edges, at::TensorList out_edges, std::
   return reduce_messages(kSpmm, edges, parsed, kind, 0, operands, /*need_winner=*/false).out;
 }
 
-std::tuple<at::Tensor, at::Tensor> extremum_on_cuda(
-    at::TensorList in_edges, at::TensorList out_edges, std::string_view message,
-    std::string_view reduce, at::TensorList operands, bool zero_empty, bool need_winner) {
+std::tuple<at::Tensor, at::Tensor> extremum_on_cuda(at::TensorList in_edges,
+                                                    at::TensorList out_edges,
+                                                    std::string_view message,
+                                                    std::string_view reduce,
+                                                    at::TensorList operands, bool zero_empty,
+                                                    bool need_winner, at::IntArrayRef offset) {
   const Message parsed = message_of(kExtremum, std::string(message));
   check_operands(kExtremum, parsed, in_edges, out_edges, operands);
   const EdgeTensors edges(in_edges);
@@ -75,7 +78,9 @@ std::tuple<at::Tensor, at::Tensor> extremum_on_cuda(
   const Reduce kind = reduce_of(kExtremum, reduce, /*extremum=*/true);
   const SpmmResult result = reduce_messages(kExtremum, edges, parsed, kind,
                                             empty_value(kind, zero_empty), operands, need_winner);
-  return {result.out, need_winner ? result.winner : at::empty({0}, edges.indptr.options())};
+  at::Tensor winner = need_winner ? result.winner : at::empty({0}, edges.indptr.options());
+  count_from(winner, offset);
+  return {result.out, winner};
 }
 
 }  // namespace

@@ -24,10 +24,14 @@ double empty_value(Reduce reduce, bool zero_empty);
 /// be known.
 void check_sums_at_root(const char* op, const Message& message, bool at_root = true);
 
-/// smex::spmm_extremum through torch's dispatcher.
+/// smex::spmm_extremum through torch's dispatcher. `offset` is empty or the one number that is
+/// added to the positions of winners: those before the edges of a tile.
 std::tuple<at::Tensor, at::Tensor> call_extremum(at::TensorList in_edges, at::TensorList out_edges,
                                                  std::string_view message, std::string_view reduce,
                                                  at::TensorList operands, bool zero_empty,
-                                                 bool need_winner);
+                                                 bool need_winner, at::IntArrayRef offset = {});
+
+/// Adds the offset to the positions that there are.
+void count_from(at::Tensor& winner, at::IntArrayRef offset);
 
 }  // namespace smex::kernels

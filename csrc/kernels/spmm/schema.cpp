@@ -50,7 +50,10 @@ at::Tensor spmm_meta(at::TensorList in_edges, at::TensorList out_edges, std::str
 
 std::tuple<at::Tensor, at::Tensor> extremum_meta(at::TensorList in_edges, at::TensorList out_edges,
                                                  std::string_view message, std::string_view reduce,
-                                                 at::TensorList operands, bool, bool need_winner) {
+                                                 at::TensorList operands, bool, bool need_winner,
+                                                 at::IntArrayRef offset) {
+  TORCH_CHECK_VALUE(offset.size() <= 1, kExtremum,
+                    ": offset is empty, or the number of edges before a tile's, found ", offset);
   reduce_of(kExtremum, reduce, /*extremum=*/true);
   const Message parsed = message_of(kExtremum, std::string(message));
   check_operands(kExtremum, parsed, in_edges, out_edges, operands);
@@ -66,9 +69,14 @@ std::tuple<at::Tensor, at::Tensor> extremum_meta(at::TensorList in_edges, at::Te
 std::tuple<at::Tensor, at::Tensor> call_extremum(at::TensorList in_edges, at::TensorList out_edges,
                                                  std::string_view message, std::string_view reduce,
                                                  at::TensorList operands, bool zero_empty,
-                                                 bool need_winner) {
+                                                 bool need_winner, at::IntArrayRef offset) {
   static const auto op = operator_of<decltype(extremum_meta)>(kExtremum);
-  return op.call(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner);
+  return op.call(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner, offset);
+}
+
+void count_from(at::Tensor& winner, at::IntArrayRef offset) {
+  if (!offset.empty() && offset[0] != 0 && winner.numel() > 0)
+    winner.add_(winner.ge(0).to(winner.scalar_type()), offset[0]);
 }
 
 TORCH_LIBRARY_FRAGMENT(smex, m) {
@@ -77,7 +85,8 @@ TORCH_LIBRARY_FRAGMENT(smex, m) {
       "Tensor");
   m.def(
       "spmm_extremum(Tensor[] in_edges, Tensor[] out_edges, str message, str reduce, "
-      "Tensor[] operands, bool zero_empty=False, bool need_winner=True) -> (Tensor, Tensor)");
+      "Tensor[] operands, bool zero_empty=False, bool need_winner=True, int[] offset=[]) -> "
+      "(Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {

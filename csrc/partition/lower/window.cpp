@@ -137,8 +137,14 @@ void localise(const Op& op, const tdl::IndexRanges& ranges,
         arg = std::get<int64_t>(arg) + first.dims[columns - 1].lo - first.dims[columns].lo;
         break;
       }
+      case LocalRule::kFeatures:
+        if (auto* list = std::get_if<std::vector<int64_t>>(&arg)) {
+          const Shape shape = first.shape();
+          list->assign(shape.begin() + 1, shape.end());
+        }
+        break;
       case LocalRule::kBegin:
-        arg = std::vector<int64_t>{ranges.at(rule.index).lo};
+        arg = std::vector<int64_t>{tdl::with_rows(*op.spec, ranges).at(rule.index).lo};
         break;
     }
   }

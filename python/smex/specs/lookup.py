@@ -237,14 +237,19 @@ def _instantiate(
     spec = tdl.trace(target, found.function, args, input_shapes, output_shapes)
     if spec is None:
         return None
-    return spec, _local_rules(target, found)
+    return spec, _local_rules(target, found, spec)
 
 
-def _local_rules(target: str, found: SpecDef) -> list[tuple[int, str]]:
+def _local_rules(target: str, found: SpecDef, spec: Any) -> list[tuple[int, str]]:
     if not found.local:
         return []
     names = argument_names(target)
-    return [(names.index(name), rule) for name, rule in found.local.items() if name in names]
+    rules = [(names.index(name), rule) for name, rule in found.local.items() if name in names]
+    if not all(map(spec.describes, range(len(spec.output_axes)))):
+        # Its indices are not there either.
+        known = {index.name for index in spec.indices}
+        rules = [rule for rule in rules if rule[1].partition(":")[2] in ("", *known)]
+    return rules
 
 
 def argument_names(target: str) -> list[str]:

@@ -13,6 +13,7 @@ from smex.errors import SmexValueError, SpecError
 
 LOCAL_RULES = (
     *("output_shape", "zero", "max_int", "window", "window_rest", "rows", "offset", "diagonal"),
+    "features",
 )
 _BEGIN = "begin:"
 """What stands before an index in the rule that tells where a tile of it begins."""
@@ -46,8 +47,8 @@ def spec(target: Any, *, local: dict[str, str] | None = None) -> Callable[[Any],
             padded instead, or the output cropped where windows land on it), "window_rest" (how far
             the tile reaches beyond where windows land), "rows" (size of dimension 0 of the first
             operand's tile), "offset" (the tile's lower corner), "diagonal" (as counted from the
-            tile's first row and column), "begin:j" (a list of the one number at which the tile
-            of index j begins).
+            tile's first row and column), "features" (the tile's shape without its first
+            dimension), "begin:j" (a list of the one number at which the tile of index j begins).
 
     Raises:
         SpecError: there is no such operator, argument or rule.

@@ -61,8 +61,25 @@ def test_extremes_are_divided_by_rows_and_features(reduce, zero_empty):
     for message, operands in cases(edges):
         if "sum_last" in message and not message.startswith("sum_last"):
             continue  # the kernel takes sums as the whole message only
-        call = (edges, [], message, reduce, operands, zero_empty, False)
-        assert smex.specs.verify("smex::spmm_extremum", [call]) >= 2
+        for need_winner in (False, True):
+            call = (edges, [], message, reduce, operands, zero_empty, need_winner)
+            assert smex.specs.verify("smex::spmm_extremum", [call]) >= 2
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("idtype", [torch.int64, torch.int32])
+def test_what_winners_get_and_give_is_divided_by_rows_and_features(with_ids, idtype):
+    torch.manual_seed(4)
+    edges = structure(6, 7, 11, with_ids, idtype)
+    call = (edges, [], "u0", "max", [r(7, 3)])
+    _, winner = torch.ops.smex.spmm_extremum(*call)
+    to_sources = [(r(6, 3), winner, edges[1], 7, shape, False) for shape in ([3], [1], [])]
+    wide = (r(6, 2, 3), winner.unsqueeze(1), edges[1], 7, [2, 3], False)
+    to_edges = (r(6, 3), winner, edges[2] if with_ids else None, 11, [3], True)
+    for call in (*to_sources, wide, to_edges):
+        assert smex.specs.verify("smex::scatter_winners", [call]) >= 2
+    for call in ((r(7, 3), winner, edges[1], [3], False), (r(7, 1), winner, edges[1], [3], False)):
+        assert smex.specs.verify("smex::gather_winners", [call]) >= 2
 
 
 def test_rows_of_a_tile_are_those_that_its_edges_come_from():

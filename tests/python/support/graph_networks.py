@@ -47,6 +47,25 @@ class SAGE(nn.Module):
         return self.second(g, torch.relu(self.first(g, x)))
 
 
+class Extremes(nn.Module):
+    """Greatest and least of products with numbers of edges, which are trained too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 8), nn.Linear(8, 4)
+        self.of_types = nn.Parameter(torch.linspace(-1, 1, TYPES))
+
+    def forward(self, g, x):
+        with g.local_scope():
+            g.edata["factor"] = self.of_types[g.edata["type"]].unsqueeze(-1)
+            message = sg.function.u_mul_e("x", "factor", "m")
+            for layer, reduce in ((self.first, "max"), (self.second, "min")):
+                g.ndata["x"] = torch.relu(layer(x))
+                g.update_all(message, getattr(sg.function, reduce)("m", "x"))
+                x = g.ndata["x"]
+            return x
+
+
 class GIN(nn.Module):
     def __init__(self):
         super().__init__()
@@ -124,6 +143,8 @@ NETWORKS = {
     "GAT": GAT,
     "GCN": GCN,
     "SAGE": SAGE,
+    "SAGE of maxima": lambda: SAGE("pool"),
+    "extremes": Extremes,
     "GIN": GIN,
     "CommNet": CommNet,
     "R-GCN": RGCN,

@@ -1,5 +1,5 @@
 """Messages along the edges of graphs."""
 
-from smex.specs.families.graphs import messages, typed
+from smex.specs.families.graphs import messages, typed, winners
 
-__all__ = ["messages", "typed"]
+__all__ = ["messages", "typed", "winners"]

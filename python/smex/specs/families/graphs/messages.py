@@ -14,7 +14,7 @@ from typing import Any
 from smex import tdl
 from smex.formula import Message, Term, shape_of
 from smex.specs.common import named
-from smex.tdl import Max, Min, Sum, in_row, maximum, spec, where, whole
+from smex.tdl import Max, Min, Sum, in_row, maximum, spec, told, where, whole
 from smex.tdl.expressions import call
 
 _FUNCTIONS = {
@@ -128,21 +128,39 @@ def spmm(in_edges, out_edges, message, reduce, operands):
     return _named_by_row(lambda v, *f: total(v, *f) / maximum(_degree(in_edges, v), 1), formula)
 
 
-@spec("smex::spmm_extremum")
-def spmm_extremum(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner):
+def _winner(edges: Sequence[Any], formula: _Formula, best: Any) -> Any:
+    """Returns the lambda of the first place of each row whose message is the best, -1 for none."""
+    indptr, indices, *eids = edges
+
+    def out(v: Any, *f: Any) -> Any:
+        def first(place: Any) -> Any:
+            number = eids[0][place] if eids else place
+            rows = {"u": indices[place], "v": v, "e": number, "c": 0}
+            value = _told_of(edges, place, formula.value(rows, f))
+            wins = where(call("eq", value, best(v, *f)), told(place), float("inf"))
+            return where(in_row(place, indptr[v], indptr[v + 1]), wins, float("inf"))
+
+        return where(_degree(edges, v), Min(first, place=indices.shape[0]), -1)
+
+    return out
+
+
+@spec("smex::spmm_extremum", local={"offset": "begin:place"})
+def spmm_extremum(in_edges, out_edges, message, reduce, operands, zero_empty, need_winner, offset):
     if out_edges:
         return None
     formula = _Formula(message, operands)
     infinity = float("inf")
     kind, neutral = (Max, -infinity) if reduce == "max" else (Min, infinity)
     best = _reduced(kind, in_edges, formula, neutral)
+    winner = _named_by_row(_winner(in_edges, formula, best), formula) if need_winner else None
     if not zero_empty:
-        return _named_by_row(best, formula), None
+        return _named_by_row(best, formula), winner
 
     def out(v, *f):
         return where(_degree(in_edges, v), best(v, *f), 0)
 
-    return _named_by_row(out, formula), None
+    return _named_by_row(out, formula), winner
 
 
 @spec("smex::sddmm")
