@@ -8,15 +8,19 @@
 namespace smex::kernels {
 namespace {
 
-void check_rows_of(const TypedCall& call, const char* name, const at::Tensor& rows,
-                   const at::Tensor& like) {
+void check_type(const TypedCall& call, const at::Tensor& tensor) {
+  TORCH_CHECK_TYPE(tensor.is_floating_point() && tensor.scalar_type() == call.x.scalar_type(),
+                   call.op,
+                   ": expected rows, matrices and factors of one floating-point type, found ",
+                   call.x.scalar_type(), " and ", tensor.scalar_type());
+}
+
+void check_rows_of(const TypedCall& call, const char* name, const at::Tensor& rows) {
   TORCH_CHECK_VALUE(rows.dim() == 3, call.op, ": expected ", name,
                     " [rows, blocks, features], found ", rows.sym_sizes());
-  TORCH_CHECK_TYPE(rows.is_floating_point() && rows.scalar_type() == like.scalar_type(), call.op,
-                   ": expected rows, matrices and factors of one floating-point type, found ",
-                   like.scalar_type(), " and ", rows.scalar_type());
-  TORCH_CHECK_VALUE(rows.sym_size(1) == like.sym_size(1), call.op, ": expected ", name, " of ",
-                    like.sym_size(1), " blocks, found ", rows.sym_size(1));
+  check_type(call, rows);
+  TORCH_CHECK_VALUE(rows.sym_size(1) == call.x.sym_size(1), call.op, ": expected ", name, " of ",
+                    call.x.sym_size(1), " blocks, found ", rows.sym_size(1));
 }
 
 }  // namespace
@@ -24,9 +28,9 @@ void check_rows_of(const TypedCall& call, const char* name, const at::Tensor& ro
 void check_typed(const TypedCall& call) {
   check_edges(call.op, call.in_edges);
   const at::Tensor &x = call.x, &indices = call.in_edges[1];
-  check_rows_of(call, "x", x, x);
+  check_rows_of(call, "x", x);
   if (call.y.defined()) {
-    check_rows_of(call, "y", call.y, x);
+    check_rows_of(call, "y", call.y);
     TORCH_CHECK_VALUE(call.y.sym_size(0) == call.in_edges[0].sym_size(0) - 1, call.op,
                       ": expected a row of y for each of ", call.in_edges[0].sym_size(0) - 1,
                       " rows of edges, found ", call.y.sym_size(0));
@@ -38,9 +42,7 @@ void check_typed(const TypedCall& call) {
                       (!call.y.defined() || weight.sym_size(3) == call.y.sym_size(2));
     TORCH_CHECK_VALUE(fits, call.op, ": expected matrices [types, ", x.sym_size(1), ", ",
                       x.sym_size(2), ", features of a result], found ", weight.sym_sizes());
-    TORCH_CHECK_TYPE(weight.scalar_type() == x.scalar_type(), call.op,
-                     ": expected rows, matrices and factors of one floating-point type, found ",
-                     x.scalar_type(), " and ", weight.scalar_type());
+    check_type(call, weight);
   }
   TORCH_CHECK_TYPE(call.types.scalar_type() == at::kLong, call.op,
                    ": expected types of edges as int64, found ", call.types.scalar_type());
@@ -53,9 +55,7 @@ void check_typed(const TypedCall& call) {
                       (factor.sym_size(1) == 1 || factor.sym_size(1) == x.sym_size(1));
     TORCH_CHECK_VALUE(fits, call.op, ": expected factors [", indices.sym_size(0), ", ",
                       x.sym_size(1), "] or of 1 column, found ", factor.sym_sizes());
-    TORCH_CHECK_TYPE(factor.scalar_type() == x.scalar_type(), call.op,
-                     ": expected rows, matrices and factors of one floating-point type, found ",
-                     x.scalar_type(), " and ", factor.scalar_type());
+    check_type(call, factor);
   }
   for (const at::Tensor& tensor : {x, call.weight, call.y, call.types, call.factor}) {
     TORCH_CHECK_VALUE(!tensor.defined() || tensor.device() == indices.device(), call.op,

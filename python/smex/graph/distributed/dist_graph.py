@@ -385,18 +385,34 @@ class DistGraph:
         output_device: torch.device | str | None = None,
     ) -> Graph:
         """Returns the graph of edges drawn for some nodes; see :func:`sample_neighbors`."""
-        return sample_neighbors(
-            self._graph,
-            seed_nodes,
-            fanout,
-            edge_dir,
-            prob,
-            replace,
-            copy_ndata=False,
-            copy_edata=False,
-            exclude_edges=exclude_edges,
-            output_device=output_device,
+        return drawn(
+            self._graph, seed_nodes, fanout, edge_dir, prob, exclude_edges, replace, output_device
         )
+
+
+def drawn(
+    graph: Graph,
+    nodes: Any,
+    fanout: Any,
+    edge_dir: str,
+    prob: str | None,
+    exclude_edges: Any,
+    replace: bool,
+    output_device: torch.device | str | None,
+) -> Graph:
+    """Returns the graph of edges drawn from a whole one, without features."""
+    return sample_neighbors(
+        graph,
+        nodes,
+        fanout,
+        edge_dir,
+        prob,
+        replace,
+        copy_ndata=False,
+        copy_edata=False,
+        exclude_edges=exclude_edges,
+        output_device=output_device,
+    )
 
 
 class DistData(MutableMapping):

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from smex.graph.constants import ALL
-from smex.graph.distributed.dist_graph import DistGraph
+from smex.graph.distributed.dist_graph import DistGraph, drawn
 from smex.graph.graph import Graph
 from smex.graph.parts.subgraph import in_subgraph as whole_in_subgraph
-from smex.graph.sampling.neighbor import sample_neighbors as whole_sample_neighbors
 
 __all__ = [
     "find_edges",
@@ -60,18 +59,7 @@ def sample_neighbors(
         SmexTypeError: ids are not integers.
         SmexValueError: an id or type does not exist, or a fanout or weight is impossible.
     """
-    return whole_sample_neighbors(
-        _whole(g),
-        nodes,
-        fanout,
-        edge_dir,
-        prob,
-        replace,
-        copy_ndata=False,
-        copy_edata=False,
-        exclude_edges=exclude_edges,
-        output_device=output_device,
-    )
+    return drawn(_whole(g), nodes, fanout, edge_dir, prob, exclude_edges, replace, output_device)
 
 
 def sample_etype_neighbors(
