@@ -1,9 +1,13 @@
+#include <algorithm>
 #include <cmath>
 
 #include "graph/stream/stream.h"
 
 namespace smex::graph {
 namespace {
+
+// So many neighbours later one's part is read: a miss in the caches takes about as long.
+constexpr int64_t kAhead = 32;
 
 /// Parts as one node sees them.
 class Choice {
@@ -48,10 +52,12 @@ int64_t assign_stream(const int64_t* indptr, const Index* neighbors, int64_t fir
                       int64_t num_nodes, const StreamRule& rule, int32_t* parts, int64_t* loads) {
   Choice choice(rule);
   int64_t moved = 0;
+  const Index* const last = neighbors + (indptr[num_nodes] - indptr[0]) - 1;
   for (int64_t i = 0; i < num_nodes; ++i) {
     const Index* const begin = neighbors + (indptr[i] - indptr[0]);
     const Index* const end = neighbors + (indptr[i + 1] - indptr[0]);
     for (const Index* n = begin; n < end; ++n) {
+      __builtin_prefetch(parts + n[std::min(kAhead, last - n)]);
       if (parts[*n] >= 0) ++choice.near()[parts[*n]];
     }
     const int64_t node = first + i, kind = rule.kinds ? rule.kinds[node] : 0;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <bit>
 
 #include "graph/stream/stream.h"
 
@@ -8,6 +9,41 @@ namespace {
 
 // Edges that are worth a thread.
 constexpr int64_t kGrain = 1 << 15;
+// So many edges later one's new numbers are read: a miss in the caches takes about as long.
+constexpr int64_t kAhead = 16;
+// Entries of the table that tells where a row's bucket is looked for.
+constexpr int kTableBits = 12;
+
+/// Finds the bucket of a row: a look into a table, and a search among the few buckets that are
+/// left.
+class BucketTable {
+ public:
+  explicit BucketTable(const std::vector<int64_t>& bounds)
+      : bounds_(bounds),
+        shift_(std::max(0, static_cast<int>(std::bit_width(static_cast<uint64_t>(bounds.back()))) -
+                               kTableBits)) {
+    for (int64_t slot = 0; slot <= (bounds.back() >> shift_) + 1; ++slot) {
+      first_.push_back(find(slot << shift_, 0, static_cast<int64_t>(bounds.size()) - 2));
+    }
+  }
+
+  int64_t of(int64_t row) const {
+    const int64_t slot = row >> shift_;
+    return find(row, first_[slot], first_[slot + 1]);
+  }
+
+ private:
+  /// The last bucket from `low` to `high` that begins at or before the row; an empty one has the
+  /// bound of the next.
+  int64_t find(int64_t row, int64_t low, int64_t high) const {
+    const auto begin = bounds_.begin();
+    return std::upper_bound(begin + low + 1, begin + high + 1, row) - begin - 1;
+  }
+
+  const std::vector<int64_t>& bounds_;
+  const int shift_;
+  std::vector<int64_t> first_;
+};
 
 template <typename Index>
 class Grouping {
@@ -16,6 +52,7 @@ class Grouping {
            const Workers& workers)
       : edges_(edges),
         bounds_(bounds),
+        table_(bounds),
         num_buckets_(static_cast<int64_t>(bounds.size()) - 1),
         workers_(workers),
         bucket_of_(edges.num_edges),
@@ -48,6 +85,15 @@ class Grouping {
     return edges_.new_rows ? edges_.new_rows[edges_.rows[i]] : edges_.rows[i];
   }
 
+  /// Has the new number of a later edge's end come into the caches, if there is such an edge.
+  static void ask_for(const int64_t* numbers, int64_t size, const Index* ids, int64_t i,
+                      int64_t end) {
+    if (numbers && i + kAhead < end) {
+      const auto id = static_cast<uint64_t>(ids[i + kAhead]);
+      if (id < static_cast<uint64_t>(size)) __builtin_prefetch(numbers + id);
+    }
+  }
+
   void count(int64_t begin, int64_t end, int64_t* counts) {
     for (int64_t i = begin; i < end; ++i) {
       if (static_cast<uint64_t>(edges_.rows[i]) >= static_cast<uint64_t>(edges_.num_rows) ||
@@ -56,9 +102,8 @@ class Grouping {
         }
         return;
       }
-      // An empty bucket has the bound of the next: the last one that begins at or before the row.
-      const auto after = std::upper_bound(bounds_.begin() + 1, bounds_.end() - 1, row_of(i));
-      const int64_t bucket = after - bounds_.begin() - 1;
+      ask_for(edges_.new_rows, edges_.num_rows, edges_.rows, i, end);
+      const int64_t bucket = table_.of(row_of(i));
       bucket_of_[i] = static_cast<int32_t>(bucket);
       ++counts[bucket];
     }
@@ -66,6 +111,8 @@ class Grouping {
 
   void put(int64_t begin, int64_t end, int64_t* next, EdgeRecord* records, int64_t* order) const {
     for (int64_t i = begin; i < end; ++i) {
+      ask_for(edges_.new_rows, edges_.num_rows, edges_.rows, i, end);
+      ask_for(edges_.new_columns, edges_.num_columns, edges_.columns, i, end);
       const int64_t bucket = bucket_of_[i];
       const auto row = static_cast<uint64_t>(row_of(i) - bounds_[bucket]);
       const auto column = static_cast<uint64_t>(
@@ -78,6 +125,7 @@ class Grouping {
 
   const EdgeBlock<Index> edges_;
   const std::vector<int64_t>& bounds_;
+  const BucketTable table_;
   const int64_t num_buckets_;
   const Workers& workers_;
   std::vector<int32_t> bucket_of_;

@@ -143,7 +143,7 @@ def _of_metadata(op: str, path: pathlib.Path, scratch: pathlib.Path) -> GraphFil
 
 def _opened(op: str, path: pathlib.Path, told: Any, scratch: pathlib.Path) -> GraphFiles:
     ntypes, names = [str(t) for t in told["node_type"]], [str(t) for t in told["edge_type"]]
-    sizes = _counts(told, "num_nodes", ntypes)
+    sizes = _counts(told, "num_nodes", ntypes) or dict(zip(ntypes, told["num_nodes_per_type"]))
     num_edges = _counts(told, "num_edges", names)
     etypes: dict[CanonicalType, str] = {}
     for name in names:
@@ -163,8 +163,6 @@ def _opened(op: str, path: pathlib.Path, told: Any, scratch: pathlib.Path) -> Gr
                 f"{', '.join(edges[canonical].names)}; a file is cut off or of another graph"
             )
     ndata, edata = told.get("node_data") or {}, told.get("edge_data") or {}
-    if not sizes:
-        raise KeyError("num_nodes_per_type")
     return GraphFiles(
         edges,
         {t: sizes[t] for t in sorted(ntypes)},

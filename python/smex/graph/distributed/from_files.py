@@ -62,7 +62,7 @@ def partition_files(
     ndata: Any = None,
     edata: Any = None,
     idtype: torch.dtype = torch.int64,
-    passes: int = 10,
+    passes: int = 5,
     memory_limit: float = 4 << 30,
     scratch: str | os.PathLike | None = None,
     verbose: bool = False,
@@ -149,42 +149,47 @@ def partition_files(
             f"{_OP}: expected part_method {', '.join(map(repr, (*STREAMS, *METHODS)))}, or a part "
             f"for each node, found {part_method!r}"
         )
-    writer = GraphWriter(pathlib.Path(out_path), graph_name)
-    own = writer.folder / f".{graph_name}.scratch" if scratch is None else pathlib.Path(scratch)
-    place = own if scratch is None else own / f"{graph_name}.scratch"
-    with _removed_after(place, writer):
+    folder = pathlib.Path(out_path)
+    place = folder / f".{graph_name}.scratch"
+    if scratch is not None:
+        place = pathlib.Path(scratch) / f"{graph_name}.scratch"
+    with _scratch(place):
         with _Step("files", 0, verbose):
             found = open_graph(_OP, edges, num_nodes, ndata, edata, place)
-        run = _Run(found, num_parts, writer, place, idtype, memory_limit, verbose)
+        run = _Run(found, num_parts, place, idtype, memory_limit, verbose)
         run.count()
-        run.check_room()
-        options = (part_method, balance_ntypes, balance_edges, passes)
-        run.assign(*options)
-        run.write_edges()
-        run.write_nodes()
-        writer.finish(num_parts, num_hops, idtype, run.node_map, run.edge_map)
+        run.check_room(folder)
+        run.assign(part_method, balance_ntypes, balance_edges, passes)
+        with _written(folder, graph_name) as writer:
+            run.write_edges(writer)
+            run.write_nodes(writer)
+            writer.finish(num_parts, num_hops, idtype, run.node_map, run.edge_map)
 
 
 @contextlib.contextmanager
-def _removed_after(place: pathlib.Path, writer: GraphWriter) -> Iterator[None]:
-    """Makes a folder for what is removed at the end, and removes all where it fails."""
+def _scratch(place: pathlib.Path) -> Iterator[None]:
+    """Makes a folder for what is removed at the end, and removes it."""
     shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
     try:
         place.mkdir(parents=True)
-    except OSError as error:
-        raise SmexRuntimeError(f"{place}: cannot be written: {error.strerror}") from error
-    try:
         yield
     except OSError as error:
-        shutil.rmtree(writer.folder / writer.name, ignore_errors=True)
         raise SmexRuntimeError(
             f"{error.filename or place}: cannot be written: {error.strerror}"
         ) from error
-    except BaseException:
-        shutil.rmtree(writer.folder / writer.name, ignore_errors=True)
-        raise
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _written(folder: pathlib.Path, name: str) -> Iterator[GraphWriter]:
+    """Begins to write a graph, and removes what was written if that fails."""
+    writer = GraphWriter(folder, name)
+    try:
+        yield writer
+    except BaseException:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        raise
 
 
 class _Step:
@@ -227,13 +232,12 @@ class _Run:
         self,
         found: GraphFiles,
         num_parts: int,
-        writer: GraphWriter,
         scratch: pathlib.Path,
         idtype: torch.dtype,
         memory_limit: float,
         verbose: bool,
     ):
-        self._found, self._num_parts, self._writer = found, num_parts, writer
+        self._found, self._num_parts = found, num_parts
         self._scratch, self._idtype, self._verbose = scratch, idtype, verbose
         self._limit = int(memory_limit)
         self._num_edges = sum(edges.num_edges for edges in found.edges.values())
@@ -249,6 +253,7 @@ class _Run:
     def count(self) -> None:
         """Counts nodes and the edges into each, and checks that ends exist."""
         known = {t: self._known_size(t) for t in self._found.num_nodes}
+        self._check_sizes([size for size in known.values() if size is not None])
         most = dict.fromkeys(known, -1)
         block = Sizes(max(self._limit // 2, 1)).block
         with _Step("degrees", self._num_edges, self._verbose) as step:
@@ -284,22 +289,24 @@ class _Run:
             _check_rows("node", name, ntype, rows, size)
         return size
 
-    def check_room(self) -> None:
-        """Raises unless memory and disk are enough, and says how much memory edges have."""
-        total = sum(self._sizes.values())
-        most = max([0, *self._sizes.values(), *(e.num_edges for e in self._found.edges.values())])
+    def _check_sizes(self, sizes: list[int]) -> None:
+        most = max([0, *sizes, *(edges.num_edges for edges in self._found.edges.values())])
         if most > torch.iinfo(self._idtype).max:
             raise SmexValueError(
                 f"{_OP}: expected ids that fit {self._idtype}, found {most} of a type; pass "
                 "idtype=torch.int64"
             )
-        need = total * _NODE_BYTES
-        self._room = self._limit - need
-        if self._room < _LEAST_ROOM:
+        need = sum(sizes) * _NODE_BYTES + _LEAST_ROOM
+        if self._limit < need:
             raise SmexValueError(
-                f"{_OP}: expected memory_limit of {need + _LEAST_ROOM} bytes at least, for {total} "
-                f"nodes, found {self._limit}"
+                f"{_OP}: expected memory_limit of {need} bytes at least, for {sum(sizes)} nodes, "
+                f"found {self._limit}"
             )
+
+    def check_room(self, folder: pathlib.Path) -> None:
+        """Raises unless memory and disk are enough, and says how much memory edges have."""
+        self._check_sizes(list(self._sizes.values()))
+        self._room = self._limit - sum(self._sizes.values()) * _NODE_BYTES
         widest, files = 0, 0
         for canonical, edges in self._found.edges.items():
             columns = self._found.edata[canonical].values()
@@ -308,7 +315,7 @@ class _Run:
             files += edges.num_edges * (self._idtype.itemsize + 8 + row)
         for ntype, named in self._found.ndata.items():
             files += self._sizes[ntype] * (8 + sum(rows.row_bytes for rows in named.values()))
-        for place, wanted in ((self._scratch, widest), (self._writer.folder, files)):
+        for place, wanted in ((self._scratch, widest), (folder, files)):
             free = shutil.disk_usage(place).free
             if free < wanted:
                 raise SmexRuntimeError(
@@ -348,7 +355,7 @@ class _Run:
                 balance_edges,
                 passes,
                 self._scratch,
-                Sizes(self._room),
+                Sizes(self._room, num_edges=2 * self._num_edges),
                 step.advance,
             )
 
@@ -391,14 +398,19 @@ class _Run:
 
     # ---- writing ----
 
-    def write_edges(self) -> None:
+    def write_edges(self, writer: GraphWriter) -> None:
         """Sorts the edges of each type by their new destinations, and writes them."""
         with _Step("edges", 2 * self._num_edges, self._verbose) as step:
             for number, (canonical, edges) in enumerate(self._found.edges.items()):
-                self._write_relation(number, canonical, edges, step)
+                self._write_relation(writer, number, canonical, edges, step)
 
     def _write_relation(
-        self, number: int, canonical: CanonicalType, edges: Edges, step: _Step
+        self,
+        writer: GraphWriter,
+        number: int,
+        canonical: CanonicalType,
+        edges: Edges,
+        step: _Step,
     ) -> None:
         source, destination = canonical[0], canonical[2]
         columns = list(self._found.edata[canonical].values())
@@ -420,10 +432,9 @@ class _Run:
             maps,
             columns,
             self._scratch / f"records{number}",
-            Sizes(self._room, widest),
+            Sizes(self._room, widest, edges.num_edges),
             step.advance,
         )
-        writer = self._writer
         indices = writer.column(writer.structure_path(number, "indices"), self._idtype)
         files = _EdgeFiles(writer, number, columns)
         for piece in pieces:
@@ -436,24 +447,29 @@ class _Run:
         entries, ids = files.close(self._num_parts)
         writer.tell_rows("edge", dict(zip(self._found.edata[canonical], entries)), ids)
 
-    def write_nodes(self) -> None:
+    def write_nodes(self, writer: GraphWriter) -> None:
         """Writes the features of nodes, which are read once for some parts."""
         total = sum(
             rows.num_rows for columns in self._found.ndata.values() for rows in columns.values()
         )
         with _Step("features", total, self._verbose) as step:
             for number, (ntype, columns) in enumerate(self._found.ndata.items()):
-                self._write_type(number, ntype, columns, step)
+                self._write_type(writer, number, ntype, columns, step)
 
     def _write_type(
-        self, number: int, ntype: str, columns: Mapping[str, Rows], step: _Step
+        self,
+        writer: GraphWriter,
+        number: int,
+        ntype: str,
+        columns: Mapping[str, Rows],
+        step: _Step,
     ) -> None:
         owned = [self._old[ntype][b:e] for b, e in itertools.pairwise(self.node_map[ntype])]
         entries: list[list[FileEntry]] = [[] for _ in columns]
         for first in range(0, self._num_parts, _OPEN_FILES):
             some = range(first, min(first + _OPEN_FILES, self._num_parts))
             for place, rows in enumerate(columns.values()):
-                files = [self._node_file(part, number, place, rows) for part in some]
+                files = [_node_file(writer, part, number, place, rows) for part in some]
                 block = max(1, self._room // 4 // max(rows.row_bytes, 1))
                 for begin in range(0, rows.num_rows, block):
                     end = min(begin + block, rows.num_rows)
@@ -467,18 +483,19 @@ class _Run:
                 entries[place] += [file.close() for file in files]
         ids = []
         for part, own in enumerate(owned):
-            file = self._node_file(part, number, "old_ids")
+            file = _node_file(writer, part, number, "old_ids")
             file.add(own)
             ids.append(file.close())
-        self._writer.tell_rows("node", dict(zip(columns, entries)), ids)
+        writer.tell_rows("node", dict(zip(columns, entries)), ids)
 
-    def _node_file(
-        self, part: int, number: int, what: object, rows: Rows | None = None
-    ) -> ColumnWriter:
-        path = self._writer.rows_path(part, "node", number, what)
-        if rows is None:
-            return self._writer.column(path, torch.int64)
-        return self._writer.column(path, rows.dtype, rows.shape[1:])
+
+def _node_file(
+    writer: GraphWriter, part: int, number: int, what: object, rows: Rows | None = None
+) -> ColumnWriter:
+    path = writer.rows_path(part, "node", number, what)
+    if rows is None:
+        return writer.column(path, torch.int64)
+    return writer.column(path, rows.dtype, rows.shape[1:])
 
 
 class _EdgeFiles:

@@ -23,6 +23,10 @@ _SORTED_BYTES = 56
 _BLOCK_BYTES = 96
 """Of an edge while its block is divided: ends as read, as int64 and renumbered, record, order."""
 _MOST_BLOCK = 1 << 22
+_FITTING = 1 << 19
+"""Edges of a bucket that is sorted within the last caches; no fewer of a bucket help."""
+_MOST_BUCKETS = 1 << 11
+"""Unless edges are more than so many such buckets, since each is a write in each block."""
 
 Blocks = Callable[[int], Iterator[tuple[int, Tensor, Tensor]]]
 """What yields, of at most so many edges at a time, the first's id, rows and columns."""
@@ -34,11 +38,13 @@ class Sizes:
     Args:
         room: the bytes.
         payload: bytes of an edge's widest feature.
+        num_edges: how many there are.
     """
 
-    def __init__(self, room: int, payload: int = 0):
+    def __init__(self, room: int, payload: int = 0, num_edges: int = 0):
         self.block = max(1, min(_MOST_BLOCK, room // (_BLOCK_BYTES + 2 * payload)))
-        self.bucket = max(1, room // (_SORTED_BYTES + 2 * payload))
+        wanted = max(_FITTING, num_edges // _MOST_BUCKETS)
+        self.bucket = max(1, min(wanted, room // (_SORTED_BYTES + 2 * payload)))
 
 
 class Piece:
