@@ -9,7 +9,7 @@ half of the seeds. Peers are given the worker processes that make them fastest, 
 cores. Rounds alternate between the systems; a ratio is the median over rounds.
 
 The graphs are R-MAT graphs (``rmat.py``) with as many nodes and edges and as wide features as
-ogbn-arxiv and ogbn-products (with a fifth of its edges), by default; a tenth of the nodes are seeds.
+ogbn-arxiv and ogbn-products (with a fifth of its edges); a tenth of the nodes are seeds.
 DGL needs its environment (``benchmarks/peers/environments.py dgl``), PyG pyg-lib or torch-sparse.
 """
 
@@ -46,7 +46,7 @@ def smex_plain(folder, options):
     g.ndata["x"] = x
     g.create_formats_()
     sampler = sg.dataloading.NeighborSampler(FANOUTS, prefetch_node_feats=["x"])
-    loader = sg.dataloading.NodeDataLoader(
+    loader = sg.dataloading.DataLoader(
         g, seeds, sampler, batch_size=BATCH, shuffle=True, use_ddp=options.ranks > 1
     )
     return batches_of_blocks(loader)
@@ -198,19 +198,17 @@ class System:
                     preexec_fn=lambda own=own: os.sched_setaffinity(0, own),
                 )
             )
-        self.is_there = all(self._line() == "ready" for _ in [0] for self._at in range(ranks))
+        self.is_there = [self._line(rank) for rank in range(ranks)] == ["ready"] * ranks
 
-    def _line(self):
-        return self._processes[self._at].stdout.readline().strip()
+    def _line(self, rank):
+        return self._processes[rank].stdout.readline().strip()
 
     def run(self):
         """An epoch of all processes; keeps what they tell."""
         for process in self._processes:
             process.stdin.write("\n")
             process.stdin.flush()
-        told = []
-        for self._at in range(self.ranks):
-            told.append(json.loads(self._line()))
+        told = [json.loads(self._line(rank)) for rank in range(self.ranks)]
         seconds = max(each["seconds"] for each in told)
         total = {key: sum(each[key] for each in told) for key in ("steps", "rows", "edges", "used")}
         total["rate"] = total["steps"] / seconds
@@ -232,7 +230,7 @@ class System:
 
 def started(options, folder, cores):
     """The systems that are there, in each setting of so many cores."""
-    pythons = {"dgl": options.dgl_python, "pyg": sys.executable}
+    pythons = {"dgl": options.dgl_python, "pyg": options.pyg_python}
     settings = [("smex", 1, 0), ("smex dist", 1, 0), ("dgl", 1, 0), ("pyg", 1, 0)]
     if cores > 1:
         settings += [(name, cores, 0) for name in SYSTEMS]
@@ -256,6 +254,7 @@ def make(options, folder, name):
 
     sys.path.insert(0, str(pathlib.Path(__file__).parent))
     import rmat
+
     import smex.graph as sg
 
     nodes, edges, features = GRAPHS[name]
@@ -285,7 +284,9 @@ def tell(graph, cores, systems):
             for mine in ours:
                 if (mine.name, mine.ranks) in (("smex", 1), ("smex dist", cores)):
                     pairs = zip(mine.rounds, system.rounds)
-                    cells.append(f"{statistics.median(a['rate'] / b['rate'] for a, b in pairs):.2f}")
+                    cells.append(
+                        f"{statistics.median(a['rate'] / b['rate'] for a, b in pairs):.2f}"
+                    )
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 
@@ -309,6 +310,7 @@ def main():
     import environments
 
     options.dgl_python = environments.interpreter("dgl")
+    options.pyg_python = environments.interpreter("pyg") or sys.executable
     print("| graph | cores | system | steps/s | processor ms a step | rows a step | edges a step "
           "| ours over it: plain | on ranks |")  # fmt: skip
     print("|---|---:|---|---:|---:|---:|---:|---:|---:|")

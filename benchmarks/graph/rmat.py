@@ -4,9 +4,9 @@
 
 R-MAT edges (Chakrabarti, Zhan and Faloutsos 2004; a, b, c = 0.57, 0.19, 0.19) are written to files
 block by block, each a function of the seed and its place. A process of its own partitions them
-(``partition_files``), and as many ranks as parts, started by torchrun, train GraphSAGE for an epoch:
-batches of 1,024 seeds among all ranks' training nodes, 10 and 10 neighbours. The features tell the
-class of a node and noise.
+(``partition_files``), and as many ranks as parts, started by torchrun, train GraphSAGE for an
+epoch: batches of 1,024 training nodes, 10 and 10 neighbours. The features tell the class of a node
+and noise.
 
 Printed are the seconds of each step, the greatest resident memory of the process that partitions
 (``ru_maxrss``; pages of files that it maps would count), and of each rank, from
@@ -80,7 +80,7 @@ class NpyWriter:
     """Writes rows of a .npy file block by block."""
 
     def __init__(self, path, dtype, shape):
-        self._file = open(path, "wb")  # noqa: SIM115: closed at the end
+        self._file = open(path, "wb")  # noqa: SIM115
         header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self._file, header)
 
@@ -277,14 +277,16 @@ def tell(told, watch):
         f"{told['steps']} steps of each rank, {told['edges'] / told['seconds'] / 1e6:.2f} million "
         f"edges a second; loss {told['losses'][0]:.3f} to {told['losses'][1]:.3f}\n"
     )
-    print("| GiB | predicted, private | private | shared | pages of files | together |")
-    print("|---|---:|---:|---:|---:|---:|")
+    print("| GiB | private after imports | predicted | private | shared | pages of files | together |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
     for rank, peak in enumerate(watch.peaks):
         columns = [peak[f] / GIB for f in ("Pss_Anon", "Pss_Shmem", "Pss_File", "Pss")]
-        numbers = " | ".join(f"{n:.2f}" for n in [told["predicted"][rank] / GIB, *columns])
+        known = [told[name][rank] / GIB for name in ("base", "predicted")]
+        numbers = " | ".join(f"{n:.2f}" for n in [*known, *columns])
         print(f"| rank {rank} | {numbers} |")
     columns = [watch.sums[f] / GIB for f in ("Pss_Anon", "Pss_Shmem", "Pss_File", "Pss")]
-    numbers = " | ".join(f"{n:.2f}" for n in [sum(told["predicted"]) / GIB, *columns])
+    known = [sum(told[name]) / GIB for name in ("base", "predicted")]
+    numbers = " | ".join(f"{n:.2f}" for n in [*known, *columns])
     print(f"| all, at one moment | {numbers} |")
 
 

@@ -59,6 +59,7 @@ __all__ = [
     "node_split",
     "optim",
     "out_degrees",
+    "partition_files",
     "partition_graph",
     "sample_etype_neighbors",
     "sample_neighbors",

@@ -54,10 +54,12 @@ def open_graph(
         path = pathlib.Path(edges)
         if path.is_dir() or path.suffix == ".json":
             given = [n for n, v in (("ndata", ndata), ("edata", edata)) if v is not None]
-            if given or num_nodes is not None:
+            if num_nodes is not None:
+                given.append("num_nodes")
+            if given:
                 raise SmexTypeError(
-                    f"{op}: expected no {', '.join([*given, 'num_nodes'][:1])} beside {path}, which "
-                    "tells of all files, found it given"
+                    f"{op}: expected no {given[0]} beside {path}, which tells of all files, found "
+                    "it given"
                 )
             return _of_metadata(op, path / METADATA if path.is_dir() else path, scratch)
     if not isinstance(edges, Mapping):

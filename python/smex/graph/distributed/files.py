@@ -107,7 +107,7 @@ class ColumnWriter:
         self._sums: list[int] = []
         try:
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            self._file = open(self._target, "wb")  # noqa: SIM115: closed by `close`
+            self._file = open(self._target, "wb")  # noqa: SIM115
         except OSError as error:
             raise _cannot_write(self._target, error) from error
 

@@ -77,8 +77,8 @@ def partition_files(
 
     `edges` may be
 
-    * a pair of sources and destinations, or one array ``[n, 2]`` or ``[2, n]``: paths of .npy files,
-      tensors, or arrays such as ``numpy.memmap`` of raw numbers;
+    * a pair of sources and destinations, or one array ``[n, 2]`` or ``[2, n]``: paths of .npy
+      files, tensors, or arrays such as ``numpy.memmap`` of raw numbers;
     * the path of a text file (.csv, .tsv, .txt, .edges, .edgelist) with a source and a destination
       in each line, parted by a comma or blanks; empty lines, lines that begin with # or %, and a
       first line of names are left out;
@@ -158,7 +158,7 @@ def partition_files(
             found = open_graph(_OP, edges, num_nodes, ndata, edata, place)
         run = _Run(found, num_parts, place, idtype, memory_limit, verbose)
         run.count()
-        run.check_room(folder)
+        run.check_room(folder, isinstance(part_method, str) and part_method in STREAMS)
         run.assign(part_method, balance_ntypes, balance_edges, passes)
         with _written(folder, graph_name) as writer:
             run.write_edges(writer)
@@ -303,11 +303,13 @@ class _Run:
                 f"found {self._limit}"
             )
 
-    def check_room(self, folder: pathlib.Path) -> None:
+    def check_room(self, folder: pathlib.Path, is_streamed: bool) -> None:
         """Raises unless memory and disk are enough, and says how much memory edges have."""
         self._check_sizes(list(self._sizes.values()))
         self._room = self._limit - sum(self._sizes.values()) * _NODE_BYTES
-        widest, files = 0, 0
+        # Streams sort each edge in both directions, and keep the neighbours.
+        widest = 2 * self._num_edges * (RECORD_BYTES + 4) if is_streamed else 0
+        files = 0
         for canonical, edges in self._found.edges.items():
             columns = self._found.edata[canonical].values()
             row = sum(rows.row_bytes for rows in columns)
@@ -364,9 +366,7 @@ class _Run:
             return method
         if isinstance(method, os.PathLike) and pathlib.Path(method).is_dir():
             folder = pathlib.Path(method)
-            return {
-                t: self._lines(folder / f"{t}.txt") for t, size in self._sizes.items() if size
-            }
+            return {t: self._lines(folder / f"{t}.txt") for t, size in self._sizes.items() if size}
         if isinstance(method, os.PathLike):
             rows = open_rows(_OP, method)
             return rows.read(0, rows.num_rows)
@@ -377,11 +377,11 @@ class _Run:
         return rows.read(0, rows.num_rows).view(-1)
 
     def _by_metis(self, balance: Any, balance_edges: bool) -> dict[str, Tensor]:
-        need = self._num_edges * _METIS_BYTES
-        if need > self._room:
+        least = self._num_edges * _METIS_BYTES + self._limit - self._room
+        if least > self._limit:
             raise SmexValueError(
-                f"{_OP}: expected memory_limit of {need + self._limit - self._room} bytes at least, "
-                f"which METIS needs for {self._num_edges} edges, found {self._limit}; "
+                f"{_OP}: expected memory_limit of {least} bytes at least, which METIS needs for "
+                f"{self._num_edges} edges, found {self._limit}; "
                 'part_method="fennel" needs memory for nodes alone'
             )
         pairs = {}

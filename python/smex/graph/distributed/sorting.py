@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
@@ -95,7 +96,7 @@ def sorted_edges(
     try:
         _divide(blocks, bounds, starts, num_columns, maps, payload, files, sizes, advance)
         with open(scratch, "rb", buffering=0) as file:
-            for bucket, (begin, end) in enumerate(zip(starts, starts[1:])):
+            for bucket, (begin, end) in enumerate(itertools.pairwise(starts)):
                 rows = indptr[bounds[bucket] : bounds[bucket + 1] + 1]
                 is_one_row = rows.shape[0] == 2
                 step = sizes.bucket if is_one_row else max(end - begin, 1)

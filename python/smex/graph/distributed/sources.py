@@ -213,8 +213,8 @@ def open_rows(op: str, given: Any) -> Rows:
         return JoinedRows(op, [open_rows(op, each) for each in given])
     if not isinstance(given, (str, os.PathLike)):
         raise SmexTypeError(
-            f"{op}: expected a tensor, an array, the path of a .npy file, or a list of these, found "
-            f"{type(given).__name__}"
+            f"{op}: expected a tensor, an array, the path of a .npy file, or a list of these, "
+            f"found {type(given).__name__}"
         )
     path = pathlib.Path(given)
     if path.suffix != ".npy":
@@ -348,7 +348,7 @@ class _Spool:
 
     def __init__(self, path: pathlib.Path, columns: int):
         self._path, self._columns, self._rows = path, columns, 0
-        self._file = open(path, "wb")  # noqa: SIM115: closed by `rows`
+        self._file = open(path, "wb")  # noqa: SIM115
 
     def add(self, numbers: Tensor) -> None:
         self._rows += numbers.shape[0]
@@ -446,8 +446,8 @@ def _from_parquet(op: str, path: pathlib.Path, spool: pathlib.Path) -> FileRows:
         kinds = [str(kind) for kind in file.schema_arrow.types[:2]]
         if len(names) != 2 or not all("int" in kind for kind in kinds):
             raise SmexValueError(
-                f"{op}: expected two columns of integers in {path}, sources and destinations, found "
-                f"{len(names)}: {', '.join(names)} ({', '.join(kinds)})"
+                f"{op}: expected two columns of integers in {path}, sources and destinations, "
+                f"found {len(names)}: {', '.join(names)} ({', '.join(kinds)})"
             )
         for batch in file.iter_batches(_BATCH):
             ends = [np.asarray(batch.column(n), dtype=np.int64) for n in range(2)]

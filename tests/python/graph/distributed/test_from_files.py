@@ -384,7 +384,9 @@ def test_files_that_are_none(tmp_path):
     refused(value, r"expected edges of shape \[n, 2\] or \[2, n\] in .*edges\.npy, found \[5, 3\]",
             out, path)  # fmt: skip
     np.save(path, np.zeros((5, 2)))
-    refused(kind, r"expected ids that are integers in .*edges\.npy, found torch\.float64", out, path)
+    refused(
+        kind, r"expected ids that are integers in .*edges\.npy, found torch\.float64", out, path
+    )
     np.save(path, np.zeros((5, 2), ">i8"))
     refused(kind, r"edges\.npy: expected numbers of a type that torch has, found >i8", out, path)
     refused(value, "expected edges in a file whose name ends with", out, tmp_path / "edges.gz")
@@ -507,7 +509,7 @@ def test_a_disk_without_room(tmp_path, monkeypatch):
     good = (torch.tensor([0, 1]), torch.tensor([1, 0]))
     usage = type("Usage", (), {"free": 10})
     monkeypatch.setattr(from_files.shutil, "disk_usage", lambda place: usage)
-    refused(smex.SmexRuntimeError, "expected 32 bytes of free disk, found 10; give another out_path",
+    refused(smex.SmexRuntimeError, "expected 80 bytes of free disk, found 10; give another out_path",
             tmp_path / "out", good)  # fmt: skip
     monkeypatch.undo()
 
@@ -584,7 +586,13 @@ def test_progress(tmp_path, caplog, capsys):
     edges = (torch.arange(9), torch.arange(9))
     with caplog.at_level("INFO", logger="smex.graph.distributed"):
         sgd.partition_files(
-            edges, "g", 2, tmp_path, ndata={"x": torch.zeros(9)}, scratch=tmp_path / "s", verbose=True
+            edges,
+            "g",
+            2,
+            tmp_path,
+            ndata={"x": torch.zeros(9)},
+            scratch=tmp_path / "s",
+            verbose=True,
         )
     steps = [record.message.split()[1] for record in caplog.records]
     assert steps == ["files", "degrees", "fennel", "parts", "edges", "features"]
