@@ -118,10 +118,11 @@ def pyg(folder, options):
 
 
 def arrays(folder, torch):
-    """Sources, destinations, features and seeds."""
-    src, dst, x, seed = (
-        torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("src", "dst", "x", "train")
+    """Sources, destinations, features and seeds; features are mapped, so that all share them."""
+    src, dst, seed = (
+        torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("src", "dst", "train")
     )
+    x = torch.from_numpy(np.load(folder / "x.npy", mmap_mode="c"))
     return src.long(), dst.long(), x, seed.nonzero().view(-1)
 
 

@@ -277,7 +277,9 @@ def tell(told, watch):
         f"{told['steps']} steps of each rank, {told['edges'] / told['seconds'] / 1e6:.2f} million "
         f"edges a second; loss {told['losses'][0]:.3f} to {told['losses'][1]:.3f}\n"
     )
-    print("| GiB | private after imports | predicted | private | shared | pages of files | together |")
+    print(
+        "| GiB | private after imports | predicted | private | shared | pages of files | together |"
+    )
     print("|---|---:|---:|---:|---:|---:|---:|")
     for rank, peak in enumerate(watch.peaks):
         columns = [peak[f] / GIB for f in ("Pss_Anon", "Pss_Shmem", "Pss_File", "Pss")]

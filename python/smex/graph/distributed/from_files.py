@@ -44,6 +44,8 @@ _NODE_BYTES = 64
 _LEAST_ROOM = 16 << 20
 _METIS_BYTES = 300
 """Of an edge while METIS works: both directions, sorted, and its coarser graphs."""
+_WHOLE = 1 << 40
+"""Edges of a block that has all of a file."""
 _OPEN_FILES = 256
 """Parts whose files are written at once."""
 
@@ -386,10 +388,11 @@ class _Run:
             )
         pairs = {}
         for canonical, edges in self._found.edges.items():
-            blocks = list(edges.blocks(max(edges.num_edges, 1)))
-            empty = torch.empty(0, dtype=torch.int64)
-            pairs[canonical] = tuple(
-                torch.cat([empty, *(block[end].long() for block in blocks)]) for end in (1, 2)
+            ends = [(src.long(), dst.long()) for _, src, dst in edges.blocks(_WHOLE)]
+            none = torch.empty(0, dtype=torch.int64)
+            pairs[canonical] = tuple(torch.cat([none, *pieces]) for pieces in zip(*ends)) or (
+                none,
+                none,
             )
         whole = heterograph(pairs, num_nodes_dict=self._sizes)
         return assigned_parts(

@@ -140,7 +140,8 @@ def read_into(file: int, rows: Tensor, offset: int, name: str) -> None:
     Raises:
         SmexRuntimeError: the file ends before, or cannot be read.
     """
-    view: Any = memoryview(rows.view(-1).view(torch.uint8).numpy())
+    data: Any = rows.view(-1).view(torch.uint8).numpy()
+    view = memoryview(data)
     while view:
         try:
             done = os.preadv(file, [view], offset)
