@@ -11,6 +11,18 @@ namespace {
 /// its first miss in the caches.
 constexpr int64_t kGrainBytes = 1 << 16;
 
+/// So many rows later one is asked for, and so many of its cache lines: the processor fetches what
+/// follows by itself.
+constexpr int64_t kAhead = 8;
+constexpr int64_t kLines = 4;
+constexpr int64_t kLineBytes = 64;
+
+void ask_for(const std::byte* row, int64_t bytes) {
+  for (int64_t at = 0; at < std::min(bytes, kLines * kLineBytes); at += kLineBytes) {
+    __builtin_prefetch(row + at);
+  }
+}
+
 void keep_least(std::atomic<int64_t>& least, int64_t place) {
   for (int64_t seen = least; place < seen && !least.compare_exchange_weak(seen, place);) {
   }
@@ -37,6 +49,10 @@ int64_t gather_rows(const RowPieces& pieces, const int64_t* ids, int64_t count, 
         last = pieces.starts[piece + 1];
       }
       const std::byte* data = pieces.data[piece];
+      if (const int64_t later = ids[std::min(i + kAhead, end - 1)];
+          data != nullptr && later >= first && later < last) {
+        ask_for(data + (later - first) * pieces.row_bytes, pieces.row_bytes);
+      }
       is_missing[i] = data == nullptr;
       if (data != nullptr && pieces.row_bytes > 0) {
         std::memcpy(out + i * pieces.row_bytes, data + (id - first) * pieces.row_bytes,

@@ -12,6 +12,7 @@ from smex.graph.distributed.context import exit_client, initialize, is_initializ
 from smex.graph.distributed.dist_graph import DistGraph
 from smex.graph.distributed.dist_tensor import DistTensor
 from smex.graph.distributed.embedding import DistEmbedding
+from smex.graph.distributed.from_files import partition_files
 from smex.graph.distributed.loading import (
     DistDataLoader,
     DistEdgeDataLoader,
@@ -58,6 +59,7 @@ __all__ = [
     "node_split",
     "optim",
     "out_degrees",
+    "partition_files",
     "partition_graph",
     "sample_etype_neighbors",
     "sample_neighbors",

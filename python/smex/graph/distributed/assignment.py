@@ -46,6 +46,31 @@ def assigned_parts(
         SmexValueError: the method does not exist, or parts or kinds are not one for each node.
     """
     sizes = {ntype: g.num_nodes(ntype) for ntype in g.ntypes}
+    known = parts_without_edges(op, sizes, num_parts, method)
+    if known is not None:
+        return known
+    if method != "metis":
+        raise SmexValueError(
+            f"{op}: expected part_method {', '.join(map(repr, METHODS))}, or a part for each node, "
+            f"found {method!r}"
+        )
+    whole = g if g.is_homogeneous else to_homogeneous(g, store_type=False)
+    parts = metis_partition_assignment(whole, num_parts, None, balance_edges, objtype=objtype)
+    kinds = kinds_of(op, balance_ntypes, sizes)
+    if kinds is not None:
+        parts = _balanced(whole, parts, kinds, num_parts)
+    return dict(zip(sizes, parts.split(list(sizes.values()))))
+
+
+def parts_without_edges(
+    op: str, sizes: dict[str, int], num_parts: int, method: Any
+) -> dict[str, Tensor] | None:
+    """Returns the part of each node by ``"random"``, ``"range"`` or as given; None: by others.
+
+    Raises:
+        SmexTypeError: a dict by type is missing.
+        SmexValueError: parts are not one for each node, or do not exist.
+    """
     if not isinstance(method, str):
         given = _by_type(op, "part_method", method, sizes)
         for ntype, parts in given.items():
@@ -59,17 +84,7 @@ def assigned_parts(
         return {t: torch.randint(num_parts, (size,)) for t, size in sizes.items()}
     if method == "range":
         return {t: torch.arange(size) * num_parts // max(size, 1) for t, size in sizes.items()}
-    if method != "metis":
-        raise SmexValueError(
-            f"{op}: expected part_method {', '.join(map(repr, METHODS))}, or a part for each node, "
-            f"found {method!r}"
-        )
-    whole = g if g.is_homogeneous else to_homogeneous(g, store_type=False)
-    parts = metis_partition_assignment(whole, num_parts, None, balance_edges, objtype=objtype)
-    kinds = _kinds(op, balance_ntypes, sizes)
-    if kinds is not None:
-        parts = _balanced(whole, parts, kinds, num_parts)
-    return dict(zip(sizes, parts.split(list(sizes.values()))))
+    return None
 
 
 def _by_type(op: str, name: str, given: Any, sizes: dict[str, int]) -> dict[str, Tensor]:
@@ -92,8 +107,8 @@ def _by_type(op: str, name: str, given: Any, sizes: dict[str, int]) -> dict[str,
     return result
 
 
-def _kinds(op: str, balance: Any, sizes: dict[str, int]) -> Tensor | None:
-    """The kind of each node of all types, counted from 0."""
+def kinds_of(op: str, balance: Any, sizes: dict[str, int]) -> Tensor | None:
+    """Returns the kind of each node of all types, counted from 0; None: all are alike."""
     if balance is None or balance is False:
         return None
     by_type: Any = {t: torch.zeros(n, dtype=torch.int64) for t, n in sizes.items()}

@@ -79,6 +79,77 @@ def numbers_of(tensor: Tensor) -> memoryview:
     return memoryview(data)
 
 
+class ColumnWriter:
+    """Writes a tensor row by row, as :func:`write_column` does one that is in memory.
+
+    Args:
+        folder: of the manifest.
+        path: of the file, from there.
+        dtype: of the numbers.
+        row_shape: of a row.
+
+    Raises:
+        SmexTypeError: the type has no name in such files.
+        SmexRuntimeError: the file cannot be written.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, path: str, dtype: torch.dtype, row_shape: Sequence[int] = ()
+    ):
+        self._name = str(dtype).removeprefix("torch.")
+        if self._name not in _TYPES:
+            raise SmexTypeError(
+                f"partition_graph: {path} would have numbers of {dtype}; expected one of "
+                f"{', '.join(_TYPES)}"
+            )
+        self._target, self._path, self._row_shape = folder / path, path, list(row_shape)
+        self._rows = self._bytes = 0
+        self._sums: list[int] = []
+        try:
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            self._file = open(self._target, "wb")  # noqa: SIM115
+        except OSError as error:
+            raise _cannot_write(self._target, error) from error
+
+    def add(self, rows: Tensor) -> None:
+        """Writes rows behind those that are there.
+
+        Raises:
+            SmexRuntimeError: the file cannot be written.
+        """
+        self._rows += rows.shape[0]
+        data = numbers_of(rows) if rows.numel() else memoryview(b"")
+        while data:
+            rest = BLOCK - self._bytes % BLOCK
+            if rest == BLOCK:
+                self._sums.append(0)
+            block, data = data[:rest], data[rest:]
+            self._sums[-1] = zlib.crc32(block, self._sums[-1])
+            self._bytes += len(block)
+            try:
+                self._file.write(block)
+            except OSError as error:
+                raise _cannot_write(self._target, error) from error
+
+    def close(self) -> FileEntry:
+        """Waits until the disk has the file, and returns what a manifest tells of it.
+
+        Raises:
+            SmexRuntimeError: the file cannot be written.
+        """
+        try:
+            with self._file as file:
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _cannot_write(self._target, error) from error
+        return FileEntry(self._path, self._name, [self._rows, *self._row_shape], self._sums)
+
+
+def _cannot_write(path: pathlib.Path, error: OSError) -> SmexRuntimeError:
+    return SmexRuntimeError(f"{path}: cannot be written: {error.strerror}")
+
+
 def write_column(folder: pathlib.Path, path: str, tensor: Tensor) -> FileEntry:
     """Writes a tensor and waits until the disk has it.
 
@@ -86,25 +157,9 @@ def write_column(folder: pathlib.Path, path: str, tensor: Tensor) -> FileEntry:
         SmexTypeError: its type has no name in such files.
         SmexRuntimeError: the file cannot be written.
     """
-    name = str(tensor.dtype).removeprefix("torch.")
-    if name not in _TYPES:
-        raise SmexTypeError(
-            f"partition_graph: {path} would have numbers of {tensor.dtype}; expected one of "
-            f"{', '.join(_TYPES)}"
-        )
-    data = numbers_of(tensor) if tensor.numel() else memoryview(b"")
-    blocks = [data[begin : begin + BLOCK] for begin in range(0, len(data), BLOCK)]
-    target = folder / path
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with open(target, "wb") as file:
-            for block in blocks:
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise SmexRuntimeError(f"{target}: cannot be written: {error.strerror}") from error
-    return FileEntry(path, name, list(tensor.shape), [zlib.crc32(block) for block in blocks])
+    writer = ColumnWriter(folder, path, tensor.dtype, tensor.shape[1:])
+    writer.add(tensor)
+    return writer.close()
 
 
 def check_column(folder: pathlib.Path, entry: FileEntry, blocks: Sequence[int] = ()) -> None:
@@ -170,7 +225,7 @@ def write_manifest(path: pathlib.Path, kind: str, content: Mapping[str, Any]) ->
             os.fsync(file.fileno())
         os.replace(draft, path)
     except OSError as error:
-        raise SmexRuntimeError(f"{path}: cannot be written: {error.strerror}") from error
+        raise _cannot_write(path, error) from error
 
 
 def read_manifest(path: str | os.PathLike, kind: str, op: str) -> tuple[pathlib.Path, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import pathlib
 from collections.abc import Mapping
@@ -21,9 +20,8 @@ from smex.graph.distributed.files import (
     entry_of,
     map_column,
     read_manifest,
-    write_column,
-    write_manifest,
 )
+from smex.graph.distributed.writer import KIND, GraphWriter
 from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.sampling.arguments import check_count
@@ -38,7 +36,6 @@ __all__ = [
     "partition_graph",
 ]
 
-_KIND = "graph"
 _HARMLESS = {"store_eids", "store_inner_node", "store_inner_edge", "n_jobs"}
 """Options of DGL's other formats, which mean nothing here."""
 
@@ -114,14 +111,19 @@ def partition_graph(
         tensor(50.)
     """
     op = "partition_graph"
-    _check(op, g, graph_name, num_parts, num_hops, kwargs)
+    if not isinstance(g, Graph) or g.is_block:
+        raise SmexTypeError(f"{op}: expected a graph that is no block, found {type(g).__name__}")
+    check_names(op, graph_name, num_parts, num_hops)
+    unknown = [option for option in kwargs if option not in _HARMLESS]
+    if unknown:
+        raise SmexTypeError(f"{op}: expected no option {unknown[0]!r}, found it given")
     on_cpu = g.cpu()
     parts = assigned_parts(
         op, on_cpu, num_parts, part_method, balance_ntypes, balance_edges, objtype
     )
     nodes = {ntype: torch.argsort(part, stable=True) for ntype, part in parts.items()}
-    node_map = {t: _starts(torch.bincount(part, minlength=num_parts)) for t, part in parts.items()}
-    writer = _Writer(pathlib.Path(out_path), graph_name)
+    node_map = {t: starts_of(part, num_parts) for t, part in parts.items()}
+    writer = GraphWriter(pathlib.Path(out_path), graph_name)
     edge_map, edges = {}, {}
     for number, (canonical, relation) in enumerate(on_cpu._relations.items()):
         indptr, indices, old = _by_new_ids(relation, nodes[canonical[0]], nodes[canonical[2]])
@@ -134,43 +136,24 @@ def partition_graph(
     for number, canonical in enumerate(on_cpu.canonical_etypes):
         frame, old = on_cpu._edge_frames[canonical], edges[canonical]
         writer.rows("edge", number, edge_map[canonical], frame, old)
-    write_manifest(
-        writer.folder / f"{graph_name}.json",
-        _KIND,
-        {
-            "graph_name": graph_name,
-            "num_parts": num_parts,
-            "num_hops": num_hops,
-            "idtype": str(g.idtype).removeprefix("torch."),
-            "ntypes": list(on_cpu.ntypes),
-            "etypes": [list(canonical) for canonical in on_cpu.canonical_etypes],
-            "node_map": list(node_map.values()),
-            "edge_map": list(edge_map.values()),
-            **writer.told,
-        },
-    )
+    writer.finish(num_parts, num_hops, g.idtype, node_map, edge_map)
     if not return_mapping:
         return None
     by_type = (nodes, edges)
     return tuple(m if len(m) > 1 else next(iter(m.values())) for m in by_type)
 
 
-def _check(
-    op: str, g: Any, name: Any, num_parts: Any, num_hops: Any, options: Mapping[str, Any]
-) -> None:
-    if not isinstance(g, Graph) or g.is_block:
-        raise SmexTypeError(f"{op}: expected a graph that is no block, found {type(g).__name__}")
+def check_names(op: str, name: Any, num_parts: Any, num_hops: Any) -> None:
+    """Raises SmexValueError unless files can be named and numbers are possible."""
     if not isinstance(name, str) or not name or pathlib.PurePath(name).name != name:
         raise SmexValueError(f"{op}: expected graph_name fit for a file, found {name!r}")
     check_count(op, "num_parts", num_parts, 1)
     check_count(op, "num_hops", num_hops, 1)
-    unknown = [option for option in options if option not in _HARMLESS]
-    if unknown:
-        raise SmexTypeError(f"{op}: expected no option {unknown[0]!r}, found it given")
 
 
-def _starts(counts: Tensor) -> list[int]:
-    return [0, *counts.cumsum(0).tolist()]
+def starts_of(part: Tensor, num_parts: int) -> list[int]:
+    """Returns where the nodes of each part begin, and where the last one's end."""
+    return [0, *torch.bincount(part, minlength=num_parts).cumsum(0).tolist()]
 
 
 def _by_new_ids(
@@ -187,41 +170,6 @@ def _by_new_ids(
     new[sources] = torch.arange(sources.shape[0])
     old = place if eids is None else eids[place].long()
     return offsets.to(relation.idtype), new[columns[place].long()].to(relation.idtype), old
-
-
-class _Writer:
-    """Writes the files of one graph, and keeps what the manifest tells of them."""
-
-    def __init__(self, folder: pathlib.Path, name: str):
-        self.folder = folder
-        self._name = name
-        (folder / f"{name}.json").unlink(missing_ok=True)  # what it told of is overwritten
-        self.told: dict[str, list[Any]] = {"structure": [], "node": [], "edge": []}
-
-    def _write(self, path: str, tensor: Tensor) -> dict[str, Any]:
-        return write_column(self.folder, f"{self._name}/{path}", tensor)._asdict()
-
-    def structure(self, number: int, indptr: Tensor, indices: Tensor) -> None:
-        files = {"indptr": indptr, "indices": indices}
-        self.told["structure"].append(
-            {n: self._write(f"structure/{number}.{n}.bin", t) for n, t in files.items()}
-        )
-
-    def rows(self, kind: str, number: int, starts: list[int], frame: Frame, old: Tensor) -> None:
-        """Writes the features of one type, part by part, and the rows' old ids."""
-        names = [name for name in frame if name not in (NID, EID)]
-        columns: dict[str, list[Any]] = {}
-        for place, name in enumerate(names):
-            column = frame[name]
-            columns[name] = [
-                self._write(f"part{part}/{kind}{number}.{place}.bin", column[old[begin:end]])
-                for part, (begin, end) in enumerate(itertools.pairwise(starts))
-            ]
-        ids = [
-            self._write(f"part{part}/{kind}{number}.old_ids.bin", old[begin:end])
-            for part, (begin, end) in enumerate(itertools.pairwise(starts))
-        ]
-        self.told[kind].append({"columns": columns, "old_ids": ids})
 
 
 # ---- reading ----
@@ -276,7 +224,7 @@ def read_graph(part_config: str | os.PathLike, op: str, part_id: int = 0) -> Wri
     Raises:
         SmexValueError: there is no manifest, or it is not one of this program's.
     """
-    folder, told = read_manifest(part_config, _KIND, op)
+    folder, told = read_manifest(part_config, KIND, op)
     place = pathlib.Path(part_config)
     try:
         ntypes = [str(t) for t in told["ntypes"]]
