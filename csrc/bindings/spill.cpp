@@ -67,6 +67,8 @@ void bind_spill(py::module_& m) {
         return spill_problem(program, worker, {capacity, SpillPolicy::kDp, views});
       },
       py::arg("program"), py::arg("worker"), py::arg("capacity"), py::arg("views"));
+  m.def("merge_inputs", &merge_inputs, py::arg("program"), py::arg("groups"),
+        "Lets the inputs of each group of values, which are the same tensor, be one.");
   m.def("largest_instr", &largest_instr, py::arg("program"), py::arg("views"));
   m.def(
       "spilled_bytes",

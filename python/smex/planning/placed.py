@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from smex._C import Timeline, home_tiles, largest_instr, lower, peak_of_calls, predicted_seconds, simulate
+import torch
+
+from smex._C import Timeline, home_tiles, largest_instr, lower, merge_inputs, peak_of_calls, predicted_seconds, simulate
 from smex._C import op_bytes as native_op_bytes
 from smex._C import op_prices as native_op_prices
 from smex._C import parameter_bytes as native_parameter_bytes
@@ -41,6 +43,19 @@ def view_targets(graph: SemanticGraph) -> set[str]:
     """The operators whose schema says that they return a view: they share an operand's memory."""
     records = [*graph.captured.ops, *(fusion.fused for fusion in graph.captured.fusions)]
     return {op.target for op in records if returns_view(op)}
+
+
+def _same_constants(graph: SemanticGraph) -> list[list[int]]:
+    """Groups of several constants that are the same elements in memory, by value id."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for value in graph.captured.values:
+        tensor = value.tensor
+        if value.role != "constant" or tensor is None or tensor.layout != torch.strided:
+            continue
+        if tensor.numel() > 0 and not tensor.is_meta:
+            shape = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device
+            groups.setdefault((tensor.data_ptr(), *shape), []).append(value.id)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 class PlacedGraph:
@@ -179,6 +194,7 @@ class PlacedGraph:
     def _spill(self, capacity: int) -> None:
         """Lets the program run in so many bytes of each device, by moves to the host and back."""
         views = view_targets(self.graph)
+        merge_inputs(self._program, _same_constants(self.graph))
         largest = largest_instr(self._program, views)
         if largest.bytes > capacity:
             raise PlanError(

@@ -14,6 +14,7 @@ namespace {
 constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr int kTriesOfChoice = 16;  ///< visits of the search for choices, for each that is kept
 constexpr int kFewestStates = 16;
+constexpr size_t kAllCandidates = 32;  ///< of so many blocks also the small ones may leave
 
 using Words = std::vector<uint64_t>;
 
@@ -278,7 +279,7 @@ class Algorithm1 {
       large.push_back(all.back());
       of_large += bytes;
     }
-    if (of_large < missing) return all;
+    if (of_large < missing || all.size() <= kAllCandidates) return all;
     if (large.size() < all.size()) left_out_ = std::min(left_out_, entered.least);
     return large;
   }
