@@ -1304,6 +1304,13 @@ def lower(
     The program of a plan. With `join` runs of element-wise calls are one call each, with `overlap` fetches are waited for as late as memory allows; outputs of the operators in `views` share the memory of their first operand.
     """
 
+def merge_inputs(
+    program: Program, groups: collections.abc.Sequence[collections.abc.Sequence[int]]
+) -> None:
+    """
+    Lets the inputs of each group of values, which are the same tensor, be one.
+    """
+
 def message_operations() -> list[MessageOperation]:
     """
     All operations of messages and element-wise programs, each a line of operations.def.

@@ -9,7 +9,16 @@ from typing import Any
 
 import torch
 
-from smex._C import Timeline, home_tiles, largest_instr, lower, merge_inputs, peak_of_calls, predicted_seconds, simulate
+from smex._C import (
+    Timeline,
+    home_tiles,
+    largest_instr,
+    lower,
+    merge_inputs,
+    peak_of_calls,
+    predicted_seconds,
+    simulate,
+)
 from smex._C import op_bytes as native_op_bytes
 from smex._C import op_prices as native_op_prices
 from smex._C import parameter_bytes as native_parameter_bytes
