@@ -50,6 +50,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_ir(m);
   bindings::bind_program(m);
   bindings::bind_partition(m);
+  bindings::bind_spill(m);
   bindings::bind_search(m);
   bindings::bind_vertices(m);
   bindings::bind_watcher(m);

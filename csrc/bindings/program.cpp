@@ -62,6 +62,8 @@ std::vector<Instr> make_instrs(const py::list& list) {
       instrs.emplace_back(item.cast<ComputeInstr>());
     } else if (py::isinstance<FetchInstr>(item)) {
       instrs.emplace_back(item.cast<FetchInstr>());
+    } else if (py::isinstance<MoveInstr>(item)) {
+      instrs.emplace_back(item.cast<MoveInstr>());
     } else {
       instrs.emplace_back(item.cast<FreeInstr>());
     }
@@ -124,6 +126,12 @@ void bind_program(py::module_& m) {
       .def_readonly("kind", &FetchInstr::kind);
   py::class_<FreeInstr>(m, "FreeInstr", "Drops the worker's own reference to a slot.")
       .def(py::init([](Slot slot) { return FreeInstr{slot}; }), py::arg("slot"));
+  py::class_<MoveInstr>(m, "MoveInstr",
+                        "Moves what slots share between the device and the host: \"spill\", "
+                        "\"drop\" or \"restore\".")
+      .def_property_readonly("kind", [](const MoveInstr& move) { return name_of(move.kind); })
+      .def_readonly("slots", &MoveInstr::slots)
+      .def_readonly("bytes", &MoveInstr::bytes);
   py::class_<WorkerProgram>(m, "WorkerProgram")
       .def(py::init([](int num_slots, const py::list& forward, const py::list& backward,
                        std::vector<int> remote_reads, std::vector<std::string> slot_names,
@@ -160,10 +168,13 @@ void bind_program(py::module_& m) {
       .def(py::init([](std::vector<WorkerProgram> workers, std::vector<Binding> inputs,
                        std::vector<Binding> outputs) {
              const int num_workers = static_cast<int>(workers.size());
-             return Program{num_workers, std::move(workers), std::move(inputs), std::move(outputs)};
+             return Program{num_workers, std::move(workers), std::move(inputs), std::move(outputs),
+                            /*device_memory=*/0};
            }),
            py::arg("workers"), py::arg("inputs"), py::arg("outputs"))
       .def_readonly("num_workers", &Program::num_workers)
+      .def_readonly("device_memory", &Program::device_memory,
+                    "Bytes of each worker's device; 0 where nothing is on the host.")
       .def_readonly("workers", &Program::workers)
       .def_property_readonly("inputs",
                              [](const Program& program) {

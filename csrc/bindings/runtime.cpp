@@ -114,6 +114,7 @@ std::shared_ptr<Session> start(Executor& executor, const std::vector<std::option
 py::dict to_dict(const runtime::Stats& stats) {
   py::dict dict;
   dict["moved_bytes"] = stats.moved_bytes;
+  dict["spilled_bytes"] = stats.spilled_bytes;
   dict["received_bytes"] = stats.received_bytes;
   dict["live_bytes"] = stats.live_bytes;
   dict["peak_bytes"] = stats.peak_bytes;

@@ -128,6 +128,9 @@ class Executor::Threads {
 
 std::shared_ptr<Executor> Executor::create(Program program, ExecutorOptions options) {
   if (!options.overlap) wait_at_once(program);
+  if (program.spills() && options.communicator) {
+    throw UserError("device_memory: is of workers that one process runs");
+  }
   return std::shared_ptr<Executor>(new Executor(std::move(program), std::move(options)));
 }
 
@@ -168,7 +171,7 @@ void Executor::make_contents() {
       if (!binding.contents[w]) continue;
       const int itemsize = program_.workers[w].slot_itemsizes.at(binding.slots[w]);
       const at::Tensor wide = at::tensor(*binding.contents[w], at::kLong);
-      tiles[w] = wide.to(devices_[w], itemsize == 4 ? at::kInt : at::kLong);
+      tiles[w] = wide.to(home(w), itemsize == 4 ? at::kInt : at::kLong);
     }
   }
 }

@@ -96,6 +96,10 @@ class Executor : public std::enable_shared_from_this<Executor> {
   const Steps& steps() const { return steps_; }
   const Hooks& hooks() const { return hooks_; }
   c10::Device device(int worker) const { return devices_[worker]; }
+  /// Where the caller's tiles of a worker are: its device, or the host where the program spills.
+  c10::Device home(int worker) const {
+    return program_.spills() ? c10::Device(c10::kCPU) : devices_[worker];
+  }
   /// The worker's own stream; nullopt on the CPU and for a lone worker, which uses the caller's.
   const std::optional<c10::Stream>& stream(int worker) const { return streams_[worker]; }
 

@@ -98,10 +98,10 @@ WorkerTensors Iteration::scatter(size_t position, const at::Tensor& given,
   for (size_t w = 0; w < tiles.size(); ++w) {
     if (binding.slots[w] == kNoSlot || !executor_->is_here(static_cast<int>(w))) continue;
     const Region& box = binding.regions[w];
-    const c10::Device device = executor_->device(static_cast<int>(w));
+    const c10::Device device = executor_->home(static_cast<int>(w));
     for (size_t v = 0; v < w && !tiles[w].defined(); ++v) {
       const bool is_same = tiles[v].defined() && binding.regions[v] == box &&
-                           executor_->device(static_cast<int>(v)) == device;
+                           executor_->home(static_cast<int>(v)) == device;
       if (is_same) tiles[w] = tiles[v];
     }
     if (tiles[w].defined()) continue;

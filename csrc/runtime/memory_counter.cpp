@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/error.h"
+
 namespace smex::runtime {
 
 void MemoryCounter::add(const at::Tensor& tensor, bool borrowed) {
@@ -9,8 +11,17 @@ void MemoryCounter::add(const at::Tensor& tensor, bool borrowed) {
   const auto& storage = tensor.storage();
   const std::lock_guard lock(mutex_);
   Entry& entry = storages_[storage.unsafeGetStorageImpl()];
-  if (entry.references++ > 0) return;
-  entry.bytes = static_cast<int64_t>(borrowed ? tensor.nbytes() : storage.nbytes());
+  if (entry.references > 0) {
+    ++entry.references;
+    return;
+  }
+  const int64_t bytes = static_cast<int64_t>(borrowed ? tensor.nbytes() : storage.nbytes());
+  if (live_ + bytes > limit_) {
+    throw UserError(c10::str("tiles of ", live_ + bytes, " bytes at once, more than device_memory=",
+                             limit_, " allows: an operator keeps more than its results take; give ",
+                             "device_memory= ", live_ + bytes - limit_, " bytes more"));
+  }
+  entry = {1, bytes};
   live_ += entry.bytes;
   peak_ = std::max(peak_, live_);
 }

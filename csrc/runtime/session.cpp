@@ -100,6 +100,10 @@ Session::Session(std::shared_ptr<Executor> executor, int64_t seed, uint64_t net)
     worker->slots = std::make_unique<SlotState[]>(num_slots);
     for (size_t i = 0; i < num_slots; ++i) worker->slots[i].references = source.references[i];
     worker->moved_bytes.assign(steps.kinds.size(), 0);
+    if (executor_->program().spills()) {
+      worker->host.emplace(executor_->device(static_cast<int>(workers_.size())));
+      worker->memory.limit(executor_->program().device_memory);
+    }
     workers_.push_back(std::move(worker));
   }
   if (!executor_->communicator()) return;
@@ -136,11 +140,17 @@ void Session::set_input(int index, const WorkerTensors& tiles) {
                                c10::IntArrayRef(sizes_of(binding.regions[w])), ", found ",
                                tile.sizes()));
     }
-    if (tile.device().type() != executor_->device(w).type()) {
-      throw UserError(
-          c10::str(name, ": expected device ", executor_->device(w), ", found ", tile.device()));
+    const c10::Device home = executor_->home(static_cast<int>(w));
+    if (tile.device().type() != home.type()) {
+      throw UserError(c10::str(name, ": expected device ", home, ", found ", tile.device()));
     }
-    if (workers_[w]->slots[slot].ready) throw UserError(name + " was set before");
+    SlotState& state = workers_[w]->slots[slot];
+    if (state.ready) throw UserError(name + " was set before");
+    if (workers_[w]->host) {
+      HostTiles::give(state, tile.requires_grad() ? tile.detach() : tile);
+      publish(static_cast<int>(w), slot, std::nullopt);
+      continue;
+    }
     store(static_cast<int>(w), slot, tile.requires_grad() ? tile.detach() : tile,
           Counted::kAsBorrowed);
   }
@@ -173,7 +183,7 @@ WorkerTensors Session::outputs(int index) const {
     if (!state.ready) {
       throw UserError(c10::str("outputs: output ", index, " is not computed yet"));
     }
-    tiles[w] = state.tensor;
+    tiles[w] = seen(holder(w), slot);
   }
   return tiles;
 }
@@ -189,8 +199,9 @@ WorkerTensors Session::take_outputs(int index) {
     if (!tile.defined() || tile.use_count() != 2 || tile.storage().use_count() != 1) continue;
     const Slot slot = executor_->program().outputs[index].slots[w];
     if (executor_->steps().workers[w].outputs[slot] > 1) continue;
-    workers_[w]->memory.remove(tile);
-    workers_[w]->slots[slot].tensor.reset();
+    SlotState& state = workers_[w]->slots[slot];
+    if (!workers_[w]->host) workers_[w]->memory.remove(tile);
+    (workers_[w]->host ? state.host : state.tensor).reset();
   }
   for (size_t w = 0; w < tiles.size(); ++w) {
     if (workers_[w]->follows) tiles[w] = tiles[holder(w)];
@@ -224,6 +235,9 @@ void Session::run(bool backward) {
   if (!alone && executor_->stream(0) == std::nullopt) shared = shared_us(backward);
   end_remote();
   after_streams();
+  for (const auto& worker : workers_) {
+    if (worker->host) worker->host->settle();
+  }
   const double seconds = microseconds(Clock::now() - begin) * 1e-6;
   (backward ? backward_seconds_ : forward_seconds_) = seconds;
   if (error_) std::rethrow_exception(error_);
@@ -263,8 +277,9 @@ void Session::await_packet(int worker, const Copy& copy) {
 
 at::Tensor Session::source_of(int worker, const Copy& copy, const at::Tensor& result) {
   if (copy.packet < 0) {
-    return copy.worker == worker ? operand(worker, copy.slot)
-                                 : workers_[copy.worker]->slots[copy.slot].tensor;
+    if (copy.worker == worker) return operand(worker, copy.slot);
+    const at::Tensor& tile = seen(copy.worker, copy.slot);
+    return workers_[worker]->host ? tile.to(result.device(), /*non_blocking=*/true) : tile;
   }
   await_packet(worker, copy);
   return remote_->parcel(copy, result.scalar_type());
@@ -288,7 +303,8 @@ bool Session::has_tiles_of_twin(int worker) const {
     if (slot == kNoSlot) continue;
     const SlotState &own = workers_[worker]->slots[slot], &other = workers_[twin]->slots[slot];
     if (!own.ready && !other.ready) continue;  // a tangent, before it is given
-    const at::Tensor &a = own.tensor, &b = other.tensor;
+    const at::Tensor &a = own.host.defined() ? own.host : own.tensor,
+                     &b = other.host.defined() ? other.host : other.tensor;
     // What the forward pass has freed was the same then.
     if (!a.defined() || !b.defined()) continue;
     const bool same = a.is_same(b) || (a.data_ptr() == b.data_ptr() && a.sizes() == b.sizes() &&
@@ -513,12 +529,23 @@ bool Session::try_finish(int worker, OpenStep& open, bool waiting) {
 double Session::run_step(int worker, const Step& step) {
   Worker& self = *workers_[worker];
   if (const auto* free = std::get_if<FreeStep>(&step)) {
+    SlotState& state = self.slots[free->slot];
+    if (self.host) self.host->drop({&state}, self.memory);  // others read what is on the host
     release(worker, free->slot);
     return 0;
   }
   const auto* compute = std::get_if<ComputeStep>(&step);
   const auto* fetch = std::get_if<FetchStep>(&step);
   const double begin = elapsed_us();
+  if (const auto* move = std::get_if<MoveStep>(&step)) {
+    const int64_t bytes = run_move(worker, *move);
+    const double duration = elapsed_us() - begin;
+    if (tracing_ && bytes > 0) {
+      self.events.push_back({worker, describe(executor_->program(), worker, step),
+                             name_of(move->instr->kind), begin, duration, bytes, kNoSlot, begin});
+    }
+    return duration;
+  }
   const double waited = self.wait_us;
   const int64_t moved = fetch ? self.moved_bytes[fetch->kind] : 0;
   compute ? run_compute(worker, *compute) : run_fetch(worker, *fetch);
@@ -538,9 +565,14 @@ void Session::run_compute(int worker, const ComputeStep& step) {
   Worker& self = *workers_[worker];
   torch::jit::Stack& stack = self.stack;
   const Arguments& arguments = step.arguments;
+  const SlotState* viewed = nullptr;  // on the host
   stack.assign(arguments.values.begin(), arguments.values.end());
   for (const TensorArgument& tensor : arguments.tensors) {
-    const at::Tensor& value = operand(worker, tensor.slot);
+    const bool is_view = step.instr->anywhere;
+    const at::Tensor& value =
+        is_view ? anywhere(worker, tensor.slot) : operand(worker, tensor.slot);
+    const SlotState& state = self.slots[tensor.slot];
+    if (is_view && !state.tensor.defined()) viewed = &state;
     stack[tensor.position] = step.dense ? value.contiguous() : value;
   }
   for (const TensorListArgument& list : arguments.lists) {
@@ -559,11 +591,11 @@ void Session::run_compute(int worker, const ComputeStep& step) {
   }
   for (const int position : arguments.seeds) stack[position] = seed_;
   step.op.callBoxed(stack);
-  store_outputs(worker, step);
+  store_outputs(worker, step, viewed);
   stack.clear();
 }
 
-void Session::store_outputs(int worker, const ComputeStep& step) {
+void Session::store_outputs(int worker, const ComputeStep& step, const SlotState* viewed) {
   const auto& slots = step.instr->outputs;
   size_t output = 0;
   const auto take = [&](at::Tensor tensor) {
@@ -571,7 +603,11 @@ void Session::store_outputs(int worker, const ComputeStep& step) {
     if (index >= slots.size() || slots[index] == kNoSlot) return;
     if (step.crop.rank() > 0) tensor = box_view(tensor, step.crop);
     check_shape(step, index, tensor);
-    store(worker, slots[index], std::move(tensor));
+    if (viewed) {
+      store_on_host(worker, slots[index], std::move(tensor), *viewed);
+    } else {
+      store(worker, slots[index], std::move(tensor));
+    }
   };
   for (c10::IValue& result : workers_[worker]->stack) {
     if (result.isTensor()) {
@@ -599,10 +635,41 @@ void Session::check_shape(const ComputeStep& step, size_t output, const at::Tens
                                c10::IntArrayRef(expected[output]), ", found ", tensor.sizes()));
 }
 
+int64_t Session::run_move(int worker, const MoveStep& step) {
+  Worker& self = *workers_[worker];
+  std::vector<SlotState*> slots;
+  for (const Slot slot : step.instr->slots) slots.push_back(&self.slots[slot]);
+  if (step.instr->kind == MoveInstr::Kind::kDrop) {
+    self.host->drop(slots, self.memory);
+    return 0;
+  }
+  if (step.instr->kind == MoveInstr::Kind::kRestore) {
+    const int64_t bytes = self.host->restore(slots, self.memory);
+    self.restored += bytes;
+    return bytes;
+  }
+  const int64_t bytes = self.host->write(slots);
+  self.spilled += bytes;
+  for (const Slot slot : step.instr->slots) {
+    const bool is_awaited = executor_->steps().workers[worker].read_remotely[slot];
+    if (is_awaited && !self.slots[slot].ready) publish(worker, slot, self.host->stream());
+  }
+  return bytes;
+}
+
 void Session::run_fetch(int worker, const FetchStep& step) {
   OpenStep open;
   open.fetch = &step;
-  if (step.instr->view) {
+  const bool is_view = step.instr->view;
+  if (is_view && workers_[worker]->host) {
+    const CopyPart& part = step.instr->parts[0];
+    const SlotState& state = workers_[worker]->slots[part.slot];
+    if (!state.tensor.defined()) {
+      at::Tensor view = box_view(anywhere(worker, part.slot), part.source);
+      return store_on_host(worker, step.instr->dest, std::move(view), state);
+    }
+  }
+  if (is_view) {
     open.result = box_view(operand(worker, step.instr->parts[0].slot), step.instr->parts[0].source);
   } else {
     copy_parts(worker, open, /*waiting=*/true);
@@ -644,7 +711,7 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
     if (!open.result.defined()) {
       allocate(step.dtype != c10::ScalarType::Undefined
                    ? step.dtype
-                   : workers_[copy.worker]->slots[copy.slot].tensor.scalar_type());
+                   : seen(copy.worker, copy.slot).scalar_type());
     }
     const at::Tensor from = source_of(worker, copy, open.result);
     const ListTensors& lists = executor_->steps().lists;
@@ -687,11 +754,27 @@ void Session::finish_fetch(int worker, OpenStep& open) {
 
 const at::Tensor& Session::operand(int worker, Slot slot) const {
   const SlotState& state = workers_[worker]->slots[slot];
-  if (state.ready.load(std::memory_order_relaxed) && state.references > 0) return state.tensor;
+  const bool is_here = state.tensor.defined() || !state.host.defined();
+  if (state.ready.load(std::memory_order_relaxed) && state.references > 0 && is_here) {
+    return state.tensor;
+  }
   const auto& names = executor_->program().workers[worker].slot_names;
   const std::string name = slot < static_cast<Slot>(names.size()) ? " '" + names[slot] + "'" : "";
   throw InternalError(c10::str("reads slot ", slot, name, " of worker ", worker, ", which ",
-                               state.ready ? "was freed" : "holds nothing yet"));
+                               !is_here      ? "is on the host"
+                               : state.ready ? "was freed"
+                                             : "holds nothing yet"));
+}
+
+const at::Tensor& Session::anywhere(int worker, Slot slot) const {
+  const SlotState& state = workers_[worker]->slots[slot];
+  if (!state.tensor.defined() && state.host.defined()) return state.host;
+  return operand(worker, slot);
+}
+
+const at::Tensor& Session::seen(int worker, Slot slot) const {
+  const SlotState& state = workers_[worker]->slots[slot];
+  return state.host.defined() ? state.host : state.tensor;
 }
 
 template <typename Condition>
@@ -753,9 +836,9 @@ const at::Tensor& Session::await_slot(int reader, int owner, Slot slot) {
   const auto& stream = executor_->stream(reader);
   if (state.written && stream) {
     state.written->block(*stream);
-    state.tensor.record_stream(*stream);
+    if (state.tensor.defined()) state.tensor.record_stream(*stream);
   }
-  return state.tensor;
+  return seen(owner, slot);
 }
 
 void Session::store(int worker, Slot slot, at::Tensor tensor, Counted counted) {
@@ -763,16 +846,30 @@ void Session::store(int worker, Slot slot, at::Tensor tensor, Counted counted) {
   SlotState& state = self.slots[slot];
   if (counted != Counted::kAlready) self.memory.add(tensor, counted == Counted::kAsBorrowed);
   state.tensor = std::move(tensor);
+  // Others read what the host gets next.
+  if (self.host && executor_->steps().workers[worker].read_remotely[slot]) return;
+  publish(worker, slot, executor_->stream(worker));
+}
+
+void Session::store_on_host(int worker, Slot slot, at::Tensor tensor, const SlotState& viewed) {
+  SlotState& state = workers_[worker]->slots[slot];
+  state.host = std::move(tensor);
+  state.borrowed = viewed.borrowed;
+  publish(worker, slot, std::nullopt);
+}
+
+void Session::publish(int worker, Slot slot, const std::optional<c10::Stream>& stream) {
+  Worker& self = *workers_[worker];
+  SlotState& state = self.slots[slot];
   if (!executor_->steps().workers[worker].read_remotely[slot] && !is_remote()) {
     state.ready.store(true, std::memory_order_relaxed);
     return;
   }
-  const auto& stream = executor_->stream(worker);
   if (stream) {
     state.written = std::make_unique<c10::Event>(stream->device_type());
     // An input was written on the caller's stream, which the worker's waits for before it runs.
     const c10::impl::VirtualGuardImpl guard(stream->device_type());
-    state.written->record(guard.getStream(executor_->device(worker)));
+    state.written->record(self.host ? *stream : guard.getStream(executor_->device(worker)));
   }
   state.ready = true;
   if (self.waiters > 0) wake_waiters(self);
@@ -786,6 +883,7 @@ void Session::release(int worker, Slot slot) {
   if (state.references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   owner.memory.remove(state.tensor);
   state.tensor.reset();
+  state.host.reset();
 }
 
 void Session::fail(int worker, size_t position, const Step& step) {
@@ -930,7 +1028,12 @@ Stats Session::stats() const {
       received += worker->moved_bytes[k];
     }
     stats.received_bytes.push_back(received);
-    const MemoryCounter& memory = workers_[holder(w)]->memory;
+    const Worker& keeper = *workers_[holder(w)];
+    if (keeper.host) {
+      stats.spilled_bytes["spill"] += keeper.spilled;
+      stats.spilled_bytes["restore"] += keeper.restored;
+    }
+    const MemoryCounter& memory = keeper.memory;
     stats.live_bytes.push_back(memory.live_bytes());
     stats.peak_bytes.push_back(memory.peak_bytes());
     stats.compute_seconds.push_back(0);
@@ -946,6 +1049,9 @@ Stats Session::stats() const {
         } else if (const auto* fetch = std::get_if<FetchStep>(&list[i])) {
           stats.fetch_seconds.back() += seconds;
           stats.seconds_by_target[fetch->instr->kind] += seconds;
+        } else if (const auto* move = std::get_if<MoveStep>(&list[i])) {
+          stats.fetch_seconds.back() += seconds;
+          stats.seconds_by_target[name_of(move->instr->kind)] += seconds;
         }
       }
     }

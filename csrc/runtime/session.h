@@ -7,10 +7,12 @@
 #include <condition_variable>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/host_tiles.h"
 #include "runtime/memory_counter.h"
 #include "runtime/processes/doorbell.h"
 #include "runtime/remote_tiles.h"
@@ -32,6 +34,8 @@ struct TraceEvent {
 /// What a session measured so far. Vectors have one entry per worker.
 struct Stats {
   std::map<std::string, int64_t> moved_bytes;  ///< by kind of fetch, between workers
+  /// By "spill" and "restore", between the devices and the host; none where tiles are never there.
+  std::map<std::string, int64_t> spilled_bytes;
   std::vector<int64_t> received_bytes;
   std::vector<int64_t> live_bytes;  ///< each distinct storage held by a slot, once; inputs included
   std::vector<int64_t> peak_bytes;
@@ -103,7 +107,9 @@ class Session {
     bool follows = false;
     bool has_run = false;  ///< its forward list
     torch::jit::Stack stack;
-    std::vector<int64_t> moved_bytes;  ///< by Steps::kinds
+    std::optional<HostTiles> host;      ///< where tiles may be on the host
+    int64_t spilled = 0, restored = 0;  ///< bytes
+    std::vector<int64_t> moved_bytes;   ///< by Steps::kinds
     std::vector<TraceEvent> events;
     double wait_us = 0;
     /// Of each step of the forward [0] and backward [1] list, without what it waited for peers.
@@ -155,6 +161,8 @@ class Session {
   double run_step(int worker, const Step& step);
   void run_compute(int worker, const ComputeStep& step);
   void run_fetch(int worker, const FetchStep& step);
+  /// Returns the bytes that it has copied.
+  int64_t run_move(int worker, const MoveStep& step);
   // Steps that are not due yet, and go on while others run.
   void open_step(int worker, const Step& step, size_t position);
   /// Goes on with what has come for open steps, and finishes those for which all has.
@@ -173,13 +181,20 @@ class Session {
   template <typename Condition>
   void await_with_open(int worker, const Condition& is_over);
   Doorbell& bell() { return is_remote() ? executor_->communicator()->doorbell() : bell_; }
-  void store_outputs(int worker, const ComputeStep& step);
+  void store_outputs(int worker, const ComputeStep& step, const SlotState* viewed);
   void check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const;
 
   const at::Tensor& operand(int worker, Slot slot) const;
+  /// A tile where it is, on the device or else on the host.
+  const at::Tensor& anywhere(int worker, Slot slot) const;
+  /// A tile as the caller and other workers see it: where tiles may be on the host, there.
+  const at::Tensor& seen(int worker, Slot slot) const;
   const at::Tensor& await_slot(int reader, int owner, Slot slot);
   enum class Counted { kAsOwn, kAsBorrowed, kAlready };
   void store(int worker, Slot slot, at::Tensor tensor, Counted counted = Counted::kAsOwn);
+  /// Keeps a view of what is on the host.
+  void store_on_host(int worker, Slot slot, at::Tensor tensor, const SlotState& viewed);
+  void publish(int worker, Slot slot, const std::optional<c10::Stream>& stream);
   void release(int worker, Slot slot);
 
   void fail(int worker, size_t position, const Step& step);

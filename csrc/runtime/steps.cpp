@@ -343,6 +343,9 @@ class Preparation {
     if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
       return c10::str(fetch->kind, " of value ", fetch->value);
     }
+    if (const auto* move = std::get_if<MoveInstr>(&instr)) {
+      return c10::str(name_of(move->kind), " of slot ", move->slots.empty() ? -1 : move->slots[0]);
+    }
     return c10::str("free of slot ", std::get<FreeInstr>(instr).slot);
   }
 
@@ -371,6 +374,14 @@ class Preparation {
       }
       return step;
     }
+    if (const auto* move = std::get_if<MoveInstr>(&instr)) {
+      for (const Slot slot : move->slots) {
+        const bool is_there = slot >= 0 && slot < num_slots && written[slot];
+        if (!is_there) throw InternalError(c10::str("slot ", slot, " holds nothing"));
+      }
+      if (!program_.spills()) throw InternalError("the program has no limit of device memory");
+      return MoveStep{move};
+    }
     const Slot slot = std::get<FreeInstr>(instr).slot;
     if (slot < 0 || slot >= num_slots) throw InternalError("no such slot");
     return FreeStep{slot};
@@ -378,7 +389,9 @@ class Preparation {
 
   void add_lists(const FetchStep& step, int worker) {
     for (const Copy& copy : step.copies) {
-      steps_.lists.add(copy.source, devices_[copy.packet < 0 ? copy.worker : worker]);
+      // What is on the host comes to the device of its reader first.
+      const bool is_there = copy.packet < 0 && !program_.spills();
+      steps_.lists.add(copy.source, devices_[is_there ? copy.worker : worker]);
       steps_.lists.add(copy.dest, devices_[worker]);
     }
     for (const Region& region : step.uncovered) steps_.lists.add(region, devices_[worker]);
@@ -453,6 +466,10 @@ class Preparation {
     if (const auto* free = std::get_if<FreeInstr>(&a)) {
       return free->slot == std::get<FreeInstr>(b).slot;
     }
+    if (const auto* x = std::get_if<MoveInstr>(&a)) {
+      const auto& y = std::get<MoveInstr>(b);
+      return x->kind == y.kind && x->slots == y.slots;
+    }
     if (const auto* x = std::get_if<ComputeInstr>(&a)) {
       const auto& y = std::get<ComputeInstr>(b);
       return x->target == y.target && x->args == y.args && x->outputs == y.outputs &&
@@ -513,6 +530,10 @@ std::string describe(const Program& program, int worker, const Step& step) {
   if (const auto* fetch = std::get_if<FetchStep>(&step)) {
     return c10::str(fetch->instr->kind, " of value ", fetch->instr->value, " into ",
                     slot_text(fetch->instr->dest), " on worker ", worker);
+  }
+  if (const auto* move = std::get_if<MoveStep>(&step)) {
+    return c10::str(name_of(move->instr->kind), " of ", slot_text(move->instr->slots[0]),
+                    " on worker ", worker);
   }
   return c10::str("free of ", slot_text(std::get<FreeStep>(step).slot), " on worker ", worker);
 }

@@ -62,7 +62,11 @@ struct FreeStep {
   Slot slot = kNoSlot;
 };
 
-using Step = std::variant<ComputeStep, FetchStep, FreeStep>;
+struct MoveStep {
+  const MoveInstr* instr = nullptr;
+};
+
+using Step = std::variant<ComputeStep, FetchStep, FreeStep, MoveStep>;
 
 struct WorkerSteps {
   std::vector<Step> forward;

@@ -13,6 +13,8 @@ namespace smex::runtime {
 /// What a worker's slot holds.
 struct SlotState {
   at::Tensor tensor;
+  at::Tensor host;        ///< the copy that the host keeps, where tiles may be there (host_tiles.h)
+  bool borrowed = false;  ///< `host` lies in the caller's memory
   std::unique_ptr<c10::Event> written;  ///< on an accelerator, for readers on other streams
   std::atomic<int> references{0};
   std::atomic<bool> ready{false};

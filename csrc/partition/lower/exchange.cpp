@@ -147,6 +147,10 @@ class Hash {
     add(fetch.due);
   }
   void add(const FreeInstr& free) { add(free.slot); }
+  void add(const MoveInstr& move) {
+    add(static_cast<int>(move.kind));
+    for (const Slot slot : move.slots) add(slot);
+  }
   void add(const Instr& instr) {
     add(instr.index());
     std::visit([&](const auto& one) { add(one); }, instr);

@@ -4,29 +4,6 @@
 
 namespace smex {
 
-namespace {
-
-/// Calls `visit` with each slot of the worker itself that an instruction reads.
-template <typename Visit>
-void for_each_read(const Instr& instr, int worker, const Visit& visit) {
-  if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
-    for (const Attr& arg : compute->args) {
-      if (const auto* one = std::get_if<ValueRef>(&arg)) {
-        if (one->id != kNoSlot) visit(one->id);
-      } else if (const auto* some = std::get_if<std::vector<ValueRef>>(&arg)) {
-        for (const ValueRef& ref : *some) {
-          if (ref.id != kNoSlot) visit(ref.id);
-        }
-      }
-    }
-  } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-    for (const CopyPart& part : fetch->parts) {
-      if (part.worker == worker) visit(part.slot);
-    }
-  }
-}
-
-/// The slot whose memory the outputs of a call share, if they do.
 Slot viewed(const ComputeInstr& compute, const std::set<std::string>& views) {
   if (compute.copies || !views.count(compute.target)) return kNoSlot;
   for (const Attr& arg : compute.args) {
@@ -34,8 +11,6 @@ Slot viewed(const ComputeInstr& compute, const std::set<std::string>& views) {
   }
   return kNoSlot;
 }
-
-}  // namespace
 
 ListUses::ListUses(const Program& program, int worker, bool backward,
                    const std::set<std::string>& views)

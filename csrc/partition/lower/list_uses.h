@@ -8,6 +8,30 @@
 
 namespace smex {
 
+/// Calls `visit` with each slot of the worker itself that an instruction reads.
+template <typename Visit>
+void for_each_read(const Instr& instr, int worker, const Visit& visit) {
+  if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
+    for (const Attr& arg : compute->args) {
+      if (const auto* one = std::get_if<ValueRef>(&arg)) {
+        if (one->id != kNoSlot) visit(one->id);
+      } else if (const auto* some = std::get_if<std::vector<ValueRef>>(&arg)) {
+        for (const ValueRef& ref : *some) {
+          if (ref.id != kNoSlot) visit(ref.id);
+        }
+      }
+    }
+  } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+    for (const CopyPart& part : fetch->parts) {
+      if (part.worker == worker) visit(part.slot);
+    }
+  }
+}
+
+/// The slot whose memory the outputs of a call share, if they do: outputs of the operators in
+/// `views` lie in that of their first operand, but for reshapes that copy.
+Slot viewed(const ComputeInstr& compute, const std::set<std::string>& views);
+
 /// Who makes, reads and frees the slots of one worker's instruction list, and which memory they
 /// share. Positions are those of the list; -1 stands for none.
 class ListUses {

@@ -27,12 +27,19 @@ void print_fetch(std::ostream& out, const FetchInstr& fetch) {
   out << ')';
 }
 
+void print_move(std::ostream& out, const MoveInstr& move) {
+  out << name_of(move.kind);
+  for (const Slot slot : move.slots) out << ' ' << slot;
+  if (move.bytes > 0) out << "  # " << move.bytes << " bytes";
+}
+
 void print(std::ostream& out, const std::vector<Instr>& instrs) {
   for (const Instr& instr : instrs) {
     out << "  ";
     if (const auto* compute = std::get_if<ComputeInstr>(&instr)) print_compute(out, *compute);
     if (const auto* fetch = std::get_if<FetchInstr>(&instr)) print_fetch(out, *fetch);
     if (const auto* free = std::get_if<FreeInstr>(&instr)) out << "free " << free->slot;
+    if (const auto* move = std::get_if<MoveInstr>(&instr)) print_move(out, *move);
     out << '\n';
   }
 }
@@ -88,13 +95,15 @@ class Memory {
         worker_(worker),
         reading_(reading),
         view_targets_(view_targets),
+        spills_(program.spills()),
         storage_(program_.num_slots, -1) {}
 
-  void allocate(Slot slot, const Shape& shape) {
+  void allocate(Slot slot, const Shape& shape, bool on_host = false) {
     storage_.at(slot) = static_cast<int>(bytes_.size());
     bytes_.push_back(Region::whole(shape).numel() * itemsize(program_, slot, "peak_bytes"));
     references_.push_back(1);
-    live_ += bytes_.back();
+    on_host_.push_back(on_host);
+    if (!on_host) live_ += bytes_.back();
   }
 
   /// `held` gets what is held after each instruction, before anything is freed.
@@ -110,6 +119,8 @@ class Memory {
         }
         fetch->view ? alias(fetch->dest, fetch->parts.front().slot)
                     : allocate(fetch->dest, fetch->shape);
+      } else if (const auto* moved = std::get_if<MoveInstr>(&instr)) {
+        move(*moved);
       } else {
         const auto& call = std::get<ComputeInstr>(instr);
         for (const ValueId slot : tensor_operands(call.args)) {
@@ -150,6 +161,7 @@ class Memory {
   }
 
   int last_read(Slot slot, const std::map<Slot, int>& fetched) const {
+    if (spills_) return -1;  // others read what is on the host
     const auto here = fetched.find(slot);
     return std::max(reading_.done(worker_, slot), here == fetched.end() ? -1 : here->second);
   }
@@ -174,7 +186,15 @@ class Memory {
 
   void release(Slot slot) {
     const int freed = storage(slot);
-    if (--references_[freed] == 0) live_ -= bytes_[freed];
+    if (--references_[freed] == 0 && !on_host_[freed]) live_ -= bytes_[freed];
+  }
+
+  void move(const MoveInstr& moved) {
+    const int found = storage(moved.slots.front());
+    const bool leaves = moved.kind == MoveInstr::Kind::kDrop;
+    if (moved.kind == MoveInstr::Kind::kWrite || on_host_[found] == leaves) return;
+    on_host_[found] = leaves;
+    live_ += leaves ? -bytes_[found] : bytes_[found];
   }
 
   int storage(Slot slot) const {
@@ -189,9 +209,11 @@ class Memory {
   const int worker_;
   const Reading& reading_;
   const std::set<std::string>& view_targets_;
+  const bool spills_;
   std::vector<int> storage_;  ///< per slot
   std::vector<int64_t> bytes_;
   std::vector<int> references_;
+  std::vector<bool> on_host_;
   int64_t live_ = 0;
 };
 
@@ -201,6 +223,18 @@ int due_of(const Instr& instr) {
   if (const auto* fetch = std::get_if<FetchInstr>(&instr)) return fetch->due;
   const auto* const compute = std::get_if<ComputeInstr>(&instr);
   return compute ? compute->due : -1;
+}
+
+const char* name_of(MoveInstr::Kind kind) {
+  switch (kind) {
+    case MoveInstr::Kind::kWrite:
+      return "spill";
+    case MoveInstr::Kind::kDrop:
+      return "drop";
+    case MoveInstr::Kind::kRestore:
+      return "restore";
+  }
+  throw InternalError("a move of no kind");
 }
 
 bool reads_others(const FetchInstr& fetch, int worker) {
@@ -257,7 +291,7 @@ std::vector<int64_t> held_bytes_given(const Reading& reading, const Program& pro
       throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
                       " are not given");
     }
-    memory.allocate(input.slots[worker], input.regions[worker].shape());
+    memory.allocate(input.slots[worker], input.regions[worker].shape(), program.spills());
   }
   std::vector<int64_t> held{memory.live()};
   memory.walk(kept, held);

@@ -30,6 +30,7 @@ struct ComputeInstr {
   bool copies = false;               ///< a reshape that is no view of its tile
   double operations = 0;             ///< arithmetic of its tile, for predictions
   int due = -1;                      ///< as a fetch's, of a view of what a late fetch brings
+  bool anywhere = false;             ///< a view, also of a tile that is on the host
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
 
@@ -76,7 +77,22 @@ struct FreeInstr {
   Slot slot = kNoSlot;
 };
 
-using Instr = std::variant<ComputeInstr, FetchInstr, FreeInstr>;
+/// Moves the memory that some slots of a worker share between its device and the host (spill.h).
+struct MoveInstr {
+  enum class Kind {
+    kWrite,    ///< the host gets a copy, where it has none yet; the device keeps its own
+    kDrop,     ///< the device lets go; what has a copy on the host is there from now on
+    kRestore,  ///< the device gets a copy of what the host keeps
+  };
+  Kind kind = Kind::kWrite;
+  std::vector<Slot> slots;  ///< the first one is made, or given, before the others
+  int64_t bytes = 0;        ///< that are copied
+};
+
+/// "spill", "drop" or "restore".
+const char* name_of(MoveInstr::Kind kind);
+
+using Instr = std::variant<ComputeInstr, FetchInstr, FreeInstr, MoveInstr>;
 
 /// Before which instruction of its list one is waited for at the latest; -1: it runs at once.
 int due_of(const Instr& instr);
@@ -126,6 +142,10 @@ struct Program {
   /// along.
   std::vector<Binding> inputs;
   std::vector<Binding> outputs;  ///< in the order of Graph::outputs()
+  /// Bytes that a worker's device has, where tiles may be on the host: inputs begin and outputs end
+  /// there. 0: all tiles are on the devices.
+  int64_t device_memory = 0;
+  bool spills() const { return device_memory > 0; }
   /// How many of the inputs the caller gives: the first ones.
   size_t num_given() const;
   std::string str() const;
@@ -165,7 +185,8 @@ std::vector<int64_t> held_bytes_given(const Reading& reading, const Program& pro
 /// every storage once, graph inputs and outputs included, parameters and buffers all the time.
 /// Walks the instruction lists; a tile that peers fetch is counted until the worker fetches what
 /// they have made since, as it may be ahead of them, and a fetch is as late as it may be. Outputs
-/// of the operators in `view_targets` alias their first operand, but for reshapes that copy.
+/// of the operators in `view_targets` alias their first operand, but for reshapes that copy. Tiles
+/// on the host do not count.
 std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

@@ -32,10 +32,12 @@ __all__: list[str] = [
     "Given",
     "Graph",
     "IdlePin",
+    "LargestInstr",
     "Machine",
     "Made",
     "Message",
     "MessageOperation",
+    "MoveInstr",
     "Op",
     "OutputKind",
     "Packet",
@@ -50,6 +52,9 @@ __all__: list[str] = [
     "Session",
     "SizedGraph",
     "Source",
+    "SpillBlock",
+    "SpillProblem",
+    "SpillSchedule",
     "Timeline",
     "TooLarge",
     "Use",
@@ -73,6 +78,7 @@ __all__: list[str] = [
     "heaviest_point",
     "held_bytes",
     "home_tiles",
+    "largest_instr",
     "list_exchanges",
     "live_bytes",
     "lower",
@@ -93,9 +99,13 @@ __all__: list[str] = [
     "relayout",
     "relayout_program",
     "sample_collective",
+    "schedule_transfers",
     "search",
     "seconds_before",
     "simulate",
+    "spill",
+    "spill_problem",
+    "spilled_bytes",
     "tdl",
     "tile_call",
     "vertex_schedule",
@@ -399,6 +409,17 @@ class FreeInstr:
     """
     def __init__(self, slot: int) -> None: ...
 
+class MoveInstr:
+    """
+    Moves what slots share between the device and the host: "spill", "drop" or "restore".
+    """
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def slots(self) -> list[int]: ...
+
 class WorkerProgram:
     def __init__(
         self,
@@ -442,6 +463,11 @@ class Program:
         outputs: collections.abc.Sequence[Binding],
     ) -> None: ...
     def __str__(self) -> str: ...
+    @property
+    def device_memory(self) -> int:
+        """
+        Bytes of each worker's device; 0 where nothing is on the host.
+        """
     @property
     def inputs(self) -> list[Binding]: ...
     @property
@@ -581,6 +607,72 @@ class Cluster:
     def levels_of(self, mesh: collections.abc.Sequence[int]) -> list[int]: ...
     def mesh(self, workers: int) -> list[int] | None: ...
     def on(self, mesh: collections.abc.Sequence[int]) -> Machine: ...
+
+class SpillBlock:
+    """
+    A piece of memory and the steps that use it.
+    """
+    def __init__(
+        self,
+        bytes: int,
+        uses: collections.abc.Sequence[int],
+        on_host: bool = False,
+        kept: bool = False,
+    ) -> None: ...
+    @property
+    def bytes(self) -> int: ...
+    @bytes.setter
+    def bytes(self, arg0: int) -> None: ...
+    @property
+    def kept(self) -> bool: ...
+    @property
+    def on_host(self) -> bool: ...
+    @property
+    def uses(self) -> list[int]: ...
+
+class SpillProblem:
+    """
+    Which blocks are on a device of so many bytes at which step?
+    """
+    def __init__(
+        self, num_steps: int, capacity: int, blocks: collections.abc.Sequence[SpillBlock]
+    ) -> None: ...
+    def bytes_of_steps(self) -> list[int]: ...
+    @property
+    def blocks(self) -> list[SpillBlock]: ...
+    @property
+    def capacity(self) -> int: ...
+    @capacity.setter
+    def capacity(self, arg0: int) -> None: ...
+    @property
+    def num_steps(self) -> int: ...
+
+class SpillSchedule:
+    """
+    Which blocks leave the device before which step.
+    """
+    @property
+    def dropped(self) -> list[list[int]]: ...
+    @property
+    def least(self) -> int:
+        """
+        Bytes that no schedule is below; 0 where that was not asked for.
+        """
+    @property
+    def to_device(self) -> int: ...
+    @property
+    def to_host(self) -> int: ...
+
+class LargestInstr:
+    """
+    The instruction that takes the most memory.
+    """
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def worker(self) -> int: ...
 
 class SearchOptions:
     def __init__(
@@ -1185,6 +1277,7 @@ def home_tiles(
     Per value and worker whether a tile is held, and its (lo, hi) by dimension.
     """
 
+def largest_instr(program: Program, views: collections.abc.Set[str]) -> LargestInstr: ...
 def list_exchanges(
     program: Program,
     ranks: collections.abc.Sequence[int],
@@ -1209,6 +1302,13 @@ def lower(
 ) -> Program:
     """
     The program of a plan. With `join` runs of element-wise calls are one call each, with `overlap` fetches are waited for as late as memory allows; outputs of the operators in `views` share the memory of their first operand.
+    """
+
+def merge_inputs(
+    program: Program, groups: collections.abc.Sequence[collections.abc.Sequence[int]]
+) -> None:
+    """
+    Lets the inputs of each group of values, which are the same tensor, be one.
     """
 
 def message_operations() -> list[MessageOperation]:
@@ -1304,6 +1404,7 @@ def sample_collective(
     A program of one relayout, a collective of groups of processes.
     """
 
+def schedule_transfers(problem: SpillProblem, policy: str = "dp") -> SpillSchedule: ...
 def search(graph: Graph, mesh: collections.abc.Sequence[int], **kwargs) -> Plan:
     """
     One search; the options are those of SearchOptions, where memory_limit is of homes.
@@ -1332,6 +1433,21 @@ def simulate(
 ) -> Timeline:
     """
     Runs a program in time, without tensors, over the machine's links.
+    """
+
+def spill(
+    program: Program, capacity: int, views: collections.abc.Set[str], policy: str = "dp"
+) -> list[tuple[int, int, int]]:
+    """
+    Lets workers run in so many bytes of device memory; returns by worker the bytes (to the host, to the device, of both at the least).
+    """
+
+def spill_problem(
+    program: Program, worker: int, capacity: int, views: collections.abc.Set[str]
+) -> SpillProblem: ...
+def spilled_bytes(program: Program, forward: bool = True, backward: bool = True) -> dict[str, int]:
+    """
+    Bytes that move to the host and to the devices.
     """
 
 def tile_call(

@@ -22,7 +22,15 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 
-from smex._C import Executor, PlainArguments, digest, gather_outputs, home_tiles, moved_bytes
+from smex._C import (
+    Executor,
+    PlainArguments,
+    digest,
+    gather_outputs,
+    home_tiles,
+    moved_bytes,
+    spilled_bytes,
+)
 from smex._logging import logger
 from smex.capture import ValueRef, as_arguments
 from smex.capture.objects import Objects, flatten_call
@@ -66,6 +74,7 @@ from smex.planning.semantic import SemanticGraph
 from smex.planning.vertex_costs import VertexCosts
 
 _CAPTURES = threading.RLock()
+_HOST = torch.device("cpu")
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
 _CLIPPING = "torch.nn.utils.clip_grad"
@@ -173,7 +182,8 @@ class PartitionedModule(torch.nn.Module):
         self._loss = [loss_fn]  # likewise
         self._watch = Watch(model, loss_fn)
         keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
-        self._state = ShardedState(self, model, loss_fn, devices, keeping, world)
+        homes = devices if options["device_memory"] is None else [_HOST] * len(devices)
+        self._state = ShardedState(self, model, loss_fn, homes, keeping, world)
         self._agreement = Agreement(world, whole_inputs=not local_inputs)
         self._programs = Programs()
         self._calls = Calls()
@@ -392,7 +402,7 @@ class PartitionedModule(torch.nn.Module):
                 raise SmexValueError(
                     f"partition: the plan is for {plan.workers} workers, asked for {self.workers}"
                 )
-            return plan
+            return plan.in_device_memory(self._options["device_memory"])
         if self._first is None:
             return search(graph, self.workers, **{**self._options, "pinned": self._pins(graph)})
         first = self._first.plan
@@ -801,6 +811,9 @@ class PartitionedModule(torch.nn.Module):
         measured["predicted_bytes_moved"] = moved_bytes(
             compiled.program, backward=measured["backward_seconds"] > 0
         )
+        backward = measured["backward_seconds"] > 0
+        if compiled.program.device_memory:
+            measured["predicted_spilled_bytes"] = spilled_bytes(compiled.program, backward=backward)
         measured["predicted_peak_bytes"] = compiled.plan.peak_bytes()
         measured["plan_bytes"] = compiled.plan.total_bytes
         return measured

@@ -39,6 +39,7 @@ def partition(
     mesh: Sequence[int] | DeviceMesh | None = None,
     joint: int = 1,
     recompute: str = "auto",
+    device_memory: float | None = None,
     boundaries: Any = None,
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
@@ -63,7 +64,7 @@ def partition(
         devices: one device per worker, or one for all of them; by default the CPU.
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
-        planner: see `smex.search`, as for the next seven.
+        planner: see `smex.search`, as for the next eight.
         machine: what "time" is counted by; of processes with one worker each by default what
             `smex.Machine.calibrate(mesh=mesh)` measures.
         memory_limit: bytes of a worker that the predicted peak keeps to.
@@ -75,6 +76,10 @@ def partition(
         joint: how many steps are chosen together, 1 or 2.
         recompute: "auto" lets the backward pass run repeated modules again where nothing keeps to
             the memory limit otherwise; "checkpoints" only regions of `torch.utils.checkpoint`.
+        device_memory: bytes that tiles take of each worker's device at once, by moving others to
+            the host and back (ROC §5); by default that of the `plan`. Parameters, buffers, inputs,
+            results and gradients are on the host between calls then, also where workers are on
+            GPUs, and so is what the optimiser does. Workers have to be in one process.
         boundaries: where the vertices of a graph are cut, see `smex.search`.
         pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
         plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
@@ -102,7 +107,8 @@ def partition(
 
     Raises:
         CaptureError: the model cannot be captured.
-        PlanError: the plan or a pin does not fit the model, or no plan the memory limit.
+        PlanError: the plan or a pin does not fit the model, or no plan the memory limit, or
+            an operator needs more than `device_memory`.
         SmexValueError: impossible workers or devices, or pins beside a plan.
         SmexRuntimeError: ranks have other models or arguments, or one of them failed.
     """
@@ -131,6 +137,8 @@ def partition(
     if plan is not None:
         given = GivenPlan.of(plan)
         workers = given.content["workers"] if workers is None else workers
+        if device_memory is None:
+            device_memory = given.content.get("device_memory")
     if isinstance(devices, (str, torch.device)):
         one, listed = devices, None
     else:
@@ -170,6 +178,11 @@ def partition(
         )
     places = [_checked_device(device) for device in listed or [one] * workers]
     world = World.alone(workers)
+    if len(members) > 1 and device_memory is not None:
+        raise SmexValueError(
+            f"partition: device_memory= is of workers in one process, found {len(members)}: pass "
+            "processes=1 with devices=, or leave device_memory out"
+        )
     if len(members) > 1:
         refuse_shared_devices(places, len(members))
         world = World.of(members, workers, places[0].type, timeout)
@@ -202,6 +215,7 @@ def partition(
         "mesh": mesh,
         "joint": joint,
         "recompute": recompute,
+        "device_memory": device_memory,
         "boundaries": boundaries,
         "pinned": pins,
     }

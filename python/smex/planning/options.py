@@ -57,6 +57,7 @@ class SearchOptions:
     joint: int
     seed: int
     recompute: str = "auto"
+    device_memory: float | None = None
     shards: Mapping[str, Shards] = dataclasses.field(default_factory=dict)
     boundaries: Boundaries = dataclasses.field(default_factory=Boundaries)
 
@@ -75,6 +76,7 @@ class SearchOptions:
         joint: int = 1,
         seed: int = 0,
         recompute: str = "auto",
+        device_memory: float | None = None,
         boundaries: Any = None,
     ) -> SearchOptions:
         """Returns the options that a user gives; see `smex.search`, also for the errors."""
@@ -98,6 +100,11 @@ class SearchOptions:
             raise PlanError(
                 "search: memory_limit must be a finite number of at least 1 byte, got "
                 f"{memory_limit!r}"
+            )
+        if device_memory is not None and not _is_number(device_memory, least=1):
+            raise PlanError(
+                "search: device_memory must be a finite number of at least 1 byte, got "
+                f"{device_memory!r}"
             )
         if not _is_number(optimizer_states, least=0, most=_MOST_STATES):
             raise PlanError(
@@ -127,7 +134,8 @@ class SearchOptions:
         return SearchOptions(
             _steps(workers, mesh, planner), planner, objective, machine, memory_limit,
             optimizer_states, replicate_bytes, refine=refine, joint=joint, seed=seed,
-            recompute=recompute, boundaries=Boundaries.of(boundaries, workers),
+            recompute=recompute, device_memory=device_memory,
+            boundaries=Boundaries.of(boundaries, workers),
         )  # fmt: skip
 
     def native(self, views: set[str]) -> Any:

@@ -7,11 +7,23 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from smex._C import Timeline, home_tiles, lower, peak_of_calls, predicted_seconds, simulate
+import torch
+
+from smex._C import (
+    Timeline,
+    home_tiles,
+    largest_instr,
+    lower,
+    merge_inputs,
+    peak_of_calls,
+    predicted_seconds,
+    simulate,
+)
 from smex._C import op_bytes as native_op_bytes
 from smex._C import op_prices as native_op_prices
 from smex._C import parameter_bytes as native_parameter_bytes
 from smex._C import peak_bytes as native_peak_bytes
+from smex._C import spill as spill_program
 from smex.capture.records import returns_view
 from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.planning.machine import Machine
@@ -42,6 +54,19 @@ def view_targets(graph: SemanticGraph) -> set[str]:
     return {op.target for op in records if returns_view(op)}
 
 
+def _same_constants(graph: SemanticGraph) -> list[list[int]]:
+    """Groups of several constants that are the same elements in memory, by value id."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for value in graph.captured.values:
+        tensor = value.tensor
+        if value.role != "constant" or tensor is None or tensor.layout != torch.strided:
+            continue
+        if tensor.numel() > 0 and not tensor.is_meta:
+            shape = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device
+            groups.setdefault((tensor.data_ptr(), *shape), []).append(value.id)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 class PlacedGraph:
     """What a search finds: a placement for every tensor and a strategy for every op.
 
@@ -69,6 +94,7 @@ class PlacedGraph:
         self.options = options
         self._program = program
         self._peak_bytes = peak_bytes
+        self._spilled: list[tuple[int, int, int]] = []  # by worker: to the host, back, the least
 
     @property
     def replicate_bytes(self) -> int:
@@ -170,7 +196,38 @@ class PlacedGraph:
         """Returns what every worker runs; made at the first call."""
         if self._program is None:
             self._program = lower(self.graph.native, self.native, view_targets(self.graph))
+        if self.options.device_memory is not None and not self._program.device_memory:
+            self._spill(int(self.options.device_memory))
         return self._program
+
+    def _spill(self, capacity: int) -> None:
+        """Lets the program run in so many bytes of each device, by moves to the host and back."""
+        views = view_targets(self.graph)
+        merge_inputs(self._program, _same_constants(self.graph))
+        largest = largest_instr(self._program, views)
+        if largest.bytes > capacity:
+            raise PlanError(
+                f"device_memory: {largest.text} on worker {largest.worker} needs "
+                f"{size_words(largest.bytes)} at once, for its operands and results, and "
+                f"{size_words(capacity)} are given: device_memory={largest.bytes} is the least "
+                "that works; a smaller batch or more workers need less"
+            )
+        self._spilled = spill_program(self._program, capacity, views)
+        self._peak_bytes = native_peak_bytes(self._program, views)
+
+    def spilled_bytes(self) -> dict[str, int]:
+        """Predicted bytes that an iteration moves between devices and the host.
+
+        Returns:
+            Those that are written, "spill", and come back, "restore", and those of both that no
+            order of moves for these instructions is below, "least". Empty without `device_memory`.
+        """
+        if self.options.device_memory is None:
+            return {}
+        if not self._spilled:
+            self.program()
+        spilled, restored, least = (sum(column) for column in zip(*self._spilled, strict=True))
+        return {"spill": spilled, "restore": restored, "least": least}
 
     def peak_bytes(self) -> list[int]:
         """Predicted peak bytes of live tensors per worker in one iteration.
@@ -179,6 +236,8 @@ class PlacedGraph:
         calls of all workers it is the fullest worker's, of tensors' tiles and of what each call
         fetches and makes beside them.
         """
+        if self.options.device_memory is not None and not self._spilled:
+            self.program()
         if self._peak_bytes is None and self._is_long():
             views = view_targets(self.graph)
             peak = peak_of_calls(self.graph.native, self.native, views)
@@ -277,7 +336,7 @@ class PlacedGraph:
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
-            f"{self._peak_words()}{self._again_words()}"
+            f"{self._peak_words()}{self._spill_words()}{self._again_words()}"
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
 
@@ -289,6 +348,16 @@ class PlacedGraph:
         seconds = self.again_seconds()
         took = f" in {duration_words(seconds)}" if self.machine else ""
         return f"{count} {'call runs' if count == 1 else 'calls run'} again{took}, "
+
+    def _spill_words(self) -> str:
+        """What moves between devices and the host, as the summary has it."""
+        moved = self.spilled_bytes()
+        if not moved:
+            return ""
+        return (
+            f"spills {size_words(moved['spill'])} to the host and restores "
+            f"{size_words(moved['restore'])}, "
+        )
 
     def again_seconds(self) -> float:
         """Predicted seconds of what the backward pass runs again; 0 without a machine."""

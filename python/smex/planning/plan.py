@@ -75,6 +75,11 @@ class Plan(PlacedGraph):
         native = price(graph.native, self.native, options.native_machine)
         return Plan(graph, native, options, self.pinned)
 
+    def in_device_memory(self, nbytes: float | None) -> Plan:
+        """Returns the same plan with so many bytes of each worker's device, see `smex.search`."""
+        options = dataclasses.replace(self.options, device_memory=nbytes)
+        return Plan(self.graph, self.native, options, self.pinned)
+
     def of_same(self, graph: SemanticGraph) -> Plan | None:
         """Returns the same plan for another capture of the same calls.
 
@@ -228,6 +233,8 @@ class Plan(PlacedGraph):
             "objective": self.objective,
             "machine": self.machine and self.machine.contents(),
             "memory_limit": self.options.memory_limit,
+            "device_memory": self.options.device_memory,
+            "spilled_bytes": self.spilled_bytes() or None,
             "optimizer_states": self.options.optimizer_states,
             "recompute": self.options.recompute,
             "replicate_bytes": self.replicate_bytes,
@@ -276,6 +283,7 @@ class Plan(PlacedGraph):
             optimizer_states=content.get("optimizer_states", 0),
             replicate_bytes=content["replicate_bytes"],
             recompute=content.get("recompute", "auto"),
+            device_memory=content.get("device_memory"),
             boundaries=Boundaries.from_contents(content.get("boundaries")),
         )
         native = native_of(content, graph)

@@ -34,6 +34,7 @@ def search(
     joint: int = 1,
     seed: int = 0,
     recompute: str = "auto",
+    device_memory: float | None = None,
     boundaries: Any = None,
 ) -> Plan:
     """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
@@ -73,6 +74,8 @@ def search(
             ones between products, then repeated modules (numbered ones, such as the layers of an
             `nn.ModuleList`), as few of them as are as cheap.
             With "checkpoints" only regions of `torch.utils.checkpoint` run again, as always.
+        device_memory: bytes that tiles take of each worker's device at once: the others are on the
+            host meanwhile, moved by the fewest bytes (ROC §5). The search chooses as without.
         boundaries: where the vertices of a graph are cut: "equal", into as many each, the default;
             "edges", so that each part has about as many edges; a `smex.VertexCosts`, so that each
             takes as long (ROC §4.2); "learned", as "edges" at first, and as the costs of the net's
@@ -81,7 +84,8 @@ def search(
 
     Raises:
         PlanError: unknown objective or name, a number out of range, a placement or mesh that does
-            not fit, or no plan within the limit.
+            not fit, or no plan within the limit. The first use of the plan's program raises it for
+            an operator that `device_memory` is too small for.
         SmexValueError: unknown planner, or more workers than the machine has.
         SmexTypeError: no graph, no machine, or another argument of the wrong type.
     """
@@ -94,7 +98,8 @@ def search(
     asked = SearchOptions.checked(
         workers, planner=planner, objective=objective, machine=machine, memory_limit=memory_limit,
         optimizer_states=optimizer_states, replicate_bytes=replicate_bytes, mesh=mesh,
-        refine=refine, joint=joint, seed=seed, recompute=recompute, boundaries=boundaries,
+        refine=refine, joint=joint, seed=seed, recompute=recompute, device_memory=device_memory,
+        boundaries=boundaries,
     )  # fmt: skip
     pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
     return Plan.of(best(graph, asked, pins, any_mesh=mesh is None))
