@@ -1,12 +1,12 @@
 """Tiles that leave a device whose memory is too small: bytes that move, and seconds of a step.
 
-    python benchmarks/graph/spill.py [--quick] [--parts dags reddit step] [--scale 1]
+    python benchmarks/graph/spill.py [--quick] [--parts dags reddit step] [--rounds 9]
 
 "dags" are random lists of operators, whose fewest bytes an integer program knows (HiGHS, by
 scipy.optimize.milp). "reddit" are a training step's lists on a random graph of Reddit's size,
 232,965 nodes, 114.6 million edges, layers of 602, 256 and 41 numbers: those of programs that smex
-makes, and the list of operators of ROC's own GCN, at capacities from the least that works to where
-nothing leaves, in 20 equal steps. Nothing of it is computed. "step" is a GCN that is trained, with and without a
+makes, and the list of operators of ROC's own GCN, at 20 capacities from the least that works to
+where nothing leaves. Nothing of it is computed. "step" is a GCN that is trained, with and without a
 limit, in turns. "None" lets all leave after each instruction, "LRU" what was used the longest ago,
 "Belady" what is used again the latest. "Compulsory" is what comes and is written at any capacity.
 """
@@ -14,6 +14,7 @@ limit, in turns. "None" lets all leave after each instruction, "LRU" what was us
 from __future__ import annotations
 
 import argparse
+import itertools
 import pathlib
 import statistics
 import sys
@@ -87,7 +88,7 @@ class GCN(nn.Module):
         super().__init__()
         self.dropout = dropout
         self.layers = nn.ModuleList(
-            sg.nn.GraphConv(a, b, allow_zero_in_degree=True) for a, b in zip(sizes, sizes[1:])
+            sg.nn.GraphConv(a, b, allow_zero_in_degree=True) for a, b in itertools.pairwise(sizes)
         )
 
     def forward(self, g, x):
@@ -99,7 +100,9 @@ class GCN(nn.Module):
 class SAGE(nn.Module):
     def __init__(self, sizes: tuple[int, ...]):
         super().__init__()
-        self.layers = nn.ModuleList(sg.nn.SAGEConv(a, b, "mean") for a, b in zip(sizes, sizes[1:]))
+        self.layers = nn.ModuleList(
+            sg.nn.SAGEConv(a, b, "mean") for a, b in itertools.pairwise(sizes)
+        )
 
     def forward(self, g, x):
         for layer in self.layers[:-1]:
@@ -161,7 +164,7 @@ def roc_operators(num_nodes: int, num_edges: int, dropout: bool) -> _C.SpillProb
     x = ops.tensor(4 * num_nodes * LAYERS[0], on_host=True)
     label = ops.tensor(4 * num_nodes * LAYERS[-1], on_host=True)
     saved = []
-    for n, (width, out) in enumerate(zip(LAYERS, LAYERS[1:])):
+    for n, (width, out) in enumerate(itertools.pairwise(LAYERS)):
         weight = ops.tensor(4 * width * out, on_host=True)
         if dropout:
             dropped = rows(width)
@@ -227,7 +230,9 @@ def long_kept(problem: _C.SpillProblem) -> tuple[int, int]:
     """Tensors that matter, and how many of them are used again after more than LONG steps."""
     large = SMALL * max(problem.bytes_of_steps())
     blocks = [block.uses for block in problem.blocks if block.uses and block.bytes >= large]
-    return len(blocks), sum(any(b - a > LONG for a, b in zip(uses, uses[1:])) for uses in blocks)
+    return len(blocks), sum(
+        any(b - a > LONG for a, b in itertools.pairwise(uses)) for uses in blocks
+    )
 
 
 def tell_reddit(num_nodes: int, num_edges: int) -> None:
