@@ -344,6 +344,47 @@ def test_a_call_that_does_not_fit_leaves_the_net_as_it_was():
     assert_kept_to(net, limit)
 
 
+@torch.library.custom_op("smex_test::keeps_more", mutates_args=())
+def keeps_more(x: torch.Tensor) -> torch.Tensor:
+    """Its result is a part of larger memory, which no shape tells."""
+    return torch.cat([x] * 6)[: len(x)]
+
+
+@keeps_more.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class KeepsMore(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Linear(24, 32), nn.BatchNorm1d(32)
+
+    def forward(self, x):
+        return self.norm(keeps_more(self.first(x)))
+
+
+@pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")
+def test_an_operator_that_keeps_more_than_its_result_is_told_when_it_runs():
+    options = {"model": KeepsMore, "loss_fn": None, "args": data()[0]}
+    with torch.no_grad():
+        free = made(**options)
+        limit = max(free.plan.peak_bytes())
+        net = made(**options, device_memory=limit)
+        before = copy.deepcopy(net.state_dict())
+        for _ in range(2):
+            with pytest.raises(
+                smex.SmexValueError,
+                match=r"keeps_more .* on worker 0: tiles of \d+ bytes at once, more than "
+                rf"device_memory={limit} allows: an operator keeps more than its results take; "
+                r"give device_memory= \d+ bytes more",
+            ):
+                net(data()[0])
+            assert_equal(net.state_dict(), before)
+        net = made(**options, device_memory=limit + 5 * 48 * 32 * 4)
+        assert torch.equal(net(data()[0]), free(data()[0]))
+
+
 @pytest.mark.parametrize("limit", ["16GB", 0, -1, math.nan, math.inf, True])
 def test_a_limit_is_a_number_of_bytes(limit):
     with pytest.raises(
