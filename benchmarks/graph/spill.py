@@ -119,6 +119,14 @@ def random_graph(num_nodes: int, num_edges: int, seed: int = 0):
     return sg.graph(tuple(ends), num_nodes=num_nodes)
 
 
+def undirected_graph(num_nodes: int, num_edges: int):
+    """A ring in which each node has edges from and to as many on both sides; sorted."""
+    sides = torch.arange(1, num_edges // num_nodes // 2 + 1, dtype=torch.int32)
+    nodes = torch.arange(num_nodes, dtype=torch.int32).unsqueeze(1)
+    ends = ((nodes + torch.cat([-sides, sides])) % num_nodes).sort(dim=1).values
+    return sg.graph((nodes.expand_as(ends).reshape(-1), ends.reshape(-1)), num_nodes=num_nodes)
+
+
 def lowered(model: nn.Module, g) -> _C.SpillProblem:
     """The list of a training step of one worker, as smex lowers it."""
     x = torch.empty(g.num_nodes(), LAYERS[0], device="meta")
@@ -207,7 +215,7 @@ def roc_operators(num_nodes: int, num_edges: int, dropout: bool) -> _C.SpillProb
 
 def reddit_lists(num_nodes: int, num_edges: int) -> Iterator[tuple[str, str, _C.SpillProblem]]:
     """Groups, names and lists."""
-    g = random_graph(num_nodes, num_edges)
+    g = undirected_graph(num_nodes, num_edges)
     with torch.device("meta"):
         models = {
             "GCN": GCN(LAYERS),
@@ -217,6 +225,9 @@ def reddit_lists(num_nodes: int, num_edges: int) -> Iterator[tuple[str, str, _C.
         }
     for name, model in models.items():
         yield "lowered", name, lowered(model, g)
+    g = random_graph(num_nodes, num_edges)
+    for name in ("GCN", "GCN with dropout"):
+        yield "lowered, directed", name, lowered(models[name], g)
     yield "ROC's operators", "GCN", roc_operators(num_nodes, num_edges, dropout=False)
     yield "ROC's operators", "GCN with dropout", roc_operators(num_nodes, num_edges, dropout=True)
 

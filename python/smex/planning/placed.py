@@ -24,7 +24,7 @@ from smex._C import op_prices as native_op_prices
 from smex._C import parameter_bytes as native_parameter_bytes
 from smex._C import peak_bytes as native_peak_bytes
 from smex._C import spill as spill_program
-from smex.capture.records import returns_view
+from smex.capture.records import ValueRef, returns_view
 from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
@@ -37,6 +37,8 @@ from smex.text import (
     strategy_words,
 )
 
+_MESSAGES = ("smex::spmm", "smex::spmm_extremum", "smex::sddmm")
+"""Operators whose first argument is the structure of a graph."""
 _LOWERED_CALLS = 2**20  # of all workers, that are lowered to tell the peak
 
 
@@ -54,17 +56,45 @@ def view_targets(graph: SemanticGraph) -> set[str]:
     return {op.target for op in records if returns_view(op)}
 
 
+def _structures(graph: SemanticGraph) -> set[int]:
+    """The constants that are structures of graphs, which nobody changes, by value id."""
+    found: set[int] = set()
+    for op in graph.captured.ops:
+        if op.target in _MESSAGES and isinstance(op.args[0], (list, tuple)):
+            found.update(ref.id for ref in op.args[0] if isinstance(ref, ValueRef))
+    return found
+
+
 def _same_constants(graph: SemanticGraph) -> list[list[int]]:
-    """Groups of several constants that are the same elements in memory, by value id."""
-    groups: dict[tuple[Any, ...], list[int]] = {}
+    """Groups of several constants that are the same elements in memory, by value id.
+
+    Structures are the same too where their elements are equal: a graph whose edges go both ways,
+    sorted, has one for both directions.
+    """
+    structures = _structures(graph)
+    groups: list[list[int]] = []
+    of: dict[tuple[Any, ...], list[list[int]]] = {}  # by what equal ones have in common
     for value in graph.captured.values:
         tensor = value.tensor
         if value.role != "constant" or tensor is None or tensor.layout != torch.strided:
             continue
-        if tensor.numel() > 0 and not tensor.is_meta:
-            shape = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device
-            groups.setdefault((tensor.data_ptr(), *shape), []).append(value.id)
-    return [group for group in groups.values() if len(group) > 1]
+        if tensor.numel() == 0 or tensor.is_meta:
+            continue
+        key = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device
+        alike = of.setdefault(key, [])
+        for group in alike:
+            other = graph.captured.values[group[0]].tensor
+            assert other is not None
+            is_same = other.data_ptr() == tensor.data_ptr()
+            if is_same or (
+                structures.issuperset((value.id, group[0])) and torch.equal(other, tensor)
+            ):
+                group.append(value.id)
+                break
+        else:
+            alike.append([value.id])
+            groups.append(alike[-1])
+    return [group for group in groups if len(group) > 1]
 
 
 class PlacedGraph:

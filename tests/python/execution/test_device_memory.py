@@ -222,6 +222,27 @@ def test_structure_of_a_graph_is_moved_once_where_layers_share_it():
     assert edges <= net.plan.spilled_bytes()["restore"] < 1.5 * edges
 
 
+def test_an_undirected_graph_has_one_structure_for_both_directions():
+    """Of sorted edges that go both ways; a net without a limit reads each by itself."""
+    pairs = torch.combinations(torch.arange(30))
+    ends = torch.cat([pairs, pairs.flip(1)])
+    ends = ends[(ends[:, 0] * 30 + ends[:, 1]).argsort()]
+    g = sg.graph((ends[:, 0], ends[:, 1]), num_nodes=30)
+    args = g, torch.randn(30, 6), torch.randint(4, (30,))
+    options = {"loss_fn": functional.cross_entropy, "args": args}
+    for workers in (1, 2):
+        free = made(GCN, workers, **options)
+        roomy = made(GCN, workers, **options, device_memory=10 * max(free.plan.peak_bytes()))
+        net = made(GCN, workers, **options, device_memory=1.1 * least(free))
+        for n in (free, roomy, net):
+            n(*args).backward()
+        assert_equal(roomy.full_grads(), free.full_grads())
+        assert_equal(net.full_grads(), free.full_grads())
+        if workers == 1:
+            edges = 8 * g.num_edges()
+            assert edges <= roomy.plan.spilled_bytes()["restore"] < 1.5 * edges
+
+
 # ---- files ----
 
 
