@@ -33,9 +33,9 @@ void rename(const std::vector<Renamed>& names, int worker, Instr& instr) {
 /// What is read again by another name is not freed; it stays as long as the call.
 void drop_frees(const Renamed& names, std::vector<Instr>& list) {
   const auto is_shared = [&](Slot slot) {
-    return names.count(slot) > 0 ||
-           std::any_of(names.begin(), names.end(),
-                       [&](const auto& name) { return name.second == slot; });
+    return names.count(slot) > 0 || std::any_of(names.begin(), names.end(), [&](const auto& name) {
+             return name.second == slot;
+           });
   };
   list.erase(std::remove_if(list.begin(), list.end(),
                             [&](const Instr& instr) {

@@ -53,9 +53,9 @@ LargestInstr largest_instr(const Program& program, const std::set<std::string>& 
 /// instruction needs more than the capacity, see `largest_instr`.
 std::vector<SpillTraffic> spill(Program& program, const SpillOptions& options);
 
-/// Lets inputs that are the same tensor be one: of each group of values the first one's tile is read
-/// instead of the others' where they are of the same region. Throws UserError where a value is no
-/// input.
+/// Lets inputs that are the same tensor be one: of each group of values the first one's tile is
+/// read instead of the others' where they are of the same region. Throws UserError where a value is
+/// no input.
 void merge_inputs(Program& program, const std::vector<std::vector<ValueId>>& groups);
 
 /// The problem of one worker: its steps are the instructions that need anything on the device.
