@@ -82,6 +82,7 @@ __all__: list[str] = [
     "list_exchanges",
     "live_bytes",
     "lower",
+    "merge_inputs",
     "message_operations",
     "min_max_ranges",
     "moved_bytes",
