@@ -72,29 +72,27 @@ def _same_constants(graph: SemanticGraph) -> list[list[int]]:
     sorted, has one for both directions.
     """
     structures = _structures(graph)
-    groups: list[list[int]] = []
-    of: dict[tuple[Any, ...], list[list[int]]] = {}  # by what equal ones have in common
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    alike: dict[tuple[Any, ...], list[tuple[torch.Tensor, list[int]]]] = {}  # structures, by shape
     for value in graph.captured.values:
         tensor = value.tensor
         if value.role != "constant" or tensor is None or tensor.layout != torch.strided:
             continue
         if tensor.numel() == 0 or tensor.is_meta:
             continue
-        key = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device
-        alike = of.setdefault(key, [])
-        for group in alike:
-            other = graph.captured.values[group[0]].tensor
-            assert other is not None
-            is_same = other.data_ptr() == tensor.data_ptr()
-            if is_same or (
-                structures.issuperset((value.id, group[0])) and torch.equal(other, tensor)
-            ):
-                group.append(value.id)
-                break
-        else:
-            alike.append([value.id])
-            groups.append(alike[-1])
-    return [group for group in groups if len(group) > 1]
+        shape = tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device
+        group = groups.setdefault((tensor.data_ptr(), *shape), [])
+        if not group and value.id in structures:
+            others = alike.setdefault(shape, [])
+            for other, known in others:
+                if torch.equal(other, tensor):
+                    groups[(tensor.data_ptr(), *shape)] = group = known
+                    break
+            else:
+                others.append((tensor, group))
+        group.append(value.id)
+    found = {id(group): group for group in groups.values() if len(group) > 1}
+    return list(found.values())
 
 
 class PlacedGraph:
