@@ -212,7 +212,12 @@ class Training:
         self.sparse = sgd.optim.SparseAdam([self.rows], lr=0.02)
         ids = self.g.ndata["train"][:].nonzero().view(-1)
         self.loader = sg.dataloading.DistNodeDataLoader(
-            self.g, ids, sg.dataloading.NeighborSampler([4, 4]), batch_size=10, shuffle=True, ahead=3
+            self.g,
+            ids,
+            sg.dataloading.NeighborSampler([4, 4]),
+            batch_size=10,
+            shuffle=True,
+            ahead=3,
         )
 
     def epoch(self, most=None):

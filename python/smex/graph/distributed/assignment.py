@@ -43,7 +43,8 @@ def assigned_parts(
         op: the operation, for messages.
         g: the graph, on the CPU.
         num_parts: number of parts.
-        method: one of `METHODS` or `STREAMS`, or the parts themselves, by type where there are several.
+        method: one of `METHODS` or `STREAMS`, or the parts themselves, by type where there are
+            several.
         balance_ntypes: a kind of each node, by type where there are several; parts get about as
             many of each kind. True: types are the kinds.
         balance_edges: whether parts are to be similar in edges too.

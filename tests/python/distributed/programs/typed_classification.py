@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import smex.graph as dgl
-import smex.graph.distributed
+import smex.graph.distributed  # noqa: F401, as programs for DGL have it
 import smex.graph.nn as dglnn
 from smex.graph.distributed import DistEmbedding
 
