@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import smex
 import smex.graph as sg
 from support.parted import SAGE, small_graph
 
@@ -93,6 +94,9 @@ def test_links(tmp_path, options):
 
 
 def test_the_same_with_one_process_without_a_launcher(tmp_path, monkeypatch):
+    monkeypatch.delenv("DGL_CONF_PATH", raising=False)
+    with pytest.raises(smex.SmexValueError, match="found None, and no DGL_CONF_PATH in the env"):
+        sgd.DistGraph("links")
     monkeypatch.setenv("DGL_CONF_PATH", str(tmp_path / "links.json"))
     sgd.partition_graph(circles(), "links", 2, tmp_path, part_method="ldg")
     sgd.initialize(ip_config="none.txt", net_type="socket")
