@@ -8,6 +8,9 @@ process is bound to so many cores in all: one process, or one on each, of which 
 half of the seeds. Peers are given the worker processes that make them fastest, 0 or as many as
 cores. Rounds alternate between the systems; a ratio is the median over rounds.
 
+``smex dist kept`` is the loader on ranks in processes whose C library keeps memory that was freed
+(``KEPT``), so that rows of the next batches are not written to fresh pages.
+
 The graphs are R-MAT graphs (``rmat.py``) with as many nodes and edges and as wide features as
 ogbn-arxiv and ogbn-products (with a fifth of its edges); a tenth of the nodes are seeds.
 DGL needs its environment (``benchmarks/peers/environments.py dgl``), PyG pyg-lib or torch-sparse.
@@ -17,6 +20,7 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import socket
 import statistics
 import subprocess
@@ -33,6 +37,12 @@ GRAPHS = {
 FANOUTS = [15, 10, 5]
 BATCH = 1024
 OURS = "smex"
+KEPT = {
+    "MALLOC_ARENA_MAX": 1,
+    "MALLOC_MMAP_THRESHOLD_": 1 << 32,
+    "MALLOC_TRIM_THRESHOLD_": 1 << 32,
+}
+"""Variables by which glibc's malloc keeps what was freed, and lets all threads use it."""
 
 
 def smex_plain(folder, options):
@@ -139,7 +149,13 @@ def batches_of_blocks(loader):
     return epoch
 
 
-SYSTEMS = {"smex": smex_plain, "smex dist": smex_dist, "dgl": dgl, "pyg": pyg}
+SYSTEMS = {
+    "smex": smex_plain,
+    "smex dist": smex_dist,
+    "smex dist kept": smex_dist,
+    "dgl": dgl,
+    "pyg": pyg,
+}
 
 
 def serve(options):
@@ -147,7 +163,7 @@ def serve(options):
     import torch
 
     torch.set_num_threads(options.threads)
-    if options.ranks > 1 or options.serve == "smex dist":
+    if options.ranks > 1 or options.serve.startswith("smex dist"):
         torch.distributed.init_process_group("gloo")
     epoch = SYSTEMS[options.serve](options.folder, options)
     epoch()
@@ -159,6 +175,7 @@ def serve(options):
         told = {"steps": steps, "rows": rows, "edges": edges}
         told["seconds"] = time.perf_counter() - started
         told["used"] = time.process_time() - used
+        told["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps(told), flush=True)
 
 
@@ -182,7 +199,7 @@ class System:
             variables = {
                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": rank,
                 "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks,
-                "OMP_NUM_THREADS": len(own),
+                "OMP_NUM_THREADS": len(own), **(KEPT if name.endswith("kept") else {}),
             }  # fmt: skip
             command = [
                 python, __file__, "--serve", name, "--folder", folder, "--ranks", ranks,
@@ -212,6 +229,7 @@ class System:
         told = [json.loads(self._line(rank)) for rank in range(self.ranks)]
         seconds = max(each["seconds"] for each in told)
         total = {key: sum(each[key] for each in told) for key in ("steps", "rows", "edges", "used")}
+        total["peak"] = max(each["peak"] for each in told)
         total["rate"] = total["steps"] / seconds
         total["rate_used"] = total["steps"] / total["used"]
         self.rounds.append(total)
@@ -232,7 +250,7 @@ class System:
 def started(options, folder, cores):
     """The systems that are there, in each setting of so many cores."""
     pythons = {"dgl": options.dgl_python, "pyg": options.pyg_python}
-    settings = [("smex", 1, 0), ("smex dist", 1, 0), ("dgl", 1, 0), ("pyg", 1, 0)]
+    settings = [(name, 1, 0) for name in SYSTEMS]
     if cores > 1:
         settings += [(name, cores, 0) for name in SYSTEMS]
         settings += [("dgl", 1, cores), ("pyg", 1, cores)]
@@ -281,6 +299,7 @@ def tell(graph, cores, systems):
         last = system.rounds[-1]
         cells = [graph, cores, system.title, f"{rate:.1f}", f"{used:.1f}"]
         cells += [f"{last[key] / last['steps']:.0f}" for key in ("rows", "edges")]
+        cells.append(f"{last['peak']:.0f}")
         if system not in ours:
             for mine in ours:
                 if (mine.name, mine.ranks) in (("smex", 1), ("smex dist", cores)):
@@ -289,6 +308,13 @@ def tell(graph, cores, systems):
                         f"{statistics.median(a['rate'] / b['rate'] for a, b in pairs):.2f}"
                     )
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+    by_name = {(system.name, system.ranks): system.rounds for system in systems}
+    for (name, ranks), rounds in by_name.items():
+        plain = by_name.get((name.removesuffix(" kept"), ranks))
+        if name.endswith(" kept") and plain:
+            for key, word in (("rate", "steps/s"), ("rate_used", "steps a processor second")):
+                ratio = statistics.median(a[key] / b[key] for a, b in zip(rounds, plain))
+                print(f"{graph}, {ranks} ranks: {word} of {name} over without: {ratio:.2f}")
 
 
 def main():
@@ -313,8 +339,8 @@ def main():
     options.dgl_python = environments.interpreter("dgl")
     options.pyg_python = environments.interpreter("pyg") or sys.executable
     print("| graph | cores | system | steps/s | processor ms a step | rows a step | edges a step "
-          "| ours over it: plain | on ranks |")  # fmt: skip
-    print("|---|---:|---|---:|---:|---:|---:|---:|---:|")
+          "| peak MB of a process | ours over it: plain | on ranks |")  # fmt: skip
+    print("|---|---:|---|---:|---:|---:|---:|---:|---:|---:|")
     for graph in options.graphs:
         with tempfile.TemporaryDirectory() as place:
             folder = pathlib.Path(place)

@@ -98,7 +98,6 @@ INSTEAD = {
     "dgl.nn.HeteroSubgraphX": "nn.HeteroGNNExplainer, nn.HeteroPGExplainer",
     "dgl.nn.NodeEmbedding": "torch.nn.Embedding(sparse=True), torch.optim.SparseAdam",
     "dgl.nn.SubgraphX": "nn.GNNExplainer, nn.PGExplainer",
-    "dgl.nn.WeightBasis": "nn.TypedLinear(regularizer='basis').get_weight()",
     "dgl.nn.pairwise_squared_distance": "torch.cdist(x, x) ** 2",
     "dgl.optim": "torch.optim.SparseAdam, torch.optim.Adagrad",
     "dgl.sampling.sample_neighbors_fused": "sampling.sample_neighbors, then to_block",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.distributed.sorting import Sizes
+from smex.graph.distributed.sources import Edges, HeldRows
+from smex.graph.distributed.stream_assignment import PASSES, STREAMS, streamed_parts
 from smex.graph.graph import Graph
 from smex.graph.parts.homogeneous import to_homogeneous
 from smex.graph.transforms.partition import metis_partition_assignment
@@ -19,6 +24,8 @@ METHODS = ("metis", "random", "range")
 _SLACK = 0.05
 """By how much of its even share a part may exceed it in the nodes of one kind."""
 _ROUNDS = 10
+_ROOM = 1 << 30
+"""Bytes that streams take for edges at a time, at most."""
 
 
 def assigned_parts(
@@ -36,7 +43,8 @@ def assigned_parts(
         op: the operation, for messages.
         g: the graph, on the CPU.
         num_parts: number of parts.
-        method: one of `METHODS`, or the parts themselves, by type where there are several.
+        method: one of `METHODS` or `STREAMS`, or the parts themselves, by type where there are
+            several.
         balance_ntypes: a kind of each node, by type where there are several; parts get about as
             many of each kind. True: types are the kinds.
         balance_edges: whether parts are to be similar in edges too.
@@ -49,10 +57,13 @@ def assigned_parts(
     known = parts_without_edges(op, sizes, num_parts, method)
     if known is not None:
         return known
+    if method in STREAMS:
+        kinds = kinds_of(op, balance_ntypes, sizes)
+        return _streamed(g, sizes, num_parts, method, kinds, balance_edges)
     if method != "metis":
         raise SmexValueError(
-            f"{op}: expected part_method {', '.join(map(repr, METHODS))}, or a part for each node, "
-            f"found {method!r}"
+            f"{op}: expected part_method {', '.join(map(repr, (*METHODS, *STREAMS)))}, or a part "
+            f"for each node, found {method!r}"
         )
     whole = g if g.is_homogeneous else to_homogeneous(g, store_type=False)
     parts = metis_partition_assignment(whole, num_parts, None, balance_edges, objtype=objtype)
@@ -60,6 +71,33 @@ def assigned_parts(
     if kinds is not None:
         parts = _balanced(whole, parts, kinds, num_parts)
     return dict(zip(sizes, parts.split(list(sizes.values()))))
+
+
+def _streamed(
+    g: Graph,
+    sizes: dict[str, int],
+    num_parts: int,
+    method: str,
+    kinds: Tensor | None,
+    balance_edges: bool,
+) -> dict[str, Tensor]:
+    """The parts that the streams of :func:`partition_files` find, of edges in memory."""
+    pairs = {c: g.edges(etype=c) for c in g.canonical_etypes}
+    edges = {c: Edges([(HeldRows(src), HeldRows(dst))]) for c, (src, dst) in pairs.items()}
+    amounts = Sizes(_ROOM, num_edges=2 * g.num_edges())
+    with tempfile.TemporaryDirectory() as scratch:
+        return streamed_parts(
+            edges,
+            sizes,
+            num_parts,
+            method,
+            None if kinds is None else kinds.int(),
+            balance_edges,
+            PASSES,
+            pathlib.Path(scratch),
+            amounts,
+            lambda count: None,
+        )
 
 
 def parts_without_edges(

@@ -60,7 +60,9 @@ class DistGraph:
     Args:
         graph_name: its name, as it was given to :func:`partition_graph`.
         gpb: its book, which is compared with that of the files.
-        part_config: the manifest (``OUT_PATH/GRAPH_NAME.json``), or its folder.
+        part_config: the manifest (``OUT_PATH/GRAPH_NAME.json``), or its folder; by default what the
+            environment variable ``DGL_CONF_PATH`` names, which DGL's launcher sets for programs
+            that leave it out.
         verify: whether the files' sums are compared with the manifest's first. Ranks of a machine
             share the reading; False reads nothing ahead.
 
@@ -92,9 +94,12 @@ class DistGraph:
         verify: bool = True,
     ):
         if part_config is None:
+            part_config = os.environ.get("DGL_CONF_PATH")
+        if part_config is None:
             raise SmexValueError(
                 "DistGraph: expected part_config, the manifest that partition_graph has written "
-                "(OUT_PATH/GRAPH_NAME.json), found None; there are no servers that know it"
+                "(OUT_PATH/GRAPH_NAME.json), found None, and no DGL_CONF_PATH in the environment; "
+                "there are no servers that know it"
             )
         self._context = context()
         here: Context = self._context

@@ -29,7 +29,7 @@ from smex.graph.distributed.files import ColumnWriter, FileEntry
 from smex.graph.distributed.partition import check_names, starts_of
 from smex.graph.distributed.sorting import RECORD_BYTES, Sizes, sorted_edges
 from smex.graph.distributed.sources import Edges, Rows, open_rows, read_text
-from smex.graph.distributed.stream_assignment import STREAMS, streamed_parts
+from smex.graph.distributed.stream_assignment import PASSES, STREAMS, streamed_parts
 from smex.graph.distributed.writer import GraphWriter
 from smex.graph.sampling.arguments import check_count
 from smex.graph.words import CanonicalType
@@ -64,7 +64,7 @@ def partition_files(
     ndata: Any = None,
     edata: Any = None,
     idtype: torch.dtype = torch.int64,
-    passes: int = 5,
+    passes: int = PASSES,
     memory_limit: float = 4 << 30,
     scratch: str | os.PathLike | None = None,
     verbose: bool = False,

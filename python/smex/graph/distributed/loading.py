@@ -232,7 +232,7 @@ class _GraphLoader(DistDataLoader):
         self._noticed: dict[Any, list[SharedRows]] = {}
 
     def _sample(self, ids: Any) -> Any:
-        return self._sampler.sample(self._g.graph, ids)
+        return map_graphs(Graph, _with_ends, self._sampler.sample(self._g.graph, ids))
 
     def _prefetch(self, window: list[Any]) -> None:
         wanted: dict[int, list[tuple[Tensor, Callable[[Tensor], None]]]] = {}
@@ -299,6 +299,23 @@ class _GraphLoader(DistDataLoader):
         return moved
 
 
+def _with_ends(graph: Graph) -> Graph:
+    """A block without edge types that end at none of its nodes; other graphs as they are."""
+    if not graph.is_block:
+        return graph
+    kept = {c: r for c, r in graph._relations.items() if graph._dst_num_nodes[c[2]]}
+    if not kept or len(kept) == len(graph._relations):
+        return graph
+    return Graph(
+        kept,
+        graph._src_num_nodes,
+        graph._dst_num_nodes,
+        src_frames=graph._src_frames,
+        dst_frames=graph._dst_frames,
+        edge_frames={c: graph._edge_frames[c] for c in kept},
+    )
+
+
 def _hot(g: DistGraph, ntype: str, source: SharedRows, limit: int) -> Tensor:
     degrees = torch.zeros(g.num_nodes(ntype), dtype=torch.int64)
     for canonical in g.canonical_etypes:
@@ -343,6 +360,11 @@ class DistNodeDataLoader(_GraphLoader):
     read for ids of a batch (``g.ndata["x"][input_nodes]``): of rows of other machines each comes
     once for some batches together, and those of nodes with the most edges are kept. Only features
     of the folder are read ahead; what programs write is read when it is used.
+
+    Blocks have all node types, but only those edge types that end at nodes of theirs: where all
+    seeds are papers, a layer for typed graphs returns papers alone from the last block. Parameters
+    of other types have no gradients then, which :class:`torch.nn.parallel.DistributedDataParallel`
+    is told by ``find_unused_parameters=True``.
 
     Args:
         g: the graph.

@@ -75,12 +75,13 @@ def partition_graph(
         num_hops: how many steps the halo that :func:`load_partition` adds to a part goes; 1 at
             least.
         part_method: ``"metis"`` (few edges between parts; :func:`metis_partition_assignment`),
+            ``"fennel"`` or ``"ldg"`` (the streams of :func:`partition_files`, without pymetis),
             ``"random"``, ``"range"`` (equal ranges of the ids as they are), or the part of each
             node ``[num_nodes]``, a dict of these where there are several node types.
-        balance_ntypes: with METIS, a kind of each node ``[num_nodes]``, such as a training mask, by
-            node type where there are several; parts then have about as many nodes of each kind of
-            each type. True: of each type.
-        balance_edges: with METIS, whether parts have about as many edges.
+        balance_ntypes: with METIS and streams, a kind of each node ``[num_nodes]``, such as a
+            training mask, by node type where there are several; parts then have about as many nodes
+            of each kind of each type. True: of each type.
+        balance_edges: with METIS and streams, whether parts have about as many edges.
         return_mapping: whether the old ids are returned.
         num_trainers_per_machine: taken for compatibility; ranks share the parts evenly.
         objtype: as for :func:`metis_partition_assignment`.

@@ -14,6 +14,8 @@ from smex.graph.distributed.sources import Edges, FileRows
 from smex.graph.words import CanonicalType
 
 STREAMS = ("fennel", "ldg")
+PASSES = 5
+"""How often each node is assigned at most, if not said otherwise."""
 _SLACK = 0.05
 """By how much of its even share a part may exceed it, in the nodes of one kind."""
 _STILL = 0.001

@@ -56,7 +56,7 @@ from smex.graph.nn.transformer.graphormer import BiasedMHA, GraphormerLayer
 from smex.graph.nn.typed.hetero import HeteroEmbedding, HeteroGraphConv, HeteroLinear
 from smex.graph.nn.typed.hgt_conv import HGTConv
 from smex.graph.nn.typed.rel_graph_conv import RelGraphConv
-from smex.graph.nn.typed.typed_linear import TypedLinear
+from smex.graph.nn.typed.typed_linear import TypedLinear, WeightBasis
 
 __all__ = [
     "AGNNConv",
@@ -128,4 +128,5 @@ __all__ = [
     "TransR",
     "TypedLinear",
     "WeightAndSum",
+    "WeightBasis",
 ]

@@ -300,6 +300,31 @@ def test_streams_balance_kinds_and_edges(tmp_path, method):
     assert max(ends) <= sum(ends) / 4 * 1.05 + 1700  # and a node more
 
 
+@pytest.mark.parametrize("method", ["fennel", "ldg"])
+def test_streams_of_graphs_in_memory_write_the_same_folder(tmp_path, method):
+    g, typed = small_graph(), typed_graph()
+    kinds = g.ndata["train"].int()
+    for number, options in enumerate([{}, {"balance_ntypes": kinds, "balance_edges": True}]):
+        one, other = tmp_path / f"memory{number}", tmp_path / f"files{number}"
+        ndata = {name: x.numpy() for name, x in g.ndata.items()}
+        edata = {"w": g.edata["w"].numpy()}
+        sgd.partition_graph(g, "g", 3, one, part_method=method, **options)
+        edges = saved(tmp_path / "edges", g)
+        sgd.partition_files(
+            edges, "g", 3, other, ndata=ndata, edata=edata, part_method=method,
+            num_nodes=g.num_nodes(), **options,
+        )  # fmt: skip
+        assert_same(one, other)
+    pairs = {c: typed.edges(etype=c) for c in typed.canonical_etypes}
+    sizes = {t: typed.num_nodes(t) for t in typed.ntypes}
+    bare = sg.heterograph(pairs, num_nodes_dict=sizes)
+    sgd.partition_graph(bare, "g", 2, tmp_path / "types", part_method=method)
+    sgd.partition_files(
+        pairs, "g", 2, tmp_path / "types of files", num_nodes=sizes, part_method=method
+    )
+    assert_same(tmp_path / "types", tmp_path / "types of files")
+
+
 def test_streams_of_types(tmp_path):
     g = typed_graph()
     edges = {c: g.edges(etype=c) for c in g.canonical_etypes}

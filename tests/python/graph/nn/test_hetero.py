@@ -144,3 +144,13 @@ def test_typed_linear(regularizer):
     torch.testing.assert_close(layer(x[order], types[order], True), expected[order])
     assert torch.autograd.gradcheck(lambda x: layer(x, types), x.requires_grad_())
     assert str(layer).startswith("TypedLinear(in_size=6, out_size=4, num_types=3")
+
+
+def test_a_weight_basis_is_sums_of_shared_matrices():
+    layer = sg.nn.WeightBasis((4, 2), 3, 5)
+    a, v = layer.w_comp, layer.weight
+    expected = torch.stack([sum(a[t, b] * v[b] for b in range(3)) for t in range(5)])
+    assert torch.allclose(layer(), expected)
+    layer().sum().backward()
+    assert a.grad.abs().sum() > 0 and v.grad.abs().sum() > 0
+    assert sg.nn.WeightBasis((6,), 1, 1)().shape == (1, 6)

@@ -238,6 +238,7 @@ OTHERS = {
     "TypedLinear": (lambda: sg.nn.TypedLinear(4, 2, 3), typed_rows),
     "TypedLinear-bdd": (lambda: sg.nn.TypedLinear(4, 2, 3, "bdd", 2), typed_rows),
     "TransR": (lambda: sg.nn.TransR(3, 2, 4), triples),
+    "WeightBasis": (lambda: sg.nn.WeightBasis((4, 2), 2, 3), tuple),
 }
 
 

@@ -29,6 +29,7 @@ MISTAKES = [
     (lambda: nn.EdgeWeightNorm()(ring(), torch.tensor([1.0, -2.0, 3.0])), "EdgeWeightNorm: norm='both' expects positive weights, found -2.0"),
     (lambda: nn.TypedLinear(4, 2, 3, "l2"), "TypedLinear: regularizer must be None, 'basis' or 'bdd', found 'l2'"),
     (lambda: nn.TypedLinear(4, 2, 3, "basis"), "TypedLinear: regularizer 'basis' needs num_bases, found None"),
+    (lambda: nn.WeightBasis((4, 2), 0, 3), "WeightBasis: expected num_bases and num_outputs of 1 at least, found 0 and 3"),
     (lambda: nn.TypedLinear(4, 3, 3, "bdd", 2), "TypedLinear: num_bases must divide both sizes, found sizes 4 and 3 and num_bases=2"),
     (call(lambda: nn.RelGraphConv(4, 2, 2), torch.tensor([0, 1])), "RelGraphConv: expected one integer for each of 3 edges, its type, found torch.int64 [2]"),
     (call(lambda: nn.RelGraphConv(4, 2, 2), torch.tensor([0, 1, 2])), "RelGraphConv: edge types"),

@@ -72,6 +72,7 @@ LAYERS = {
     "TransR": ("num_rels, rfeats, nfeats, p=1", "h_head, h_tail, rels"),
     "TypedLinear": ("in_size, out_size, num_types, regularizer=None, num_bases=None", "x, x_type, sorted_by_type=False"),
     "WeightAndSum": ("in_feats", "g, feats"),
+    "WeightBasis": ("shape, num_bases, num_outputs", ""),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -121,3 +122,44 @@ class TypedLinear(nn.Module):
         if self.regularizer is None:
             return text
         return f"{text}, regularizer={self.regularizer}, num_bases={self.num_bases}"
+
+
+class WeightBasis(nn.Module):
+    r"""Matrices that are sums of shared ones (Schlichtkrull et al., ESWC'18, eq. 3).
+
+    .. math:: W_t = \sum_b a_{tb} V_b
+
+    Args:
+        shape: of each matrix.
+        num_bases: how many matrices V_b there are.
+        num_outputs: how many matrices W_t.
+
+    Raises:
+        SmexValueError: a number is less than 1.
+
+    Example:
+        >>> sg.nn.WeightBasis((4, 2), 2, 3)().shape
+        torch.Size([3, 4, 2])
+    """
+
+    def __init__(self, shape: Sequence[int], num_bases: int, num_outputs: int):
+        super().__init__()
+        self.shape, self.num_bases, self.num_outputs = tuple(shape), num_bases, num_outputs
+        if min(num_bases, num_outputs) < 1:
+            raise SmexValueError(
+                f"WeightBasis: expected num_bases and num_outputs of 1 at least, found {num_bases} "
+                f"and {num_outputs}"
+            )
+        self.weight = nn.Parameter(torch.empty(num_bases, *self.shape))
+        self.w_comp = nn.Parameter(torch.empty(num_outputs, num_bases))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot's uniform numbers times the gain of ReLU."""
+        gain = nn.init.calculate_gain("relu")
+        nn.init.xavier_uniform_(self.weight, gain=gain)
+        nn.init.xavier_uniform_(self.w_comp, gain=gain)
+
+    def forward(self) -> Tensor:
+        """Returns the matrices ``[num_outputs, *shape]``."""
+        return torch.einsum("tb,b...->t...", self.w_comp, self.weight)
