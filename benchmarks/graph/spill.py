@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 import report
 import torch
+from networks import GCN, SAGE
 from torch import nn
 from torch.nn import functional
 
@@ -81,33 +82,6 @@ def words(policy: str) -> str:
 
 
 # ---- Reddit's shapes ----
-
-
-class GCN(nn.Module):
-    def __init__(self, sizes: tuple[int, ...], dropout: float = 0.0):
-        super().__init__()
-        self.dropout = dropout
-        self.layers = nn.ModuleList(
-            sg.nn.GraphConv(a, b, allow_zero_in_degree=True) for a, b in itertools.pairwise(sizes)
-        )
-
-    def forward(self, g, x):
-        for layer in self.layers[:-1]:
-            x = torch.relu(layer(g, functional.dropout(x, self.dropout, self.training)))
-        return self.layers[-1](g, functional.dropout(x, self.dropout, self.training))
-
-
-class SAGE(nn.Module):
-    def __init__(self, sizes: tuple[int, ...]):
-        super().__init__()
-        self.layers = nn.ModuleList(
-            sg.nn.SAGEConv(a, b, "mean") for a, b in itertools.pairwise(sizes)
-        )
-
-    def forward(self, g, x):
-        for layer in self.layers[:-1]:
-            x = torch.relu(layer(g, x))
-        return self.layers[-1](g, x)
 
 
 def random_graph(num_nodes: int, num_edges: int, seed: int = 0):

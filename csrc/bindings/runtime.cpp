@@ -147,7 +147,7 @@ py::list trace_events(const Session& session) {
   for (const runtime::TraceEvent& event : session.trace_events()) {
     events.append(py::make_tuple(event.worker, event.name, event.category, event.start_us,
                                  event.duration_us, event.bytes, event.fetched, event.since_us,
-                                 event.op));
+                                 event.op, event.processor_us));
   }
   return events;
 }
@@ -242,7 +242,7 @@ void bind_runtime(py::module_& m) {
            "By worker, list and instruction the seconds that it took, without waiting.")
       .def("trace_events", &trace_events,
            "Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, "
-           "since_us, op or -1).");
+           "since_us, op or -1, processor_us).");
   py::class_<Executor, std::shared_ptr<Executor>>(
       m, "Executor",
       "Runs a Program on one thread per worker. threads_per_worker=0 shares torch's intra-op "

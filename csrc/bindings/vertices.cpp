@@ -1,4 +1,5 @@
 // Python's view of csrc/partition/vertices.
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -15,7 +16,7 @@ namespace smex::bindings {
 namespace {
 
 /// By vertex and one more the seconds of all before it, by several models.
-std::vector<double> seconds_before(
+py::array_t<double> seconds_before(
     int64_t rows, double each,
     const std::vector<std::pair<const FeatureSums*, VertexFeatures>>& models) {
   std::vector<double> sums(rows + 1);
@@ -24,7 +25,7 @@ std::vector<double> seconds_before(
     const std::vector<double> own = features->weighted(weights);
     for (int64_t row = 0; row <= rows; ++row) sums[row] += own.at(row);
   }
-  return sums;
+  return py::array_t<double>(rows + 1, sums.data());
 }
 
 }  // namespace
@@ -64,8 +65,10 @@ void bind_vertices(py::module_& m) {
         "features times their weights.");
   m.def(
       "min_max_ranges",
-      [](const std::vector<double>& sums, const std::vector<double>& speeds,
-         const std::vector<double>& offsets) {
+      [](const py::array_t<double, py::array::c_style | py::array::forcecast>& before,
+         const std::vector<double>& speeds, const std::vector<double>& offsets) {
+        const std::vector<double> sums(before.data(), before.data() + before.size());
+        const py::gil_scoped_release release;
         std::vector<RangeWorker> workers;
         for (size_t n = 0; n < speeds.size(); ++n) workers.push_back({speeds[n], offsets.at(n)});
         auto ends = min_max_ranges(sums, workers);
@@ -73,7 +76,6 @@ void bind_vertices(py::module_& m) {
         return std::make_pair(std::move(ends), seconds);
       },
       py::arg("sums"), py::arg("speeds"), py::arg("offsets"),
-      py::call_guard<py::gil_scoped_release>(),
       "0 and the ends of contiguous ranges whose last worker ends the earliest, and when.");
 }
 

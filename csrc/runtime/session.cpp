@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <ctime>
 #include <optional>
 
 #include "ir/error.h"
@@ -44,6 +45,13 @@ bool is_failure_of_ranks(const std::exception_ptr& error) {
 
 double microseconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+/// What the calling thread has used a processor for.
+double processor_microseconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return 1e6 * static_cast<double>(used.tv_sec) + 1e-3 * static_cast<double>(used.tv_nsec);
 }
 
 int due_of(const Step& step) {
@@ -546,17 +554,20 @@ double Session::run_step(int worker, const Step& step) {
     }
     return duration;
   }
+  const bool counts = tracing_ && executor_->device(worker).is_cpu() && at::get_num_threads() == 1;
+  const double used = counts ? processor_microseconds() : 0;
   const double waited = self.wait_us;
   const int64_t moved = fetch ? self.moved_bytes[fetch->kind] : 0;
   compute ? run_compute(worker, *compute) : run_fetch(worker, *fetch);
   const double duration = elapsed_us() - begin;
   if (tracing_) {
+    const double processor = counts ? processor_microseconds() - used : duration;
     self.events.push_back(
         {worker,
          compute ? operator_name(*compute->instr) : describe(executor_->program(), worker, step),
          compute ? "compute" : fetch->instr->kind, begin, duration,
          fetch ? self.moved_bytes[fetch->kind] - moved : 0, fetch ? fetch->instr->dest : kNoSlot,
-         begin, compute ? compute->instr->op : -1});
+         begin, compute ? compute->instr->op : -1, processor});
   }
   return duration - (self.wait_us - waited);
 }

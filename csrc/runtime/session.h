@@ -29,6 +29,9 @@ struct TraceEvent {
   Slot fetched = kNoSlot;  ///< by a fetch
   double since_us = 0;     ///< when that has begun: other instructions ran until `start_us`
   OpId op = -1;            ///< of a call that is one of the graph's
+  /// That a processor of the host was busy with it, other threads' turns left out; the duration
+  /// where several threads or another device compute it.
+  double processor_us = 0;
 };
 
 /// What a session measured so far. Vectors have one entry per worker.

@@ -436,6 +436,15 @@ class Lowering {
     return tdl::arithmetic(*op.spec, extents);
   }
 
+  /// The op's id; of a fused call that of the last op it stands for.
+  OpId named(const Op& op) const {
+    OpId last = op.id;
+    for (const ValueId output : op.outputs) {
+      if (op.id < 0 && output != kNoValue) last = std::max(last, graph_.value(output).producer);
+    }
+    return last;
+  }
+
   /// The user's line and module.
   static std::string place(const Op& op) {
     if (op.module_path.empty()) return op.source;
@@ -445,7 +454,7 @@ class Lowering {
   void emit_compute(const Op& op, const OpTiles& tiles, int w, const Window& window,
                     const std::vector<Slot>& operands, std::vector<std::vector<Slot>>& made) {
     ComputeInstr compute;
-    compute.op = op.id;
+    compute.op = named(op);
     compute.target = op.target;
     compute.source = place(op);
     compute.args = op.args;

@@ -322,7 +322,7 @@ std::string operator_name(const ComputeInstr& compute) {
 }
 
 std::string op_label(const ComputeInstr& compute) {
-  return compute.op < 0 ? "fused" : "op " + std::to_string(compute.op);
+  return compute.op < 0 ? "added" : "op " + std::to_string(compute.op);
 }
 
 std::string Program::str() const {

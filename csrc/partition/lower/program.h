@@ -17,7 +17,7 @@ inline constexpr Slot kNoSlot = -1;
 
 /// Runs `target` on local slots. ValueRef ids inside `args` are slots of this worker.
 struct ComputeInstr {
-  OpId op = -1;        ///< for messages and traces; -1: a fused call
+  OpId op = -1;        ///< for messages and traces; of a fused call the last one it stands for
   std::string source;  ///< the user's line, "model.py:12", and module; for messages
   std::string target;
   std::string what;  ///< the operators of the calls that one of smex::pointwise is made of
@@ -37,7 +37,7 @@ struct ComputeInstr {
 /// The operator, and in brackets those it is made of: "smex::pointwise[aten::mul, aten::tanh]".
 std::string operator_name(const ComputeInstr& compute);
 
-/// "op 3", or "fused" for a call that is no op of the graph.
+/// "op 3", or "added" for a call that stands for no op of the graph.
 std::string op_label(const ComputeInstr& compute);
 
 /// One contribution to a fetched tensor: a part of a peer's slot into one of the destination.

@@ -12,6 +12,7 @@
 #include "partition/search/quicker.h"
 #include "partition/search/regions.h"
 #include "partition/search/reruns.h"
+#include "partition/vertices/boundaries.h"
 
 namespace smex {
 
@@ -25,9 +26,12 @@ constexpr size_t kOrdered = 2000;   // calls of all graphs that are searched for
 std::vector<Planner> rivals(const Graph& graph, const Request& request) {
   const size_t steps = request.mesh.size();
   if (steps < 2 || steps > kRefinedSteps || graph.ops().size() > kCompared) return {};
+  const bool has_messages = !edge_walks(graph).empty();
   std::vector<Planner> found;
   for (const Planner planner : all_planners()) {
     if (planner == Planner::kRandom || planner == Planner::kTofu) continue;
+    const Rules::Messages messages = rules_of(planner).messages;
+    if (!has_messages && messages != Rules::Messages::kAny) continue;  // they are data_parallel
     // These replicate tensors that a recursion for the fewest bytes has to cut.
     const bool must_cut = request.options.replicate_bytes < kAllBytes;
     if (must_cut && rules_of(planner).replicate_parameters) continue;

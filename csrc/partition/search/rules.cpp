@@ -20,11 +20,23 @@ const std::map<Planner, Entry>& table() {
       {Planner::kDataParallel,
        {"data_parallel", {.replicate_parameters = true, .pending = true, .one_step = true}}},
       {Planner::kEqualChop, {"equal_chop", {.one_step = true}}},
+      {Planner::kFeatures,
+       {"features",
+        {.replicate_parameters = true,
+         .pending = true,
+         .one_step = true,
+         .messages = Rules::Messages::kByFeatures}}},
       {Planner::kFsdp, {"fsdp", {.replicate_parameters = true, .pending = true, .one_step = true}}},
       {Planner::kIcml18, {"icml18", {.reductions = false}}},
       {Planner::kRandom, {"random", {.order = Rules::Order::kRandom}}},
       {Planner::kSpartan, {"spartan", {.order = Rules::Order::kLargestFirst}}},
       {Planner::kTofu, {"tofu", {.pending = true}}},
+      {Planner::kVertices,
+       {"vertices",
+        {.replicate_parameters = true,
+         .pending = true,
+         .one_step = true,
+         .messages = Rules::Messages::kByVertices}}},
   };
   return entries;
 }

@@ -929,7 +929,7 @@ class Session:
     def take_outputs(self, index: int) -> list: ...
     def trace_events(self) -> list:
         """
-        Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, since_us, op or -1).
+        Tuples (worker, name, category, start_us, duration_us, bytes, fetched slot or -1, since_us, op or -1, processor_us).
         """
 
 class Executor:
@@ -1318,7 +1318,7 @@ def message_operations() -> list[MessageOperation]:
     """
 
 def min_max_ranges(
-    sums: collections.abc.Sequence[float],
+    sums: typing.Annotated[numpy.typing.ArrayLike, numpy.float64],
     speeds: collections.abc.Sequence[float],
     offsets: collections.abc.Sequence[float],
 ) -> tuple[list[int], float]:
@@ -1417,7 +1417,7 @@ def seconds_before(
     models: collections.abc.Sequence[
         tuple[FeatureSums, typing.Annotated[collections.abc.Sequence[float], "FixedSize(5)"]]
     ],
-) -> list[float]:
+) -> numpy.typing.NDArray[numpy.float64]:
     """
     By vertex and one more the seconds of all before it: `each` of every vertex, and its features times their weights.
     """

@@ -26,7 +26,8 @@ class TimedCall(NamedTuple):
 
     Attributes:
         plan: that was run.
-        seconds: by worker and operator, -1 for what is several of the graph's.
+        seconds: by worker and operator, the last where several are one. The processor's, where
+            one computes it: workers may be more than there are.
     """
 
     plan: Plan
@@ -36,9 +37,9 @@ class TimedCall(NamedTuple):
 def timed_call(plan: Plan, events: Iterable[tuple[Any, ...]]) -> TimedCall:
     """Returns what the operators of a traced call took, by the events of all workers."""
     seconds: dict[tuple[int, int], float] = {}
-    for worker, _, category, _, duration, _, _, _, op in events:
+    for worker, _, category, *_, op, busy in events:
         if category == "compute":
-            seconds[worker, op] = seconds.get((worker, op), 0.0) + duration * 1e-6
+            seconds[worker, op] = seconds.get((worker, op), 0.0) + busy * 1e-6
     return TimedCall(plan, seconds)
 
 

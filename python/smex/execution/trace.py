@@ -22,7 +22,7 @@ def trace_json(program: Any, events: list[tuple[Any, ...]]) -> list[dict[str, An
     spans = []
     links = set()
     for number, event in enumerate(events):
-        worker, name, category, start, duration, nbytes, slot, since, _ = event
+        worker, name, category, start, duration, nbytes, slot, since, *_ = event
         span = {"name": name, "cat": category, "ph": "X", "ts": start, "dur": duration}
         spans.append({**span, "pid": _WORKERS, "tid": worker, "args": {"bytes": nbytes}})
         if slot < 0 or nbytes == 0:

@@ -85,7 +85,7 @@ class Boundaries:
                 ends[size], _ = min_max_ranges(found, [1.0] * workers, [0.0] * workers)
         return dataclasses.replace(self, ends=ends)
 
-    def _before(self, graph: SemanticGraph, size: int, walks: Sequence[Any]) -> list[float]:
+    def _before(self, graph: SemanticGraph, size: int, walks: Sequence[Any]) -> Any:
         """By vertex and one more the cost of all before it."""
         if isinstance(self.policy, VertexCosts):
             return self.policy.before(graph, size, walks)

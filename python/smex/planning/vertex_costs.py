@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import pathlib
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,8 +14,10 @@ from smex.errors import PlanError, SmexImportError
 from smex.planning.semantic import SemanticGraph
 
 FORMAT = "smex-vertex-costs-1"
-_MOST_SAMPLES = 4096
+_MOST_SAMPLES = 1024
 """Of a layer, the latest."""
+_RIDGE = 0.03
+"""Of features whose norm is 1: its square is what samples may be explained worse."""
 
 
 class _Sample(NamedTuple):
@@ -39,8 +39,8 @@ class VertexCosts:
     dtype, takes the sum over its vertices of five features times weights that are not negative:
     one; the number of neighbours; of runs of neighbours with consecutive numbers; of blocks of
     memory that these take; and of blocks that their features take (ROC §4.1). What else a network
-    computes takes the same time for every vertex. The weights serve for graphs that were never
-    measured.
+    computes takes the same time for every vertex, and for every edge into it. The weights serve for
+    graphs that were never measured.
 
     Example:
         >>> import torch, smex
@@ -61,7 +61,7 @@ class VertexCosts:
 
     @property
     def layers(self) -> dict[str, tuple[float, ...]]:
-        """Seconds by feature of each layer; of what is no operator along edges by vertex alone."""
+        """Seconds by feature of each layer; by vertex, edge and range of each other call."""
         self._fit()
         return dict(self._weights)
 
@@ -92,12 +92,11 @@ class VertexCosts:
         Args:
             graph: that was run.
             plan: its native plan.
-            runs: by worker and operator, -1 for what is several, the seconds that it took.
+            runs: by worker and operator, the last of several in one, the seconds that it took.
         """
         took = {key: min(run.get(key, 0.0) for run in runs) for key in runs[0]}
         walks = edge_walks(graph.native)
         rows = walked_rows(graph.native, plan, walks)
-        walked = {walk.op for walk in walks}
         cut: dict[int, tuple[int, int]] = {}  # by worker its rows
         for walk, ranges in zip(walks, rows, strict=True):
             if any(hi - lo == walk.rows for lo, hi in ranges):
@@ -108,12 +107,13 @@ class VertexCosts:
                 seconds = took.get((worker, walk.op))
                 if seconds and hi > lo:
                     self._keep(key, _Sample(tuple(features_of(graph, walk).of(lo, hi)), seconds))
+        others = _others(graph)
         for worker, (lo, hi) in cut.items():
-            rest = sum(
-                seconds for (of, op), seconds in took.items() if of == worker and op not in walked
-            )
-            if hi > lo and rest:
-                self._keep(_rest(graph), _Sample((float(hi - lo), 1.0), rest))
+            sizes = (float(hi - lo), features_of(graph, walks[0]).of(lo, hi)[1], 1.0)
+            for op, key in others.items():
+                seconds = took.get((worker, op))
+                if seconds and hi > lo:
+                    self._keep(key, _Sample(sizes, seconds))
 
     @staticmethod
     def layer(graph: SemanticGraph, walk: Any) -> str:
@@ -144,11 +144,12 @@ class VertexCosts:
             ranges: 0, and where each range ends.
         """
         walks = [walk for walk in edge_walks(graph.native) if walk.rows == ranges[-1]]
-        before = self.before(graph, ranges[-1], walks)
-        return [before[hi] - before[lo] for lo, hi in itertools.pairwise(ranges)]
+        seconds = np.diff(self.before(graph, ranges[-1], walks)[list(ranges)])
+        _, _, each = self._of_others(graph)
+        return np.where(np.diff(ranges) > 0, seconds + each, 0.0).tolist()
 
-    def before(self, graph: SemanticGraph, size: int, walks: Sequence[Any]) -> list[float]:
-        """By vertex and one more the seconds of all before it, of the layers that are known.
+    def before(self, graph: SemanticGraph, size: int, walks: Sequence[Any]) -> Any:
+        """By vertex and one more the seconds of all before it, an array, of the known layers.
 
         Raises:
             PlanError: none was ever measured.
@@ -161,13 +162,22 @@ class VertexCosts:
             if layer in self._weights
         ]
         if not models:
+            known = [layer for layer, weights in self._weights.items() if len(weights) == 5]
             raise PlanError(
                 f"search: no costs are known of {', '.join(layer for _, layer in layers)}, but of "
-                f"{', '.join(self._weights) or 'none'}; measure a net that has them and cuts them "
-                "by vertices: smex.VertexCosts().measure(net, *inputs)"
+                f"{', '.join(known) or 'none'}; measure a net that has them and cuts them by "
+                "vertices: smex.VertexCosts().measure(net, *inputs)"
             )
-        each = self._weights.get(_rest(graph), (0.0,))[0]
-        return seconds_before(size, each, models)
+        vertex, edge, _ = self._of_others(graph)
+        models.append((features_of(graph, walks[0]), (0.0, edge, 0.0, 0.0, 0.0)))
+        return seconds_before(size, vertex, models)
+
+    def _of_others(self, graph: SemanticGraph) -> tuple[float, float, float]:
+        """Seconds by vertex, by edge into it, and by range of all calls that are no layers."""
+        keys = _others(graph).values()
+        weights = [self._weights[key] for key in keys if key in self._weights]
+        vertex, edge, each = np.sum(weights, axis=0) if weights else (0.0, 0.0, 0.0)
+        return float(vertex), float(edge), float(each)
 
     def errors(self) -> dict[str, float]:
         """By layer the mean error of the samples, as a part of what they took."""
@@ -201,7 +211,7 @@ class VertexCosts:
             for layer, known in content["samples"].items():
                 for *features, seconds in known:
                     sample = _Sample(tuple(map(float, features)), float(seconds))
-                    if len(features) not in (2, 5) or not sample.seconds > 0:
+                    if len(features) not in (3, 5) or not sample.seconds > 0:
                         raise ValueError
                     costs._keep(layer, sample)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -247,15 +257,26 @@ def _texts(arg: Any) -> Iterable[str]:
             yield from _texts(item)
 
 
-def _rest(graph: SemanticGraph) -> str:
-    """Returns the name of all else that a network computes."""
-    walked = {walk.op for walk in edge_walks(graph.native)}
-    calls = [
-        (op.target, [graph.captured.structure.values[i].shape[1:] for i in op.inputs()])
-        for n, op in enumerate(graph.captured.structure.ops)
-        if n not in walked
-    ]
-    return f"all else ({len(calls)} calls, {zlib.crc32(repr(calls).encode()):08x})"
+def _others(graph: SemanticGraph) -> dict[int, str]:
+    """By op that walks no edges its name: what its time depends on besides a graph's sizes."""
+    structure = graph.captured.structure
+    walks = edge_walks(graph.native)
+    walked = {walk.op for walk in walks}
+    words: dict[int, str] = {}
+    for walk in walks:
+        words.setdefault(walk.rows, "V")
+        words.setdefault(walk.rows + 1, "V + 1")
+        words.setdefault(int(features_of(graph, walk).of(0, walk.rows)[1]), "E")
+    found = {}
+    for number, op in enumerate(structure.ops):
+        if number not in walked:
+            shapes = [structure.values[value].shape for value in op.inputs()]
+            sizes = [[str(words.get(size, size)) for size in shape] for shape in shapes]
+            found[number] = f"{op.target}({', '.join(' x '.join(shape) for shape in sizes)})"
+    for fusion in graph.captured.fusions:
+        for member in set(fusion.members) & set(found):  # alone, or as one: the last has it all
+            found[member] += f" of {fusion.fused.target}"
+    return found
 
 
 def _arrays(samples: Sequence[_Sample]) -> tuple[Any, Any]:
@@ -267,7 +288,8 @@ def _fitted(samples: Sequence[_Sample]) -> tuple[float, ...]:
     """Returns the weights, none negative, of the least squares of relative errors.
 
     Plain least squares may give negative ones: sums over vertices would not ascend, and ranges that
-    are searched by them would be wrong.
+    are searched by them would be wrong. Features that go together in all samples share what they
+    explain (a ridge), so that the weights serve for vertices of which one has more than another.
     """
     try:
         from scipy.optimize import nnls
@@ -279,5 +301,7 @@ def _fitted(samples: Sequence[_Sample]) -> tuple[float, ...]:
     relative = features / seconds[:, None]
     scales = np.linalg.norm(relative, axis=0)
     scales[scales == 0] = 1
-    weights, _ = nnls(relative / scales, np.ones(len(samples)))
+    ridge = _RIDGE * np.eye(len(scales))
+    wanted = np.concatenate([np.ones(len(samples)), np.zeros(len(scales))])
+    weights, _ = nnls(np.concatenate([relative / scales, ridge]), wanted)
     return tuple(map(float, weights / scales))

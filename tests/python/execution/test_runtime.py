@@ -860,6 +860,7 @@ def test_trace():
     assert {event[1] for event in computes} == {"aten::add.Tensor"}
     assert all(event[5] == 3 * ITEM for event in shifts)
     assert all(event[3] >= 0 and event[4] >= 0 for event in events)
+    assert all(0 <= event[9] <= event[4] + 100 for event in events)  # a processor's microseconds
     stats = session.stats()
     assert all(seconds > 0 for seconds in stats["compute_seconds"])
     assert set(stats["seconds_by_target"]) == {"aten::add.Tensor", "shift"}

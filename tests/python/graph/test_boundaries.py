@@ -1,5 +1,7 @@
 """Where the vertices of a graph are cut: given, by edges, and by what calls took."""
 
+import itertools
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -8,17 +10,18 @@ import smex
 import smex.graph as sg
 from smex._C import edge_walks, min_max_ranges
 from smex.execution.recut import Recuts
+from smex.planning.vertex_costs import _others, features_of
 from support.graph_networks import NETWORKS, graph, trained
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
-def hub_graph(nodes=400, hubs=10):
+def hub_graph(nodes=400, hubs=10, edges=6000):
     """Edges of which half go into the first nodes."""
     generator = torch.Generator().manual_seed(5)
-    src = torch.randint(nodes, (6000,), generator=generator)
-    dst = torch.randint(nodes, (6000,), generator=generator)
-    dst[:3000] %= hubs
+    src = torch.randint(nodes, (edges,), generator=generator)
+    dst = torch.randint(nodes, (edges,), generator=generator)
+    dst[: edges // 2] %= hubs
     return sg.graph((src, dst), num_nodes=nodes)
 
 
@@ -115,6 +118,54 @@ def test_costs_are_learned_saved_and_used(tmp_path):
     took = loaded.predict(other.plan.graph, ends)
     assert max(took) < 0.7 * sum(took)
     assert_close(other(g, x), model(g, x), **CLOSE)
+
+
+def test_costs_tell_vertices_from_edges():
+    """What calls take is made up here: a graph's sizes change, the seconds of each do not."""
+    pytest.importorskip("scipy")
+    vertex, edge = 3e-7, 2e-8
+    costs = smex.VertexCosts()
+
+    def net_of(g, boundaries):
+        x = torch.randn(g.num_nodes(), 6, dtype=torch.float64)
+        model = sg.nn.GATConv(6, 4, 2, allow_zero_in_degree=True).double()
+        net = smex.partition(
+            model, 4, args=(g, x), planner="vertices", replicate_bytes=0, boundaries=boundaries
+        )
+        return net.plan
+
+    for nodes, edges, hubs in ((200, 3000, 5), (300, 9000, 40), (500, 2000, 100)):
+        plan = net_of(hub_graph(nodes, hubs, edges), "edges")
+        walks = edge_walks(plan.graph.native)
+        ranges = itertools.pairwise(plan.options.boundaries.ends[nodes])
+        took = {}
+        for worker, (lo, hi) in enumerate(ranges):
+            for walk in walks:
+                of_walk = features_of(plan.graph, walk).of(lo, hi)
+                took[worker, walk.op] = vertex * of_walk[0] + edge * of_walk[1]
+        costs.add(plan.graph, plan.native, [took])
+    g = hub_graph(400, 10, 6000)
+    plan = net_of(g, costs)
+    ends = plan.options.boundaries.ends[400]
+    walks = edge_walks(plan.graph.native)
+    expected = [
+        sum(
+            vertex * of_walk[0] + edge * of_walk[1]
+            for of_walk in (features_of(plan.graph, walk).of(lo, hi) for walk in walks)
+        )
+        for lo, hi in itertools.pairwise(ends)
+    ]
+    assert costs.predict(plan.graph, ends) == pytest.approx(expected, rel=0.05)
+    assert max(expected) < 1.1 * sum(expected) / 4
+
+
+def test_other_calls_have_names_without_a_graphs_sizes():
+    names = []
+    for nodes, edges in ((200, 3000), (300, 5000)):
+        _, _, net = by_vertices(hub_graph(nodes, 5, edges), boundaries="edges")
+        names.append(set(_others(net.plan.graph).values()))
+    assert names[0] == names[1]
+    assert any(name.startswith("aten::mm(V x 6") for name in names[0])
 
 
 def test_a_net_that_learns_is_cut_anew_and_stays_the_same(monkeypatch):

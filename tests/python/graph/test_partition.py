@@ -1,11 +1,14 @@
 """Graph networks on several workers: what they compute, and what they move."""
 
+import math
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 import smex
 import smex.graph as sg
+from smex._C import edge_walks, walked_rows
 from support.graph_networks import NETWORKS, graph, trained
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -29,7 +32,8 @@ def test_training_equals_one_process(name, workers):
     g = graph()
     x = features(g)
     model, expected, weights, gradients = trained(name, g, x)
-    for options in ({"pins": {"x": 0}}, {"planner": "data_parallel"}, {}):
+    planners = ({"planner": planner} for planner in ("data_parallel", "vertices", "features"))
+    for options in ({"pins": {"x": 0}}, *planners, {}):
         net = smex.partition(model, args=(g, x), workers=workers, replicate_bytes=0, **options)
         found = net(g, x)
         (found * weights).sum().backward()
@@ -56,6 +60,31 @@ def test_vertices_and_features_are_cut_together(mesh):
         assert_close(found.detach(), expected, **CLOSE)
         for key, wanted in gradients.items():
             assert_close(net.full_grads()[key], wanted, **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["GCN", "SAGE", "GAT", "GIN"])
+@pytest.mark.parametrize("mesh", [[2], [4], [2, 2]])
+def test_planners_cut_messages_by_vertices_and_by_features(name, mesh):
+    g = graph(nodes=64, edges=400)
+    x = features(g)
+    model = NETWORKS[name]().double()
+    for planner in ("vertices", "features"):
+        net = smex.partition(
+            model, math.prod(mesh), args=(g, x), mesh=mesh, planner=planner, replicate_bytes=0
+        )
+        plan = net.plan
+        ops = plan.graph.captured.structure.ops
+        walks = [  # a dot product of one head has no features that could be cut
+            walk
+            for walk in edge_walks(plan.graph.native)
+            if walk.width >= 4 and ops[walk.op].target == "smex::spmm"
+        ]
+        rows = walked_rows(plan.graph.native, plan.native, walks)
+        whole = [
+            any(hi - lo == walk.rows for lo, hi in ranges)
+            for walk, ranges in zip(walks, rows, strict=True)
+        ]
+        assert walks and (not any(whole) if planner == "vertices" else all(whole))
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5])

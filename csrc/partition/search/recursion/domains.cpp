@@ -99,8 +99,13 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
   const OpGrid grid = grids_.make(op, steps_.others(plan_.ops[op.id], strategy.choices),
                                   steps_.others_and(plan_.mesh, chosen));
   bool divides = false;
-  for (const tdl::Split& split : grids_.splits(op)) {
+  const std::vector<tdl::Split>& splits = grids_.splits(op);
+  const bool some = std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
+    return cuts_messages_so(op, split);
+  });
+  for (const tdl::Split& split : splits) {
     if (!rules_.reductions && split.any_reduces()) continue;
+    if (some && !cuts_messages_so(op, split)) continue;
     const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                               : grid.indices[split.index].parts.front().size();
     const Grain grain = merged_.classes.grain(op, split.index).along(split.granule);
@@ -109,6 +114,19 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
     divides = divides || !split.any_reduces();
   }
   return divides;
+}
+
+/// Whether the planner cuts a call that walks a graph's edges so; any other call is cut in any way.
+bool Domains::cuts_messages_so(const Op& op, const tdl::Split& split) const {
+  if (rules_.messages == Rules::Messages::kAny) return true;
+  const std::vector<tdl::RowPlaces> walks = tdl::row_places(*op.spec);
+  if (walks.empty()) return true;
+  const bool by_vertices =
+      std::any_of(walks.begin(), walks.end(), [&](const tdl::RowPlaces& rows) {
+        // Edges that are summed up are cut by their rows.
+        return split.index == rows.row || (split.index == rows.place && !split.any_reduces());
+      });
+  return by_vertices == (rules_.messages == Rules::Messages::kByVertices);
 }
 
 /// What is small, only moves data, or computes on parameters that everybody holds whole.

@@ -25,8 +25,7 @@ def live_bytes(plan: PlacedGraph, worker: int) -> list[int]:
     """By op what a worker holds at most while it runs; ops are those of :func:`program_order`.
 
     Every storage once, inputs included, and tiles until peers have surely fetched them. The largest
-    of them is the worker's predicted peak. A fused call counts for the first of its ops; those that
-    follow hold as much.
+    of them is the worker's predicted peak. A fused call counts for the last of its ops.
     """
     place = {op: number for number, op in enumerate(program_order(plan))}
     found = [-1] * len(place)
@@ -40,7 +39,7 @@ def live_bytes(plan: PlacedGraph, worker: int) -> list[int]:
         most = max(most, held)
         if not isinstance(instr, ComputeInstr) or not found:
             continue  # what is fetched counts for the call that reads it
-        current = place[instr.op] if instr.op >= 0 else min(current + 1, len(found) - 1)
+        current = place.get(instr.op, current)
         found[current], most = max(found[current], most), 0
     if found:
         found[current] = max(found[current], most)
