@@ -19,6 +19,7 @@ constexpr int64_t kSlotElements = 1024;
 
 struct EdgeBlock {
   int size = 0;
+  bool in_order = false;  ///< each edge's feature row is the next one
   int64_t rows[kMaxBlockEdges];
   int64_t columns[kMaxBlockEdges];
   int64_t eids[kMaxBlockEdges];
@@ -168,6 +169,43 @@ void load_row(accumulate_t<T>* to, const T* from, int64_t n, const Broadcast& br
   }
 }
 
+/// Copies the rows of `ids`, of `kElements` numbers each.
+template <int kElements, typename T>
+SMEX_INLINE void gather_rows(accumulate_t<T>* to, const T* from, const int64_t* ids, int count) {
+  for (int i = 0; i < count; ++i)
+    store<kElements>(to + i * kElements,
+                     load<accumulate_t<T>, kElements>(from + ids[i] * kElements));
+}
+
+/// Copies the number of each of `ids`, `kElements` times.
+template <int kElements, typename T>
+SMEX_INLINE void repeat_numbers(accumulate_t<T>* to, const T* from, const int64_t* ids, int count) {
+  for (int i = 0; i < count; ++i)
+    store<kElements>(to + i * kElements, splat<accumulate_t<T>, kElements>(load_one(from + ids[i])));
+}
+
+/// Copies the rows of `ids`, each repeated as `broadcast` says into `n` numbers.
+template <typename T>
+void load_rows(accumulate_t<T>* to, const T* from, const int64_t* ids, int count, int64_t n,
+               const Broadcast& broadcast) {
+  if (broadcast.kind == Broadcast::Kind::kFull) {
+    if (n == 1) return gather_rows<1>(to, from, ids, count);
+    if (n == 2) return gather_rows<2>(to, from, ids, count);
+    if (n == 4) return gather_rows<4>(to, from, ids, count);
+    if (n == 8) return gather_rows<8>(to, from, ids, count);
+    if (n == 16) return gather_rows<16>(to, from, ids, count);
+  }
+  if (broadcast.kind == Broadcast::Kind::kScalar) {
+    if (n == 1) return gather_rows<1>(to, from, ids, count);
+    if (n == 2) return repeat_numbers<2>(to, from, ids, count);
+    if (n == 4) return repeat_numbers<4>(to, from, ids, count);
+    if (n == 8) return repeat_numbers<8>(to, from, ids, count);
+    if (n == 16) return repeat_numbers<16>(to, from, ids, count);
+  }
+  for (int i = 0; i < count; ++i)
+    load_row(to + i * n, from + ids[i] * broadcast.row_size, n, broadcast);
+}
+
 /// The slots of a program for a block of edges, and the running of it.
 template <typename T>
 class Interpreter {
@@ -202,9 +240,14 @@ class Interpreter {
       const T* const from = operands_[read.index];
       const int64_t size = read.broadcast.row_size;
       C* const to = slot(read.slot);
-      for (int i = 0; ids && i < block.size; ++i) __builtin_prefetch(from + ids[i] * size);
-      for (int i = 0; i < block.size; ++i)
-        load_row(to + i * n, ids ? from + ids[i] * size : from, n, read.broadcast);
+      if (!ids) {
+        for (int i = 0; i < block.size; ++i) load_row(to + i * n, from, n, read.broadcast);
+      } else if (ids == block.eids && block.in_order && size == n) {  // the rows are one
+        load_row(to, from + ids[0] * n, block.size * n, read.broadcast);
+      } else {
+        for (int i = 0; i < block.size; ++i) __builtin_prefetch(from + ids[i] * size);
+        load_rows(to, from, ids, block.size, n, read.broadcast);
+      }
     }
     for (const Instruction& step : program_.code)
       run_instruction(step, slot(step.out), slot(step.a), slot(step.b), block.size * n,
@@ -223,16 +266,22 @@ class Interpreter {
   C* slots_ = nullptr;
 };
 
+/// Copies `n` numbers to elements.
+template <typename C, typename To>
+SMEX_INLINE void store_numbers(To* to, const C* from, int64_t n) {
+  constexpr int W = kLanes<C>;
+  int64_t i = 0;
+  for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(from + i));
+  for (; i < n; ++i) store_one(to + i, from[i]);
+}
+
 /// Puts the message of one edge, `program.elements` numbers, where it belongs.
 template <typename C, typename To>
 void write_message(const MessageProgram& program, const C* message, To* to, C* sums) {
   const int64_t n = program.out_elements;
   if (!program.reduces) {
     if (program.pick == 1) {
-      constexpr int W = kLanes<C>;
-      int64_t i = 0;
-      for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(message + i));
-      for (; i < n; ++i) store_one(to + i, message[i]);
+      store_numbers(to, message, n);
     } else {
       for (int64_t i = 0; i < n; ++i) store_one(to + i, message[i * program.pick]);
     }

@@ -194,12 +194,19 @@ void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t la
   Interpreter<T> interpreter(program, task.operands);
   EdgeBlock block;
   C* const sums = new C[program.out_elements + 1];
+  const bool is_plain = !program.reduces && program.pick == 1;
+  block.in_order = !task.rows.eids;  // pieces lie one after another
   const auto flush = [&] {
     if (block.size == 0) return;
     interpreter.run(block);
-    for (int i = 0; i < block.size; ++i)
-      write_message(program, interpreter.result() + i * program.elements,
-                    task.out + block.eids[i] * program.out_elements, sums);
+    if (block.in_order && is_plain) {
+      store_numbers(task.out + block.eids[0] * program.out_elements, interpreter.result(),
+                    block.size * program.elements);
+    } else {
+      for (int i = 0; i < block.size; ++i)
+        write_message(program, interpreter.result() + i * program.elements,
+                      task.out + block.eids[i] * program.out_elements, sums);
+    }
     block.size = 0;
   };
   for (int64_t index = first_piece; index < last_piece; ++index) {
