@@ -64,7 +64,7 @@ SKEWED = ("R-MAT", "attached")
 
 
 def r_mat(scale: int, num_edges: int, seed: int):
-    """Chakrabarti, Zhan and Faloutsos 2004, with 0.57, 0.19, 0.19: small numbers have most edges."""
+    """Chakrabarti, Zhan and Faloutsos 2004: small numbers have most of the edges."""
     generator = np.random.default_rng(seed)
     ends = np.zeros((2, num_edges), dtype=np.int64)
     for _ in range(scale):
@@ -229,7 +229,16 @@ def in_orders(g, workers: int) -> Iterator[tuple[str, Any, list[int]]]:
 
 def tell_balance(options: argparse.Namespace, bars: report.Bars) -> None:
     """Prints how evenly workers are busy by each cut."""
-    columns = ["graph", "network", "workers", "order", "cut", "slowest, ms", "max / mean", "/ learned"]
+    columns = [
+        "graph",
+        "network",
+        "workers",
+        "order",
+        "cut",
+        "slowest, ms",
+        "max / mean",
+        "/ learned",
+    ]
     print(report.header([*columns, "MB moved"]))
     for graph, make in balance_graphs(options.small).items():
         whole = make()
@@ -247,7 +256,10 @@ def tell_balance(options: argparse.Namespace, bars: report.Bars) -> None:
             for (order, name), cut in cuts.items():
                 seconds = took[order, name]
                 against = last[order, name] / last[order, "learned"]
-                cells = [f"{1e3 * max(seconds):.2f}", f"{max(seconds) / statistics.mean(seconds):.3f}"]
+                cells = [
+                    f"{1e3 * max(seconds):.2f}",
+                    f"{max(seconds) / statistics.mean(seconds):.3f}",
+                ]
                 moved = cut.net.plan.total_bytes / 1e6
                 cells += [f"{against:.3f}", f"{moved:.1f}"]
                 print(report.line([graph, network, workers, order, name, *cells]), flush=True)
@@ -259,7 +271,9 @@ def tell_balance(options: argparse.Namespace, bars: report.Bars) -> None:
                 bars.add("best static cut / learned", where, static / max(own))
             if graph in SKEWED:
                 ratio = last["own", "vertices"] / last["own", "learned"]
-                bars.add("equal vertices / learned, power law", f"{graph}, {network}, {workers}", ratio)
+                bars.add(
+                    "equal vertices / learned, power law", f"{graph}, {network}, {workers}", ratio
+                )
     print()
 
 
@@ -291,7 +305,9 @@ def tell_costs(options: argparse.Namespace, bars: report.Bars) -> None:
             mean = statistics.mean(errors)
             cells = [f"{mean:.1%}", f"{max(errors):.1%}", f"{of_last:.1%}"]
             print(report.line([graph, network, workers, *cells]), flush=True)
-            bars.add("accuracy on unseen graphs", f"{graph}, {network}, {workers} workers", 1 - mean)
+            bars.add(
+                "accuracy on unseen graphs", f"{graph}, {network}, {workers} workers", 1 - mean
+            )
     print()
 
 

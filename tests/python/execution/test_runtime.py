@@ -350,7 +350,7 @@ def test_moved_bytes_need_sizes():
 def test_a_program_prints_what_each_call_stands_for():
     calls = [call("aten::relu", "%0", out=1, op=3), call("aten::addmm", "%1", out=2)]
     lines = str(single(3, calls, [0], [2])).splitlines()
-    assert lines[1:3] == ["  1 = aten::relu  # op 3", "  2 = aten::addmm  # fused"]
+    assert lines[1:3] == ["  1 = aten::relu  # op 3", "  2 = aten::addmm  # added"]
 
 
 # ---------------------------------------------------------------------------------------------
