@@ -181,7 +181,8 @@ SMEX_INLINE void gather_rows(accumulate_t<T>* to, const T* from, const int64_t* 
 template <int kElements, typename T>
 SMEX_INLINE void repeat_numbers(accumulate_t<T>* to, const T* from, const int64_t* ids, int count) {
   for (int i = 0; i < count; ++i)
-    store<kElements>(to + i * kElements, splat<accumulate_t<T>, kElements>(load_one(from + ids[i])));
+    store<kElements>(to + i * kElements,
+                     splat<accumulate_t<T>, kElements>(load_one(from + ids[i])));
 }
 
 /// Copies the rows of `ids`, each repeated as `broadcast` says into `n` numbers.

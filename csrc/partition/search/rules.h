@@ -28,11 +28,11 @@ enum class Planner {
 struct Rules {
   enum class Order { kExact, kLargestFirst, kRandom };
   enum class Messages { kAny, kByFeatures, kByVertices };
-  bool rows_only = false;             ///< tensors are cut along dimension 0
-  bool replicate_parameters = false;  ///< and what else is given is cut along dimension 0
-  bool reductions = true;             ///< workers may make partial results
-  bool pending = false;               ///< and leave them so between ops
-  bool one_step = false;              ///< of all workers, where no mesh is given
+  bool rows_only = false;              ///< tensors are cut along dimension 0
+  bool replicate_parameters = false;   ///< and what else is given is cut along dimension 0
+  bool reductions = true;              ///< workers may make partial results
+  bool pending = false;                ///< and leave them so between ops
+  bool one_step = false;               ///< of all workers, where no mesh is given
   Messages messages = Messages::kAny;  ///< along the edges of a graph, where they can be cut so
   Order order = Order::kExact;
 };

@@ -121,11 +121,10 @@ bool Domains::cuts_messages_so(const Op& op, const tdl::Split& split) const {
   if (rules_.messages == Rules::Messages::kAny) return true;
   const std::vector<tdl::RowPlaces> walks = tdl::row_places(*op.spec);
   if (walks.empty()) return true;
-  const bool by_vertices =
-      std::any_of(walks.begin(), walks.end(), [&](const tdl::RowPlaces& rows) {
-        // Edges that are summed up are cut by their rows.
-        return split.index == rows.row || (split.index == rows.place && !split.any_reduces());
-      });
+  const bool by_vertices = std::any_of(walks.begin(), walks.end(), [&](const tdl::RowPlaces& rows) {
+    // Edges that are summed up are cut by their rows.
+    return split.index == rows.row || (split.index == rows.place && !split.any_reduces());
+  });
   return by_vertices == (rules_.messages == Rules::Messages::kByVertices);
 }
 
