@@ -102,7 +102,8 @@ def from_file(name: str):
 
 def uniform(num_nodes: int, num_edges: int, seed: int):
     generator = np.random.default_rng(seed)
-    return sg.graph(tuple(generator.integers(num_nodes, size=(2, num_edges))), num_nodes=num_nodes)
+    ends = graphs.uniform(generator, num_nodes, num_edges)
+    return sg.graph(ends, num_nodes=num_nodes)
 
 
 def balance_graphs(small: int) -> dict[str, Callable[[], Any]]:

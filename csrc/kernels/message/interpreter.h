@@ -136,18 +136,23 @@ void run_instruction(const Instruction& step, C* out, const C* a, const C* b, in
 #undef SMEX_LOOP_number
 #undef SMEX_LOOP_sum
 
+/// Copies `n` numbers; elements of 16 bits are widened, or rounded.
+template <typename To, typename From>
+SMEX_INLINE void copy_numbers(To* to, const From* from, int64_t n) {
+  using C = accumulate_t<From>;
+  constexpr int W = kLanes<C>;
+  int64_t i = 0;
+  for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(from + i));
+  for (; i < n; ++i) store_one(to + i, load_one(from + i));
+}
+
 /// Copies the row at `from`, repeated as `broadcast` says, into `to[0 .. n)`.
 template <typename T>
 void load_row(accumulate_t<T>* to, const T* from, int64_t n, const Broadcast& broadcast) {
   using C = accumulate_t<T>;
   switch (broadcast.kind) {
-    case Broadcast::Kind::kFull: {
-      constexpr int W = kLanes<C>;
-      int64_t i = 0;
-      for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(from + i));
-      for (; i < n; ++i) to[i] = load_one(from + i);
-      return;
-    }
+    case Broadcast::Kind::kFull:
+      return copy_numbers(to, from, n);
     case Broadcast::Kind::kScalar: {
       const C value = load_one(from);
       for (int64_t i = 0; i < n; ++i) to[i] = value;
@@ -267,22 +272,13 @@ class Interpreter {
   C* slots_ = nullptr;
 };
 
-/// Copies `n` numbers to elements.
-template <typename C, typename To>
-SMEX_INLINE void store_numbers(To* to, const C* from, int64_t n) {
-  constexpr int W = kLanes<C>;
-  int64_t i = 0;
-  for (; i + W <= n; i += W) store<W>(to + i, load<C, W>(from + i));
-  for (; i < n; ++i) store_one(to + i, from[i]);
-}
-
 /// Puts the message of one edge, `program.elements` numbers, where it belongs.
 template <typename C, typename To>
 void write_message(const MessageProgram& program, const C* message, To* to, C* sums) {
   const int64_t n = program.out_elements;
   if (!program.reduces) {
     if (program.pick == 1) {
-      store_numbers(to, message, n);
+      copy_numbers(to, message, n);
     } else {
       for (int64_t i = 0; i < n; ++i) store_one(to + i, message[i * program.pick]);
     }

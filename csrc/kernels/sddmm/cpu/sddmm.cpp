@@ -200,8 +200,8 @@ void general_pieces(const SddmmTask<T, I>& task, int64_t first_piece, int64_t la
     if (block.size == 0) return;
     interpreter.run(block);
     if (block.in_order && is_plain) {
-      store_numbers(task.out + block.eids[0] * program.out_elements, interpreter.result(),
-                    block.size * program.elements);
+      copy_numbers(task.out + block.eids[0] * program.out_elements, interpreter.result(),
+                   block.size * program.elements);
     } else {
       for (int i = 0; i < block.size; ++i)
         write_message(program, interpreter.result() + i * program.elements,
