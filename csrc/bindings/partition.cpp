@@ -76,15 +76,17 @@ void bind_partition(py::module_& m) {
   py::class_<Cluster>(m, "Cluster", "All workers of a machine, by levels.")
       .def(py::init([](std::string name, std::map<int, double> flops, double memory_bandwidth,
                        double launch,
-                       const std::vector<std::tuple<int64_t, double, double, double>>& levels) {
-             Cluster all{std::move(name), std::move(flops), memory_bandwidth, launch, {}};
+                       const std::vector<std::tuple<int64_t, double, double, double>>& levels,
+                       double gather_bandwidth) {
+             Cluster all{std::move(name), std::move(flops), memory_bandwidth, launch, {},
+                         gather_bandwidth};
              for (const auto& [size, latency, bandwidth, overlap] : levels) {
                all.levels.push_back({size, {latency, bandwidth, overlap}});
              }
              return all;
            }),
            py::arg("name"), py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"),
-           py::arg("levels"))
+           py::arg("levels"), py::arg("gather_bandwidth"))
       .def("levels_of", &Cluster::levels_of, py::arg("mesh"))
       .def("on", &Cluster::on, py::arg("mesh"))
       .def("mesh", &Cluster::mesh, py::arg("workers"));

@@ -70,6 +70,12 @@ std::vector<ValueId> tensor_operands(const std::vector<Attr>& args) {
   return operands;
 }
 
+std::vector<int> Graph::input_itemsizes(const Op& op) const {
+  std::vector<int> found;
+  for (const ValueId input : op.inputs) found.push_back(value(input).itemsize);
+  return found;
+}
+
 ValueId Graph::add_value(std::string name, Shape shape, std::string dtype, int itemsize,
                          Role role) {
   Value value;

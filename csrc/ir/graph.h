@@ -141,6 +141,8 @@ class Graph {
 
   /// One line an op, `%3: float32[64, 10] = aten::mm(%1, %2)  # fc`.
   std::string str() const;
+  /// By input of an op the bytes of a number.
+  std::vector<int> input_itemsizes(const Op& op) const;
   /// Throws InternalError that names the op and operand when the graph is not well formed.
   void verify() const;
 

@@ -150,6 +150,11 @@ bool has_landings(const Spec& spec);
 /// indices have these extents. What an opaque function does inside is not known and not counted.
 double arithmetic(const Spec& spec, const std::vector<int64_t>& extents);
 
+/// Bytes of the cache lines that rows take which a table names one by one, as a graph's edges do
+/// their sources, when the indices have these extents; by input its bytes of a number.
+double gathered_bytes(const Spec& spec, const std::vector<int64_t>& extents,
+                      const std::vector<int>& itemsizes);
+
 /// All indices at full extent.
 IndexRanges full_ranges(const Spec& spec);
 

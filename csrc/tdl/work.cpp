@@ -1,5 +1,6 @@
-// How much arithmetic a tile of an output asks for.
+// How much arithmetic a tile of an output asks for, and how much it reads row by row.
 #include <bitset>
+#include <set>
 #include <utility>
 
 #include "tdl/spec.h"
@@ -115,7 +116,51 @@ class Operations {
   const std::vector<int64_t> extents_;
 };
 
+/// Reads of inputs at rows that tables name.
+class Gathers {
+ public:
+  Gathers(const Spec& spec, const std::vector<int64_t>& extents, const std::vector<int>& itemsizes)
+      : spec_(spec), extents_(extents), itemsizes_(itemsizes) {}
+
+  void add(const Expr& expr) {
+    if (expr.kind == ExprKind::kRead && !expr.args.empty()) read(expr, *expr.args[0]);
+    for (const ExprPtr& arg : expr.args) add(*arg);
+  }
+
+  double bytes = 0;
+
+ private:
+  void read(const Expr& expr, const Expr& row) {
+    const bool is_named = row.kind == ExprKind::kRead && spec_.table(row.input) &&
+                          row.args[0]->kind == ExprKind::kIndex;
+    if (!is_named || !known_.emplace(expr.input, row.args[0]->index).second) return;
+    int64_t width = itemsizes_.at(expr.input);
+    for (size_t d = 1; d < expr.args.size(); ++d) {
+      const Expr& index = *expr.args[d];
+      width *= index.kind == ExprKind::kIndex ? extents_[index.index]
+                                              : spec_.input_shapes[expr.input][d];
+    }
+    constexpr int64_t kLine = 64;
+    const int64_t lines = (width + kLine - 1) / kLine;
+    bytes += static_cast<double>(extents_[row.args[0]->index]) * static_cast<double>(lines * kLine);
+  }
+
+  const Spec& spec_;
+  const std::vector<int64_t>& extents_;
+  const std::vector<int>& itemsizes_;
+  std::set<std::pair<int, int>> known_;  ///< input, and the index of its rows
+};
+
 }  // namespace
+
+double gathered_bytes(const Spec& spec, const std::vector<int64_t>& extents,
+                      const std::vector<int>& itemsizes) {
+  Gathers gathers(spec, extents, itemsizes);
+  for (const Statement& statement : spec.outputs) {
+    if (statement.body && !spec.tables.empty()) gathers.add(*statement.body);
+  }
+  return gathers.bytes;
+}
 
 double arithmetic(const Spec& spec, const std::vector<int64_t>& extents) {
   Operations operations(extents);

@@ -427,13 +427,15 @@ class Lowering {
     return std::get<FetchInstr>((backward_ ? program.backward : program.forward).back());
   }
 
-  static double operations(const Op& op, const OpTiles& tiles, int worker) {
-    if (!op.spec) return 0;
+  /// Sets what predictions know of the call's tile.
+  void predict(const Op& op, const OpTiles& tiles, int worker, ComputeInstr& compute) const {
+    if (!op.spec) return;
     std::vector<int64_t> extents;
     for (size_t i = 0; i < op.spec->indices.size(); ++i) {
       extents.push_back(tiles.whole ? op.spec->indices[i].extent : tiles.ranges[worker][i].size());
     }
-    return tdl::arithmetic(*op.spec, extents);
+    compute.operations = tdl::arithmetic(*op.spec, extents);
+    compute.gathered = tdl::gathered_bytes(*op.spec, extents, graph_.input_itemsizes(op));
   }
 
   /// The op's id; of a fused call that of the last op it stands for.
@@ -475,7 +477,7 @@ class Lowering {
       local_operands.push_back(
           {tiles.needs[w][i].region.shape(), slot == kNoSlot ? Strides{} : strides_[w][slot]});
     }
-    compute.operations = operations(op, tiles, w);
+    predict(op, tiles, w, compute);
     if (!tiles.whole) localise(op, tiles.ranges[w], tiles.needs[w], window, compute.args);
     compute.crop = window.crop;
     compute.computed = window.computed;

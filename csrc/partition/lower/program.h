@@ -29,6 +29,7 @@ struct ComputeInstr {
   Shape computed;                    ///< the shape before the crop
   bool copies = false;               ///< a reshape that is no view of its tile
   double operations = 0;             ///< arithmetic of its tile, for predictions
+  double gathered = 0;               ///< bytes that it reads of rows one by one, for predictions
   int due = -1;                      ///< as a fetch's, of a view of what a late fetch brings
   bool anywhere = false;             ///< a view, also of a tile that is on the host
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error

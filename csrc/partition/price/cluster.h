@@ -23,6 +23,7 @@ struct Cluster {
   double memory_bandwidth = 1;
   double launch = 0;
   std::vector<Level> levels;  ///< from the fastest links to the slowest; workers fill them in order
+  double gather_bandwidth = 0;
 
   /// How many workers there are, at most the largest number.
   int64_t workers() const;

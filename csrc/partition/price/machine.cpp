@@ -27,7 +27,7 @@ double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid) co
     bytes += bytes_of(graph, op.outputs[o], grid.outputs[o]);
     itemsize = graph.value(op.outputs[o]).itemsize;
   }
-  double operations = 0;
+  double operations = 0, gathered = 0;
   if (op.spec) {
     std::vector<int64_t> extents;
     for (size_t i = 0; i < op.spec->indices.size(); ++i) {
@@ -40,16 +40,19 @@ double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid) co
       extents.push_back(largest);
     }
     operations = tdl::arithmetic(*op.spec, extents);
+    gathered = tdl::gathered_bytes(*op.spec, extents, graph.input_itemsizes(op));
   }
-  return compute(operations, bytes, itemsize);
+  return compute(operations, bytes, gathered, itemsize);
 }
 
-double Machine::compute(double operations, double bytes, int itemsize) const {
+double Machine::compute(double operations, double bytes, double gathered, int itemsize) const {
   const auto rate = flops.lower_bound(itemsize);
   if (rate == flops.end()) {
     throw UserError("machine: no flops for numbers of " + std::to_string(itemsize) + " bytes");
   }
-  return std::max({launch, operations / rate->second, bytes / memory_bandwidth});
+  const double gathers = gather_bandwidth > 0 ? gather_bandwidth : memory_bandwidth;
+  return std::max(
+      {launch, operations / rate->second, bytes / memory_bandwidth, gathered / gathers});
 }
 
 double Machine::transfer(size_t step, double bytes, int workers) const {

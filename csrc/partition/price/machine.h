@@ -25,9 +25,11 @@ struct Machine {
   double memory_bandwidth = 1;  ///< bytes a second of a worker
   double launch = 0;            ///< seconds that the shortest kernel takes
   std::vector<Link> links;      ///< by step of the mesh: between the parts that the step makes
+  double gather_bandwidth = 0;  ///< bytes a second of rows that a table names; 0: the memory's
 
-  /// The roofline: the longest of a kernel's shortest time, its arithmetic and its bytes.
-  double compute(double operations, double bytes, int itemsize) const;
+  /// The roofline: the longest of a kernel's shortest time, its arithmetic, its operands' bytes and
+  /// those that it reads of rows one by one (`tdl::gathered_bytes`).
+  double compute(double operations, double bytes, double gathered, int itemsize) const;
   /// Seconds of the op's largest tile.
   double compute(const Graph& graph, const Op& op, const OpGrid& grid) const;
   /// Seconds to move what a step adds to what the steps before move, in all workers together.

@@ -11,6 +11,7 @@
 #include "partition/price/price.h"
 #include "partition/search/parallel.h"
 #include "partition/simulate/timeline.h"
+#include "partition/vertices/boundaries.h"
 
 namespace smex {
 namespace {
@@ -34,6 +35,23 @@ Request with_faster_links(const Request& request, double factor) {
   return faster;
 }
 
+/// What is searched beside the request.
+std::vector<Request> alternatives(const Graph& graph, const Request& request,
+                                  const Machine& machine) {
+  std::vector<Request> found;
+  if (hides(machine)) {
+    for (const double factor : kFaster) found.push_back(with_faster_links(request, factor));
+  }
+  const bool has_messages = !edge_walks(graph).empty();
+  if (has_messages && request.options.planner == Planner::kTofu) {
+    for (const Planner planner : {Planner::kVertices, Planner::kFeatures}) {
+      found.push_back(request);
+      found.back().options.planner = planner;
+    }
+  }
+  return found;
+}
+
 /// Of the program that is there, or of one that is made for it.
 double course(const Graph& graph, const FoundPlan& found, const Request& request,
               const Machine& machine) {
@@ -54,13 +72,13 @@ std::optional<FoundPlan> quicker_plan(const Graph& graph, const Request& request
   if (options.objective != Objective::kTime || !options.machine) return std::nullopt;
   const Machine machine = options.machine->on(request.mesh);
   const int workers = mesh_size(request.mesh);
-  if (workers < 2 || workers > kWorkers || graph.ops().size() > kCalls || !hides(machine)) {
-    return std::nullopt;
-  }
+  if (workers < 2 || workers > kWorkers || graph.ops().size() > kCalls) return std::nullopt;
+  const std::vector<Request> requests = alternatives(graph, request, machine);
+  if (requests.empty()) return std::nullopt;
   const Solver solver(graph, request);
-  std::vector<FoundPlan> others(kFaster.size());
+  std::vector<FoundPlan> others(requests.size());
   for_all(others.size(), [&](size_t n) {
-    others[n] = Solver(graph, with_faster_links(request, kFaster[n])).search(request.pins);
+    others[n] = Solver(graph, requests[n]).search(request.pins);
     price(graph, &machine, others[n].plan);
   });
   std::vector<double> seconds(1 + others.size(), std::numeric_limits<double>::infinity());
@@ -71,7 +89,9 @@ std::optional<FoundPlan> quicker_plan(const Graph& graph, const Request& request
     }
     FoundPlan& other = others[n - 1];
     const bool is_known =
-        are_equal(other.plan, found.plan) || (n > 1 && are_equal(other.plan, others[n - 2].plan));
+        are_equal(other.plan, found.plan) ||
+        std::any_of(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(n) - 1,
+                    [&](const FoundPlan& known) { return are_equal(other.plan, known.plan); });
     if (is_known || (options.memory_limit && !solver.keeps(other))) return;
     seconds[n] = course(graph, other, request, machine);
   });

@@ -13,30 +13,31 @@ struct Entry {
   Rules rules;
 };
 
+using Messages = Rules::Messages;
+
+/// Data parallelism of a given way to cut messages.
+Rules by(Messages messages, Messages later) {
+  Rules rules{.replicate_parameters = true, .pending = true, .one_step = messages == later};
+  rules.messages = messages;
+  rules.later_messages = later;
+  return rules;
+}
+
 /// One line for each planner, in the order of their names.
 const std::map<Planner, Entry>& table() {
   static const std::map<Planner, Entry> entries = {
       {Planner::kAllRow, {"all_row", {.rows_only = true}}},
-      {Planner::kDataParallel,
-       {"data_parallel", {.replicate_parameters = true, .pending = true, .one_step = true}}},
+      {Planner::kDataParallel, {"data_parallel", by(Messages::kAny, Messages::kAny)}},
+      {Planner::kEdges, {"edges", by(Messages::kByEdges, Messages::kByEdges)}},
       {Planner::kEqualChop, {"equal_chop", {.one_step = true}}},
-      {Planner::kFeatures,
-       {"features",
-        {.replicate_parameters = true,
-         .pending = true,
-         .one_step = true,
-         .messages = Rules::Messages::kByFeatures}}},
-      {Planner::kFsdp, {"fsdp", {.replicate_parameters = true, .pending = true, .one_step = true}}},
+      {Planner::kFeatures, {"features", by(Messages::kByFeatures, Messages::kByFeatures)}},
+      {Planner::kFsdp, {"fsdp", by(Messages::kAny, Messages::kAny)}},
+      {Planner::kGrid, {"grid", by(Messages::kByVertices, Messages::kByFeatures)}},
       {Planner::kIcml18, {"icml18", {.reductions = false}}},
       {Planner::kRandom, {"random", {.order = Rules::Order::kRandom}}},
       {Planner::kSpartan, {"spartan", {.order = Rules::Order::kLargestFirst}}},
       {Planner::kTofu, {"tofu", {.pending = true}}},
-      {Planner::kVertices,
-       {"vertices",
-        {.replicate_parameters = true,
-         .pending = true,
-         .one_step = true,
-         .messages = Rules::Messages::kByVertices}}},
+      {Planner::kVertices, {"vertices", by(Messages::kByVertices, Messages::kByVertices)}},
   };
   return entries;
 }

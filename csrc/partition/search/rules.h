@@ -14,12 +14,14 @@ namespace smex {
 enum class Planner {
   kAllRow,        ///< cuts dimension 0 only
   kDataParallel,  ///< replicates parameters and cuts the batch
+  kEdges,         ///< is kDataParallel, and cuts messages by edges
   kEqualChop,     ///< is kTofu without pending sums, in one step
   kFeatures,      ///< is kDataParallel, and cuts messages by features (NeutronTP)
   kFsdp,          ///< is kDataParallel, and keeps parameters cut between their uses
-  kIcml18,        ///< never reduces outputs
-  kRandom,        ///< draws the cuts from `seed`
-  kSpartan,       ///< decides tensor by tensor, the largest first
+  kGrid,    ///< is kDataParallel, and cuts messages by vertices in the first step, then by features
+  kIcml18,  ///< never reduces outputs
+  kRandom,  ///< draws the cuts from `seed`
+  kSpartan,  ///< decides tensor by tensor, the largest first
   kTofu,
   kVertices,  ///< is kDataParallel, and cuts messages by vertices (ROC)
 };
@@ -27,14 +29,17 @@ enum class Planner {
 /// What a planner allows.
 struct Rules {
   enum class Order { kExact, kLargestFirst, kRandom };
-  enum class Messages { kAny, kByFeatures, kByVertices };
-  bool rows_only = false;              ///< tensors are cut along dimension 0
-  bool replicate_parameters = false;   ///< and what else is given is cut along dimension 0
-  bool reductions = true;              ///< workers may make partial results
-  bool pending = false;                ///< and leave them so between ops
-  bool one_step = false;               ///< of all workers, where no mesh is given
-  Messages messages = Messages::kAny;  ///< along the edges of a graph, where they can be cut so
+  enum class Messages { kAny, kByEdges, kByFeatures, kByVertices };
+  bool rows_only = false;             ///< tensors are cut along dimension 0
+  bool replicate_parameters = false;  ///< and what else is given is cut along dimension 0
+  bool reductions = true;             ///< workers may make partial results
+  bool pending = false;               ///< and leave them so between ops
+  bool one_step = false;              ///< of all workers, where no mesh is given
+  /// Along the edges of a graph, where they can be cut so: in the first step, and in the others.
+  Messages messages = Messages::kAny, later_messages = Messages::kAny;
   Order order = Order::kExact;
+
+  Messages messages_in(size_t step) const { return step == 0 ? messages : later_messages; }
 };
 
 const Rules& rules_of(Planner planner);

@@ -70,7 +70,7 @@ class Prediction {
       itemsize = program_.slot_itemsizes.at(slot);
     }
     if (views_.count(compute.target) && !compute.copies) return 0;
-    return machine_.compute(compute.operations, bytes, itemsize);
+    return machine_.compute(compute.operations, bytes, compute.gathered, itemsize);
   }
 
   const WorkerProgram& program_;

@@ -51,7 +51,8 @@ class Machine:
     """Workers of one kind and how they are connected.
 
     An op takes the longest of three times: the shortest time of a kernel, its arithmetic over the
-    worker's rate, its bytes over the memory's (the roofline of its largest tile). What a step of a
+    worker's rate, its bytes over the memory's (the roofline of its largest tile). What goes along
+    edges reads the cache lines of a source's row for each edge, at a rate of its own. What a step of a
     plan moves takes the latency and the bytes over the bandwidth of the slowest link between its
     parts. The search adds all of that up; what goes on at the same time, `plan.timeline()` tells.
 
@@ -63,6 +64,8 @@ class Machine:
         launch: seconds of the shortest kernel.
         memory: bytes of a worker.
         levels: from the fastest links to the slowest; the workers of a plan fill them in order.
+        gather_bandwidth: bytes a second of rows that are read one by one, in any order, by one
+            worker; None: as `memory_bandwidth`.
 
     Example:
         >>> machine = smex.Machine.h100_nvlink(nodes=8)
@@ -78,6 +81,7 @@ class Machine:
     launch: float
     memory: float
     levels: tuple[Level, ...]
+    gather_bandwidth: float | None = None
 
     def __post_init__(self) -> None:
         flops = self.flops
@@ -92,6 +96,8 @@ class Machine:
             )
         object.__setattr__(self, "levels", levels)
         rates = {"memory_bandwidth": self.memory_bandwidth, "memory": self.memory}
+        if self.gather_bandwidth is not None:
+            rates["gather_bandwidth"] = self.gather_bandwidth
         rates.update((f"flops of {dtype}", rate) for dtype, rate in self.flops.items())
         seconds = {"launch": self.launch}
         for n, level in enumerate(self.levels):
@@ -143,7 +149,8 @@ class Machine:
         flops.setdefault(1, flops[min(flops)])
         flops.setdefault(16, flops[max(flops)])  # complex numbers
         levels = [dataclasses.astuple(level) for level in self.levels]
-        return _Cluster(repr(self), flops, self.memory_bandwidth, self.launch, levels)
+        gather = self.gather_bandwidth or self.memory_bandwidth
+        return _Cluster(repr(self), flops, self.memory_bandwidth, self.launch, levels, gather)
 
     def native(self, mesh: Sequence[int]) -> Any:
         """Returns the machine as the steps of a mesh see it."""
@@ -264,6 +271,7 @@ def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> M
         max(each.launch for each in machines),
         min(each.memory for each in machines),
         tuple(levels),
+        min(each.gather_bandwidth for each in machines),
     )
 
 
@@ -347,7 +355,10 @@ class _Measured:
         """Returns what was measured of a worker, with these links."""
         flops = {dtype: self.flops(getattr(torch, dtype)) for dtype in _ITEM_SIZES}
         memory = _main_memory() / self._workers
-        return Machine(name, flops, self.memory_bandwidth(), self.launch(), memory, levels)
+        return Machine(
+            name, flops, self.memory_bandwidth(), self.launch(), memory, levels,
+            self.gather_bandwidth(),
+        )  # fmt: skip
 
     def flops(self, dtype: torch.dtype) -> float:
         """Operations a second of a matrix product."""
@@ -372,6 +383,19 @@ class _Measured:
             return lambda: torch.add(a, b)
 
         return 3 * 4 * _LARGE / self._seconds(prepare, 4)
+
+    def gather_bandwidth(self) -> float:
+        """Bytes a second of sums over rows that are drawn from a table of 8 MB."""
+        rows, width, degree = 1 << 15, 64, 16
+        indptr = torch.arange(0, degree * rows + 1, degree)
+        drawn = torch.Generator().manual_seed(0)
+
+        def prepare() -> Callable[[], Any]:
+            indices = torch.randint(rows, (degree * rows,), generator=drawn)
+            table = _numbers(rows, width)
+            return lambda: torch.ops.smex.spmm([indptr, indices], [], "u0", "sum", [table])
+
+        return 4 * width * degree * rows / self._seconds(prepare, 4)
 
     def launch(self) -> float:
         """Seconds of an addition of few elements."""

@@ -48,9 +48,11 @@ def search(
             parameters cut between their uses; "all_row" cuts dimension 0 of every tensor;
             "spartan" decides tensor by tensor, the largest first; "equal_chop" cuts every tensor
             along one dimension only; "icml18" never lets workers make partial results; "random"
-            draws the cuts; "vertices" and "features" are "data_parallel", and cut all messages
-            along a graph's edges by vertices, as ROC does, or by features, as NeutronTP does (Ai
-            et al. 2024). With each, tensors up to `replicate_bytes` may be replicated.
+            draws the cuts; "vertices", "features", "edges" and "grid" are "data_parallel", and cut
+            all messages along a graph's edges by vertices, as ROC does, by features, as NeutronTP
+            does (Ai et al. 2024), by edges, or by vertices in the first step of the mesh and by
+            features in the others, as CAGNET's grids do (Tripathy et al. 2020). With each, tensors
+            up to `replicate_bytes` may be replicated.
         objective: "communication", the bytes moved in one iteration, or "time", the seconds of one
             iteration on `machine`.
         machine: what "time" is counted by; with "communication" the plan tells its time on it.

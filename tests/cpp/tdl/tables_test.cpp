@@ -62,6 +62,15 @@ TEST(Tables, TextReadsBack) {
   EXPECT_EQ(print_spec(parse_spec(print_spec(messages()))), print_spec(messages()));
 }
 
+TEST(Tables, RowsThatTheyNameAreGatheredInCacheLines) {
+  // Nine places read a row of two numbers, and a number, each within a line.
+  EXPECT_EQ(gathered_bytes(messages(), {6, 9, 2}, {8, 8, 8, 4, 4, 4}), 9 * (64 + 64));
+  EXPECT_EQ(gathered_bytes(messages(), {3, 4, 2}, {8, 8, 8, 4, 4, 4}), 4 * (64 + 64));
+  EXPECT_EQ(gathered_bytes(messages(), {6, 9, 2}, {8, 8, 8, 64, 4, 4}), 9 * (128 + 64));
+  EXPECT_EQ(gathered_bytes(messages(), {6, 9, 1}, {8, 8, 8, 64, 4, 4}), 9 * (64 + 64));
+  EXPECT_EQ(gathered_bytes(parse_spec(kMessages), {6, 9, 2}, {8, 8, 8, 4, 4, 4}), 0);
+}
+
 TEST(Tables, OnlyWhatIsAnIndexMayBeOne) {
   EXPECT_EQ(table_inputs(messages()), (std::vector<int>{0, 1, 2}));
   const Spec both = parse_spec("index i=3 input [3], [4] [i] = add(#0[i], #1[#0[i]])");

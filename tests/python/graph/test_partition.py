@@ -32,7 +32,8 @@ def test_training_equals_one_process(name, workers):
     g = graph()
     x = features(g)
     model, expected, weights, gradients = trained(name, g, x)
-    planners = ({"planner": planner} for planner in ("data_parallel", "vertices", "features"))
+    names = ("data_parallel", "vertices", "features", "edges", "grid")
+    planners = ({"planner": planner} for planner in names)
     for options in ({"pins": {"x": 0}}, *planners, {}):
         net = smex.partition(model, args=(g, x), workers=workers, replicate_bytes=0, **options)
         found = net(g, x)
@@ -51,7 +52,7 @@ def test_vertices_and_features_are_cut_together(mesh):
     x = features(g)
     model, expected, weights, gradients = trained("GCN", g, x)
     workers = torch.tensor(mesh).prod().item()
-    for cuts in ("random", "equal_chop", "tofu"):
+    for cuts in ("random", "equal_chop", "grid", "tofu"):
         net = smex.partition(
             model, args=(g, x), workers=workers, mesh=mesh, planner=cuts, replicate_bytes=0
         )

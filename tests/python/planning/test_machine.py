@@ -82,6 +82,11 @@ def test_a_step_for_each_level():
                 ({"flops": {"float32": bad}}, smex.SmexValueError, "flops of float32: expected a"),
                 ({"memory_bandwidth": bad}, smex.SmexValueError, "memory_bandwidth: expected a"),
                 ({"memory": bad}, smex.SmexValueError, "memory: expected a number from 0.001"),
+                *(
+                    [({"gather_bandwidth": bad}, smex.SmexValueError, "gather_bandwidth: expec")]
+                    if bad is not None
+                    else []
+                ),
                 ({"levels": (smex.Level(8, 0, bad),)}, smex.SmexValueError, "bandwidth of level"),
             ]
         ),
@@ -106,6 +111,7 @@ def test_this_computer_is_measured():
     assert torch.get_num_threads() == threads
     assert machine.workers == 2 and "this computer" in repr(machine)
     numbers = [*machine.flops.values(), machine.memory_bandwidth, machine.levels[0].bandwidth]
+    numbers.append(machine.gather_bandwidth)
     assert all(1e8 < number < 1e15 for number in numbers)
     assert 1e-8 < machine.launch < 1e-3
     with pytest.raises(smex.SmexValueError, match="expected at least 1 worker, found 0"):

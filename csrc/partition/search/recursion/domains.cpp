@@ -100,12 +100,13 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
                                   steps_.others_and(plan_.mesh, chosen));
   bool divides = false;
   const std::vector<tdl::Split>& splits = grids_.splits(op);
+  const size_t step = steps_.first + chosen;
   const bool some = std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
-    return cuts_messages_so(op, split);
+    return cuts_messages_so(op, split, step);
   });
   for (const tdl::Split& split : splits) {
     if (!rules_.reductions && split.any_reduces()) continue;
-    if (some && !cuts_messages_so(op, split)) continue;
+    if (some && !cuts_messages_so(op, split, step)) continue;
     const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
                                               : grid.indices[split.index].parts.front().size();
     const Grain grain = merged_.classes.grain(op, split.index).along(split.granule);
@@ -117,15 +118,24 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
 }
 
 /// Whether the planner cuts a call that walks a graph's edges so; any other call is cut in any way.
-bool Domains::cuts_messages_so(const Op& op, const tdl::Split& split) const {
-  if (rules_.messages == Rules::Messages::kAny) return true;
+bool Domains::cuts_messages_so(const Op& op, const tdl::Split& split, size_t step) const {
+  const Rules::Messages asked = rules_.messages_in(step);
+  if (asked == Rules::Messages::kAny) return true;
   const std::vector<tdl::RowPlaces> walks = tdl::row_places(*op.spec);
   if (walks.empty()) return true;
-  const bool by_vertices = std::any_of(walks.begin(), walks.end(), [&](const tdl::RowPlaces& rows) {
-    // Edges that are summed up are cut by their rows.
-    return split.index == rows.row || (split.index == rows.place && !split.any_reduces());
-  });
-  return by_vertices == (rules_.messages == Rules::Messages::kByVertices);
+  bool by_row = false, by_place = false;
+  for (const tdl::RowPlaces& rows : walks) {
+    by_row = by_row || split.index == rows.row;
+    by_place = by_place || split.index == rows.place;
+  }
+  switch (asked) {
+    case Rules::Messages::kByEdges:
+      return by_place;
+    case Rules::Messages::kByVertices:  // of edges that are not summed up each vertex has its own
+      return by_row || (by_place && !split.any_reduces());
+    default:
+      return !by_row && !by_place;
+  }
 }
 
 /// What is small, only moves data, or computes on parameters that everybody holds whole.

@@ -43,7 +43,7 @@ class Domains {
   std::vector<int> next_cuts(size_t group, const Choices& cut) const;
   void add_longer(const Op& op, const Strategy& strategy, std::vector<Strategy>& found) const;
   bool add_splits(const Op& op, const Strategy& strategy, std::vector<Strategy>& found) const;
-  bool cuts_messages_so(const Op& op, const tdl::Split& split) const;
+  bool cuts_messages_so(const Op& op, const tdl::Split& split, size_t step) const;
   bool free_to_repeat(const Op& op) const;
   bool all_may_pend(const Op& op, uint64_t set, size_t chosen) const;
 

@@ -237,6 +237,10 @@ TEST(PredictedSeconds, AreTheRoofline) {
   const Machine machine{{{4, 100}}, 20, 0.5, {}};
   const auto found = predicted_seconds(program, machine, {});
   EXPECT_EQ(found[0][0], (std::vector<double>{10, 0, 4, 6}));  // arithmetic, a peer's, bytes
+  std::get<ComputeInstr>(program.workers[0].forward[0]).gathered = 400;
+  EXPECT_EQ(predicted_seconds(program, machine, {})[0][0][0], 400.0 / 20);
+  const Machine gathering{{{4, 100}}, 20, 0.5, {}, 32};
+  EXPECT_EQ(predicted_seconds(program, gathering, {})[0][0][0], 400.0 / 32);
   EXPECT_EQ(predicted_seconds(program, machine, {"aten::relu"})[1][0],
             (std::vector<double>{0, 0, 0, 0}));
 }
