@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import smex
 import smex.graph as sg
-from smex._C import edge_walks, min_max_ranges
+from smex._C import edge_walks, min_max_ranges, walked_rows
 from smex.execution.recut import Recuts
 from smex.planning.vertex_costs import _others, features_of
 from support.graph_networks import NETWORKS, graph, trained
@@ -97,6 +97,21 @@ def test_other_calls_are_cut_there_too():
     net.eval()
     with torch.no_grad():
         assert_close(net(g, x), model(g, x), **CLOSE)
+    assert net._last.compiled.plan.options.boundaries.ends == {400: (0, 7, 400)}
+
+
+def test_graphs_of_other_sizes_are_cut_evenly():
+    model, x, net = by_vertices(hub_graph(), boundaries=[0, 7, 400])
+    net(hub_graph(), x)
+    for nodes in (300, 500):
+        g = hub_graph(nodes)
+        other = torch.randn(nodes, 6, dtype=torch.float64)
+        assert_close(net(g, other), model(g, other), **CLOSE)
+        plan = net._last.compiled.plan
+        [walk] = {walk.rows: walk for walk in edge_walks(plan.graph.native)}.values()
+        [ranges] = walked_rows(plan.graph.native, plan.native, [walk])
+        assert ranges == [(0, nodes // 2), (nodes // 2, nodes)]
+    assert_close(net(hub_graph(), x), model(hub_graph(), x), **CLOSE)
     assert net._last.compiled.plan.options.boundaries.ends == {400: (0, 7, 400)}
 
 
