@@ -9,7 +9,7 @@ from typing import Any
 
 from smex.errors import SmexTypeError
 from smex.planning.plan import Plan
-from smex.planning.plan_file import read_plan_file
+from smex.planning.plan_file import has_same_edges, read_plan_file
 from smex.planning.semantic import SemanticGraph
 
 
@@ -33,8 +33,14 @@ class GivenPlan:
         return GivenPlan(read_plan_file(plan), None)
 
     def on(self, graph: SemanticGraph) -> Plan:
-        """Returns the plan of a newly captured graph."""
-        same = None if self.plan is None else self.plan.of_same(graph)
+        """Returns the plan of a newly captured graph.
+
+        Raises:
+            PlanError: it cuts the vertices of a graph with other edges, or does not fit the model.
+        """
+        same = None
+        if self.plan is not None and has_same_edges(self.content, graph):
+            same = self.plan.of_same(graph)
         return Plan.from_contents(self.content, graph) if same is None else same
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GivenPlan:

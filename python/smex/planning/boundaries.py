@@ -22,10 +22,12 @@ class Boundaries:
         policy: "equal", "edges", "learned", which begins as "edges", or the costs by which ranges
             take as long.
         ends: by number of vertices 0, then the ends of as many ranges as there are workers.
+        fitted: whether a graph had vertices for given ends; later ones without are cut evenly.
     """
 
     policy: str | VertexCosts = "equal"
     ends: Mapping[int, Sequence[int]] = dataclasses.field(default_factory=dict)
+    fitted: bool = dataclasses.field(default=False, compare=False)
 
     @staticmethod
     def of(asked: Any, workers: int) -> Boundaries:
@@ -63,9 +65,10 @@ class Boundaries:
         """Returns them with ends for all numbers of vertices that a graph has.
 
         Raises:
-            PlanError: ends are given, and no operator on messages has so many vertices.
+            PlanError: ends are given, and no operator on messages of this graph or one before has
+                so many vertices.
         """
-        if self.policy == "equal" and not self.ends:
+        if self.policy == "equal" and (self.fitted or not self.ends):
             return self
         walks = edge_walks(graph.native)
         sizes = dict.fromkeys(walk.rows for walk in walks)
@@ -77,7 +80,7 @@ class Boundaries:
                         f"search: boundaries end at {size}, but the calls along edges are of "
                         f"{known} vertices"
                     )
-            return self
+            return dataclasses.replace(self, fitted=True)
         ends = dict(self.ends)
         for size in sizes:
             if size not in ends:

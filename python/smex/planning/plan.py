@@ -27,6 +27,7 @@ from smex.planning.plan_file import (
     digest,
     native_of,
     read_plan_file,
+    structures,
 )
 from smex.planning.portfolio import alone, best, cut_vertices
 from smex.planning.semantic import SemanticGraph
@@ -239,6 +240,7 @@ class Plan(PlacedGraph):
             "recompute": self.options.recompute,
             "replicate_bytes": self.replicate_bytes,
             "boundaries": self.options.boundaries.contents(),
+            "structures": structures(self.graph) or None,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
             "choices": {
@@ -260,7 +262,8 @@ class Plan(PlacedGraph):
         """Reads placements and finds the best plan of `graph` that has them.
 
         Raises:
-            PlanError: the file is not a plan, or does not fit the model.
+            PlanError: the file is not a plan, does not fit the model, or cuts the vertices of a
+                graph with other edges.
         """
         return Plan.from_contents(read_plan_file(path), graph)
 

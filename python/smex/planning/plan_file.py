@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from smex._C import Plan as _NativePlan
+from smex._C import edge_walks
 from smex.errors import PlanError, SmexError, SmexTypeError
 from smex.planning.machine import Machine
 from smex.planning.semantic import SemanticGraph
+from smex.planning.sized import contents
 
 FORMAT = "smex-plan-1"
 _FILE_KEYS: dict[str, type] = {
@@ -84,9 +86,63 @@ def digest(graph: SemanticGraph, content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def structures(graph: SemanticGraph) -> dict[str, list[str]]:
+    """By number of vertices the hashes (SHA-256) of the edges that calls walk, in any dtype."""
+    found: dict[str, set[str]] = {}
+    known: dict[tuple[int, ...], str] = {}
+    for walk in edge_walks(graph.native):
+        tables = [
+            tensor
+            for tensor in contents(graph.captured.ops[walk.op], graph.captured)
+            if tensor is not None and not tensor.is_floating_point()
+        ]
+        key = tuple(map(id, tables))
+        if key not in known:
+            sha = hashlib.sha256()
+            for tensor in tables:
+                sha.update(repr(tuple(tensor.shape)).encode())
+                sha.update(tensor.detach().cpu().long().contiguous().numpy())
+            known[key] = sha.hexdigest()
+        found.setdefault(str(walk.rows), set()).add(known[key])
+    return {rows: sorted(hashes) for rows, hashes in found.items()}
+
+
+def has_same_edges(content: dict[str, Any], graph: SemanticGraph) -> bool:
+    """Returns whether a graph has the edges that a file was written for.
+
+    Sizes that only one of them has do not count; nor do walks, such as those of a backward pass.
+    Files of older versions say nothing of edges.
+
+    Raises:
+        PlanError: it has not, and the file says where its vertices are cut.
+    """
+    told = content.get("structures")
+    if not told:
+        return True
+    found = structures(graph)
+    same = True
+    for rows in told.keys() & found.keys():
+        there, here = set(told[rows]), set(found[rows])
+        if there <= here or here <= there:
+            continue
+        same = False
+        if any(ends[-1] == int(rows) for ends in (content.get("boundaries") or {}).get("ends", ())):
+            raise PlanError(
+                f"plan: its boundaries were found for another graph of {rows} vertices than "
+                f"{graph.captured.name} is called with: edges hash to {min(here)[:12]}, expected "
+                f"{min(there)[:12]}; search again, or pass the graph that the plan is of, "
+                "renumbered as it was"
+            )
+    return same
+
+
 def native_of(content: dict[str, Any], graph: SemanticGraph) -> Any:
-    """Returns the native plan that a file holds, None where it is of other calls or was edited."""
-    if content.get("digest") != digest(graph, content):
+    """Returns the native plan that a file holds, None where it is of other calls or was edited.
+
+    Raises:
+        PlanError: it cuts the vertices of a graph with other edges.
+    """
+    if not has_same_edges(content, graph) or content.get("digest") != digest(graph, content):
         return None
     choices = content["choices"]
     native = _NativePlan()

@@ -1,6 +1,11 @@
 """Where the vertices of a graph are cut: given, by edges, and by what calls took."""
 
 import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,7 +13,7 @@ from torch.testing import assert_close
 
 import smex
 import smex.graph as sg
-from smex._C import edge_walks, min_max_ranges
+from smex._C import edge_walks, min_max_ranges, walked_rows
 from smex.execution.recut import Recuts
 from smex.planning.vertex_costs import _others, features_of
 from support.graph_networks import NETWORKS, graph, trained
@@ -90,6 +95,68 @@ def test_a_plans_file_has_the_boundaries(tmp_path):
     assert_close(again(g, x), model(g, x), **CLOSE)
 
 
+_RUN_A_PLAN = """
+import sys, torch, smex
+from graph.test_boundaries import hub_graph, by_vertices
+g = hub_graph()
+model, x, _ = by_vertices(g)
+net = smex.partition(model, args=(g, x), plan=sys.argv[1])
+assert net.plan.options.boundaries.ends == {400: (0, 7, 400)}
+torch.save((net(g, x).detach(), net.stats()["bytes_moved"]), sys.argv[2])
+"""
+
+
+def test_another_process_runs_a_saved_plan(tmp_path):
+    g = hub_graph()
+    torch.manual_seed(0)
+    _, x, net = by_vertices(g, boundaries=[0, 7, 400])
+    net.plan.save(tmp_path / "plan.json")
+    python = [*sys.path, str(pathlib.Path(__file__).parents[1])]
+    subprocess.run(
+        [sys.executable, "-c", _RUN_A_PLAN, tmp_path / "plan.json", tmp_path / "results.pt"],
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, python))},
+    )
+    found, moved = torch.load(tmp_path / "results.pt")
+    assert torch.equal(found, net(g, x))
+    assert moved == net.stats()["bytes_moved"]
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_a_plan_with_boundaries_is_of_one_graphs_edges(tmp_path, as_file):
+    model, x, net = by_vertices(hub_graph(), boundaries=[0, 7, 400])
+    net(hub_graph(), x).sum().backward()
+    plan = net.plan
+    if as_file:
+        plan = tmp_path / "plan.json"
+        net.plan.save(plan)
+    with torch.no_grad():  # without the walks of the backward pass
+        smex.partition(model, args=(hub_graph(), x), plan=plan)
+    other = hub_graph(hubs=9)
+    with pytest.raises(smex.PlanError, match="another graph of 400 vertices than SAGEConv"):
+        smex.partition(model, args=(other, x), plan=plan)
+
+
+def test_a_plan_without_boundaries_is_searched_for_other_edges(tmp_path):
+    model, x, net = by_vertices(hub_graph())
+    net.plan.save(tmp_path / "plan.json")
+    other = hub_graph(hubs=9)
+    again = smex.partition(model, args=(other, x), plan=tmp_path / "plan.json")
+    assert_close(again(other, x), model(other, x), **CLOSE)
+    stats = again.stats()
+    assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
+
+
+def test_files_of_plans_without_hashes_are_read(tmp_path):
+    model, x, net = by_vertices(hub_graph(), boundaries=[0, 7, 400])
+    content = net.plan.contents()
+    del content["structures"]
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    other = hub_graph(hubs=9)
+    again = smex.partition(model, args=(other, x), plan=tmp_path / "plan.json")
+    assert_close(again(other, x), model(other, x), **CLOSE)
+
+
 def test_other_calls_are_cut_there_too():
     g = hub_graph()
     model, x, net = by_vertices(g, boundaries=[0, 7, 400])
@@ -97,6 +164,21 @@ def test_other_calls_are_cut_there_too():
     net.eval()
     with torch.no_grad():
         assert_close(net(g, x), model(g, x), **CLOSE)
+    assert net._last.compiled.plan.options.boundaries.ends == {400: (0, 7, 400)}
+
+
+def test_graphs_of_other_sizes_are_cut_evenly():
+    model, x, net = by_vertices(hub_graph(), boundaries=[0, 7, 400])
+    net(hub_graph(), x)
+    for nodes in (300, 500):
+        g = hub_graph(nodes)
+        other = torch.randn(nodes, 6, dtype=torch.float64)
+        assert_close(net(g, other), model(g, other), **CLOSE)
+        plan = net._last.compiled.plan
+        [walk] = {walk.rows: walk for walk in edge_walks(plan.graph.native)}.values()
+        [ranges] = walked_rows(plan.graph.native, plan.native, [walk])
+        assert ranges == [(0, nodes // 2), (nodes // 2, nodes)]
+    assert_close(net(hub_graph(), x), model(hub_graph(), x), **CLOSE)
     assert net._last.compiled.plan.options.boundaries.ends == {400: (0, 7, 400)}
 
 
