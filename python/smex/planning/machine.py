@@ -52,9 +52,10 @@ class Machine:
 
     An op takes the longest of three times: the shortest time of a kernel, its arithmetic over the
     worker's rate, its bytes over the memory's (the roofline of its largest tile). What goes along
-    edges reads the cache lines of a source's row for each edge, at a rate of its own. What a step of a
-    plan moves takes the latency and the bytes over the bandwidth of the slowest link between its
-    parts. The search adds all of that up; what goes on at the same time, `plan.timeline()` tells.
+    edges reads the cache lines of a source's row for each edge, at a rate of its own. What a step
+    of a plan moves takes the latency and the bytes over the bandwidth of the slowest link between
+    its parts. The search adds all of that up; what goes on at the same time, `plan.timeline()`
+    tells.
 
     Attributes:
         name: for people.
