@@ -92,13 +92,9 @@ class Parts {
 
   std::optional<PeerSums> take() {
     if (sums_.sources.empty()) return std::nullopt;
-    const Layout& first = homes_[sums_.sources[0]];
-    blocks_ = blocks_of(first);
+    find_blocks();
     sums_.turns = blocks_.size();
-    if (blocks_.size() < 2 || first.num_partials > 1) return std::nullopt;
-    for (const size_t i : sums_.sources) {
-      if (homes_[i].num_partials > 1 || blocks_of(homes_[i]) != blocks_) return std::nullopt;
-    }
+    if (blocks_.size() < 2) return std::nullopt;
     const size_t workers = tiles_.active.size();
     sums_.parts.resize(workers);
     sums_.degrees.resize(workers);
@@ -115,6 +111,19 @@ class Parts {
   }
 
  private:
+  /// Of the largest of the sources that are cut by rows; others may lie otherwise.
+  void find_blocks() {
+    int64_t most = -1;
+    for (const size_t i : sums_.sources) {
+      const int64_t bytes = graph_.value(op_.inputs[i]).bytes();
+      std::vector<Interval> blocks = blocks_of(homes_[i]);
+      if (homes_[i].num_partials > 1 || blocks.size() < 2 || bytes <= most) continue;
+      most = bytes;
+      largest_ = i;
+      blocks_ = std::move(blocks);
+    }
+  }
+
   void divide(size_t w) {
     const auto tables = own_tables(op_, tiles_.ranges[w], tiles_.needs[w]);
     const std::vector<int64_t>&bounds = *tables[reads_.bounds()], &from = *tables[reads_.sources()];
@@ -178,13 +187,13 @@ class Parts {
   }
 
   std::vector<int64_t> needed_rows(size_t w) const {
-    const Region& region = tiles_.needs[w][sums_.sources[0]].region;
+    const Region& region = tiles_.needs[w][largest_].region;
     return region.is_listed(0) ? region.list->indices() : IndexList::of(region.dims[0]).indices();
   }
 
   /// The block that the worker has, or begins with.
   size_t first_block(size_t w) const {
-    const Tile& own = homes_[sums_.sources[0]].tiles[w];
+    const Tile& own = homes_[largest_].tiles[w];
     const auto found = std::find(blocks_.begin(), blocks_.end(), own.region.dims[0]);
     return own.held && found != blocks_.end() ? found - blocks_.begin() : w % blocks_.size();
   }
@@ -244,6 +253,7 @@ class Parts {
   const OpTiles& tiles_;
   const std::vector<Layout>& homes_;
   const Reads& reads_;
+  size_t largest_ = 0;
   std::vector<Interval> blocks_;
   PeerSums sums_;
 };

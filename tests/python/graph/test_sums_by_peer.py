@@ -9,8 +9,8 @@ import smex.graph as sg
 from support.graph_networks import NETWORKS
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
-WIDE = 256
-NODES = 256
+WIDE = 64
+NODES = 1024
 
 
 class GCN(torch.nn.Module):
@@ -33,19 +33,10 @@ class SAGE(torch.nn.Module):
         return self.layers[1](g, torch.relu(self.layers[0](g, x)))
 
 
-class GAT(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layer = sg.nn.GATConv(WIDE, WIDE // 2, 2, allow_zero_in_degree=True)
-
-    def forward(self, g, x):
-        return self.layer(g, x).flatten(1)
+MODELS = {"GCN": GCN, "SAGE": SAGE}
 
 
-MODELS = {"GCN": GCN, "SAGE": SAGE, "GAT": GAT}
-
-
-def dense_graph(degree=24):
+def dense_graph(degree=32):
     torch.manual_seed(0)
     src, dst = torch.randint(NODES, (2, NODES * degree))
     dst[dst == 5] = 6  # a node without edges
@@ -78,7 +69,7 @@ def test_training_keeps_to_a_limit_that_nothing_else_keeps_to(name, workers):
     roomy = smex.partition(model, **options)
     assert not roomy.plan.native.by_peer and "by peer" not in str(roomy.plan)
     most = max(roomy.plan.peak_bytes())
-    limit = 0.95 * most
+    limit = 0.9 * most
     net = smex.partition(model, **options, memory_limit=limit)
     assert net.plan.native.by_peer and "sums by peer: " in str(net.plan)
     assert max(net.plan.peak_bytes()) <= limit
@@ -98,7 +89,7 @@ def test_a_file_of_a_plan_says_so(tmp_path):
     g, x = dense_graph(), torch.randn(NODES, WIDE)
     options = {"args": (g, x), "workers": 4, "planner": "vertices"}
     roomy = smex.partition(GCN(), **options)
-    limit = 0.95 * max(roomy.plan.peak_bytes())
+    limit = 0.9 * max(roomy.plan.peak_bytes())
     plan = smex.partition(GCN(), **options, memory_limit=limit).plan
     plan.save(tmp_path / "plan.json")
     loaded = smex.Plan.load(tmp_path / "plan.json", plan.graph)
@@ -122,6 +113,7 @@ def test_all_sums_by_peer_equal_one_process(name):
     found.native.by_peer = True
     found.forget_program()
     net = smex.partition(model, args=(g, x), plan=found)
+    assert net.plan.program().sums_by_peer > 0
     out = net(g, x)
     (out * weights).sum().backward()
     assert_close(out.detach(), expected, **CLOSE)
