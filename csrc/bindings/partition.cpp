@@ -51,6 +51,7 @@ void bind_partition(py::module_& m) {
       .def_readwrite("compute_seconds", &Plan::compute_seconds)
       .def_readwrite("exact", &Plan::exact)
       .def_readwrite("gap", &Plan::gap)
+      .def_readwrite("by_peer", &Plan::by_peer)
       .def_readonly("fits", &Plan::fits)
       .def_readwrite("search_seconds", &Plan::search_seconds)
       .def_readwrite("planner", &Plan::planner);

@@ -173,6 +173,8 @@ void bind_program(py::module_& m) {
            }),
            py::arg("workers"), py::arg("inputs"), py::arg("outputs"))
       .def_readonly("num_workers", &Program::num_workers)
+      .def_readonly("sums_by_peer", &Program::sums_by_peer,
+                    "Calls that add up what edges bring by the peers that it comes from.")
       .def_readonly("device_memory", &Program::device_memory,
                     "Bytes of each worker's device; 0 where nothing is on the host.")
       .def_readonly("workers", &Program::workers)

@@ -170,7 +170,8 @@ void Executor::make_contents() {
     for (const int w : workers_) {
       if (!binding.contents[w]) continue;
       const int itemsize = program_.workers[w].slot_itemsizes.at(binding.slots[w]);
-      const at::Tensor wide = at::tensor(*binding.contents[w], at::kLong);
+      const at::Tensor wide =
+          at::tensor(*binding.contents[w], at::kLong).view(binding.regions[w].shape());
       tiles[w] = wide.to(home(w), itemsize == 4 ? at::kInt : at::kLong);
     }
   }

@@ -12,6 +12,7 @@
 #include "partition/lower/overlap.h"
 #include "partition/lower/pointwise.h"
 #include "partition/lower/strides.h"
+#include "partition/lower/sums_by_peer.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
 
@@ -139,12 +140,14 @@ class Lowering {
   }
 
   /// The slot of a table of a worker's own, one for all calls that have the same.
-  Slot table_slot(int worker, const Value& value, std::vector<int64_t> numbers) {
+  /// Of more dimensions than one all others have size 1.
+  Slot table_slot(int worker, const Value& value, std::vector<int64_t> numbers, size_t rank = 1) {
     for (const OwnTable& known : tables_[worker]) {
-      if (known.itemsize == value.itemsize && *known.numbers == numbers) return known.slot;
+      const bool is_alike = known.itemsize == value.itemsize && known.rank == rank;
+      if (is_alike && *known.numbers == numbers) return known.slot;
     }
     auto content = std::make_shared<const std::vector<int64_t>>(std::move(numbers));
-    tables_[worker].push_back({value.itemsize, std::move(content), new_slot(worker, value)});
+    tables_[worker].push_back({value.itemsize, std::move(content), new_slot(worker, value), rank});
     return tables_[worker].back().slot;
   }
 
@@ -157,7 +160,9 @@ class Lowering {
         const OwnTable table = n < own.size() ? own[n] : OwnTable{};
         const auto size = static_cast<int64_t>(table.numbers ? table.numbers->size() : 0);
         binding.slots.push_back(table.slot);
-        binding.regions.push_back(Region::whole({size}));
+        Shape shape(table.rank, 1);
+        shape[0] = size;
+        binding.regions.push_back(Region::whole(shape));
         binding.contents.push_back(table.numbers);
       }
     }
@@ -305,13 +310,22 @@ class Lowering {
       if (tiles.whole || !tiles.active[w]) continue;
       windows[w] = find_window(op, tiles.ranges[w], tiles.needs[w]);
     }
+    const auto sums = plan_.by_peer ? by_peer(op, tiles) : std::nullopt;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (sums && contains(sums->sources, i)) continue;
       fetch_input(op, tiles, i, windows, operands, temporary);
     }
-    if (!tiles.whole && op.spec && !op.spec->tables.empty()) give_tables(op, tiles, operands);
+    if (!sums && !tiles.whole && op.spec && !op.spec->tables.empty()) {
+      give_tables(op, tiles, operands);
+    }
     std::vector<std::vector<Slot>> made(op.outputs.size(), std::vector<Slot>(workers_, kNoSlot));
+    if (sums) sum_by_peer(op, tiles, *sums, operands, made[0]);
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
+      if (sums) {
+        for (Slot slot : temporary[w]) emit_free(w, slot);
+        continue;
+      }
       emit_compute(op, tiles, w, windows[w], operands[w], made);
       for (Slot slot : temporary[w]) emit_free(w, slot);
     }
@@ -319,6 +333,143 @@ class Lowering {
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] != kNoValue) store(graph_.value(op.outputs[o]), tiles, o, made[o]);
     }
+  }
+
+  // ---- sums whose sources come from one peer at a time ----
+
+  static bool contains(const std::vector<size_t>& inputs, size_t input) {
+    return std::find(inputs.begin(), inputs.end(), input) != inputs.end();
+  }
+
+  std::optional<PeerSums> by_peer(const Op& op, const OpTiles& tiles) {
+    if (!is_sum_of_messages(op)) return std::nullopt;
+    std::vector<Layout> homes;
+    for (const ValueId input : op.inputs) homes.push_back(home(input));
+    return sums_by_peer(graph_, op, tiles, homes);
+  }
+
+  void sum_by_peer(const Op& op, const OpTiles& tiles, const PeerSums& sums,
+                   const std::vector<std::vector<Slot>>& operands, std::vector<Slot>& made) {
+    ++program_.sums_by_peer;
+    for (size_t turn = 0; turn < sums.turns; ++turn) {
+      std::vector<std::vector<Slot>> given = operands, temporary(workers_);
+      for (const size_t i : sums.sources) fetch_part(op, tiles, sums, turn, i, given, temporary);
+      for (int w = 0; w < workers_; ++w) {
+        const auto& part = sums.parts[w][turn];
+        if (!part) continue;
+        const Slot more = emit_part(op, tiles, w, sums, *part, given[w]);
+        for (const Slot slot : temporary[w]) emit_free(w, slot);
+        if (made[w] == kNoSlot) {
+          made[w] = more;
+          continue;
+        }
+        const Slot before = made[w];
+        made[w] = emit_added(op, tiles, w, "aten::add.Tensor",
+                             {ValueRef{before}, ValueRef{more}, int64_t{1}});
+        for (const Slot slot : {before, more}) emit_free(w, slot);
+      }
+    }
+    if (std::get<std::string>(op.args[3]) != "mean") return;
+    const Value& bounds = graph_.value(std::get<std::vector<ValueRef>>(op.args[0])[0].id);
+    for (int w = 0; w < workers_; ++w) {
+      if (!tiles.active[w]) continue;
+      const size_t rank = tiles.outputs[0].tiles[w].region.rank();
+      const Slot degrees = table_slot(w, bounds, sums.degrees[w], rank);
+      const Slot sum = made[w];
+      made[w] = emit_added(op, tiles, w, "aten::div.Tensor", {ValueRef{sum}, ValueRef{degrees}});
+      emit_free(w, sum);
+    }
+  }
+
+  /// Gives each worker the rows of an input that it adds in this turn.
+  void fetch_part(const Op& op, const OpTiles& tiles, const PeerSums& sums, size_t turn, size_t i,
+                  std::vector<std::vector<Slot>>& given,
+                  std::vector<std::vector<Slot>>& temporary) {
+    const Value& value = graph_.value(op.inputs[i]);
+    const Layout& have = home(value.id);
+    std::vector<Tile> need(workers_);
+    for (int w = 0; w < workers_; ++w) {
+      const auto& part = sums.parts[w][turn];
+      if (part) need[w] = {true, Region::listed(tiles.needs[w][i].region.dims, 0, part->rows)};
+    }
+    Copies copies(have, need);
+    ++num_relayouts_;
+    for (int w = 0; w < workers_; ++w) {
+      if (!need[w].held) continue;
+      const Region& wanted = need[w].region;
+      const Tile& own = have.tiles[w];
+      const Slot kept = home_slots_[value.id][w];
+      if (own.held && own.region == wanted) {
+        given[w][i] = kept;
+        continue;
+      }
+      given[w][i] = own.held && covers(own.region, wanted)
+                        ? emit_view(w, value, kept, own.region, wanted)
+                        : emit_fetch(w, value, wanted, copies.list(), have, home_slots_[value.id],
+                                     std::nullopt, /*fill=*/0, "fetch");
+      temporary[w].push_back(given[w][i]);
+    }
+  }
+
+  /// What one part adds to a worker's sum.
+  Slot emit_part(const Op& op, const OpTiles& tiles, int w, const PeerSums& sums,
+                 const PeerSum& part, std::vector<Slot> given) {
+    const auto& in_edges = std::get<std::vector<ValueRef>>(op.args[0]);
+    const Value &bounds = graph_.value(in_edges[0].id), &from = graph_.value(in_edges[1].id);
+    std::vector<Slot> selected;
+    for (const size_t i : sums.values) {
+      const Value& value = graph_.value(op.inputs[i]);
+      const Slot edges = table_slot(w, from, part.edges);
+      Shape shape = tiles.needs[w][i].region.shape();
+      shape[0] = static_cast<int64_t>(part.edges.size());
+      given[i] = emit_call(op, w, "aten::index_select",
+                           {ValueRef{given[i]}, int64_t{0}, ValueRef{edges}}, value, shape, 0);
+      selected.push_back(given[i]);
+    }
+    std::vector<ValueRef> operands;
+    for (const ValueRef& ref : std::get<std::vector<ValueRef>>(op.args[4])) {
+      const auto input = std::find(op.inputs.begin(), op.inputs.end(), ref.id);
+      operands.push_back({given[input - op.inputs.begin()]});
+    }
+    const std::vector<ValueRef> structure{{table_slot(w, bounds, part.bounds)},
+                                          {table_slot(w, from, part.sources)}};
+    int64_t edges = 0;
+    for (const auto& other : sums.parts[w]) {
+      if (other) edges += static_cast<int64_t>(other->sources.size());
+    }
+    const double share =
+        static_cast<double>(part.sources.size()) / static_cast<double>(std::max<int64_t>(1, edges));
+    const Slot made =
+        emit_call(op, w, op.target,
+                  {structure, std::vector<ValueRef>{}, op.args[2], std::string("sum"), operands},
+                  graph_.value(op.outputs[0]), tiles.outputs[0].tiles[w].region.shape(),
+                  share * operations(op, tiles, w));
+    for (const Slot slot : selected) emit_free(w, slot);
+    return made;
+  }
+
+  /// An element-wise call on a worker's sums.
+  Slot emit_added(const Op& op, const OpTiles& tiles, int w, const std::string& target,
+                  std::vector<Attr> args) {
+    const Region& region = tiles.outputs[0].tiles[w].region;
+    return emit_call(op, w, target, std::move(args), graph_.value(op.outputs[0]), region.shape(),
+                     static_cast<double>(region.numel()));
+  }
+
+  /// A call that stands for a part of an op.
+  Slot emit_call(const Op& op, int w, const std::string& target, std::vector<Attr> args,
+                 const Value& value, Shape shape, double operations) {
+    ComputeInstr compute;
+    compute.op = named(op);
+    compute.source = place(op);
+    compute.target = target;
+    compute.args = std::move(args);
+    compute.operations = operations;
+    compute.outputs = {new_slot(w, value)};
+    compute.output_shapes = {std::move(shape)};
+    const Slot slot = compute.outputs[0];
+    emit(w, std::move(compute));
+    return slot;
   }
 
   static bool has_means(const OpTiles& tiles) {
@@ -568,6 +719,7 @@ class Lowering {
     int itemsize = 0;
     std::shared_ptr<const std::vector<int64_t>> numbers;
     Slot slot = kNoSlot;
+    size_t rank = 1;
   };
   std::vector<std::vector<OwnTable>> tables_;  ///< by worker
 };

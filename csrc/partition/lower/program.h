@@ -147,6 +147,8 @@ struct Program {
   /// there. 0: all tiles are on the devices.
   int64_t device_memory = 0;
   bool spills() const { return device_memory > 0; }
+  /// Calls that add up what edges bring by the peers that it comes from (sums_by_peer.h).
+  int sums_by_peer = 0;
   /// How many of the inputs the caller gives: the first ones.
   size_t num_given() const;
   std::string str() const;

@@ -44,6 +44,9 @@ struct Plan {
   double compute_seconds = 0;        ///< of all ops, where a machine is given
   bool exact = true;                 ///< the search proved this the cheapest plan of each step
   double gap = 0;                    ///< otherwise (cost - lower bound) / cost, of the worst step
+  /// Sums over edges whose sources are other workers' are added up by peer, where that needs less
+  /// memory: see lower/sums_by_peer.h.
+  bool by_peer = false;
   bool fits = true;                  ///< the homes keep to the memory limit that was given
   double search_seconds = 0;
   std::string planner;

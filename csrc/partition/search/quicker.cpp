@@ -62,7 +62,9 @@ double course(const Graph& graph, const FoundPlan& found, const Request& request
       .seconds;
 }
 
-bool are_equal(const Plan& a, const Plan& b) { return a.values == b.values && a.ops == b.ops; }
+bool are_equal(const Plan& a, const Plan& b) {
+  return a.values == b.values && a.ops == b.ops && a.by_peer == b.by_peer;
+}
 
 }  // namespace
 

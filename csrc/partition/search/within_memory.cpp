@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "partition/lower/lower.h"
+#include "partition/lower/sums_by_peer.h"
 #include "partition/price/memory.h"
 #include "partition/search/by_price.h"
+#include "partition/simulate/seconds.h"
 
 namespace smex {
 
@@ -24,6 +27,17 @@ constexpr size_t kTooLongToLower = size_t{1} << 20;
 constexpr double kLeastStep = 1.0 / 256;
 /// So many calls, times the steps of the mesh, are searched by a price of memory alone.
 constexpr size_t kLongToBound = size_t{1} << 16;
+
+/// Seconds in which the busiest worker computes.
+double busiest(const Program& program, const Machine& machine, const std::set<std::string>& views) {
+  double most = 0;
+  for (const auto& lists : predicted_seconds(program, machine, views)) {
+    double own = 0;
+    for (const auto& list : lists) own = std::accumulate(list.begin(), list.end(), own);
+    most = std::max(most, own);
+  }
+  return most;
+}
 
 }  // namespace
 
@@ -102,7 +116,29 @@ bool Solver::keeps(FoundPlan& found) const {
   const size_t calls = graph_.ops().size() * static_cast<size_t>(mesh_size(found.plan.mesh));
   const bool is_long = calls > kLongToLower && calls <= kTooLongToLower;
   if (is_long && held(found) > kFarAbove * limit) return false;
-  return peak(found) <= limit;
+  return peak(found) <= limit || keeps_by_peer(found);
+}
+
+bool Solver::keeps_by_peer(FoundPlan& found) const {
+  const auto& ops = graph_.ops();
+  const bool has_sums = std::any_of(ops.begin(), ops.end(), is_sum_of_messages);
+  if (!has_sums || found.plan.by_peer || !found.program) return false;
+  FoundPlan other;
+  other.plan = found.plan;
+  other.plan.by_peer = true;
+  other.replicate_bytes = found.replicate_bytes;
+  if (peak(other) > *request_.options.memory_limit || other.program->sums_by_peer == 0) {
+    return false;
+  }
+  other.limited = true;
+  if (request_.options.machine) {
+    const Machine machine = request_.options.machine->on(found.plan.mesh);
+    const double more = busiest(*other.program, machine, request_.options.views) -
+                        busiest(*found.program, machine, request_.options.views);
+    other.plan.compute_seconds += std::max(0.0, more);
+  }
+  found = std::move(other);
+  return true;
 }
 
 double Solver::held(const FoundPlan& found) const {

@@ -66,7 +66,8 @@ class Solver {
   /// tensors' elements that each worker has at the least larger than that.
   bool may_fit() const;
   /// Whether the predicted peak keeps to the limit. Far above it what calls hold tells, sooner,
-  /// for plans that take long to lower.
+  /// for plans that take long to lower. A plan that keeps to it only where sums over edges are
+  /// added up by peer becomes one that does so.
   bool keeps(FoundPlan& found) const;
   /// Whether a plan with these pins keeps to the limit.
   bool fits(const std::vector<Pin>& pins) const;
@@ -85,6 +86,7 @@ class Solver {
   void keep_shards_of(Plan& plan) const;
   std::optional<FoundPlan> by_price(const std::vector<Pin>& pins, const FoundPlan& free,
                                     std::vector<FoundPlan>& too_large) const;
+  bool keeps_by_peer(FoundPlan& found) const;
   double homes(const FoundPlan& found) const;
   /// As `peak`, sooner, of what calls hold.
   double held(const FoundPlan& found) const;

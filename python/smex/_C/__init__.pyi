@@ -476,6 +476,11 @@ class Program:
     @property
     def outputs(self) -> list[Binding]: ...
     @property
+    def sums_by_peer(self) -> int:
+        """
+        Calls that add up what edges bring by the peers that it comes from.
+        """
+    @property
     def workers(self) -> list[WorkerProgram]: ...
 
 class Collective:
@@ -532,6 +537,7 @@ class Exchange:
     def value(self) -> int: ...
 
 class Plan:
+    by_peer: bool
     exact: bool
     planner: str
     def __init__(self) -> None: ...

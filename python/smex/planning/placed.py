@@ -364,7 +364,7 @@ class PlacedGraph:
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
-            f"{self._peak_words()}{self._spill_words()}{self._again_words()}"
+            f"{self._peak_words()}{self._spill_words()}{self._again_words()}{self._peer_words()}"
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )
 
@@ -376,6 +376,13 @@ class PlacedGraph:
         seconds = self.again_seconds()
         took = f" in {duration_words(seconds)}" if self.machine else ""
         return f"{count} {'call runs' if count == 1 else 'calls run'} again{took}, "
+
+    def _peer_words(self) -> str:
+        """Which sums over edges are added up by peer, as the summary has it."""
+        if not self.native.by_peer:
+            return ""
+        count = self.program().sums_by_peer
+        return f"sums by peer: {count} {'call' if count == 1 else 'calls'}, "
 
     def _spill_words(self) -> str:
         """What moves between devices and the host, as the summary has it."""

@@ -249,6 +249,7 @@ class Plan(PlacedGraph):
                 "regions": self.graph.regions if any(self.graph.native.runs_again()) else None,
                 "exact": self.exact,
                 "gap": self.native.gap,
+                **({"by_peer": True} if self.native.by_peer else {}),
             },
         }
         return content | {"digest": digest(self.graph, content)}
