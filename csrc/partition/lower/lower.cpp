@@ -439,11 +439,13 @@ class Lowering {
     }
     const double share =
         static_cast<double>(part.sources.size()) / static_cast<double>(std::max<int64_t>(1, edges));
+    ComputeInstr all;
+    predict(op, tiles, w, all);
     const Slot made =
         emit_call(op, w, op.target,
                   {structure, std::vector<ValueRef>{}, op.args[2], std::string("sum"), operands},
                   graph_.value(op.outputs[0]), tiles.outputs[0].tiles[w].region.shape(),
-                  share * operations(op, tiles, w));
+                  share * all.operations, share * all.gathered);
     for (const Slot slot : selected) emit_free(w, slot);
     return made;
   }
@@ -458,13 +460,14 @@ class Lowering {
 
   /// A call that stands for a part of an op.
   Slot emit_call(const Op& op, int w, const std::string& target, std::vector<Attr> args,
-                 const Value& value, Shape shape, double operations) {
+                 const Value& value, Shape shape, double operations, double gathered = 0) {
     ComputeInstr compute;
     compute.op = named(op);
     compute.source = place(op);
     compute.target = target;
     compute.args = std::move(args);
     compute.operations = operations;
+    compute.gathered = gathered;
     compute.outputs = {new_slot(w, value)};
     compute.output_shapes = {std::move(shape)};
     const Slot slot = compute.outputs[0];
