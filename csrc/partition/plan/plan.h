@@ -47,7 +47,7 @@ struct Plan {
   /// Sums over edges whose sources are other workers' are added up by peer, where that needs less
   /// memory: see lower/sums_by_peer.h.
   bool by_peer = false;
-  bool fits = true;                  ///< the homes keep to the memory limit that was given
+  bool fits = true;  ///< the homes keep to the memory limit that was given
   double search_seconds = 0;
   std::string planner;
 };

@@ -101,7 +101,7 @@ def structures(graph: SemanticGraph) -> dict[str, list[str]]:
             sha = hashlib.sha256()
             for tensor in tables:
                 sha.update(repr(tuple(tensor.shape)).encode())
-                sha.update(tensor.detach().cpu().long().contiguous().numpy())
+                sha.update(tensor.detach().cpu().long().contiguous().numpy().data)
             known[key] = sha.hexdigest()
         found.setdefault(str(walk.rows), set()).add(known[key])
     return {rows: sorted(hashes) for rows, hashes in found.items()}
