@@ -59,7 +59,8 @@ void bind_vertices(py::module_& m) {
   py::class_<FeatureSums>(m, "FeatureSums")
       .def(py::init<const EdgeWalk&>(), py::arg("walk"), py::call_guard<py::gil_scoped_release>())
       .def("of", &FeatureSums::of, py::arg("begin"), py::arg("end"),
-           "ROC's five features of the vertices of a range.");
+           "ROC's five features of the vertices of a range, and three of what misses caches.");
+  m.attr("FEATURES") = kVertexFeatures;
   m.def("seconds_before", &seconds_before, py::arg("rows"), py::arg("each"), py::arg("models"),
         "By vertex and one more the seconds of all before it: `each` of every vertex, and its "
         "features times their weights.");

@@ -9,13 +9,40 @@ constexpr int64_t kBlock = 16;
 
 double blocks(int64_t numbers) { return static_cast<double>((numbers + kBlock - 1) / kBlock); }
 
+/// The rows that were read last, as many as there is room for; what came first leaves first.
+class Cache {
+ public:
+  Cache(int64_t capacity, int64_t rows) : capacity_(capacity), came_(rows, kNever) {}
+
+  /// Whether the row was not there; now it is.
+  bool misses(int64_t row) {
+    if (came_[row] != kNever && count_ - came_[row] < capacity_) return false;
+    came_[row] = ++count_;
+    return true;
+  }
+
+ private:
+  static constexpr int64_t kNever = -1;
+  const int64_t capacity_;
+  int64_t count_ = 0;          ///< of rows that came
+  std::vector<int64_t> came_;  ///< by row the count then
+};
+
 class FeaturesOf {
  public:
-  explicit FeaturesOf(const EdgeWalk& walk) : walk_(walk) {}
+  explicit FeaturesOf(const EdgeWalk& walk) : walk_(walk) {
+    if (!walk.sources) return;
+    int64_t rows = 0;
+    for (int64_t place = 0; place < walk.sources->size(); ++place) {
+      rows = std::max(rows, (*walk.sources)[place] + 1);
+    }
+    const int64_t row_bytes = static_cast<int64_t>(blocks(walk.width)) * kBlock * 4;
+    for (const int64_t bytes : kCacheBytes) caches_.emplace_back(bytes / row_bytes, rows);
+  }
 
   VertexFeatures at(int64_t row) {
     const int64_t begin = (*walk_.bounds)[row], end = (*walk_.bounds)[row + 1];
-    VertexFeatures features{1, static_cast<double>(end - begin), 0, 0, 0};
+    VertexFeatures features{1, static_cast<double>(end - begin)};
     const auto add_run = [&](int64_t length) {
       features[2] += 1;
       features[3] += blocks(length);
@@ -24,6 +51,12 @@ class FeaturesOf {
     if (!walk_.sources) {
       for (int64_t place = begin; place < end; ++place) add_run(1);
       return features;
+    }
+    for (int64_t place = begin; place < end; ++place) {
+      for (size_t n = 0; n < caches_.size(); ++n) {
+        const bool misses = caches_[n].misses((*walk_.sources)[place]);
+        features[kRocFeatures + n] += misses ? blocks(walk_.width) : 0;
+      }
     }
     read(begin, end);
     int64_t length = 0;
@@ -49,6 +82,7 @@ class FeaturesOf {
   }
 
   const EdgeWalk& walk_;
+  std::vector<Cache> caches_;
   std::vector<int64_t> neighbours_;
 };
 

@@ -8,13 +8,18 @@
 
 namespace smex {
 
-inline constexpr size_t kVertexFeatures = 5;
+/// Caches that are told apart: 256 KiB, 4 MiB and 64 MiB of rows.
+inline constexpr std::array<int64_t, 3> kCacheBytes{1 << 18, 1 << 22, 1 << 26};
+inline constexpr size_t kRocFeatures = 5, kVertexFeatures = kRocFeatures + kCacheBytes.size();
 using VertexFeatures = std::array<double, kVertexFeatures>;
 
 /// What the seconds of a walk are told from: ROC's five features of a vertex (Jia et al. 2020,
 /// Table 2), summed up over ranges. One; its neighbours; its runs of neighbours with consecutive
 /// numbers; the blocks of memory that the runs' numbers take, and those that their features take.
 /// A block is a cache line of 16 floats, where ROC has the 32 threads of a warp.
+///
+/// Then by cache the blocks of neighbours' features that are not in it any more, where what is read
+/// first leaves first: the same neighbours take longer in a graph whose features do not fit.
 class FeatureSums {
  public:
   /// Reads all edges once. A walk without sources has runs of one.

@@ -24,6 +24,7 @@ __all__: list[str] = [
     "EdgeWalk",
     "Exchange",
     "Executor",
+    "FEATURES",
     "Failure",
     "FeatureSums",
     "FetchInstr",
@@ -775,9 +776,9 @@ class EdgeWalk:
 
 class FeatureSums:
     def __init__(self, walk: EdgeWalk) -> None: ...
-    def of(self, begin: int, end: int) -> typing.Annotated[list[float], "FixedSize(5)"]:
+    def of(self, begin: int, end: int) -> typing.Annotated[list[float], "FixedSize(8)"]:
         """
-        ROC's five features of the vertices of a range.
+        ROC's five features of the vertices of a range, and three of what misses caches.
         """
 
 class Failure:
@@ -1422,7 +1423,7 @@ def seconds_before(
     rows: int,
     each: float,
     models: collections.abc.Sequence[
-        tuple[FeatureSums, typing.Annotated[collections.abc.Sequence[float], "FixedSize(5)"]]
+        tuple[FeatureSums, typing.Annotated[collections.abc.Sequence[float], "FixedSize(8)"]]
     ],
 ) -> numpy.typing.NDArray[numpy.float64]:
     """
@@ -1500,3 +1501,5 @@ def walked_rows(
     """
     By walk and worker the rows [begin, end) that a plan has computed there.
     """
+
+FEATURES: int = 8

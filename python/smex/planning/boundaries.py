@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smex._C import edge_walks, min_max_ranges, seconds_before
+from smex._C import FEATURES, edge_walks, min_max_ranges, seconds_before
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.semantic import SemanticGraph
 from smex.planning.vertex_costs import VertexCosts, features_of
@@ -92,7 +92,7 @@ class Boundaries:
         """By vertex and one more the cost of all before it."""
         if isinstance(self.policy, VertexCosts):
             return self.policy.before(graph, size, walks)
-        edges = (0.0, 1.0, 0.0, 0.0, 0.0)
+        edges = (0.0, 1.0, *[0.0] * (FEATURES - 2))
         return seconds_before(size, 0.0, [(features_of(graph, walk), edges) for walk in walks])
 
     def contents(self) -> dict[str, Any]:

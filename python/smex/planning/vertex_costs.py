@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from smex._C import FeatureSums, edge_walks, seconds_before, walked_rows
+from smex._C import FEATURES, FeatureSums, edge_walks, seconds_before, walked_rows
 from smex.errors import PlanError, SmexImportError
 from smex.planning.semantic import SemanticGraph
 
-FORMAT = "smex-vertex-costs-1"
+FORMAT = "smex-vertex-costs-2"
 _MOST_SAMPLES = 1024
 """Of a layer, the latest."""
 _RIDGE = 0.03
@@ -36,9 +36,10 @@ class VertexCosts:
     """Seconds of a network's calls by the vertices they compute, learned from what runs took.
 
     A layer, which is an operator along edges with its message, the width of its features and their
-    dtype, takes the sum over its vertices of five features times weights that are not negative:
+    dtype, takes the sum over its vertices of eight features times weights that are not negative:
     one; the number of neighbours; of runs of neighbours with consecutive numbers; of blocks of
-    memory that these take; and of blocks that their features take (ROC §4.1). What else a network
+    memory that these take; and of blocks that their features take (ROC §4.1); and by size of cache
+    the blocks that are not in it any more when they are read again. What else a network
     computes takes the same time for every vertex, and for every edge into it. The weights serve for
     graphs that were never measured.
 
@@ -162,14 +163,14 @@ class VertexCosts:
             if layer in self._weights
         ]
         if not models:
-            known = [layer for layer, weights in self._weights.items() if len(weights) == 5]
+            known = [layer for layer, weights in self._weights.items() if len(weights) == FEATURES]
             raise PlanError(
                 f"search: no costs are known of {', '.join(layer for _, layer in layers)}, but of "
                 f"{', '.join(known) or 'none'}; measure a net that has them and cuts them by "
                 "vertices: smex.VertexCosts().measure(net, *inputs)"
             )
         vertex, edge, _ = self._of_others(graph)
-        models.append((features_of(graph, walks[0]), (0.0, edge, 0.0, 0.0, 0.0)))
+        models.append((features_of(graph, walks[0]), (0.0, edge, *[0.0] * (FEATURES - 2))))
         return seconds_before(size, vertex, models)
 
     def _of_others(self, graph: SemanticGraph) -> tuple[float, float, float]:
@@ -211,7 +212,7 @@ class VertexCosts:
             for layer, known in content["samples"].items():
                 for *features, seconds in known:
                     sample = _Sample(tuple(map(float, features)), float(seconds))
-                    if len(features) not in (3, 5) or not sample.seconds > 0:
+                    if len(features) not in (3, FEATURES) or not sample.seconds > 0:
                         raise ValueError
                     costs._keep(layer, sample)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
