@@ -88,6 +88,47 @@ def test_planners_cut_messages_by_vertices_and_by_features(name, mesh):
         assert walks and (not any(whole) if planner == "vertices" else all(whole))
 
 
+class Segments(torch.nn.Module):
+    """Rows of three types, one after another; their numbers are given or a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(3, 6, 4, dtype=torch.float64))
+        self.register_buffer("lengths", torch.tensor([5, 20, 7]))
+
+    def forward(self, x, lengths=None):
+        lengths = self.lengths if lengths is None else lengths
+        return sg.ops.segment_mm(torch.tanh(x), self.weight, lengths)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("lengths", [None, [5, 20, 7], [0, 32, 0]])
+def test_products_of_segments_are_cut_by_rows(lengths, workers):
+    model = Segments()
+    x = torch.randn(32, 6, dtype=torch.float64, requires_grad=True)
+    args = (x,) if lengths is None else (x, torch.tensor(lengths))
+    net = smex.partition(model, workers, args=args, replicate_bytes=0)
+    expected = model(*args)
+    expected.square().sum().backward()
+    wanted, x.grad = x.grad, None
+    found = net(*args)
+    found.square().sum().backward()
+    assert_close(found, expected, **CLOSE)
+    assert_close(x.grad, wanted, **CLOSE)
+    assert_close(net.full_grads()["weight"], model.weight.grad, **CLOSE)
+    captured = net.plan.graph.captured
+    targets = [op.target for op in captured.structure.ops]
+    assert targets.count("smex::gather_mm") == 2 and targets.count("smex::gather_outer") == 1
+    if workers > 1:
+        words = [net.plan.split_words(n) for n in range(len(targets))]
+        assert all("n" in word for word, t in zip(words, targets) if t.startswith("smex::gather"))
+    if lengths:  # of another call with other segments
+        other = (x.detach(), torch.tensor([30, 1, 1]))
+        assert_close(net(*other), model(*other), **CLOSE)
+        with pytest.raises((RuntimeError, ValueError), match="repeat_interleave|whose sum is"):
+            net(x.detach(), torch.tensor([30, 1, 3]))
+
+
 @pytest.mark.parametrize("workers", [2, 3, 5])
 def test_vertex_cuts_move_the_unique_remote_rows(workers):
     g = graph(nodes=60, edges=50)

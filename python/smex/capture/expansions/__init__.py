@@ -74,6 +74,8 @@ _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "smex::gat_attention": (_always, messages.gat_attention),
     "smex::gat_attention_backward": (_always, messages.gat_attention_backward),
     "smex::recurrent_product": (_has_bias, products.recurrent_product),
+    "smex::segment_mm": (_always, products.segment_mm),
+    "smex::segment_outer": (_always, products.segment_outer),
 }
 
 _WHOLE_ROWS: dict[str, Expansion] = {

@@ -36,3 +36,19 @@ def convolution_backward(grad, x, weight, bias_sizes, *rest):
 def recurrent_product(a, b, bias):
     """Returns the product, then the bias in every row."""
     return (torch.ops.smex.recurrent_product(a, b, None) + bias,)
+
+
+def segment_mm(a, b, lengths):
+    """Returns the product of each row with the matrix of its segment, whose number it is given."""
+    return (torch.ops.smex.gather_mm.default(a, b, _segments(a, lengths)),)
+
+
+def segment_outer(a, g, lengths):
+    """Returns the sums over the rows of each segment, whose numbers rows are given."""
+    size = lengths.shape[0]
+    return (torch.ops.smex.gather_outer.default(a, g, _segments(a, lengths), size),)
+
+
+def _segments(rows, lengths):
+    """Returns the number of each row's segment."""
+    return aten.repeat_interleave.Tensor(lengths.long(), output_size=rows.shape[0])
