@@ -322,11 +322,7 @@ class Lowering {
     if (sums) sum_by_peer(op, tiles, *sums, operands, made[0]);
     for (int w = 0; w < workers_; ++w) {
       if (!tiles.active[w]) continue;
-      if (sums) {
-        for (Slot slot : temporary[w]) emit_free(w, slot);
-        continue;
-      }
-      emit_compute(op, tiles, w, windows[w], operands[w], made);
+      if (!sums) emit_compute(op, tiles, w, windows[w], operands[w], made);
       for (Slot slot : temporary[w]) emit_free(w, slot);
     }
     if (has_means(tiles)) merge_means(op, tiles, made);
