@@ -388,11 +388,11 @@ class _Measured:
     def gather_bandwidth(self) -> float:
         """Bytes a second of sums over rows that are drawn from a table of 8 MB."""
         rows, width, degree = 1 << 15, 64, 16
-        indptr = torch.arange(0, degree * rows + 1, degree)
-        drawn = torch.Generator().manual_seed(0)
+        indptr = torch.arange(0, degree * rows + 1, degree, device="cpu")
+        drawn = torch.Generator("cpu").manual_seed(0)
 
         def prepare() -> Callable[[], Any]:
-            indices = torch.randint(rows, (degree * rows,), generator=drawn)
+            indices = torch.randint(rows, (degree * rows,), generator=drawn, device="cpu")
             table = _numbers(rows, width)
             return lambda: torch.ops.smex.spmm([indptr, indices], [], "u0", "sum", [table])
 

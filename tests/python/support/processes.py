@@ -55,6 +55,9 @@ def _serve(pipe, search_path):
                 "gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
                 timeout=timedelta(seconds=timeout),
             )  # fmt: skip
+            # A rank whose function says nothing to the others may be done, and its connections
+            # closed, before another has finished to connect.
+            dist.barrier()
             answer = True, pickle.dumps(function(rank, *args))
         except BaseException as error:
             answer = False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
