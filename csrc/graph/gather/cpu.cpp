@@ -6,7 +6,7 @@
 
 #include "edges/parallel.h"
 #include "graph/gather/gather.h"
-#include "kernels/cpu/large_pages.h"
+#include "kernels/cpu/kept_memory.h"
 
 namespace smex::graph {
 namespace {
@@ -62,8 +62,7 @@ std::tuple<at::Tensor, at::Tensor> gather_rows_on_cpu(at::TensorList pieces,
   const int64_t count = wanted.size(0);
   std::vector<int64_t> shape = pieces[0].sizes().vec();
   shape[0] = count;
-  const at::Tensor rows = at::empty(shape, pieces[0].options());
-  kernels::ask_for_large_pages(rows);
+  const at::Tensor rows = kernels::empty_kept(shape, pieces[0].options());
   const at::Tensor missing = at::empty({count}, pieces[0].options().dtype(at::kBool));
   const int64_t invalid =
       gather_rows(from, wanted.const_data_ptr<int64_t>(), count,

@@ -46,6 +46,27 @@ class Scheme(NamedTuple):
     dtype: torch.dtype
 
 
+_LARGE = 1 << 20  # bytes of rows whose memory is worth keeping
+
+
+def rows_of(column: Tensor, rows: Tensor) -> Tensor:
+    """Returns ``column[rows]``: many rows on the CPU in memory that earlier ones have left."""
+    is_plain = (
+        type(column) is Tensor
+        and type(rows) is Tensor
+        and column.device.type == "cpu"
+        and not (column.requires_grad and torch.is_grad_enabled())
+        and column.layout is torch.strided
+        and column.is_contiguous()
+        and not (column.is_conj() or column.is_neg())
+        and rows.dtype is torch.int64
+    )
+    if not is_plain or rows.shape[0] * column[:1].nbytes < _LARGE:
+        return column.index_select(0, rows)
+    starts = torch.tensor([0, column.shape[0]], device="cpu")
+    return torch.ops.smex.gather_rows([column], starts, rows)[0]
+
+
 class Pending:
     """A column that is gathered, and copied to another device, when it is first read.
 
@@ -84,7 +105,7 @@ class Pending:
         """Returns the rows of the source, on the column's device."""
         column = self.source
         if self.rows is not None:
-            column = column.index_select(0, self.rows.to(column.device))
+            column = rows_of(column, self.rows.to(column.device))
         return column.to(self.device, **kwargs)
 
     def may_be_kept(self) -> bool:
