@@ -78,6 +78,8 @@ def worker(options: argparse.Namespace) -> None:
     sizes = WIDTHS[int(width)]
     torch.manual_seed(0)
     x = torch.randn(g.num_nodes(), sizes[0])
+    graph = smex.capture_graph(NETWORKS[options.network](sizes), (g, x))
+    machine = smex.profile(graph, machine, mesh=mesh)
     nets = {}
     asked = {**planners(ranks), CHOSEN: {"objective": "time"}}
     for planner, words in asked.items():

@@ -4,7 +4,7 @@
 
 /// One binder per folder of csrc, and one each for programs, which the runtime runs, the search
 /// and vertices; module.cpp calls them in this order, so that each knows the types that it names.
-/// The last one is of Python alone. Only runtime, iteration and watcher may use torch's headers and
+/// The last one is of Python alone. Only runtime, iteration, measure and watcher may use torch's headers and
 /// casters; the others see pybind11 alone.
 namespace smex::bindings {
 
@@ -17,6 +17,7 @@ void bind_spill(pybind11::module_& m);
 void bind_vertices(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
+void bind_measure(pybind11::module_& m);
 void bind_watcher(pybind11::module_& m);
 void bind_kernels(pybind11::module_& m);
 void bind_vertex(pybind11::module_& m);

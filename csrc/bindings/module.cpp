@@ -56,6 +56,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_watcher(m);
   bindings::bind_runtime(m);
   bindings::bind_iteration(m);
+  bindings::bind_measure(m);
   bindings::bind_kernels(m);
   bindings::bind_vertex(m);
   bindings::bind_contents(m);

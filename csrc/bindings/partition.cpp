@@ -38,6 +38,19 @@ std::vector<Tile> held(const std::vector<Bounds>& boxes) {
   return tiles;
 }
 
+/// The weights of a CallCost, and by call that was measured its operations, bytes, gathered bytes
+/// and factor.
+using KnownCost = std::pair<std::array<double, 5>, std::vector<std::array<double, 4>>>;
+
+CallCost to_cost(const KnownCost& known) {
+  const auto& [weights, measured] = known;
+  CallCost cost{weights[0], weights[1], weights[2], weights[3], weights[4]};
+  for (const auto& [operations, bytes, gathered, factor] : measured) {
+    cost.measured.push_back({{operations, bytes, gathered}, factor});
+  }
+  return cost;
+}
+
 }  // namespace
 
 void bind_partition(py::module_& m) {
@@ -78,16 +91,22 @@ void bind_partition(py::module_& m) {
       .def(py::init([](std::string name, std::map<int, double> flops, double memory_bandwidth,
                        double launch,
                        const std::vector<std::tuple<int64_t, double, double, double>>& levels,
-                       double gather_bandwidth) {
+                       double gather_bandwidth,
+                       const std::map<std::string, std::map<int, KnownCost>>& calls) {
              Cluster all{std::move(name), std::move(flops), memory_bandwidth, launch, {},
                          gather_bandwidth};
+             for (const auto& [target, costs] : calls) {
+               for (const auto& [itemsize, cost] : costs) {
+                 all.calls[target][itemsize] = to_cost(cost);
+               }
+             }
              for (const auto& [size, latency, bandwidth, overlap] : levels) {
                all.levels.push_back({size, {latency, bandwidth, overlap}});
              }
              return all;
            }),
            py::arg("name"), py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"),
-           py::arg("levels"), py::arg("gather_bandwidth"))
+           py::arg("levels"), py::arg("gather_bandwidth"), py::arg("calls"))
       .def("levels_of", &Cluster::levels_of, py::arg("mesh"))
       .def("on", &Cluster::on, py::arg("mesh"))
       .def("mesh", &Cluster::mesh, py::arg("workers"));

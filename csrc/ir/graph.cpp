@@ -59,6 +59,12 @@ void print_value(std::ostream& out, const Value& value) {
 
 int64_t Value::numel() const { return Region::whole(shape).numel(); }
 
+std::string str(const Attr& arg) {
+  std::ostringstream out;
+  std::visit(AttrPrinter{out}, arg);
+  return std::move(out).str();
+}
+
 std::vector<ValueId> tensor_operands(const std::vector<Attr>& args) {
   std::vector<ValueId> operands;
   for (const Attr& arg : args) {

@@ -158,5 +158,7 @@ class Graph {
 /// The tensor operands of an argument list, in order of first appearance, without duplicates or
 /// absentees.
 std::vector<ValueId> tensor_operands(const std::vector<Attr>& args);
+/// As Python writes it; "%3" for a tensor.
+std::string str(const Attr& arg);
 
 }  // namespace smex

@@ -36,6 +36,7 @@ if _native.missing_reason is None:
     from smex.planning.machine import Level, Machine
     from smex.planning.pins import Pin, pin
     from smex.planning.plan import Plan
+    from smex.planning.profiling import profile
     from smex.planning.search import search
     from smex.planning.semantic import SemanticGraph, capture_graph
     from smex.planning.vertex_costs import VertexCosts
@@ -88,6 +89,7 @@ __all__ = [
     "load",
     "partition",
     "pin",
+    "profile",
     "save",
     "search",
     "show_config",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "partition/lower/sums_by_peer.h"
 #include "partition/lower/window.h"
 #include "partition/plan/recomputation.h"
+#include "partition/price/call_cost.h"
 
 namespace smex {
 
@@ -578,7 +580,10 @@ class Lowering {
   }
 
   /// Sets what predictions know of the call's tile.
-  void predict(const Op& op, const OpTiles& tiles, int worker, ComputeInstr& compute) const {
+  void predict(const Op& op, const OpTiles& tiles, int worker, ComputeInstr& compute) {
+    std::shared_ptr<const std::string>& kind = kinds_[op.id < 0 ? ~named(op) : op.id];
+    if (!kind) kind = std::make_shared<const std::string>(call_kind(graph_, op));
+    compute.kind = kind;
     if (!op.spec) return;
     std::vector<int64_t> extents;
     for (size_t i = 0; i < op.spec->indices.size(); ++i) {
@@ -709,9 +714,10 @@ class Lowering {
   int num_relayouts_ = 0;
   bool backward_ = false;
   std::vector<Layout> homes_;
-  std::vector<std::vector<Slot>> home_slots_;  ///< [value][worker]
-  std::vector<std::vector<Strides>> strides_;  ///< [worker][slot]
-  std::vector<std::vector<ValueId>> dying_;    ///< by call position
+  std::vector<std::vector<Slot>> home_slots_;                 ///< [value][worker]
+  std::vector<std::vector<Strides>> strides_;                 ///< [worker][slot]
+  std::map<OpId, std::shared_ptr<const std::string>> kinds_;  ///< fused calls below 0
+  std::vector<std::vector<ValueId>> dying_;                   ///< by call position
   std::deque<Op> second_runs_;
 
   struct OwnTable {

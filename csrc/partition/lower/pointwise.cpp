@@ -466,6 +466,7 @@ ComputeInstr made_of(const JoinedCall& joined, const Shape& shape) {
   call.source = joined.source;
   call.target = "smex::pointwise";
   call.what = joined.what;
+  call.kind = std::make_shared<const std::string>(operator_name(call));
   call.args = {std::vector<ValueRef>(joined.operands.begin(), joined.operands.end()),
                joined.program};
   call.outputs = joined.outs;

@@ -237,6 +237,17 @@ const char* name_of(MoveInstr::Kind kind) {
   throw InternalError("a move of no kind");
 }
 
+OwnCopy own_copy(const FetchInstr& fetch, int worker) {
+  OwnCopy own;
+  if (fetch.view || fetch.shape_only) return own;
+  for (const CopyPart& part : fetch.parts) {
+    if (part.worker != worker) continue;
+    own.elements += static_cast<double>(part.dest.numel());
+    if (part.source.list || part.dest.list) own.kind = "fetch of rows";
+  }
+  return own;
+}
+
 bool reads_others(const FetchInstr& fetch, int worker) {
   if (fetch.view || fetch.shape_only) return false;
   return std::any_of(fetch.parts.begin(), fetch.parts.end(),

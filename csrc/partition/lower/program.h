@@ -26,12 +26,14 @@ struct ComputeInstr {
   /// Crops the single output to this box (coordinates of the computed tensor) when not
   /// empty-ranked.
   std::vector<Interval> crop;
-  Shape computed;                    ///< the shape before the crop
-  bool copies = false;               ///< a reshape that is no view of its tile
-  double operations = 0;             ///< arithmetic of its tile, for predictions
-  double gathered = 0;               ///< bytes that it reads of rows one by one, for predictions
-  int due = -1;                      ///< as a fetch's, of a view of what a late fetch brings
-  bool anywhere = false;             ///< a view, also of a tile that is on the host
+  Shape computed;       ///< the shape before the crop
+  bool copies = false;  ///< a reshape that is no view of its tile
+  // For predictions, of its tile:
+  double operations = 0;                    ///< arithmetic
+  double gathered = 0;                      ///< bytes that it reads of rows one by one
+  std::shared_ptr<const std::string> kind;  ///< see price/call_cost.h; null: its target
+  int due = -1;                             ///< as a fetch's, of a view of what a late fetch brings
+  bool anywhere = false;                    ///< a view, also of a tile that is on the host
   std::vector<Shape> output_shapes;  ///< expected, after the crop; a mismatch is an internal error
 };
 
@@ -97,6 +99,14 @@ using Instr = std::variant<ComputeInstr, FetchInstr, FreeInstr, MoveInstr>;
 
 /// Before which instruction of its list one is waited for at the latest; -1: it runs at once.
 int due_of(const Instr& instr);
+
+/// What a worker copies of its own tiles in a fetch, as a call that could be measured: "fetch", or
+/// "fetch of rows" where these are listed. Elements, of each the source and the destination.
+struct OwnCopy {
+  const char* kind = "fetch";
+  double elements = 0;
+};
+OwnCopy own_copy(const FetchInstr& fetch, int worker);
 
 /// Whether a fetch brings tiles of other workers.
 bool reads_others(const FetchInstr& fetch, int worker);

@@ -42,7 +42,7 @@ std::vector<size_t> Cluster::levels_of(const Mesh& mesh) const {
 }
 
 Machine Cluster::on(const Mesh& mesh) const {
-  Machine machine{flops, memory_bandwidth, launch, {}, gather_bandwidth};
+  Machine machine{flops, memory_bandwidth, launch, {}, gather_bandwidth, calls};
   for (size_t level : levels_of(mesh)) machine.links.push_back(levels[level].link);
   return machine;
 }

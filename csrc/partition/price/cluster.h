@@ -24,6 +24,7 @@ struct Cluster {
   double launch = 0;
   std::vector<Level> levels;  ///< from the fastest links to the slowest; workers fill them in order
   double gather_bandwidth = 0;
+  CallCosts calls = {};
 
   /// How many workers there are, at most the largest number.
   int64_t workers() const;

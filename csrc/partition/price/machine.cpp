@@ -17,17 +17,15 @@ double bytes_of(const Graph& graph, ValueId id, const std::optional<Grid>& grid)
 
 double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid) const {
   if (op.spec && is_data_movement(*op.spec)) return 0;  // a view, or part of another op's read
-  double bytes = 0;
-  int itemsize = 4;
+  CallWork work;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
-    bytes += bytes_of(graph, op.inputs[i], grid.inputs[i]);
+    work.add_operand(bytes_of(graph, op.inputs[i], grid.inputs[i]));
   }
   for (size_t o = 0; o < op.outputs.size(); ++o) {
     if (op.outputs[o] == kNoValue) continue;
-    bytes += bytes_of(graph, op.outputs[o], grid.outputs[o]);
-    itemsize = graph.value(op.outputs[o]).itemsize;
+    work.add_result(bytes_of(graph, op.outputs[o], grid.outputs[o]),
+                    graph.value(op.outputs[o]).itemsize);
   }
-  double operations = 0, gathered = 0;
   if (op.spec) {
     std::vector<int64_t> extents;
     for (size_t i = 0; i < op.spec->indices.size(); ++i) {
@@ -39,20 +37,24 @@ double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid) co
       }
       extents.push_back(largest);
     }
-    operations = tdl::arithmetic(*op.spec, extents);
-    gathered = tdl::gathered_bytes(*op.spec, extents, graph.input_itemsizes(op));
+    work.operations = tdl::arithmetic(*op.spec, extents);
+    work.gathered = tdl::gathered_bytes(*op.spec, extents, graph.input_itemsizes(op));
   }
-  return compute(operations, bytes, gathered, itemsize);
+  return compute(calls.empty() ? "" : call_kind(graph, op), op.target, work);
 }
 
-double Machine::compute(double operations, double bytes, double gathered, int itemsize) const {
-  const auto rate = flops.lower_bound(itemsize);
+double Machine::compute(const std::string& kind, const std::string& target,
+                        const CallWork& work) const {
+  if (const CallCost* known = find_cost(calls, kind, target, work.itemsize)) {
+    return known->seconds(work);
+  }
+  const auto rate = flops.lower_bound(work.itemsize);
   if (rate == flops.end()) {
-    throw UserError("machine: no flops for numbers of " + std::to_string(itemsize) + " bytes");
+    throw UserError("machine: no flops for numbers of " + std::to_string(work.itemsize) + " bytes");
   }
   const double gathers = gather_bandwidth > 0 ? gather_bandwidth : memory_bandwidth;
-  return std::max(
-      {launch, operations / rate->second, bytes / memory_bandwidth, gathered / gathers});
+  return std::max({launch, work.operations / rate->second, work.bytes / memory_bandwidth,
+                   work.gathered / gathers});
 }
 
 double Machine::transfer(size_t step, double bytes, int workers) const {

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "partition/plan/grid.h"
 #include "partition/plan/plan.h"
+#include "partition/price/call_cost.h"
 
 namespace smex {
 
@@ -26,10 +28,12 @@ struct Machine {
   double launch = 0;            ///< seconds that the shortest kernel takes
   std::vector<Link> links;      ///< by step of the mesh: between the parts that the step makes
   double gather_bandwidth = 0;  ///< bytes a second of rows that a table names; 0: the memory's
+  CallCosts calls = {};         ///< of calls that were measured
 
-  /// The roofline: the longest of a kernel's shortest time, its arithmetic, its operands' bytes and
-  /// those that it reads of rows one by one (`tdl::gathered_bytes`).
-  double compute(double operations, double bytes, double gathered, int itemsize) const;
+  /// Of a call that was measured the sum of its costs. Of others the roofline: the longest of a
+  /// kernel's shortest time, its arithmetic, its operands' bytes and those that it reads of rows
+  /// one by one.
+  double compute(const std::string& kind, const std::string& target, const CallWork& work) const;
   /// Seconds of the op's largest tile.
   double compute(const Graph& graph, const Op& op, const OpGrid& grid) const;
   /// Seconds to move what a step adds to what the steps before move, in all workers together.

@@ -45,8 +45,17 @@ std::vector<Request> alternatives(const Graph& graph, const Request& request,
   const bool has_messages = !edge_walks(graph).empty();
   if (has_messages && request.options.planner == Planner::kTofu) {
     for (const Planner planner : {Planner::kVertices, Planner::kFeatures}) {
-      found.push_back(request);
-      found.back().options.planner = planner;
+      for (const Objective objective : {Objective::kTime, Objective::kCommunication}) {
+        found.push_back(request);
+        SearchOptions& options = found.back().options;
+        options.planner = planner;
+        options.objective = objective;
+        // Of the fewest bytes that move, and as few that each worker copies of its own.
+        const int64_t few = SearchOptions{}.replicate_bytes;
+        if (objective == Objective::kCommunication) {
+          options.replicate_bytes = std::min(few, options.replicate_bytes);
+        }
+      }
     }
   }
   return found;

@@ -43,14 +43,14 @@ class Prediction {
 
   double of_fetch(const FetchInstr& fetch) {
     set(fetch.dest, fetch.shape);
-    if (fetch.view || fetch.shape_only) return 0;
-    double own = 0;
-    for (const CopyPart& part : fetch.parts) {
-      if (part.worker == worker_) own += static_cast<double>(part.dest.numel());
-    }
-    constexpr double kReadAndWritten = 2;
-    own *= kReadAndWritten * program_.slot_itemsizes.at(fetch.dest);
-    return own / machine_.memory_bandwidth;
+    const OwnCopy own = own_copy(fetch, worker_);
+    if (own.elements == 0) return 0;
+    const int itemsize = program_.slot_itemsizes.at(fetch.dest);
+    CallWork work;
+    for (int end = 0; end < 2; ++end) work.add_operand(own.elements * itemsize);  // read, written
+    work.add_memory(bytes_[fetch.dest], itemsize);
+    const CallCost* known = find_cost(machine_.calls, own.kind, "fetch", itemsize);
+    return known ? known->seconds(work) : work.bytes / machine_.memory_bandwidth;
   }
 
   double of_move(const MoveInstr& move) const {
@@ -59,18 +59,18 @@ class Prediction {
   }
 
   double of_compute(const ComputeInstr& compute) {
-    double bytes = 0;
-    for (const ValueId slot : tensor_operands(compute.args)) bytes += bytes_[slot];
-    int itemsize = 4;
+    CallWork work;
+    work.operations = compute.operations;
+    work.gathered = compute.gathered;
+    for (const ValueId slot : tensor_operands(compute.args)) work.add_operand(bytes_[slot]);
     for (size_t o = 0; o < compute.outputs.size(); ++o) {
       const Slot slot = compute.outputs[o];
       if (slot == kNoSlot) continue;
       if (o < compute.output_shapes.size()) set(slot, compute.output_shapes[o]);
-      bytes += bytes_[slot];
-      itemsize = program_.slot_itemsizes.at(slot);
+      work.add_result(bytes_[slot], program_.slot_itemsizes.at(slot));
     }
     if (views_.count(compute.target) && !compute.copies) return 0;
-    return machine_.compute(compute.operations, bytes, compute.gathered, itemsize);
+    return machine_.compute(compute.kind ? *compute.kind : compute.target, compute.target, work);
   }
 
   const WorkerProgram& program_;

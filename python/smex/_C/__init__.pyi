@@ -36,6 +36,7 @@ __all__: list[str] = [
     "LargestInstr",
     "Machine",
     "Made",
+    "MeasuredCall",
     "Message",
     "MessageOperation",
     "MoveInstr",
@@ -83,6 +84,7 @@ __all__: list[str] = [
     "list_exchanges",
     "live_bytes",
     "lower",
+    "measure_calls",
     "merge_inputs",
     "message_operations",
     "min_max_ranges",
@@ -612,6 +614,18 @@ class Cluster:
         launch: float,
         levels: collections.abc.Sequence[tuple[int, float, float, float]],
         gather_bandwidth: float,
+        calls: collections.abc.Mapping[
+            str,
+            collections.abc.Mapping[
+                int,
+                tuple[
+                    typing.Annotated[collections.abc.Sequence[float], "FixedSize(5)"],
+                    collections.abc.Sequence[
+                        typing.Annotated[collections.abc.Sequence[float], "FixedSize(4)"]
+                    ],
+                ],
+            ],
+        ],
     ) -> None: ...
     def levels_of(self, mesh: collections.abc.Sequence[int]) -> list[int]: ...
     def mesh(self, workers: int) -> list[int] | None: ...
@@ -1120,6 +1134,24 @@ class PlainArguments:
         Returns the tensors of another call of this kind; None where it is of another.
         """
 
+class MeasuredCall:
+    """
+    What a call does, and the seconds that it took.
+    """
+    @property
+    def features(self) -> typing.Annotated[list[float], "FixedSize(5)"]:
+        """
+        1, operations, bytes, gathered and fresh bytes: of each a measured machine has a cost.
+        """
+    @property
+    def itemsize(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def target(self) -> str: ...
+
 class MessageOperation:
     """
     How an operation of messages is called.
@@ -1311,6 +1343,19 @@ def lower(
 ) -> Program:
     """
     The program of a plan. With `join` runs of element-wise calls are one call each, with `overlap` fetches are waited for as late as memory allows; outputs of the operators in `views` share the memory of their first operand.
+    """
+
+def measure_calls(
+    programs: collections.abc.Sequence[Program],
+    graph: Graph,
+    worker: int,
+    given: collections.abc.Sequence[torch.Tensor | None],
+    views: collections.abc.Set[str],
+    call_seconds: float,
+    progress: collections.abc.Callable[[float], None] | None = None,
+) -> list[MeasuredCall]:
+    """
+    Runs each call of a worker's lists by itself, those that are alike once; `given` are by value whole inputs, of which integers are read.
     """
 
 def merge_inputs(

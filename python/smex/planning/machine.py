@@ -18,6 +18,7 @@ from smex._C import Cluster as _Cluster
 from smex.distributed.links import measured_link
 from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
+from smex.planning.call_costs import Calls, calls_of
 
 GB = 1e9
 _ITEM_SIZES = {"float16": 2, "float32": 4, "float64": 8}
@@ -67,6 +68,8 @@ class Machine:
         levels: from the fastest links to the slowest; the workers of a plan fill them in order.
         gather_bandwidth: bytes a second of rows that are read one by one, in any order, by one
             worker; None: as `memory_bandwidth`.
+        calls: what calls were measured to take, by kind of call or operator and by the bytes of an
+            element of the result; see `smex.profile`.
 
     Example:
         >>> machine = smex.Machine.h100_nvlink(nodes=8)
@@ -83,6 +86,7 @@ class Machine:
     memory: float
     levels: tuple[Level, ...]
     gather_bandwidth: float | None = None
+    calls: Calls = dataclasses.field(default_factory=dict, hash=False, repr=False)
 
     def __post_init__(self) -> None:
         flops = self.flops
@@ -151,7 +155,13 @@ class Machine:
         flops.setdefault(16, flops[max(flops)])  # complex numbers
         levels = [dataclasses.astuple(level) for level in self.levels]
         gather = self.gather_bandwidth or self.memory_bandwidth
-        return _Cluster(repr(self), flops, self.memory_bandwidth, self.launch, levels, gather)
+        calls = {
+            kind: {size: cost.native() for size, cost in costs.items()}
+            for kind, costs in self.calls.items()
+        }
+        return _Cluster(
+            repr(self), flops, self.memory_bandwidth, self.launch, levels, gather, calls
+        )
 
     def native(self, mesh: Sequence[int]) -> Any:
         """Returns the machine as the steps of a mesh see it."""
@@ -170,7 +180,8 @@ class Machine:
         for level in content["levels"]:
             _require_keys(Level, level)
         levels = tuple(Level(**level) for level in content["levels"])
-        return Machine(**{**content, "levels": levels})
+        calls = calls_of(content.get("calls", {}))
+        return Machine(**{**content, "levels": levels, "calls": calls})
 
     # ---- machines of data sheets ----
 
@@ -288,7 +299,8 @@ def _require_within(what: str, number: Any, least: float, most: float) -> None:
 def _require_keys(kind: type[Machine] | type[Level], content: Any) -> None:
     """Refuses what is no object with the attributes of a machine or level."""
     fields = dataclasses.fields(kind)
-    needed = [field.name for field in fields if field.default is dataclasses.MISSING]
+    missing = dataclasses.MISSING
+    needed = [f.name for f in fields if f.default is missing and f.default_factory is missing]
     keys = set(content) if isinstance(content, dict) else set()
     if set(needed) - keys or keys - {field.name for field in fields}:
         names = ", ".join(needed)

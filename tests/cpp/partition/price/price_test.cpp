@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "../graphs.h"
@@ -64,6 +65,59 @@ TEST(Machine, TakesTheLongestOfKernelArithmeticAndBytes) {
   EXPECT_DOUBLE_EQ(takes(1e9, 1e9, 3), 3);
   const Machine narrow{{{2, 1}}, 1, 1, {}};
   EXPECT_THROW(narrow.compute(graph, product, grids.make(product, {}, {})), UserError);
+}
+
+TEST(CallCost, IsTheSumOfWhatACallDoes) {
+  const CallWork work{.operations = 10, .bytes = 100, .gathered = 5, .fresh = 2};
+  const CallCost cost{1, 2, 3, 4, 5};
+  EXPECT_DOUBLE_EQ(cost.seconds(work), 1 + 20 + 300 + 20 + 10);
+}
+
+TEST(CallCost, IsWhatWasMeasuredAtMeasuredSizes) {
+  CallCost cost{0, 0, 1, 0, 0};
+  cost.measured = {{{.bytes = 1e3}, 2.0}, {{.bytes = 1e6}, 8.0}};
+  EXPECT_NEAR(cost.seconds({.bytes = 1e3}), 2e3, 1);
+  EXPECT_NEAR(cost.seconds({.bytes = 1e6}), 8e6, 1e3);
+  // Half way between the logarithms of both.
+  EXPECT_NEAR(cost.seconds({.bytes = std::sqrt(1e9)}), 4 * std::sqrt(1e9), 1e2);
+  // Far outside the factors of all go into a mean, which is none of a line's.
+  const double far = cost.seconds({.bytes = 1e30}) / 1e30;
+  EXPECT_GT(far, 2);
+  EXPECT_LT(far, 8);
+}
+
+TEST(CallCost, LargeResultsHaveFreshMemory) {
+  CallWork work;
+  work.add_operand(3e6);
+  work.add_result(1 << 20, 8);
+  work.add_result(100, 4);
+  EXPECT_DOUBLE_EQ(work.bytes, 3e6 + (1 << 20) + 100);
+  EXPECT_DOUBLE_EQ(work.fresh, 1 << 19);
+  EXPECT_EQ(work.itemsize, 4);
+}
+
+TEST(CallCost, OfTheKindCountsBeforeThatOfTheOperator) {
+  const CallCosts costs{{"aten::mm [4, 6]", {{4, {1}}}}, {"aten::mm", {{4, {2}}, {8, {3}}}}};
+  EXPECT_EQ(find_cost(costs, "aten::mm [4, 6]", "aten::mm", 4)->call, 1);
+  EXPECT_EQ(find_cost(costs, "aten::mm [4, 7]", "aten::mm", 4)->call, 2);
+  EXPECT_EQ(find_cost(costs, "aten::mm [4, 6]", "aten::mm", 8)->call, 3);
+  EXPECT_EQ(find_cost(costs, "aten::mm [4, 6]", "aten::mm", 2), nullptr);
+  EXPECT_EQ(find_cost(costs, "aten::relu [4]", "aten::relu", 4), nullptr);
+}
+
+TEST(Machine, TakesWhatCallsWereMeasuredToTake) {
+  const Graph graph = test::linear_graph(4, 6, 10);
+  const DimClasses classes(graph);
+  OpGrids grids(graph, classes);
+  const Op& product = graph.op(0);
+  Machine on{{{4, 10}}, 1e9, 0, {}};
+  const double roofline = on.compute(graph, product, grids.make(product, {}, {}));
+  on.calls[product.target][4] = {1000};
+  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {})), 1000);
+  on.calls[call_kind(graph, product)][4] = {2000};
+  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {})), 2000);
+  on.calls = {{product.target, {{8, {1000}}}}};
+  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {})), roofline);
 }
 
 }  // namespace

@@ -1,0 +1,347 @@
+#include "runtime/measure.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+
+#include "ir/error.h"
+#include "runtime/dtype.h"
+#include "runtime/elements.h"
+#include "runtime/steps.h"
+#include "runtime/tile.h"
+
+namespace smex::runtime {
+namespace {
+
+bool is_number(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type()) || at::isComplexType(tensor.scalar_type());
+}
+
+/// A tensor of a shape, of which only that is known.
+at::Tensor placeholder(at::IntArrayRef shape, c10::ScalarType type) {
+  const bool has_numbers = at::isFloatingType(type) || at::isComplexType(type);
+  const at::TensorOptions options = at::TensorOptions().dtype(type);
+  return has_numbers ? at::empty(shape, options.device(at::kMeta)) : at::zeros(shape, options);
+}
+
+/// Numbers in memory that lies as the placeholder's would.
+at::Tensor filled(const at::Tensor& shape) {
+  int64_t elements = shape.numel() > 0 ? 1 : 0;
+  for (int64_t d = 0; elements > 0 && d < shape.dim(); ++d) {
+    elements += (shape.size(d) - 1) * shape.stride(d);
+  }
+  at::Tensor memory = at::empty({elements}, shape.options().device(at::kCPU));
+  memory.uniform_(0.25, 0.75);
+  return memory.as_strided(shape.sizes(), shape.strides());
+}
+
+using Clock = std::chrono::steady_clock;
+constexpr size_t kFewest = 3;  ///< repeats
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// By how calls lie the results of the first one.
+using Kinds = std::unordered_map<std::string, std::vector<at::Tensor>>;
+
+class Measurement {
+ public:
+  Measurement(const Program& program, const Graph& graph, int worker,
+              const std::vector<at::Tensor>& given, const MeasureOptions& options, Kinds& kinds)
+      : program_(program),
+        graph_(graph),
+        worker_(worker),
+        options_(options),
+        steps_(prepare_steps(program, std::vector<c10::Device>(program.num_workers, at::kCPU))),
+        slots_(program.workers.at(worker).num_slots),
+        kinds_(kinds) {
+    for (const Binding& binding : program.inputs) {
+      const Slot slot = binding.slots.at(worker);
+      const bool is_given =
+          binding.value != kNoValue && static_cast<size_t>(binding.value) < given.size();
+      if (slot != kNoSlot)
+        slots_[slot] = input(binding, is_given ? given[binding.value] : at::Tensor());
+    }
+  }
+
+  std::vector<MeasuredCall> run() {
+    const WorkerSteps& all = steps_.workers[worker_];
+    const double count = std::max<double>(1, all.forward.size() + all.backward.size());
+    size_t done = 0;
+    for (const std::vector<Step>* list : {&all.forward, &all.backward}) {
+      for (const Step& step : *list) {
+        if (const auto* fetch = std::get_if<FetchStep>(&step)) make(*fetch);
+        if (const auto* compute = std::get_if<ComputeStep>(&step)) make(*compute);
+        if (options_.progress) options_.progress(++done / count);
+      }
+    }
+    return std::move(found_);
+  }
+
+ private:
+  at::Tensor input(const Binding& binding, const at::Tensor& given) const {
+    const Value* value = binding.value == kNoValue ? nullptr : &graph_.value(binding.value);
+    const Region& region = binding.regions.at(worker_);
+    if (!binding.contents.empty() && binding.contents[worker_]) {
+      const int itemsize = program_.workers[worker_].slot_itemsizes.at(binding.slots[worker_]);
+      const at::Tensor wide = at::tensor(*binding.contents[worker_], at::kLong);
+      return wide.view(region.shape()).to(itemsize == 4 ? at::kInt : at::kLong);
+    }
+    if (given.defined() && !is_number(given)) return box_view(given, region).contiguous();
+    return placeholder(region.shape(), value ? parse_dtype(value->dtype) : at::kFloat);
+  }
+
+  void make(const FetchStep& step) {
+    const FetchInstr& fetch = *step.instr;
+    at::Tensor& dest = slots_[fetch.dest];
+    if (fetch.parts.size() == 1 && fetch.parts[0].worker == worker_) {
+      const CopyPart& part = fetch.parts[0];
+      const at::Tensor& source = slots_[part.slot];
+      const bool is_whole = part.dest == Region::whole(fetch.shape) && !part.source.list;
+      if (is_whole && source.defined()) {
+        dest = box_view(source, part.source);
+        return;
+      }
+    }
+    const auto type = fetch.value != kNoValue ? parse_dtype(graph_.value(fetch.value).dtype)
+                                              : parse_dtype(fetch.dtype);
+    dest = placeholder(fetch.shape, type);
+    if (is_number(dest)) time_copies(step, dest);
+  }
+
+  /// Of what a fetch copies of the worker's own tiles.
+  void time_copies(const FetchStep& step, const at::Tensor& shape) {
+    const OwnCopy own = own_copy(*step.instr, worker_);
+    if (own.elements == 0) return;
+    const int itemsize = static_cast<int>(shape.element_size());
+    MeasuredCall found{own.kind, "fetch", {}, 0};
+    for (int end = 0; end < 2; ++end) found.work.add_operand(own.elements * itemsize);
+    found.work.add_memory(static_cast<double>(shape.nbytes()), itemsize);
+    std::map<Slot, at::Tensor> sources;
+    for (const Copy& copy : step.copies) {
+      if (copy.worker != worker_ || sources.count(copy.slot)) continue;
+      const at::Tensor& source = slots_[copy.slot];
+      if (!source.defined() || !source.is_meta()) return;
+      sources.emplace(copy.slot, filled(source));
+    }
+    std::ostringstream kind;
+    kind << own.kind << ' ' << own.elements << ' ' << shape.scalar_type() << shape.sizes();
+    if (!kinds_.try_emplace(kind.str()).second) return;
+    at::Tensor dest;
+    found.seconds = median_seconds([&] {
+      dest.reset();
+      dest = at::empty(shape.sizes(), shape.options().device(at::kCPU));
+      for (const Copy& copy : step.copies) {
+        if (copy.worker != worker_) continue;
+        const at::Tensor& source = sources.at(copy.slot);
+        if (copy.combine) {
+          combine_elements(dest, copy.dest, source, copy.source, step.instr->reduce, steps_.lists);
+        } else {
+          copy_elements(dest, copy.dest, source, copy.source, steps_.lists);
+        }
+      }
+    });
+    found_.push_back(std::move(found));
+  }
+
+  /// Of a call that is repeated; the first time does not count.
+  template <typename Call>
+  double median_seconds(const Call& call) const {
+    call();
+    std::vector<double> seconds;
+    const auto start = Clock::now();
+    while (seconds.size() < kFewest || (static_cast<int>(seconds.size()) < options_.most_repeats &&
+                                        since(start) < options_.call_seconds)) {
+      const auto begin = Clock::now();
+      call();
+      seconds.push_back(since(begin));
+    }
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
+  }
+
+  void make(const ComputeStep& step) {
+    const bool is_view = options_.views.count(step.instr->target) > 0 && !step.instr->copies;
+    try {
+      const at::AutoDispatchBelowAutograd no_gradients;
+      is_view ? keep(step, call(step, operands(step))) : time(step);
+    } catch (const std::exception&) {  // on numbers that are none of its own
+      keep_shapes(step);
+    }
+  }
+
+  at::Tensor operand(Slot slot) const {
+    const at::Tensor& tensor = slots_.at(slot);
+    if (!tensor.defined()) throw InternalError("an operand is not known");
+    return tensor;
+  }
+
+  /// By slot, as far as the step reads them.
+  using Operands = std::map<Slot, at::Tensor>;
+
+  Operands operands(const ComputeStep& step) const {
+    Operands found;
+    for (const ValueId slot : tensor_operands(step.instr->args)) {
+      if (slot != kNoValue) found.emplace(slot, operand(slot));
+    }
+    return found;
+  }
+
+  torch::jit::Stack stack_of(const ComputeStep& step, const Operands& operands) const {
+    const Arguments& arguments = step.arguments;
+    torch::jit::Stack stack(arguments.values.begin(), arguments.values.end());
+    for (const TensorArgument& tensor : arguments.tensors) {
+      const at::Tensor& value = operands.at(tensor.slot);
+      stack[tensor.position] = step.dense ? value.contiguous() : value;
+    }
+    for (const TensorListArgument& list : arguments.lists) {
+      if (list.optional) {
+        c10::List<std::optional<at::Tensor>> tensors;
+        for (const Slot slot : list.slots) {
+          tensors.push_back(slot == kNoSlot ? std::nullopt : std::make_optional(operands.at(slot)));
+        }
+        stack[list.position] = std::move(tensors);
+      } else {
+        c10::List<at::Tensor> tensors;
+        for (const Slot slot : list.slots) tensors.push_back(operands.at(slot));
+        stack[list.position] = std::move(tensors);
+      }
+    }
+    for (const int position : arguments.seeds) stack[position] = int64_t{0};
+    return stack;
+  }
+
+  std::vector<at::Tensor> call(const ComputeStep& step, const Operands& operands) const {
+    torch::jit::Stack stack = stack_of(step, operands);
+    step.op.callBoxed(stack);
+    std::vector<at::Tensor> results;
+    for (const c10::IValue& result : stack) {
+      if (result.isTensorList()) {
+        for (const at::Tensor& tensor : result.toTensorVector()) results.push_back(tensor);
+      } else {
+        results.push_back(result.isTensor() ? result.toTensor() : at::Tensor());
+      }
+    }
+    return results;
+  }
+
+  /// Operator, arguments, and how its operands lie.
+  static std::string kind_of(const ComputeStep& step, const Operands& operands) {
+    std::ostringstream text;
+    text << (step.instr->kind ? *step.instr->kind : step.instr->target) << ' '
+         << step.instr->operations << ' ' << step.instr->gathered;
+    for (const c10::IValue& value : step.arguments.values) text << ' ' << value;
+    for (const ValueId slot : tensor_operands(step.instr->args)) {
+      if (slot == kNoValue) continue;
+      const at::Tensor& operand = operands.at(slot);
+      text << ' ' << operand.scalar_type() << operand.sizes() << operand.strides();
+    }
+    return std::move(text).str();
+  }
+
+  void time(const ComputeStep& step) {
+    Operands known = operands(step);
+    const auto [kind, is_new] = kinds_.try_emplace(kind_of(step, known));
+    if (!is_new) {
+      keep(step, kind->second);
+      return;
+    }
+    const ComputeInstr& instr = *step.instr;
+    MeasuredCall found{instr.kind ? *instr.kind : instr.target, instr.target, {}, 0};
+    found.work.operations = instr.operations;
+    found.work.gathered = instr.gathered;
+    for (const ValueId slot : tensor_operands(step.instr->args)) {
+      if (slot != kNoValue) found.work.add_operand(static_cast<double>(known.at(slot).nbytes()));
+    }
+    for (auto& [slot, tensor] : known) {
+      if (tensor.is_meta()) tensor = filled(tensor);
+    }
+    std::vector<at::Tensor> results;
+    found.seconds = median_seconds([&] {
+      results.clear();  // those of programs are new ones
+      results = call(step, known);
+    });
+    keep(step, results);
+    for (size_t o = 0; o < step.instr->outputs.size() && o < results.size(); ++o) {
+      const Slot slot = step.instr->outputs[o];
+      if (slot == kNoSlot || !slots_[slot].defined()) continue;
+      found.work.add_result(static_cast<double>(slots_[slot].nbytes()),
+                            program_.workers[worker_].slot_itemsizes.at(slot));
+      results[o] = slots_[slot];
+    }
+    kind->second = std::move(results);
+    found_.push_back(std::move(found));
+  }
+
+  /// Of results that are numbers no more than how they lie.
+  void keep(const ComputeStep& step, const std::vector<at::Tensor>& results) {
+    const auto& outputs = step.instr->outputs;
+    for (size_t o = 0; o < outputs.size() && o < results.size(); ++o) {
+      if (outputs[o] == kNoSlot || !results[o].defined()) continue;
+      at::Tensor tensor = results[o];
+      if (step.crop.rank() > 0 && tensor.sizes() == c10::IntArrayRef(step.instr->computed)) {
+        tensor = box_view(tensor, step.crop);
+      }
+      slots_[outputs[o]] = !is_number(tensor) || tensor.is_meta()
+                               ? tensor
+                               : at::empty_strided(tensor.sizes(), tensor.strides(),
+                                                   tensor.options().device(at::kMeta));
+    }
+  }
+
+  /// Of a call that did not run.
+  void keep_shapes(const ComputeStep& step) {
+    const auto& shapes = step.instr->output_shapes;
+    for (size_t o = 0; o < step.instr->outputs.size() && o < shapes.size(); ++o) {
+      const Slot slot = step.instr->outputs[o];
+      if (slot == kNoSlot) continue;
+      const bool is_of_graph = step.instr->op >= 0 && step.instr->what.empty();
+      const auto& outputs = graph_.op(is_of_graph ? step.instr->op : 0).outputs;
+      const bool is_known = is_of_graph && o < outputs.size() && outputs[o] != kNoValue;
+      const auto type = is_known ? parse_dtype(graph_.value(outputs[o]).dtype) : at::kFloat;
+      slots_[slot] = placeholder(shapes[o], type);
+    }
+  }
+
+  const Program& program_;
+  const Graph& graph_;
+  const int worker_;
+  const MeasureOptions& options_;
+  const Steps steps_;
+  std::vector<at::Tensor> slots_;  ///< integers, and placeholders of numbers
+  Kinds& kinds_;
+  std::vector<MeasuredCall> found_;
+};
+
+}  // namespace
+
+std::vector<MeasuredCall> measure_calls(const std::vector<const Program*>& programs,
+                                        const Graph& graph, int worker,
+                                        const std::vector<at::Tensor>& given,
+                                        const MeasureOptions& options) {
+  Kinds kinds;
+  std::vector<MeasuredCall> found;
+  for (size_t n = 0; n < programs.size(); ++n) {
+    MeasureOptions each = options;
+    each.progress = [&](double share) {
+      const double all = static_cast<double>(programs.size());
+      if (options.progress) options.progress((static_cast<double>(n) + share) / all);
+    };
+    for (MeasuredCall& call : Measurement(*programs[n], graph, worker, given, each, kinds).run()) {
+      found.push_back(std::move(call));
+    }
+  }
+  return found;
+}
+
+}  // namespace smex::runtime
