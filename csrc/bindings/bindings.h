@@ -4,8 +4,8 @@
 
 /// One binder per folder of csrc, and one each for programs, which the runtime runs, the search
 /// and vertices; module.cpp calls them in this order, so that each knows the types that it names.
-/// The last one is of Python alone. Only runtime, iteration, measure and watcher may use torch's headers and
-/// casters; the others see pybind11 alone.
+/// The last one is of Python alone. Only runtime, iteration, measure and watcher may use torch's
+/// headers and casters; the others see pybind11 alone.
 namespace smex::bindings {
 
 void bind_tdl(pybind11::module_& m);
