@@ -7,8 +7,8 @@ the two processors of this computer where there are more ranks than those. A ste
 backward of a network of two layers, whose loss is the sum of its outputs, on the whole graph; it
 has ended when the last rank has. Plans cut all messages by vertices, by features, by edges, or, of
 four ranks, by vertices in a first step and features in a second; "chosen" is the plan of
-`objective="time"` for the machine that the ranks measure, `smex.Machine.calibrate(mesh=mesh)`. All
-are made in one run and take turns, round by round.
+`objective="time"` for the machine that the ranks measure, `smex.Machine.calibrate(mesh=mesh)` and,
+of the network's own calls, `smex.profile`. All are made in one run and take turns, round by round.
 
 Cells are the median of the rounds in ms, and in brackets what the plan predicts. "best / chosen" is
 the least of the medians of the rounds' ratios of the others to the one that is chosen: at least

@@ -134,6 +134,28 @@ def test_defaults_of_types_and_devices_do_not_matter(processes, variables):
         assert text.startswith("Timeline(")
 
 
+def profiled(rank):
+    model, batch, target, loss_fn = build("mlp")
+    graph = smex.capture(model, (*batch, target), loss_fn=loss_fn)
+    machine = smex.profile(graph, smex.Machine.calibrate())
+    net = smex.partition(
+        model, args=(*batch, target), loss_fn=loss_fn, objective="time", machine=machine
+    )
+    net(*batch, target).backward()
+    alone = smex.profile(graph, machine, processes=1)
+    return machine, net.plan.timeline().seconds, alone.workers
+
+
+def test_all_ranks_know_what_calls_take(processes):
+    (first, seconds, _), *others = processes.run(profiled, 2)
+    assert any(kind.startswith("aten::addmm ") for kind in first.calls)
+    assert 0 < seconds < 10
+    for machine, told, workers in others:
+        assert machine == first
+        assert told == seconds
+        assert workers == 2
+
+
 def traced_nowhere(rank, path):
     net, batch = net_of("mlp", 2, "tofu")
     with pytest.raises(smex.SmexRuntimeError, match="cannot be written"):
