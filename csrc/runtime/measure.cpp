@@ -68,8 +68,8 @@ class Measurement {
       const Slot slot = binding.slots.at(worker);
       const bool is_given =
           binding.value != kNoValue && static_cast<size_t>(binding.value) < given.size();
-      if (slot != kNoSlot)
-        slots_[slot] = input(binding, is_given ? given[binding.value] : at::Tensor());
+      if (slot == kNoSlot) continue;
+      slots_[slot] = input(binding, is_given ? given[binding.value] : at::Tensor());
     }
   }
 
@@ -253,7 +253,7 @@ class Measurement {
     Operands known = operands(step);
     const auto [kind, is_new] = kinds_.try_emplace(kind_of(step, known));
     if (!is_new) {
-      keep(step, kind->second);
+      kind->second.empty() ? keep_shapes(step) : keep(step, kind->second);  // as the first did
       return;
     }
     const ComputeInstr& instr = *step.instr;

@@ -15,8 +15,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from smex._C import edge_walks, lower, measure_calls
 from smex.capture.records import CapturedGraph
 from smex.distributed.world import World, members_of
-from smex.errors import SmexImportError, SmexTypeError, SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.call_costs import CallCost, Calls
+from smex.planning.least_squares import relative_weights
 from smex.planning.machine import Machine
 from smex.planning.placed import view_targets
 from smex.planning.search import search
@@ -40,7 +41,7 @@ def profile(
     processes: int | None = None,
     verbose: bool = False,
 ) -> Machine:
-    """Measures what the calls of a captured model take on this computer.
+    """Measures what the calls of a captured model take on the processors of this computer.
 
     Each kind of call runs by itself, with tiles as 1, 2, 4 and 8 workers have, on random numbers of
     one thread: the model need not fit, its largest call must. The seconds are told from what a call
@@ -109,7 +110,8 @@ def _measured(graph: SemanticGraph, verbose: bool) -> list[Sample]:
     programs = programs_of(graph)
     values = graph.captured.structure.values
     given = [value.tensor for value in values]
-    with _Bar(verbose) as progress:
+    # Calls that draw do so from a generator of the caller's.
+    with _Bar(verbose) as progress, torch.random.fork_rng(devices=[]):
         calls = measure_calls(
             programs, graph.native, 0, given, view_targets(graph), _CALL_SECONDS, progress
         )
@@ -160,7 +162,7 @@ def fitted(found: Iterable[Sample]) -> Calls:
     for (name, itemsize), calls in groups.items():
         features = np.array([call.features for call in calls])
         seconds = np.array([max(call.seconds, 1e-9) for call in calls])
-        weights = _least_squares(features, seconds)
+        weights = relative_weights("profile", features, seconds, _RIDGE)
         measured: tuple[tuple[float, ...], ...] = ()
         if name in kinds:
             factors = seconds / np.maximum(features @ weights, 1e-12)
@@ -170,22 +172,6 @@ def fitted(found: Iterable[Sample]) -> Calls:
         cost = CallCost(tuple(map(float, weights)), measured)
         costs.setdefault(name, {})[itemsize] = cost
     return costs
-
-
-def _least_squares(features: Any, seconds: Any) -> Any:
-    try:
-        from scipy.optimize import nnls
-    except ImportError as error:
-        raise SmexImportError(
-            "profile: the package scipy is not installed; pip install scipy"
-        ) from error
-    relative = features / seconds[:, None]
-    scales = np.linalg.norm(relative, axis=0)
-    scales[scales == 0] = 1
-    ridge = _RIDGE * np.eye(len(scales))
-    wanted = np.concatenate([np.ones(len(seconds)), np.zeros(len(scales))])
-    weights, _ = nnls(np.concatenate([relative / scales, ridge]), wanted)
-    return weights / scales
 
 
 class _Bar:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from smex._C import FEATURES, FeatureSums, edge_walks, seconds_before, walked_rows
-from smex.errors import PlanError, SmexImportError
+from smex.errors import PlanError
+from smex.planning.least_squares import relative_weights
 from smex.planning.semantic import SemanticGraph
 
 FORMAT = "smex-vertex-costs-2"
@@ -286,23 +287,10 @@ def _arrays(samples: Sequence[_Sample]) -> tuple[Any, Any]:
 
 
 def _fitted(samples: Sequence[_Sample]) -> tuple[float, ...]:
-    """Returns the weights, none negative, of the least squares of relative errors.
+    """Returns the weights of the features.
 
     Plain least squares may give negative ones: sums over vertices would not ascend, and ranges that
-    are searched by them would be wrong. Features that go together in all samples share what they
-    explain (a ridge), so that the weights serve for vertices of which one has more than another.
+    are searched by them would be wrong.
     """
-    try:
-        from scipy.optimize import nnls
-    except ImportError as error:
-        raise SmexImportError(
-            "VertexCosts: the package scipy is not installed; pip install scipy"
-        ) from error
-    features, seconds = _arrays(samples)
-    relative = features / seconds[:, None]
-    scales = np.linalg.norm(relative, axis=0)
-    scales[scales == 0] = 1
-    ridge = _RIDGE * np.eye(len(scales))
-    wanted = np.concatenate([np.ones(len(samples)), np.zeros(len(scales))])
-    weights, _ = nnls(np.concatenate([relative / scales, ridge]), wanted)
-    return tuple(map(float, weights / scales))
+    weights = relative_weights("VertexCosts", *_arrays(samples), _RIDGE)
+    return tuple(map(float, weights))

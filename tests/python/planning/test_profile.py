@@ -148,3 +148,12 @@ def test_arguments():
         smex.profile(graph, None)
     with pytest.raises(smex.SmexValueError, match="processes must be 1"):
         smex.profile(graph, MACHINE, processes=2)
+
+
+def test_draws_of_the_caller_are_as_before():
+    graph = captured()
+    torch.manual_seed(3)
+    expected = torch.randn(4)
+    torch.manual_seed(3)
+    smex.profile(graph, MACHINE)
+    assert torch.equal(torch.randn(4), expected)
