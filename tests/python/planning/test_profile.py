@@ -59,7 +59,7 @@ def test_calls_along_edges_read_the_graph():
         graph = smex.capture(sg.nn.GraphConv(16, 16, allow_zero_in_degree=True), (g, x))
         return smex.search(graph, 1, machine=smex.profile(graph, MACHINE)).timeline().seconds
 
-    assert seconds(400_000) > 3 * seconds(8000)
+    assert seconds(2_000_000) > 3 * seconds(8000)
 
 
 def test_a_machine_keeps_what_it_knows(tmp_path):
