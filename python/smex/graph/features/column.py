@@ -51,6 +51,8 @@ _LARGE = 1 << 20  # bytes of rows whose memory is worth keeping
 
 def rows_of(column: Tensor, rows: Tensor) -> Tensor:
     """Returns ``column[rows]``: many rows on the CPU in memory that earlier ones have left."""
+    if torch.compiler.is_compiling():
+        return column.index_select(0, rows)
     is_plain = (
         type(column) is Tensor
         and type(rows) is Tensor

@@ -136,3 +136,11 @@ def test_batches_that_are_collected_stay_as_they_were():
     for _ in range(2):
         for inputs, _, blocks in [*loader]:
             assert torch.equal(blocks[0].srcdata["x"][:, 5], inputs.float())
+
+
+def test_compiled_functions_read_rows():
+    x = table()
+    compiled = torch.compile(lambda ids: rows_of(x, ids) + 1, fullgraph=True, backend="eager")
+    for count in (ROWS, ROWS - 7):
+        ids = torch.randint(len(x), (count,))
+        assert torch.equal(compiled(ids), x[ids] + 1)
