@@ -45,7 +45,7 @@ def profile(
 
     Each kind of call runs by itself, with tiles as 1, 2, 4 and 8 workers have, on random numbers of
     one thread: the model need not fit, its largest call must. The seconds are told from what a call
-    does by non-negative least squares (HeteroG §4.1, there by batch size), and between sizes that
+    does by non-negative least squares (HeteroG §3.3, there by batch size), and between sizes that
     were measured by what these differ. Calls that were never measured stay the roofline's.
 
     Args:
@@ -110,7 +110,7 @@ def _measured(graph: SemanticGraph, verbose: bool) -> list[Sample]:
     programs = programs_of(graph)
     values = graph.captured.structure.values
     given = [value.tensor for value in values]
-    # Calls that draw do so from a generator of the caller's.
+    # Calls that draw do so from torch's generator, which is the caller's too.
     with _Bar(verbose) as progress, torch.random.fork_rng(devices=[]):
         calls = measure_calls(
             programs, graph.native, 0, given, view_targets(graph), _CALL_SECONDS, progress
@@ -148,7 +148,7 @@ def _slowest(everywhere: Sequence[Sequence[Sample]]) -> list[Sample]:
 def fitted(found: Iterable[Sample]) -> Calls:
     """Returns the costs of what was measured, by kind of call and by operator.
 
-    Weights are the non-negative least squares of relative errors (HeteroG §4.1 fits a line by
+    Weights are the non-negative least squares of relative errors (HeteroG §3.3 fits a line by
     operator and device). What they miss of a kind of call is kept, call by call.
     """
     groups = collections.defaultdict(list)
