@@ -102,14 +102,15 @@ def test_a_graph_without_edges(case, kind):
     assert first.shape[0] == g.num_dst_nodes() and first.isfinite().all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("case", "kind"), FIRST)
-def test_layers_under_autocast(case, kind):
+def test_layers_under_autocast(case, kind, dtype):
     g = graph_of(kind)
     layer = case.layer(kind)
     feat, _, _ = features(g, kind)
     extra = single(case.extra(g))
     expected = layer(g, low(feat), *extra)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype):
         found = layer(g, low(feat), *extra)
     parts = found if isinstance(found, tuple) else (found,)
     wide = tuple(part.float() for part in parts)

@@ -19,7 +19,7 @@ AGGREGATORS = ("mean", "sum", "max", "min", "std", "var", "moment3", "moment4", 
 DIRECTIONAL = tuple(f"dir{k}-{kind}" for k in (1, 2, 3) for kind in ("av", "dx"))
 SCALERS = ("identity", "amplification", "attenuation")
 LEAST = 1e-30
-"""Keeps roots of 0 from infinite slopes."""
+"""Keeps roots of 0 from infinite slopes; types that do not hold it take their least number."""
 
 
 class _Messages:
@@ -40,11 +40,14 @@ class _Messages:
             return aggregate(self.relation, self.text, name, self.operands)
         if name == "var":
             return self._moment(2)
-        if name == "std":
-            return (self._moment(2) + LEAST).sqrt()
-        order = int(name[-1])
+        return self._root(2 if name == "std" else int(name[-1]))
+
+    def _root(self, order: int) -> Tensor:
+        """Returns the root of a moment, with its sign, of the moment's order."""
         moment = self._moment(order)
-        return moment.sign() * (moment.abs() + LEAST) ** (1 / order)
+        least = max(LEAST, torch.finfo(moment.dtype).tiny)
+        root: Tensor = moment.sign() * (moment.abs() + least) ** (1 / order)
+        return root
 
     def _moment(self, order: int) -> Tensor:
         """Returns the mean of a power of the distance to the mean."""

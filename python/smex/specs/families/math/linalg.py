@@ -5,6 +5,8 @@ Batch dimensions broadcast. Each right-hand side of a linear system has its own 
 
 from __future__ import annotations
 
+import torch
+
 from smex.specs.common import all_of, element, named
 from smex.tdl import Opaque, spec
 
@@ -163,9 +165,11 @@ def linalg_matrix_exp(a):
     return _per_matrix("matrix_exp", ["rc"], (a, "::"))
 
 
-@spec("aten::linalg_matrix_sqrth")
-def linalg_matrix_sqrth(a):
-    return _per_matrix("matrix_sqrt", ["rc"], (a, "::"))
+if hasattr(torch.ops.aten, "linalg_matrix_sqrth"):  # torch 2.15 has it
+
+    @spec("aten::linalg_matrix_sqrth")
+    def linalg_matrix_sqrth(a):
+        return _per_matrix("matrix_sqrt", ["rc"], (a, "::"))
 
 
 @spec("aten::linalg_pinv.atol_rtol_tensor")
@@ -173,9 +177,11 @@ def linalg_pinv(a, atol, rtol, hermitian):
     return _per_matrix("pseudoinverse", ["rc"], (a, "::"), (atol, ""), (rtol, ""))
 
 
-@spec("aten::linalg_polar")
-def linalg_polar(a):
-    return _per_matrix("polar", ["rc", "kc"], (a, "::"))
+if hasattr(torch.ops.aten, "linalg_polar"):  # torch 2.15 has it
+
+    @spec("aten::linalg_polar")
+    def linalg_polar(a):
+        return _per_matrix("polar", ["rc", "kc"], (a, "::"))
 
 
 @spec("aten::linalg_qr")
