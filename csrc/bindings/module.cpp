@@ -60,4 +60,5 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_kernels(m);
   bindings::bind_vertex(m);
   bindings::bind_contents(m);
+  bindings::bind_autocast(m);
 }

@@ -18,7 +18,13 @@ namespace {
 
 std::vector<c10::Device> resolve_devices(std::vector<c10::Device> devices, int num_workers) {
   if (devices.empty()) devices.assign(num_workers, c10::Device(c10::kCPU));
-  if (devices.size() == static_cast<size_t>(num_workers)) return devices;
+  if (devices.size() == static_cast<size_t>(num_workers)) {
+    for (c10::Device& device : devices) {
+      if (device.is_cpu() || device.has_index()) continue;  // tensors name theirs with an index
+      device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
+    }
+    return devices;
+  }
   throw UserError(c10::str("devices: expected one for each of the ", num_workers,
                            " workers, found ", devices.size()));
 }

@@ -613,6 +613,10 @@ void Session::store_outputs(int worker, const ComputeStep& step, const SlotState
     const size_t index = output++;
     if (index >= slots.size() || slots[index] == kNoSlot) return;
     if (step.crop.rank() > 0) tensor = box_view(tensor, step.crop);
+    if (is_bookkeeping(step, index) && !executor_->device(worker).is_cpu()) {
+      const c10::IntArrayRef expected(step.instr->output_shapes.at(index));
+      if (tensor.sizes() != expected) tensor = at::empty(expected, tensor.options()).zero_();
+    }
     check_shape(step, index, tensor);
     if (viewed) {
       store_on_host(worker, slots[index], std::move(tensor), *viewed);
@@ -632,6 +636,13 @@ void Session::store_outputs(int worker, const ComputeStep& step, const SlotState
   if (output < slots.size()) {
     throw InternalError(c10::str("expected ", slots.size(), " outputs, found ", output));
   }
+}
+
+// What a sum or mean of an embedding bag keeps for its backward pass has other shapes on GPUs, where
+// the backward pass makes anew what it needs; models are captured with the CPU's.
+bool Session::is_bookkeeping(const ComputeStep& step, size_t output) {
+  return output > 0 && step.instr->target.rfind("aten::_embedding_bag", 0) == 0 &&
+         output < step.instr->output_shapes.size();
 }
 
 void Session::check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const {

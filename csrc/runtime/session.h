@@ -185,6 +185,7 @@ class Session {
   void await_with_open(int worker, const Condition& is_over);
   Doorbell& bell() { return is_remote() ? executor_->communicator()->doorbell() : bell_; }
   void store_outputs(int worker, const ComputeStep& step, const SlotState* viewed);
+  static bool is_bookkeeping(const ComputeStep& step, size_t output);
   void check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const;
 
   const at::Tensor& operand(int worker, Slot slot) const;

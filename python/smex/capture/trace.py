@@ -397,6 +397,8 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
             quiet_fakes(),
             replaced(torch.compiler, "_is_compiling_flag", True),  # no looking at values
             library_layers(),
+            # As where backward() is called: after the region of autocast.
+            torch._functorch.config.patch(backward_pass_autocast="off"),
             fake_mode,
             grad_mode,
         ):

@@ -33,6 +33,7 @@ from smex._C import (
 )
 from smex._logging import logger
 from smex.capture import ValueRef, as_arguments
+from smex.capture.autocast import autocast_for
 from smex.capture.objects import Objects, flatten_call
 from smex.capture.swap import all_slots
 from smex.distributed.collectives import CollectiveOptions, choose_collectives
@@ -304,7 +305,7 @@ class PartitionedModule(torch.nn.Module):
             **inputs,
             **described_state(all_slots(self._model[0], self._loss_fn)),
             "torch.is_grad_enabled()": str(wants_grad),
-            "torch.is_autocast_enabled()": str(torch.is_autocast_enabled("cpu")),
+            "torch.is_autocast_enabled()": str(torch.is_autocast_enabled(self.devices[0].type)),
         }
         refuse_differences(self._world, "partition", described, hint)
 
@@ -315,7 +316,7 @@ class PartitionedModule(torch.nn.Module):
         what = f"the {len(self._programs) + 1}. kind of call"
         with Equals(self._world, what, lambda: described_modules(self._model[0])) as others:
             self._state.refuse_converted()
-            with self._state.frozen_as_shards():
+            with self._state.frozen_as_shards(), autocast_for(self.devices[0].type):
                 captured = alike.captures.capture(
                     self._model[0], *self._whole(args, kwargs), self._loss_fn, wants_grad
                 )

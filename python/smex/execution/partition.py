@@ -282,4 +282,6 @@ def _checked_device(device: str | torch.device) -> torch.device:
         raise SmexValueError(
             f'partition: there is no device "{found}"; torch sees {available} CUDA devices'
         )
+    if found.type == "cuda" and found.index is None:  # tensors name theirs with an index
+        found = torch.device("cuda", torch.cuda.current_device())
     return found

@@ -100,6 +100,44 @@ def test_autocast(family, dtype):
     assert all(g.isfinite().all() for g in net.full_grads().values())
 
 
+def test_regions_of_autocast():
+    """A model with a region of its own, and one without casts inside; trained by a scaled loss."""
+
+    class Mixed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(16, 32), torch.nn.Linear(32, 8)
+            self.norm = torch.nn.LayerNorm(32)
+
+        def forward(self, x):
+            with torch.autocast("cuda", torch.float16):
+                x = torch.nn.functional.gelu(self.norm(self.first(x)))
+                with torch.autocast("cuda", enabled=False):
+                    x = x.float() / x.float().norm(dim=-1, keepdim=True)
+                return self.second(x)
+
+    torch.manual_seed(0)
+    model = Mixed().cuda()
+    reference = copy.deepcopy(model)
+    net = smex.partition(model, workers=2, devices="cuda", args=(torch.randn(12, 16).cuda(),))
+    ours = torch.optim.SGD(net.parameters(), lr=0.1)
+    theirs = torch.optim.SGD(reference.parameters(), lr=0.1)
+    for _ in range(3):
+        x = torch.randn(12, 16, device="cuda")
+        found, expected = net(x), reference(x)
+        assert found.dtype == expected.dtype == torch.float16
+        close(found.float(), expected.float(), "output", 0.02)
+        for result, optimiser in ((found, ours), (expected, theirs)):
+            optimiser.zero_grad()
+            (result.float().square().mean() * 8).backward()
+        grads = net.full_grads()
+        for name, parameter in reference.named_parameters():
+            assert grads[name].dtype == parameter.grad.dtype
+            close(grads[name], parameter.grad, name, 0.05)
+        ours.step()
+        theirs.step()
+
+
 @pytest.mark.parametrize("planner", [None, "vertices", "features", "edges"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_graph_networks(name, planner):

@@ -218,7 +218,8 @@ def test_small_and_empty_graphs(degrees):
     x, w = torch.rand(NUM_SOURCES, 4), torch.rand(sum(degrees), 4)
     cuda = on("cuda", in_edges)
     for reduce in ("sum", "mean"):
-        expected = torch.ops.smex.spmm(in_edges, [], "u0 * e1", reduce, [x, w])
+        wide = [x.double(), w.double()]
+        expected = torch.ops.smex.spmm(in_edges, [], "u0 * e1", reduce, wide).float()
         found = torch.ops.smex.spmm(cuda, [], "u0 * e1", reduce, on("cuda", [x, w]))
         torch.testing.assert_close(found.cpu(), expected)
     expected = torch.ops.smex.spmm_extremum(in_edges, [], "u0", "max", [x], False)
@@ -264,7 +265,7 @@ def test_unaligned_features():
     for shift, width in itertools.product(range(4), (1, 2, 4, 8)):
         flat = torch.rand(NUM_SOURCES * width + shift, device="cuda")
         x = flat[shift:].view(NUM_SOURCES, width)
-        expected = torch.ops.smex.spmm(in_edges, [], "u0", "sum", [x.cpu()])
+        expected = torch.ops.smex.spmm(in_edges, [], "u0", "sum", [x.cpu().double()]).float()
         found = torch.ops.smex.spmm(cuda, [], "u0", "sum", [x])
         torch.testing.assert_close(found.cpu(), expected)
 

@@ -16,12 +16,13 @@ struct EdgeChunks {
   int64_t edges = 0;  ///< in each chunk
   int64_t count = 0;
 
-  static EdgeChunks of(int64_t num_edges, int64_t threads_per_edge) {
+  /// A multiple of `together` edges.
+  static EdgeChunks of(int64_t num_edges, int64_t threads_per_edge, int64_t together = 1) {
     constexpr int64_t kWantedThreads = 1 << 18, kLeast = kWarp, kMost = 256;
     const int64_t warps = kWantedThreads / kWarp;
     const int64_t wanted = ceil_div(num_edges, warps);
     const int64_t least = std::max<int64_t>(1, kLeast / std::max<int64_t>(1, threads_per_edge));
-    const int64_t edges = std::clamp(wanted, least, kMost);
+    const int64_t edges = ceil_div(std::clamp(wanted, least, kMost), together) * together;
     return {edges, ceil_div(num_edges, edges)};
   }
 };
@@ -92,30 +93,92 @@ struct DotTask {
   EdgeChunks chunks;
 };
 
-/// A team for each edge and head.
+/// Neighbouring edges that a team works on at once: their loads are under way at the same time, a
+/// destination that they share is read once, and their sums are added up over lanes together.
+constexpr int kDotEdges = 4;
+
+/// Of kDotEdges sums of each lane one over the team, which has at least as many lanes: that of the
+/// number `*of`, the same for neighbouring lanes.
+template <typename C>
+SMEX_DEVICE C team_sums(const Team& team, C (&sums)[kDotEdges], int* of) {
+  static_assert(kDotEdges == 4);
+  const int half = team.lanes / 2, quarter = team.lanes / 4;
+  const bool upper = (team.lane & half) != 0, odd = (team.lane & quarter) != 0;
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const C given = team.across(upper ? sums[j] : sums[j + 2], half);
+    sums[j] = (upper ? sums[j + 2] : sums[j]) + given;
+  }
+  const C given = team.across(odd ? sums[0] : sums[1], quarter);
+  C sum = (odd ? sums[1] : sums[0]) + given;
+  for (int distance = quarter / 2; distance > 0; distance /= 2) sum += team.across(sum, distance);
+  *of = (upper ? 2 : 0) + (odd ? 1 : 0);
+  return sum;
+}
+
+/// A team for each kDotEdges neighbouring edges and each head.
 template <typename T, typename I, int V>
-__global__ void __launch_bounds__(kThreads) dot_kernel(DotTask<T, I> task, int lanes) {
+__global__ void __launch_bounds__(kThreads, 3) dot_kernel(DotTask<T, I> task, int lanes) {
   using C = accumulate_t<T>;
   const Team team(lanes), warp(kWarp);
+  const EdgeRows<I>& rows = task.rows;
   const bool needs_row =
       task.x.target == Target::kDestination || task.y.target == Target::kDestination;
   for (int64_t chunk = warp.index(); chunk < task.chunks.count; chunk += warp.count()) {
-    ChunkItems<I> items(task.rows, chunk, task.chunks.edges, task.heads, team, needs_row);
-    for (; !items.is_done(); items.advance()) {
-      const int64_t k = items.position(), head = items.item();
-      const T* const x = task.x.at(task.rows, items.row, k) + head * task.inner;
-      const T* const y = task.y.at(task.rows, items.row, k) + head * task.inner;
-      C sum = 0;
-#pragma unroll 4
-      for (int64_t i = team.lane * V; i < task.inner; i += lanes * V) {
-        C a[V], b[V];
-        load_vector<V>(x + i, a);
-        load_vector<V>(y + i, b);
+    const int64_t first = chunk * task.chunks.edges;
+    const int64_t end = first + task.chunks.edges;
+    const int64_t last = end < rows.num_edges ? end : rows.num_edges;
+    const int64_t items = (last - first + kDotEdges - 1) / kDotEdges * task.heads;
+    int64_t row = 0;
+    for (int64_t at = static_cast<int>(threadIdx.x % kWarp) / lanes; at < items;
+         at += kWarp / lanes) {
+      const int64_t group = task.heads == 1 ? at : StridedIndex::quotient(at, task.heads);
+      const int64_t head = at - group * task.heads;
+      const int64_t begin = first + group * kDotEdges;
+      const T *x[kDotEdges], *y[kDotEdges];
+      int64_t edge_row = row;
 #pragma unroll
-        for (int j = 0; j < V; ++j) sum += a[j] * b[j];
+      for (int j = 0; j < kDotEdges; ++j) {
+        const int64_t k = begin + j < last ? begin + j : last - 1;  // again, and not stored
+        if (needs_row) edge_row = row_of(rows, k, edge_row);
+        if (j == 0) row = edge_row;  // other heads of the group begin here again
+        x[j] = task.x.at(rows, edge_row, k) + head * task.inner;
+        y[j] = task.y.at(rows, edge_row, k) + head * task.inner;
       }
-      sum = team.sum(sum);
-      if (team.lane == 0) store_number(task.out + edge_id(task.rows, k) * task.heads + head, sum);
+      // Rows are in order, so that what lies between the same ones is the same.
+      const bool same_x = x[0] == x[kDotEdges - 1] && task.x.target == Target::kDestination;
+      const bool same_y = y[0] == y[kDotEdges - 1] && task.y.target == Target::kDestination;
+      C sums[kDotEdges] = {};
+      for (int64_t i = team.lane * V; i < task.inner; i += lanes * V) {
+        C a[kDotEdges][V], b[kDotEdges][V];
+#pragma unroll
+        for (int j = 0; j < kDotEdges; ++j) {
+          if (j == 0 || !same_x) load_vector<V>(x[j] + i, a[j]);
+          if (j == 0 || !same_y) load_vector<V>(y[j] + i, b[j]);
+        }
+#pragma unroll
+        for (int j = 0; j < kDotEdges; ++j) {
+#pragma unroll
+          for (int v = 0; v < V; ++v) {
+            sums[j] += (same_x ? a[0][v] : a[j][v]) * (same_y ? b[0][v] : b[j][v]);
+          }
+        }
+      }
+      const auto store = [&](int j, C sum) {
+        const int64_t k = begin + j;
+        if (k < last) store_number(task.out + edge_id(rows, k) * task.heads + head, sum);
+      };
+      if (lanes >= kDotEdges) {
+        int of;
+        const C sum = team_sums(team, sums, &of);
+        if (team.lane % (lanes / kDotEdges) == 0) store(of, sum);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kDotEdges; ++j) {
+          const C sum = team.sum(sums[j]);
+          if (team.lane == 0) store(j, sum);
+        }
+      }
     }
   }
 }
@@ -160,7 +223,7 @@ void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
     constexpr int V = v.value;
     // Two vectors of each operand in a lane: more loads under way, fewer steps to add up lanes.
     const int lanes = lanes_for(ceil_div(dot.inner, 2 * V));
-    dot.chunks = EdgeChunks::of(dot.rows.num_edges, dot.heads * lanes);
+    dot.chunks = EdgeChunks::of(dot.rows.num_edges, dot.heads * lanes, kDotEdges);
     launch(dot_kernel<T, I, V>, blocks_for(dot.chunks.count, kThreads / kWarp), kThreads, stream,
            dot, lanes);
   });

@@ -16,6 +16,7 @@ from collections.abc import (
 )
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
@@ -302,8 +303,8 @@ class EdgesView:
 
 
 def check_device(name: object, value: Tensor, graph: GraphCore) -> None:
-    """Raise unless a feature is where its graph is."""
-    if value.device != graph.device:
+    """Raise unless a feature is where its graph is; models are always traced on the CPU."""
+    if value.device != graph.device and not torch.compiler.is_compiling():
         raise SmexValueError(
             f"feature {named(name)}: expected a tensor on {graph.device} as the graph is, found "
             f"{value.device}; move one of them with .to()"

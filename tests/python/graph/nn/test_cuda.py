@@ -22,6 +22,12 @@ PAIRS = [pytest.param(c, k, id=f"{c.name}-{k}") for c in CASES for k in KINDS if
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4}
 
 
+@pytest.fixture(autouse=True)
+def _exact_products(monkeypatch):
+    """Recurrent layers of cuDNN round their operands otherwise."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
 def moved(x, device, dtype):
     """Tensors on a device, floating point ones as leaves of a dtype."""
     if isinstance(x, (tuple, list)):
@@ -91,8 +97,7 @@ def test_under_autocast(case, kind, dtype):
             moved(feat, "cuda", torch.float32),
             moved(extra, "cuda", torch.float32),
         )
-    for one, other in zip(found, wanted, strict=True):
-        assert one.isfinite().all()
+    assert all(one.isfinite().all() for one in found)
     first, expected = found[0].float().cpu(), wanted[0].detach()
     scale = max(1.0, float(expected.abs().max()))
     torch.testing.assert_close(first, expected, rtol=0.05, atol=case.tolerance * scale)

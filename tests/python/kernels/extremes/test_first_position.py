@@ -14,9 +14,7 @@ pytestmark = pytest.mark.skipif(
 
 DEVICES = [
     "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-    ),
+    pytest.param("cuda", marks=pytest.mark.cuda),
 ]
 NOWHERE = 2**63 - 1
 

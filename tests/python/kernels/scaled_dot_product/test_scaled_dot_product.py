@@ -14,12 +14,7 @@ pytestmark = pytest.mark.skipif(
 
 op = torch.ops.smex.scaled_dot_product
 op_backward = torch.ops.smex.scaled_dot_product_backward
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-    ),
-]
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
 
 def reference(query, key, value, mask, causal, scale):
@@ -96,6 +91,37 @@ def test_lower_precision(device, dtype):
     torch.testing.assert_close(logsumexp.double(), whole_sum[:, :, 20:], rtol=1e-2, atol=1e-2)
     found = op_backward(grad[:, :, 20:], query[:, :, 20:], key, value, output, logsumexp, *told)
     assert [g.dtype for g in found[:3]] == [dtype] * 3 and found[3] is None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("size", "value_size"), [(5, 5), (12, 12), (6, 20), (64, 64), (24, 8)])
+@pytest.mark.parametrize("kind", ["plain", "causal", "mask", "column"])
+def test_heads_of_any_size(kind, size, value_size, dtype, device):
+    """Also rows that lie in wider ones, and begin where wide loads do not."""
+    generator = torch.Generator().manual_seed(1)
+
+    def draw(width, rows=21):
+        wide = torch.randn(2, 3, rows, width + 3, generator=generator).to(device, dtype)
+        return wide[..., 1 : width + 1]
+
+    query, key, value = draw(size), draw(size), draw(value_size)
+    grad = draw(value_size)
+    masks = {"mask": draw(21), "column": draw(1)}
+    mask = masks.get(kind)
+    leaves = [t.double().requires_grad_() for t in (query, key, value)]
+    wide_mask = None if mask is None else mask.double()
+    whole, whole_sum = reference(*leaves, wide_mask, kind == "causal", None)
+    wanted = torch.autograd.grad(whole, leaves, grad.double())
+    told = [mask, kind == "causal", None, []]
+    output, logsumexp = op(query, key, value, *told)
+    found = op_backward(grad, query, key, value, output, logsumexp, *told)
+    eps = torch.finfo(dtype).eps
+    for mine, theirs in zip([output, *found[:3]], [whole.detach(), *wanted], strict=True):
+        assert mine.shape == theirs.shape and mine.dtype == dtype
+        scale = float(theirs.abs().max())
+        torch.testing.assert_close(mine.double(), theirs, rtol=30 * eps, atol=8 * eps * scale)
+    torch.testing.assert_close(logsumexp.double(), whole_sum.detach(), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("heads", [(3,), (2, 3)])
@@ -376,7 +402,7 @@ def test_dropout_and_trained_masks_of_tiles_of_keys(way, kind, parts):
     Blocks((2, 2), 9, 14, 8, mask, kind == "causal", 0.3).check(*WAYS[way], parts=parts)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.cuda
 @pytest.mark.parametrize("kind", ["causal", *MASKS])
 @pytest.mark.parametrize("p", [0.0, 0.4])
 def test_dropout_and_trained_masks_on_a_gpu(kind, p):
