@@ -7,7 +7,7 @@ Without names all four, in this order:
     build      for the GPUs of this machine, in build/gpu; the library goes to python/smex, where
                `make build` puts its own again
     tests      the Python tests that need a GPU, and the C++ tests
-    bench      benchmarks/graph/gpu_kernels.py
+    bench      benchmarks/graph/gpu_kernels.py and gpu_training.py
     sanitizer  some of the tests under compute-sanitizer
 
 The interpreter is the one that this file is run with, and nothing is installed. Each step has a
@@ -134,6 +134,12 @@ def pytest(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "pytest", *options, every, *arguments]
 
 
+def beside_each_other() -> list[str]:
+    """pytest-xdist's option for so many processes as one GPU and this machine's cores keep busy."""
+    processes = min(12, (os.cpu_count() or 1) - 2)
+    return ["-n", str(processes)] if has_module("xdist") and processes > 1 else []
+
+
 def in_turn(*commands: list[str]) -> list[str]:
     """One command that runs several, up to the first that fails."""
     return ["sh", "-c", " && ".join(map(shlex.join, commands))]
@@ -149,7 +155,9 @@ def sanitizer(kind: str, environment: dict[str, str], no_pytest: str) -> Step:
     """Tests of message passing under one of compute-sanitizer's tools, our own kernels watched."""
     program = tool("compute-sanitizer")
     missing = "" if program else "compute-sanitizer is missing: it is a part of the CUDA toolkit"
-    options = ["--tool", kind, "--kernel-name", "kns=smex", "--error-exitcode", "9"]
+    # What other kernels write counts as written only where these are watched too.
+    ours = [] if kind == "initcheck" else ["--kernel-name", "kns=smex"]
+    options = ["--tool", kind, *ours, "--error-exitcode", "9"]
     tests = pytest("-k", CHOSEN[kind], "tests/python/kernels/test_message_cuda.py")
     command = [program or "", *options, "--print-limit", "20", *tests]
     # Each tensor in memory of its own, so that an access beside it is seen.
@@ -203,10 +211,10 @@ def all_steps(devices: list[dict[str, str]], facts: dict[str, str], folder: Path
         Step(
             name="Python tests",
             stage="tests",
-            command=pytest(*files_of_cuda_tests()),
+            command=pytest(*beside_each_other(), *files_of_cuda_tests()),
             needs="import",
             missing=no_pytest,
-            environment=running,
+            environment={**running, "OMP_NUM_THREADS": "1"},
         ),
         Step(
             name="C++ tests",
@@ -218,6 +226,13 @@ def all_steps(devices: list[dict[str, str]], facts: dict[str, str], folder: Path
             name="kernels",
             stage="bench",
             command=[*bench, "--markdown", str(folder / "bench.md")],
+            needs="import",
+            environment=running,
+        ),
+        Step(
+            name="epochs",
+            stage="bench",
+            command=[python, "benchmarks/graph/gpu_training.py", "--rounds", "2"],
             needs="import",
             environment=running,
         ),

@@ -638,8 +638,8 @@ void Session::store_outputs(int worker, const ComputeStep& step, const SlotState
   }
 }
 
-// What a sum or mean of an embedding bag keeps for its backward pass has other shapes on GPUs, where
-// the backward pass makes anew what it needs; models are captured with the CPU's.
+// What a sum or mean of an embedding bag keeps for its backward pass has other shapes on GPUs,
+// where the backward pass makes anew what it needs; models are captured with the CPU's.
 bool Session::is_bookkeeping(const ComputeStep& step, size_t output) {
   return output > 0 && step.instr->target.rfind("aten::_embedding_bag", 0) == 0 &&
          output < step.instr->output_shapes.size();

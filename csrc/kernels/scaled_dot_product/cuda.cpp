@@ -70,22 +70,40 @@ OptionalTensor expanded_mask(const OptionalTensor& mask, const at::Tensor& query
   return rows.expand({query.size(0), query.size(1), query.size(2), keys});
 }
 
-/// Whether one of ATen's calls computes it.
-bool has_fused_call_on_cuda(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const AttentionOptions& options) {
-  return options.dropout.p == 0 && query.scalar_type() != at::kDouble && query.numel() > 0 &&
-         key.numel() > 0 && value.numel() > 0;
-}
-
-/// Whether the flash call does, of aligned heads: what torch asks of it.
+/// Whether the flash call computes it: what torch asks of it, but for sizes that padding mends.
 bool is_for_flash(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionOptions& how) {
   constexpr int64_t kLargestHead = 256;
   constexpr int kAmpere = 8;
-  const int64_t size = query.size(3);
-  return query.scalar_type() != at::kFloat && !how.mask && value.size(3) == size &&
-         size <= kLargestHead && (!how.causal || query.size(2) == key.size(2)) &&
+  const int64_t size = query.size(-1);
+  return query.scalar_type() != at::kFloat && !how.mask && value.size(-1) == size &&
+         size <= kLargestHead && (!how.causal || query.size(-2) == key.size(-2)) &&
          at::cuda::getDeviceProperties(query.get_device())->major >= kAmpere;
+}
+
+/// Whether the memory-efficient call's gradients are right. Those of halves were not for heads of 8
+/// and of 16 numbers, padded ones, on an H100 with torch 2.11.
+bool is_for_efficient(const at::Tensor& query, const at::Tensor& value) {
+  constexpr int64_t kLeastHead = 24;
+  if (query.scalar_type() == at::kFloat) return true;
+  const int64_t each = alignment_of(query), size = query.size(-1);
+  return size >= kLeastHead && size % each == 0 && value.size(-1) % each == 0;
+}
+
+/// Whether ATen's calls compute it. Of a causal tile they are given the keys that all queries see
+/// apart, and then those that some see, of which the flash call takes as many as queries.
+bool has_fused_call_on_cuda(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const AttentionOptions& options, const AttentionTile& tile) {
+  if (options.dropout.p != 0 || query.scalar_type() == at::kDouble) return false;
+  if (query.numel() == 0 || key.numel() == 0 || value.numel() == 0) return false;
+  if (is_for_efficient(query, value)) return true;
+  const int64_t queries = query.size(-2), hidden = hidden_queries(options, tile, queries);
+  const VisibleKeys keys(tile.first_query() + hidden - tile.first_key(), queries - hidden,
+                         key.size(2));
+  AttentionOptions part = options;
+  part.causal = false;
+  const bool is_square = !options.causal || keys.some == 0 || keys.some == queries - hidden;
+  return is_square && is_for_flash(query, key, value, part);
 }
 
 AttentionResult fused_forward(const at::Tensor& query_rows, const at::Tensor& key_rows,
@@ -155,7 +173,7 @@ AttentionResult scaled_dot_product_cuda(const at::Tensor& query, const at::Tenso
   const AttentionOptions options{mask, causal, scale, {p, seed, stream, global_shape}};
   const AttentionTile tile{offset, key_offset};
   check_attention("smex::scaled_dot_product", query, key, value, options, tile);
-  if (!has_fused_call_on_cuda(query, key, value, options))
+  if (!has_fused_call_on_cuda(query, key, value, options, tile))
     return attend_by_calls(query, key, value, options, tile);
   return attend(query, key, value, options, tile, fused_forward);
 }
@@ -170,7 +188,7 @@ AttentionGradients scaled_dot_product_backward_cuda(
   check_attention("smex::scaled_dot_product_backward", query, key, value, options, tile);
   check_mask_gradient(mask, mask_gradient);
   const AttentionTensors given{grad, query, key, value, output, logsumexp};
-  if (mask_gradient || !has_fused_call_on_cuda(query, key, value, options))
+  if (mask_gradient || !has_fused_call_on_cuda(query, key, value, options, tile))
     return attend_by_calls_backward(given, options, tile, mask_gradient);
   return attend_backward(given, options, tile, fused_backward);
 }

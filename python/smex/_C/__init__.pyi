@@ -21,6 +21,7 @@ __all__: list[str] = [
     "ComputeInstr",
     "Contents",
     "CopyPart",
+    "CudaAutocastOnCpu",
     "EdgeWalk",
     "Exchange",
     "Executor",
@@ -1245,6 +1246,11 @@ class Contents:
         """
         Whether all of them hold the very objects that they held, in the same order.
         """
+
+class CudaAutocastOnCpu:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *args) -> None: ...
+    def __init__(self) -> None: ...
 
 def best_plan(
     graph: Graph, requests: collections.abc.Sequence[Request]

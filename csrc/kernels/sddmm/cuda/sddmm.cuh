@@ -183,6 +183,37 @@ __global__ void __launch_bounds__(kThreads, 3) dot_kernel(DotTask<T, I> task, in
   }
 }
 
+// ---- rows of one operand ----
+
+template <typename T, typename I>
+struct CopyTask {
+  EdgeRows<I> rows;
+  DotOperand<T> x;
+  T* out = nullptr;
+  EdgeChunks chunks;
+};
+
+/// A team for each edge.
+template <typename T, typename I, int V>
+__global__ void __launch_bounds__(kThreads) copy_kernel(CopyTask<T, I> task, int lanes) {
+  const Team team(lanes), warp(kWarp);
+  const bool needs_row = task.x.target == Target::kDestination;
+  for (int64_t chunk = warp.index(); chunk < task.chunks.count; chunk += warp.count()) {
+    ChunkItems<I> items(task.rows, chunk, task.chunks.edges, 1, team, needs_row);
+    for (; !items.is_done(); items.advance()) {
+      const int64_t k = items.position();
+      const T* const from = task.x.at(task.rows, items.row, k);
+      T* const to = task.out + edge_id(task.rows, k) * task.x.size;
+#pragma unroll 4
+      for (int64_t i = team.lane * V; i < task.x.size; i += lanes * V) {
+        accumulate_t<T> values[V];
+        load_vector<V>(from + i, values);
+        store_vector<V>(to + i, values);
+      }
+    }
+  }
+}
+
 // ---- any message ----
 
 template <typename T, typename I>
@@ -229,10 +260,36 @@ void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
   });
 }
 
+/// The message is an operand's row as it is.
+inline bool is_copy(const MessageProgram& program) {
+  return program.code.empty() && program.operands.size() == 1 && !program.reduces &&
+         program.pick == 1 && program.out_elements == program.elements &&
+         program.operands[0].broadcast.kind == Broadcast::Kind::kFull &&
+         program.operands[0].target != Target::kShared;
+}
+
+template <typename T, typename I>
+void launch_copy(const SddmmTask<T, I>& task, CUstream_st* stream) {
+  const MessageOperand& read = task.program->operands[0];
+  CopyTask<T, I> copy{
+      task.rows, {task.operands[read.index], read.target, task.program->elements}, task.out, {}};
+  const auto fits = [&](int bytes) {
+    return is_aligned(copy.x.data, bytes) && is_aligned(copy.out, bytes);
+  };
+  with_vector<T>(copy.x.size, fits, [&](auto v) {
+    constexpr int V = v.value;
+    const int lanes = lanes_for(ceil_div(copy.x.size, V));
+    copy.chunks = EdgeChunks::of(copy.rows.num_edges, lanes);
+    launch(copy_kernel<T, I, V>, blocks_for(copy.chunks.count, kThreads / kWarp), kThreads, stream,
+           copy, lanes);
+  });
+}
+
 template <typename T, typename I>
 void sddmm_cuda(const SddmmTask<T, I>& task, const DeviceProgram& device, CUstream_st* stream) {
   if (task.rows.num_edges == 0 || task.program->out_elements == 0) return;
   if (is_dot(*task.program)) return launch_dot(task, stream);
+  if (is_copy(*task.program)) return launch_copy(task, stream);
   DeviceProgram program = device;
   for (int i = 0; i < program.num_operands; ++i)
     program.operands[i].data = task.operands[task.program->operands[i].index];

@@ -23,21 +23,24 @@ def sum_of_products(
 
     The factors are part of the kernel, unless rows are so narrow that they have fewer numbers than
     there are edges: then it is cheaper to multiply rows than to read factors edge by edge, in the
-    gradient too.
+    gradient too. On GPUs it always is, where sums of rows have a kernel that messages of several
+    operands have not.
 
     Args:
         relation: the edges.
         source: ``[num_src, ...]``.
         factors: (``u``, ``v`` or ``e``, whose factor it is; one row for each of them).
     """
-    is_half = source.dtype.itemsize < 4  # sums of which do not fit
-    is_narrow = source.numel() <= relation.num_edges and not is_half
+    if source.device.type == "cuda":
+        multiplies_rows = source.dtype != torch.float16  # sums of which do not fit
+    else:
+        multiplies_rows = source.numel() <= relation.num_edges and source.dtype.itemsize >= 4
     text, operands = "u0", [source]
     after: Tensor | None = None
     for target, factor in factors:
-        if is_narrow and target == "u":
+        if multiplies_rows and target == "u":
             operands[0] = operands[0] * factor
-        elif is_narrow and target == "v":
+        elif multiplies_rows and target == "v":
             after = factor
         else:
             text = f"{text} * {target}{len(operands)}"
