@@ -15,6 +15,7 @@ void bind_partition(pybind11::module_& m);
 void bind_search(pybind11::module_& m);
 void bind_spill(pybind11::module_& m);
 void bind_vertices(pybind11::module_& m);
+void bind_schedule(pybind11::module_& m);
 void bind_runtime(pybind11::module_& m);
 void bind_iteration(pybind11::module_& m);
 void bind_measure(pybind11::module_& m);

@@ -53,6 +53,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_spill(m);
   bindings::bind_search(m);
   bindings::bind_vertices(m);
+  bindings::bind_schedule(m);
   bindings::bind_watcher(m);
   bindings::bind_runtime(m);
   bindings::bind_iteration(m);
