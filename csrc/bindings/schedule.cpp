@@ -1,12 +1,17 @@
 // Python's view of tasks on resources and their schedules.
+#include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "schedule/dataflow.h"
 #include "schedule/list_schedule.h"
 #include "schedule/task_graph.h"
 
@@ -37,6 +42,26 @@ std::vector<int32_t> listed(std::span<const int32_t> numbers) {
 
 void check_task(const TaskGraph& graph, schedule::Task task) {
   if (task < 0 || task >= graph.size()) throw py::index_error("there is no such task");
+}
+
+schedule::Dataflow dataflow_of(int32_t devices, std::vector<double> compute,
+                               std::vector<double> transfer,
+                               std::vector<std::pair<int32_t, int32_t>> edges) {
+  schedule::Dataflow graph{devices, std::move(compute), std::move(transfer), std::move(edges)};
+  check(graph);
+  return graph;
+}
+
+schedule::Placement annealed(const schedule::Dataflow& graph, std::vector<int32_t> start,
+                             int64_t calls, uint64_t seed,
+                             const std::optional<std::function<void(int64_t, double)>>& progress) {
+  const py::gil_scoped_release released;
+  return anneal(graph, std::move(start), calls, seed, [&](int64_t call, double best) {
+    const py::gil_scoped_acquire gil;
+    if (progress) (*progress)(call, best);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    return true;
+  });
 }
 
 }  // namespace
@@ -89,6 +114,21 @@ void bind_schedule(py::module_& m) {
       .def("in_order", [](const TaskGraph& self, const NumberArray<schedule::Task>& order) {
         return schedule::in_order(self, span_of(order));
       });
+  py::class_<schedule::Placement>(m, "Placement", "Devices of operators, and what they make.")
+      .def_property_readonly("devices",
+                             [](const schedule::Placement& self) { return array_of(self.devices); })
+      .def_readonly("makespan", &schedule::Placement::makespan)
+      .def_readonly("calls", &schedule::Placement::calls);
+  py::class_<schedule::Dataflow>(m, "Dataflow", "Operators on like devices.")
+      .def(py::init(&dataflow_of), py::arg("devices"), py::arg("compute"), py::arg("transfer"),
+           py::arg("edges"))
+      .def("__len__", &schedule::Dataflow::size)
+      .def("makespan",
+           [](const schedule::Dataflow& self, const NumberArray<int32_t>& placement) {
+             return schedule::makespan_of(self, span_of(placement));
+           })
+      .def("anneal", &annealed, py::arg("start"), py::arg("calls"), py::arg("seed"),
+           py::arg("progress") = std::nullopt);
 }
 
 }  // namespace smex::bindings

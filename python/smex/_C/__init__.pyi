@@ -22,6 +22,7 @@ __all__: list[str] = [
     "Contents",
     "CopyPart",
     "CudaAutocastOnCpu",
+    "Dataflow",
     "EdgeWalk",
     "Exchange",
     "Executor",
@@ -44,6 +45,7 @@ __all__: list[str] = [
     "Op",
     "OutputKind",
     "Packet",
+    "Placement",
     "PlainArguments",
     "Plan",
     "Program",
@@ -843,6 +845,38 @@ class TaskGraph:
     def num_resources(self) -> int: ...
     @property
     def num_used_resources(self) -> int: ...
+
+class Placement:
+    """
+    Devices of operators, and what they make.
+    """
+    @property
+    def calls(self) -> int: ...
+    @property
+    def devices(self) -> numpy.typing.NDArray[numpy.int32]: ...
+    @property
+    def makespan(self) -> float: ...
+
+class Dataflow:
+    """
+    Operators on like devices.
+    """
+    def __init__(
+        self,
+        devices: int,
+        compute: collections.abc.Sequence[float],
+        transfer: collections.abc.Sequence[float],
+        edges: collections.abc.Sequence[tuple[int, int]],
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def anneal(
+        self,
+        start: collections.abc.Sequence[int],
+        calls: int,
+        seed: int,
+        progress: collections.abc.Callable[[int, float], None] | None = None,
+    ) -> Placement: ...
+    def makespan(self, arg0: typing.Annotated[numpy.typing.ArrayLike, numpy.int32]) -> float: ...
 
 class Failure:
     """

@@ -1,5 +1,6 @@
-"""Devices that differ: work with times on resources, and the order that it is done in."""
+"""Work with times on devices and links: where it is done, and in which order."""
 
+from smex.cluster.dataflow import Dataflow, Placement
 from smex.cluster.tasks import Schedule, Tasks
 
-__all__ = ["Schedule", "Tasks"]
+__all__ = ["Dataflow", "Placement", "Schedule", "Tasks"]
