@@ -21,13 +21,15 @@ struct GatheredRows {
   SMEX_DEVICE const T* at(int64_t k) const { return data + (ids ? int64_t{ids[k]} : k) * size; }
 };
 
-// Each of them: `move_to(column)` once, then `load(k, values)` for positions k.
+// Each of them: `move_to(column)` once, then for each row `move_to_row(row)` and `load(k, values)`
+// for positions k.
 
 template <typename T, typename I, int V>
 struct CopyMessage {
   GatheredRows<T, I> x;
 
   SMEX_DEVICE void move_to(int64_t column) { x.data += column; }
+  SMEX_DEVICE void move_to_row(int64_t) {}
   SMEX_DEVICE void load(int64_t k, accumulate_t<T> (&to)[V]) const { load_vector<V>(x.at(k), to); }
 };
 
@@ -41,6 +43,7 @@ struct ScaledMessage {
     x.data += column;
     weight.data += column / inner;
   }
+  SMEX_DEVICE void move_to_row(int64_t) {}
   SMEX_DEVICE void load(int64_t k, accumulate_t<T> (&to)[V]) const {
     const accumulate_t<T> w = widen(*weight.at(k));
     load_vector<V>(x.at(k), to);
@@ -58,12 +61,43 @@ struct ProductMessage {
     x.data += column;
     y.data += column;
   }
+  SMEX_DEVICE void move_to_row(int64_t) {}
   SMEX_DEVICE void load(int64_t k, accumulate_t<T> (&to)[V]) const {
     accumulate_t<T> other[V];
     load_vector<V>(x.at(k), to);
     load_vector<V>(y.at(k), other);
 #pragma unroll
     for (int i = 0; i < V; ++i) to[i] *= other[i];
+  }
+};
+
+/// Times a few numbers of the row's source, destination and edge.
+template <typename T, typename I, int V>
+struct WeightedMessage {
+  using C = accumulate_t<T>;
+  static constexpr int kMost = 3;  // of each kind
+
+  GatheredRows<T, I> x;
+  GatheredRows<T, I> weights[kMost];
+  const T* row_weights[kMost] = {};
+  int num_weights = 0, num_row_weights = 0;
+  C of_row = 1;
+
+  SMEX_DEVICE void move_to(int64_t column) { x.data += column; }
+  SMEX_DEVICE void move_to_row(int64_t row) {
+    of_row = 1;
+#pragma unroll
+    for (int n = 0; n < kMost; ++n)
+      if (n < num_row_weights) of_row *= widen(row_weights[n][row]);
+  }
+  SMEX_DEVICE void load(int64_t k, C (&to)[V]) const {
+    C w = of_row;
+#pragma unroll
+    for (int n = 0; n < kMost; ++n)
+      if (n < num_weights) w *= widen(*weights[n].at(k));
+    load_vector<V>(x.at(k), to);
+#pragma unroll
+    for (int i = 0; i < V; ++i) to[i] *= w;
   }
 };
 
@@ -82,6 +116,7 @@ __global__ void __launch_bounds__(kThreads)
     own.move_to(column);
     PieceWalk<I> walk(task.rows, piece, task.num_pieces);
     while (walk.next()) {
+      own.move_to_row(walk.row);
       State state(task);
       int64_t k = walk.first;
       for (; k + kAhead <= walk.last; k += kAhead) {
@@ -205,8 +240,49 @@ class SpmmLauncher {
     });
   }
 
+  /// A row of a source or an edge times numbers of sources, destinations and edges.
+  bool run_weighted() const {
+    if (!sums() || !is_product(program_) || program_.reduces || program_.pick != 1) return false;
+    WeightedMessage<T, I, 1> one;
+    const MessageOperand* wide = nullptr;
+    for (const MessageOperand& read : program_.operands) {
+      const bool is_of_row = read.target == Target::kDestination;
+      if (read.target == Target::kShared) return false;
+      if (read.broadcast.kind == Broadcast::Kind::kScalar) {
+        int& count = is_of_row ? one.num_row_weights : one.num_weights;
+        if (count == one.kMost) return false;
+        if (is_of_row) {
+          one.row_weights[count] = task_.operands[read.index];
+        } else {
+          one.weights[count] = gathered(read);
+        }
+        ++count;
+      } else if (read.broadcast.kind == Broadcast::Kind::kFull && !wide && !is_of_row) {
+        wide = &read;
+      } else {
+        return false;
+      }
+    }
+    if (!wide || program_.elements != program_.out_elements) return false;
+    const GatheredRows<T, I> x = gathered(*wide);
+    with_width(rows_.n, {x.data}, [&](auto v) {
+      constexpr int V = v.value;
+      WeightedMessage<T, I, V> message{x};
+      for (int n = 0; n < one.kMost; ++n) {
+        message.weights[n] = one.weights[n];
+        message.row_weights[n] = one.row_weights[n];
+      }
+      message.num_weights = one.num_weights;
+      message.num_row_weights = one.num_row_weights;
+      run_kernel<V, SumState<T, I, V>>(message);
+    });
+    return true;
+  }
+
   /// True when a kernel of its own has been launched.
-  bool run_special() const {
+  bool run_special() const { return run_plain() || run_weighted(); }
+
+  bool run_plain() const {
     const auto& operands = program_.operands;
     for (const MessageOperand& read : operands)
       if (read.target == Target::kDestination || read.target == Target::kShared) return false;

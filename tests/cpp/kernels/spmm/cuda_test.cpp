@@ -196,6 +196,24 @@ void check_extrema(const std::vector<Case>& cases, bool has_eids) {
   }
 }
 
+// A row times numbers of both ends and the edge.
+const std::vector<Case> kWeighted = {
+    {"u0 * u1 * v2", {{8}, {1}, {1}}},
+    {"u0 * u1 * v2", {{5}, {}, {}}},
+    {"v0 * u1 * e2 * u3", {{}, {12}, {}, {}}},
+    {"e0 * v1", {{16}, {1}}},
+    {"u0 * v1 * v2 * v3", {{4}, {}, {}, {}}},
+    {"u0 * e1 * e2 * e3", {{6}, {}, {}, {}}},
+    {"u0 * v1 * v2 * v3 * v4", {{4}, {}, {}, {}, {}}},  // more than there is room for
+    {"u0 * v1", {{2, 3}, {3}}},                         // no numbers
+};
+
+TEST(SpmmCuda, WeightedSumsAndMeans) {
+  check_sums<float, int32_t>(kWeighted, /*has_eids=*/true);
+  check_sums<double, int64_t>(kWeighted, /*has_eids=*/false);
+  check_sums<Half, int32_t>(kWeighted, /*has_eids=*/true);
+}
+
 TEST(SpmmCuda, SumsAndMeansOfFloat) {
   check_sums<float, int32_t>(kCases, /*has_eids=*/true);
   check_sums<float, int64_t>(kSumsInside, /*has_eids=*/true);
