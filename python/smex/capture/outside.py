@@ -89,7 +89,9 @@ class OutsideMode(TorchDispatchMode):
         known = self._constants.get(id(tensor))
         if known is None:
             refuse_layout(tensor, self._name(tensor, user_frame(sys._getframe(1))))
-            lifted = torch.ops.aten.lift_fresh.default(self._on_cpu(tensor))
+            lifted = torch.ops.aten.lift_fresh.default(
+                tensor if tensor.is_meta else self._on_cpu(tensor)
+            )
             known = self._constants[id(tensor)] = (tensor, lifted)
             self._of_storage[lifted.untyped_storage()._cdata] = tensor
         return known[1]
@@ -121,8 +123,11 @@ class OutsideMode(TorchDispatchMode):
         if tensor.device.type == "cpu" or not is_outside(tensor):
             return tensor
         if id(tensor) not in self._moved:
-            with _disable_current_modes():  # it stays a tensor that holds numbers
+            if tensor.is_meta:  # of shapes alone, which modes know how to move
                 moved = tensor.to("cpu")
+            else:
+                with _disable_current_modes():  # it stays a tensor that holds numbers
+                    moved = tensor.to("cpu")
             self._moved[id(tensor)] = (tensor, moved)
             self._of_storage[moved.untyped_storage()._cdata] = tensor
         return self._moved[id(tensor)][1]
