@@ -2,10 +2,10 @@
 
     python benchmarks/cluster/placements.py [--calls 20000 200000] [--data ../shared/data/doppler]
 
-The critical path is DOPPLER's baseline as the data's own check.py computes it, the best of 50 runs,
-as its configuration has it. Random search makes as many calls of the simulator as annealing. The
-bound is the larger of all work over the devices and the longest chain of operators. Times are in
-the unit of the published simulator.
+The critical path is DOPPLER's baseline as the data's own check.py computes it, the best of 50 runs
+as it is described and 50 as it is coded. Random search makes as many calls of the simulator as
+annealing. The bound is the larger of all work over the devices and the longest chain of operators.
+Times are in the unit of the published simulator.
 """
 
 from __future__ import annotations
