@@ -208,6 +208,15 @@ void bind_ir(py::module_& m) {
             return graph;
           },
           py::arg("regions"), "A copy, in which each op is part of such a region, or -1.")
+      .def(
+          "with_weightings",
+          [](Graph graph, const std::vector<std::pair<std::string, std::vector<double>>>& given) {
+            std::vector<Weighting> weightings;
+            for (const auto& [name, shares] : given) weightings.push_back({name, shares});
+            graph.give_weightings(std::move(weightings));
+            return graph;
+          },
+          py::arg("weightings"), "A copy, of which plans may cut in these proportions, by worker.")
       .def("with_boundaries", &with_boundaries, py::arg("boundaries"),
            "A copy, whose vertices are cut at these ends by their number, and edges as theirs.")
       .def(

@@ -51,6 +51,89 @@ CallCost to_cost(const KnownCost& known) {
   return cost;
 }
 
+using KnownCosts = std::map<std::string, std::map<int, KnownCost>>;
+
+Device to_device(std::map<int, double> flops, double memory_bandwidth, double launch,
+                 double gather_bandwidth, const KnownCosts& calls) {
+  Device device{std::move(flops), memory_bandwidth, launch, gather_bandwidth};
+  for (const auto& [target, costs] : calls) {
+    for (const auto& [itemsize, cost] : costs) device.calls[target][itemsize] = to_cost(cost);
+  }
+  return device;
+}
+
+using DeviceNumbers = std::tuple<std::map<int, double>, double, double, double, KnownCosts>;
+using LinkNumbers = std::tuple<double, double, double>;
+
+/// Workers that are not all alike: of which kind each is, and [receiver][sender] its link.
+Cluster unlike_workers(std::string name, const std::vector<DeviceNumbers>& kinds,
+                       const std::vector<int>& kind_of,
+                       const std::vector<std::vector<LinkNumbers>>& links, std::vector<int> nodes) {
+  auto unlike = std::make_shared<Unlike>();
+  for (const int kind : kind_of) {
+    const auto& [flops, memory_bandwidth, launch, gather_bandwidth, calls] = kinds.at(kind);
+    unlike->devices.push_back(
+        to_device(flops, memory_bandwidth, launch, gather_bandwidth, calls));
+  }
+  for (const auto& senders : links) {
+    auto& row = unlike->links.emplace_back();
+    for (const auto& [latency, bandwidth, overlap] : senders) {
+      row.push_back({latency, bandwidth, overlap});
+    }
+  }
+  unlike->nodes = std::move(nodes);
+  return {std::move(name), {}, {}, std::move(unlike)};
+}
+
+/// What an instruction is called, and its kind, as the runtime's trace has them.
+std::pair<std::string, std::string> name_and_kind(const WorkerProgram& worker, const Instr& instr) {
+  if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
+    return {operator_name(*compute), "compute"};
+  }
+  if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+    const auto known = static_cast<Slot>(worker.slot_names.size());
+    return {fetch->dest < known ? worker.slot_names[fetch->dest] : fetch->kind, fetch->kind};
+  }
+  if (const auto* move = std::get_if<MoveInstr>(&instr)) return {name_of(move->kind), "move"};
+  return {"free", "free"};
+}
+
+using InstructionRow = std::tuple<std::string, std::string, double, double>;
+
+std::vector<std::vector<InstructionRow>> instruction_rows(const Timeline& timeline,
+                                                          const Program& program) {
+  std::vector<std::vector<InstructionRow>> rows;
+  for (size_t w = 0; w < timeline.course.instructions.size(); ++w) {
+    auto& own = rows.emplace_back();
+    const WorkerProgram& worker = program.workers.at(w);
+    for (const InstrSpan& span : timeline.course.instructions[w]) {
+      auto [name, kind] = name_and_kind(worker, worker.list(span.backward).at(span.position));
+      own.emplace_back(std::move(name), std::move(kind), span.begin, span.end);
+    }
+  }
+  return rows;
+}
+
+using MessageRow = std::tuple<int, int, int, double, double, double>;
+
+std::vector<MessageRow> message_rows(const Timeline& timeline) {
+  std::vector<MessageRow> rows;
+  for (const MessageSpan& span : timeline.course.messages) {
+    const Message& message = span.message;
+    rows.emplace_back(message.relayout, message.from, message.to, span.begin, span.arrives,
+                      span.bytes);
+  }
+  return rows;
+}
+
+std::vector<std::tuple<bool, int, int>> path_rows(const Timeline& timeline) {
+  std::vector<std::tuple<bool, int, int>> rows;
+  for (const Cause& cause : timeline.course.critical_path()) {
+    rows.emplace_back(cause.kind == Cause::Kind::kMessage, cause.worker, cause.index);
+  }
+  return rows;
+}
+
 }  // namespace
 
 void bind_partition(py::module_& m) {
@@ -68,7 +151,19 @@ void bind_partition(py::module_& m) {
       .def_readonly("fits", &Plan::fits)
       .def_readwrite("search_seconds", &Plan::search_seconds)
       .def_readwrite("planner", &Plan::planner);
-  py::class_<Machine>(m, "Machine", "A machine as the steps of a mesh see it.");
+  py::class_<Machine>(m, "Machine", "A machine as the steps of a mesh see it.")
+      .def_property_readonly(
+          "links",
+          [](const Machine& machine) {
+            std::vector<LinkNumbers> links;
+            for (const Link& link : machine.links) {
+              links.emplace_back(link.latency, link.bandwidth, link.overlap);
+            }
+            return links;
+          },
+          "(latency, bandwidth, overlap) by step.")
+      .def("whole_seconds", &Machine::whole_seconds, py::arg("graph"), py::arg("workers"),
+           "By worker the seconds of all calls of a graph that nobody divides.");
   py::class_<Timeline>(m, "Timeline", "How an iteration goes by, in seconds; lists are by worker.")
       .def_readonly("seconds", &Timeline::seconds)
       .def_readonly("least", &Timeline::least)
@@ -76,6 +171,14 @@ void bind_partition(py::module_& m) {
       .def_readonly("waiting", &Timeline::waiting)
       .def_readonly("transferred", &Timeline::transferred)
       .def_readonly("messages", &Timeline::messages)
+      .def("instructions", &instruction_rows, py::arg("program"),
+           "By worker (name, kind, begin, end) of each instruction, in the order in which they "
+           "ran.")
+      .def("transfers", &message_rows,
+           "(relayout, from, to, begin, arrives, bytes) of each message between processes.")
+      .def("critical_path", &path_rows,
+           "(is a message, worker, number of its instruction or message), each what the next "
+           "waited for.")
       .def("__repr__", [](const Timeline& timeline) {
         const auto most = [](const std::vector<double>& seconds) {
           return seconds.empty() ? 0 : *std::max_element(seconds.begin(), seconds.end());
@@ -92,14 +195,11 @@ void bind_partition(py::module_& m) {
                        double launch,
                        const std::vector<std::tuple<int64_t, double, double, double>>& levels,
                        double gather_bandwidth,
-                       const std::map<std::string, std::map<int, KnownCost>>& calls) {
-             Cluster all{std::move(name), std::move(flops), memory_bandwidth, launch, {},
-                         gather_bandwidth};
-             for (const auto& [target, costs] : calls) {
-               for (const auto& [itemsize, cost] : costs) {
-                 all.calls[target][itemsize] = to_cost(cost);
-               }
-             }
+                       const KnownCosts& calls) {
+             Cluster all{std::move(name),
+                         to_device(std::move(flops), memory_bandwidth, launch, gather_bandwidth,
+                                   calls),
+                         {}};
              for (const auto& [size, latency, bandwidth, overlap] : levels) {
                all.levels.push_back({size, {latency, bandwidth, overlap}});
              }
@@ -107,9 +207,18 @@ void bind_partition(py::module_& m) {
            }),
            py::arg("name"), py::arg("flops"), py::arg("memory_bandwidth"), py::arg("launch"),
            py::arg("levels"), py::arg("gather_bandwidth"), py::arg("calls"))
+      .def_static("of_unlike", &unlike_workers, py::arg("name"), py::arg("kinds"),
+                  py::arg("kind_of"), py::arg("links"), py::arg("nodes"))
       .def("levels_of", &Cluster::levels_of, py::arg("mesh"))
       .def("on", &Cluster::on, py::arg("mesh"))
       .def("mesh", &Cluster::mesh, py::arg("workers"));
+  m.def("cut_of", &cut_of, py::arg("choice"), "The dimension or index it cuts; negative: none.");
+  m.def("weighting_of", &weighting_of, py::arg("choice"), "By which it cuts; 0: evenly.");
+  m.def("weighted", &weighted, py::arg("cut"), py::arg("weighting"),
+        "The choice of a cut by a weighting of the graph, of which the first is number 1.");
+  m.def("is_only", &is_only, py::arg("choice"), "Whether it is for one coordinate of the step.");
+  m.def("only_at", &only_at, py::arg("coordinate"), "The choice of one coordinate of the step.");
+  m.def("coordinate_of", &coordinate_of, py::arg("choice"), "Of a choice that `is_only`.");
   m.def(
       "heaviest_point",
       [](const Graph& graph, const Plan& plan, const std::set<std::string>& views) {
@@ -203,10 +312,10 @@ void bind_partition(py::module_& m) {
       "simulate",
       [](const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
          const Machine& machine, bool overlap, std::vector<int> ranks) {
-        if (overlap) return simulate(program, seconds, mesh, machine.links, std::move(ranks));
+        if (overlap) return simulate(program, seconds, mesh, machine, std::move(ranks));
         Program copy = program;
         wait_at_once(copy);
-        return simulate(copy, seconds, mesh, machine.links, std::move(ranks));
+        return simulate(copy, seconds, mesh, machine, std::move(ranks));
       },
       py::arg("program"), py::arg("seconds"), py::arg("mesh"), py::arg("machine"),
       py::arg("overlap") = true, py::arg("ranks") = std::vector<int>{},

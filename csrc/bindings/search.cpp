@@ -17,7 +17,8 @@ SearchOptions search_options(const std::string& planner, const std::string& obje
                              double optimizer_states, int64_t replicate_bytes,
                              std::optional<bool> refine, int joint, uint64_t seed,
                              std::set<std::string> views, std::map<ValueId, Choices> pinned,
-                             std::optional<int> merge, size_t max_unmerged, bool recompute) {
+                             std::optional<int> merge, size_t max_unmerged, bool recompute,
+                             int weighting) {
   SearchOptions options;
   options.planner = planner_of(planner);
   options.objective = objective_of(objective);
@@ -33,6 +34,7 @@ SearchOptions search_options(const std::string& planner, const std::string& obje
   if (merge) options.merge = static_cast<Merge>(*merge);
   options.max_unmerged = max_unmerged;
   options.recompute = recompute;
+  options.weighting = weighting;
   return options;
 }
 
@@ -61,7 +63,8 @@ void bind_requests(py::module_& m) {
            py::arg("refine") = std::nullopt, py::arg("joint") = 1, py::arg("seed") = 0,
            py::arg("views") = std::set<std::string>{},
            py::arg("pinned") = std::map<ValueId, Choices>{}, py::arg("merge") = std::nullopt,
-           py::arg("max_unmerged") = by_default.max_unmerged, py::arg("recompute") = false);
+           py::arg("max_unmerged") = by_default.max_unmerged, py::arg("recompute") = false,
+           py::arg("weighting") = 0);
   py::class_<Request>(m, "Request")
       .def(py::init([](Mesh mesh, SearchOptions options) {
              return Request{std::move(mesh), std::move(options), {}, {}};

@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -127,6 +128,23 @@ void Graph::give_parts(std::vector<GivenParts> parts) {
     }
   }
   given_parts_ = std::move(parts);
+}
+
+void Graph::give_weightings(std::vector<Weighting> weightings) {
+  for (const Weighting& weighting : weightings) {
+    double all = 0;
+    for (const double share : weighting.shares) {
+      if (!std::isfinite(share) || share < 0) {
+        throw UserError("weights \"" + weighting.name + "\": expected numbers from 0 on, found " +
+                        std::to_string(share));
+      }
+      all += share;
+    }
+    if (!(all > 0)) {
+      throw UserError("weights \"" + weighting.name + "\": nothing is left to any worker");
+    }
+  }
+  weightings_ = std::make_shared<const std::vector<Weighting>>(std::move(weightings));
 }
 
 void Graph::set_regions(const std::vector<int>& regions) {

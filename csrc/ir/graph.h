@@ -114,6 +114,12 @@ struct GivenParts {
   std::shared_ptr<const std::vector<int64_t>> ends;
 };
 
+/// In which proportions workers get what is cut, by worker; some may get nothing.
+struct Weighting {
+  std::string name;  ///< of plans' tables: "speed"
+  std::vector<double> shares;
+};
+
 /// The semantic graph: ops in an order in which every value is produced before it is used.
 class Graph {
  public:
@@ -130,6 +136,10 @@ class Graph {
   /// dimension's size.
   void give_parts(std::vector<GivenParts> parts);
   const std::vector<GivenParts>& given_parts() const { return given_parts_; }
+  /// By which plans may cut, in place of those given before. Throws UserError unless shares are
+  /// finite, none is negative and some are not 0.
+  void give_weightings(std::vector<Weighting> weightings);
+  const std::shared_ptr<const std::vector<Weighting>>& weightings() const { return weightings_; }
   const std::vector<Value>& values() const { return values_; }
   const std::vector<Op>& ops() const { return ops_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
@@ -153,6 +163,8 @@ class Graph {
   std::vector<GraphOutput> outputs_;
   std::vector<Fusion> fusions_;
   std::vector<GivenParts> given_parts_;
+  std::shared_ptr<const std::vector<Weighting>> weightings_ =
+      std::make_shared<const std::vector<Weighting>>();
 };
 
 /// The tensor operands of an argument list, in order of first appearance, without duplicates or

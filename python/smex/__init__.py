@@ -23,7 +23,7 @@ from smex.errors import (
 )
 
 if _native.missing_reason is None:
-    from smex import specs
+    from smex import cluster, specs
     from smex.capture import capture
     from smex.checkpoint import latest, load, save
     from smex.distributed.diagnose import Diagnosis, diagnose
@@ -32,6 +32,7 @@ if _native.missing_reason is None:
     from smex.execution.initialise import init
     from smex.execution.module import PartitionedModule
     from smex.execution.partition import partition
+    from smex.planning.cluster import Cluster
     from smex.planning.coverage import Coverage, coverage
     from smex.planning.machine import Level, Machine
     from smex.planning.pins import Pin, pin
@@ -39,6 +40,7 @@ if _native.missing_reason is None:
     from smex.planning.profiling import profile
     from smex.planning.search import search
     from smex.planning.semantic import SemanticGraph, capture_graph
+    from smex.planning.simulation import Simulation, simulate
     from smex.planning.vertex_costs import VertexCosts
     from smex.tdl import spec
 else:
@@ -54,6 +56,7 @@ __all__ = [
     "CaptureError",
     "CaptureWarning",
     "CheckpointError",
+    "Cluster",
     "Config",
     "Coverage",
     "Diagnosis",
@@ -67,6 +70,7 @@ __all__ = [
     "PlanError",
     "RankFailure",
     "SemanticGraph",
+    "Simulation",
     "SmexError",
     "SmexImportError",
     "SmexIndexError",
@@ -78,6 +82,7 @@ __all__ = [
     "VertexCosts",
     "__version__",
     "capture",
+    "cluster",
     "capture_graph",
     "clip_grad_norm_",
     "coverage",
@@ -92,6 +97,7 @@ __all__ = [
     "profile",
     "save",
     "search",
+    "simulate",
     "show_config",
     "spec",
     "specs",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from smex._C import coordinate_of, cut_of, is_only, weighting_of
+
 
 def aligned(
     rows: Sequence[tuple[str, ...]], right: tuple[int, ...] = (), indent: str = "  "
@@ -51,14 +53,33 @@ def mesh_words(mesh: Iterable[int]) -> str:
     return "×".join(map(str, mesh)) or "1"
 
 
-def placement_words(placement: Sequence[int], mesh: Sequence[int]) -> str:
-    """`S0/2 R/2`: cut along dimension 0 by 2, then replicated by 2."""
-    return (
-        " ".join(
-            f"R/{k}" if dim < 0 else f"S{dim}/{k}" for dim, k in zip(placement, mesh, strict=True)
-        )
-        or "whole"
-    )
+def placement_words(
+    placement: Sequence[int], mesh: Sequence[int], weightings: Sequence[str] = ()
+) -> str:
+    """`S0/2@speed R/2`: cut along dimension 0 by 2 in such proportions, then replicated by 2.
+
+    `W1/2` is held by number 1 of 2 only.
+    """
+    words = [
+        f"{cut_words(choice)}/{parts}{_proportions(choice, weightings)}"
+        for choice, parts in zip(placement, mesh, strict=True)
+    ]
+    return " ".join(words) or "whole"
+
+
+def cut_words(choice: int) -> str:
+    """What a step does with a tensor: `S0` cuts dimension 0, `R` replicates, `W1` is of worker 1."""
+    if is_only(choice):
+        return f"W{coordinate_of(choice)}"
+    return "R" if choice < 0 else f"S{cut_of(choice)}"
+
+
+def _proportions(choice: int, weightings: Sequence[str]) -> str:
+    """`@` and the name of what a cut is weighted by; nothing where it is even."""
+    number = weighting_of(choice)
+    if number == 0:
+        return ""
+    return f"@{weightings[number - 1] if number <= len(weightings) else f'w{number}'}"
 
 
 _UNSPLIT = {-1: "repeat", -2: "addends"}  # what an op does that no step splits
@@ -66,5 +87,10 @@ _UNSPLIT = {-1: "repeat", -2: "addends"}  # what an op does that no step splits
 
 def strategy_words(spec: Any, choices: Sequence[int]) -> str:
     """Returns the index of a Spec along which each step splits an op: `i·k`."""
-    names = [_UNSPLIT.get(choice) or spec.indices[choice].name for choice in choices]
-    return "·".join(names) or "unsplit"
+    return "·".join(_split_words(spec, choice) for choice in choices) or "unsplit"
+
+
+def _split_words(spec: Any, choice: int) -> str:
+    if is_only(choice):
+        return cut_words(choice)
+    return _UNSPLIT.get(choice) or spec.indices[cut_of(choice)].name

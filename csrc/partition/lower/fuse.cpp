@@ -119,7 +119,7 @@ class Selection {
 
   static bool is_reduction(const std::vector<tdl::Split>& splits, const std::vector<int>& indices) {
     return std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
-      return split.any_reduces() && !indices.empty() && split.index == indices.front();
+      return split.any_reduces() && !indices.empty() && split.index == cut_of(indices.front());
     });
   }
 
@@ -128,10 +128,10 @@ class Selection {
                              const std::vector<tdl::Split>& splits, size_t position,
                              size_t step) const {
     const int choice = plan_.ops[member.id][step];
-    if (choice == kReplicate) return {kReplicate};
+    if (choice == kReplicate || is_only(choice)) return {choice};
     const int member_output = graph_.value(output).output_index;
     const auto& axes = member.spec->outputs[member_output].axes;
-    const auto axis = std::find(axes.begin(), axes.end(), choice);
+    const auto axis = std::find(axes.begin(), axes.end(), cut_of(choice));
     const bool reduction = axis == axes.end();
     const auto& fused_axes = fused.spec->outputs.at(position).axes;
     if (fused_axes.size() != axes.size()) return {};
@@ -140,7 +140,7 @@ class Selection {
     for (const tdl::Split& split : splits) {
       if (split.reduces[position].has_value() == reduction &&
           (reduction || split.index == wanted)) {
-        found.push_back(split.index);
+        found.push_back(weighted(split.index, weighting_of(choice)));
       }
     }
     return found;

@@ -128,8 +128,7 @@ class Lowering {
     std::vector<bool> is_read(graph_.values().size(), false);
     for (const Call& call : calls_) {
       const Op& op = *call.op;
-      const bool is_whole = std::all_of(call.choices.begin(), call.choices.end(),
-                                        [](int choice) { return choice == kReplicate; });
+      const bool is_whole = runs_whole(call.choices);
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         const bool is_table = !is_whole && op.spec && op.spec->table(static_cast<int>(i));
         if (!is_table) is_read[op.inputs[i]] = true;
@@ -483,8 +482,10 @@ class Lowering {
     const std::vector<int> sums = tdl::weight_sums(*op.spec);
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] == kNoValue || tiles.reduces[o] != tdl::ReduceKind::kSoftmaxMean) continue;
+      tiles.reduces[o] = tdl::ReduceKind::kSum;
       const size_t s = sums[o];
       Layout& parts = tiles.outputs[s];
+      if (parts.num_partials == 1) continue;  // whoever has a part has all of it
       const Layout all = completed(parts);
       const std::vector<Slot> sum =
           reduce_to(graph_.value(op.outputs[s]), tiles, s, made[s], all.tiles, /*keep=*/true);
@@ -504,7 +505,6 @@ class Lowering {
       }
       made[s] = sum;
       parts = all;
-      tiles.reduces[o] = tdl::ReduceKind::kSum;
     }
   }
 

@@ -55,9 +55,10 @@ bool is_plan_of(const Graph& graph, const Plan& plan) {
     if (fresh) entry->second = tdl::derive_splits(*op.spec);
     const std::vector<tdl::Split>& splits = entry->second;
     return std::all_of(choices.begin(), choices.end(), [&](int choice) {
-      return choice < 0 || std::any_of(
-                               splits.begin(), splits.end(),
-                               [&](const tdl::Split& split) { return split.index == choice; });
+      return choice < 0 ||
+             std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
+               return split.index == cut_of(choice);
+             });
     });
   });
 }

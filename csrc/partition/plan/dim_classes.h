@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -30,6 +31,7 @@ class DimClasses {
   std::vector<int> offset_;  ///< first node of a value
   mutable std::vector<int> parent_;
   std::vector<Grain> grains_;
+  std::shared_ptr<const std::vector<Weighting>> weightings_;
   std::unordered_map<const tdl::Spec*, std::vector<tdl::Split>> splits_;
   std::vector<std::vector<int>> op_nodes_;  ///< per op and index one node of its class, or -1
 };

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "partition/plan/weighting.h"
+
 namespace smex {
 
 Pieces Pieces::whole(Interval range, size_t steps) { return {{range}, std::vector<int>(steps, 0)}; }
 
-void Pieces::cut(size_t step, int count, const Grain& grain) {
+void Pieces::cut(size_t step, const Mesh& mesh, int choice, const Grain& grain) {
+  const int count = mesh[step];
   std::vector<Interval> finer;
   finer.reserve(parts.size() * count);
   if (grain.bounds) {
@@ -15,10 +18,22 @@ void Pieces::cut(size_t step, int count, const Grain& grain) {
     std::vector<Part> finer_given;
     for (const Part& part : given) {
       for (int n = 0; n < count; ++n) {
-        finer.push_back(finer_given.emplace_back(part.cut(grain, count, n)).range());
+        const Part& piece = finer_given.emplace_back(part.cut(grain, choice, mesh, step, n));
+        finer.push_back(piece.range());
       }
     }
     given = std::move(finer_given);
+  } else if (const Weighting* const weighting = grain.weighting(choice)) {
+    std::vector<int> coordinates(mesh.size(), -1);
+    for (size_t number = 0; number < parts.size(); ++number) {
+      for (size_t s = 0; s < strides.size(); ++s) {
+        if (strides[s] > 0) coordinates[s] = static_cast<int>(number) / strides[s] % mesh[s];
+      }
+      const auto shares = shares_of_parts(*weighting, mesh, coordinates, step);
+      for (const Interval& piece : cut_by_shares(parts[number], shares, grain.unit)) {
+        finer.push_back(piece);
+      }
+    }
   } else {
     for (const Interval& part : parts) {
       for (int n = 0; n < count; ++n) finer.push_back(smex::cut(part, count, n, grain.unit));
@@ -205,16 +220,10 @@ std::optional<size_t> longest_everywhere(const Grid& grid) {
 Layout Grid::layout(const Mesh& mesh) const {
   Layout layout;
   for (int w = 0; w < mesh_size(mesh); ++w) {
-    const auto number = [&](const Pieces& pieces) {
-      int number = 0;
-      for (size_t s = 0; s < mesh.size(); ++s) {
-        number += mesh_coordinate(mesh, w, static_cast<int>(s)) * pieces.strides[s];
-      }
-      return number;
-    };
+    const auto number = [&](const Pieces& pieces) { return part_of(pieces, mesh, w); };
     Tile tile{/*held=*/true, {}, /*partial=*/0};
     for (const Pieces& dim : dims) {
-      const int part = number(dim);
+      const size_t part = number(dim);
       if (!dim.lists.empty() && dim.lists[part]) {
         tile.region.axis = static_cast<int>(tile.region.rank());
         tile.region.list = dim.lists[part];
@@ -234,18 +243,43 @@ Layout Grid::layout(const Mesh& mesh) const {
   return layout;
 }
 
+namespace {
+
+/// Of choices of which some are for one coordinate only the workers that have all of these.
+std::optional<Pieces> only_some(const Choices& choices, const Mesh& mesh) {
+  Pieces workers = Pieces::whole({0, 1}, mesh.size());
+  for (size_t s = 0; s < choices.size(); ++s) {
+    if (!is_only(choices[s])) continue;
+    std::vector<Interval> finer;
+    for (const Interval& part : workers.parts) {
+      for (int n = 0; n < mesh[s]; ++n) {
+        finer.push_back(n == coordinate_of(choices[s]) ? part : Interval{0, 0});
+      }
+    }
+    workers.parts = std::move(finer);
+    for (int& stride : workers.strides) stride *= mesh[s];
+    workers.strides[s] = 1;
+  }
+  if (workers.parts.size() == 1) return std::nullopt;
+  return workers;
+}
+
+}  // namespace
+
 Grid home_grid(const Shape& shape, const std::vector<Grain>& grains, const Choices& choices,
                const Mesh& mesh) {
   Grid grid;
   for (int64_t size : shape) grid.dims.push_back(Pieces::whole({0, size}, mesh.size()));
   for (size_t s = 0; s < choices.size(); ++s) {
-    if (choices[s] == kPending) {
+    const int choice = choices[s];
+    if (choice == kPending) {
       grid.addends.resize(mesh.size(), 1);
       grid.addends[s] = mesh[s];
-    } else if (choices[s] != kReplicate) {
-      grid.dims[choices[s]].cut(s, mesh[s], grains[choices[s]]);
+    } else if (choice >= 0) {
+      grid.dims[cut_of(choice)].cut(s, mesh, choice, grains[cut_of(choice)]);
     }
   }
+  if (auto workers = only_some(choices, mesh)) grid.present.push_back(std::move(*workers));
   return grid;
 }
 
@@ -275,17 +309,17 @@ Grain OpGrids::grain(const Op& op, const tdl::Split& split) const {
   return classes_.grain(op, split.index).along(split.granule);
 }
 
-OpGrid OpGrids::whole(const Op& op, const Mesh& mesh) const {
-  const auto grid = [&](ValueId id) {
-    Grid all = home_grid(graph_.value(id).shape, {}, {}, mesh);
-    if (!op.random) return all;
-    Pieces first = Pieces::whole({0, 1}, mesh.size());  // every worker would draw other numbers
-    for (size_t s = 0; s < mesh.size(); ++s) first.cut(s, mesh[s], Grain{});
-    first.parts.assign(first.parts.size(), {0, 0});
-    first.parts.front() = {0, 1};
-    all.present.push_back(std::move(first));
-    return all;
-  };
+OpGrid OpGrids::whole(const Op& op, const Choices& choices, const Mesh& mesh) const {
+  Choices where(mesh.size(), kReplicate);
+  for (size_t s = 0; s < mesh.size(); ++s) {
+    // Of what is random every worker would draw other numbers.
+    if (s < choices.size() && is_only(choices[s])) {
+      where[s] = choices[s];
+    } else if (op.random) {
+      where[s] = only_at(0);
+    }
+  }
+  const auto grid = [&](ValueId id) { return home_grid(graph_.value(id).shape, {}, where, mesh); };
   OpGrid result;
   for (ValueId input : op.inputs) result.inputs.emplace_back(grid(input));
   for (ValueId output : op.outputs) {
@@ -347,15 +381,16 @@ std::vector<int> addends(const Choices& choices, const std::vector<const tdl::Sp
   for (size_t s = 0; s < choices.size(); ++s) {
     const int choice = choices[s];
     if (choice == kPending) counts[s] = mesh[s];
-    if (choice < 0 || !chosen[choice] || !chosen[choice]->reduces[o]) continue;
-    const Pieces& index = indices[choice];
+    const int cut = cut_of(choice);
+    if (cut < 0 || !chosen[cut] || !chosen[cut]->reduces[o]) continue;
+    const Pieces& index = indices[cut];
     if (!index.any_empty()) {
       counts[s] = mesh[s];
-    } else if (!counted[choice]) {
+    } else if (!counted[cut]) {
       const auto parts = std::count_if(index.parts.begin(), index.parts.end(),
                                        [](const Interval& part) { return !part.empty(); });
       counts[s] = std::max(static_cast<int>(parts), 1);
-      counted[choice] = true;
+      counted[cut] = true;
     }
   }
   return counts;
@@ -387,9 +422,7 @@ void narrow(const tdl::RowPlaces& rows, std::vector<Pieces>& indices) {
 }  // namespace
 
 OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
-  const bool runs_whole =
-      std::all_of(choices.begin(), choices.end(), [](int choice) { return choice == kReplicate; });
-  if (!op.spec || runs_whole) return whole(op, mesh);
+  if (!op.spec || runs_whole(choices)) return whole(op, choices, mesh);
   Known& known = this->known(op);
   const tdl::Spec& spec = *op.spec;
   OpGrid result;
@@ -398,19 +431,20 @@ OpGrid OpGrids::make(const Op& op, const Choices& choices, const Mesh& mesh) {
   }
   std::vector<const tdl::Split*> chosen(spec.indices.size(), nullptr);
   for (size_t s = 0; s < choices.size(); ++s) {
-    if (choices[s] < 0) continue;
-    const auto split =
-        std::find_if(known.splits.begin(), known.splits.end(),
-                     [&](const tdl::Split& split) { return split.index == choices[s]; });
+    const int index = cut_of(choices[s]);
+    if (index < 0) continue;
+    const auto split = std::find_if(known.splits.begin(), known.splits.end(),
+                                    [&](const tdl::Split& split) { return split.index == index; });
     const bool is_split = split != known.splits.end();
-    const Grain grain = is_split ? this->grain(op, *split) : classes_.grain(op, choices[s]);
-    result.indices[choices[s]].cut(s, mesh[s], grain);
-    chosen[choices[s]] = is_split ? &*split : nullptr;
+    const Grain grain = is_split ? this->grain(op, *split) : classes_.grain(op, index);
+    result.indices[index].cut(s, mesh, choices[s], grain);
+    chosen[index] = is_split ? &*split : nullptr;
   }
   std::vector<Pieces> present;
   for (const Pieces& index : result.indices) {
     if (index.parts.size() > 1 && index.any_empty()) present.push_back(index);
   }
+  if (auto workers = only_some(choices, mesh)) present.push_back(std::move(*workers));
   // By output; of the cuts as they are, before rows narrow them.
   std::vector<std::vector<int>> sums(op.outputs.size());
   for (size_t o = 0; o < op.outputs.size(); ++o) {
@@ -502,6 +536,21 @@ std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Me
   return moved_numel(made, stage, mesh, partials) + moved_numel(stage, home, mesh);
 }
 
+size_t part_of(const Pieces& pieces, const Mesh& mesh, int worker) {
+  int number = 0;
+  for (size_t s = 0; s < mesh.size(); ++s) {
+    if (pieces.strides[s] == 0) continue;
+    number += mesh_coordinate(mesh, worker, static_cast<int>(s)) * pieces.strides[s];
+  }
+  return static_cast<size_t>(number);
+}
+
+int64_t numel_of(const Grid& grid, const Mesh& mesh, int worker) {
+  int64_t numel = 1;
+  for (const Pieces& dim : grid.dims) numel *= dim.size(part_of(dim, mesh, worker));
+  return numel;
+}
+
 int64_t largest_numel(const Grid& grid) {
   int64_t numel = 1;
   for (const Pieces& dim : grid.dims) numel *= sizes(dim).second;
@@ -519,7 +568,11 @@ int64_t largest_home_numel(const Shape& shape, const std::vector<Grain>& grains,
     }
     int64_t units = shape[d] / unit;
     for (size_t s = 0; s < choices.size(); ++s) {
-      if (choices[s] == static_cast<int>(d)) units = (units + mesh[s] - 1) / mesh[s];
+      if (cut_of(choices[s]) != static_cast<int>(d)) continue;
+      if (weighting_of(choices[s]) != 0) {
+        return largest_numel(home_grid(shape, grains, choices, mesh));
+      }
+      units = (units + mesh[s] - 1) / mesh[s];
     }
     numel *= units * unit;
   }

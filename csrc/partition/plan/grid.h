@@ -27,7 +27,7 @@ struct Pieces {
   /// A range that no step cuts.
   static Pieces whole(Interval range, size_t steps);
   /// Cuts every part once more.
-  void cut(size_t step, int count, const Grain& grain);
+  void cut(size_t step, const Mesh& mesh, int choice, const Grain& grain);
   bool any_empty() const;
   /// Indices of a part.
   int64_t size(size_t part) const {
@@ -82,7 +82,7 @@ class OpGrids {
     std::vector<tdl::RowPlaces> rows;
   };
   Known& known(const Op& op);
-  OpGrid whole(const Op& op, const Mesh& mesh) const;
+  OpGrid whole(const Op& op, const Choices& choices, const Mesh& mesh) const;
   Pieces need(const tdl::Spec& spec, Known& known, size_t input, size_t dim,
               const std::vector<Pieces>& indices, size_t steps);
 
@@ -97,6 +97,10 @@ int64_t moved_numel(const Grid& have, const Grid& need, const Mesh& mesh);
 /// Nothing where the home has addends that the op does not make.
 std::optional<int64_t> stored_numel(const Grid& made, const Grid& home, const Mesh& mesh,
                                     bool weighs = false);
+/// The number of a worker's part.
+size_t part_of(const Pieces& pieces, const Mesh& mesh, int worker);
+/// Elements of a worker's tile, presence not counted.
+int64_t numel_of(const Grid& grid, const Mesh& mesh, int worker);
 /// Elements of the largest tile.
 int64_t largest_numel(const Grid& grid);
 /// The same of `home_grid`, which is not made for it.

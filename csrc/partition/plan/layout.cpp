@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ir/error.h"
+#include "partition/plan/weighting.h"
 
 namespace smex {
 
@@ -15,16 +16,34 @@ Interval cut(const Interval& range, int parts, int index, int64_t granule) {
 }
 
 Grain Grain::along(int64_t other) const {
-  Grain both{std::lcm(unit, other), bounds};
+  Grain both{std::lcm(unit, other), bounds, weightings};
   const auto fits = [&](int64_t end) { return end % both.unit == 0; };
   if (bounds && !std::all_of(bounds->begin(), bounds->end() - 1, fits)) both.bounds = nullptr;
   return both;
 }
 
-Part Part::cut(const Grain& grain, int parts, int index) const {
+const Weighting* Grain::weighting(int choice) const {
+  const int number = weighting_of(choice);
+  if (number == 0 || bounds) return nullptr;
+  if (!weightings || number > static_cast<int>(weightings->size())) {
+    throw InternalError("plan: a cut by weighting " + std::to_string(number) +
+                        ", which the graph does not have");
+  }
+  return &(*weightings)[number - 1];
+}
+
+Part Part::cut(const Grain& grain, int choice, const Mesh& mesh, size_t step, int index) const {
   Part piece = *this;
+  piece.coordinates_.resize(mesh.size(), -1);
+  piece.coordinates_[step] = index;
+  const int parts = mesh[step];
   if (!grain.bounds) {
-    piece.range_ = smex::cut(range_, parts, index, grain.unit);
+    const Weighting* const weighting = grain.weighting(choice);
+    piece.range_ = weighting ? cut_by_shares(range_,
+                                             shares_of_parts(*weighting, mesh, coordinates_, step),
+                                             grain.unit)
+                                   .at(index)
+                             : smex::cut(range_, parts, index, grain.unit);
     return piece;
   }
   if ((last_ - first_) % parts != 0) {

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "ir/graph.h"
 #include "ir/region.h"
+#include "partition/plan/choice.h"
 
 namespace smex {
 
@@ -54,11 +56,16 @@ struct Grain {
   /// Where parts begin and end in place of even ones: 0, then the ends of as many parts as a mesh
   /// has workers. A step cuts a part of several of these where its share of them ends.
   std::shared_ptr<const std::vector<int64_t>> bounds = nullptr;
+  /// The graph's, for cuts that are not even.
+  std::shared_ptr<const std::vector<Weighting>> weightings = nullptr;
 
   /// The same with cuts that are multiples of another unit too; given parts that are not are none.
   Grain along(int64_t other) const;
   /// Equal for equal ones.
   int64_t key() const { return bounds ? -reinterpret_cast<int64_t>(bounds.get()) : unit; }
+  /// That a choice cuts by; null where it cuts evenly or parts are given. Throws InternalError
+  /// where the graph has none of that number.
+  const Weighting* weighting(int choice) const;
   /// Whether a range is long enough for so many parts; given ones may be empty.
   bool has_parts(int64_t size, int parts) const { return bounds ? true : size / unit >= parts; }
 };
@@ -68,13 +75,15 @@ class Part {
  public:
   Part(const Interval& range, const Grain& grain)
       : range_(range), last_(grain.bounds ? static_cast<int>(grain.bounds->size()) - 1 : 0) {}
-  /// One of equally many of the given parts, or of even ones.
-  Part cut(const Grain& grain, int parts, int index) const;
+  /// Number `index` of the parts that `choice` cuts it into in a step of the mesh: of the given
+  /// parts equally many, or by a weighting, or evenly.
+  Part cut(const Grain& grain, int choice, const Mesh& mesh, size_t step, int index) const;
   const Interval& range() const { return range_; }
 
  private:
   Interval range_;
-  int first_ = 0, last_ = 0;  ///< of the given parts
+  int first_ = 0, last_ = 0;      ///< of the given parts
+  std::vector<int> coordinates_;  ///< by step so far, -1 where it was not cut
 };
 
 }  // namespace smex

@@ -1,7 +1,6 @@
 #include "partition/plan/plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "ir/error.h"
@@ -9,13 +8,9 @@
 
 namespace smex {
 
-int mesh_size(const Mesh& mesh) {
-  return std::accumulate(mesh.begin(), mesh.end(), 1, std::multiplies<>());
-}
-
-int mesh_coordinate(const Mesh& mesh, int worker, int step) {
-  for (int s = static_cast<int>(mesh.size()) - 1; s > step; --s) worker /= mesh[s];
-  return worker % mesh[step];
+bool runs_whole(const Choices& choices) {
+  return std::all_of(choices.begin(), choices.end(),
+                     [](int choice) { return choice == kReplicate || is_only(choice); });
 }
 
 Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
@@ -24,14 +19,19 @@ Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, in
   std::vector<Part> parts;
   for (size_t d = 0; d < shape.size(); ++d) parts.emplace_back(Interval{0, shape[d]}, grains[d]);
   for (size_t step = 0; step < choices.size(); ++step) {
-    const int dim = choices[step];
-    if (dim == kReplicate) continue;
+    const int choice = choices[step];
+    if (choice == kReplicate) continue;
     const int coordinate = mesh_coordinate(mesh, worker, static_cast<int>(step));
-    if (dim == kPending) {
+    if (choice == kPending) {
       tile.addend = tile.addend * mesh[step] + coordinate;
       continue;
     }
-    parts.at(dim) = parts[dim].cut(grains[dim], mesh[step], coordinate);
+    if (is_only(choice)) {
+      tile.held = tile.held && coordinate == coordinate_of(choice);
+      continue;
+    }
+    const int dim = cut_of(choice);
+    parts.at(dim) = parts[dim].cut(grains[dim], choice, mesh, step, coordinate);
     tile.region.dims[dim] = parts[dim].range();
     if (parts[dim].range().empty()) tile.held = false;
   }
@@ -88,8 +88,9 @@ Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
     const int choice = choices[step];
     const int parts = plan.mesh[step];
     const int coordinate = mesh_coordinate(plan.mesh, worker, static_cast<int>(step));
-    const auto split = std::find_if(splits.begin(), splits.end(),
-                                    [&](const auto& split) { return split.index == choice; });
+    const auto split = std::find_if(splits.begin(), splits.end(), [&](const auto& split) {
+      return split.index == cut_of(choice);
+    });
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] == kNoValue) continue;
       const bool adds =
@@ -102,13 +103,15 @@ Share worker_share(const DimClasses& classes, const Plan& plan, const Op& op,
       int& number = stays ? share.addends[o] : share.partials[o];
       if (adds) number = number * parts + coordinate;
     }
+    if (is_only(choice)) share.active = share.active && coordinate == coordinate_of(choice);
     if (choice < 0) continue;
-    Grain grain = classes.grain(op, choice);
+    const int index = cut_of(choice);
+    Grain grain = classes.grain(op, index);
     if (split != splits.end()) grain = grain.along(split->granule);
-    Interval& range = share.ranges[choice];
-    std::optional<Part>& part = index_parts[choice];
+    Interval& range = share.ranges[index];
+    std::optional<Part>& part = index_parts[index];
     if (!part) part.emplace(range, grain);
-    part = part->cut(grain, parts, coordinate);
+    part = part->cut(grain, choice, plan.mesh, step, coordinate);
     range = part->range();
     share.active = share.active && !range.empty();
   }
@@ -132,17 +135,34 @@ void compact_partials(Layout& layout) {
   layout.num_partials = std::max(next, 1);
 }
 
-void whole_tiles(const Graph& graph, const Op& op, int workers, OpTiles& tiles) {
+/// Whether the worker computes an op that runs whole.
+bool runs_at(const Choices& choices, const Mesh& mesh, int worker) {
+  for (size_t step = 0; step < choices.size(); ++step) {
+    if (is_only(choices[step]) && coordinate_of(choices[step]) !=
+                                      mesh_coordinate(mesh, worker, static_cast<int>(step))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void whole_tiles(const Graph& graph, const Op& op, const Choices& choices, const Mesh& mesh,
+                 OpTiles& tiles) {
+  const int workers = mesh_size(mesh);
   std::vector<tdl::InputNeed> needs;
   for (ValueId input : op.inputs) {
     const Region region = Region::whole(graph.value(input).shape);
     needs.push_back({/*used=*/true, region, region});
   }
-  // Every worker would draw other numbers.
   tiles.reduces.assign(op.outputs.size(), tdl::ReduceKind::kSum);
-  tiles.active.assign(workers, !op.random);
-  tiles.active.front() = true;
-  tiles.needs.assign(workers, needs);
+  bool any = false;
+  for (int w = 0; w < workers; ++w) {
+    // Of what is random every worker would draw other numbers.
+    tiles.active.push_back(runs_at(choices, mesh, w) && !(op.random && any));
+    any = any || tiles.active.back();
+    tiles.needs.push_back(tiles.active.back() ? needs
+                                              : std::vector<tdl::InputNeed>(op.inputs.size()));
+  }
   tiles.ranges.assign(workers, op.spec ? tdl::full_ranges(*op.spec) : tdl::IndexRanges{});
   for (ValueId output : op.outputs) {
     Layout layout;
@@ -162,15 +182,15 @@ OpTiles op_tiles(const Graph& graph, const DimClasses& classes, const Plan& plan
   const std::vector<tdl::Split>& splits = classes.splits(op);
   const int workers = mesh_size(plan.mesh);
   OpTiles tiles;
-  for (int choice : choices) tiles.whole = tiles.whole && choice == kReplicate;
+  tiles.whole = runs_whole(choices);
   if (tiles.whole || !op.spec) {
-    whole_tiles(graph, op, workers, tiles);
+    whole_tiles(graph, op, choices, plan.mesh, tiles);
     return tiles;
   }
   tiles.reduces.assign(op.outputs.size(), tdl::ReduceKind::kSum);
   for (int choice : choices) {
     for (const tdl::Split& split : splits) {
-      for (size_t o = 0; split.index == choice && o < op.outputs.size(); ++o) {
+      for (size_t o = 0; split.index == cut_of(choice) && o < op.outputs.size(); ++o) {
         tiles.reduces[o] = split.reduces[o].value_or(tiles.reduces[o]);
       }
     }

@@ -7,30 +7,12 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "partition/plan/choice.h"
 #include "partition/plan/dim_classes.h"
 #include "partition/plan/layout.h"
 #include "tdl/spec.h"
 
 namespace smex {
-
-/// Worker counts of the recursive steps, k = k1·k2·…; worker numbers are mixed-radix, step 0
-/// slowest.
-using Mesh = std::vector<int>;
-
-/// Number of workers of a mesh.
-int mesh_size(const Mesh& mesh);
-/// The coordinate of `worker` along step `step`.
-int mesh_coordinate(const Mesh& mesh, int worker, int step);
-
-inline constexpr int kReplicate = -1;
-/// A sum that stays pending: every worker holds an addend of a value, or computes an op, which is
-/// linear in them, on its addends. What makes such a value splits a sum, or is such an op; what
-/// uses it is such an op.
-inline constexpr int kPending = -2;
-
-/// Per step the dimension that is cut (values) or the index that is split (ops), or one of the
-/// above.
-using Choices = std::vector<int>;
 
 /// How every value is held and every op is run, as a product of recursive steps (Tofu §5.3).
 struct Plan {
@@ -51,6 +33,9 @@ struct Plan {
   double search_seconds = 0;
   std::string planner;
 };
+
+/// Whether an op under these choices is computed whole, by all workers or by some.
+bool runs_whole(const Choices& choices);
 
 /// The tile of `worker` when a tensor is cut step by step.
 Tile value_tile(const Shape& shape, const Choices& choices, const Mesh& mesh, int worker,
@@ -74,7 +59,7 @@ struct OpTiles {
   std::vector<std::vector<tdl::InputNeed>> needs;  ///< [worker][input]
   std::vector<Layout> outputs;                     ///< [output]; partial when a reduction is split
   std::vector<tdl::ReduceKind> reduces;            ///< [output]; of partial ones
-  bool whole = true;                               ///< every worker computes all of it
+  bool whole = true;                               ///< who computes any of it computes all
 };
 
 /// Tiles of an op, or a fused call, of the graph under `choices`, which are not necessarily the

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,13 +18,10 @@ struct Level {
 
 /// All workers of a machine and how they are connected, before a mesh is chosen.
 struct Cluster {
-  std::string name;             ///< in messages
-  std::map<int, double> flops;  ///< see Machine
-  double memory_bandwidth = 1;
-  double launch = 0;
+  std::string name;           ///< in messages
+  Device device;              ///< of all workers, where they are alike
   std::vector<Level> levels;  ///< from the fastest links to the slowest; workers fill them in order
-  double gather_bandwidth = 0;
-  CallCosts calls = {};
+  std::shared_ptr<const Unlike> unlike = nullptr;  ///< in place of both
 
   /// How many workers there are, at most the largest number.
   int64_t workers() const;
@@ -32,12 +29,16 @@ struct Cluster {
   /// numbered with the first step slowest, so that the first steps are between the nodes, where a
   /// plan moves the least (Tofu §5.2, theorem 2). Throws UserError where the mesh has more workers.
   std::vector<size_t> levels_of(const Mesh& mesh) const;
-  /// The machine as the steps of a mesh see it. Throws as `levels_of`.
+  /// The machine as the steps of a mesh see it: of workers that are not alike a step has the
+  /// slowest of the links that it makes two parts communicate over. Throws as `levels_of`.
   Machine on(const Mesh& mesh) const;
   /// A step for each level, the slowest first, filled as far as the number divides: 12 workers on
   /// nodes of 8 are 2 of 6. Nothing where they are more than there are, or a prime number too large
-  /// for a level.
+  /// for a level. One step of workers that are not alike.
   std::optional<Mesh> mesh(int64_t workers) const;
+
+ private:
+  void require(const Mesh& mesh) const;
 };
 
 }  // namespace smex

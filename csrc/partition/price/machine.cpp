@@ -1,60 +1,134 @@
 #include "partition/price/machine.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "ir/error.h"
 #include "partition/plan/coarsen.h"
 
 namespace smex {
 
 namespace {
 
-double bytes_of(const Graph& graph, ValueId id, const std::optional<Grid>& grid) {
-  return grid ? static_cast<double>(largest_numel(*grid) * graph.value(id).itemsize) : 0;
+/// What an op's tiles are, of one worker or the largest.
+class TileWork {
+ public:
+  TileWork(const Graph& graph, const Op& op, const OpGrid& grid)
+      : graph_(graph), op_(op), grid_(grid) {}
+
+  CallWork largest() const {
+    return work([](const Grid& grid) { return largest_numel(grid); },
+                [](const Pieces& pieces) {
+                  int64_t largest = 0;
+                  for (const Interval& part : pieces.parts) {
+                    largest = std::max(largest, part.size());
+                  }
+                  return largest;
+                });
+  }
+
+  CallWork of(const Mesh& mesh, int worker) const {
+    return work([&](const Grid& grid) { return numel_of(grid, mesh, worker); },
+                [&](const Pieces& pieces) {
+                  return pieces.parts[part_of(pieces, mesh, worker)].size();
+                });
+  }
+
+ private:
+  template <typename Numel, typename Extent>
+  CallWork work(const Numel& numel, const Extent& extent) const {
+    CallWork work;
+    const auto bytes = [&](ValueId id, const std::optional<Grid>& grid) {
+      return grid ? static_cast<double>(numel(*grid) * graph_.value(id).itemsize) : 0.0;
+    };
+    for (size_t i = 0; i < op_.inputs.size(); ++i) {
+      work.add_operand(bytes(op_.inputs[i], grid_.inputs[i]));
+    }
+    for (size_t o = 0; o < op_.outputs.size(); ++o) {
+      if (op_.outputs[o] == kNoValue) continue;
+      work.add_result(bytes(op_.outputs[o], grid_.outputs[o]),
+                      graph_.value(op_.outputs[o]).itemsize);
+    }
+    if (!op_.spec) return work;
+    std::vector<int64_t> extents;
+    for (size_t i = 0; i < op_.spec->indices.size(); ++i) {
+      extents.push_back(grid_.indices.empty() ? op_.spec->indices[i].extent
+                                              : extent(grid_.indices[i]));
+    }
+    work.operations = tdl::arithmetic(*op_.spec, extents);
+    work.gathered = tdl::gathered_bytes(*op_.spec, extents, graph_.input_itemsizes(op_));
+    return work;
+  }
+
+  const Graph& graph_;
+  const Op& op_;
+  const OpGrid& grid_;
+};
+
+/// Whether the worker computes a part of what makes these outputs.
+bool is_active(const OpGrid& grid, const Mesh& mesh, int worker) {
+  return std::all_of(grid.outputs.begin(), grid.outputs.end(), [&](const auto& output) {
+    return !output || std::all_of(output->present.begin(), output->present.end(),
+                                  [&](const Pieces& index) {
+                                    return !index.parts[part_of(index, mesh, worker)].empty();
+                                  });
+  });
+}
+
+/// By worker its share of what its part of some first steps of the mesh has.
+std::vector<double> shares_within_parts(int workers, int parts, const Weighting* weighting) {
+  const int each = workers / parts;
+  std::vector<double> shares(workers, 1.0 / each);
+  for (int first = 0; weighting && first < workers; first += each) {
+    const auto begin = weighting->shares.begin() + first;
+    const double all = std::accumulate(begin, begin + each, 0.0);
+    for (int n = 0; all > 0 && n < each; ++n) shares[first + n] = *(begin + n) / all;
+  }
+  return shares;
 }
 
 }  // namespace
 
-double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid) const {
-  if (op.spec && is_data_movement(*op.spec)) return 0;  // a view, or part of another op's read
-  CallWork work;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    work.add_operand(bytes_of(graph, op.inputs[i], grid.inputs[i]));
-  }
-  for (size_t o = 0; o < op.outputs.size(); ++o) {
-    if (op.outputs[o] == kNoValue) continue;
-    work.add_result(bytes_of(graph, op.outputs[o], grid.outputs[o]),
-                    graph.value(op.outputs[o]).itemsize);
-  }
-  if (op.spec) {
-    std::vector<int64_t> extents;
-    for (size_t i = 0; i < op.spec->indices.size(); ++i) {
-      int64_t largest = 0;
-      if (grid.indices.empty()) {
-        largest = op.spec->indices[i].extent;
-      } else {
-        for (const Interval& part : grid.indices[i].parts) largest = std::max(largest, part.size());
-      }
-      extents.push_back(largest);
-    }
-    work.operations = tdl::arithmetic(*op.spec, extents);
-    work.gathered = tdl::gathered_bytes(*op.spec, extents, graph.input_itemsizes(op));
-  }
-  return compute(calls.empty() ? "" : call_kind(graph, op), op.target, work);
+const Link& Machine::link(const Mesh& mesh, int to, int from) const {
+  if (unlike) return unlike->links.at(to).at(from);
+  return links.at(std::min(first_difference(mesh, to, from), mesh.size() - 1));
 }
 
-double Machine::compute(const std::string& kind, const std::string& target,
-                        const CallWork& work) const {
-  if (const CallCost* known = find_cost(calls, kind, target, work.itemsize)) {
-    return known->seconds(work);
+double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid, const Mesh& mesh,
+                        int workers, const Weighting* weighting) const {
+  if (op.spec && is_data_movement(*op.spec)) return 0;  // a view, or part of another op's read
+  const TileWork tiles(graph, op, grid);
+  const int parts = mesh_size(mesh);
+  const auto kind = [&](const Device& on) { return on.calls.empty() ? "" : call_kind(graph, op); };
+  if (!unlike && !weighting) {
+    const double share = static_cast<double>(parts) / workers;
+    return share * device.seconds(kind(device), op.target, tiles.largest());
   }
-  const auto rate = flops.lower_bound(work.itemsize);
-  if (rate == flops.end()) {
-    throw UserError("machine: no flops for numbers of " + std::to_string(work.itemsize) + " bytes");
+  const std::vector<double> shares = shares_within_parts(workers, parts, weighting);
+  double longest = 0;
+  for (int w = 0; w < workers; ++w) {
+    const int part = w / (workers / parts);
+    if (shares[w] == 0 || !is_active(grid, mesh, part)) continue;
+    const Device& on = of(w);
+    const double seconds = on.seconds(kind(on), op.target, tiles.of(mesh, part));
+    longest = std::max(longest, shares[w] * seconds);
   }
-  const double gathers = gather_bandwidth > 0 ? gather_bandwidth : memory_bandwidth;
-  return std::max({launch, work.operations / rate->second, work.bytes / memory_bandwidth,
-                   work.gathered / gathers});
+  return longest;
+}
+
+std::vector<double> Machine::whole_seconds(const Graph& graph, int workers) const {
+  const DimClasses classes(graph);
+  OpGrids grids(graph, classes);
+  std::vector<double> seconds(workers, 0);
+  for (const Op& op : graph.ops()) {
+    if (op.spec && is_data_movement(*op.spec)) continue;
+    const CallWork work = TileWork(graph, op, grids.make(op, {}, {})).largest();
+    for (int w = 0; w < workers; ++w) {
+      const Device& on = of(w);
+      const std::string kind = on.calls.empty() ? "" : call_kind(graph, op);
+      seconds[w] += on.seconds(kind, op.target, work);
+    }
+  }
+  return seconds;
 }
 
 double Machine::transfer(size_t step, double bytes, int workers) const {

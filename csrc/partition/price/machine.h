@@ -1,14 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "ir/graph.h"
 #include "partition/plan/grid.h"
 #include "partition/plan/plan.h"
-#include "partition/price/call_cost.h"
+#include "partition/price/device.h"
 
 namespace smex {
 
@@ -21,21 +19,31 @@ struct Link {
   double overlap = 0;
 };
 
-/// The few numbers that the objective "time" knows of a machine. All workers are alike.
-struct Machine {
-  std::map<int, double> flops;  ///< by item size in bytes: operations a second of a worker
-  double memory_bandwidth = 1;  ///< bytes a second of a worker
-  double launch = 0;            ///< seconds that the shortest kernel takes
-  std::vector<Link> links;      ///< by step of the mesh: between the parts that the step makes
-  double gather_bandwidth = 0;  ///< bytes a second of rows that a table names; 0: the memory's
-  CallCosts calls = {};         ///< of calls that were measured
+/// By worker, for workers that are not all alike.
+struct Unlike {
+  std::vector<Device> devices;
+  std::vector<std::vector<Link>> links;  ///< [receiver][sender]
+  /// Those of one node share its port for what they receive of others; empty: nobody shares.
+  std::vector<int> nodes;
+};
 
-  /// Of a call that was measured the sum of its costs. Of others the roofline: the longest of a
-  /// kernel's shortest time, its arithmetic, its operands' bytes and those that it reads of rows
-  /// one by one.
-  double compute(const std::string& kind, const std::string& target, const CallWork& work) const;
-  /// Seconds of the op's largest tile.
-  double compute(const Graph& graph, const Op& op, const OpGrid& grid) const;
+/// The few numbers that the objective "time" knows of a machine, as the steps of a mesh see it.
+struct Machine {
+  Device device;            ///< of all workers, where they are alike
+  std::vector<Link> links;  ///< by step of the mesh: between the parts that the step makes
+  std::shared_ptr<const Unlike> unlike = nullptr;
+
+  const Device& of(int worker) const { return unlike ? unlike->devices.at(worker) : device; }
+  /// What `to` receives of `from` comes over the link of the first step in which the two differ, or
+  /// over their own.
+  const Link& link(const Mesh& mesh, int to, int from) const;
+  /// Seconds of an op: of like workers those of the largest tile, of others those of who takes the
+  /// longest. Of the first steps of a mesh the others divide a part's work evenly, or by the shares
+  /// of a weighting.
+  double compute(const Graph& graph, const Op& op, const OpGrid& grid, const Mesh& mesh,
+                 int workers, const Weighting* weighting = nullptr) const;
+  /// By worker the seconds of all calls of a graph that nobody divides.
+  std::vector<double> whole_seconds(const Graph& graph, int workers) const;
   /// Seconds to move what a step adds to what the steps before move, in all workers together.
   double transfer(size_t step, double bytes, int workers) const;
 };

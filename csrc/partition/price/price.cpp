@@ -87,11 +87,11 @@ class Pricing {
       price.step_bytes.push_back(bytes);
       price.step_seconds.push_back(seconds);
       if (machine_ && step + 1 == plan_.mesh.size()) {
-        price.compute_seconds = machine_->compute(graph_, op, grid);
+        price.compute_seconds = machine_->compute(graph_, op, grid, mesh, workers);
       }
     }
     if (machine_ && plan_.mesh.empty()) {
-      price.compute_seconds = machine_->compute(graph_, op, grids_.make(op, {}, {}));
+      price.compute_seconds = machine_->compute(graph_, op, grids_.make(op, {}, {}), {}, 1);
     }
     return price;
   }

@@ -39,7 +39,7 @@ Plan SearchByPrice::with(const MemoryPrice& price) {
   Plan plan = recursion_.plan();
   plan.planner = name_of(options_.planner);
   plan.exact = false;
-  if (options_.planner == Planner::kFsdp) shard_parameters(graph_, options_.pinned, plan);
+  place_parameters(options_.planner, graph_, options_.pinned, plan);
   smex::price(graph_, machine_ ? &*machine_ : nullptr, plan);
   plan.search_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

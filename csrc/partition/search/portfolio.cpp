@@ -30,6 +30,7 @@ std::vector<Planner> rivals(const Graph& graph, const Request& request) {
   std::vector<Planner> found;
   for (const Planner planner : all_planners()) {
     if (planner == Planner::kRandom || planner == Planner::kTofu) continue;
+    if (planner == Planner::kHomes) continue;  // moves what kFsdp does, most of it of few workers
     const Rules::Messages messages = rules_of(planner).messages;
     if (!has_messages && messages != Rules::Messages::kAny) continue;  // they are data_parallel
     // These replicate tensors that a recursion for the fewest bytes has to cut.
@@ -53,12 +54,18 @@ struct NothingFits {
 };
 using Attempt = std::variant<FoundPlan, NothingFits, IdlePin>;
 
-/// The first pin of which a worker holds nothing. Given parts may be empty.
+/// The first pin of which a worker holds nothing. Given parts, those by weights and what is of one
+/// worker only may be empty.
 std::optional<IdlePin> idle_pin(const Graph& graph, const Request& request, const Plan& plan) {
   if (request.pins.empty()) return std::nullopt;
   const DimClasses classes(graph);
   for (size_t pin = 0; pin < request.pins.size(); ++pin) {
     const ValueId value = request.pins[pin].value;
+    const Choices& choices = plan.values[value];
+    if (std::any_of(choices.begin(), choices.end(),
+                    [](int choice) { return is_only(choice) || weighting_of(choice) != 0; })) {
+      continue;
+    }
     const std::vector<Grain> grains = classes.grains(value);
     if (std::any_of(grains.begin(), grains.end(), [](const Grain& own) { return own.bounds; })) {
       continue;

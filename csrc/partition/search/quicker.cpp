@@ -28,9 +28,16 @@ bool hides(const Machine& machine) {
 
 Request with_faster_links(const Request& request, double factor) {
   Request faster = request;
-  for (auto& level : faster.options.machine->levels) {
-    level.link.bandwidth *= factor;
-    level.link.latency /= factor;
+  Cluster& cluster = *faster.options.machine;
+  const auto speed_up = [&](Link& link) {
+    link.bandwidth *= factor;
+    link.latency /= factor;
+  };
+  for (Level& level : cluster.levels) speed_up(level.link);
+  if (cluster.unlike) {
+    Unlike unlike = *cluster.unlike;
+    for (auto& senders : unlike.links) std::for_each(senders.begin(), senders.end(), speed_up);
+    cluster.unlike = std::make_shared<const Unlike>(std::move(unlike));
   }
   return faster;
 }
@@ -67,7 +74,7 @@ double course(const Graph& graph, const FoundPlan& found, const Request& request
   const auto& views = request.options.views;
   Program program = found.program ? *found.program : lower(graph, found.plan, {views, true, false});
   overlap(program, views);
-  return simulate(program, predicted_seconds(program, machine, views), request.mesh, machine.links)
+  return simulate(program, predicted_seconds(program, machine, views), request.mesh, machine)
       .seconds;
 }
 

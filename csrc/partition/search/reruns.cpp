@@ -43,7 +43,7 @@ std::vector<bool> read_in_backward(const Graph& graph) {
 
 /// A machine on which what costs nothing in bytes takes time: of an H100's order.
 Machine common_machine(const Mesh& mesh) {
-  return {{{8, 5e14}, {16, 5e14}}, 3e12, 0, std::vector<Link>(mesh.size(), Link{0, 4e11})};
+  return {{{{8, 5e14}, {16, 5e14}}, 3e12, 0}, std::vector<Link>(mesh.size(), Link{0, 4e11})};
 }
 
 /// Fusions stay whole: one whose forward members do not share a region has none.

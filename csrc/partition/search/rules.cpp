@@ -33,6 +33,7 @@ const std::map<Planner, Entry>& table() {
       {Planner::kFeatures, {"features", by(Messages::kByFeatures, Messages::kByFeatures)}},
       {Planner::kFsdp, {"fsdp", by(Messages::kAny, Messages::kAny)}},
       {Planner::kGrid, {"grid", by(Messages::kByVertices, Messages::kByFeatures)}},
+      {Planner::kHomes, {"homes", by(Messages::kAny, Messages::kAny)}},
       {Planner::kIcml18, {"icml18", {.reductions = false}}},
       {Planner::kRandom, {"random", {.order = Rules::Order::kRandom}}},
       {Planner::kSpartan, {"spartan", {.order = Rules::Order::kLargestFirst}}},
@@ -66,27 +67,63 @@ const std::vector<Planner>& all_planners() {
   return planners;
 }
 
-void shard_parameters(const Graph& graph, const std::map<ValueId, Choices>& pinned, Plan& plan) {
-  const auto shard = [&](ValueId id) {
-    if (pinned.count(id)) return;
-    Shape shape = graph.value(id).shape;
-    for (size_t step = 0; step < plan.mesh.size(); ++step) {
-      const int parts = plan.mesh[step];
-      const auto dim =
-          std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size >= parts; });
-      if (dim == shape.end()) continue;
-      *dim /= parts;
-      plan.values[id][step] = static_cast<int>(dim - shape.begin());
-    }
-  };
+namespace {
+
+/// Parameters that are not pinned, each with its gradients.
+std::vector<std::vector<ValueId>> free_parameters(const Graph& graph,
+                                                  const std::map<ValueId, Choices>& pinned) {
+  std::map<ValueId, std::vector<ValueId>> found;
   for (const Value& value : graph.values()) {
-    if (value.role == Role::kParameter) shard(value.id);
+    if (value.role == Role::kParameter && !pinned.count(value.id)) found[value.id] = {value.id};
   }
   for (const GraphOutput& output : graph.outputs()) {
+    const auto parameter = found.find(output.target);
     if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
-    if (output.target != kNoValue && !pinned.count(output.target) &&
-        graph.value(output.target).role == Role::kParameter) {
-      shard(output.value);
+    if (parameter != found.end()) parameter->second.push_back(output.value);
+  }
+  std::vector<std::vector<ValueId>> all;
+  for (auto& [id, values] : found) all.push_back(std::move(values));
+  return all;
+}
+
+Choices sharded(Shape shape, const Mesh& mesh, Choices choices) {
+  for (size_t step = 0; step < mesh.size(); ++step) {
+    const int parts = mesh[step];
+    const auto dim =
+        std::find_if(shape.begin(), shape.end(), [&](int64_t size) { return size >= parts; });
+    if (dim == shape.end()) continue;
+    *dim /= parts;
+    choices[step] = static_cast<int>(dim - shape.begin());
+  }
+  return choices;
+}
+
+Choices only_at_worker(const Mesh& mesh, int worker) {
+  Choices choices;
+  for (size_t step = 0; step < mesh.size(); ++step) {
+    choices.push_back(only_at(mesh_coordinate(mesh, worker, static_cast<int>(step))));
+  }
+  return choices;
+}
+
+}  // namespace
+
+void place_parameters(Planner planner, const Graph& graph,
+                      const std::map<ValueId, Choices>& pinned, Plan& plan) {
+  if (planner != Planner::kFsdp && planner != Planner::kHomes) return;
+  std::vector<std::vector<ValueId>> parameters = free_parameters(graph, pinned);
+  std::stable_sort(parameters.begin(), parameters.end(), [&](const auto& a, const auto& b) {
+    return graph.value(a.front()).bytes() > graph.value(b.front()).bytes();
+  });
+  std::vector<int64_t> held(mesh_size(plan.mesh), 0);
+  for (const std::vector<ValueId>& values : parameters) {
+    const auto home = std::min_element(held.begin(), held.end());
+    *home += graph.value(values.front()).bytes();
+    for (const ValueId id : values) {
+      plan.values[id] =
+          planner == Planner::kFsdp
+              ? sharded(graph.value(id).shape, plan.mesh, plan.values[id])
+              : only_at_worker(plan.mesh, static_cast<int>(home - held.begin()));
     }
   }
 }

@@ -73,7 +73,7 @@ Plan search(const Graph& graph, const Mesh& mesh, const SearchOptions& options) 
     auto plan = search_merged(graph, timed, mesh, options, merge, max_work);
     if (!plan) return plan;
     plan->planner = name_of(options.planner);
-    if (options.planner == Planner::kFsdp) shard_parameters(graph, options.pinned, *plan);
+    place_parameters(options.planner, graph, options.pinned, *plan);
     price(graph, timed, *plan);
     return plan;
   };

@@ -62,6 +62,8 @@ struct SearchOptions {
   /// Where nothing fits otherwise, and for seconds where that is faster, the backward pass may run
   /// repeated modules again (regions.h).
   bool recompute = false;
+  /// Of the graph, by which all cuts are made but those of `pinned`; 0: evenly.
+  int weighting = 0;
   /// So many steps are chosen together, instead of one after the other.
   int joint = 1;
   /// Placements that are fixed beforehand, by value; one choice per step.

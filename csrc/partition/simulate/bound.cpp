@@ -171,11 +171,13 @@ double least_seconds(const Program& program, const InstrSeconds& seconds,
   for (const auto& lists : seconds) {
     least = std::max(least, std::accumulate(lists[backward].begin(), lists[backward].end(), 0.0));
   }
-  std::map<int, std::vector<Job>> received;  // by process
+  std::map<int, std::vector<Job>> moved;  // by port
   for (size_t n = 0; n < transfers.size(); ++n) {
-    received[transfers[n].message.to].push_back(dependences.job_of(static_cast<int>(n)));
+    for (const int port : transfers[n].ports) {
+      moved[port].push_back(dependences.job_of(static_cast<int>(n)));
+    }
   }
-  for (auto& [process, jobs] : received) {
+  for (auto& [port, jobs] : moved) {
     least = std::max(least, preemptive_seconds(std::move(jobs)));
   }
   return least;

@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "partition/lower/program.h"
+#include "partition/simulate/course.h"
 #include "partition/simulate/seconds.h"
 #include "partition/simulate/transfers.h"
 
 namespace smex {
 
-/// What processes receive of each other while a list runs. Each has one port, through which one
-/// message comes after another: of those whose tiles are written the one that is needed soonest.
+/// What processes receive of each other while a list runs. Each has a port, and nodes may have some
+/// that their processes share; through each one message comes after another. Of the messages whose
+/// tiles are written and whose ports are free the one sets out that is needed soonest.
 class Ports {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -25,7 +27,7 @@ class Ports {
         int num_processes, bool backward);
 
   /// A tile is there from then on; nothing that is told later was there before.
-  void written(int worker, Slot slot, double time);
+  void written(int worker, Slot slot, double time, const Cause& by);
   /// When the next message sets out, as far as is known.
   double next() const;
   /// It sets out.
@@ -36,13 +38,14 @@ class Ports {
     double arrives = 0;     ///< kNever: that is not known
     double on_its_way = 0;  ///< seconds
     double charged = 0;     ///< of these the worker's own, if it computes meanwhile
+    int last = -1;          ///< of `spans`, what arrives last
   };
   Brought brought(int worker, int position) const;
 
   /// How long what a process has received was on its way.
-  double transferred(int process) const { return ports_[process].transferred; }
+  double transferred(int process) const { return transferred_[process]; }
   /// In the order in which they have set out.
-  const std::vector<Message>& messages() const { return messages_; }
+  const std::vector<MessageSpan>& spans() const { return spans_; }
 
  private:
   struct State {
@@ -50,24 +53,33 @@ class Ports {
     size_t missing = 0;      ///< tiles that are not written
     double ready = 0;        ///< when the others were
     double arrives = kNever;
+    Cause made_by;  ///< what wrote the last tile
+    int span = -1;  ///< once it has set out
   };
   using Urgency = std::tuple<double, int, int>;  ///< when needed, relayout, transfer
   using Readiness = std::pair<double, int>;
-  struct Port {
-    double free = 0, transferred = 0;
-    std::set<Urgency> ready;  ///< when it is free
+  /// Transfers that occupy the same ports.
+  struct Lane {
+    std::vector<int> ports;
+    std::set<Urgency> ready;  ///< when the ports are free
+    double since = 0;         ///< what is ready was then
     std::priority_queue<Readiness, std::vector<Readiness>, std::greater<>> later;
-    double next() const;
   };
 
+  double next(const Lane& lane) const;
   void find_needed(const Program& program, const InstrSeconds& seconds, bool backward);
 
   const std::vector<Transfer> transfers_;
   std::vector<State> states_;                              ///< by transfer
   std::vector<std::map<Slot, std::vector<int>>> of_slot_;  ///< transfers by worker
   std::vector<std::map<int, std::vector<int>>> of_fetch_;  ///< transfers by worker and position
-  std::vector<Port> ports_;                                ///< by process
-  std::vector<Message> messages_;
+  std::vector<Lane> lanes_;
+  std::vector<int> lane_of_;         ///< by transfer
+  std::vector<double> free_;         ///< by port
+  std::vector<double> transferred_;  ///< by process
+  std::vector<int> last_;            ///< by port the message that has occupied it
+  const bool backward_;
+  std::vector<MessageSpan> spans_;
 };
 
 }  // namespace smex

@@ -13,11 +13,11 @@ constexpr double kHostBandwidth = 25e9;
 /// Slots' sizes as far as the instructions tell, and with them what instructions take.
 class Prediction {
  public:
-  Prediction(const Program& program, int worker, const Machine& machine,
+  Prediction(const Program& program, int worker, const Device& device,
              const std::set<std::string>& views)
       : program_(program.workers[worker]),
         worker_(worker),
-        machine_(machine),
+        device_(device),
         views_(views),
         bytes_(program_.num_slots, 0) {
     for (const Binding& input : program.inputs) {
@@ -49,13 +49,13 @@ class Prediction {
     CallWork work;
     for (int end = 0; end < 2; ++end) work.add_operand(own.elements * itemsize);  // read, written
     work.add_memory(bytes_[fetch.dest], itemsize);
-    const CallCost* known = find_cost(machine_.calls, own.kind, "fetch", itemsize);
-    return known ? known->seconds(work) : work.bytes / machine_.memory_bandwidth;
+    const CallCost* known = find_cost(device_.calls, own.kind, "fetch", itemsize);
+    return known ? known->seconds(work) : work.bytes / device_.memory_bandwidth;
   }
 
   double of_move(const MoveInstr& move) const {
     return static_cast<double>(move.bytes) /
-           std::min(kHostBandwidth, machine_.memory_bandwidth / 2);
+           std::min(kHostBandwidth, device_.memory_bandwidth / 2);
   }
 
   double of_compute(const ComputeInstr& compute) {
@@ -70,12 +70,12 @@ class Prediction {
       work.add_result(bytes_[slot], program_.slot_itemsizes.at(slot));
     }
     if (views_.count(compute.target) && !compute.copies) return 0;
-    return machine_.compute(compute.kind ? *compute.kind : compute.target, compute.target, work);
+    return device_.seconds(compute.kind ? *compute.kind : compute.target, compute.target, work);
   }
 
   const WorkerProgram& program_;
   const int worker_;
-  const Machine& machine_;
+  const Device& device_;
   const std::set<std::string>& views_;
   std::vector<double> bytes_;  ///< by slot
 };
@@ -86,7 +86,7 @@ InstrSeconds predicted_seconds(const Program& program, const Machine& machine,
                                const std::set<std::string>& views) {
   InstrSeconds seconds(program.num_workers);
   for (int w = 0; w < program.num_workers; ++w) {
-    Prediction prediction(program, w, machine, views);
+    Prediction prediction(program, w, machine.of(w), views);
     for (const bool backward : {false, true}) {
       for (const Instr& instr : program.workers[w].list(backward)) {
         seconds[w][backward].push_back(prediction.seconds(instr));

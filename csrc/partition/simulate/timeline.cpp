@@ -26,11 +26,12 @@ class Simulation {
     for (int w = 0; w < program.num_workers; ++w) {
       // What another list makes is there.
       workers_[w].written.assign(program.workers[w].num_slots, 0);
+      workers_[w].writers.assign(program.workers[w].num_slots, -1);
       for (const Instr& instr : program.workers[w].list(backward)) {
         for_each_made(instr, [&](Slot slot) { workers_[w].written[slot] = kUnknown; });
       }
       for (Slot slot = 0; slot < program.workers[w].num_slots; ++slot) {
-        if (workers_[w].written[slot] == 0) ports_.written(w, slot, 0);
+        if (workers_[w].written[slot] == 0) ports_.written(w, slot, 0, {});
       }
     }
   }
@@ -66,8 +67,8 @@ class Simulation {
       timeline.waiting[w] += worker.waiting;
       timeline.transferred[w] += ports_.transferred(ranks_[w]);
     }
+    record(timeline);
     timeline.seconds += last;
-    timeline.messages[backward_] = ports_.messages();
   }
 
  private:
@@ -81,7 +82,42 @@ class Simulation {
     double clock = 0, busy = 0, waiting = 0;
     std::vector<Open> open;
     std::vector<double> written;  ///< by slot
+    std::vector<int> writers;     ///< by slot the instruction of `spans`
+    std::vector<InstrSpan> spans;
   };
+
+  /// Adds what was to the course of an iteration, after the lists before.
+  void record(Timeline& timeline) const {
+    Course& course = timeline.course;
+    course.instructions.resize(workers_.size());
+    std::vector<int> before;
+    for (const auto& spans : course.instructions) before.push_back(static_cast<int>(spans.size()));
+    const int messages_before = static_cast<int>(course.messages.size());
+    const std::vector<Cause> path = course.critical_path();
+    const Cause last = path.empty() ? Cause{} : path.back();
+    const auto shifted = [&](auto span) {
+      span.begin += timeline.seconds;
+      span.end += timeline.seconds;
+      Cause& cause = span.cause;
+      if (cause.kind == Cause::Kind::kNothing) {
+        cause = last;
+      } else {
+        const bool is_message = cause.kind == Cause::Kind::kMessage;
+        cause.index += is_message ? messages_before : before[cause.worker];
+      }
+      return span;
+    };
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      for (const InstrSpan& span : workers_[w].spans) {
+        course.instructions[w].push_back(shifted(span));
+      }
+    }
+    for (const MessageSpan& span : ports_.spans()) {
+      timeline.messages[backward_].push_back(span.message);
+      course.messages.push_back(shifted(span));
+      course.messages.back().arrives += timeline.seconds;
+    }
+  }
 
   int length(int worker) const {
     return static_cast<int>(program_.workers[worker].list(backward_).size());
@@ -116,7 +152,9 @@ class Simulation {
     if (due > worker.next || is_remote(instr, number)) {
       worker.open.push_back({&instr, worker.next, std::max(due, worker.next + 1)});
     } else {
+      const double begin = worker.clock;
       spend(worker, seconds_[number][backward_][worker.next]);
+      ran(number, worker.next, begin, previous(number));
       write(number, instr);
     }
     ++worker.next;
@@ -132,12 +170,52 @@ class Simulation {
     worker.busy += seconds;
   }
 
+  Cause instruction(int worker, int span) const {
+    if (span < 0) return {};
+    return {Cause::Kind::kInstruction, worker, span};
+  }
+
+  Cause previous(int number) const {
+    return instruction(number, static_cast<int>(workers_[number].spans.size()) - 1);
+  }
+
+  void ran(int number, int position, double begin, const Cause& cause) {
+    Worker& worker = workers_[number];
+    worker.spans.push_back({backward_, position, begin, worker.clock, cause});
+  }
+
+  /// What the last instruction that has run made.
   void write(int number, const Instr& instr) {
     Worker& worker = workers_[number];
+    const Cause by = previous(number);
     for_each_made(instr, [&](Slot slot) {
       worker.written[slot] = worker.clock;
-      ports_.written(number, slot, worker.clock);
+      worker.writers[slot] = by.index;
+      ports_.written(number, slot, worker.clock, by);
     });
+  }
+
+  /// What an open instruction waited for last.
+  Cause awaited(int number, const Open& open) const {
+    Cause cause;
+    double latest = 0;
+    const auto wrote = [&](int worker, Slot slot) {
+      if (workers_[worker].written[slot] < latest) return;
+      latest = workers_[worker].written[slot];
+      cause = instruction(worker, workers_[worker].writers[slot]);
+    };
+    if (const auto* fetch = std::get_if<FetchInstr>(open.instr)) {
+      for (const CopyPart& part : fetch->parts) {
+        if (ranks_[part.worker] == ranks_[number]) wrote(part.worker, part.slot);
+      }
+      const Ports::Brought moved = ports_.brought(number, open.position);
+      if (moved.last >= 0 && moved.arrives >= latest) {
+        return {Cause::Kind::kMessage, number, moved.last};
+      }
+    } else if (const auto* compute = std::get_if<ComputeInstr>(open.instr)) {
+      for (const ValueId slot : tensor_operands(compute->args)) wrote(number, slot);
+    }
+    return cause;
   }
 
   /// When all that an open instruction needs is there.
@@ -161,13 +239,16 @@ class Simulation {
     Worker& worker = workers_[number];
     const Open open = worker.open[which];
     const double waited = std::max(0.0, arrival(number, open) - worker.clock);
+    const Cause cause = waited > 0 ? awaited(number, open) : previous(number);
     worker.waiting += waited;
     worker.clock += waited;
+    const double begin = worker.clock;
     if (const auto moved = ports_.brought(number, open.position); moved.on_its_way > 0) {
       const double hidden = std::max(0.0, moved.on_its_way - waited);
       spend(worker, hidden / moved.on_its_way * moved.charged);
     }
     spend(worker, seconds_[number][backward_][open.position]);
+    ran(number, open.position, begin, cause);
     write(number, *open.instr);
     worker.open.erase(worker.open.begin() + which);
   }
@@ -181,7 +262,8 @@ class Simulation {
 };
 
 void check(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-           const std::vector<Link>& links, const std::vector<int>& ranks) {
+           const Machine& machine, const std::vector<int>& ranks) {
+  const std::vector<Link>& links = machine.links;
   if (links.size() != mesh.size() || mesh_size(mesh) != program.num_workers) {
     throw UserError("simulate: a program of " + std::to_string(program.num_workers) +
                     " workers, a mesh of " + std::to_string(mesh_size(mesh)) + " in " +
@@ -206,18 +288,18 @@ void check(const Program& program, const InstrSeconds& seconds, const Mesh& mesh
 }  // namespace
 
 Timeline simulate(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-                  const std::vector<Link>& links, std::vector<int> ranks) {
+                  const Machine& machine, std::vector<int> ranks) {
   if (ranks.empty()) {
     ranks.resize(program.num_workers);
     std::iota(ranks.begin(), ranks.end(), 0);
   }
-  check(program, seconds, mesh, links, ranks);
+  check(program, seconds, mesh, machine, ranks);
   Timeline timeline;
   for (auto* numbers : {&timeline.busy, &timeline.waiting, &timeline.transferred}) {
     numbers->assign(program.num_workers, 0);
   }
   for (const bool backward : {false, true}) {
-    std::vector<Transfer> transfers = list_transfers(program, mesh, links, ranks, backward);
+    std::vector<Transfer> transfers = list_transfers(program, mesh, machine, ranks, backward);
     timeline.least += least_seconds(program, seconds, transfers, backward);
     Simulation(program, seconds, ranks, std::move(transfers), backward).run(timeline);
   }

@@ -7,6 +7,7 @@
 #include "partition/lower/program.h"
 #include "partition/plan/plan.h"
 #include "partition/price/machine.h"
+#include "partition/simulate/course.h"
 #include "partition/simulate/seconds.h"
 
 namespace smex {
@@ -22,17 +23,18 @@ struct Timeline {
   /// receive in this order never wait for each other in a circle, as this course shows, however
   /// long their instructions take.
   std::array<std::vector<Message>, 2> messages;
+  Course course;
 };
 
 /// Runs a program in time, without tensors, worker `w` being one of process `ranks[w]`, each of its
 /// own where there are none. Workers run as the runtime's do: a fetch begins where it stands, goes
 /// on meanwhile, and is waited for when it is due. What a process receives comes through its port
-/// (see Ports), over the link of the first step of the mesh in which the two differ. Of a transfer
-/// that goes on meanwhile the link's `overlap` costs no computing time.
+/// (see Ports), over the machine's link between the two. Of a transfer that goes on meanwhile the
+/// link's `overlap` costs no computing time.
 ///
 /// Throws UserError where there are not as many times, links or ranks as the program and the mesh
 /// have, InternalError where the workers of a program wait for each other.
 Timeline simulate(const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
-                  const std::vector<Link>& links, std::vector<int> ranks = {});
+                  const Machine& machine, std::vector<int> ranks = {});
 
 }  // namespace smex

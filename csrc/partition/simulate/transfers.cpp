@@ -10,32 +10,43 @@
 namespace smex {
 namespace {
 
-size_t step_between(const Mesh& mesh, int a, int b) {
-  for (size_t step = 0; step + 1 < mesh.size(); ++step) {
-    const int at = static_cast<int>(step);
-    if (mesh_coordinate(mesh, a, at) != mesh_coordinate(mesh, b, at)) return step;
-  }
-  return mesh.size() - 1;
+int first_worker(const std::vector<int>& ranks, int process) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), process) - ranks.begin());
+}
+
+std::vector<int> ports_of(const Machine& machine, const std::vector<int>& ranks, int to, int from) {
+  std::vector<int> ports{to};
+  if (!machine.unlike || machine.unlike->nodes.empty()) return ports;
+  const std::vector<int>& nodes = machine.unlike->nodes;
+  const int there = nodes.at(first_worker(ranks, to)), here = nodes.at(first_worker(ranks, from));
+  if (there == here) return ports;
+  const int first = static_cast<int>(ranks.size());
+  const int count = 1 + *std::max_element(nodes.begin(), nodes.end());
+  ports.push_back(first + there);
+  ports.push_back(first + count + here);
+  return ports;
 }
 
 }  // namespace
 
 std::vector<Transfer> list_transfers(const Program& program, const Mesh& mesh,
-                                     const std::vector<Link>& links, const std::vector<int>& ranks,
+                                     const Machine& machine, const std::vector<int>& ranks,
                                      bool backward) {
   std::vector<Transfer> transfers;
   std::map<std::tuple<int, int, int>, size_t> number;  // by message
   const auto list = backward ? &WorkerProgram::backward : &WorkerProgram::forward;
   for (const auto& [relayout, orders] : list_orders(program, ranks, list)) {
     for (const auto& [pair, order] : orders.by_pair) {
-      Transfer transfer{{relayout, pair.first, pair.second}, {}, {}};
-      const auto receiver =
-          static_cast<int>(std::find(ranks.begin(), ranks.end(), pair.second) - ranks.begin());
+      Transfer transfer;
+      transfer.message = {relayout, pair.first, pair.second};
+      transfer.ports = ports_of(machine, ranks, pair.second, pair.first);
+      const int receiver = first_worker(ranks, pair.second);
       std::set<std::pair<int, Slot>> sources;
       for (const Parcel& parcel : order) {
-        const Link& link = links[step_between(mesh, receiver, parcel.worker)];
-        const double seconds =
-            static_cast<double>(parcel.box.numel() * orders.itemsize) / link.bandwidth;
+        const Link& link = machine.link(mesh, receiver, parcel.worker);
+        const auto bytes = static_cast<double>(parcel.box.numel() * orders.itemsize);
+        const double seconds = bytes / link.bandwidth;
+        transfer.bytes += bytes;
         transfer.seconds += seconds;
         transfer.charged += (1 - link.overlap) * seconds;
         transfer.latency = std::max(transfer.latency, link.latency);

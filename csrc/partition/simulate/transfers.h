@@ -15,15 +15,19 @@ struct Transfer {
   Message message;
   std::vector<std::pair<int, Slot>> sources;  ///< tiles, by worker
   std::vector<std::pair<int, int>> readers;   ///< fetches: workers, and positions in their lists
-  double seconds = 0;                         ///< on its way
+  double bytes = 0;
+  double seconds = 0;  ///< on its way
   double latency = 0;
   double charged = 0;  ///< of the seconds the receiver's own, if it computes meanwhile
+  /// What it occupies meanwhile: the receiver, a number below that of processes; between nodes, of
+  /// which each has a port, the receiving node's way in and the other's way out.
+  std::vector<int> ports;
 };
 
 /// Lists what processes send each other in a list; worker `w` is one of process `ranks[w]`. It goes
-/// over the link of the first step of the mesh in which the two differ. Throws like `list_orders`.
+/// over the machine's link between the two. Throws like `list_orders`.
 std::vector<Transfer> list_transfers(const Program& program, const Mesh& mesh,
-                                     const std::vector<Link>& links, const std::vector<int>& ranks,
+                                     const Machine& machine, const std::vector<int>& ranks,
                                      bool backward);
 
 }  // namespace smex

@@ -75,7 +75,9 @@ __all__: list[str] = [
     "build_id",
     "candidates",
     "coarse_sizes",
+    "coordinate_of",
     "cut",
+    "cut_of",
     "default_mesh",
     "digest",
     "edge_walks",
@@ -85,6 +87,7 @@ __all__: list[str] = [
     "heaviest_point",
     "held_bytes",
     "home_tiles",
+    "is_only",
     "largest_instr",
     "list_exchanges",
     "live_bytes",
@@ -94,6 +97,7 @@ __all__: list[str] = [
     "message_operations",
     "min_max_ranges",
     "moved_bytes",
+    "only_at",
     "op_bytes",
     "op_prices",
     "parameter_bytes",
@@ -119,6 +123,8 @@ __all__: list[str] = [
     "tile_call",
     "vertex_schedule",
     "walked_rows",
+    "weighted",
+    "weighting_of",
 ]
 
 class ValueRef:
@@ -297,6 +303,12 @@ class Graph:
     def with_regions(self, regions: collections.abc.Sequence[int]) -> Graph:
         """
         A copy, in which each op is part of such a region, or -1.
+        """
+    def with_weightings(
+        self, weightings: collections.abc.Sequence[tuple[str, collections.abc.Sequence[float]]]
+    ) -> Graph:
+        """
+        A copy, of which plans may cut in these proportions, by worker.
         """
     @property
     def num_input_elements(self) -> int: ...
@@ -588,12 +600,33 @@ class Machine:
     """
     A machine as the steps of a mesh see it.
     """
+    def whole_seconds(self, graph: Graph, workers: int) -> list[float]:
+        """
+        By worker the seconds of all calls of a graph that nobody divides.
+        """
+    @property
+    def links(self) -> list[tuple[float, float, float]]:
+        """
+        (latency, bandwidth, overlap) by step.
+        """
 
 class Timeline:
     """
     How an iteration goes by, in seconds; lists are by worker.
     """
     def __repr__(self) -> str: ...
+    def critical_path(self) -> list[tuple[bool, int, int]]:
+        """
+        (is a message, worker, number of its instruction or message), each what the next waited for.
+        """
+    def instructions(self, program: Program) -> list[list[tuple[str, str, float, float]]]:
+        """
+        By worker (name, kind, begin, end) of each instruction, in the order in which they ran.
+        """
+    def transfers(self) -> list[tuple[int, int, int, float, float, float]]:
+        """
+        (relayout, from, to, begin, arrives, bytes) of each message between processes.
+        """
     @property
     def busy(self) -> list[float]: ...
     @property
@@ -611,6 +644,33 @@ class Cluster:
     """
     All workers of a machine, by levels.
     """
+    @staticmethod
+    def of_unlike(
+        name: str,
+        kinds: collections.abc.Sequence[
+            tuple[
+                collections.abc.Mapping[int, float],
+                float,
+                float,
+                float,
+                collections.abc.Mapping[
+                    str,
+                    collections.abc.Mapping[
+                        int,
+                        tuple[
+                            typing.Annotated[collections.abc.Sequence[float], "FixedSize(5)"],
+                            collections.abc.Sequence[
+                                typing.Annotated[collections.abc.Sequence[float], "FixedSize(4)"]
+                            ],
+                        ],
+                    ],
+                ],
+            ]
+        ],
+        kind_of: collections.abc.Sequence[int],
+        links: collections.abc.Sequence[collections.abc.Sequence[tuple[float, float, float]]],
+        nodes: collections.abc.Sequence[int],
+    ) -> Cluster: ...
     def __init__(
         self,
         name: str,
@@ -720,6 +780,7 @@ class SearchOptions:
         merge: int | None = None,
         max_unmerged: int = 2000,
         recompute: bool = False,
+        weighting: int = 0,
     ) -> None: ...
 
 class Request:
@@ -1358,9 +1419,19 @@ def coarse_sizes(graph: Graph) -> tuple[int, int]:
     Numbers of tensor groups and op classes after coarsening.
     """
 
+def coordinate_of(choice: int) -> int:
+    """
+    Of a choice that `is_only`.
+    """
+
 def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
     """
     A range cut into parts along multiples of a granule, as plans cut it.
+    """
+
+def cut_of(choice: int) -> int:
+    """
+    The dimension or index it cuts; negative: none.
     """
 
 def default_mesh(workers: int, planner: str) -> list[int]: ...
@@ -1404,6 +1475,11 @@ def home_tiles(
 ) -> list[list[tuple[bool, list[tuple[int, int]]]]]:
     """
     Per value and worker whether a tile is held, and its (lo, hi) by dimension.
+    """
+
+def is_only(choice: int) -> bool:
+    """
+    Whether it is for one coordinate of the step.
     """
 
 def largest_instr(program: Program, views: collections.abc.Set[str]) -> LargestInstr: ...
@@ -1468,6 +1544,11 @@ def min_max_ranges(
     """
 
 def moved_bytes(program: Program, forward: bool = True, backward: bool = True) -> int: ...
+def only_at(coordinate: int) -> int:
+    """
+    The choice of one coordinate of the step.
+    """
+
 def op_bytes(graph: Graph, plan: Plan) -> list[int]:
     """
     Bytes that every op moves under a plan.
@@ -1633,6 +1714,16 @@ def walked_rows(
 ) -> list[list[tuple[int, int]]]:
     """
     By walk and worker the rows [begin, end) that a plan has computed there.
+    """
+
+def weighted(cut: int, weighting: int) -> int:
+    """
+    The choice of a cut by a weighting of the graph, of which the first is number 1.
+    """
+
+def weighting_of(choice: int) -> int:
+    """
+    By which it cuts; 0: evenly.
     """
 
 FEATURES: int = 8

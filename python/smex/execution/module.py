@@ -557,7 +557,7 @@ class PartitionedModule(torch.nn.Module):
         if not new and self._first is not None:
             return
         ids = [value.id for value in new]
-        tiles = home_tiles(compiled.graph.native, compiled.plan.native, ids)
+        tiles = home_tiles(compiled.plan.graph.native, compiled.plan.native, ids)
         placements = [compiled.plan.placement(value.name) for value in new]
         self._state.cut([value.name for value in new], tiles, placements)
 

@@ -15,6 +15,7 @@ from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.differences import refuse_differences, told_value
 from smex.execution.given_plan import GivenPlan
 from smex.execution.module import PartitionedModule
+from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.pins import Pin, Pins
 from smex.planning.plan import Plan
@@ -32,7 +33,7 @@ def partition(
     devices: Sequence[str | torch.device] | str | torch.device | None = None,
     objective: str = "communication",
     planner: str = "tofu",
-    machine: Machine | None = None,
+    machine: Machine | Cluster | None = None,
     memory_limit: float | None = None,
     optimizer_states: float = 0,
     replicate_bytes: int | None = None,
@@ -41,6 +42,7 @@ def partition(
     recompute: str = "auto",
     device_memory: float | None = None,
     boundaries: Any = None,
+    weights: Any = None,
     pins: Pins = (),
     plan: Plan | str | pathlib.Path | None = None,
     keep_model: bool = True,
@@ -64,7 +66,7 @@ def partition(
         devices: one device per worker, or one for all of them; by default the CPU.
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
-        planner: see `smex.search`, as for the next eight.
+        planner: see `smex.search`, as for the next nine.
         machine: what "time" is counted by; of processes with one worker each by default what
             `smex.Machine.calibrate(mesh=mesh)` measures.
         memory_limit: bytes of a worker that the predicted peak keeps to.
@@ -81,6 +83,7 @@ def partition(
             results and gradients are on the host between calls then, also where workers are on
             GPUs, and so is what the optimiser does. Workers have to be in one process.
         boundaries: where the vertices of a graph are cut, see `smex.search`.
+        weights: in which proportions workers get what is cut: "even", "speed" or numbers.
         pins: placements that the search keeps to, such as `[smex.pin("fc.weight", "S0")]`.
         plan: what `smex.search` returned, which is run as it is if the model and its inputs are the
             same, or a file that `Plan.save` wrote; otherwise the named tensors are placed as it
@@ -193,6 +196,7 @@ def partition(
             "planner": planner, "machine": machine, "memory_limit": memory_limit,
             "optimizer_states": optimizer_states, "replicate_bytes": replicate_bytes, "mesh": mesh,
             "joint": joint, "recompute": recompute, "boundaries": boundaries,
+            "weights": weights,
             "plan": plan is not None, "inputs": inputs,
             "pins": repr(pins) if isinstance(pins, (Pin, Mapping, Sequence)) else pins,
             "collectives": collectives, "deterministic": deterministic,
@@ -217,6 +221,7 @@ def partition(
         "recompute": recompute,
         "device_memory": device_memory,
         "boundaries": boundaries,
+        "weights": weights,
         "pinned": pins,
     }
     net = PartitionedModule(

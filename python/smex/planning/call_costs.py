@@ -37,6 +37,10 @@ class CallCost:
                     f"CallCost: expected {length} numbers that are not negative, found {row!r}"
                 )
 
+    def scaled(self, factor: float) -> CallCost:
+        """Returns what calls take that take `factor` times as long."""
+        return CallCost(tuple(factor * weight for weight in self.weights), self.measured)
+
     def native(self) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
         """Returns it as the native library reads it."""
         return self.weights, self.measured

@@ -89,11 +89,7 @@ class Machine:
     calls: Calls = dataclasses.field(default_factory=dict, hash=False, repr=False)
 
     def __post_init__(self) -> None:
-        flops = self.flops
-        if not isinstance(flops, dict) or not flops or flops.keys() - _ITEM_SIZES.keys():
-            raise SmexValueError(
-                f"Machine: expected flops by {', '.join(_ITEM_SIZES)}, found {self.flops!r}"
-            )
+        native_flops(self.flops, "Machine")
         levels = () if not isinstance(self.levels, Iterable) else tuple(self.levels)
         if not levels or not all(isinstance(level, Level) for level in levels):
             raise SmexTypeError(
@@ -103,21 +99,20 @@ class Machine:
         rates = {"memory_bandwidth": self.memory_bandwidth, "memory": self.memory}
         if self.gather_bandwidth is not None:
             rates["gather_bandwidth"] = self.gather_bandwidth
-        rates.update((f"flops of {dtype}", rate) for dtype, rate in self.flops.items())
         seconds = {"launch": self.launch}
         for n, level in enumerate(self.levels):
             rates[f"bandwidth of level {n}"] = level.bandwidth
             seconds[f"latency of level {n}"] = level.latency
-            _require_within(f"overlap of level {n}", level.overlap, 0, 1)
+            require_within(f"overlap of level {n}", level.overlap, 0, 1)
             if type(level.size) is not int or not 1 <= level.size <= _MOST_WORKERS:
                 raise SmexValueError(
                     f"Machine: size of level {n}: expected an int from 1 to {_MOST_WORKERS}, "
                     f"found {level.size!r}"
                 )
         for what, number in rates.items():
-            _require_within(what, number, _SLOWEST, _FASTEST)
+            require_within(what, number, _SLOWEST, _FASTEST)
         for what, number in seconds.items():
-            _require_within(what, number, 0, _LONGEST)
+            require_within(what, number, 0, _LONGEST)
 
     @property
     def workers(self) -> int:
@@ -150,9 +145,7 @@ class Machine:
     @property
     def cluster(self) -> Any:
         """The machine as the native library has it."""
-        flops = {_ITEM_SIZES[dtype]: rate for dtype, rate in self.flops.items()}
-        flops.setdefault(1, flops[min(flops)])
-        flops.setdefault(16, flops[max(flops)])  # complex numbers
+        flops = native_flops(self.flops, "Machine")
         levels = [dataclasses.astuple(level) for level in self.levels]
         gather = self.gather_bandwidth or self.memory_bandwidth
         calls = {
@@ -287,12 +280,32 @@ def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> M
     )
 
 
-def _require_within(what: str, number: Any, least: float, most: float) -> None:
+def native_flops(flops: Any, whose: str) -> dict[int, float]:
+    """Returns rates by bytes of an element.
+
+    Raises:
+        SmexValueError: they are not by these dtypes, or out of range.
+    """
+    if not isinstance(flops, dict) or not flops or flops.keys() - _ITEM_SIZES.keys():
+        raise SmexValueError(
+            f"{whose}: expected flops by {', '.join(_ITEM_SIZES)}, found {flops!r}"
+        )
+    for dtype, rate in flops.items():
+        require_within(f"flops of {dtype}", rate, _SLOWEST, _FASTEST, whose)
+    found = {_ITEM_SIZES[dtype]: rate for dtype, rate in flops.items()}
+    found.setdefault(1, found[min(found)])
+    found.setdefault(16, found[max(found)])  # complex numbers
+    return found
+
+
+def require_within(
+    what: str, number: Any, least: float, most: float, whose: str = "Machine"
+) -> None:
     """Refuses what is no number, NaN too, and what exceeds the bounds."""
     is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
     if not is_number or not least <= number <= most:
         raise SmexValueError(
-            f"Machine: {what}: expected a number from {least:g} to {most:g}, found {number!r}"
+            f"{whose}: {what}: expected a number from {least:g} to {most:g}, found {number!r}"
         )
 
 

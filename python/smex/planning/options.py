@@ -12,7 +12,9 @@ from smex._C import SearchOptions as _NativeOptions
 from smex._C import default_mesh
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.boundaries import Boundaries
+from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
+from smex.planning.weights import Weights
 
 REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
@@ -42,6 +44,7 @@ class SearchOptions:
         mesh: the workers of the recursive steps.
         shards: by name the tensors that are cut already.
         boundaries: where vertices are cut.
+        weights: in which proportions workers get what is cut.
 
     The others are those of `smex.search`.
     """
@@ -49,7 +52,7 @@ class SearchOptions:
     mesh: list[int]
     planner: str
     objective: str
-    machine: Machine | None
+    machine: Machine | Cluster | None
     memory_limit: float | None
     optimizer_states: float
     replicate_bytes: int
@@ -60,6 +63,7 @@ class SearchOptions:
     device_memory: float | None = None
     shards: Mapping[str, Shards] = dataclasses.field(default_factory=dict)
     boundaries: Boundaries = dataclasses.field(default_factory=Boundaries)
+    weights: Weights = dataclasses.field(default_factory=Weights)
 
     @staticmethod
     def checked(
@@ -67,7 +71,7 @@ class SearchOptions:
         *,
         planner: str = "tofu",
         objective: str = "communication",
-        machine: Machine | None = None,
+        machine: Machine | Cluster | None = None,
         memory_limit: float | None = None,
         optimizer_states: float = 0,
         replicate_bytes: int | None = None,
@@ -78,14 +82,17 @@ class SearchOptions:
         recompute: str = "auto",
         device_memory: float | None = None,
         boundaries: Any = None,
+        weights: Any = None,
     ) -> SearchOptions:
         """Returns the options that a user gives; see `smex.search`, also for the errors."""
         if objective not in ("communication", "time"):
             raise PlanError(
                 f'search: unknown objective "{objective}"; known are "communication" and "time"'
             )
-        if machine is not None and not isinstance(machine, Machine):
-            raise SmexTypeError(f"search: expected a smex.Machine, found {machine!r}")
+        if machine is not None and not isinstance(machine, (Machine, Cluster)):
+            raise SmexTypeError(
+                f"search: expected a smex.Machine or a smex.Cluster, found {machine!r}"
+            )
         if objective == "time" and machine is None:
             raise SmexTypeError(
                 'search: the objective "time" needs a machine, such as smex.Machine.h100_nvlink()'
@@ -136,6 +143,7 @@ class SearchOptions:
             optimizer_states, replicate_bytes, refine=refine, joint=joint, seed=seed,
             recompute=recompute, device_memory=device_memory,
             boundaries=Boundaries.of(boundaries, workers),
+            weights=Weights.of(weights, workers, machine, objective),
         )  # fmt: skip
 
     def native(self, views: set[str]) -> Any:
@@ -150,7 +158,7 @@ class SearchOptions:
             memory_limit=self.memory_limit,
             optimizer_states=self.optimizer_states, replicate_bytes=self.replicate_bytes,
             refine=self.refine, joint=self.joint, seed=self.seed, views=views,
-            recompute=self.recompute == "auto",
+            recompute=self.recompute == "auto", weighting=self.weights.number,
         )  # fmt: skip
 
     @property

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from smex._C import coordinate_of, cut_of, is_only, only_at, weighted, weighting_of
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.semantic import SemanticGraph
 from smex.text import mesh_words, placement_words
@@ -15,7 +16,9 @@ from smex.text import mesh_words, placement_words
 Placement = str | int | Sequence[int]
 """Words such as "S0", "R" or "S0/2 R/2", one dimension for all steps, or one for each step."""
 
-_WORD = re.compile(r"(?:S(?P<dim>\d+)|R)(?:/(?P<parts>\d+))?")
+_WORD = re.compile(
+    r"(?:S(?P<dim>\d+)|R|W(?P<worker>\d+))(?:/(?P<parts>\d+))?(?:@(?P<weights>\S+))?"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +45,10 @@ def pin(name: str, placement: Placement) -> Pin:
     Args:
         name: a parameter, buffer or input, or a pattern in which `*` stands for any text, `?` for
             a letter and `[ab]` for one of some: "blocks.*.fc1.weight".
-        placement: "S0" to cut along dimension 0 in all steps, "R" to replicate, "S0/2 R/2" with a
-            word for each step of the mesh, as plans print it (the parts may be left out). Or a
-            dimension for all steps, or a list with one for each step, -1 to replicate.
+        placement: "S0" to cut along dimension 0 in all steps, "R" to replicate, "W1" for worker 1
+            alone, "S0/2 R/2" with a word for each step of the mesh, as plans print it (the parts
+            may be left out); "S0@speed" cuts in the proportions that the search is given under this
+            name. Or a dimension for all steps, or a list with one for each step, -1 to replicate.
 
     Raises:
         PlanError: the placement is none of these.
@@ -132,18 +136,34 @@ def _some(graph: SemanticGraph) -> str:
 # ---- placements ----
 
 
-def _read(name: str, placement: Placement) -> tuple[list[int], list[int | None]]:
-    """Dimensions, and the parts that the words name; one dimension alone is for all steps."""
+@dataclasses.dataclass(frozen=True)
+class _Word:
+    """What is said of one step: the choice, how many parts it has, and the name of weights."""
+
+    choice: int
+    parts: int | None = None
+    weights: str | None = None
+
+    @staticmethod
+    def of(match: re.Match[str]) -> _Word:
+        parts = None if match["parts"] is None else int(match["parts"])
+        if match["worker"] is not None:
+            return _Word(only_at(int(match["worker"])), parts)
+        choice = -1 if match["dim"] is None else int(match["dim"])
+        return _Word(choice, parts, match["weights"])
+
+
+def _read(name: str, placement: Placement) -> list[_Word]:
+    """By step, or one for all steps."""
     if isinstance(placement, str):
         words = [] if placement == "whole" else placement.split()
         matches = [_WORD.fullmatch(word) for word in words]
         if all(matches) and (words or placement == "whole"):
-            dims = [-1 if m["dim"] is None else int(m["dim"]) for m in matches if m]
-            return dims, [None if m["parts"] is None else int(m["parts"]) for m in matches if m]
+            return [_Word.of(match) for match in matches if match]
     elif type(placement) is int:
-        return [placement], [None]
+        return [_Word(placement)]
     elif isinstance(placement, (list, tuple)) and all(type(dim) is int for dim in placement):
-        return list(placement), [None] * len(placement)
+        return [_Word(dim) for dim in placement]
     raise PlanError(
         f'plan: the placement of "{name}" must be words such as "S0", "R" or "S0/2 R/2", a '
         f"dimension, or a list of dimensions, one for each step, -1 to replicate; got {placement!r}"
@@ -154,25 +174,68 @@ def _fitting(
     graph: SemanticGraph, name: str, placement: Placement, mesh: Sequence[int]
 ) -> list[int]:
     """Returns a placement whose steps, dimensions and sizes fit the tensor."""
-    dims, parts = _read(name, placement)
-    if isinstance(placement, int) or (isinstance(placement, str) and parts == [None]):
-        dims, parts = dims * len(mesh), parts * len(mesh)
-    _require_steps(name, placement, dims, parts, mesh)
+    words = _read(name, placement)
+    if isinstance(placement, int) or (
+        isinstance(placement, str) and len(words) == 1 and words[0].parts is None
+    ):
+        words = words * len(mesh)
+        if len(mesh) > 1 and is_only(words[0].choice):
+            words = _at_worker(name, coordinate_of(words[0].choice), mesh)
+    choices = [_weighted(graph, name, word) for word in words]
+    _require_steps(name, placement, choices, [word.parts for word in words], mesh)
     shape = graph.captured.values[graph.value_by_name[name]].shape
-    for dim in dims:
-        if not -1 <= dim < len(shape):
+    for choice, parts in zip(choices, mesh, strict=True):
+        if is_only(choice) and coordinate_of(choice) >= parts:
+            raise PlanError(
+                f'plan: "{name}" is placed at number {coordinate_of(choice)} of a step of {parts}; '
+                "they are numbered from 0"
+            )
+        dim = cut_of(choice)
+        if not is_only(choice) and not -1 <= dim < len(shape):
             raise PlanError(
                 f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim}; '
                 f"it has {len(shape)} dimensions, -1 replicates"
             )
+        if weighting_of(choice) > len(graph.weightings):
+            raise PlanError(
+                f'plan: "{name}" is cut by weights that the search is not given; pass weights='
+            )
     for dim, size in enumerate(shape):
-        cut = math.prod(k for k, chosen in zip(mesh, dims, strict=True) if chosen == dim)
+        cut = math.prod(k for k, chosen in zip(mesh, choices, strict=True) if chosen == dim)
         if cut > size:
             raise PlanError(
                 f'plan: "{name}" of shape {tuple(shape)} cannot be cut along dimension {dim} by '
                 f"{cut} workers: it has only {size} elements there"
             )
-    return dims
+    return choices
+
+
+def _at_worker(name: str, worker: int, mesh: Sequence[int]) -> list[_Word]:
+    """The steps' coordinates of one worker."""
+    if worker >= math.prod(mesh):
+        raise PlanError(
+            f'plan: "{name}" is placed at worker {worker} of {math.prod(mesh)}; they are numbered '
+            "from 0"
+        )
+    words = []
+    for parts in reversed(mesh):
+        words.append(_Word(only_at(worker % parts)))
+        worker //= parts
+    return words[::-1]
+
+
+def _weighted(graph: SemanticGraph, name: str, word: _Word) -> int:
+    """The choice of a word, by the weights that it names."""
+    if word.weights in (None, "even"):
+        return word.choice
+    known = graph.weighting_names
+    if word.weights not in known:
+        raise PlanError(
+            f'plan: "{name}" is cut by weights "{word.weights}"; the search is given '
+            f"{', '.join(known) or 'none'}"
+        )
+    found: int = weighted(word.choice, 1 + known.index(word.weights))
+    return found
 
 
 def _require_steps(

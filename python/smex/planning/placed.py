@@ -26,6 +26,7 @@ from smex._C import peak_bytes as native_peak_bytes
 from smex._C import spill as spill_program
 from smex.capture.records import ValueRef, returns_view
 from smex.errors import PlanError, SmexTypeError, SmexValueError
+from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
 from smex.planning.semantic import SemanticGraph
@@ -135,7 +136,7 @@ class PlacedGraph:
         return self.options.objective
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> Machine | Cluster | None:
         """What times are predicted for."""
         return self.options.machine
 
@@ -306,12 +307,16 @@ class PlacedGraph:
         return list(self.native.ops)
 
     def placement(self, name: str) -> list[int]:
-        """Per step the dimension along which a named tensor is cut, -1 where it is replicated."""
+        """Per step the dimension along which a named tensor is cut, -1 where it is replicated.
+
+        Cuts that are not even, and tensors of one worker, have numbers of their own, which
+        `words` tells.
+        """
         return list(self.value_choices[self._id(name)])
 
     def words(self, name: str) -> str:
         """Returns the placement as text: `S0/2 R/2`."""
-        return placement_words(self.placement(name), self.mesh)
+        return placement_words(self.placement(name), self.mesh, self.graph.weighting_names)
 
     def split_words(self, op_id: int) -> str:
         """Returns the index along which each step splits an op, as text: `i·k`."""

@@ -11,11 +11,12 @@ import sys
 import tempfile
 from typing import Any
 
-from smex._C import price
+from smex._C import price, weighted
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
 from smex.planning.boundaries import Boundaries
 from smex.planning.carried import Carried
+from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
 from smex.planning.page.plan_page import plan_fragment, plan_overview, plan_page
@@ -25,12 +26,14 @@ from smex.planning.plan_file import (
     choices_text,
     described,
     digest,
+    machine_of,
     native_of,
     read_plan_file,
     structures,
 )
 from smex.planning.portfolio import alone, best, cut_vertices
 from smex.planning.semantic import SemanticGraph
+from smex.planning.weights import Weights
 from smex.text import (
     aligned,
     duration_words,
@@ -61,10 +64,12 @@ class Plan(PlacedGraph):
             placed._peak_bytes,
         )  # fmt: skip
 
-    def on(self, machine: Machine) -> Plan:
-        """Returns the same plan with the times that it takes on a machine."""
-        if not isinstance(machine, Machine):
-            raise SmexTypeError(f"plan: expected a smex.Machine, found {machine!r}")
+    def on(self, machine: Machine | Cluster) -> Plan:
+        """Returns the same plan with the times that it takes on a machine or cluster."""
+        if not isinstance(machine, (Machine, Cluster)):
+            raise SmexTypeError(
+                f"plan: expected a smex.Machine or a smex.Cluster, found {machine!r}"
+            )
         options = dataclasses.replace(self.options, machine=machine)
         native = price(self.graph.native, self.native, options.native_machine)
         return Plan(self.graph, native, options, self.pinned)
@@ -134,7 +139,8 @@ class Plan(PlacedGraph):
         )
 
     def _alternatives(self, chosen: list[int], ndim: int) -> list[list[int]]:
-        dims = [*range(ndim), -1]
+        number = self.options.weights.number
+        dims = [*(weighted(dim, number) for dim in range(ndim)), -1]
         found = [[dim] * len(chosen) for dim in dims]
         for step, dim in itertools.product(range(len(chosen)), dims):
             found.append([*chosen[:step], dim, *chosen[step + 1 :]])
@@ -143,7 +149,7 @@ class Plan(PlacedGraph):
 
     def _priced(self, name: str, pin: list[int]) -> tuple[str, ...]:
         """Returns a row of `explain`: the plan that has this placement, against this plan."""
-        words = placement_words(pin, self.mesh)
+        words = placement_words(pin, self.mesh, self.graph.weighting_names)
         ids = self.graph.value_by_name  # a tied tensor may be pinned under another name
         others = {each: dims for each, dims in self.pinned.items() if ids[each] != ids[name]}
         impossible = ("impossible", words, "", "", *([""] if self.machine else []))
@@ -240,6 +246,7 @@ class Plan(PlacedGraph):
             "recompute": self.options.recompute,
             "replicate_bytes": self.replicate_bytes,
             "boundaries": self.options.boundaries.contents(),
+            "weights": self.options.weights.contents(),
             "structures": structures(self.graph) or None,
             "total_bytes": self.total_bytes,
             "placements": self.placements(),
@@ -282,13 +289,14 @@ class Plan(PlacedGraph):
             mesh=content["mesh"],
             planner=content["planner"],
             objective=content.get("objective", "communication"),
-            machine=None if machine is None else Machine.from_contents(machine),
+            machine=None if machine is None else machine_of(machine),
             memory_limit=content.get("memory_limit"),
             optimizer_states=content.get("optimizer_states", 0),
             replicate_bytes=content["replicate_bytes"],
             recompute=content.get("recompute", "auto"),
             device_memory=content.get("device_memory"),
             boundaries=Boundaries.from_contents(content.get("boundaries")),
+            weights=Weights.from_contents(content.get("weights")),
         )
         native = native_of(content, graph)
         if native is None:

@@ -13,6 +13,7 @@ from typing import Any
 from smex._C import Plan as _NativePlan
 from smex._C import edge_walks
 from smex.errors import PlanError, SmexError, SmexTypeError
+from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.semantic import SemanticGraph
 from smex.planning.sized import contents
@@ -61,10 +62,21 @@ def read_plan_file(path: str | pathlib.Path) -> dict[str, Any]:
         )
     if content.get("machine") is not None:
         try:
-            Machine.from_contents(content["machine"])
+            machine_of(content["machine"])
         except SmexError as error:
             raise PlanError(f'plan: "machine" in {path} is none: {error}') from error
     return content
+
+
+def machine_of(content: dict[str, Any]) -> Machine | Cluster:
+    """Returns the machine or cluster whose numbers a file has.
+
+    Raises:
+        SmexTypeError: it is neither.
+        SmexValueError: a number is out of range.
+    """
+    is_cluster = isinstance(content, dict) and "format" in content
+    return Cluster.from_contents(content) if is_cluster else Machine.from_contents(content)
 
 
 def described(graph: SemanticGraph) -> tuple[Any, ...]:

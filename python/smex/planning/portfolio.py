@@ -37,10 +37,11 @@ def alone(graph: SemanticGraph, asked: SearchOptions, pins: Pins) -> PlacedGraph
 
 
 def cut_vertices(graph: SemanticGraph, asked: SearchOptions) -> tuple[SemanticGraph, SearchOptions]:
-    """Returns the graph with boundaries, and what is asked for with those of its vertices."""
+    """Returns the graph with boundaries and weightings, and what is asked for with its own."""
     boundaries = asked.boundaries.for_graph(graph, math.prod(asked.mesh))
-    asked = dataclasses.replace(asked, boundaries=boundaries)
-    return graph.with_boundaries(boundaries.ends), asked
+    weights = asked.weights.for_graph(graph, asked.machine, asked.mesh)
+    asked = dataclasses.replace(asked, boundaries=boundaries, weights=weights)
+    return graph.with_boundaries(boundaries.ends).with_weightings(weights.known), asked
 
 
 def _found(

@@ -10,6 +10,7 @@ from smex._C import plan_for_other_sizes
 from smex._logging import logger
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError
+from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions, Shards
 from smex.planning.pins import Pins
@@ -24,7 +25,7 @@ def search(
     *,
     planner: str = "tofu",
     objective: str = "communication",
-    machine: Machine | None = None,
+    machine: Machine | Cluster | None = None,
     memory_limit: float | None = None,
     optimizer_states: float = 0,
     replicate_bytes: int | None = None,
@@ -36,6 +37,7 @@ def search(
     recompute: str = "auto",
     device_memory: float | None = None,
     boundaries: Any = None,
+    weights: Any = None,
 ) -> Plan:
     """Finds the plan that moves the fewest bytes, or takes the least time (Tofu §5).
 
@@ -45,7 +47,8 @@ def search(
         planner: "tofu" cuts every tensor larger than `replicate_bytes`, so that memory per worker
             falls with their number. The others are what it is compared with (Tofu §7.3):
             "data_parallel" replicates parameters and cuts the batch; "fsdp" does too, and keeps
-            parameters cut between their uses; "all_row" cuts dimension 0 of every tensor;
+            parameters cut between their uses; "homes" is "data_parallel" with each parameter held
+            by one worker, as parameter servers do; "all_row" cuts dimension 0 of every tensor;
             "spartan" decides tensor by tensor, the largest first; "equal_chop" cuts every tensor
             along one dimension only; "icml18" never lets workers make partial results; "random"
             draws the cuts; "vertices", "features", "edges" and "grid" are "data_parallel", and cut
@@ -55,7 +58,8 @@ def search(
             up to `replicate_bytes` may be replicated.
         objective: "communication", the bytes moved in one iteration, or "time", the seconds of one
             iteration on `machine`.
-        machine: what "time" is counted by; with "communication" the plan tells its time on it.
+        machine: what "time" is counted by; with "communication" the plan tells its time on it. A
+            `smex.Cluster` has workers that differ: a call takes as long as its slowest worker.
         memory_limit: bytes of a worker that the plan's predicted peak keeps to, as
             `Plan.peak_bytes` counts it, with the optimiser's states.
         optimizer_states: so many tensors of each parameter's size the optimiser keeps: 1 for SGD
@@ -85,6 +89,10 @@ def search(
             takes as long (ROC §4.2); "learned", as "edges" at first, and as the costs of the net's
             own calls where cutting anew pays; a list of 0 and the ends of the workers' parts, or
             several of them for graphs of other numbers of vertices, in a dictionary by number.
+        weights: in which proportions workers get what is cut: "even"; "speed", the default for
+            "time" on a cluster of unlike devices, so that the graph's calls take about as long on
+            all of them; or a number for each worker, 0 for who gets nothing. Means, losses and
+            batch norm are those of the whole batch all the same.
 
     Raises:
         PlanError: unknown objective or name, a number out of range, a placement or mesh that does
@@ -103,7 +111,7 @@ def search(
         workers, planner=planner, objective=objective, machine=machine, memory_limit=memory_limit,
         optimizer_states=optimizer_states, replicate_bytes=replicate_bytes, mesh=mesh,
         refine=refine, joint=joint, seed=seed, recompute=recompute, device_memory=device_memory,
-        boundaries=boundaries,
+        boundaries=boundaries, weights=weights,
     )  # fmt: skip
     pins = {} if pinned is None else list(pinned) if isinstance(pinned, Iterator) else pinned
     return Plan.of(best(graph, asked, pins, any_mesh=mesh is None))

@@ -90,6 +90,7 @@ class SemanticGraph:
         captured: the records it was made from.
         features: of vertices, by the structure of their edges.
         boundaries: by number of vertices where these are cut; see `smex.search`.
+        weightings: by name the shares of workers that plans may cut in proportion to.
         missing: targets without a Spec, which run unsplit.
     """
 
@@ -99,6 +100,7 @@ class SemanticGraph:
         self._specs: dict[tuple[int, ...], tuple[Any, Any]] = {}
         self.features: dict[tuple[int, ...], Any] = {}
         self.boundaries: dict[int, Sequence[int]] = {}
+        self.weightings: tuple[tuple[str, tuple[float, ...]], ...] = ()
         self._native: Graph | None = self._made()
         self._regions: list[int] | None = None
         self.missing: dict[str, str] = {}
@@ -113,7 +115,8 @@ class SemanticGraph:
         if self._native is None:
             made = self._made()
             made = made if self._regions is None else made.with_regions(self._regions)
-            self._native = made.with_boundaries(self.boundaries) if self.boundaries else made
+            made = made.with_boundaries(self.boundaries) if self.boundaries else made
+            self._native = made.with_weightings(self.weightings) if self.weightings else made
         return self._native
 
     def forget_native(self) -> None:
@@ -235,9 +238,25 @@ class SemanticGraph:
         other._native = self.native.with_boundaries(other.boundaries)
         return other
 
+    def with_weightings(
+        self, weightings: Sequence[tuple[str, tuple[float, ...]]]
+    ) -> SemanticGraph:
+        """Returns the same graph, of which plans may cut in these proportions."""
+        if tuple(weightings) == self.weightings:
+            return self
+        other = copy.copy(self)
+        other.weightings = tuple(weightings)
+        other._native = self.native.with_weightings(other.weightings)
+        return other
+
+    @property
+    def weighting_names(self) -> list[str]:
+        """What plans' tables call the weightings."""
+        return [name for name, _ in self.weightings]
+
     def like(self, other: SemanticGraph) -> SemanticGraph:
-        """Returns the same graph with the regions and boundaries of another of the same calls."""
-        graph = self.with_boundaries(other.boundaries)
+        """Returns the same graph with what plans of another of the same calls are given."""
+        graph = self.with_boundaries(other.boundaries).with_weightings(other.weightings)
         return graph if other.regions == graph.regions else graph.with_regions(other.regions)
 
     @functools.cached_property

@@ -406,4 +406,30 @@ inline Plan random_plan(std::mt19937& random, const Graph& graph, const Mesh& me
   return plan;
 }
 
+/// Weightings of a graph: of all workers alike, of some that get nothing, and of one alone.
+inline void weigh(std::mt19937& random, int workers, Graph& graph) {
+  std::vector<Weighting> weightings{{"random", {}}, {"some", {}}, {"one", {}}};
+  for (int w = 0; w < workers; ++w) {
+    weightings[0].shares.push_back(static_cast<double>(1 + random() % 5));
+    weightings[1].shares.push_back(w == 0 ? 1 : static_cast<double>(random() % 3));
+    weightings[2].shares.push_back(w + 1 == workers ? 1 : 0);
+  }
+  graph.give_weightings(std::move(weightings));
+}
+
+/// Cuts a plan by the weightings of `weigh`, and leaves values and ops to single coordinates.
+inline void weigh_choices(std::mt19937& random, Plan& plan) {
+  for (std::vector<Choices>* const all : {&plan.values, &plan.ops}) {
+    for (Choices& choices : *all) {
+      for (size_t s = 0; s < choices.size(); ++s) {
+        if (random() % 5 == 0) {
+          choices[s] = only_at(static_cast<int>(random() % plan.mesh[s]));
+        } else if (choices[s] >= 0) {
+          choices[s] = weighted(choices[s], static_cast<int>(random() % 4));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace smex::test

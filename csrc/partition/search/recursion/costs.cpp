@@ -106,9 +106,7 @@ std::optional<double> Costs::store_bytes(const Operand& output, const OpGrid& gr
 
 double Costs::compute_seconds(const Op& op, const OpGrid& grid) const {
   if (!machine_) return 0;
-  // In the mean the steps that are still to come divide the work as far as they can.
-  const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
-  return share * machine_->compute(merged_.graph, op, grid);
+  return machine_->compute(merged_.graph, op, grid, plan_.mesh, workers_, domains_.weighting());
 }
 
 /// The cheapest strategy for all choices of the groups, where they are not too many.

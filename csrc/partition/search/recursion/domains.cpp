@@ -57,8 +57,8 @@ std::vector<int> Domains::next_cuts(size_t number, const Choices& cut) const {
   const bool rows_only = rules_.rows_only || (data_parallel && group.boundary);
   for (size_t d = 0; d < (rows_only ? std::min<size_t>(1, rank) : rank); ++d) {
     if (data_parallel && group.parameter) break;
-    if (group.grains[d].has_parts(tile.region.dims[d].size(), parts)) {
-      dims.push_back(static_cast<int>(d));
+    if (has_parts(group.grains[d], value.shape[d], tile.region.dims[d].size(), parts)) {
+      dims.push_back(weighted(static_cast<int>(d), options_.weighting));
     }
   }
   const bool free = value.bytes() <= options_.replicate_bytes || (data_parallel && !group.boundary);
@@ -107,14 +107,27 @@ bool Domains::add_splits(const Op& op, const Strategy& strategy,
   for (const tdl::Split& split : splits) {
     if (!rules_.reductions && split.any_reduces()) continue;
     if (some && !cuts_messages_so(op, split, step)) continue;
-    const int64_t size = grid.indices.empty() ? op.spec->indices[split.index].extent
-                                              : grid.indices[split.index].parts.front().size();
+    const int64_t extent = op.spec->indices[split.index].extent;
+    const int64_t size =
+        grid.indices.empty() ? extent : grid.indices[split.index].parts.front().size();
     const Grain grain = merged_.classes.grain(op, split.index).along(split.granule);
-    if (!grain.has_parts(size, parts)) continue;
-    found.push_back(strategy.longer(split.index));
+    if (!has_parts(grain, extent, size, parts)) continue;
+    found.push_back(strategy.longer(weighted(split.index, options_.weighting)));
     divides = divides || !split.any_reduces();
   }
   return divides;
+}
+
+/// Whether what is `left` of a range is long enough for so many parts. Cut by weights the parts
+/// differ, and some may be empty: the range is, where it is long enough for all workers.
+bool Domains::has_parts(const Grain& grain, int64_t whole, int64_t left, int parts) const {
+  if (options_.weighting == 0) return grain.has_parts(left, parts);
+  return grain.has_parts(whole, mesh_size(plan_.mesh));
+}
+
+const Weighting* Domains::weighting() const {
+  if (options_.weighting == 0) return nullptr;
+  return &merged_.graph.weightings()->at(options_.weighting - 1);
 }
 
 /// Whether the planner cuts a call that walks a graph's edges so; any other call is cut in any way.

@@ -34,6 +34,8 @@ class Domains {
   /// enough, replicas where it is small or cannot be cut, and addends where they may stay pending.
   const Domain& of_group(int group) const { return groups_[group]; }
   size_t groups() const { return groups_.size(); }
+  /// By which all cuts are made; null: evenly.
+  const Weighting* weighting() const;
   /// The strategies that an op may use: every split that leaves no worker without work, repetition
   /// where nothing can be split or it costs little, and addends where all inputs may have them.
   std::vector<Strategy> of_op(const Op& op) const;
@@ -44,6 +46,7 @@ class Domains {
   void add_longer(const Op& op, const Strategy& strategy, std::vector<Strategy>& found) const;
   bool add_splits(const Op& op, const Strategy& strategy, std::vector<Strategy>& found) const;
   bool cuts_messages_so(const Op& op, const tdl::Split& split, size_t step) const;
+  bool has_parts(const Grain& grain, int64_t whole, int64_t left, int parts) const;
   bool free_to_repeat(const Op& op) const;
   bool all_may_pend(const Op& op, uint64_t set, size_t chosen) const;
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from smex._C import home_tiles
@@ -182,6 +183,7 @@ class _Pictures:
 
     def __init__(self, plan: PlacedGraph, layers: Sequence[_Layer]):
         self._mesh = plan.mesh
+        self._weightings = plan.graph.weighting_names
         tensors = {
             tensor.value: tensor
             for layer in layers
@@ -224,14 +226,13 @@ class _Pictures:
         drawn = tiles_svg(tensor.shape, self._tiles[tensor.value], axes, (round(side), round(side)))
         return (
             f'<div class="tensor"><div class="cell">{drawn}</div>{role} '
-            f"{shape_words(tensor.shape)}<br/>{escape(_caption(tensor.placement, self._mesh))}"
+            f"{shape_words(tensor.shape)}<br/>{escape(self._caption(tensor.placement))}"
             f"<br/>{size_words(tensor.nbytes)}</div>"
         )
 
-
-def _caption(placement: Sequence[int], mesh: Sequence[int]) -> str:
-    """Returns a placement without the parts where they are the same in all steps: `S0 S1 R`."""
-    words = placement_words(placement, mesh).split()
-    if len(set(mesh)) > 1:
-        return " ".join(words)
-    return " ".join(word.partition("/")[0] for word in words)
+    def _caption(self, placement: Sequence[int]) -> str:
+        """Returns a placement without the parts where they are the same in all steps: `S0 S1 R`."""
+        words = placement_words(placement, self._mesh, self._weightings).split()
+        if len(set(self._mesh)) > 1:
+            return " ".join(words)
+        return " ".join(re.sub(r"/\d+", "", word) for word in words)

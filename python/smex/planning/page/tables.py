@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from smex._C import cut_of
 from smex.planning.page.markup import code, escape, section, table
 from smex.planning.page.names import collapse
 from smex.planning.page.tiles import bar, legend, tensor_picture
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
-from smex.text import duration_words, shape_words, size_words, strategy_words
+from smex.text import cut_words, duration_words, shape_words, size_words, strategy_words
 
 _MOST_OPS = 20  # rows of the table of ops
 _DIM_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d")
@@ -99,13 +100,12 @@ def _cut_words(plan: PlacedGraph, step: int, parameters: bool) -> str:
     sizes: Counter[int] = Counter()
     for value, choices in zip(plan.graph.captured.values, plan.value_choices, strict=True):
         if (value.role == "parameter") == parameters:
-            counts[choices[step]] += 1
-            sizes[choices[step]] += math.prod(value.shape) * value.dtype.itemsize
+            choice = choices[step]
+            dim = choice if choice < 0 else cut_of(choice)
+            counts[dim] += 1
+            sizes[dim] += math.prod(value.shape) * value.dtype.itemsize
     dims = sorted(counts, key=lambda dim: (dim < 0, dim))
-    words = {
-        dim: f"{'R' if dim < 0 else f'S{dim}'} {counts[dim]:,} ({size_words(sizes[dim])})"
-        for dim in dims
-    }
+    words = {dim: f"{cut_words(dim)} {counts[dim]:,} ({size_words(sizes[dim])})" for dim in dims}
     if not sum(sizes.values()):
         return ""
     drawn = bar([(sizes[dim], _dim_colour(dim), words[dim]) for dim in dims])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
+from smex._C import cut_of
 from smex.planning.page.markup import escape
 
 WIDTH, HEIGHT = 90, 36  # of a picture in a table, in pixels
@@ -37,7 +38,7 @@ def axes_of(ndim: int, placement: Sequence[int]) -> tuple[int, int]:
     """
     if ndim < 2:
         return -1, ndim - 1
-    cut = sorted({dim for dim in placement if dim >= 0})[:2]
+    cut = sorted({cut_of(choice) for choice in placement if choice >= 0})[:2]
     if len(cut) == 2:
         return cut[0], cut[1]
     return 0, max(1, *cut, 1)

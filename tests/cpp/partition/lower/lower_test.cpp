@@ -198,6 +198,22 @@ TEST_P(Lower, PlansOfGivenPartsAreWellFormedAndMoveWhatTheyCost) {
   }
 }
 
+TEST_P(Lower, PlansOfWeightedCutsAreWellFormedAndMoveWhatTheyCost) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    for (Graph graph : graphs()) {
+      test::weigh(random, mesh_size(GetParam()), graph);
+      Plan plan = test::random_plan(random, graph, GetParam());
+      test::weigh_choices(random, plan);
+      check(graph, plan);
+      SearchOptions options;
+      options.weighting = 1 + static_cast<int>(seed % 3);
+      check(graph, search(graph, GetParam(), options));
+    }
+  }
+}
+
 /// Tiles cut anywhere along one dimension, or whole where there is none to cut.
 std::vector<Tile> random_shards(std::mt19937& random, const Shape& shape, int workers) {
   std::vector<Tile> tiles(workers, Tile{true, Region::whole(shape)});

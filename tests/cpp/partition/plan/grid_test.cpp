@@ -82,6 +82,23 @@ TEST_P(Grids, OfGivenPartsCostWhatTheLayoutsOfAllWorkersCost) {
   }
 }
 
+TEST_P(Grids, OfWeightedCutsCostWhatTheLayoutsOfAllWorkersCost) {
+  std::mt19937 random(11);
+  const auto size = [&] { return 1 + static_cast<int64_t>(random() % 17); };
+  for (int round = 0; round < 60; ++round) {
+    for (Graph graph :
+         {test::linear_graph(size(), size(), size()), test::training_graph(size(), size(), size()),
+          test::mixed_graph(size(), size()), test::attention_graph(size(), size(), size()),
+          test::deep_graph(size(), size(), size()),
+          test::messages_graph(random, size(), size())}) {
+      test::weigh(random, mesh_size(GetParam()), graph);
+      Plan plan = test::random_plan(random, graph, GetParam());
+      test::weigh_choices(random, plan);
+      expect_equal_costs(graph, plan);
+    }
+  }
+}
+
 TEST_P(Grids, AreTheLayoutsOfHomes) {
   std::mt19937 random(8);
   for (int round = 0; round < 40; ++round) {

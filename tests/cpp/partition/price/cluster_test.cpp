@@ -11,7 +11,7 @@ namespace {
 
 /// `nodes` nodes of 8 workers.
 Cluster nodes(int64_t nodes) {
-  return {"nodes", {{4, 1e12}}, 1e9, 1e-6, {{8, {1e-6, 400}}, {nodes, {2e-6, 50}}}};
+  return {"nodes", {{{4, 1e12}}, 1e9, 1e-6}, {{8, {1e-6, 400}}, {nodes, {2e-6, 50}}}};
 }
 
 TEST(Cluster, AStepHasTheSlowestLinkBetweenItsParts) {
@@ -27,7 +27,7 @@ TEST(Cluster, AStepHasTheSlowestLinkBetweenItsParts) {
 TEST(Cluster, RefusesMoreWorkersThanItHas) {
   EXPECT_EQ(nodes(4).workers(), 32);
   EXPECT_THROW(nodes(4).on({64}), UserError);
-  const Cluster huge{"huge", {}, 1, 0, std::vector<Level>(5, {int64_t{1} << 31, {}})};
+  const Cluster huge{"huge", {{}, 1, 0}, std::vector<Level>(5, {int64_t{1} << 31, {}})};
   EXPECT_EQ(huge.workers(), std::numeric_limits<int64_t>::max());
 }
 

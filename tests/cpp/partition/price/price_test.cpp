@@ -39,7 +39,7 @@ TEST(Price, TakesTheLinkOfEachStep) {
   const Graph graph = test::training_graph(8, 8, 8);
   const Plan plan = test::random_plan(random, graph, {2, 2});
   const auto timed = [&](double first, double second) {
-    const Machine on{{{4, 50}}, 200, 0.1, {{0, first}, {0, second}}};
+    const Machine on{{{{4, 50}}, 200, 0.1}, {{0, first}, {0, second}}};
     Plan copy = plan;
     price(graph, &on, copy);
     return copy;
@@ -57,14 +57,14 @@ TEST(Machine, TakesTheLongestOfKernelArithmeticAndBytes) {
   OpGrids grids(graph, classes);
   const Op& product = graph.op(0);
   const auto takes = [&](double flops, double bandwidth, double launch) {
-    const Machine on{{{4, flops}}, bandwidth, launch, {}};
-    return on.compute(graph, product, grids.make(product, {}, {}));
+    const Machine on{{{{4, flops}}, bandwidth, launch}, {}};
+    return on.compute(graph, product, grids.make(product, {}, {}), {}, 1);
   };
   EXPECT_DOUBLE_EQ(takes(1, 1e9, 1e-9), 2 * 4 * 6 * 10);
   EXPECT_DOUBLE_EQ(takes(1e9, 1, 1e-9), 4 * (40 + 60 + 24));
   EXPECT_DOUBLE_EQ(takes(1e9, 1e9, 3), 3);
-  const Machine narrow{{{2, 1}}, 1, 1, {}};
-  EXPECT_THROW(narrow.compute(graph, product, grids.make(product, {}, {})), UserError);
+  const Machine narrow{{{{2, 1}}, 1, 1}, {}};
+  EXPECT_THROW(narrow.compute(graph, product, grids.make(product, {}, {}), {}, 1), UserError);
 }
 
 TEST(CallCost, IsTheSumOfWhatACallDoes) {
@@ -110,14 +110,14 @@ TEST(Machine, TakesWhatCallsWereMeasuredToTake) {
   const DimClasses classes(graph);
   OpGrids grids(graph, classes);
   const Op& product = graph.op(0);
-  Machine on{{{4, 10}}, 1e9, 0, {}};
-  const double roofline = on.compute(graph, product, grids.make(product, {}, {}));
-  on.calls[product.target][4] = {1000};
-  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {})), 1000);
-  on.calls[call_kind(graph, product)][4] = {2000};
-  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {})), 2000);
-  on.calls = {{product.target, {{8, {1000}}}}};
-  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {})), roofline);
+  Machine on{{{{4, 10}}, 1e9, 0}, {}};
+  const double roofline = on.compute(graph, product, grids.make(product, {}, {}), {}, 1);
+  on.device.calls[product.target][4] = {1000};
+  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {}), {}, 1), 1000);
+  on.device.calls[call_kind(graph, product)][4] = {2000};
+  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {}), {}, 1), 2000);
+  on.device.calls = {{product.target, {{8, {1000}}}}};
+  EXPECT_DOUBLE_EQ(on.compute(graph, product, grids.make(product, {}, {}), {}, 1), roofline);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST(EnoughWorkers, KeepToTheLimit) {
   EXPECT_LE(Solver(graph.b.graph, request).peak(found), *request.options.memory_limit);
   request.mesh = {2};
   EXPECT_EQ(enough(1e-9), std::nullopt) << "too many to try";
-  request.options.machine = Cluster{"two", {{4, 1}}, 1, 0, {{2, {}}}};
+  request.options.machine = Cluster{"two", {{{4, 1}}, 1, 0}, {{2, {}}}};
   EXPECT_EQ(enough(0.4), std::nullopt) << "the machine has not so many";
   request.options.machine.reset();
   request.shards[0] = {};

@@ -91,7 +91,7 @@ TEST(Costs, OfAllCutsAreThoseOfTheCheapestStrategy) {
 
 TEST(Costs, AreSecondsOnAMachine) {
   SearchOptions options = all_cut();
-  const Machine machine{{{4, 10}}, 1e9, 0, {{/*latency=*/1, /*bandwidth=*/8}}};
+  const Machine machine{{{{4, 10}}, 1e9, 0}, {{/*latency=*/1, /*bandwidth=*/8}}};
   Fixture f(options, &machine);
   const double whole = 2 * 8 * 4 * 6 / 10.0;
   EXPECT_DOUBLE_EQ(f.costs.compute_seconds(f.product.op(), f.split(kRows)), whole / 2);

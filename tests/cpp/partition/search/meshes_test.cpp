@@ -41,7 +41,7 @@ TEST(LongerSteps, AreOneOfAllWorkersAndOneForEachLevel) {
   EXPECT_EQ(longer_steps({2, 2, 2}, options), Meshes{{8}});
   EXPECT_EQ(longer_steps({8}, options), Meshes{});
   EXPECT_EQ(longer_steps({}, options), Meshes{});
-  options.machine = Cluster{"nodes", {}, 1, 0, {{8, {}}, {4, {}}}};
+  options.machine = Cluster{"nodes", {{}, 1, 0}, {{8, {}}, {4, {}}}};
   EXPECT_EQ(longer_steps({2, 2, 2, 2}, options), Meshes{{16}}) << "bytes are the same everywhere";
   options.objective = Objective::kTime;
   EXPECT_EQ(longer_steps({2, 2, 2, 2}, options), (Meshes{{16}, {2, 8}}));

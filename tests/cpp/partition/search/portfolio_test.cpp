@@ -123,7 +123,7 @@ TEST(BestPlan, CountsSecondsForTime) {
   Request one{{4}, all_cut(), {}, {}}, two{{2, 2}, all_cut(), {}, {}};
   for (Request* request : {&one, &two}) {
     request->options.objective = Objective::kTime;
-    request->options.machine = Cluster{"slow", {{4, 1e9}}, 1e9, 0, {{4, {/*latency=*/100, 1}}}};
+    request->options.machine = Cluster{"slow", {{{4, 1e9}}, 1e9, 0}, {{4, {/*latency=*/100, 1}}}};
   }
   const Outcome outcome = best_plan(graph, {two, one});
   const double best = Solver(graph, one).cost(std::get<FoundPlan>(outcome.result));
@@ -135,7 +135,7 @@ TEST(BestPlan, CountsSecondsForTime) {
 TEST(BestPlan, LosesNoException) {
   const Graph graph = test::training_graph(12, 6, 18);
   Request large{{4}, all_cut(), {}, {}};
-  large.options.machine = Cluster{"small", {{4, 1}}, 1, 0, {{2, {}}}};
+  large.options.machine = Cluster{"small", {{{4, 1}}, 1, 0}, {{2, {}}}};
   const Request usable{{4}, all_cut(), {}, {}};
   EXPECT_THROW(best_plan(graph, {usable, large, usable}), UserError);
   EXPECT_THROW(best_plan(graph, {}), InternalError);

@@ -15,7 +15,7 @@ Request asked(double bandwidth, double overlap) {
   request.options.replicate_bytes = kAllBytes;
   request.options.objective = Objective::kTime;
   request.options.machine =
-      Cluster{"two", {{4, 1e6}}, 1e6, 1e-4, {{2, {1e-4, bandwidth, overlap}}}};
+      Cluster{"two", {{{4, 1e6}}, 1e6, 1e-4}, {{2, {1e-4, bandwidth, overlap}}}};
   return request;
 }
 
@@ -29,7 +29,7 @@ FoundPlan searched(const Graph& graph, const Request& request) {
 double course(const Graph& graph, const Plan& plan, const Request& request) {
   const Machine machine = request.options.machine->on(request.mesh);
   const Program program = lower(graph, plan);
-  return simulate(program, predicted_seconds(program, machine, {}), request.mesh, machine.links)
+  return simulate(program, predicted_seconds(program, machine, {}), request.mesh, machine)
       .seconds;
 }
 

@@ -165,7 +165,7 @@ TEST(Search, IsTheCheapestOfAllPlansOfRandomGraphs) {
 // ---- time ----
 
 /// A machine on which neither arithmetic nor memory nor links are free.
-Cluster machine() { return {"four", {{4, 50}, {8, 25}}, 200, 0.1, {{4, {0.25, 40}}}}; }
+Cluster machine() { return {"four", {{{4, 50}, {8, 25}}, 200, 0.1}, {{4, {0.25, 40}}}}; }
 
 double seconds(const Plan& plan) {
   double sum = plan.compute_seconds;

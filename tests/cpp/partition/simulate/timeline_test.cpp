@@ -55,7 +55,7 @@ InstrSeconds seconds(double other) {
 }
 
 // The tile of 40 bytes takes 4 s.
-std::vector<Link> link(double overlap) { return {{0.5, 10, overlap}}; }
+Machine link(double overlap) { return {{}, {{0.5, 10, overlap}}}; }
 
 TEST(Simulate, WaitsAtOnceOrWhenItIsDue) {
   EXPECT_DOUBLE_EQ(simulate(exchange(-1), seconds(3), {2}, link(1)).seconds, 1 + 4.5 + 3 + 1);
@@ -99,7 +99,7 @@ TEST(Simulate, TakesTheLinkOfTheStepInWhichWorkersDiffer) {
   }
   program.workers[0].forward = {fetch(1, 0, 1)};
   program.workers[2].forward = {fetch(0, 0, 1)};
-  const std::vector<Link> links{{0, 1}, {0, 10}};
+  const Machine links{{}, {{0, 1}, {0, 10}}};
   InstrSeconds none(4);
   none[0][0] = none[2][0] = {0};
   EXPECT_DOUBLE_EQ(simulate(program, none, {2, 2}, links).waiting[0], 4);
@@ -141,7 +141,7 @@ TEST(Simulate, WhatIsThereDoesNotWaitForOthers) {
     list.insert(list.begin() + 2, fetch(1 - w, 0, 5, 5));
     std::get<FetchInstr>(list[1]).due = 4;
   }
-  const Timeline timeline = simulate(program, {each, each}, {2}, {{0, 10, 1}});
+  const Timeline timeline = simulate(program, {each, each}, {2}, Machine{{}, {{0, 10, 1}}});
   EXPECT_EQ(timeline.messages[0][0].relayout, 5);
   EXPECT_EQ(timeline.messages[0][2].relayout, 2);
   EXPECT_DOUBLE_EQ(timeline.seconds, 4 + 4 + 1);
@@ -208,7 +208,7 @@ TEST(Simulate, MessagesOfItsOrderNeverWaitInACircle) {
           }
         }
       }
-      const std::vector<Link> links(mesh.size(), {0.01, 100, draw(random)});
+      const Machine links{{}, std::vector<Link>(mesh.size(), {0.01, 100, draw(random)})};
       const Timeline timeline = simulate(program, seconds, mesh, links, ranks);
       for (const auto& list : timeline.messages) {
         reordered += !std::is_sorted(list.begin(), list.end(), [](const auto& a, const auto& b) {
@@ -234,12 +234,12 @@ TEST(Simulate, SaysWhatIsMissing) {
 TEST(PredictedSeconds, AreTheRoofline) {
   Program program = exchange(3);
   std::get<ComputeInstr>(program.workers[0].forward[0]).operations = 1000;
-  const Machine machine{{{4, 100}}, 20, 0.5, {}};
+  const Machine machine{{{{4, 100}}, 20, 0.5}, {}};
   const auto found = predicted_seconds(program, machine, {});
   EXPECT_EQ(found[0][0], (std::vector<double>{10, 0, 4, 6}));  // arithmetic, a peer's, bytes
   std::get<ComputeInstr>(program.workers[0].forward[0]).gathered = 400;
   EXPECT_EQ(predicted_seconds(program, machine, {})[0][0][0], 400.0 / 20);
-  const Machine gathering{{{4, 100}}, 20, 0.5, {}, 32};
+  const Machine gathering{{{{4, 100}}, 20, 0.5, 32}, {}};
   EXPECT_EQ(predicted_seconds(program, gathering, {})[0][0][0], 400.0 / 32);
   EXPECT_EQ(predicted_seconds(program, machine, {"aten::relu"})[1][0],
             (std::vector<double>{0, 0, 0, 0}));
