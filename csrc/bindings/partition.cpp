@@ -14,6 +14,7 @@
 #include "partition/plan/alike.h"
 #include "partition/plan/coarsen.h"
 #include "partition/plan/recomputation.h"
+#include "partition/plan/weighting.h"
 #include "partition/price/cluster.h"
 #include "partition/price/memory.h"
 #include "partition/price/price.h"
@@ -72,8 +73,7 @@ Cluster unlike_workers(std::string name, const std::vector<DeviceNumbers>& kinds
   auto unlike = std::make_shared<Unlike>();
   for (const int kind : kind_of) {
     const auto& [flops, memory_bandwidth, launch, gather_bandwidth, calls] = kinds.at(kind);
-    unlike->devices.push_back(
-        to_device(flops, memory_bandwidth, launch, gather_bandwidth, calls));
+    unlike->devices.push_back(to_device(flops, memory_bandwidth, launch, gather_bandwidth, calls));
   }
   for (const auto& senders : links) {
     auto& row = unlike->links.emplace_back();
@@ -194,12 +194,11 @@ void bind_partition(py::module_& m) {
       .def(py::init([](std::string name, std::map<int, double> flops, double memory_bandwidth,
                        double launch,
                        const std::vector<std::tuple<int64_t, double, double, double>>& levels,
-                       double gather_bandwidth,
-                       const KnownCosts& calls) {
-             Cluster all{std::move(name),
-                         to_device(std::move(flops), memory_bandwidth, launch, gather_bandwidth,
-                                   calls),
-                         {}};
+                       double gather_bandwidth, const KnownCosts& calls) {
+             Cluster all{
+                 std::move(name),
+                 to_device(std::move(flops), memory_bandwidth, launch, gather_bandwidth, calls),
+                 {}};
              for (const auto& [size, latency, bandwidth, overlap] : levels) {
                all.levels.push_back({size, {latency, bandwidth, overlap}});
              }
@@ -296,6 +295,17 @@ void bind_partition(py::module_& m) {
       },
       py::arg("extent"), py::arg("parts"), py::arg("granule"),
       "A range cut into parts along multiples of a granule, as plans cut it.");
+  m.def(
+      "cut_by_shares",
+      [](int64_t extent, const std::vector<double>& shares, int64_t granule) {
+        std::vector<std::pair<int64_t, int64_t>> pieces;
+        for (const Interval& piece : cut_by_shares({0, extent}, shares, granule)) {
+          pieces.emplace_back(piece.lo, piece.hi);
+        }
+        return pieces;
+      },
+      py::arg("extent"), py::arg("shares"), py::arg("granule"),
+      "The same in proportion to shares, of which some may be 0.");
   m.def(
       "lower",
       [](const Graph& graph, const Plan& plan, std::set<std::string> views, bool join,

@@ -4,6 +4,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
+#include "partition/search/actions.h"
 #include "partition/search/portfolio.h"
 
 namespace py = pybind11;
@@ -126,6 +127,18 @@ void bind_search(py::module_& m) {
       py::arg("graph"), py::arg("requests"), py::call_guard<py::gil_scoped_release>(),
       "The number of a request, its FoundPlan, the cheapest, or its TooLarge or IdlePin, and by op "
       "what the plan runs again, empty for what the graph says.");
+  m.def(
+      "plan_of_actions",
+      [](const Graph& graph, const std::vector<Plan>& bases,
+         const std::vector<std::tuple<int, int, bool>>& given) {
+        std::vector<Action> actions;
+        for (const auto& [worker, base, homes] : given) actions.push_back({worker, base, homes});
+        return plan_of_actions(graph, bases, actions);
+      },
+      py::arg("graph"), py::arg("bases"), py::arg("actions"),
+      py::call_guard<py::gil_scoped_release>(),
+      "The plan in which op n does as (worker, base, homes) says: worker -1 is all of them, as in "
+      "the data-parallel plan `base`, with parameters of one worker each where `homes`.");
   m.def(
       "search",
       [](const Graph& graph, const Mesh& mesh, const py::kwargs& options) {

@@ -22,6 +22,8 @@ from smex.specs.strategies import OperatorCall
 from smex.specs.verification import check_meaning
 
 WORKERS = (2, 3, 4)
+SHARES = ((1.0, 0.0, 3.0), (2.0, 1.0, 0.0, 1.0))
+"""Workers that get parts of other sizes, or nothing."""
 MUTATED_CALLS = 2
 """Of so many calls of an overload also wrong Specs and strategies are tried."""
 
@@ -42,6 +44,7 @@ class Finding:
         valid: cuts that brute force found.
         found: of these, how many some strategy makes.
         strategies: how many were executed.
+        uneven: how many were among workers of uneven shares, one of which has nothing.
         wrong: what is wrong with the Spec or a strategy.
         missing: some cuts that no strategy makes.
         mutants: Specs and strategies with one thing changed, of the first calls.
@@ -62,6 +65,7 @@ class Finding:
     valid: int = 0
     found: int = 0
     strategies: int = 0
+    uneven: int = 0
     seconds: float = 0.0
     wrong: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -134,6 +138,14 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
             else:
                 if k == brute_force.WORKERS:
                     made.add(brute_force.cuts_of(op, call, strategy))
+    for shares in SHARES:
+        for strategy in described.strategies(len(shares), shares):
+            finding.uneven += 1
+            try:
+                oracle.check(op, call, strategy, whole)
+            except Exception as error:
+                name = strategy["name"]
+                finding.wrong.append(f"call {number}: {name} by {shares}: {error}"[:300])
     if finding.has_brute_force and number < MUTATED_CALLS and not finding.wrong:
         tried, surviving = mutations.survivors(described)
         finding.mutants += tried
@@ -208,6 +220,7 @@ def summary(findings: Sequence[Finding]) -> str:
     lines += [f"| {text} | {n} | {of} | {n / max(1, of):.2%} |" for text, n, of in rows]
     wrong = sum(len(f.wrong) for f in findings)
     lines.append(f"| strategies executed; contradictions | {total('strategies')} | {wrong} | |")
+    lines.append(f"| - among workers of which one has nothing | {total('uneven')} | | |")
     reasons: dict[str, list[str]] = {}
     for finding in opaque:
         reasons.setdefault(why_whole(finding.overload), []).append(_name(finding))

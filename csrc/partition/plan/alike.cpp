@@ -56,9 +56,9 @@ bool is_plan_of(const Graph& graph, const Plan& plan) {
     const std::vector<tdl::Split>& splits = entry->second;
     return std::all_of(choices.begin(), choices.end(), [&](int choice) {
       return choice < 0 ||
-             std::any_of(splits.begin(), splits.end(), [&](const tdl::Split& split) {
-               return split.index == cut_of(choice);
-             });
+             std::any_of(
+                 splits.begin(), splits.end(),
+                 [&](const tdl::Split& split) { return split.index == cut_of(choice); });
     });
   });
 }

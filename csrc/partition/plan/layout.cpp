@@ -39,11 +39,11 @@ Part Part::cut(const Grain& grain, int choice, const Mesh& mesh, size_t step, in
   const int parts = mesh[step];
   if (!grain.bounds) {
     const Weighting* const weighting = grain.weighting(choice);
-    piece.range_ = weighting ? cut_by_shares(range_,
-                                             shares_of_parts(*weighting, mesh, coordinates_, step),
-                                             grain.unit)
-                                   .at(index)
-                             : smex::cut(range_, parts, index, grain.unit);
+    piece.range_ =
+        weighting ? cut_by_shares(range_, shares_of_parts(*weighting, mesh, coordinates_, step),
+                                  grain.unit)
+                        .at(index)
+                  : smex::cut(range_, parts, index, grain.unit);
     return piece;
   }
   if ((last_ - first_) % parts != 0) {

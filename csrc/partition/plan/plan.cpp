@@ -138,8 +138,8 @@ void compact_partials(Layout& layout) {
 /// Whether the worker computes an op that runs whole.
 bool runs_at(const Choices& choices, const Mesh& mesh, int worker) {
   for (size_t step = 0; step < choices.size(); ++step) {
-    if (is_only(choices[step]) && coordinate_of(choices[step]) !=
-                                      mesh_coordinate(mesh, worker, static_cast<int>(step))) {
+    if (is_only(choices[step]) &&
+        coordinate_of(choices[step]) != mesh_coordinate(mesh, worker, static_cast<int>(step))) {
       return false;
     }
   }

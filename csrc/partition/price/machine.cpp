@@ -27,10 +27,9 @@ class TileWork {
   }
 
   CallWork of(const Mesh& mesh, int worker) const {
-    return work([&](const Grid& grid) { return numel_of(grid, mesh, worker); },
-                [&](const Pieces& pieces) {
-                  return pieces.parts[part_of(pieces, mesh, worker)].size();
-                });
+    return work(
+        [&](const Grid& grid) { return numel_of(grid, mesh, worker); },
+        [&](const Pieces& pieces) { return pieces.parts[part_of(pieces, mesh, worker)].size(); });
   }
 
  private:
@@ -67,10 +66,10 @@ class TileWork {
 /// Whether the worker computes a part of what makes these outputs.
 bool is_active(const OpGrid& grid, const Mesh& mesh, int worker) {
   return std::all_of(grid.outputs.begin(), grid.outputs.end(), [&](const auto& output) {
-    return !output || std::all_of(output->present.begin(), output->present.end(),
-                                  [&](const Pieces& index) {
-                                    return !index.parts[part_of(index, mesh, worker)].empty();
-                                  });
+    return !output ||
+           std::all_of(output->present.begin(), output->present.end(), [&](const Pieces& index) {
+             return !index.parts[part_of(index, mesh, worker)].empty();
+           });
   });
 }
 

@@ -19,7 +19,7 @@ enum class Planner {
   kFeatures,      ///< is kDataParallel, and cuts messages by features (NeutronTP)
   kFsdp,          ///< is kDataParallel, and keeps parameters cut between their uses
   kGrid,    ///< is kDataParallel, and cuts messages by vertices in the first step, then by features
-  kHomes,   ///< is kDataParallel, and each parameter is one worker's (a parameter server's)
+  kHomes,   ///< is kDataParallel without pending sums, and each parameter is one worker's
   kIcml18,  ///< never reduces outputs
   kRandom,  ///< draws the cuts from `seed`
   kSpartan,  ///< decides tensor by tensor, the largest first
@@ -50,11 +50,14 @@ Planner planner_of(const std::string& name);
 /// All, in the order of their names.
 const std::vector<Planner>& all_planners();
 
+/// One worker holds all of a value, or computes all of an op.
+Choices only_at_worker(const Mesh& mesh, int worker);
+
 /// Of planners that keep parameters and their gradients apart from where they are used: kFsdp cuts
 /// each along the first dimension that is long enough, kHomes leaves each to one worker, the
 /// largest first to who has the fewest bytes. What the ops do stays, so that they gather the ones
 /// and scatter the others. What is pinned stays, and so does all of other planners.
-void place_parameters(Planner planner, const Graph& graph,
-                      const std::map<ValueId, Choices>& pinned, Plan& plan);
+void place_parameters(Planner planner, const Graph& graph, const std::map<ValueId, Choices>& pinned,
+                      Plan& plan);
 
 }  // namespace smex

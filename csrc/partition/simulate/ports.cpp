@@ -18,8 +18,7 @@ Ports::Ports(const Program& program, const InstrSeconds& seconds, std::vector<Tr
     states_[number].missing = transfer.sources.size();
     for (const auto& [worker, slot] : transfer.sources) of_slot_[worker][slot].push_back(number);
     for (const auto& [worker, at] : transfer.readers) of_fetch_[worker][at].push_back(number);
-    const auto [lane, fresh] =
-        lanes.try_emplace(transfer.ports, static_cast<int>(lanes_.size()));
+    const auto [lane, fresh] = lanes.try_emplace(transfer.ports, static_cast<int>(lanes_.size()));
     if (fresh) lanes_.emplace_back().ports = transfer.ports;
     lane_of_.push_back(lane->second);
     const int last = *std::max_element(transfer.ports.begin(), transfer.ports.end());
@@ -86,8 +85,8 @@ void Ports::begin_next() {
   chosen->ready.erase(chosen->ready.begin());
   State& state = states_[number];
   const double end = now + transfer.seconds;
-  MessageSpan span{backward_, transfer.message, now, end, end + transfer.latency, transfer.bytes,
-                   state.made_by};
+  MessageSpan span{backward_,      transfer.message, now, end, end + transfer.latency,
+                   transfer.bytes, state.made_by};
   state.span = static_cast<int>(spans_.size());
   for (const int port : chosen->ports) {
     if (free_[port] == now && now > state.ready) {

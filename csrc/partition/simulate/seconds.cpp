@@ -54,8 +54,7 @@ class Prediction {
   }
 
   double of_move(const MoveInstr& move) const {
-    return static_cast<double>(move.bytes) /
-           std::min(kHostBandwidth, device_.memory_bandwidth / 2);
+    return static_cast<double>(move.bytes) / std::min(kHostBandwidth, device_.memory_bandwidth / 2);
   }
 
   double of_compute(const ComputeInstr& compute) {

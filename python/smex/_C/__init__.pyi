@@ -77,6 +77,7 @@ __all__: list[str] = [
     "coarse_sizes",
     "coordinate_of",
     "cut",
+    "cut_by_shares",
     "cut_of",
     "default_mesh",
     "digest",
@@ -106,6 +107,7 @@ __all__: list[str] = [
     "peak_of_calls",
     "plan_bytes",
     "plan_for_other_sizes",
+    "plan_of_actions",
     "planners",
     "predicted_seconds",
     "price",
@@ -1429,6 +1431,13 @@ def cut(extent: int, parts: int, granule: int) -> list[tuple[int, int]]:
     A range cut into parts along multiples of a granule, as plans cut it.
     """
 
+def cut_by_shares(
+    extent: int, shares: collections.abc.Sequence[float], granule: int
+) -> list[tuple[int, int]]:
+    """
+    The same in proportion to shares, of which some may be 0.
+    """
+
 def cut_of(choice: int) -> int:
     """
     The dimension or index it cuts; negative: none.
@@ -1579,6 +1588,15 @@ def plan_for_other_sizes(
 ) -> Plan | None:
     """
     The choices of a plan of another graph, which differs in sizes only; None where it does not.
+    """
+
+def plan_of_actions(
+    graph: Graph,
+    bases: collections.abc.Sequence[Plan],
+    actions: collections.abc.Sequence[tuple[int, int, bool]],
+) -> Plan:
+    """
+    The plan in which op n does as (worker, base, homes) says: worker -1 is all of them, as in the data-parallel plan `base`, with parameters of one worker each where `homes`.
     """
 
 def planners() -> list[str]: ...

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -156,9 +155,7 @@ class Cluster:
             )
 
     @staticmethod
-    def of_nodes(
-        name: str, nodes: Sequence[tuple[Device, int, Link]], inside: Link
-    ) -> Cluster:
+    def of_nodes(name: str, nodes: Sequence[tuple[Device, int, Link]], inside: Link) -> Cluster:
         """Returns nodes of several devices of a kind each.
 
         Args:
@@ -181,7 +178,8 @@ class Cluster:
     @property
     def is_unlike(self) -> bool:
         """Whether any two devices differ."""
-        return any(device != self.devices[0] for device in self.devices)
+        nameless = [dataclasses.replace(device, name="") for device in self.devices]
+        return any(device != nameless[0] for device in nameless)
 
     @property
     def memory(self) -> float:

@@ -238,9 +238,7 @@ class SemanticGraph:
         other._native = self.native.with_boundaries(other.boundaries)
         return other
 
-    def with_weightings(
-        self, weightings: Sequence[tuple[str, tuple[float, ...]]]
-    ) -> SemanticGraph:
+    def with_weightings(self, weightings: Sequence[tuple[str, tuple[float, ...]]]) -> SemanticGraph:
         """Returns the same graph, of which plans may cut in these proportions."""
         if tuple(weightings) == self.weightings:
             return self

@@ -129,8 +129,9 @@ class Simulation:
         for worker, spans in enumerate(self.workers):
             events.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
             events += [_event(span, _WORKERS, worker) for span in spans if span.seconds > 0]
-        links = {where: number for number, where in enumerate(sorted({m.where for m in
-                                                                      self.messages}))}
+        links = {
+            where: number for number, where in enumerate(sorted({m.where for m in self.messages}))
+        }
         for where, number in links.items():
             words = " -> ".join(f"worker {end}" for end in where.split(" -> "))
             events.append(_named("thread", _LINKS, number, words))

@@ -29,9 +29,7 @@ class Weights:
     known: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @staticmethod
-    def of(
-        asked: Any, workers: int, machine: Machine | Cluster | None, objective: str
-    ) -> Weights:
+    def of(asked: Any, workers: int, machine: Machine | Cluster | None, objective: str) -> Weights:
         """Returns what a user asks for.
 
         Raises:

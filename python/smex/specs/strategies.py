@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from smex._C import Graph, Role, ValueRef, cut, tile_call
+from smex._C import Graph, Role, ValueRef, cut, cut_by_shares, tile_call
 from smex._logging import quiet_fakes
 from smex.errors import SmexTypeError, SmexValueError
 from smex.operators import called, operator_named
@@ -156,8 +156,12 @@ class OperatorCall:
         """Returns the inputs of a like call with these tensors, in pytree order."""
         return [leaves[leaf] for leaf in self._leaves]
 
-    def strategies(self, k: int) -> list[dict[str, Any]]:
-        """See :func:`strategies`."""
+    def strategies(self, k: int, shares: Sequence[float] | None = None) -> list[dict[str, Any]]:
+        """See :func:`strategies`.
+
+        With `shares`, one for each of the workers, these get parts in proportion; who gets nothing
+        does not run the operator and is left out of a strategy.
+        """
         if self.spec is None or torch.Tag.nondeterministic_seeded in self.op.tags:
             return []
         sums, divisors = self.spec.without_divisors()
@@ -165,7 +169,12 @@ class OperatorCall:
         result = []
         for split, is_mean in self.splits():
             spec = sums if is_mean else self.spec
-            pieces = cut(spec.indices[split.index].extent, k, split.granule)
+            extent = spec.indices[split.index].extent
+            if shares is None:
+                pieces = cut(extent, k, split.granule)
+            else:
+                pieces = cut_by_shares(extent, shares, split.granule)
+                pieces = [(lo, hi) for lo, hi in pieces if lo < hi] or [(0, 0)]
             if any(lo >= hi for lo, hi in pieces):
                 continue
             strategy = self._strategy(graphs[is_mean], spec, split, pieces)

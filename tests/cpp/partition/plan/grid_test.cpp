@@ -89,8 +89,7 @@ TEST_P(Grids, OfWeightedCutsCostWhatTheLayoutsOfAllWorkersCost) {
     for (Graph graph :
          {test::linear_graph(size(), size(), size()), test::training_graph(size(), size(), size()),
           test::mixed_graph(size(), size()), test::attention_graph(size(), size(), size()),
-          test::deep_graph(size(), size(), size()),
-          test::messages_graph(random, size(), size())}) {
+          test::deep_graph(size(), size(), size()), test::messages_graph(random, size(), size())}) {
       test::weigh(random, mesh_size(GetParam()), graph);
       Plan plan = test::random_plan(random, graph, GetParam());
       test::weigh_choices(random, plan);

@@ -29,8 +29,7 @@ FoundPlan searched(const Graph& graph, const Request& request) {
 double course(const Graph& graph, const Plan& plan, const Request& request) {
   const Machine machine = request.options.machine->on(request.mesh);
   const Program program = lower(graph, plan);
-  return simulate(program, predicted_seconds(program, machine, {}), request.mesh, machine)
-      .seconds;
+  return simulate(program, predicted_seconds(program, machine, {}), request.mesh, machine).seconds;
 }
 
 std::vector<Graph> graphs() {
