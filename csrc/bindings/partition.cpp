@@ -264,6 +264,8 @@ void bind_partition(py::module_& m) {
       py::arg("graph"), py::arg("plan"), py::arg("machine") = std::nullopt,
       py::call_guard<py::gil_scoped_release>(),
       "By op the bytes of each step, their seconds, and the seconds of its arithmetic.");
+  m.def("parameter_bytes_by_worker", &parameter_bytes_by_worker, py::arg("graph"), py::arg("plan"),
+        "By worker the bytes of its tiles of all parameters.");
   m.def("parameter_bytes", &parameter_bytes, py::arg("graph"), py::arg("plan"),
         "Bytes of the largest tiles of all parameters.");
   m.def("peak_of_calls", &peak_of_calls, py::arg("graph"), py::arg("plan"),

@@ -19,7 +19,7 @@ SearchOptions search_options(const std::string& planner, const std::string& obje
                              std::optional<bool> refine, int joint, uint64_t seed,
                              std::set<std::string> views, std::map<ValueId, Choices> pinned,
                              std::optional<int> merge, size_t max_unmerged, bool recompute,
-                             int weighting) {
+                             int weighting, std::vector<double> memory_scale) {
   SearchOptions options;
   options.planner = planner_of(planner);
   options.objective = objective_of(objective);
@@ -36,6 +36,7 @@ SearchOptions search_options(const std::string& planner, const std::string& obje
   options.max_unmerged = max_unmerged;
   options.recompute = recompute;
   options.weighting = weighting;
+  options.memory_scale = std::move(memory_scale);
   return options;
 }
 
@@ -65,7 +66,7 @@ void bind_requests(py::module_& m) {
            py::arg("views") = std::set<std::string>{},
            py::arg("pinned") = std::map<ValueId, Choices>{}, py::arg("merge") = std::nullopt,
            py::arg("max_unmerged") = by_default.max_unmerged, py::arg("recompute") = false,
-           py::arg("weighting") = 0);
+           py::arg("weighting") = 0, py::arg("memory_scale") = std::vector<double>{});
   py::class_<Request>(m, "Request")
       .def(py::init([](Mesh mesh, SearchOptions options) {
              return Request{std::move(mesh), std::move(options), {}, {}};

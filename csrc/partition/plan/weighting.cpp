@@ -50,6 +50,17 @@ std::vector<double> shares_of_parts(const Weighting& weighting, const Mesh& mesh
   return shares;
 }
 
+std::vector<double> shares_within_parts(int workers, int parts, const Weighting* weighting) {
+  const int each = workers / parts;
+  std::vector<double> shares(workers, 1.0 / each);
+  for (int first = 0; weighting && first < workers; first += each) {
+    const auto begin = weighting->shares.begin() + first;
+    const double all = std::accumulate(begin, begin + each, 0.0);
+    for (int n = 0; all > 0 && n < each; ++n) shares[first + n] = *(begin + n) / all;
+  }
+  return shares;
+}
+
 std::vector<Interval> cut_by_shares(const Interval& range, const std::vector<double>& shares,
                                     int64_t granule) {
   const int64_t unit = granule > 0 && range.size() % granule == 0 ? granule : 1;

@@ -1,9 +1,9 @@
 #include "partition/price/machine.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "partition/plan/coarsen.h"
+#include "partition/plan/weighting.h"
 
 namespace smex {
 
@@ -71,18 +71,6 @@ bool is_active(const OpGrid& grid, const Mesh& mesh, int worker) {
              return !index.parts[part_of(index, mesh, worker)].empty();
            });
   });
-}
-
-/// By worker its share of what its part of some first steps of the mesh has.
-std::vector<double> shares_within_parts(int workers, int parts, const Weighting* weighting) {
-  const int each = workers / parts;
-  std::vector<double> shares(workers, 1.0 / each);
-  for (int first = 0; weighting && first < workers; first += each) {
-    const auto begin = weighting->shares.begin() + first;
-    const double all = std::accumulate(begin, begin + each, 0.0);
-    for (int n = 0; all > 0 && n < each; ++n) shares[first + n] = *(begin + n) / all;
-  }
-  return shares;
 }
 
 }  // namespace

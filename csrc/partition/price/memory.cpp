@@ -220,6 +220,19 @@ MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
   return point;
 }
 
+std::vector<int64_t> parameter_bytes_by_worker(const Graph& graph, const Plan& plan) {
+  const DimClasses classes(graph);
+  std::vector<int64_t> bytes(mesh_size(plan.mesh), 0);
+  for (const Value& value : graph.values()) {
+    if (value.role != Role::kParameter) continue;
+    const std::vector<Tile> tiles = home_layout(graph, classes, plan, value.id).tiles;
+    for (size_t w = 0; w < tiles.size(); ++w) {
+      if (tiles[w].held) bytes[w] += tiles[w].region.numel() * value.itemsize;
+    }
+  }
+  return bytes;
+}
+
 int64_t parameter_bytes(const Graph& graph, const Plan& plan) {
   const DimClasses classes(graph);
   int64_t bytes = 0;

@@ -41,6 +41,8 @@ int64_t peak_of_calls(const Graph& graph, const Plan& plan,
 MemoryPoint heaviest_point(const Graph& graph, const Plan& plan,
                            const std::set<std::string>& views = {});
 
+/// By worker the bytes of its tiles of all parameters.
+std::vector<int64_t> parameter_bytes_by_worker(const Graph& graph, const Plan& plan);
 /// Bytes of the largest tiles of all parameters.
 int64_t parameter_bytes(const Graph& graph, const Plan& plan);
 

@@ -50,6 +50,9 @@ struct SearchOptions {
   /// them, each by its largest tile, with so many tensors of each parameter's size beside. A
   /// portfolio lets the predicted peak keep to them, of what is fetched too.
   std::optional<double> memory_limit;
+  /// By worker how many times as much its bytes count against the limit, for devices of unlike
+  /// memory: the limit over its own; empty: as much.
+  std::vector<double> memory_scale;
   double optimizer_states = 0;
   /// Operators whose outputs are views of their first input and take no memory.
   std::set<std::string> views;

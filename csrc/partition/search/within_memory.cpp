@@ -91,10 +91,15 @@ double Solver::peak(FoundPlan& found) const {
     found.program = std::make_unique<Program>(lower(graph_, found.plan, options));
     found.peak_bytes = peak_bytes(*found.program, request_.options.views);
   }
-  found.peak =
-      static_cast<double>(*std::max_element(found.peak_bytes.begin(), found.peak_bytes.end()));
   const double states = request_.options.optimizer_states;
-  if (states > 0) found.peak += states * static_cast<double>(parameter_bytes(graph_, found.plan));
+  const std::vector<int64_t> parameters =
+      states > 0 ? parameter_bytes_by_worker(graph_, found.plan) : std::vector<int64_t>(workers, 0);
+  const std::vector<double>& scale = request_.options.memory_scale;
+  for (size_t w = 0; w < workers; ++w) {
+    const double own =
+        static_cast<double>(found.peak_bytes[w]) + states * static_cast<double>(parameters[w]);
+    found.peak = std::max(found.peak, scale.empty() ? own : scale[w] * own);
+  }
   return found.peak;
 }
 
@@ -108,13 +113,18 @@ bool Solver::may_fit() const {
   const SearchOptions& options = request_.options;
   const int64_t least =
       least_peak(graph_, mesh_size(request_.mesh), options.views, options.optimizer_states);
+  double limits = 0;  // of all workers
+  for (const double scale : options.memory_scale) limits += *options.memory_limit / scale;
+  const auto workers = static_cast<double>(mesh_size(request_.mesh));
+  if (!options.memory_scale.empty()) return static_cast<double>(least) * workers <= limits;
   return static_cast<double>(least) <= *options.memory_limit;
 }
 
 bool Solver::keeps(FoundPlan& found) const {
   const double limit = *request_.options.memory_limit;
   const size_t calls = graph_.ops().size() * static_cast<size_t>(mesh_size(found.plan.mesh));
-  const bool is_long = calls > kLongToLower && calls <= kTooLongToLower;
+  const bool is_long =
+      calls > kLongToLower && calls <= kTooLongToLower && request_.options.memory_scale.empty();
   if (is_long && held(found) > kFarAbove * limit) return false;
   return peak(found) <= limit || keeps_by_peer(found);
 }

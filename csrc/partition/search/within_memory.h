@@ -73,7 +73,8 @@ class Solver {
   bool fits(const std::vector<Pin>& pins) const;
   /// What the search minimises: seconds or bytes of an iteration.
   double cost(const FoundPlan& found) const;
-  /// The predicted peak of the fullest worker, the optimiser's states included.
+  /// The predicted peak of the fullest worker, the optimiser's states included, by the scale of its
+  /// memory.
   double peak(FoundPlan& found) const;
 
   const Graph& graph() const { return graph_; }

@@ -1,6 +1,7 @@
 #include "partition/simulate/ports.h"
 
 #include <algorithm>
+#include <map>
 
 namespace smex {
 
@@ -8,16 +9,18 @@ Ports::Ports(const Program& program, const InstrSeconds& seconds, std::vector<Tr
              int num_processes, bool backward)
     : transfers_(std::move(transfers)),
       states_(transfers_.size()),
-      of_slot_(program.num_workers),
-      of_fetch_(program.num_workers),
       transferred_(num_processes, 0),
       backward_(backward) {
+  for (const WorkerProgram& worker : program.workers) {
+    of_slot_.emplace_back(worker.num_slots);
+    fetch_at_.emplace_back(worker.list(backward).size(), -1);
+  }
   std::map<std::vector<int>, int> lanes;
   for (int number = 0; number < static_cast<int>(transfers_.size()); ++number) {
     const Transfer& transfer = transfers_[number];
     states_[number].missing = transfer.sources.size();
     for (const auto& [worker, slot] : transfer.sources) of_slot_[worker][slot].push_back(number);
-    for (const auto& [worker, at] : transfer.readers) of_fetch_[worker][at].push_back(number);
+    add_readers(number);
     const auto [lane, fresh] = lanes.try_emplace(transfer.ports, static_cast<int>(lanes_.size()));
     if (fresh) lanes_.emplace_back().ports = transfer.ports;
     lane_of_.push_back(lane->second);
@@ -28,29 +31,44 @@ Ports::Ports(const Program& program, const InstrSeconds& seconds, std::vector<Tr
   find_needed(program, seconds, backward);
 }
 
+void Ports::add_readers(int number) {
+  const Transfer& transfer = transfers_[number];
+  const auto readers = static_cast<double>(transfer.readers.size());
+  for (const auto& [worker, at] : transfer.readers) {
+    int& fetch = fetch_at_[worker][at];
+    if (fetch < 0) {
+      fetch = static_cast<int>(fetches_.size());
+      fetches_.emplace_back().brought.arrives = kNever;
+    }
+    ++fetches_[fetch].coming;
+    fetches_[fetch].brought.on_its_way += transfer.seconds / readers;
+    fetches_[fetch].brought.charged += transfer.charged / readers;
+  }
+}
+
 void Ports::find_needed(const Program& program, const InstrSeconds& seconds, bool backward) {
+  std::vector<std::vector<double>> begins;  // of an instruction, where nothing is waited for
   for (int w = 0; w < program.num_workers; ++w) {
-    const std::vector<Instr>& list = program.workers[w].list(backward);
-    std::vector<double> begins{0};  // of an instruction, where nothing is waited for
-    for (const double one : seconds[w][backward]) begins.push_back(begins.back() + one);
-    for (const auto& [position, numbers] : of_fetch_[w]) {
-      const double needed = begins[std::max(due_of(list[position]), position)];
-      for (const int number : numbers) {
-        states_[number].needed = std::min(states_[number].needed, needed);
-      }
+    auto& own = begins.emplace_back(1, 0);
+    for (const double one : seconds[w][backward]) own.push_back(own.back() + one);
+  }
+  for (size_t number = 0; number < transfers_.size(); ++number) {
+    for (const auto& [worker, at] : transfers_[number].readers) {
+      const Instr& reader = program.workers[worker].list(backward)[at];
+      double& needed = states_[number].needed;
+      needed = std::min(needed, begins[worker][std::max(due_of(reader), at)]);
     }
   }
 }
 
 void Ports::written(int worker, Slot slot, double time, const Cause& by) {
-  const auto found = of_slot_[worker].find(slot);
-  if (found == of_slot_[worker].end()) return;
-  for (const int number : found->second) {
+  for (const int number : of_slot_[worker][slot]) {
     State& state = states_[number];
     if (time >= state.ready) state.made_by = by;
     state.ready = std::max(state.ready, time);
     if (--state.missing == 0) {
       lanes_[lane_of_[number]].later.emplace(state.ready, number);
+      next_.reset();
     }
   }
 }
@@ -62,14 +80,17 @@ double Ports::next(const Lane& lane) const {
   return soonest;
 }
 
-double Ports::next() const {
+double Ports::next() {
+  if (next_) return *next_;
   double soonest = kNever;
   for (const Lane& lane : lanes_) soonest = std::min(soonest, next(lane));
+  next_ = soonest;
   return soonest;
 }
 
-void Ports::begin_next() {
+const std::vector<std::pair<int, int>>& Ports::begin_next() {
   const double now = next();
+  next_.reset();
   Lane* chosen = nullptr;
   for (Lane& lane : lanes_) {
     if (next(lane) > now) continue;
@@ -97,22 +118,14 @@ void Ports::begin_next() {
   }
   transferred_[transfer.message.to] += transfer.seconds;
   state.arrives = span.arrives;
-  spans_.push_back(std::move(span));
-}
-
-Ports::Brought Ports::brought(int worker, int position) const {
-  Brought all;
-  const auto found = of_fetch_[worker].find(position);
-  if (found == of_fetch_[worker].end()) return all;
-  for (const int number : found->second) {
-    const Transfer& transfer = transfers_[number];
-    const auto readers = static_cast<double>(transfer.readers.size());
-    if (states_[number].arrives >= all.arrives) all.last = states_[number].span;
-    all.arrives = std::max(all.arrives, states_[number].arrives);
-    all.on_its_way += transfer.seconds / readers;
-    all.charged += transfer.charged / readers;
+  for (const auto& [worker, at] : transfer.readers) {
+    Fetch& fetch = fetches_[fetch_at_[worker][at]];
+    if (state.arrives >= fetch.latest) fetch.brought.last = state.span;
+    fetch.latest = std::max(fetch.latest, state.arrives);
+    if (--fetch.coming == 0) fetch.brought.arrives = fetch.latest;
   }
-  return all;
+  spans_.push_back(std::move(span));
+  return transfer.readers;
 }
 
 }  // namespace smex

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <limits>
-#include <map>
+#include <optional>
 #include <queue>
 #include <set>
 #include <tuple>
@@ -29,9 +29,9 @@ class Ports {
   /// A tile is there from then on; nothing that is told later was there before.
   void written(int worker, Slot slot, double time, const Cause& by);
   /// When the next message sets out, as far as is known.
-  double next() const;
-  /// It sets out.
-  void begin_next();
+  double next();
+  /// It sets out. Returns the fetches that read it: workers, and positions in their lists.
+  const std::vector<std::pair<int, int>>& begin_next();
 
   /// What comes for one fetch.
   struct Brought {
@@ -40,7 +40,10 @@ class Ports {
     double charged = 0;     ///< of these the worker's own, if it computes meanwhile
     int last = -1;          ///< of `spans`, what arrives last
   };
-  Brought brought(int worker, int position) const;
+  const Brought& brought(int worker, int position) const {
+    const int fetch = fetch_at_[worker][position];
+    return fetch < 0 ? nothing_ : fetches_[fetch].brought;
+  }
 
   /// How long what a process has received was on its way.
   double transferred(int process) const { return transferred_[process]; }
@@ -66,14 +69,25 @@ class Ports {
     std::priority_queue<Readiness, std::vector<Readiness>, std::greater<>> later;
   };
 
+  /// What other processes' messages bring; `latest` is when those arrive that have set out.
+  struct Fetch {
+    Brought brought;
+    int coming = 0;  ///< messages that have not set out
+    double latest = 0;
+  };
+
   double next(const Lane& lane) const;
+  void add_readers(int number);
   void find_needed(const Program& program, const InstrSeconds& seconds, bool backward);
 
   const std::vector<Transfer> transfers_;
-  std::vector<State> states_;                              ///< by transfer
-  std::vector<std::map<Slot, std::vector<int>>> of_slot_;  ///< transfers by worker
-  std::vector<std::map<int, std::vector<int>>> of_fetch_;  ///< transfers by worker and position
+  std::vector<State> states_;                           ///< by transfer
+  std::vector<std::vector<std::vector<int>>> of_slot_;  ///< transfers by worker and slot
+  std::vector<std::vector<int>> fetch_at_;              ///< by worker and position, or -1
+  std::vector<Fetch> fetches_;
+  const Brought nothing_;
   std::vector<Lane> lanes_;
+  std::optional<double> next_;       ///< as long as it is known
   std::vector<int> lane_of_;         ///< by transfer
   std::vector<double> free_;         ///< by port
   std::vector<double> transferred_;  ///< by process

@@ -37,21 +37,25 @@ class Simulation {
   }
 
   void run(Timeline& timeline) {
+    std::vector<Event> events(program_.num_workers);
+    for (int w = 0; w < program_.num_workers; ++w) events[w] = next_event(w);
     while (true) {
-      Event next;
-      int which = -1;
-      for (int w = 0; w < program_.num_workers; ++w) {
-        const Event event = next_event(w);
-        if (event.time >= next.time) continue;
-        next = event;
-        which = w;
-      }
+      const auto soonest =
+          std::min_element(events.begin(), events.end(),
+                           [](const Event& a, const Event& b) { return a.time < b.time; });
+      const Event next = *soonest;
+      const int which = static_cast<int>(soonest - events.begin());
       const double port = ports_.next();
-      if (which < 0 && port == kUnknown) break;
+      if (next.time == kUnknown && port == kUnknown) break;
       if (port < next.time) {  // all that is written until then is known
-        ports_.begin_next();
-      } else {
-        next.open >= 0 ? take(which, next.open) : step(which);
+        for (const auto& [reader, position] : ports_.begin_next()) {
+          events[reader] = next_event(reader);
+        }
+        continue;
+      }
+      next.open >= 0 ? take(which, next.open) : step(which);
+      for (int w = 0; w < program_.num_workers; ++w) {
+        if (ranks_[w] == ranks_[which]) events[w] = next_event(w);  // tiles that it reads in place
       }
     }
     double last = 0;

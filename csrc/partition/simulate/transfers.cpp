@@ -2,13 +2,24 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "partition/lower/orders.h"
 
 namespace smex {
 namespace {
+
+using Key = std::tuple<int, int, int>;
+
+Key key_of(const Message& message) { return {message.relayout, message.from, message.to}; }
+
+bool before(const Transfer& transfer, const Key& key) { return key_of(transfer.message) < key; }
+
+template <typename Item>
+void keep_one_of_each(std::vector<Item>& items) {
+  std::sort(items.begin(), items.end());
+  items.erase(std::unique(items.begin(), items.end()), items.end());
+}
 
 int first_worker(const std::vector<int>& ranks, int process) {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), process) - ranks.begin());
@@ -32,16 +43,17 @@ std::vector<int> ports_of(const Machine& machine, const std::vector<int>& ranks,
 std::vector<Transfer> list_transfers(const Program& program, const Mesh& mesh,
                                      const Machine& machine, const std::vector<int>& ranks,
                                      bool backward) {
-  std::vector<Transfer> transfers;
-  std::map<std::tuple<int, int, int>, size_t> number;  // by message
+  std::vector<Transfer> transfers;  // ascending by message
+  std::map<std::pair<int, int>, std::vector<int>> ports;
   const auto list = backward ? &WorkerProgram::backward : &WorkerProgram::forward;
   for (const auto& [relayout, orders] : list_orders(program, ranks, list)) {
     for (const auto& [pair, order] : orders.by_pair) {
       Transfer transfer;
       transfer.message = {relayout, pair.first, pair.second};
-      transfer.ports = ports_of(machine, ranks, pair.second, pair.first);
+      const auto [known, fresh] = ports.try_emplace(pair);
+      if (fresh) known->second = ports_of(machine, ranks, pair.second, pair.first);
+      transfer.ports = known->second;
       const int receiver = first_worker(ranks, pair.second);
-      std::set<std::pair<int, Slot>> sources;
       for (const Parcel& parcel : order) {
         const Link& link = machine.link(mesh, receiver, parcel.worker);
         const auto bytes = static_cast<double>(parcel.box.numel() * orders.itemsize);
@@ -50,10 +62,9 @@ std::vector<Transfer> list_transfers(const Program& program, const Mesh& mesh,
         transfer.seconds += seconds;
         transfer.charged += (1 - link.overlap) * seconds;
         transfer.latency = std::max(transfer.latency, link.latency);
-        sources.emplace(parcel.worker, parcel.slot);
+        transfer.sources.emplace_back(parcel.worker, parcel.slot);
       }
-      transfer.sources.assign(sources.begin(), sources.end());
-      number[{relayout, pair.first, pair.second}] = transfers.size();
+      keep_one_of_each(transfer.sources);
       transfers.push_back(std::move(transfer));
     }
   }
@@ -62,12 +73,18 @@ std::vector<Transfer> list_transfers(const Program& program, const Mesh& mesh,
     for (int position = 0; position < static_cast<int>(instrs.size()); ++position) {
       const auto* fetch = std::get_if<FetchInstr>(&instrs[position]);
       if (!fetch) continue;
-      std::set<size_t> read;
+      std::vector<int> senders;
       for (const CopyPart& part : fetch->parts) {
-        const auto found = number.find({fetch->relayout, ranks[part.worker], ranks[w]});
-        if (found != number.end()) read.insert(found->second);
+        if (ranks[part.worker] != ranks[w]) senders.push_back(ranks[part.worker]);
       }
-      for (const size_t one : read) transfers[one].readers.emplace_back(w, position);
+      keep_one_of_each(senders);
+      for (const int sender : senders) {
+        const Key key{fetch->relayout, sender, ranks[w]};
+        const auto found = std::lower_bound(transfers.begin(), transfers.end(), key, before);
+        if (found != transfers.end() && key_of(found->message) == key) {
+          found->readers.emplace_back(w, position);
+        }
+      }
     }
   }
   return transfers;

@@ -103,6 +103,7 @@ __all__: list[str] = [
     "op_bytes",
     "op_prices",
     "parameter_bytes",
+    "parameter_bytes_by_worker",
     "parse_message",
     "peak_bytes",
     "peak_of_calls",
@@ -789,6 +790,7 @@ class SearchOptions:
         max_unmerged: int = 2000,
         recompute: bool = False,
         weighting: int = 0,
+        memory_scale: collections.abc.Sequence[float] = [],
     ) -> None: ...
 
 class Request:
@@ -1592,6 +1594,11 @@ def op_prices(
 def parameter_bytes(graph: Graph, plan: Plan) -> int:
     """
     Bytes of the largest tiles of all parameters.
+    """
+
+def parameter_bytes_by_worker(graph: Graph, plan: Plan) -> list[int]:
+    """
+    By worker the bytes of its tiles of all parameters.
     """
 
 def parse_message(arg0: str) -> tuple:

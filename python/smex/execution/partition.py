@@ -34,7 +34,7 @@ def partition(
     objective: str = "communication",
     planner: str = "tofu",
     machine: Machine | Cluster | None = None,
-    memory_limit: float | None = None,
+    memory_limit: float | str | None = None,
     optimizer_states: float = 0,
     replicate_bytes: int | None = None,
     mesh: Sequence[int] | DeviceMesh | None = None,
@@ -69,7 +69,7 @@ def partition(
         planner: see `smex.search`, as for the next nine.
         machine: what "time" is counted by; of processes with one worker each by default what
             `smex.Machine.calibrate(mesh=mesh)` measures.
-        memory_limit: bytes of a worker that the predicted peak keeps to.
+        memory_limit: bytes of a worker that the predicted peak keeps to, or "devices".
         optimizer_states: so many tensors of each parameter's size the optimiser keeps, which the
             limit counts: 1 for SGD with momentum, 2 for Adam.
         replicate_bytes: tensors up to this size may be held by every worker.

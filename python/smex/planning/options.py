@@ -20,6 +20,8 @@ REPLICATE_BYTES = 64 * 1024
 """Gathering less than this costs a latency rather than bandwidth."""
 
 ALL_BYTES = 2**62
+DEVICES = "devices"
+"""A limit of memory: each device's own."""
 _MOST_STATES = 1_000_000
 _MOST_WORKERS = 2**31 - 1  # the native library numbers workers by 32 bits
 
@@ -53,7 +55,7 @@ class SearchOptions:
     planner: str
     objective: str
     machine: Machine | Cluster | None
-    memory_limit: float | None
+    memory_limit: float | str | None
     optimizer_states: float
     replicate_bytes: int
     refine: bool | None
@@ -72,7 +74,7 @@ class SearchOptions:
         planner: str = "tofu",
         objective: str = "communication",
         machine: Machine | Cluster | None = None,
-        memory_limit: float | None = None,
+        memory_limit: float | str | None = None,
         optimizer_states: float = 0,
         replicate_bytes: int | None = None,
         mesh: Sequence[int] | None = None,
@@ -103,11 +105,7 @@ class SearchOptions:
             raise PlanError(f"search: workers must be an int of at least 1, got {workers!r}")
         if workers > _MOST_WORKERS:
             raise PlanError(f"search: workers must be at most {_MOST_WORKERS}, got {workers!r}")
-        if memory_limit is not None and not _is_number(memory_limit, least=1):
-            raise PlanError(
-                "search: memory_limit must be a finite number of at least 1 byte, got "
-                f"{memory_limit!r}"
-            )
+        _require_limit(memory_limit, machine)
         if device_memory is not None and not _is_number(device_memory, least=1):
             raise PlanError(
                 "search: device_memory must be a finite number of at least 1 byte, got "
@@ -155,16 +153,54 @@ class SearchOptions:
         return _NativeOptions(
             planner=self.planner, objective=self.objective,
             machine=None if self.machine is None else self.machine.cluster,
-            memory_limit=self.memory_limit,
+            memory_limit=self.least_limit, memory_scale=self._memory_scale(),
             optimizer_states=self.optimizer_states, replicate_bytes=self.replicate_bytes,
             refine=self.refine, joint=self.joint, seed=self.seed, views=views,
             recompute=self.recompute == "auto", weighting=self.weights.number,
         )  # fmt: skip
 
     @property
+    def least_limit(self) -> float | None:
+        """Bytes of the worker that has the fewest, where there is a limit."""
+        limits = self.memory_limits
+        return min(limits) if limits else None
+
+    @property
+    def memory_limits(self) -> list[float]:
+        """By worker the bytes that its peak keeps to; none where there is no limit."""
+        workers = math.prod(self.mesh)
+        if self.memory_limit is None:
+            return []
+        if self.memory_limit != DEVICES:
+            return [float(self.memory_limit)] * workers
+        assert isinstance(self.machine, Cluster)
+        return [device.memory for device in self.machine.devices[:workers]]
+
+    def _memory_scale(self) -> list[float]:
+        """How many times as much a worker's bytes count as those of who has the fewest."""
+        limits = self.memory_limits
+        if self.memory_limit != DEVICES or min(limits) == max(limits):
+            return []
+        return [min(limits) / limit for limit in limits]
+
+    @property
     def native_machine(self) -> Any:
         """The machine for this mesh, or None."""
         return self.machine and self.machine.native(self.mesh)
+
+
+def _require_limit(limit: Any, machine: Machine | Cluster | None) -> None:
+    """Refuses what is no limit of memory."""
+    if limit == DEVICES and isinstance(limit, str):
+        if not isinstance(machine, Cluster):
+            raise PlanError(
+                'search: memory_limit="devices" needs machine=, a smex.Cluster that tells how much '
+                "each worker has"
+            )
+    elif limit is not None and not _is_number(limit, least=1):
+        raise PlanError(
+            f"search: memory_limit must be a finite number of at least 1 byte, got {limit!r}"
+        )
 
 
 def _is_number(x: Any, least: float, most: float = sys.float_info.max) -> bool:

@@ -15,6 +15,7 @@ from smex._C import (
     largest_instr,
     lower,
     merge_inputs,
+    parameter_bytes_by_worker,
     peak_of_calls,
     predicted_seconds,
     simulate,
@@ -283,6 +284,16 @@ class PlacedGraph:
         """Predicted peak bytes of the fullest worker, the optimiser's states included."""
         states = self.options.optimizer_states
         return max(self.peak_bytes()) + (states * self.parameter_bytes() if states else 0)
+
+    def peaks(self) -> list[float]:
+        """By worker the predicted peak bytes, the optimiser's states included."""
+        states = self.options.optimizer_states
+        if not states:
+            return [float(nbytes) for nbytes in self.peak_bytes()]
+        parameters = parameter_bytes_by_worker(self.graph.native, self.native)
+        return [
+            nbytes + states * own for nbytes, own in zip(self.peak_bytes(), parameters, strict=True)
+        ]
 
     def parameter_bytes(self) -> int:
         """Bytes of the largest tiles of all parameters."""

@@ -105,8 +105,11 @@ class Plan(PlacedGraph):
         seconds = predicted_seconds(self.program(), native, views)
         order = list_order(self.graph.native, self.program(), seconds, mesh, native)[0]
         other = Plan(self.graph, with_order(self.native, order), self.options, self.pinned)
-        limit = self.options.memory_limit
-        fits = limit is None or other.peak() <= max(limit, self.peak())
+        limits = self.options.memory_limits
+        fits = not limits or all(
+            peak <= max(limit, own)
+            for peak, own, limit in zip(other.peaks(), self.peaks(), limits, strict=True)
+        )
         return other if fits and took(other) < took(self) else self
 
     def cut_at(self, boundaries: Boundaries) -> Plan:

@@ -105,7 +105,7 @@ def _too_large_words(
     mesh: list[int],
 ) -> str:
     """Says how much is missing, where, and what would help."""
-    limit = asked.memory_limit
+    limit = asked.least_limit
     assert limit is not None
     if found.conflict:
         names = list(placements)

@@ -26,7 +26,7 @@ def search(
     planner: str = "tofu",
     objective: str = "communication",
     machine: Machine | Cluster | None = None,
-    memory_limit: float | None = None,
+    memory_limit: float | str | None = None,
     optimizer_states: float = 0,
     replicate_bytes: int | None = None,
     pinned: Pins | None = None,
@@ -61,7 +61,8 @@ def search(
         machine: what "time" is counted by; with "communication" the plan tells its time on it. A
             `smex.Cluster` has workers that differ: a call takes as long as its slowest worker.
         memory_limit: bytes of a worker that the plan's predicted peak keeps to, as
-            `Plan.peak_bytes` counts it, with the optimiser's states.
+            `Plan.peak_bytes` counts it, with the optimiser's states; "devices" for what each
+            device of a cluster has.
         optimizer_states: so many tensors of each parameter's size the optimiser keeps: 1 for SGD
             with momentum, 2 for Adam.
         replicate_bytes: tensors up to this size may be held by every worker; by default 64 KiB for
@@ -142,8 +143,11 @@ def for_other_sizes(graph: SemanticGraph, known: Plan) -> Plan | None:
     if native is None:
         return None
     plan = Plan(graph, native, options, known.pinned)
-    limit = options.memory_limit
-    return plan if limit is None or max(plan.peak_bytes()) <= limit else None
+    limits = options.memory_limits
+    fits = not limits or all(
+        peak <= limit for peak, limit in zip(plan.peak_bytes(), limits, strict=True)
+    )
+    return plan if fits else None
 
 
 def search_again(

@@ -327,3 +327,30 @@ def test_what_can_be_simulated():
         smex.simulate(plan, "cluster")
     with pytest.raises(smex.SmexValueError, match="does not fit"):
         smex.simulate(plan, pair().first(1))
+
+
+# ---- memory ----
+
+
+def test_each_worker_keeps_to_its_own_memory():
+    """The large device may hold what the small one cannot."""
+    graph = mlp(batch=256, width=512)
+    free = smex.search(graph, 2, objective="time", machine=pair(4.0, 1.0), optimizer_states=2)
+    large, small = (1.05 * max(free.peaks()), 0.6 * min(free.peaks()))
+    cluster = dataclasses.replace(
+        pair(4.0, 1.0), devices=(device("a", 4.0, large), device("b", 1.0, small))
+    )
+    plan = smex.search(
+        graph, 2, objective="time", machine=cluster, optimizer_states=2, memory_limit="devices"
+    )
+    peaks = plan.peaks()
+    assert peaks[0] <= large and peaks[1] <= small < peaks[0]
+    with pytest.raises(smex.PlanError, match="no plan for 2 workers"):
+        smex.search(
+            graph, 2, objective="time", machine=cluster, optimizer_states=2, memory_limit=small
+        )
+
+
+def test_limits_of_devices_need_a_cluster():
+    with pytest.raises(smex.PlanError, match='memory_limit="devices" needs machine='):
+        smex.search(mlp(), 2, memory_limit="devices")

@@ -1,8 +1,10 @@
 #include "partition/search/recursion/recursion.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
+#include "partition/plan/weighting.h"
 #include "partition/search/home_memory.h"
 
 namespace smex {
@@ -161,9 +163,20 @@ HomeMemory& Recursion::memory_of(const Stage& stage, const std::vector<std::vect
                                  double share) {
   if (!memory_) memory_.emplace(merged_.graph, options_.views, options_.optimizer_states);
   memory_->clear();
+  fill(*memory_, stage, chosen, [&](const Value& value, const Choices& cuts) {
+    const auto& grains = merged_.grains[value.id];
+    return static_cast<double>(largest_home_numel(value.shape, grains, cuts, plan_.mesh)) * share;
+  });
+  return *memory_;
+}
+
+/// Gives the bytes of values' homes under all choices that are `chosen`.
+template <typename Numel>
+void Recursion::fill(HomeMemory& memory, const Stage& stage,
+                     const std::vector<std::vector<int>>& chosen, const Numel& numel) const {
   const auto first = static_cast<std::ptrdiff_t>(stage.steps.first);
   for (const Value& value : merged_.graph.values()) {
-    if (!memory_->counts(value.id)) continue;
+    if (!memory.counts(value.id)) continue;
     const int group = merged_.coarse.group_of[value.id];
     const Domain& domain = stage.domains.of_group(group);
     Choices cuts = plan_.values[value.id];
@@ -171,13 +184,36 @@ HomeMemory& Recursion::memory_of(const Stage& stage, const std::vector<std::vect
     bytes.reserve(chosen[group].size());
     for (int choice : chosen[group]) {
       std::copy(domain[choice].begin(), domain[choice].end(), cuts.begin() + first);
-      const int64_t numel =
-          largest_home_numel(value.shape, merged_.grains[value.id], cuts, plan_.mesh);
-      bytes.push_back(static_cast<double>(numel * value.itemsize) * share);
+      bytes.push_back(numel(value, cuts) * value.itemsize);
     }
-    memory_->set(value.id, group, std::move(bytes));
+    memory.set(value.id, group, std::move(bytes));
   }
-  return *memory_;
+}
+
+std::vector<std::pair<HomeMemory, double>> Recursion::memory_by_kind(const Stage& stage) const {
+  const Weighting* const weighting = stage.domains.weighting();
+  const int parts = mesh_size(plan_.mesh);
+  const std::vector<double> within = shares_within_parts(workers_, parts, weighting);
+  std::map<std::pair<double, double>, std::vector<int>> kinds;  // by scale and weight
+  for (int w = 0; w < workers_; ++w) {
+    kinds[{options_.memory_scale[w], weighting ? weighting->shares[w] : 1}].push_back(w);
+  }
+  const auto chosen = all_choices(stage);
+  std::vector<std::pair<HomeMemory, double>> found;
+  for (const auto& [kind, workers] : kinds) {
+    HomeMemory memory(merged_.graph, options_.views, options_.optimizer_states);
+    fill(memory, stage, chosen, [&, &workers = workers](const Value& value, const Choices& cuts) {
+      const Grid home = home_grid(value.shape, merged_.grains[value.id], cuts, plan_.mesh);
+      double most = 0;
+      for (const int w : workers) {
+        const int64_t numel = numel_of(home, plan_.mesh, w / (workers_ / parts));
+        most = std::max(most, within[w] * static_cast<double>(numel));
+      }
+      return most;
+    });
+    found.emplace_back(std::move(memory), *options_.memory_limit / kind.first);
+  }
+  return found;
 }
 
 std::vector<std::vector<int>> Recursion::all_choices(const Stage& stage) {
@@ -232,18 +268,28 @@ Recursion::Solution Recursion::decide_within_memory(const Stage& stage) {
   // The steps that are still to come divide the tiles.
   const double share = static_cast<double>(mesh_size(plan_.mesh)) / workers_;
   const size_t steps = plan_.mesh.size();
-  const HomeMemory& memory = memory_of(stage, all_choices(stage), share);
+  std::vector<std::pair<HomeMemory, double>> kinds;
+  if (!options_.memory_scale.empty()) kinds = memory_by_kind(stage);
+  const HomeMemory* const alike =
+      kinds.empty() ? &memory_of(stage, all_choices(stage), share) : nullptr;
+  const auto worst = [&](const std::vector<int>& choices) -> std::optional<Limit> {
+    if (alike) return alike->worst(choices, *options_.memory_limit);
+    std::optional<Limit> found;
+    double most = 0;
+    for (const auto& [memory, bound] : kinds) {
+      std::optional<Limit> limit = memory.worst(choices, bound);
+      if (!limit || limit->sum(choices) / bound <= most) continue;
+      most = limit->sum(choices) / bound;
+      found = std::move(limit);
+    }
+    return found;
+  };
   // As many attempts as take about as long as a search of a hundred steps; less for one step of
   // several, whose proof says little of the whole, and for each that is chosen anew.
   const bool whole = stage.steps.count == steps && mesh_size(plan_.mesh) == workers_;
   const int work = whole ? 60'000 : refining_ ? 0 : 5'000;
   const int solves = std::max(24, work / static_cast<int>(stage.domains.groups() + 1));
-  WithinLimits found = minimise_within(
-      stage.problem.factors(),
-      [&](const std::vector<int>& choices) {
-        return memory.worst(choices, *options_.memory_limit);
-      },
-      options_.max_table, solves);
+  WithinLimits found = minimise_within(stage.problem.factors(), worst, options_.max_table, solves);
   return {std::move(found.best), found.fits};
 }
 

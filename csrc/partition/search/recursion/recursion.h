@@ -62,6 +62,11 @@ class Recursion {
   /// By group all choices of its domain.
   static std::vector<std::vector<int>> all_choices(const Stage& stage);
   /// What the homes of values take, by group under the choices of its domain that are `chosen`.
+  template <typename Numel>
+  void fill(HomeMemory& memory, const Stage& stage, const std::vector<std::vector<int>>& chosen,
+            const Numel& numel) const;
+  /// For workers of unlike memory: of each kind of worker its homes, and what they may take.
+  std::vector<std::pair<HomeMemory, double>> memory_by_kind(const Stage& stage) const;
   HomeMemory& memory_of(const Stage& stage, const std::vector<std::vector<int>>& chosen,
                         double share);
   bool is_smaller(const Solution& solution, const Stage& stage);
