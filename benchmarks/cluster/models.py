@@ -16,9 +16,11 @@ paper's. Graphs are kept in build/captured/ until capture or the models change, 
 read them with `captured(name)`, without the models' libraries once they are there.
 
 With `--reduced`, models of the same parts with few and narrow layers, in float64 and without
-dropout, are trained for one step over 1 to 4 workers with every tensor cut that may be
-(`replicate_bytes=0`). The largest error of the loss, the gradients and the buffers, which is at
-most 1e-10, is relative to the largest element of the tensor. "Zero" counts tensors that are zero
+dropout, are trained for one step over 1 to 4 workers: with as many rows each (EV) or unequal
+shares, of which one is nothing (CP), with parameters replicated (AR) or one worker's each (PS),
+with every tensor cut that may be, evenly and in unequal shares, and with all work on the last
+worker. The largest error over 1 to 4 workers of the loss, the gradients and the buffers, which is
+at most 1e-10, is relative to the largest element of the tensor. "Zero" counts tensors that are zero
 but for rounding, of which it is relative to the largest gradient or buffer: gradients of biases
 that a softmax or a batch normalisation behind them cancels, such as those of BERT's keys, and
 running means of what such a normalisation has centred before.
@@ -55,8 +57,18 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "peers"))
 import environments
 
 CACHE = environments.ROOT / "build" / "captured"
-PLANNERS = ("data_parallel", "tofu")
-WORKERS = (1, 2, 3, 4)
+SHARES = {1: (1,), 2: (3, 1), 3: (2, 0, 1), 4: (4, 2, 1, 1)}
+"""Unequal ones by the number of workers."""
+KINDS = {
+    "EV-AR": ("data_parallel", "even"),
+    "EV-PS": ("homes", "even"),
+    "CP-AR": ("data_parallel", "shares"),
+    "CP-PS": ("homes", "shares"),
+    "all cut, even": ("tofu", "even"),
+    "all cut, shares": ("tofu", "shares"),
+    "one worker": ("tofu", "last"),
+}
+"""Ways to divide a step: the planner, and what workers get."""
 TOLERANCE = 1e-10
 ZERO = 1e-13
 """What part of the largest gradient or buffer is rounding."""
@@ -186,12 +198,16 @@ def whole_step(training: Training) -> Step:
     return {"loss": loss.detach()} | {key: x for key, x in found.items() if x is not None}
 
 
-def divided_step(training: Training, planner: str, workers: int) -> Step:
+def divided_step(training: Training, kind: str, workers: int) -> Step:
     """A step over workers."""
     model, args, loss_fn = training
+    planner, shares = KINDS[kind]
+    last = tuple(float(worker == workers - 1) for worker in range(workers))
+    weights = {"even": "even", "shares": SHARES[workers], "last": last}[shares]
     net = smex.partition(
-        copy.deepcopy(model), workers=workers, loss_fn=loss_fn, planner=planner, replicate_bytes=0
-    )
+        copy.deepcopy(model), workers=workers, loss_fn=loss_fn, planner=planner, weights=weights,
+        replicate_bytes=0,
+    )  # fmt: skip
     loss = net(*args)
     loss.backward()
     found = {f"gradient of {name}": x for name, x in net.full_grads().items()}
@@ -226,13 +242,15 @@ def largest_error(whole: Step, found: Step) -> tuple[float, str]:
 
 
 def check(name: str) -> dict[str, Any]:
-    """The errors of a reduced model by planner and workers."""
+    """The errors of a reduced model by kind of plan, each with the number of workers."""
     training = reduced(name)
     whole = whole_step(training)
     errors = {
-        f"{planner}, {workers}": largest_error(whole, divided_step(training, planner, workers))
-        for planner in PLANNERS
-        for workers in WORKERS
+        kind: max(
+            (*largest_error(whole, divided_step(training, kind, workers)), workers)
+            for workers in SHARES
+        )
+        for kind in KINDS
     }
     zeros = sum(is_zero for _, is_zero in scales(whole).values())
     return {"tensors": len(whole), "zeros": zeros, "errors": errors}
@@ -240,18 +258,17 @@ def check(name: str) -> dict[str, Any]:
 
 def print_reduced(names: Sequence[str]) -> bool:
     """Prints the table of errors; returns whether all are within the tolerance."""
-    columns = [f"{planner}, {workers}" for planner in PLANNERS for workers in WORKERS]
-    head("tensors", "zero", *columns, "s")
+    head("tensors", "zero", *KINDS, "s")
     beyond = []
     for name in names:
         started = time.perf_counter()
         result = json.loads(in_models_environment("--check", name).splitlines()[-1])
         took = time.perf_counter() - started
-        cells = [f"{result['errors'][column][0]:.0e}" for column in columns]
+        cells = [f"{result['errors'][kind][0]:.0e}" for kind in KINDS]
         row(name, str(result["tensors"]), str(result["zeros"]), *cells, f"{took:.0f}")
-        for column, (error, key) in result["errors"].items():
+        for kind, (error, key, workers) in result["errors"].items():
             if not error <= TOLERANCE:
-                beyond.append(f"{name}, {column}: {key}: {error:.1e}")
+                beyond.append(f"{name}, {kind}, {workers} workers: {key}: {error:.1e}")
     for words in beyond:
         print(words)
     return not beyond

@@ -71,7 +71,7 @@ DimClasses::DimClasses(const Graph& graph) {
     }
   }
   weightings_ = graph.weightings();
-  std::vector<Grain> own(nodes, Grain{1, nullptr, weightings_});
+  std::vector<Grain> own(nodes, Grain{1, nullptr, weightings_.get()});
   for (const GivenParts& given : graph.given_parts()) {
     own[find(offset_[given.value] + static_cast<int>(given.dim))].bounds = given.ends;
   }
@@ -117,7 +117,7 @@ const std::vector<tdl::Split>& DimClasses::splits(const Op& op) const {
 Grain DimClasses::grain(const Op& op, int index) const {
   if (op.id >= 0) {
     const int node = op_nodes_[op.id][index];
-    return node < 0 ? Grain{1, nullptr, weightings_} : grains_[node];
+    return node < 0 ? Grain{1, nullptr, weightings_.get()} : grains_[node];
   }
   // A fused call is no op of the graph, but its outputs are values of it.
   for (size_t o = 0; o < op.outputs.size(); ++o) {
@@ -126,7 +126,7 @@ Grain DimClasses::grain(const Op& op, int index) const {
     const auto axis = std::find(axes.begin(), axes.end(), index);
     if (axis != axes.end()) return grain(op.outputs[o], axis - axes.begin());
   }
-  return {1, nullptr, weightings_};
+  return {1, nullptr, weightings_.get()};
 }
 
 }  // namespace smex

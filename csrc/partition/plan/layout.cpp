@@ -34,8 +34,10 @@ const Weighting* Grain::weighting(int choice) const {
 
 Part Part::cut(const Grain& grain, int choice, const Mesh& mesh, size_t step, int index) const {
   Part piece = *this;
-  piece.coordinates_.resize(mesh.size(), -1);
-  piece.coordinates_[step] = index;
+  if (grain.weightings && !grain.weightings->empty()) {
+    piece.coordinates_.resize(mesh.size(), -1);
+    piece.coordinates_[step] = index;
+  }
   const int parts = mesh[step];
   if (!grain.bounds) {
     const Weighting* const weighting = grain.weighting(choice);

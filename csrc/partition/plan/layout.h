@@ -56,8 +56,8 @@ struct Grain {
   /// Where parts begin and end in place of even ones: 0, then the ends of as many parts as a mesh
   /// has workers. A step cuts a part of several of these where its share of them ends.
   std::shared_ptr<const std::vector<int64_t>> bounds = nullptr;
-  /// The graph's, for cuts that are not even.
-  std::shared_ptr<const std::vector<Weighting>> weightings = nullptr;
+  /// The graph's, which has to live as long, for cuts that are not even.
+  const std::vector<Weighting>* weightings = nullptr;
 
   /// The same with cuts that are multiples of another unit too; given parts that are not are none.
   Grain along(int64_t other) const;
@@ -82,8 +82,9 @@ class Part {
 
  private:
   Interval range_;
-  int first_ = 0, last_ = 0;      ///< of the given parts
-  std::vector<int> coordinates_;  ///< by step so far, -1 where it was not cut
+  int first_ = 0, last_ = 0;  ///< of the given parts
+  /// By step so far, -1 where it was not cut; of graphs with weightings.
+  std::vector<int> coordinates_;
 };
 
 }  // namespace smex

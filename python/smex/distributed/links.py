@@ -57,6 +57,25 @@ def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, 
     return latency, 4 * _LONG / moving, min(1.0, max(0.0, hidden))
 
 
+def measured_pair(world: World, to: int, source: int) -> tuple[float, float]:
+    """Measures the link between two processes while all others are silent; all call this.
+
+    Args:
+        world: of one worker a process.
+        to: the worker that receives.
+        source: whose tiles.
+
+    Returns:
+        Seconds that a message takes, and bytes a second that the worker receives.
+    """
+    both: list[int | None] = [None] * world.size
+    both[to], both[source] = source, to
+    latency = _seconds(world, _chain(both, _SHORT), _SHORT, (to, source)) / _HANDOVERS
+    one = [source if worker == to else None for worker in range(world.size)]
+    moving = _seconds(world, _program(one, _LONG, 0), _LONG, (to,))
+    return latency, 4 * _LONG / max(moving - latency, 1e-9)
+
+
 def _next(worker: int, shape: Sequence[int], dim: int) -> int:
     """Returns the worker that follows along a dimension, the last one's being the first."""
     stride = math.prod(shape[dim + 1 :])
@@ -64,8 +83,8 @@ def _next(worker: int, shape: Sequence[int], dim: int) -> int:
     return worker + ((place + 1) % shape[dim] - place) * stride
 
 
-def _chain(sources: Sequence[int], elements: int) -> Program:
-    """Workers that fetch what their source has fetched before, again and again.
+def _chain(sources: Sequence[int | None], elements: int) -> Program:
+    """Workers that fetch what their source has fetched before, again and again; None does nothing.
 
     A single message would be measured with the time between the processes' beginnings.
     """
@@ -75,7 +94,7 @@ def _chain(sources: Sequence[int], elements: int) -> Program:
     slots = tile + _HANDOVERS + 1
     for source in sources:
         instrs: list[Any] = []
-        for n in range(_HANDOVERS):
+        for n in range(_HANDOVERS if source is not None else 0):
             part = CopyPart(source, tile + n, box, box)
             instrs.append(FetchInstr(tile + n + 1, [elements], "float32", [part], relayout=n))
         lists.append(WorkerProgram(slots, instrs, slot_itemsizes=[4] * slots))
@@ -83,14 +102,16 @@ def _chain(sources: Sequence[int], elements: int) -> Program:
     return Program(lists, [Binding(0, [tile] * every), Binding(1, [matrix] * every)], [])
 
 
-def _program(sources: Sequence[int], elements: int, products: int, workers: int = 0) -> Program:
+def _program(
+    sources: Sequence[int | None], elements: int, products: int, workers: int = 0
+) -> Program:
     """Workers that fetch a tile each, from `sources`, and multiply matrices meanwhile."""
     lists = []
     tile, matrix, fetched, made = range(4)
     box = [(0, elements)]
     for worker in range(len(sources) or workers):
         instrs: list[Any] = []
-        if sources:
+        if sources and sources[worker] is not None:
             part = CopyPart(sources[worker], tile, box, box)
             due = 1 + 2 * products if products else -1
             instrs.append(FetchInstr(fetched, [elements], "float32", [part], relayout=0, due=due))
@@ -103,8 +124,17 @@ def _program(sources: Sequence[int], elements: int, products: int, workers: int 
     return Program(lists, [Binding(0, [tile] * every), Binding(1, [matrix] * every)], [])
 
 
-def _seconds(world: World, program: Program, elements: int) -> float:
-    """Returns how long a program takes from when the last process has begun it."""
+def _seconds(
+    world: World, program: Program, elements: int, of: Sequence[int] | None = None
+) -> float:
+    """Returns how long a program takes from when the last process has begun it.
+
+    Args:
+        world: of one worker a process.
+        program: that all run.
+        elements: of its tiles.
+        of: the processes that do something; by default all.
+    """
     executor = Executor(program, take=True, **world.executor_options())
     here = [worker in world.workers for worker in range(len(world.ranks))]
     # Of the types that the program says, whatever the user's defaults are.
@@ -118,7 +148,7 @@ def _seconds(world: World, program: Program, elements: int) -> float:
         started = time.perf_counter()
         session.run_forward()
         taken.append(time.perf_counter() - started)
+    everywhere = world.gather(taken[1:])
+    counted = everywhere if of is None else [everywhere[rank] for rank in of]
     # Who begins last waits for no one's beginning.
-    return statistics.median(
-        min(of_round) for of_round in zip(*world.gather(taken[1:]), strict=True)
-    )
+    return statistics.median(min(of_round) for of_round in zip(*counted, strict=True))

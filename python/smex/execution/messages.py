@@ -10,6 +10,7 @@ from smex.distributed.world import World
 from smex.planning.machine import GB, Level, Machine
 from smex.planning.placed import view_targets
 from smex.planning.plan import Plan
+from smex.planning.plan_file import machine_of
 
 
 def message_order(
@@ -39,7 +40,7 @@ def message_order(
     if world.links is None or not world.links.sends_messages_only or collectives:
         return [], []
     machines = world.gather(plan.machine and plan.machine.contents())
-    machine = Machine.from_contents(machines[0]) if machines[0] else _nominal(len(world.ranks))
+    machine = machine_of(machines[0]) if machines[0] else _nominal(len(world.ranks))
     native = machine.native(plan.mesh)
     seconds = predicted_seconds(program, native, view_targets(plan.graph))
     timeline = simulate(program, seconds, list(plan.mesh), native, ranks=list(world.ranks))

@@ -262,7 +262,8 @@ class Cluster:
         keys = {"format", "name", "kinds", "devices", "nodes", "inside", "ports"}
         if not isinstance(content, dict) or content.keys() != keys:
             raise SmexTypeError(
-                f"Cluster: expected an object with {', '.join(sorted(keys))}, found {content!r}"
+                f"Cluster: expected an object with {', '.join(sorted(keys))}, found "
+                f"{content!r:.200}"
             )
         if content["format"] != FORMAT:
             raise SmexValueError(

@@ -256,6 +256,11 @@ _TIMEOUT = 1800.0
 """Seconds after which torch's groups give up."""
 
 
+def measured_worker() -> Machine:
+    """Returns this process as a machine of one worker, without links, as `calibrate` measures."""
+    return _Measured(1).machine("", (Level(1, 0.0, 1.0),))
+
+
 def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> Machine:
     """Returns the machine that some processes are, one worker each."""
     if workers not in (None, world.size):
@@ -265,7 +270,7 @@ def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> M
     shape = [world.size] if mesh is None else [size for size in mesh.mesh.shape if size > 1]
     with world.during("smex.Machine.calibrate"):
         world.gather(None)  # all begin together
-        own = _Measured(1).machine("", (Level(1, 0.0, 1.0),))
+        own = measured_worker()
         machines = world.gather(own)
         links = [measured_link(world, shape, dim) for dim in range(len(shape))]
     levels = [Level(shape[dim], *links[dim]) for dim in reversed(range(len(shape)))]
@@ -317,7 +322,7 @@ def _require_keys(kind: type[Machine] | type[Level], content: Any) -> None:
     keys = set(content) if isinstance(content, dict) else set()
     if set(needed) - keys or keys - {field.name for field in fields}:
         names = ", ".join(needed)
-        raise SmexTypeError(f"{kind.__name__}: expected {names}; found {content!r}")
+        raise SmexTypeError(f"{kind.__name__}: expected {names}; found {content!r:.200}")
 
 
 def _nodes(

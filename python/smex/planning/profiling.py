@@ -83,12 +83,12 @@ def profile(
     torch.set_num_threads(1)
     try:
         if len(members) == 1:
-            found = _measured(graph, verbose)
+            found = measured(graph, verbose)
         else:
             world = World.of(members, len(members), "cpu", _TIMEOUT)
             with world.during("smex.profile"):
                 world.gather(None)  # all begin together
-                everywhere = world.gather(_measured(graph, verbose and world.rank == 0))
+                everywhere = world.gather(measured(graph, verbose and world.rank == 0))
             found = _slowest(everywhere)
     finally:
         torch.set_num_threads(threads)
@@ -106,7 +106,8 @@ class Sample:
     seconds: float
 
 
-def _measured(graph: SemanticGraph, verbose: bool) -> list[Sample]:
+def measured(graph: SemanticGraph, verbose: bool) -> list[Sample]:
+    """Returns what each kind of call took by itself, with tiles of several sizes."""
     programs = programs_of(graph)
     values = graph.captured.structure.values
     given = [value.tensor for value in values]

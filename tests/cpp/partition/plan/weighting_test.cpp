@@ -61,7 +61,7 @@ TEST(Weightings, OfStepsAreThoseOfTheWorkersBelow) {
 TEST(Weightings, CutWorkersTilesInProportion) {
   Graph graph;
   graph.give_weightings({{"speed", {4, 2, 1, 1}}});
-  const Grain grain{1, nullptr, graph.weightings()};
+  const Grain grain{1, nullptr, graph.weightings().get()};
   const auto rows = [&](const Choices& choices, int worker) {
     return value_tile({16, 3}, choices, {2, 2}, worker, {grain, grain}).region.dims[0].size();
   };

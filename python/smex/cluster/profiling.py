@@ -1,0 +1,122 @@
+"""What the processes of a mesh are, and what connects them, measured (HeteroG, §3.3)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import statistics
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+
+from smex.capture import CapturedGraph
+from smex.distributed.links import measured_link, measured_pair
+from smex.distributed.world import World, members_of
+from smex.errors import SmexTypeError
+from smex.planning.call_costs import Calls
+from smex.planning.cluster import Cluster, Device, Link
+from smex.planning.machine import measured_worker
+from smex.planning.profiling import fitted, measured
+from smex.planning.semantic import SemanticGraph
+
+_TIMEOUT = 1800.0
+"""Seconds after which torch's groups give up."""
+
+
+def profile(
+    graph: SemanticGraph | CapturedGraph | None = None,
+    *,
+    mesh: DeviceMesh | None = None,
+    verbose: bool = False,
+) -> Cluster:
+    """Measures the processes of a mesh, which may differ, and the links between them.
+
+    Each process is a worker with a device of its own: rates as `Machine.calibrate` measures them,
+    and what the calls of a model take there, with tiles of several sizes. All measure at once, as
+    they compute at once; links are measured one pair after the other. Takes some seconds, and for k
+    processes k (k - 1) messages of 4 MB and fifty short ones, a few times.
+
+    Args:
+        graph: of the model whose calls are measured; without one the roofline tells all times.
+        mesh: of processes, which all call this; by default those of torch's default group. Without
+            one the cluster is this process.
+        verbose: whether a bar shows how far the calls of rank 0 are.
+
+    Returns:
+        The cluster, the same on all ranks. Processes of one host that share memory are a node.
+
+    Raises:
+        SmexTypeError: no graph.
+        SmexImportError: scipy is not installed, which tells times of calls.
+        RankFailure: another process has failed.
+    """
+    if isinstance(graph, CapturedGraph):
+        graph = SemanticGraph(graph)
+    if graph is not None and not isinstance(graph, SemanticGraph):
+        raise SmexTypeError(
+            f"profile: expected what smex.capture returns, got {type(graph).__name__}"
+        )
+    members = members_of(mesh)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        if len(members) == 1:
+            only = Link(0.0, 1e12)
+            return Cluster(socket.gethostname(), (_device(graph, 0, verbose),), (0,), only, (only,))
+        world = World.of(members, len(members), "cpu", _TIMEOUT)
+        with world.during("smex.cluster.profile"):
+            world.gather(None)  # all begin together
+            devices = world.gather(_device(graph, world.rank, verbose and world.rank == 0))
+            return _connected(world, tuple(devices))
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _device(graph: SemanticGraph | None, rank: int, verbose: bool) -> Device:
+    """Returns what this process is."""
+    calls: Calls = {} if graph is None else fitted(measured(graph, verbose))
+    own = Device.of(measured_worker())
+    return Device(
+        f"rank {rank} of {socket.gethostname()}", own.flops, own.memory_bandwidth, own.launch,
+        own.memory, own.gather_bandwidth, calls,
+    )  # fmt: skip
+
+
+def _connected(world: World, devices: tuple[Device, ...]) -> Cluster:
+    """Returns the devices with what connects them."""
+    own = socket.gethostname()
+    if os.environ.get("SMEX_SHARED_MEMORY") == "0":
+        own += f", rank {world.rank}"
+    hosts = world.gather(own)
+    nodes = [hosts.index(host) for host in hosts]
+    numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
+    numbered = tuple(numbers[node] for node in nodes)
+    _, _, overlap = measured_link(world, [world.size], 0)
+    pairs = {
+        (to, source): measured_pair(world, to, source)
+        for to, source in itertools.permutations(range(world.size), 2)
+    }
+    inside = [found for (a, b), found in pairs.items() if numbered[a] == numbered[b]]
+    ports = []
+    for node in range(len(numbers)):
+        # Between two nodes the slower port counts: the fastest message of a node is its own's pace.
+        between = [
+            found
+            for (a, b), found in pairs.items()
+            if (numbered[a] == node) != (numbered[b] == node)
+        ]
+        ports.append(_link(between, overlap) if between else Link(0.0, 1e12, overlap))
+    latencies, bandwidths = zip(*inside, strict=True) if inside else ((0.0,), (1e12,))
+    return Cluster(
+        f"{world.size} processes", devices, numbered,
+        Link(statistics.median(latencies), statistics.median(bandwidths), overlap), tuple(ports),
+    )  # fmt: skip
+
+
+def _link(found: list[tuple[float, float]], overlap: float) -> Link:
+    return Link(
+        statistics.median(latency for latency, _ in found),
+        max(bandwidth for _, bandwidth in found),
+        overlap,
+    )
