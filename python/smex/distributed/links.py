@@ -94,7 +94,9 @@ def _chain(sources: Sequence[int | None], elements: int) -> Program:
     slots = tile + _HANDOVERS + 1
     for source in sources:
         instrs: list[Any] = []
-        for n in range(_HANDOVERS if source is not None else 0):
+        for n in range(_HANDOVERS):
+            if source is None:
+                break
             part = CopyPart(source, tile + n, box, box)
             instrs.append(FetchInstr(tile + n + 1, [elements], "float32", [part], relayout=n))
         lists.append(WorkerProgram(slots, instrs, slot_itemsizes=[4] * slots))
@@ -111,8 +113,9 @@ def _program(
     box = [(0, elements)]
     for worker in range(len(sources) or workers):
         instrs: list[Any] = []
-        if sources and sources[worker] is not None:
-            part = CopyPart(sources[worker], tile, box, box)
+        source = sources[worker] if sources else None
+        if source is not None:
+            part = CopyPart(source, tile, box, box)
             due = 1 + 2 * products if products else -1
             instrs.append(FetchInstr(fetched, [elements], "float32", [part], relayout=0, due=due))
         for n in range(made, made + products):
