@@ -1,0 +1,192 @@
+"""Searches for strategies that make equally many calls of the simulator.
+
+Each begins with the four baselines, which are known to all, and goes on with what it draws. Ties
+and chance are decided by the seed alone: the same seed finds the same strategy, where no budget of
+seconds ends the search sooner.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Sequence
+
+from smex.cluster.grouping import ball
+from smex.cluster.progress import Bar
+from smex.cluster.strategies import BASELINES, Actions, Evaluation, Strategies
+
+_REPEATS = 500
+"""After so many strategies in a row that were evaluated before a search ends: there is no other."""
+
+
+class Course:
+    """What a search has tried so far, within its calls and seconds.
+
+    Args:
+        strategies: what it searches.
+        calls: of the simulator, at most.
+        budget: seconds, at most; None: no limit. The call that passes it is the last.
+        bar: shows the best time so far.
+
+    Attributes:
+        best: the best strategy so far, None before the first.
+        found: what it takes.
+        after: by call the best seconds so far; of strategies that do not fit the best while none
+            does, so that it may rise once.
+    """
+
+    def __init__(
+        self,
+        strategies: Strategies,
+        calls: int,
+        budget: float | None = None,
+        bar: Bar | None = None,
+    ):
+        self.strategies = strategies
+        self.calls = calls
+        self.budget = budget
+        self.best: Actions | None = None
+        self.found: Evaluation | None = None
+        self.after: list[float] = []
+        self._bar = bar
+        self._first = strategies.calls
+        self._started = time.perf_counter()
+        self._repeats = 0
+
+    @property
+    def seconds(self) -> float:
+        """Since the search has begun."""
+        return time.perf_counter() - self._started
+
+    @property
+    def used(self) -> int:
+        """Calls so far."""
+        return self.strategies.calls - self._first
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there are calls and seconds left, and the search still finds what is new."""
+        in_time = self.budget is None or self.seconds < self.budget or not self.after
+        return self.used < self.calls and in_time and self._repeats < _REPEATS
+
+    def evaluate(self, actions: Sequence[int]) -> Evaluation:
+        """Evaluates a strategy, and keeps it where it is the best."""
+        actions = tuple(actions)
+        before = self.used
+        evaluation = self.strategies.evaluate(actions)
+        is_new = self.used > before
+        self._repeats = 0 if is_new else self._repeats + 1
+        if self.found is None or evaluation.key < self.found.key:
+            self.best, self.found = actions, evaluation
+        if is_new or not self.after:
+            self.after.append(self.found.seconds)
+            if self._bar is not None:
+                self._bar.told(self.used, self.found.seconds)
+        return evaluation
+
+    def evaluate_baselines(self) -> Actions:
+        """Evaluates the four baselines while there are calls; returns the best so far."""
+        self._repeats = 0
+        for name in BASELINES:
+            if self.goes_on:
+                self.evaluate(self.strategies.uniform(name))
+        assert self.best is not None
+        return self.best
+
+
+def random_search(course: Course, seed: int = 0) -> None:
+    """Draws the actions of all groups each time.
+
+    They are drawn from a few actions that are drawn before, 1 to all of them: as many strategies
+    that are nearly uniform are tried as such that are mixed.
+    """
+    chance, strategies = random.Random(seed), course.strategies
+    course.evaluate_baselines()
+    every = range(len(strategies.names))
+    while course.goes_on:
+        few = chance.sample(every, chance.randint(1, len(every)))
+        course.evaluate([chance.choice(few) for _ in range(strategies.groups)])
+
+
+def local_search(course: Course, seed: int = 0) -> None:
+    """Starts from the best baseline; changes a group or some around one, and keeps what is better.
+
+    The center is drawn by the groups' average time, the neighbourhood is one of `_around`, small
+    ones as likely as large ones; all of it gets one action.
+    """
+    chance, strategies = random.Random(seed), course.strategies
+    current = course.evaluate_baselines()
+    weights = group_seconds(strategies)
+    stages = strategies.groups.bit_length() + 1
+    while course.goes_on:
+        changed = list(current)
+        center = _drawn(chance, weights)
+        for group in _around(strategies, center, chance.randrange(stages)):
+            changed[group] = -1
+        action = chance.randrange(len(strategies.names))
+        course.evaluate([action if each < 0 else each for each in changed])
+        assert course.best is not None
+        current = course.best
+
+
+def critical_path_search(course: Course, seed: int = 0, calls: int | None = None) -> None:
+    """Starts from the best baseline; moves groups of the simulated critical path.
+
+    Of the groups on the path one is drawn by its seconds there. Its module's get another action,
+    and where none was of use before, it alone, and then more and more around it, see `_around`.
+    What is better is kept, and its path is the next. With `calls` it leaves the course's others to
+    another search.
+    """
+    chance, strategies = random.Random(seed), course.strategies
+    current = course.evaluate_baselines()
+    order = _preferred(strategies)
+    weights = strategies.critical_seconds(current)
+    tried: dict[int, int] = {}  # by group how often it was changed since the last gain
+    while course.goes_on and (calls is None or course.used < calls):
+        center = _drawn(chance, weights)
+        count = tried.get(center, 0)
+        tried[center] = count + 1
+        changed = list(current)
+        stage = count // len(order)
+        for group in _around(strategies, center, (1, 0)[stage] if stage < 2 else stage):
+            changed[group] = order[count % len(order)]
+        course.evaluate(changed)
+        assert course.best is not None
+        if course.best != current:
+            current, tried = course.best, {}
+            weights = strategies.critical_seconds(current)
+
+
+def group_seconds(strategies: Strategies) -> list[float]:
+    """Returns by group the average time of its ops."""
+    found = [0.0] * strategies.groups
+    for op, seconds in enumerate(strategies.mean_seconds):
+        found[strategies.group_of[op]] += seconds
+    return found
+
+
+def _around(strategies: Strategies, center: int, stage: int) -> list[int]:
+    """A group, at stage 1 those of its module too, then the modules of 2, 4, 8 ... groups nearby."""
+    if stage == 0:
+        return [center]
+    near = ball(strategies.neighbours, center, 2 ** (stage - 1))
+    return sorted({other for group in near for other in strategies.families[group]})
+
+
+def _preferred(strategies: Strategies) -> list[int]:
+    """All actions: by speed and the fastest worker alone, evenly, the others by their speed."""
+    workers = strategies.workers
+    devices = strategies.cluster.devices
+    total = {name: sum(own) for name, own in strategies.seconds_by_kind.items()}
+    alone = sorted(range(workers), key=lambda worker: (total[devices[worker].name], worker))
+    even_homes, even, speed_homes, speed = range(workers, workers + len(BASELINES))
+    return [speed, speed_homes, alone[0], even, even_homes, *alone[1:]]
+
+
+def _drawn(chance: random.Random, weights: Sequence[float]) -> int:
+    """A number in proportion to its weight; any where all weigh nothing."""
+    sums = list(itertools.accumulate(weights))
+    if not sums or sums[-1] <= 0:
+        return chance.randrange(max(1, len(weights)))
+    return chance.choices(range(len(weights)), cum_weights=sums)[0]
