@@ -28,13 +28,13 @@ _ENTROPY = 1e-3
 """λ, of the average entropy of a group's actions in nats."""
 _MOVING = 0.9
 """What the moving average keeps of itself."""
-_CHANGED = 3.0
+_CHANGED = 2.0
 """How many groups a sample is to change at first, of what was imitated."""
 _IMITATIONS = 200
 """Updates of imitation, at most."""
 _REDRAWN = 20
 """Groups that are changed in a sample that is known, at most."""
-_LEAD = 4
+_LEAD = 2
 """One of so many calls goes to the search along critical paths that is imitated."""
 
 
@@ -84,7 +84,7 @@ class Agent:
             for _ in range(_SAMPLES):
                 if not course.goes_on:
                     break
-                actions = self._new(self._drawn(logits))
+                actions = self._new(self._together(self._drawn(logits), course))
                 drawn.append(actions)
                 rewards.append(self._reward(course.evaluate(actions.tolist())))
             assert course.best is not None and course.found is not None
@@ -114,6 +114,19 @@ class Agent:
     def _drawn(self, logits: Tensor) -> Tensor:
         chances = logits.detach().softmax(1)
         return torch.multinomial(chances, 1, generator=self._chance).squeeze(1)
+
+    def _together(self, actions: Tensor, course: Course) -> Tensor:
+        """The same actions; some that differ from the best strategy's are those of a whole module.
+
+        Groups are drawn one by one, but what pays is often that all calls of a module move: each
+        change is one of its module with a chance of a half.
+        """
+        assert course.best is not None
+        changed = (actions != torch.tensor(course.best)).nonzero().flatten().tolist()
+        for group in changed:
+            if int(torch.randint(2, (), generator=self._chance)):
+                actions[self.strategies.families[group]] = int(actions[group])
+        return actions
 
     def _new(self, actions: Tensor) -> Tensor:
         """The same actions, with those of one group after the other drawn evenly until all are new.
