@@ -18,6 +18,7 @@
 #include "partition/price/cluster.h"
 #include "partition/price/memory.h"
 #include "partition/price/price.h"
+#include "partition/simulate/list_order.h"
 #include "partition/simulate/timeline.h"
 
 namespace py = pybind11;
@@ -148,6 +149,7 @@ void bind_partition(py::module_& m) {
       .def_readwrite("exact", &Plan::exact)
       .def_readwrite("gap", &Plan::gap)
       .def_readwrite("by_peer", &Plan::by_peer)
+      .def_readwrite("order", &Plan::order)
       .def_readonly("fits", &Plan::fits)
       .def_readwrite("search_seconds", &Plan::search_seconds)
       .def_readwrite("planner", &Plan::planner);
@@ -331,6 +333,25 @@ void bind_partition(py::module_& m) {
       py::arg("overlap") = true, py::arg("ranks") = std::vector<int>{},
       py::call_guard<py::gil_scoped_release>(),
       "Runs a program in time, without tensors, over the machine's links.");
+  m.def(
+      "with_order",
+      [](Plan plan, std::vector<int> order) {
+        plan.order = std::move(order);
+        return plan;
+      },
+      py::arg("plan"), py::arg("order"), "A copy, whose ops are in this order in workers' lists.");
+  m.def(
+      "list_order",
+      [](const Graph& graph, const Program& program, const InstrSeconds& seconds, const Mesh& mesh,
+         const Machine& machine) {
+        ListOrder found = list_order(graph, program, seconds, mesh, machine);
+        return std::make_tuple(std::move(found.positions), found.makespan, found.least,
+                               found.resources);
+      },
+      py::arg("graph"), py::arg("program"), py::arg("seconds"), py::arg("mesh"), py::arg("machine"),
+      py::call_guard<py::gil_scoped_release>(),
+      "A list schedule by upward ranks: by op its place, the makespan, what no schedule is below, "
+      "and the resources in use.");
   m.def("plan_bytes", &plan_bytes, py::arg("graph"), py::arg("plan"));
   m.def(
       "op_bytes",

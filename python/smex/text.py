@@ -68,7 +68,7 @@ def placement_words(
 
 
 def cut_words(choice: int) -> str:
-    """What a step does with a tensor: `S0` cuts dimension 0, `R` replicates, `W1` is of worker 1."""
+    """Returns `S0` for a cut along dimension 0, `R` for replicas, `W1` for worker 1 alone."""
     if is_only(choice):
         return f"W{coordinate_of(choice)}"
     return "R" if choice < 0 else f"S{cut_of(choice)}"

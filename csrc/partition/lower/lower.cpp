@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "ir/error.h"
@@ -63,6 +65,7 @@ class Lowering {
     calls_ = select_calls(graph_, classes_, plan_);
     std::stable_partition(calls_.begin(), calls_.end(),
                           [](const Call& call) { return !call.backward; });
+    if (!plan_.order.empty()) calls_ = in_order(calls_);
     calls_ = with_second_runs(calls_);
     bind_inputs();
     find_last_uses(calls_);
@@ -206,6 +209,56 @@ class Lowering {
                             std::nullopt, /*fill=*/0, "store");
     }
     return slots;
+  }
+
+  /// The calls as the plan orders them, each after what it reads. Forward calls stay before
+  /// backward ones, and those that draw from torch's generator in their order.
+  std::vector<Call> in_order(const std::vector<Call>& calls) const {
+    if (plan_.order.size() != graph_.ops().size()) {
+      throw InternalError("plan: an order of " + std::to_string(plan_.order.size()) + " ops for " +
+                          std::to_string(graph_.ops().size()));
+    }
+    const int count = static_cast<int>(calls.size());
+    std::vector<int> maker(graph_.values().size(), -1), waits(count, 0);
+    std::vector<std::vector<int>> followers(count);
+    const auto follow = [&](int before, int after) {
+      if (before < 0) return;
+      followers[before].push_back(after);
+      ++waits[after];
+    };
+    int drawn = -1;
+    for (int n = 0; n < count; ++n) {
+      for (const ValueId input : calls[n].op->inputs) follow(maker[input], n);
+      if (calls[n].op->random) follow(std::exchange(drawn, n), n);
+      for (const ValueId output : calls[n].op->outputs) {
+        if (output != kNoValue) maker[output] = n;
+      }
+    }
+    std::set<std::tuple<bool, int, int>> ready;  // backward, place, call
+    const auto add = [&](int n) { ready.emplace(calls[n].backward, place_of(*calls[n].op), n); };
+    for (int n = 0; n < count; ++n) {
+      if (waits[n] == 0) add(n);
+    }
+    std::vector<Call> ordered;
+    while (!ready.empty()) {
+      const int n = std::get<2>(*ready.begin());
+      ready.erase(ready.begin());
+      ordered.push_back(calls[n]);
+      for (const int after : followers[n]) {
+        if (--waits[after] == 0) add(after);
+      }
+    }
+    return ordered;
+  }
+
+  /// Of a fused call that of the last op whose outputs it makes.
+  int place_of(const Op& op) const {
+    if (op.id >= 0) return plan_.order[op.id];
+    int last = 0;
+    for (const ValueId output : op.outputs) {
+      if (output != kNoValue) last = std::max(last, plan_.order[graph_.value(output).producer]);
+    }
+    return last;
   }
 
   /// The calls, and among the backward ones those that run again, for what was given up only.

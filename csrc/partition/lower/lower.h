@@ -18,7 +18,7 @@ struct LowerOptions {
 
 /// Turns a plan into one instruction list per worker: every op fetches what its tile needs,
 /// computes, and brings its outputs to their home layouts (partition-n-reduce, Tofu §4.1). Every
-/// worker keeps the graph's order, so a fetch never waits for something that comes after it.
+/// worker keeps the plan's order of ops, so a fetch never waits for something that comes after it.
 Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options = {});
 
 }  // namespace smex

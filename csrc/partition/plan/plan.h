@@ -29,6 +29,9 @@ struct Plan {
   /// Sums over edges whose sources are other workers' are added up by peer, where that needs less
   /// memory: see lower/sums_by_peer.h.
   bool by_peer = false;
+  /// By op its place among all in workers' lists, as far as what it reads allows; empty: the
+  /// graph's order. See simulate/list_order.h.
+  std::vector<int> order;
   bool fits = true;  ///< the homes keep to the memory limit that was given
   double search_seconds = 0;
   std::string planner;

@@ -91,6 +91,7 @@ __all__: list[str] = [
     "is_only",
     "largest_instr",
     "list_exchanges",
+    "list_order",
     "live_bytes",
     "lower",
     "measure_calls",
@@ -127,6 +128,7 @@ __all__: list[str] = [
     "walked_rows",
     "weighted",
     "weighting_of",
+    "with_order",
 ]
 
 class ValueRef:
@@ -581,6 +583,10 @@ class Plan:
     def ops(self) -> list[list[int]]: ...
     @ops.setter
     def ops(self, arg0: collections.abc.Sequence[collections.abc.Sequence[int]]) -> None: ...
+    @property
+    def order(self) -> list[int]: ...
+    @order.setter
+    def order(self, arg0: collections.abc.Sequence[int]) -> None: ...
     @property
     def search_seconds(self) -> float: ...
     @search_seconds.setter
@@ -1502,6 +1508,19 @@ def list_exchanges(
     What processes send each other in the forward and in the backward list.
     """
 
+def list_order(
+    graph: Graph,
+    program: Program,
+    seconds: collections.abc.Sequence[
+        typing.Annotated[collections.abc.Sequence[collections.abc.Sequence[float]], "FixedSize(2)"]
+    ],
+    mesh: collections.abc.Sequence[int],
+    machine: Machine,
+) -> tuple[list[int], float, float, int]:
+    """
+    A list schedule by upward ranks: by op its place, the makespan, what no schedule is below, and the resources in use.
+    """
+
 def live_bytes(graph: Graph, plan: Plan, views: collections.abc.Set[str] = set()) -> list[int]:
     """
     By op the bytes of a worker's largest tiles of all values that are live while it runs.
@@ -1742,6 +1761,11 @@ def weighted(cut: int, weighting: int) -> int:
 def weighting_of(choice: int) -> int:
     """
     By which it cuts; 0: evenly.
+    """
+
+def with_order(plan: Plan, order: collections.abc.Sequence[int]) -> Plan:
+    """
+    A copy, whose ops are in this order in workers' lists.
     """
 
 FEATURES: int = 8

@@ -369,6 +369,7 @@ class PlacedGraph:
         return (
             f"{self.workers} workers as {mesh_words(self.mesh)}, "
             f"{self.planner}, {moves}, "
+            f"{'in the order of a list schedule, ' if self.native.order else ''}"
             f"{self._peak_words()}{self._spill_words()}{self._again_words()}{self._peer_words()}"
             f"searched in {self.search_seconds:.3f} s, {proof}"
         )

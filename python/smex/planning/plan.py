@@ -11,16 +11,16 @@ import sys
 import tempfile
 from typing import Any
 
-from smex._C import price, weighted
+from smex._C import list_order, predicted_seconds, price, simulate, weighted, with_order
 from smex.capture import CapturedGraph
-from smex.errors import PlanError, SmexTypeError
+from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.planning.boundaries import Boundaries
 from smex.planning.carried import Carried
 from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
 from smex.planning.page.plan_page import plan_fragment, plan_overview, plan_page
-from smex.planning.placed import PlacedGraph
+from smex.planning.placed import PlacedGraph, view_targets
 from smex.planning.plan_file import (
     FORMAT,
     choices_text,
@@ -73,6 +73,41 @@ class Plan(PlacedGraph):
         options = dataclasses.replace(self.options, machine=machine)
         native = price(self.graph.native, self.native, options.native_machine)
         return Plan(self.graph, native, options, self.pinned)
+
+    def ordered(self, machine: Machine | Cluster | None = None) -> Plan:
+        """Returns the same plan with its ops in the order of a list schedule (HeteroG, §4.2).
+
+        Of the calls and messages that could begin, the one of the highest upward rank goes first:
+        with the longest way of seconds through what waits for it. Workers keep to the order, as
+        each runs its list. Values do not change, nor what is moved. Where an iteration would not
+        become shorter by the simulation, or a worker's peak pass the memory limit, it is this plan.
+
+        Args:
+            machine: by whose times; by default the plan's own.
+
+        Raises:
+            SmexValueError: there is no machine, or it has fewer workers than the plan.
+        """
+        machine = self.machine if machine is None else machine
+        if machine is None:
+            raise SmexValueError(
+                "ordered: the plan has no machine that tells times; pass a smex.Cluster or a "
+                "smex.Machine"
+            )
+        native, mesh = machine.native(self.mesh), list(self.mesh)
+        views = view_targets(self.graph)
+
+        def took(plan: Plan) -> float:
+            seconds = predicted_seconds(plan.program(), native, views)
+            course: float = simulate(plan.program(), seconds, mesh, native).seconds
+            return course
+
+        seconds = predicted_seconds(self.program(), native, views)
+        order = list_order(self.graph.native, self.program(), seconds, mesh, native)[0]
+        other = Plan(self.graph, with_order(self.native, order), self.options, self.pinned)
+        limit = self.options.memory_limit
+        fits = limit is None or other.peak() <= max(limit, self.peak())
+        return other if fits and took(other) < took(self) else self
 
     def cut_at(self, boundaries: Boundaries) -> Plan:
         """Returns the same plan with other boundaries of vertices."""
@@ -257,6 +292,7 @@ class Plan(PlacedGraph):
                 "exact": self.exact,
                 "gap": self.native.gap,
                 **({"by_peer": True} if self.native.by_peer else {}),
+                **({"order": list(self.native.order)} if self.native.order else {}),
             },
         }
         return content | {"digest": digest(self.graph, content)}

@@ -165,4 +165,5 @@ def native_of(content: dict[str, Any], graph: SemanticGraph) -> Any:
     native.planner = content["planner"]
     native.exact, native.gap = choices["exact"], choices["gap"]
     native.by_peer = choices.get("by_peer", False)
+    native.order = choices.get("order", [])
     return native

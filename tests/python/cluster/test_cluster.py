@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import json
 
 import pytest
@@ -193,6 +194,56 @@ def test_nets_of_unlike_devices_compute_the_same():
         assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-10)
 
 
+# ---- the order of execution ----
+
+
+class Branches(nn.Module):
+    """A long branch behind short ones, of which two are of another worker."""
+
+    def __init__(self):
+        super().__init__()
+        self.side = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+        self.main = nn.ModuleList(nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        sides = [torch.tanh(layer(x)) for layer in self.side]
+        for layer in self.main:
+            x = torch.relu(layer(x))
+        return x + sum(sides)
+
+
+def branches(cluster):
+    torch.manual_seed(0)
+    model = Branches().double()
+    x = torch.rand(64, 32, dtype=torch.float64)
+    graph = smex.capture_graph(model, (x, x), loss_fn=F.mse_loss)
+    pins = [smex.pin("main.*", "W1"), smex.pin("side.*", "W0")]
+    plan = smex.search(graph, 2, objective="time", machine=cluster, weights="even", pinned=pins)
+    return model, x, plan
+
+
+def test_a_list_order_is_never_slower_and_computes_the_same(tmp_path):
+    model, x, plan = branches(pair(2.0, 1.0, bandwidth=2e7))
+    ordered = plan.ordered()
+    assert smex.simulate(ordered).seconds <= smex.simulate(plan).seconds
+    assert ordered.total_bytes == plan.total_bytes
+    nets = [smex.partition(model, loss_fn=F.mse_loss, plan=each) for each in (plan, ordered)]
+    losses = [net(x, x) for net in nets]
+    for loss in losses:
+        loss.backward()
+    assert torch.equal(*losses)
+    grads = [net.full_grads() for net in nets]
+    assert all(torch.equal(grads[0][name], grads[1][name]) for name in grads[0])
+    ordered.save(tmp_path / "plan.json")
+    again = smex.Plan.load(tmp_path / "plan.json", ordered.graph)
+    assert again.native.order == ordered.native.order
+
+
+def test_an_order_needs_times():
+    with pytest.raises(smex.SmexValueError, match="ordered: the plan has no machine"):
+        smex.search(mlp(), 2).ordered()
+
+
 # ---- simulations ----
 
 
@@ -207,7 +258,7 @@ def test_what_a_simulation_says():
     assert simulation.seconds >= simulation.least > 0
     for worker, spans in enumerate(simulation.workers):
         assert sum(span.seconds for span in spans) == pytest.approx(simulation.busy[worker])
-        assert all(a.end <= b.begin + 1e-15 for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a.end <= b.begin + 1e-15 for a, b in itertools.pairwise(spans))
     assert 0 <= min(simulation.idle) <= max(simulation.idle) < 1
     assert simulation.peak_bytes == simulation.plan.peak_bytes()
     assert "GTX 1080 Ti" in str(simulation) and "critical path" in str(simulation)
@@ -220,7 +271,7 @@ def test_the_critical_path_leads_to_the_end():
         path = simulation.critical_path()
         assert path[-1].end == pytest.approx(simulation.seconds)
         assert path[0].begin == 0
-        assert all(b.begin >= a.begin for a, b in zip(path, path[1:], strict=False))
+        assert all(b.begin >= a.begin for a, b in itertools.pairwise(path))
         if overlap == 1:  # nothing is left out between them
             assert sum(span.seconds for span in path) == pytest.approx(simulation.seconds)
 
@@ -244,7 +295,7 @@ def test_messages_of_a_node_share_its_port():
                 by_port.setdefault(key, []).append((message.begin, message.end))
         for spans in by_port.values():
             spans.sort()
-            assert all(a[1] <= b[0] + 1e-12 for a, b in zip(spans, spans[1:], strict=False))
+            assert all(a[1] <= b[0] + 1e-12 for a, b in itertools.pairwise(spans))
     sums = [sum(m.seconds for m in smex.simulate(plan, c).messages) for c in (apart, shared)]
     assert sums[1] < sums[0]  # a third of them stay inside of nodes
 
