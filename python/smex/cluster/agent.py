@@ -87,7 +87,8 @@ class Agent:
                 actions = self._new(self._together(self._drawn(logits), course))
                 drawn.append(actions)
                 rewards.append(self._reward(course.evaluate(actions.tolist())))
-            assert course.best is not None and course.found is not None
+            assert course.best is not None
+            assert course.found is not None
             drawn.append(torch.tensor(course.best))
             rewards.append(self._reward(course.found))
             self._learn(logits, drawn, rewards)

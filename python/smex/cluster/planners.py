@@ -12,7 +12,7 @@ from smex.cluster.agent import Agent
 from smex.cluster.policy import Policy, Sizes
 from smex.cluster.progress import Bar
 from smex.cluster.searches import Course, critical_path_search, local_search, random_search
-from smex.cluster.strategies import BASELINES, Actions, Evaluation, Strategies, excess
+from smex.cluster.strategies import BASELINES, Actions, Strategies, excess, peaks_with_states
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.cluster import Cluster
 from smex.planning.plan import Plan
@@ -39,10 +39,10 @@ class Found:
     Attributes:
         plan: an ordinary plan, which `smex.partition` runs and which can be saved.
         planner: who found it.
-        seconds: simulated, of an iteration.
+        seconds: simulated, of an iteration of the plan, in its order.
         peak_bytes: by worker.
         fits: whether no device is out of memory.
-        course: by call of the simulator the best seconds so far.
+        course: by call of the simulator the best seconds so far, in the graph's order.
         calls: of the simulator.
         search_seconds: that it took to find.
         shares: by action the share of ops that take it; empty for plans that are no strategies.
@@ -80,6 +80,7 @@ def plan(
     workers: int | None = None,
     *,
     calls: int = 100,
+    ordered: bool = True,
     budget: float | None = None,
     seed: int = 0,
     groups: int = GROUPS,
@@ -100,6 +101,8 @@ def plan(
             `smex.search` for the least time with `weights="speed"`, whose plans are no strategies.
         workers: the cluster's first so many; by default all.
         calls: of the simulator, at most; the same strategy is never simulated twice.
+        ordered: whether what is found gets the order of a list schedule (§4.2) where that is
+            faster, see `Plan.ordered`.
         budget: seconds for the search; the call that passes it is the last.
         seed: of all that is drawn.
         groups: N, the most groups of ops that decide together.
@@ -141,7 +144,8 @@ def plan(
         raise SmexValueError("plan: a saved policy has its sizes; leave out policy= or sizes=")
     started = time.perf_counter()
     if planner in EXACT:
-        return _exact(graph, cluster, planner, workers, optimizer_states, started)
+        found = _exact(graph, cluster, planner, workers, optimizer_states, started)
+        return _ordered(found, optimizer_states, started) if ordered else found
     strategies = Strategies(
         graph, cluster, workers, groups=groups, optimizer_states=optimizer_states
     )
@@ -158,18 +162,14 @@ def plan(
             agent.search(course)
             if save_policy is not None:
                 agent.policy.save(save_policy)
-    assert course.best is not None and course.found is not None
-    return _result(strategies, planner, course.best, course.found, course, started)
+    found = _result(strategies, planner, course, started)
+    return _ordered(found, optimizer_states, started) if ordered else found
 
 
-def _result(
-    strategies: Strategies,
-    planner: str,
-    best: Actions,
-    found: Evaluation,
-    course: Course,
-    started: float,
-) -> Found:
+def _result(strategies: Strategies, planner: str, course: Course, started: float) -> Found:
+    best, found = course.best, course.found
+    assert best is not None
+    assert found is not None
     took = time.perf_counter() - started
     return Found(
         strategies.plan(best), planner, found.seconds, found.peak_bytes, found.fits,
@@ -193,11 +193,23 @@ def _exact(
         graph, used.workers, planner=planner, objective="time", machine=used,
         optimizer_states=optimizer_states, weights="speed",
     )  # fmt: skip
+    seconds = simulate(searched, used).seconds
+    peaks = peaks_with_states(searched, optimizer_states)
     took = time.perf_counter() - started
-    simulation = simulate(searched, used)
-    states = optimizer_states * searched.parameter_bytes() if optimizer_states else 0
-    peaks = tuple(int(peak + states) for peak in simulation.peak_bytes)
     fits = excess(peaks, used) == 0
-    return Found(
-        searched, planner, simulation.seconds, peaks, fits, (simulation.seconds,), 1, took, {}
-    )
+    return Found(searched, planner, seconds, peaks, fits, (seconds,), 1, took, {})
+
+
+def _ordered(found: Found, optimizer_states: float, started: float) -> Found:
+    """The same with its ops in the order of a list schedule, where that is faster and fits."""
+    cluster = found.plan.machine
+    other = found.plan.ordered()
+    if other is found.plan or not isinstance(cluster, Cluster):
+        return found
+    peaks = peaks_with_states(other, optimizer_states)
+    if excess(peaks, cluster) > excess(found.peak_bytes, cluster):
+        return found
+    return dataclasses.replace(
+        found, plan=other, seconds=simulate(other).seconds, peak_bytes=peaks,
+        search_seconds=time.perf_counter() - started,
+    )  # fmt: skip

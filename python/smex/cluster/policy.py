@@ -14,16 +14,16 @@ import dataclasses
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from smex.cluster.strategies import Strategies
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph import Graph, add_self_loop
-from smex.graph import graph as graph_of
-from smex.graph.nn import GATConv
+
+if TYPE_CHECKING:  # what needs smex.graph imports it then: `import smex` is a second faster without
+    from smex.graph import Graph
 
 FORMAT = "smex-policy-1"
 
@@ -83,6 +83,9 @@ class Inputs:
     @staticmethod
     def of(strategies: Strategies) -> Inputs:
         """Returns the inputs for what is to be searched."""
+        from smex.graph import add_self_loop
+        from smex.graph import graph as graph_of
+
         ops = len(strategies.group_of)
         makers = [a for a, _ in strategies.edges]
         readers = [b for _, b in strategies.edges]
@@ -175,6 +178,8 @@ class Policy(nn.Module):
     """
 
     def __init__(self, workers: int, kinds: Sequence[str], sizes: Sizes | None = None):
+        from smex.graph.nn import GATConv
+
         super().__init__()
         sizes = sizes or Sizes()
         self.workers, self.kinds, self.sizes = workers, tuple(kinds), sizes

@@ -167,7 +167,7 @@ def group_seconds(strategies: Strategies) -> list[float]:
 
 
 def _around(strategies: Strategies, center: int, stage: int) -> list[int]:
-    """A group, at stage 1 those of its module too, then the modules of 2, 4, 8 ... groups nearby."""
+    """A group, at stage 1 those of its module too, then the modules of 2, 4, 8 ... nearby."""
     if stage == 0:
         return [center]
     near = ball(strategies.neighbours, center, 2 ** (stage - 1))

@@ -14,11 +14,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from smex._C import Plan as NativePlan
-from smex._C import lower, op_prices, peak_bytes, plan_of_actions, predicted_seconds, price
+from smex._C import (
+    home_tiles,
+    lower,
+    op_prices,
+    peak_bytes,
+    plan_of_actions,
+    predicted_seconds,
+    price,
+)
 from smex._C import simulate as native_simulate
 from smex.capture import CapturedGraph
 from smex.cluster.critical import Path
@@ -35,6 +44,8 @@ BASELINES = ("EV-PS", "EV-AR", "CP-PS", "CP-AR")
 """The data-parallel actions, in the paper's order: action M + n is number n."""
 MOST_GROUPS = 2000
 """HeteroG's N (§5)."""
+_REPEATED = 1.1
+"""So many times the work of the workers means that they repeat each other's."""
 
 Actions = tuple[int, ...]
 """By group the number of an action."""
@@ -235,28 +246,10 @@ class Strategies:
         seconds = predicted_seconds(program, self._machine, self._views)
         timeline = native_simulate(program, seconds, list(self.mesh), self._machine)
         self._last = actions, program, timeline
-        peaks = peak_bytes(program, self._views)
-        if self.optimizer_states:
-            held = self._held_bytes(native)
-            peaks = [
-                peak + int(self.optimizer_states * own)
-                for peak, own in zip(peaks, held, strict=True)
-            ]
-        return Evaluation(float(timeline.seconds), tuple(peaks), excess(peaks, self.cluster))
-
-    def _held_bytes(self, native: NativePlan) -> list[int]:
-        """By worker the bytes of the parameters that it holds: those of all, and its own."""
-        held = [0] * self.workers
-        first_only = -3  # csrc/partition/plan/choice.h: `only_at`
-        values, choices = self.graph.native.values, native.values
-        for value in self.graph.captured.values:
-            if value.role != "parameter":
-                continue
-            owner = first_only - choices[value.id][0] if choices[value.id] else 0
-            owners = [owner] if 0 <= owner < self.workers else range(self.workers)
-            for worker in owners:
-                held[worker] += values[value.id].nbytes
-        return held
+        peaks = _with_states(
+            peak_bytes(program, self._views), self.graph, native, self.optimizer_states
+        )
+        return Evaluation(float(timeline.seconds), peaks, excess(peaks, self.cluster))
 
     def critical_seconds(self, actions: Sequence[int]) -> list[float]:
         """Returns by group its seconds on the critical path of a strategy's iteration.
@@ -302,6 +295,26 @@ def excess(peaks: Sequence[int], cluster: Cluster) -> float:
     return sum(max(0.0, peak - device.memory) for peak, device in pairs)
 
 
+def peaks_with_states(plan: Plan, optimizer_states: float) -> tuple[int, ...]:
+    """Returns by worker the peak bytes of a plan, with the optimiser's states of what it holds."""
+    return _with_states(plan.peak_bytes(), plan.graph, plan.native, optimizer_states)
+
+
+def _with_states(
+    peaks: Sequence[int], graph: SemanticGraph, native: NativePlan, states: float
+) -> tuple[int, ...]:
+    if not states:
+        return tuple(peaks)
+    ids = [value.id for value in graph.captured.values if value.role == "parameter"]
+    held = [0.0] * len(peaks)
+    for number, tiles in zip(ids, home_tiles(graph.native, native, ids), strict=True):
+        itemsize = graph.captured.values[number].dtype.itemsize
+        for worker, (is_held, box) in enumerate(tiles):
+            if is_held:
+                held[worker] += itemsize * math.prod(hi - lo for lo, hi in box)
+    return tuple(int(peak + states * own) for peak, own in zip(peaks, held, strict=True))
+
+
 def _alone_seconds(graph: SemanticGraph, device: Device) -> list[float]:
     """By op the seconds of a device that runs it whole."""
     link = Link(0.0, 1e12)
@@ -316,9 +329,9 @@ def _alone_seconds(graph: SemanticGraph, device: Device) -> list[float]:
 def _bases(graph: SemanticGraph, cluster: Cluster) -> tuple[Plan, Plan]:
     """Returns the plans that cut the batch evenly and by speed, parameters being one worker's each.
 
-    Tensors that every worker may hold are those up to 64 KiB, or only those up to the largest
-    vector among the parameters where the batch would be held whole otherwise, as of small models:
-    of the two the one whose workers compute less.
+    Tensors that every worker may hold are those up to 64 KiB, or, where the batch would be held
+    whole then, as of small models, those up to the largest vector among the parameters: what a
+    batch normalisation makes of all rows.
     """
 
     def base(weights: str, most: int) -> Plan:
@@ -327,11 +340,17 @@ def _bases(graph: SemanticGraph, cluster: Cluster) -> tuple[Plan, Plan]:
             replicate_bytes=most, recompute="checkpoints",
         )  # fmt: skip
 
+    at_once = dataclasses.replace(
+        cluster, devices=tuple(dataclasses.replace(each, launch=0.0) for each in cluster.devices)
+    )
     vectors = [
         value.dtype.itemsize * value.shape[0]
         for value in graph.captured.values
         if value.role in ("parameter", "buffer") and len(value.shape) == 1
     ]
-    limits = dict.fromkeys([REPLICATE_BYTES, min(REPLICATE_BYTES, max(vectors, default=0))])
-    even = min((base("even", limit) for limit in limits), key=lambda plan: plan.compute_seconds)
+    even = base("even", REPLICATE_BYTES)
+    cut = base("even", min(REPLICATE_BYTES, max(vectors, default=0)))
+    work, least = (each.on(at_once).compute_seconds for each in (even, cut))
+    if work > _REPEATED * least:
+        even = cut
     return even, base("speed", even.replicate_bytes)
