@@ -6,7 +6,7 @@
 with R̄ the moving average of the rewards. T is in units of the best baseline's, so that one
 learning rate does for all graphs, and log π and H are averages over the groups. Other than in the
 paper, which samples for hours, the policy first imitates the best strategy that is known, the best
-of the four baselines and of a short search along critical paths, or goes on from a saved policy;
+of what is uniform and of a search along critical paths, or goes on from a saved policy;
 and the best strategy so far is one of the samples that each update learns from.
 """
 
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from smex.cluster.policy import Inputs, Policy, Sizes
-from smex.cluster.searches import Course, critical_path_search
+from smex.cluster.searches import Course, around, critical_path_search
 from smex.cluster.strategies import Actions, Evaluation, Strategies
 
 _SAMPLES = 4
@@ -32,6 +32,8 @@ _CHANGED = 2.0
 """How many groups a sample is to change at first, of what was imitated."""
 _IMITATIONS = 200
 """Updates of imitation, at most."""
+_STAGES = 5
+"""Up to 16 groups, and those of their modules, change together."""
 _REDRAWN = 20
 """Groups that are changed in a sample that is known, at most."""
 _LEAD = 2
@@ -69,7 +71,7 @@ class Agent:
 
     def search(self, course: Course) -> None:
         """Draws and learns until the calls or the seconds are used."""
-        course.evaluate_baselines()
+        course.evaluate_uniform()
         if self.is_new:
             self._imitate(self._lead(course))
         assert course.found is not None
@@ -94,12 +96,12 @@ class Agent:
             self._learn(logits, drawn, rewards)
 
     def _lead(self, course: Course) -> Actions:
-        """The best of the baselines and of a search along critical paths with a part of the calls.
+        """The best uniform strategy, or of a search along critical paths with a part of the calls.
 
         What that search evaluates is part of the course.
         """
         critical_path_search(course, self._seed, calls=course.calls // _LEAD)
-        return course.evaluate_baselines()
+        return course.evaluate_uniform()
 
     def _imitate(self, actions: Actions) -> None:
         """Learns to take these actions, but for `_CHANGED` groups on average."""
@@ -117,17 +119,21 @@ class Agent:
         return torch.multinomial(chances, 1, generator=self._chance).squeeze(1)
 
     def _together(self, actions: Tensor, course: Course) -> Tensor:
-        """The same actions; some that differ from the best strategy's are those of a whole module.
+        """The same actions, each that differs from the best strategy's for groups around it, too.
 
-        Groups are drawn one by one, but what pays is often that all calls of a module move: each
-        change is one of its module with a chance of a half.
+        Groups are drawn one by one, but what pays is often that all calls of a module, or of some
+        that follow each other, move: `around` at a stage that is drawn, a later one half as likely.
         """
         assert course.best is not None
-        changed = (actions != torch.tensor(course.best)).nonzero().flatten().tolist()
+        best = torch.tensor(course.best)
+        changed = (actions != best).nonzero().flatten().tolist()
+        found = best.clone()
         for group in changed:
-            if int(torch.randint(2, (), generator=self._chance)):
-                actions[self.strategies.families[group]] = int(actions[group])
-        return actions
+            stage = 0
+            while stage < _STAGES and int(torch.randint(2, (), generator=self._chance)):
+                stage += 1
+            found[around(self.strategies, group, stage)] = int(actions[group])
+        return found
 
     def _new(self, actions: Tensor) -> Tensor:
         """The same actions, with those of one group after the other drawn evenly until all are new.

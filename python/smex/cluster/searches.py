@@ -1,8 +1,8 @@
 """Searches for strategies that make equally many calls of the simulator.
 
-Each begins with the four baselines, which are known to all, and goes on with what it draws. Ties
-and chance are decided by the seed alone: the same seed finds the same strategy, where no budget of
-seconds ends the search sooner.
+Each begins with what anybody would try: the four baselines, and all ops on one device of each kind.
+It goes on with what it draws. Ties and chance are decided by the seed alone: the same seed finds
+the same strategy, where no budget of seconds ends the search sooner.
 """
 
 from __future__ import annotations
@@ -85,10 +85,15 @@ class Course:
                 self._bar.told(self.used, self.found.seconds)
         return evaluation
 
-    def evaluate_baselines(self) -> Actions:
-        """Evaluates the four baselines while there are calls; returns the best so far."""
+    def evaluate_uniform(self) -> Actions:
+        """Evaluates the baselines and one device of each kind; returns the best strategy so far.
+
+        As far as there are calls, the baselines first.
+        """
         self._repeats = 0
-        for name in BASELINES:
+        kinds = [device.name for device in self.strategies.cluster.devices]
+        alone = [f"G{kinds.index(kind)}" for kind in dict.fromkeys(kinds)]
+        for name in (*BASELINES, *alone):
             if self.goes_on:
                 self.evaluate(self.strategies.uniform(name))
         assert self.best is not None
@@ -102,7 +107,7 @@ def random_search(course: Course, seed: int = 0) -> None:
     that are nearly uniform are tried as such that are mixed.
     """
     chance, strategies = random.Random(seed), course.strategies
-    course.evaluate_baselines()
+    course.evaluate_uniform()
     every = range(len(strategies.names))
     while course.goes_on:
         few = chance.sample(every, chance.randint(1, len(every)))
@@ -110,19 +115,19 @@ def random_search(course: Course, seed: int = 0) -> None:
 
 
 def local_search(course: Course, seed: int = 0) -> None:
-    """Starts from the best baseline; changes a group or some around one, and keeps what is better.
+    """Changes a group or some around one of the best strategy so far, which is uniform at first.
 
-    The center is drawn by the groups' average time, the neighbourhood is one of `_around`, small
+    The center is drawn by the groups' average time, the neighbourhood is one of `around`, small
     ones as likely as large ones; all of it gets one action.
     """
     chance, strategies = random.Random(seed), course.strategies
-    current = course.evaluate_baselines()
+    current = course.evaluate_uniform()
     weights = group_seconds(strategies)
     stages = strategies.groups.bit_length() + 1
     while course.goes_on:
         changed = list(current)
         center = _drawn(chance, weights)
-        for group in _around(strategies, center, chance.randrange(stages)):
+        for group in around(strategies, center, chance.randrange(stages)):
             changed[group] = -1
         action = chance.randrange(len(strategies.names))
         course.evaluate([action if each < 0 else each for each in changed])
@@ -131,15 +136,15 @@ def local_search(course: Course, seed: int = 0) -> None:
 
 
 def critical_path_search(course: Course, seed: int = 0, calls: int | None = None) -> None:
-    """Starts from the best baseline; moves groups of the simulated critical path.
+    """Moves groups of the critical path of the best strategy so far, which is uniform at first.
 
     Of the groups on the path one is drawn by its seconds there. Its module's get another action,
-    and where none was of use before, it alone, and then more and more around it, see `_around`.
+    and where none was of use before, it alone, and then more and more around it, see `around`.
     What is better is kept, and its path is the next. With `calls` it leaves the course's others to
     another search.
     """
     chance, strategies = random.Random(seed), course.strategies
-    current = course.evaluate_baselines()
+    current = course.evaluate_uniform()
     order = _preferred(strategies)
     weights = strategies.critical_seconds(current)
     tried: dict[int, int] = {}  # by group how often it was changed since the last gain
@@ -149,7 +154,7 @@ def critical_path_search(course: Course, seed: int = 0, calls: int | None = None
         tried[center] = count + 1
         changed = list(current)
         stage = count // len(order)
-        for group in _around(strategies, center, (1, 0)[stage] if stage < 2 else stage):
+        for group in around(strategies, center, (1, 0)[stage] if stage < 2 else stage):
             changed[group] = order[count % len(order)]
         course.evaluate(changed)
         assert course.best is not None
@@ -166,7 +171,7 @@ def group_seconds(strategies: Strategies) -> list[float]:
     return found
 
 
-def _around(strategies: Strategies, center: int, stage: int) -> list[int]:
+def around(strategies: Strategies, center: int, stage: int) -> list[int]:
     """A group, at stage 1 those of its module too, then the modules of 2, 4, 8 ... nearby."""
     if stage == 0:
         return [center]
