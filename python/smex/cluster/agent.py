@@ -37,7 +37,7 @@ _STAGES = 5
 _REDRAWN = 20
 """Groups that are changed in a sample that is known, at most."""
 _LEAD = 2
-"""One of so many calls goes to the search along critical paths that is imitated."""
+"""One of so many calls, at least, goes to the search along critical paths that is imitated."""
 
 
 class Agent:
@@ -96,11 +96,16 @@ class Agent:
             self._learn(logits, drawn, rewards)
 
     def _lead(self, course: Course) -> Actions:
-        """The best uniform strategy, or of a search along critical paths with a part of the calls.
+        """The best uniform strategy, or of a search along critical paths with half of the calls.
 
-        What that search evaluates is part of the course.
+        It goes on while an eighth of the calls finds what is better. What it evaluates is part of
+        the course.
         """
         critical_path_search(course, self._seed, calls=course.calls // _LEAD)
+        more, part = self._seed, max(1, course.calls // 8)
+        while course.goes_on and course.gained_in(part):
+            more += 1
+            critical_path_search(course, more, calls=course.used + part)
         return course.evaluate_uniform()
 
     def _imitate(self, actions: Actions) -> None:

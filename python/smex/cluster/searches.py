@@ -70,6 +70,10 @@ class Course:
         in_time = self.budget is None or self.seconds < self.budget or not self.after
         return self.used < self.calls and in_time and self._repeats < _REPEATS
 
+    def gained_in(self, calls: int) -> bool:
+        """Returns whether the last so many calls found what is better than all before."""
+        return len(self.after) > calls and self.after[-1] < self.after[-1 - calls]
+
     def evaluate(self, actions: Sequence[int]) -> Evaluation:
         """Evaluates a strategy, and keeps it where it is the best."""
         actions = tuple(actions)
@@ -140,16 +144,18 @@ def critical_path_search(course: Course, seed: int = 0, calls: int | None = None
 
     Of the groups on the path one is drawn by its seconds there. Its module's get another action,
     and where none was of use before, it alone, and then more and more around it, see `around`.
-    What is better is kept, and its path is the next. With `calls` it leaves the course's others to
-    another search.
+    Modules whose parameters are larger than what they make are tried on one worker first (HeteroG,
+    §6.2: nothing is left to aggregate), others divided. What is better is kept, and its path is the
+    next. With `calls` it leaves the course's others to another search.
     """
     chance, strategies = random.Random(seed), course.strategies
     current = course.evaluate_uniform()
-    order = _preferred(strategies)
+    orders = [_preferred(strategies, heavy) for heavy in _are_heavy(strategies)]
     weights = strategies.critical_seconds(current)
     tried: dict[int, int] = {}  # by group how often it was changed since the last gain
     while course.goes_on and (calls is None or course.used < calls):
         center = _drawn(chance, weights)
+        order = orders[center]
         count = tried.get(center, 0)
         tried[center] = count + 1
         changed = list(current)
@@ -179,14 +185,32 @@ def around(strategies: Strategies, center: int, stage: int) -> list[int]:
     return sorted({other for group in near for other in strategies.families[group]})
 
 
-def _preferred(strategies: Strategies) -> list[int]:
-    """All actions: by speed and the fastest worker alone, evenly, the others by their speed."""
+def _are_heavy(strategies: Strategies) -> list[bool]:
+    """By group whether its module's parameters are more bytes than any result of its ops."""
+    values = strategies.graph.native.values
+    parameters = {v.id for v in strategies.graph.captured.values if v.role == "parameter"}
+    held, made = [0] * strategies.groups, [0] * strategies.groups
+    for op in strategies.graph.native.ops:
+        group = strategies.group_of[op.id]
+        held[group] += sum(values[value].nbytes for value in op.inputs if value in parameters)
+        sizes = [values[value].nbytes for value in op.outputs if value >= 0 and not op.backward]
+        made[group] = max(made[group], *sizes, 0)
+    return [
+        sum(held[group] for group in family) > max(made[group] for group in family)
+        for family in strategies.families
+    ]
+
+
+def _preferred(strategies: Strategies, heavy: bool) -> list[int]:
+    """All actions, those that are the likeliest to help first, single workers by their speed."""
     workers = strategies.workers
     devices = strategies.cluster.devices
     total = {name: sum(own) for name, own in strategies.seconds_by_kind.items()}
     alone = sorted(range(workers), key=lambda worker: (total[devices[worker].name], worker))
     even_homes, even, speed_homes, speed = range(workers, workers + len(BASELINES))
-    return [speed, speed_homes, alone[0], even, even_homes, *alone[1:]]
+    if heavy:
+        return [alone[0], speed_homes, speed, even, *alone[1:], even_homes]
+    return [speed, even, speed_homes, alone[0], even_homes, *alone[1:]]
 
 
 def _drawn(chance: random.Random, weights: Sequence[float]) -> int:
