@@ -12,7 +12,14 @@ from smex.cluster.agent import Agent
 from smex.cluster.policy import Policy, Sizes
 from smex.cluster.progress import Bar
 from smex.cluster.searches import Course, critical_path_search, local_search, random_search
-from smex.cluster.strategies import BASELINES, Actions, Strategies, excess, peaks_with_states
+from smex.cluster.strategies import (
+    BASELINES,
+    MOST_GROUPS,
+    Actions,
+    Strategies,
+    excess,
+    peaks_with_states,
+)
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.cluster import Cluster
 from smex.planning.plan import Plan
@@ -28,8 +35,6 @@ SEARCHES: dict[str, Callable[..., None]] = {
 }
 EXACT = ("tofu", "data_parallel")
 PLANNERS = ("heterog", *SEARCHES, *BASELINES, *EXACT)
-GROUPS = 128
-"""By default, so that some hundred calls change each a few times; HeteroG has up to 2,000."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +88,7 @@ def plan(
     ordered: bool = True,
     budget: float | None = None,
     seed: int = 0,
-    groups: int = GROUPS,
+    groups: int = MOST_GROUPS,
     optimizer_states: float = 0,
     policy: str | os.PathLike[str] | None = None,
     save_policy: str | os.PathLike[str] | None = None,
@@ -105,7 +110,7 @@ def plan(
             faster, see `Plan.ordered`.
         budget: seconds for the search; the call that passes it is the last.
         seed: of all that is drawn.
-        groups: N, the most groups of ops that decide together.
+        groups: N, the most groups of ops that decide together (§4.1.1).
         optimizer_states: so many tensors of each parameter's size the optimiser keeps: 1 for SGD
             with momentum, 2 for Adam.
         policy: file of a saved policy, which the agent goes on with.

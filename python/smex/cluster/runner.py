@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from smex.cluster.planners import GROUPS, Found, plan
+from smex.cluster.planners import Found, plan
+from smex.cluster.strategies import MOST_GROUPS
 from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.partition import partition
 from smex.planning.cluster import Cluster, Device, Link
@@ -42,7 +43,7 @@ class RunnerConfig:
     calls: int = 100
     budget: float | None = None
     seed: int = 0
-    groups: int = GROUPS
+    groups: int = MOST_GROUPS
     policy: str | None = None
     verbose: bool = False
     optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer] | None = None

@@ -19,6 +19,9 @@ from smex.cluster.strategies import BASELINES, Actions, Evaluation, Strategies
 _REPEATS = 500
 """After so many strategies in a row that were evaluated before a search ends: there is no other."""
 
+_OUTWARDS = 3
+"""Stages of `around` that are modules inside of each other."""
+
 
 class Course:
     """What a search has tried so far, within its calls and seconds.
@@ -178,11 +181,20 @@ def group_seconds(strategies: Strategies) -> list[float]:
 
 
 def around(strategies: Strategies, center: int, stage: int) -> list[int]:
-    """A group, at stage 1 those of its module too, then the modules of 2, 4, 8 ... nearby."""
+    """Returns groups that are moved together.
+
+    Args:
+        strategies: of which groups.
+        center: a group.
+        stage: 0, it alone; 1, those of its module; 2 and 3, of the modules around that; then those
+            of the modules of 2, 4, 8 ... groups nearby.
+    """
     if stage == 0:
         return [center]
-    near = ball(strategies.neighbours, center, 2 ** (stage - 1))
-    return sorted({other for group in near for other in strategies.families[group]})
+    if stage <= _OUTWARDS:
+        return strategies.family(center, stage - 1)
+    near = ball(strategies.neighbours, center, 2 ** (stage - _OUTWARDS))
+    return sorted({other for group in near for other in strategies.family(group)})
 
 
 def _are_heavy(strategies: Strategies) -> list[bool]:
@@ -195,9 +207,10 @@ def _are_heavy(strategies: Strategies) -> list[bool]:
         held[group] += sum(values[value].nbytes for value in op.inputs if value in parameters)
         sizes = [values[value].nbytes for value in op.outputs if value >= 0 and not op.backward]
         made[group] = max(made[group], *sizes, 0)
+    families = [strategies.family(group) for group in range(strategies.groups)]
     return [
         sum(held[group] for group in family) > max(made[group] for group in family)
-        for family in strategies.families
+        for family in families
     ]
 
 

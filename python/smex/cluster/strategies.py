@@ -90,8 +90,7 @@ class Strategies:
         cluster: of the workers that are used.
         group_of: by op its group.
         neighbours: by group the groups that read its results or make what it reads.
-        families: by group the groups whose longest ops are of the same module, forward and
-            backward, itself among them.
+        modules: by group the path of its longest op's module, "" where it is of none.
         names: of the actions: "G0", ..., then those of `BASELINES`.
         calls: of the simulator so far. A strategy that was evaluated before costs none.
 
@@ -144,7 +143,11 @@ class Strategies:
             self.groups,
             ((a, b) for a, b in self._group_edges() if a != b),
         )
-        self.families = self._families()
+        self.modules = self._modules()
+        self._inside: dict[str, list[int]] = {}
+        for group, path in enumerate(self.modules):
+            for outer in _outer_modules(path):
+                self._inside.setdefault(outer, []).append(group)
         self.names = [f"G{worker}" for worker in range(self.workers)] + list(BASELINES)
         self.calls = 0
         self._known: dict[Actions, Evaluation] = {}
@@ -160,17 +163,30 @@ class Strategies:
         """Of all plans: one step."""
         return self._speed.mesh
 
-    def _families(self) -> list[list[int]]:
+    def _modules(self) -> list[str]:
         leaders = [-1] * self.groups
         for op, group in enumerate(self.group_of):
             leader = leaders[group]
             if leader < 0 or self.mean_seconds[op] > self.mean_seconds[leader]:
                 leaders[group] = op
-        paths = [self.graph.native.ops[leader].module_path for leader in leaders]
-        by_path: dict[str, list[int]] = {}
-        for group, path in enumerate(paths):
-            by_path.setdefault(path, []).append(group)
-        return [by_path[path] if path else [group] for group, path in enumerate(paths)]
+        ops = list(self.graph.native.ops)
+        return [ops[leader].module_path for leader in leaders]
+
+    def family(self, group: int, outwards: int = 0) -> list[int]:
+        """Returns the groups of the same module, forward and backward, itself among them.
+
+        Args:
+            group: whose module it is.
+            outwards: of the module around that, and so on; of one that has more than half of all
+                groups it is the one inside of it.
+        """
+        found = [group]
+        for outer in _outer_modules(self.modules[group])[: outwards + 1]:
+            inside = self._inside[outer]
+            if 2 * len(inside) > self.groups:
+                break
+            found = inside
+        return found
 
     def _group_edges(self) -> list[tuple[int, int]]:
         return [(self.group_of[a], self.group_of[b]) for a, b in self.edges]
@@ -287,6 +303,12 @@ class Strategies:
             f"Strategies({self.graph.captured.name}: {len(self.group_of)} ops in {self.groups} "
             f"groups, {len(self.names)} actions each, on {self.cluster!r})"
         )
+
+
+def _outer_modules(path: str) -> list[str]:
+    """Returns a path and those of the modules around it, from inside out: a.b.c, a.b and a."""
+    parts = path.split(".") if path else []
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def excess(peaks: Sequence[int], cluster: Cluster) -> float:
