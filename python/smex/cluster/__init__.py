@@ -1,7 +1,11 @@
 """Devices that differ, and work with times on them: where it is done, and in which order."""
 
 from smex.cluster.dataflow import Dataflow, Placement
+from smex.cluster.planners import Found, plan
+from smex.cluster.policy import Policy, Sizes
 from smex.cluster.profiling import profile
+from smex.cluster.runner import Runner, RunnerConfig, RunReport, get_runner
+from smex.cluster.strategies import Evaluation, Strategies
 from smex.cluster.tasks import Schedule, Tasks
 from smex.planning.cluster import Cluster, Device, Link, heterog_testbed, mixed_nodes
 
@@ -9,11 +13,21 @@ __all__ = [
     "Cluster",
     "Dataflow",
     "Device",
+    "Evaluation",
+    "Found",
     "Link",
     "Placement",
+    "Policy",
+    "RunReport",
+    "Runner",
+    "RunnerConfig",
     "Schedule",
+    "Sizes",
+    "Strategies",
     "Tasks",
+    "get_runner",
     "heterog_testbed",
     "mixed_nodes",
+    "plan",
     "profile",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from smex._C import Dataflow as _Dataflow
+from smex.cluster.progress import Bar
 from smex.errors import SmexValueError
 
 SEARCHES = ("anneal", "random")
@@ -94,13 +94,13 @@ class Dataflow:
             raise SmexValueError(f"place: expected 1 call or more, found {calls!r}")
         given = np.zeros(len(self), dtype=np.int32) if start is None else start
         first = np.asarray(given, dtype=np.int32)
-        with _Bar(calls, verbose) as bar:
+        with Bar(calls, verbose, "place") as bar:
             if search == "random":
                 return self._drawn(calls, first, seed, bar)
             found = self._native.anneal(first.tolist(), calls, seed, bar.told)
         return Placement(found.devices.tolist(), float(found.makespan), int(found.calls))
 
-    def _drawn(self, calls: int, first: np.ndarray, seed: int, bar: _Bar) -> Placement:
+    def _drawn(self, calls: int, first: np.ndarray, seed: int, bar: Bar) -> Placement:
         best = Placement(first.tolist(), self.makespan(first.tolist()), 1)
         rng = random.Random(seed)
         for call in range(2, calls + 1):
@@ -127,27 +127,3 @@ class Placement:
 
     def __repr__(self) -> str:
         return f"Placement({self.makespan:.4g} s, {self.calls:,} calls)"
-
-
-class _Bar:
-    """tqdm's progress bar where it is there and asked for."""
-
-    def __init__(self, calls: int, shown: bool) -> None:
-        self._bar: Any = None
-        if shown:
-            with contextlib.suppress(ImportError):
-                from tqdm import tqdm
-
-                self._bar = tqdm(total=calls, unit="call", desc="place")
-
-    def told(self, call: int, best: float) -> None:
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"best {best:.4g} s", refresh=False)
-            self._bar.update(call - self._bar.n)
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()

@@ -369,7 +369,7 @@ class PlacedGraph:
         """
         steps = " + ".join(size_words(b) for b in self.step_bytes) or "0 B"
         proof = "exact" if self.exact else f"gap {self.native.gap:.1%}"
-        if self.planner in ("random", "spartan"):
+        if self.planner in ("heterog", "random", "spartan"):
             proof = "a heuristic"
         moves = f"moves {size_words(self.total_bytes)} an iteration ({steps})"
         if self.machine:
