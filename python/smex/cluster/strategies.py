@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from smex._C import Plan as NativePlan
 from smex._C import (
-    home_tiles,
     lower,
     op_prices,
+    parameter_bytes_by_worker,
     peak_bytes,
     plan_of_actions,
     predicted_seconds,
@@ -327,13 +326,7 @@ def _with_states(
 ) -> tuple[int, ...]:
     if not states:
         return tuple(peaks)
-    ids = [value.id for value in graph.captured.values if value.role == "parameter"]
-    held = [0.0] * len(peaks)
-    for number, tiles in zip(ids, home_tiles(graph.native, native, ids), strict=True):
-        itemsize = graph.captured.values[number].dtype.itemsize
-        for worker, (is_held, box) in enumerate(tiles):
-            if is_held:
-                held[worker] += itemsize * math.prod(hi - lo for lo, hi in box)
+    held = parameter_bytes_by_worker(graph.native, native)
     return tuple(int(peak + states * own) for peak, own in zip(peaks, held, strict=True))
 
 

@@ -85,7 +85,7 @@ TEST_P(Grids, OfGivenPartsCostWhatTheLayoutsOfAllWorkersCost) {
 TEST_P(Grids, OfWeightedCutsCostWhatTheLayoutsOfAllWorkersCost) {
   std::mt19937 random(11);
   const auto size = [&] { return 1 + static_cast<int64_t>(random() % 17); };
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 20; ++round) {
     for (Graph graph :
          {test::linear_graph(size(), size(), size()), test::training_graph(size(), size(), size()),
           test::mixed_graph(size(), size()), test::attention_graph(size(), size(), size()),

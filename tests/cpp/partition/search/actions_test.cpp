@@ -27,7 +27,7 @@ std::vector<Plan> bases_of(const Graph& graph, const Mesh& mesh) {
 TEST(Actions, MakePlansThatRunAndMoveWhatTheyCost) {
   std::mt19937 random(3);
   for (const Mesh& mesh : {Mesh{2}, Mesh{3}, Mesh{2, 2}}) {
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < 8; ++round) {
       for (Graph graph : {test::training_graph(9, 6, 5), test::deep_graph(8, 4, 6),
                           test::mixed_graph(7, 5), test::messages_graph(random, 12, 4)}) {
         const int workers = mesh_size(mesh);

@@ -31,7 +31,7 @@ double seconds_of(const Graph& graph, const Plan& plan) {
 
 TEST(ListOrder, IsAnOrderThatRunsAndMovesTheSame) {
   std::mt19937 random(5);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 15; ++round) {
     for (const Graph& graph :
          {test::training_graph(9, 6, 5), test::deep_graph(8, 4, 6), test::mixed_graph(7, 5),
           test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true), test::elementwise_graph(random, 12),
@@ -53,7 +53,7 @@ TEST(ListOrder, IsAnOrderThatRunsAndMovesTheSame) {
 
 TEST(ListOrder, AnyOrderIsMadeOneThatRuns) {
   std::mt19937 random(6);
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 15; ++round) {
     for (const Graph& graph : {test::training_graph(9, 6, 5), test::deep_graph(8, 4, 6),
                                test::layers_graph(5, 4, 6, 2, /*checkpoints=*/true)}) {
       Plan plan = test::random_plan(random, graph, {2});
