@@ -60,8 +60,11 @@ class Weights:
     def for_graph(
         self, graph: SemanticGraph, machine: Machine | Cluster | None, mesh: Sequence[int]
     ) -> Weights:
-        """Returns them with the shares by which a graph's calls take as long on all workers."""
-        if self.policy != SPEED or not isinstance(machine, Cluster):
+        """Returns them with the shares by which a graph's calls take as long on all workers.
+
+        Shares that are known stay: other captures of a model are cut as the first one was.
+        """
+        if self.policy != SPEED or self.known or not isinstance(machine, Cluster):
             return self
         seconds = machine.native(mesh).whole_seconds(graph.native, math.prod(mesh))
         shares = [1 / took if took > 0 else 1.0 for took in seconds]

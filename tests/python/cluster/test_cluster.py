@@ -156,6 +156,22 @@ def test_speed_balances_the_calls():
     assert smex.simulate(even).seconds / smex.simulate(fast).seconds == pytest.approx(2, rel=0.05)
 
 
+def test_other_captures_are_cut_as_the_first():
+    model = nn.Sequential(nn.Linear(64, 256), nn.BatchNorm1d(256), nn.Linear(256, 32)).double()
+    x, y = torch.rand(64, 64).double(), torch.rand(64, 32).double()
+    net = smex.partition(
+        model, 2, loss_fn=F.mse_loss, args=(x, y), objective="time", machine=pair(3.0, 1.0),
+        replicate_bytes=0,
+    )  # fmt: skip
+    first = net.plan.options.weights
+    assert first.policy == "speed" and first.known
+    net.eval()
+    with torch.no_grad():
+        net(x[:5], y[:5])
+    plans = [program.plan for program in net._programs]
+    assert len(plans) > 1 and all(plan.options.weights == first for plan in plans)
+
+
 def test_like_devices_are_cut_evenly():
     plan = smex.search(mlp(), 2, objective="time", machine=pair())
     assert plan.options.weights.policy == "even"
