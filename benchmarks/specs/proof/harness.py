@@ -130,22 +130,17 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
     for k in WORKERS:
         for strategy in described.strategies(k):
             finding.strategies += 1
-            try:
-                oracle.check(op, call, strategy, whole)
-            except Exception as error:
-                name = strategy["name"]
-                finding.wrong.append(f"call {number}: {name} among {k} workers: {error}"[:300])
-            else:
-                if k == brute_force.WORKERS:
-                    made.add(brute_force.cuts_of(op, call, strategy))
+            wrong = _wrong(op, call, strategy, whole, f"among {k} workers")
+            if wrong:
+                finding.wrong.append(f"call {number}: {wrong}"[:300])
+            elif k == brute_force.WORKERS:
+                made.add(brute_force.cuts_of(op, call, strategy))
     for shares in SHARES:
         for strategy in described.strategies(len(shares), shares):
             finding.uneven += 1
-            try:
-                oracle.check(op, call, strategy, whole)
-            except Exception as error:
-                name = strategy["name"]
-                finding.wrong.append(f"call {number}: {name} by {shares}: {error}"[:300])
+            wrong = _wrong(op, call, strategy, whole, f"by {shares}")
+            if wrong:
+                finding.wrong.append(f"call {number}: {wrong}"[:300])
     if finding.has_brute_force and number < MUTATED_CALLS and not finding.wrong:
         tried, surviving = mutations.survivors(described)
         finding.mutants += tried
@@ -157,6 +152,17 @@ def _verify_call(finding: Finding, number: int, op: Any, call: Call, whole: list
     missing = [cuts for cuts in valid if not brute_force.is_made(cuts, made)]
     finding.found += len(valid) - len(missing)
     finding.missing += [f"call {number}: {cuts}" for cuts in sorted(missing, key=str)[:2]]
+
+
+def _wrong(
+    op: Any, call: Call, strategy: dict[str, Any], whole: list[Any], among: str
+) -> str | None:
+    """What is wrong with a strategy, None where its results are the operator's."""
+    try:
+        oracle.check(op, call, strategy, whole)
+    except Exception as error:
+        return f"{strategy['name']} {among}: {error}"
+    return None
 
 
 def verify_all(folder: Path, overloads: Sequence[str]) -> list[Finding]:

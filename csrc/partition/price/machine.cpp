@@ -75,6 +75,12 @@ bool is_active(const OpGrid& grid, const Mesh& mesh, int worker) {
 
 }  // namespace
 
+bool Machine::knows_calls() const {
+  if (!unlike) return !device.calls.empty();
+  return std::any_of(unlike->devices.begin(), unlike->devices.end(),
+                     [](const Device& one) { return !one.calls.empty(); });
+}
+
 const Link& Machine::link(const Mesh& mesh, int to, int from) const {
   if (unlike) return unlike->links.at(to).at(from);
   return links.at(std::min(first_difference(mesh, to, from), mesh.size() - 1));
@@ -85,10 +91,10 @@ double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid, co
   if (op.spec && is_data_movement(*op.spec)) return 0;  // a view, or part of another op's read
   const TileWork tiles(graph, op, grid);
   const int parts = mesh_size(mesh);
-  const auto kind = [&](const Device& on) { return on.calls.empty() ? "" : call_kind(graph, op); };
+  const std::string kind = knows_calls() ? call_kind(graph, op) : "";
   if (!unlike && !weighting) {
     const double share = static_cast<double>(parts) / workers;
-    return share * device.seconds(kind(device), op.target, tiles.largest());
+    return share * device.seconds(kind, op.target, tiles.largest());
   }
   const std::vector<double> shares = shares_within_parts(workers, parts, weighting);
   double longest = 0;
@@ -96,7 +102,7 @@ double Machine::compute(const Graph& graph, const Op& op, const OpGrid& grid, co
     const int part = w / (workers / parts);
     if (shares[w] == 0 || !is_active(grid, mesh, part)) continue;
     const Device& on = of(w);
-    const double seconds = on.seconds(kind(on), op.target, tiles.of(mesh, part));
+    const double seconds = on.seconds(kind, op.target, tiles.of(mesh, part));
     longest = std::max(longest, shares[w] * seconds);
   }
   return longest;
@@ -109,11 +115,8 @@ std::vector<double> Machine::whole_seconds(const Graph& graph, int workers) cons
   for (const Op& op : graph.ops()) {
     if (op.spec && is_data_movement(*op.spec)) continue;
     const CallWork work = TileWork(graph, op, grids.make(op, {}, {})).largest();
-    for (int w = 0; w < workers; ++w) {
-      const Device& on = of(w);
-      const std::string kind = on.calls.empty() ? "" : call_kind(graph, op);
-      seconds[w] += on.seconds(kind, op.target, work);
-    }
+    const std::string kind = knows_calls() ? call_kind(graph, op) : "";
+    for (int w = 0; w < workers; ++w) seconds[w] += of(w).seconds(kind, op.target, work);
   }
   return seconds;
 }

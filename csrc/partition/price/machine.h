@@ -33,6 +33,8 @@ struct Machine {
   std::vector<Link> links;  ///< by step of the mesh: between the parts that the step makes
   std::shared_ptr<const Unlike> unlike = nullptr;
 
+  /// Whether any calls were measured, whose kinds have to be told.
+  bool knows_calls() const;
   const Device& of(int worker) const { return unlike ? unlike->devices.at(worker) : device; }
   /// What `to` receives of `from` comes over the link of the first step in which the two differ, or
   /// over their own.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import pathlib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from smex._C import TaskGraph, TaskSchedule
 from smex.errors import SmexKeyError, SmexTypeError, SmexValueError
+from smex.planning.simulation import named_track
 
 ORDERS = ("rank", "shortest", "first come")
 Names = Hashable | list[Hashable] | set[Hashable]
@@ -223,12 +223,9 @@ class Schedule:
 
     def trace(self, path: str | pathlib.Path) -> None:
         """Writes a file for ui.perfetto.dev, with a track for each resource."""
-        events: list[dict[str, Any]] = [
-            {"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": self.kind}}
-        ]
+        events = [named_track("process", 0, 0, self.kind)]
         for number, resource in enumerate(self._resources):
-            named = {"name": "thread_name", "ph": "M", "pid": 0, "tid": number}
-            events.append({**named, "args": {"name": str(resource)}})
+            events.append(named_track("thread", 0, number, str(resource)))
         begins, ends = self._native.begins.tolist(), self._native.ends.tolist()
         for name, on, begin, end in zip(self._names, self._on, begins, ends):
             span = {"name": str(name), "ph": "X", "ts": begin * 1e6, "dur": (end - begin) * 1e6}

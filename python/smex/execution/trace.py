@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from smex._C import FetchInstr
+from smex.planning.simulation import named_track
 
 _WORKERS, _LINKS = 0, 1  # the processes of a trace file
 
@@ -37,17 +38,16 @@ def trace_json(program: Any, events: list[tuple[Any, ...]]) -> list[dict[str, An
             for phase, when in (("b", since), ("e", start + duration)):
                 beside = {"name": name, "cat": category, "ph": phase, "ts": when}
                 spans.append({**beside, "id": f"{number}.{source}", **place})
-    names = [_named("process", _WORKERS, 0, "workers"), _named("process", _LINKS, 0, "links")]
+    names = [
+        named_track("process", _WORKERS, 0, "workers"),
+        named_track("process", _LINKS, 0, "links"),
+    ]
     for worker in range(program.num_workers):
-        names.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
+        names.append(named_track("thread", _WORKERS, worker, f"worker {worker}"))
     for source, dest in sorted(links):
         tid = source * program.num_workers + dest
-        names.append(_named("thread", _LINKS, tid, f"worker {source} -> worker {dest}"))
+        names.append(named_track("thread", _LINKS, tid, f"worker {source} -> worker {dest}"))
     return names + spans
-
-
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
 
 
 def _fetches(worker: Any) -> dict[int, Any]:

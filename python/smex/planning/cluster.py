@@ -12,7 +12,7 @@ from typing import Any
 from smex._C import Cluster as _Cluster
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.call_costs import Calls, calls_of
-from smex.planning.machine import GB, Machine, native_flops, require_within
+from smex.planning.machine import GB, Machine, native_flops, native_worker, require_within
 
 FORMAT = "smex-cluster-1"
 
@@ -74,13 +74,7 @@ class Device:
 
     def native(self) -> tuple[Any, ...]:
         """Returns the numbers as the native library takes them."""
-        calls = {
-            kind: {size: cost.native() for size, cost in costs.items()}
-            for kind, costs in self.calls.items()
-        }
-        gathers = self.gather_bandwidth or self.memory_bandwidth
-        flops = native_flops(self.flops, f"Device {self.name}")
-        return flops, self.memory_bandwidth, self.launch, gathers, calls
+        return native_worker(self, f"Device {self.name}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,19 +204,24 @@ class Cluster:
             ports=tuple(self.ports[node] for node in used),
         )  # fmt: skip
 
+    def _kinds(self) -> tuple[list[Device], list[int]]:
+        """Returns the device objects, each once, and by worker the number of its own."""
+        kinds = {id(device): device for device in self.devices}
+        numbers = {key: number for number, key in enumerate(kinds)}
+        return list(kinds.values()), [numbers[id(device)] for device in self.devices]
+
     # ---- as a machine ----
 
     @property
     def cluster(self) -> Any:
         """The cluster as the native library has it."""
-        kinds = list(dict.fromkeys(id(device) for device in self.devices))
-        by_id = {id(device): device for device in self.devices}
+        kinds, numbers = self._kinds()
         every = range(self.workers)
         shared = self.nodes if len(self.ports) > 1 else ()
         return _Cluster.of_unlike(
             repr(self),
-            [by_id[kind].native() for kind in kinds],
-            [kinds.index(id(device)) for device in self.devices],
+            [kind.native() for kind in kinds],
+            numbers,
             [[dataclasses.astuple(self.link(to, source)) for source in every] for to in every],
             list(shared),
         )
@@ -239,13 +238,12 @@ class Cluster:
 
     def contents(self) -> dict[str, Any]:
         """Returns the numbers, each device once, for files."""
-        kinds = list(dict.fromkeys(id(device) for device in self.devices))
-        by_id = {id(device): device for device in self.devices}
+        kinds, numbers = self._kinds()
         return {
             "format": FORMAT,
             "name": self.name,
-            "kinds": [dataclasses.asdict(by_id[kind]) for kind in kinds],
-            "devices": [kinds.index(id(device)) for device in self.devices],
+            "kinds": [dataclasses.asdict(kind) for kind in kinds],
+            "devices": numbers,
             "nodes": list(self.nodes),
             "inside": dataclasses.asdict(self.inside),
             "ports": [dataclasses.asdict(port) for port in self.ports],

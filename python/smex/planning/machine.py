@@ -145,16 +145,9 @@ class Machine:
     @property
     def cluster(self) -> Any:
         """The machine as the native library has it."""
-        flops = native_flops(self.flops, "Machine")
+        flops, bandwidth, launch, gather, calls = native_worker(self, "Machine")
         levels = [dataclasses.astuple(level) for level in self.levels]
-        gather = self.gather_bandwidth or self.memory_bandwidth
-        calls = {
-            kind: {size: cost.native() for size, cost in costs.items()}
-            for kind, costs in self.calls.items()
-        }
-        return _Cluster(
-            repr(self), flops, self.memory_bandwidth, self.launch, levels, gather, calls
-        )
+        return _Cluster(repr(self), flops, bandwidth, launch, levels, gather, calls)
 
     def native(self, mesh: Sequence[int]) -> Any:
         """Returns the machine as the steps of a mesh see it."""
@@ -283,6 +276,21 @@ def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> M
         tuple(levels),
         min(each.gather_bandwidth for each in machines),
     )
+
+
+def native_worker(worker: Any, whose: str) -> tuple[Any, ...]:
+    """Returns what a machine or a `smex.cluster.Device` tells of a worker, as the library takes it.
+
+    Rates by bytes of an element, bytes a second, seconds of a kernel, gathered bytes a second,
+    and costs of calls.
+    """
+    gathers = worker.gather_bandwidth or worker.memory_bandwidth
+    calls = {
+        kind: {size: cost.native() for size, cost in costs.items()}
+        for kind, costs in worker.calls.items()
+    }
+    flops = native_flops(worker.flops, whose)
+    return flops, worker.memory_bandwidth, worker.launch, gathers, calls
 
 
 def native_flops(flops: Any, whose: str) -> dict[int, float]:

@@ -199,9 +199,17 @@ class PlacedGraph:
             raise SmexValueError(
                 "timeline: the plan has no machine that tells times; search with machine="
             )
-        program, machine = self.program(), self.options.native_machine
-        seconds = predicted_seconds(program, machine, view_targets(self.graph))
-        return simulate(program, seconds, list(self.mesh), machine, overlap)
+        return self.timeline_on(self.machine, overlap=overlap)
+
+    def timeline_on(self, machine: Machine | Cluster, *, overlap: bool = True) -> Timeline:
+        """Returns the `timeline` on any machine or cluster.
+
+        Raises:
+            SmexValueError: it has fewer workers than the plan.
+        """
+        native = machine.native(self.mesh)
+        seconds = predicted_seconds(self.program(), native, view_targets(self.graph))
+        return simulate(self.program(), seconds, list(self.mesh), native, overlap)
 
     @property
     def search_seconds(self) -> float:

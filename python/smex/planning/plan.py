@@ -11,7 +11,7 @@ import sys
 import tempfile
 from typing import Any
 
-from smex._C import list_order, predicted_seconds, price, simulate, weighted, with_order
+from smex._C import list_order, predicted_seconds, price, weighted, with_order
 from smex.capture import CapturedGraph
 from smex.errors import PlanError, SmexTypeError, SmexValueError
 from smex.planning.boundaries import Boundaries
@@ -97,23 +97,18 @@ class Plan(PlacedGraph):
                 "ordered: the plan has no machine that tells times; pass a smex.Cluster or a "
                 "smex.Machine"
             )
-        native, mesh = machine.native(self.mesh), list(self.mesh)
-        views = view_targets(self.graph)
-
-        def took(plan: Plan) -> float:
-            seconds = predicted_seconds(plan.program(), native, views)
-            course: float = simulate(plan.program(), seconds, mesh, native).seconds
-            return course
-
-        seconds = predicted_seconds(self.program(), native, views)
-        order = list_order(self.graph.native, self.program(), seconds, mesh, native)[0]
+        native, program = machine.native(self.mesh), self.program()
+        seconds = predicted_seconds(program, native, view_targets(self.graph))
+        order = list_order(self.graph.native, program, seconds, list(self.mesh), native)[0]
         other = Plan(self.graph, with_order(self.native, order), self.options, self.pinned)
         limits = self.options.memory_limits
         fits = not limits or all(
             peak <= max(limit, own)
             for peak, own, limit in zip(other.peaks(), self.peaks(), limits, strict=True)
         )
-        return other if fits and took(other) < took(self) else self
+        if not fits or other.timeline_on(machine).seconds >= self.timeline_on(machine).seconds:
+            return self
+        return other
 
     def cut_at(self, boundaries: Boundaries) -> Plan:
         """Returns the same plan with other boundaries of vertices."""

@@ -8,12 +8,10 @@ import os
 import pathlib
 from typing import Any, NamedTuple
 
-from smex._C import predicted_seconds
-from smex._C import simulate as native_simulate
+from smex._C import Timeline
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
-from smex.planning.placed import view_targets
 from smex.planning.plan import Plan
 from smex.text import aligned, duration_words, size_words
 
@@ -57,7 +55,7 @@ class Simulation:
         transferred: by worker the seconds in which what it receives is on its way.
     """
 
-    def __init__(self, plan: Plan, machine: Machine | Cluster, timeline: Any):
+    def __init__(self, plan: Plan, machine: Machine | Cluster, timeline: Timeline):
         self.plan = plan
         self.machine = machine
         self._timeline = timeline
@@ -124,17 +122,17 @@ class Simulation:
         pathlib.Path(path).write_text(json.dumps({"traceEvents": events + self._events()}))
 
     def _events(self) -> list[dict[str, Any]]:
-        events = [_named("process", _WORKERS, 0, "workers, simulated")]
-        events.append(_named("process", _LINKS, 0, "links, simulated"))
+        events = [named_track("process", _WORKERS, 0, "workers, simulated")]
+        events.append(named_track("process", _LINKS, 0, "links, simulated"))
         for worker, spans in enumerate(self.workers):
-            events.append(_named("thread", _WORKERS, worker, f"worker {worker}"))
+            events.append(named_track("thread", _WORKERS, worker, f"worker {worker}"))
             events += [_event(span, _WORKERS, worker) for span in spans if span.seconds > 0]
         links = {
             where: number for number, where in enumerate(sorted({m.where for m in self.messages}))
         }
         for where, number in links.items():
             words = " -> ".join(f"worker {end}" for end in where.split(" -> "))
-            events.append(_named("thread", _LINKS, number, words))
+            events.append(named_track("thread", _LINKS, number, words))
         return events + [_event(span, _LINKS, links[span.where]) for span in self.messages]
 
     def __repr__(self) -> str:
@@ -206,13 +204,11 @@ def simulate(plan: Plan, machine: Machine | Cluster | None = None) -> Simulation
         raise SmexTypeError(
             f"simulate: expected a smex.Cluster or a smex.Machine, found {machine!r}"
         )
-    program, mesh = plan.program(), list(plan.mesh)
-    native = machine.native(mesh)
-    seconds = predicted_seconds(program, native, view_targets(plan.graph))
-    return Simulation(plan, machine, native_simulate(program, seconds, mesh, native))
+    return Simulation(plan, machine, plan.timeline_on(machine))
 
 
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def named_track(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+    """Returns the event of Chrome's trace format that names a "process" or a "thread"."""
     return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
 
 

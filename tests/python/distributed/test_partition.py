@@ -1,37 +1,20 @@
 """A net over several processes against the same net on threads, in float64: equal bit by bit."""
 
-import copy
-
 import pytest
 import torch
-from torch.nn import functional as F
 
 import smex
 from smex.execution.partition import refuse_shared_devices
-from support.families import FAMILIES
+from support.families import FAMILIES, small_case
 
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
-
-
-def build(family):
-    torch.manual_seed(0)
-    cls, loss_fn = FAMILIES[family]
-    model = cls.small().double()
-    *inputs, target = cls.small_inputs()
-    with torch.no_grad():
-        shape = copy.deepcopy(model)(*inputs).shape
-    if loss_fn is F.mse_loss:
-        target = torch.randn(shape, dtype=torch.float64)
-    elif loss_fn is F.binary_cross_entropy_with_logits:
-        target = torch.rand(shape, dtype=torch.float64)
-    return model, tuple(inputs), target, loss_fn
 
 
 def train(rank, family, workers, steps=2, **options):
     """Trains and evaluates in turns; everything that a user may read afterwards."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model, inputs, target, loss_fn = build(family)
+    model, inputs, target, loss_fn = small_case(family)
     net = smex.partition(model, workers=workers, loss_fn=loss_fn, replicate_bytes=0, **options)
     net.prepare((*inputs, target))
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-2)

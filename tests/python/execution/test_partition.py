@@ -10,24 +10,9 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from support.families import FAMILIES, models
+from support.families import FAMILIES, models, small_case
 
 WORKERS = [1, 2, 3, 4, 6, 8]
-
-
-def build(family):
-    torch.manual_seed(0)
-    cls, loss_fn = FAMILIES[family]
-    model = cls.small().double()
-    model.train()
-    *inputs, target = cls.small_inputs()
-    with torch.no_grad():
-        shape = model(*inputs).shape
-    if loss_fn is F.mse_loss:
-        target = torch.randn(shape, dtype=torch.float64)
-    elif loss_fn is F.binary_cross_entropy_with_logits:
-        target = torch.rand(shape, dtype=torch.float64)
-    return model, tuple(inputs), target, loss_fn
 
 
 def close(actual, expected, what, rtol=1e-10):
@@ -40,7 +25,7 @@ def close(actual, expected, what, rtol=1e-10):
 @pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_one_iteration_equals_the_model(family, workers):
-    model, inputs, target, loss_fn = build(family)
+    model, inputs, target, loss_fn = small_case(family)
     reference = copy.deepcopy(model)
     net = smex.partition(model, workers=workers, replicate_bytes=0)
     output = net(*inputs)
@@ -63,7 +48,7 @@ def test_training_equals_the_model(family, optimiser):
         "sgd": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
         "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3),
     }[optimiser]
-    model, inputs, target, loss_fn = build(family)
+    model, inputs, target, loss_fn = small_case(family)
     reference = copy.deepcopy(model)
     net = smex.partition(
         model, workers=3, loss_fn=loss_fn, replicate_bytes=64, args=(*inputs, target)
@@ -88,7 +73,7 @@ def test_training_equals_the_model(family, optimiser):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("planner", ["data_parallel", "all_row"])
 def test_other_planners_compute_the_same(family, planner):
-    model, inputs, target, loss_fn = build(family)
+    model, inputs, target, loss_fn = small_case(family)
     reference = copy.deepcopy(model)
     net = smex.partition(model, workers=4, loss_fn=loss_fn, planner=planner)
     close(net(*inputs, target), loss_fn(reference(*inputs), target), "loss")
@@ -97,7 +82,7 @@ def test_other_planners_compute_the_same(family, planner):
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("workers", [2, 3, 8])
 def test_bytes_predicted_are_bytes_counted(family, workers):
-    model, inputs, target, loss_fn = build(family)
+    model, inputs, target, loss_fn = small_case(family)
     net = smex.partition(model, workers=workers, loss_fn=loss_fn, replicate_bytes=0)
     net(*inputs, target).backward()
     stats = net.stats()
@@ -112,7 +97,7 @@ def test_bytes_predicted_are_bytes_counted(family, workers):
 
 def test_never_worse_than_cutting_rows():
     for family, workers in itertools.product(FAMILIES, (2, 4)):
-        model, inputs, target, loss_fn = build(family)
+        model, inputs, target, loss_fn = small_case(family)
         graph = smex.capture_graph(model, (*inputs, target), loss_fn)
         best = smex.search(graph, workers, replicate_bytes=0)
         rows = smex.search(graph, workers, planner="all_row", replicate_bytes=0)
@@ -121,7 +106,7 @@ def test_never_worse_than_cutting_rows():
 
 
 def test_eval_and_no_grad_run_forward_only():
-    model, inputs, _, _ = build("wresnet")
+    model, inputs, _, _ = small_case("wresnet")
     reference = copy.deepcopy(model)
     net = smex.partition(model, workers=2)
     net(*inputs).sum().backward()
@@ -133,7 +118,7 @@ def test_eval_and_no_grad_run_forward_only():
 
 
 def test_a_new_shape_keeps_the_parameters():
-    model, (x,), _, _ = build("wresnet")
+    model, (x,), _, _ = small_case("wresnet")
     reference = copy.deepcopy(model)
     net = smex.partition(model, workers=3)
     net(x)
@@ -144,7 +129,7 @@ def test_a_new_shape_keeps_the_parameters():
 
 
 def test_gradients_accumulate_over_two_live_calls():
-    model, inputs, target, loss_fn = build("gpt")
+    model, inputs, target, loss_fn = small_case("gpt")
     reference = copy.deepcopy(model)
     net = smex.partition(model, workers=2, loss_fn=loss_fn)
     (net(*inputs, target) + net(*inputs, target)).backward()
@@ -155,7 +140,7 @@ def test_gradients_accumulate_over_two_live_calls():
 
 
 def test_backward_twice_is_an_error():
-    model, inputs, target, loss_fn = build("dlrm")
+    model, inputs, target, loss_fn = small_case("dlrm")
     loss = smex.partition(model, workers=2, loss_fn=loss_fn)(*inputs, target)
     loss.backward(retain_graph=True)
     with pytest.raises(smex.SmexRuntimeError, match="already used"):
@@ -163,10 +148,10 @@ def test_backward_twice_is_an_error():
 
 
 def test_state_moves_between_worker_counts():
-    model, inputs, _, _ = build("unet")
+    model, inputs, _, _ = small_case("unet")
     args = inputs
     three = smex.partition(copy.deepcopy(model), workers=3, args=args)
-    other, _, _, _ = build("unet")
+    other, _, _, _ = small_case("unet")
     for parameter in other.parameters():
         parameter.data.zero_()
     two = smex.partition(other, workers=2, args=args)
@@ -175,7 +160,7 @@ def test_state_moves_between_worker_counts():
 
 
 def test_plan_saves_and_loads(tmp_path):
-    model, inputs, _, _ = build("dlrm")
+    model, inputs, _, _ = small_case("dlrm")
     net = smex.partition(model, workers=4, args=inputs)
     net.plan.save(tmp_path / "plan.json")
     again = smex.partition(model, plan=tmp_path / "plan.json", args=inputs)
@@ -187,7 +172,7 @@ def test_plan_saves_and_loads(tmp_path):
 
 
 def test_the_steps_by_hand():
-    model, inputs, target, loss_fn = build("gpt")
+    model, inputs, target, loss_fn = small_case("gpt")
     graph = smex.capture(model, (*inputs, target), loss_fn=loss_fn)
     plan = smex.search(graph, workers=4, planner="all_row", replicate_bytes=0)
     net = smex.partition(copy.deepcopy(model), plan=plan, loss_fn=loss_fn)
@@ -201,7 +186,7 @@ def test_the_steps_by_hand():
 @pytest.mark.parametrize("planner", ["random", "all_row", "icml18"])
 def test_a_plan_at_hand_runs_as_it_is(planner):
     """What its file says of the named tensors might be met otherwise, or by no plan of its own."""
-    model, inputs, target, loss_fn = build("wresnet")
+    model, inputs, target, loss_fn = small_case("wresnet")
     graph = smex.capture_graph(model, (*inputs, target), loss_fn=loss_fn)
     plan = smex.search(graph, 4, planner=planner, seed=5)
     net = smex.partition(copy.deepcopy(model), plan=plan, loss_fn=loss_fn)
@@ -212,7 +197,7 @@ def test_a_plan_at_hand_runs_as_it_is(planner):
 
 
 def test_a_plan_for_other_inputs_places_the_named_tensors():
-    model, inputs, target, loss_fn = build("gpt")
+    model, inputs, target, loss_fn = small_case("gpt")
     graph = smex.capture_graph(model, (*inputs, target), loss_fn=loss_fn)
     plan = smex.search(graph, 2, replicate_bytes=0)
     assert plan.of_same(graph).native is plan.native

@@ -9,26 +9,11 @@ from torch.nn import functional as F
 
 import smex
 from support.checkpoints import Net, adamw, data, train
-from support.families import FAMILIES
+from support.families import FAMILIES, small_case
 from support.graph_networks import graph, trained
 from support.processes import ProcessPool
 
 SHARES = {2: [3, 1], 3: [2, 0, 1], 4: [4, 2, 1, 1]}
-
-
-def of(family):
-    """A small model of a family in float64, without dropout, and its arguments."""
-    torch.manual_seed(0)
-    cls, loss_fn = FAMILIES[family]
-    model = cls.small().double()
-    *inputs, target = cls.small_inputs()
-    with torch.no_grad():
-        shape = copy.deepcopy(model)(*inputs).shape
-    if loss_fn is F.mse_loss:
-        target = torch.randn(shape, dtype=torch.float64)
-    elif loss_fn is F.binary_cross_entropy_with_logits:
-        target = torch.rand(shape, dtype=torch.float64)
-    return model, tuple(inputs), target, loss_fn
 
 
 def assert_as_alone(model, inputs, target, loss_fn, net):
@@ -54,7 +39,7 @@ def assert_as_alone(model, inputs, target, loss_fn, net):
 )
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_compute_what_they_compute_alone(family, workers, planner):
-    model, inputs, target, loss_fn = of(family)
+    model, inputs, target, loss_fn = small_case(family)
     net = smex.partition(
         model, workers, loss_fn=loss_fn, args=(*inputs, target), planner=planner,
         replicate_bytes=0 if planner == "tofu" else None, weights=SHARES[workers],
@@ -66,7 +51,7 @@ def test_families_compute_what_they_compute_alone(family, workers, planner):
 
 @pytest.mark.parametrize("worker", range(3))
 def test_one_worker_may_get_everything(worker):
-    model, inputs, target, loss_fn = of("wresnet")
+    model, inputs, target, loss_fn = small_case("wresnet")
     shares = [float(other == worker) for other in range(3)]
     net = smex.partition(
         model, 3, loss_fn=loss_fn, args=(*inputs, target), replicate_bytes=0, weights=shares
@@ -158,7 +143,7 @@ def test_evaluating_and_other_batches_between_steps():
 
 
 def test_a_plan_that_was_saved_is_the_same(tmp_path):
-    model, inputs, target, loss_fn = of("gpt")
+    model, inputs, target, loss_fn = small_case("gpt")
     graph_ = smex.capture_graph(model, (*inputs, target), loss_fn=loss_fn)
     plan = smex.search(graph_, 3, planner="homes", weights=[2, 0, 1])
     plan.save(tmp_path / "plan.json")
