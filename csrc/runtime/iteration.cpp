@@ -206,7 +206,10 @@ std::vector<at::Tensor> Iteration::gradients(const std::vector<at::Tensor>& grad
     const int position = of_state.at(index);
     if (index != last) tiles = position < 0 ? WorkerTensors{} : session_->take_outputs(position);
     last = index;
-    found.push_back(position < 0 ? at::Tensor() : tiles.at(worker));
+    at::Tensor& gradient = found.emplace_back(position < 0 ? at::Tensor() : tiles.at(worker));
+    const at::Tensor& tile = state_.at(index).at(worker);
+    // A shard of nothing, which the program knows nothing of, takes part in the optimiser's steps.
+    if (position >= 0 && !gradient.defined() && tile.numel() == 0) gradient = at::empty_like(tile);
   }
   return found;
 }

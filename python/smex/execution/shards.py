@@ -90,6 +90,7 @@ class ShardedState:
         self.version += 1
         slots = self._slots()
         sources = {slot.names[0]: slot for slot in slots}
+        boxes = self._some_for_all([sources[name].tensor for name in names], boxes)
         try:
             for name, where, placement in zip(names, boxes, placements, strict=True):
                 self._cut(name, sources[name], where, placement)
@@ -102,6 +103,37 @@ class ShardedState:
         for name in names:
             self.cuts[name].share()
         self._list_parameters(slots)
+
+    def _some_for_all(
+        self, tensors: Sequence[torch.Tensor], boxes: Sequence[Boxes]
+    ) -> Sequence[Boxes]:
+        """Gives processes that would have no parameter an empty shard of one.
+
+        Optimisers refuse to have no parameters, and autograd to go back to none, while all
+        processes take part in the backward pass.
+        """
+        if self.world.is_alone:
+            return boxes
+        known = [(cut.source, cut.boxes) for cut in self.cuts.values()]
+        trained = [
+            (tensor, where)
+            for tensor, where in [*known, *zip(tensors, boxes, strict=True)]
+            if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad
+        ]
+        ranks = self.world.ranks
+        served = {rank for _, where in trained for rank, (held, _) in zip(ranks, where) if held}
+        chosen = next(
+            (n for n, t in enumerate(tensors) if t.dim() and any(t is one for one, _ in trained)),
+            None,
+        )
+        if chosen is None:
+            return boxes
+        given = list(boxes[chosen])
+        for worker, rank in enumerate(ranks):
+            if rank not in served:
+                served.add(rank)
+                given[worker] = (True, [(0, 0)] * tensors[chosen].dim())
+        return [given if n == chosen else where for n, where in enumerate(boxes)]
 
     def _take_values_of_first(self, cuts: Sequence[Cut]) -> None:
         """Gives the shards the values that rank 0's model has, if others' differ."""

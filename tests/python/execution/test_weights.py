@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import smex
+from smex.cluster.strategies import Strategies
 from support.checkpoints import Net, adamw, data, train
 from support.families import FAMILIES, small_case
 from support.graph_networks import graph, trained
@@ -189,6 +190,45 @@ def test_processes_are_as_threads(pool, workers):
         assert found == losses
         for name, tensor in state.items():
             assert torch.equal(theirs[name], tensor), name
+
+
+def on_worker(rank, worker, folder):
+    """Trains where one process has everything; the others take part with nothing."""
+    torch.set_num_threads(1)
+    net, opt = _given_to(worker)
+    losses = train(net, opt, 2)
+    net.eval()
+    with torch.no_grad():
+        net(*data(7))
+    net.train()
+    norm = smex.clip_grad_norm_(net, 1.0).item()
+    smex.save(f"{folder}/{worker}", net, opt)
+    net, opt = _given_to((worker + 1) % 3)
+    smex.load(f"{folder}/{worker}", net, opt)
+    losses += train(net, opt, 2)
+    smex.save(f"{folder}/{worker}b", net, opt)
+    net, opt = weighted([1, 2, 1])
+    smex.load(f"{folder}/{worker}b", net, opt)
+    return losses + train(net, opt, 2), norm, net.state_dict()
+
+
+def _given_to(worker):
+    torch.manual_seed(0)
+    model = Net().double()
+    graph_ = smex.capture_graph(model, data(), loss_fn=F.mse_loss)
+    strategies = Strategies(graph_, smex.cluster.heterog_testbed().first(3))
+    plan = strategies.plan([worker] * strategies.groups)
+    net = smex.partition(model, plan=plan, args=data(), loss_fn=F.mse_loss)
+    return net, adamw(net.parameters())
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_processes_may_have_nothing_of_the_model(pool, worker, tmp_path):
+    losses = train(*weighted([1]), 6)
+    for found, norm, state in pool.run(on_worker, 3, worker, str(tmp_path)):
+        assert found == pytest.approx(losses, rel=1e-10)
+        assert norm == 0  # the gradients of a step are gone
+        assert state.keys() == Net().state_dict().keys()
 
 
 # ---- errors ----
