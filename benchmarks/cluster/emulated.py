@@ -4,7 +4,8 @@
 
 As root on Linux with cgroup v1: four ranks of one thread with 1 : 1/2 : 1/4 : 1/4 of a processor,
 in network namespaces whose links `tc` limits (see `benchmarks/processes/emulate.py`). A rank may
-take 0.9 of that, so that what the kernel does has room.
+take 0.9 of that, so that what the kernel does has room, and processes of the lowest priority take
+what is left.
 
 For each model `smex.cluster.profile` first measures the ranks and their links; then plans are made
 and simulated on that cluster: HeteroG's four baselines, its searches, exact searches, and each in
@@ -12,22 +13,29 @@ the order of a list schedule where that differs; then the ranks run every plan, 
 medians over the rounds are what was measured. A step is forward and backward, and ends when the
 last rank has. "Peak" is the largest error of the predicted peak of a worker.
 
-"Ideal" are the seconds of the whole batch on a rank of the first kind alone, over the sum of the
-shares: nothing is faster that divides the work, without anything that is sent.
+Processors of shared computers change their pace from second to second, by a third. Around each step
+every rank computes a sixteenth of the batch alone, as it did around its profile: "simulated" is on
+devices that are so much slower or faster as that took longer or shorter on average, "planned" on
+those of the profile. Errors are of the former.
+
+"Ideal" are the seconds of the whole batch on the first rank alone, measured in the same rounds,
+over the sum of the shares: nothing is faster that divides the work, with nothing sent.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -40,14 +48,22 @@ from torch.nn import functional as F
 import smex
 from smex.cluster.strategies import BASELINES
 
-for folder in ("benchmarks/processes", "examples"):
-    sys.path.append(str(pathlib.Path(__file__).parents[2] / folder))
-import models
-from emulate import emulated, no_quotas, unavailable
+for folder in ("benchmarks/processes", "examples"):  # the latter before this folder's models.py
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / folder))
+import models  # noqa: E402
+from emulate import emulated, no_quotas, unavailable  # noqa: E402
 
 SHARES = (1.0, 0.5, 0.25, 0.25)
+PROCESSORS = (0, 1, 1, 1)
 ROOM = 0.9
 WARM_UP = 2
+SPIN = """
+import os
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while os.getppid() == {parent}:
+    for _ in range(10**6):
+        pass
+"""
 
 Training = tuple[nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]
 
@@ -107,8 +123,8 @@ def gpt(layers: int, embed: int, heads: int, vocab: int, length: int, batch: int
 
 
 CASES: dict[str, Callable[[], Training]] = {
-    "convnet": lambda: convnet(128, 64),
-    "vgg": lambda: vgg(64, 2048, 128),
+    "convnet": lambda: convnet(96, 64),
+    "vgg": lambda: vgg(96, 2048, 192),
     "mlp": lambda: mlp(2048, 4, 1024),
     "branches": lambda: branches(1024, (1, 2, 3, 6), 1536),
     "gpt": lambda: gpt(3, 512, 8, 2048, 128, 8),
@@ -131,6 +147,26 @@ def captured(options: argparse.Namespace, name: str) -> smex.SemanticGraph:
     return smex.capture_graph(model, batch, loss_fn=loss_fn)
 
 
+@contextlib.contextmanager
+def busy_processors() -> Iterator[None]:
+    """Keeps each processor busy with what gives way to all else.
+
+    Otherwise a rank is faster while others wait, as processors of one core are, and no device would
+    have a speed.
+    """
+    command = [sys.executable, "-c", SPIN.format(parent=os.getpid())]
+    spinning = [
+        subprocess.Popen(["taskset", "--cpu-list", str(processor), *command])
+        for processor in sorted(set(PROCESSORS))
+    ]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
 # ---- what ranks do ----
 
 
@@ -146,71 +182,90 @@ def left() -> None:
     os._exit(0)  # once in some fifty runs a thread of torch's aborts while Python ends
 
 
+class Reference:
+    """A part of a case's step on a rank alone, by which its processor's pace is told."""
+
+    def __init__(self, training: Training, parts: int = 16) -> None:
+        self.model, batch, self.loss_fn = training
+        self.batch = [tensor[: max(2, len(tensor) // parts)] for tensor in batch]
+
+    def seconds(self) -> float:
+        """The processor's, which no quota changes."""
+        started = time.thread_time()
+        *inputs, target = self.batch
+        self.loss_fn(self.model(*inputs), target).backward()
+        return time.thread_time() - started
+
+
 def profile(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
-    """Measures the cluster, and the whole batch on each rank."""
+    """Measures the cluster, and how fast the ranks' processors were meanwhile."""
     joined()
+    reference = Reference(made(options, name))
+    reference.seconds()
+    paces = [reference.seconds() for _ in range(options.rounds)]
     cluster = smex.cluster.profile(captured(options, name))
-    model, (*inputs, target), loss_fn = made(options, name)
-    alone = []
-    for _ in range(3):
-        dist.barrier()
-        if dist.get_rank() == 0:
-            started = time.perf_counter()
-            loss_fn(model(*inputs), target).backward()
-            alone.append(time.perf_counter() - started)
+    dist.barrier()
+    paces += [reference.seconds() for _ in range(options.rounds)]
+    every: list[Any] = [None] * len(SHARES)
+    dist.all_gather_object(every, statistics.mean(paces))
     if dist.get_rank() == 0:
         cluster.save(folder / "cluster.json")
-        (folder / "alone.json").write_text(json.dumps(statistics.median(alone)))
+        (folder / "paces.json").write_text(json.dumps(every))
     left()
 
 
 def run(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
-    """Runs all plans in turns; rank 0 prints what that took."""
+    """Runs all plans in turns, and the whole batch on rank 0 alone; it prints what that took."""
     joined()
     mesh = init_device_mesh("cpu", (len(SHARES),))
     nets = {}
     for path in sorted(folder.glob("plan-*.json")):
         model, batch, loss_fn = made(options, name)
         nets[path.stem] = smex.partition(model, mesh=mesh, args=batch, loss_fn=loss_fn, plan=path)
+    reference = Reference(made(options, name))
+    reference.seconds()
+    whole = Reference(made(options, name), 1)
+    alone: list[float] = []
     taken: dict[str, list[float]] = {plan: [] for plan in nets}
+    paces: dict[str, list[float]] = {plan: [] for plan in nets}
     stats = {}
     for number in range(WARM_UP + options.rounds):
+        dist.barrier()
+        if dist.get_rank() == 0:
+            started = time.perf_counter()
+            whole.seconds()
+            alone += [time.perf_counter() - started] * (number >= WARM_UP)
         for plan, net in nets.items():
+            before = reference.seconds()
             dist.barrier()
             started = time.perf_counter()
             net(*batch).backward()
             seconds = time.perf_counter() - started
+            dist.barrier()
             for parameter in net.parameters():
                 parameter.grad = None
             if number >= WARM_UP:
                 taken[plan].append(seconds)
+                paces[plan].append((before + reference.seconds()) / 2)
             if number == WARM_UP:
                 stats[plan] = net.stats()
     ranks: list[Any] = [None] * len(SHARES)
+    ranks_paces: list[Any] = [None] * len(SHARES)
     dist.all_gather_object(ranks, taken)
+    dist.all_gather_object(ranks_paces, paces)
     if dist.get_rank() == 0:
-        found = {}
+        found: dict[str, Any] = {"alone": statistics.median(alone)}
         for plan in nets:
             rounds = [max(each) for each in zip(*(rank[plan] for rank in ranks), strict=True)]
             words = ("peak_bytes", "compute_seconds", "fetch_seconds", "wait_seconds")
-            found[plan] = {"seconds": rounds} | {
+            found[plan] = {"seconds": rounds, "paces": [each[plan] for each in ranks_paces]} | {
                 word: stats[plan][word] for word in words if word in stats[plan]
             }
-        print(json.dumps(found))
+        (folder / "measured.json").write_text(json.dumps(found))
     left()
 
 
 # ---- what plans there are ----
-
-
-@dataclasses.dataclass(frozen=True)
-class Planned:
-    """A plan, and what it takes on paper."""
-
-    name: str
-    seconds: float
-    peak_bytes: list[int]
-    busy: list[float]
 
 
 def plans(
@@ -226,6 +281,10 @@ def plans(
         found[f"tofu, {weights}"] = smex.search(
             graph, cluster.workers, objective="time", machine=cluster, weights=weights
         )
+    kinds: dict[Any, str] = {}
+    for name, plan in found.items():  # searches may find what another planner does
+        kinds.setdefault(repr((plan.placements(), plan.native.ops)), name)
+    found = {name: found[name] for name in kinds.values()}
     for name, plan in list(found.items()):
         ordered = plan.ordered()
         if ordered is not plan:
@@ -233,63 +292,80 @@ def plans(
     return found
 
 
-def write_plans(options: argparse.Namespace, name: str, folder: pathlib.Path) -> dict[str, Planned]:
-    """Makes and simulates all plans; returns them by the names of their files."""
+def write_plans(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
+    """Makes all plans for the cluster that was measured, one file each."""
     cluster = smex.Cluster.load(folder / "cluster.json")
-    graph = captured(options, name)
-    written = {}
-    for number, (words, plan) in enumerate(plans(graph, cluster, options).items()):
-        simulation = smex.simulate(plan, cluster)
-        stem = f"plan-{number:02}"
-        plan.save(folder / f"{stem}.json")
-        written[stem] = Planned(words, simulation.seconds, simulation.peak_bytes, simulation.busy)
-    return written
+    names = {}
+    for number, (words, plan) in enumerate(
+        plans(captured(options, name), cluster, options).items()
+    ):
+        names[f"plan-{number:02}"] = words
+        plan.save(folder / f"plan-{number:02}.json")
+    (folder / "plans.json").write_text(json.dumps(names))
 
 
 # ---- tables ----
 
 
-def report(options: argparse.Namespace, name: str, folder: pathlib.Path) -> list[dict[str, Any]]:
-    """Measures one case, prints its rows and returns them as numbers."""
+def measure(options: argparse.Namespace, name: str, folder: pathlib.Path) -> None:
+    """Does what is not in the folder yet: profile, plan, run."""
     flags = ["--rounds", str(options.rounds)] + ["--quick"] * options.quick
 
-    def on_hosts(phase: str) -> str:
+    def on_hosts(phase: str) -> None:
         cpus = [ROOM * share for share in SHARES]
         command = [sys.executable, __file__, name, *flags, "--folder", str(folder), "--rank", phase]
-        with emulated(len(SHARES), options.link, cpus) as hosts:
-            return hosts.run(command, timeout=3600, env={"OMP_NUM_THREADS": "1"})[0]
+        hosts_of_shares = emulated(len(SHARES), options.link, cpus, PROCESSORS)
+        with busy_processors(), hosts_of_shares as hosts:
+            hosts.run(command, timeout=3600, env={"OMP_NUM_THREADS": "1"})
 
-    if not (folder / "cluster.json").exists():
-        started = time.perf_counter()
-        on_hosts("profile")
-        print(f"{name}: profiled in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-    for path in folder.glob("plan-*.json"):
-        path.unlink()
-    started = time.perf_counter()
-    written = write_plans(options, name, folder)
-    print(f"{name}: planned in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-    measured = json.loads(on_hosts("run").splitlines()[-1])
-    ideal = json.loads((folder / "alone.json").read_text()) / sum(SHARES)
+    phases = {
+        "cluster.json": lambda: on_hosts("profile"),
+        "plans.json": lambda: write_plans(options, name, folder),
+        "measured.json": lambda: on_hosts("run"),
+    }
+    for made_file, phase in phases.items():
+        if not (folder / made_file).exists():
+            started = time.perf_counter()
+            phase()
+            took = time.perf_counter() - started
+            print(f"{name}: {made_file} after {took:.0f} s", file=sys.stderr)
+
+
+def report(options: argparse.Namespace, name: str, folder: pathlib.Path) -> list[dict[str, Any]]:
+    """Prints the rows of a case that was measured, and returns them as numbers."""
+    measured, paces, names = (
+        json.loads((folder / f"{what}.json").read_text()) for what in ("measured", "paces", "plans")
+    )
+    cluster, graph = smex.Cluster.load(folder / "cluster.json"), captured(options, name)
+    ideal = measured["alone"] / sum(SHARES)
     rows = []
-    for stem, planned in written.items():
-        seconds = statistics.median(measured[stem]["seconds"])
+    for stem, words in names.items():
+        own = measured[stem]
+        slower = [
+            statistics.mean(now) / then for now, then in zip(own["paces"], paces, strict=True)
+        ]
+        devices = tuple(map(smex.cluster.Device.slower, cluster.devices, slower))
+        plan = smex.Plan.load(folder / f"{stem}.json", graph)
+        planned = smex.simulate(plan, cluster).seconds
+        simulation = smex.simulate(plan, dataclasses.replace(cluster, devices=devices))
+        seconds = statistics.median(own["seconds"])
+        largest = max(simulation.peak_bytes)
         peaks = [
-            abs(predicted / max(actual, 1) - 1)
-            for predicted, actual in zip(
-                planned.peak_bytes, measured[stem]["peak_bytes"], strict=True
-            )
-            if actual or predicted
+            predicted / actual - 1
+            for predicted, actual in zip(simulation.peak_bytes, own["peak_bytes"], strict=True)
+            if actual > 0.01 * largest
         ]
         rows.append(
             {
-                "model": name, "plan": planned.name, "simulated": planned.seconds,
-                "measured": seconds, "error": planned.seconds / seconds - 1, "peak": max(peaks),
-                "ideal": ideal, "numbers": measured[stem], "busy": planned.busy,
+                "model": name, "plan": words, "planned": planned, "measured": seconds,
+                "simulated": simulation.seconds, "error": simulation.seconds / seconds - 1,
+                "peak": max(peaks, key=abs), "ideal": ideal, "slower": slower,
+                "busy": simulation.busy, "compute": own["compute_seconds"],
             }
         )  # fmt: skip
         row(
-            name, planned.name, f"{planned.seconds:.3f}", f"{seconds:.3f}",
-            f"{planned.seconds / seconds - 1:+.1%}", f"{max(peaks):.1%}", f"{ideal / seconds:.0%}",
+            name, words, f"{planned:.3f}", f"{simulation.seconds:.3f}", f"{seconds:.3f}",
+            f"{rows[-1]['error']:+.1%}", f"{rows[-1]['peak']:+.1%}", f"{ideal / seconds:.0%}",
         )  # fmt: skip
         sys.stdout.flush()
     return rows
@@ -305,19 +381,19 @@ def summary(rows: list[dict[str, Any]]) -> None:
     print(
         f"\n{len(rows)} plans: error of the simulated seconds {statistics.mean(errors):.1%} in the "
         f"mean, {max(errors):.1%} at most, within 10 % for {within}; Spearman {ranks:.3f}; peaks "
-        f"within {max(each['peak'] for each in rows):.1%}"
+        f"within {max(abs(each['peak']) for each in rows):.1%}"
     )
     for name in dict.fromkeys(each["model"] for each in rows):
         own = {each["plan"]: each for each in rows if each["model"] == name}
         best = min(own[baseline]["measured"] for baseline in BASELINES)
-        chosen = min(own.values(), key=lambda each: each["simulated"])
+        chosen = min(own.values(), key=lambda each: each["planned"])
         words = f"{name}: {chosen['plan']} is {best / chosen['measured']:.2f} times as fast as "
         words += "the best baseline"
         for plan, each in own.items():
             if (other := own.get(f"{plan}, ordered")) is not None:
                 words += f"; {plan} in a list schedule's order takes "
                 words += f"{other['measured'] / each['measured'] - 1:+.1%} "
-                words += f"({other['simulated'] / each['simulated'] - 1:+.1%} simulated)"
+                words += f"({other['planned'] / each['planned'] - 1:+.1%} simulated)"
         print(words)
 
 
@@ -343,15 +419,16 @@ def main() -> int:
         return 0
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}, {len(SHARES)} ranks of one thread, {options.link}\n")
-    head("plan", "simulated, s", "measured, s", "error", "peak", "of the ideal")
+    head(
+        "plan", "planned, s", "simulated, s", "measured, s", "error", "peak", "of the ideal",
+    )  # fmt: skip
     rows = []
     with tempfile.TemporaryDirectory() as made_folder:
         for name in options.names or (QUICK if options.quick else CASES):
             folder = pathlib.Path(options.folder or made_folder) / name
             folder.mkdir(parents=True, exist_ok=True)
+            measure(options, name, folder)
             rows += report(options, name, folder)
-            if options.folder:
-                (folder / "rows.json").write_text(json.dumps(rows))
     summary(rows)
     return 0
 

@@ -13,7 +13,8 @@ namespace that has the loopback interface only.
 
 What the kernel counts at the interfaces is a measurement from outside of what runs: no system can
 move bytes between the ranks that are not counted. `cpus` gives each rank a part of the processors
-(cgroup v1, `cpu.cfs_quota_us`).
+(cgroup v1, `cpu.cfs_quota_us`), `processors` the one that it keeps to: where quotas add up to all
+processors, ranks that wander between them get less than theirs.
 
 A namespace lives as long as a process in it, here one that reads a pipe from the process that
 called `emulated` and ends when that does, even by SIGKILL: nothing has a name in a file system, so
@@ -43,8 +44,8 @@ HEADER = 66
 
 SUBNET = "10.77.0."
 PORT = "29500"  # any is free: the namespaces are new
-PERIOD_US = 20_000  # of a CPU quota: a rank that has used its part waits at most that long
-TOOLS = ("ip", "tc", "unshare", "nsenter", "setpriv")
+PERIOD_US = 5_000  # of a CPU quota: who waits loses what it does not use of it
+TOOLS = ("ip", "tc", "unshare", "nsenter", "setpriv", "taskset")
 CPU_CGROUP = pathlib.Path("/sys/fs/cgroup/cpu")
 UNITS = {"bit": 1, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
@@ -97,9 +98,7 @@ def unavailable() -> str | None:
     """Why there can be no emulated hosts here, or None."""
     if sys.platform != "linux":
         return f"network namespaces are Linux's, this is {sys.platform}"
-    missing = [
-        tool for tool in ("ip", "tc", "unshare", "nsenter", "setpriv") if shutil.which(tool) is None
-    ]
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         return f"{', '.join(missing)} not found; install iproute2 and util-linux"
     try:
@@ -196,10 +195,18 @@ class Hosts:
         interface: the name of each rank's interface, "eth0", or "lo" where the rate is None.
     """
 
-    def __init__(self, ranks: int, rate: str | None, cpus: Sequence[float] | None) -> None:
-        if cpus is not None and len(cpus) != ranks:
-            raise ValueError(f"emulated: cpus for {len(cpus)} ranks, expected {ranks}")
+    def __init__(
+        self,
+        ranks: int,
+        rate: str | None,
+        cpus: Sequence[float] | None,
+        processors: Sequence[int] | None = None,
+    ) -> None:
+        for what, given in (("cpus", cpus), ("processors", processors)):
+            if given is not None and len(given) != ranks:
+                raise ValueError(f"emulated: {what} for {len(given)} ranks, expected {ranks}")
         self.ranks = ranks
+        self._processors = processors
         self.interface = "eth0" if rate else "lo"
         self._started: list[subprocess.Popen] = []
         self._open = contextlib.ExitStack()
@@ -281,6 +288,8 @@ class Hosts:
             inside = self._spaces[rank % len(self._spaces)].enter(*command)
             if self._quotas:
                 inside = self._quotas[rank].enter(inside)
+            if self._processors:
+                inside = ["taskset", "--cpu-list", str(self._processors[rank]), *inside]
             out, errors = outputs[rank] if outputs else (None, None)
             process = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *inside],
@@ -346,7 +355,10 @@ def _kill(process: subprocess.Popen) -> None:
 
 @contextlib.contextmanager
 def emulated(
-    ranks: int = 2, rate: str | None = None, cpus: Sequence[float] | None = None
+    ranks: int = 2,
+    rate: str | None = None,
+    cpus: Sequence[float] | None = None,
+    processors: Sequence[int] | None = None,
 ) -> Iterator[Hosts]:
     """Hosts for as many ranks, gone at the end with all that runs on them.
 
@@ -355,11 +367,12 @@ def emulated(
             the ranks share a loopback interface.
         cpus: by rank how many processors' time it may take, 0.5 for half of one. More than the
             computer has in all measures how they get in each other's way.
+        processors: by rank the one that it keeps to.
 
     Raises:
         EmulationError: the kernel does not allow it (`unavailable` says so without raising).
     """
-    hosts = Hosts(ranks, rate, cpus)
+    hosts = Hosts(ranks, rate, cpus, processors)
     try:
         yield hosts
     finally:

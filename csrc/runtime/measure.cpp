@@ -5,9 +5,11 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
@@ -32,38 +34,102 @@ at::Tensor placeholder(at::IntArrayRef shape, c10::ScalarType type) {
   return has_numbers ? at::empty(shape, options.device(at::kMeta)) : at::zeros(shape, options);
 }
 
-/// Numbers in memory that lies as the placeholder's would.
+/// Numbers in memory that lies as the placeholder's would; those of a large tensor repeat.
 at::Tensor filled(const at::Tensor& shape) {
   int64_t elements = shape.numel() > 0 ? 1 : 0;
   for (int64_t d = 0; elements > 0 && d < shape.dim(); ++d) {
     elements += (shape.size(d) - 1) * shape.stride(d);
   }
   at::Tensor memory = at::empty({elements}, shape.options().device(at::kCPU));
-  memory.uniform_(0.25, 0.75);
+  constexpr int64_t kDrawn = 1 << 16;
+  memory.narrow(0, 0, std::min(elements, kDrawn)).uniform_(0.25, 0.75);
+  for (int64_t known = kDrawn; known < elements; known *= 2) {
+    const int64_t count = std::min(known, elements - known);
+    memory.narrow(0, known, count).copy_(memory.narrow(0, 0, count));
+  }
   return memory.as_strided(shape.sizes(), shape.strides());
 }
 
-using Clock = std::chrono::steady_clock;
-constexpr size_t kFewest = 3;  ///< repeats
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// By how calls lie the results of the first one.
-using Kinds = std::unordered_map<std::string, std::vector<at::Tensor>>;
+/// How much longer work takes than the processor computes for it. A process may have a part of a
+/// processor only, by a quota or beside others: then it stands still between some calls, or in one
+/// of them, for longer than most take, so that no single call tells.
+class Pace {
+ public:
+  /// Calls again for so many seconds, once at least and a number of times at most; returns the
+  /// processor's seconds of a median call.
+  template <typename Call>
+  double median(const Call& call, double seconds, int most_repeats) {
+    std::vector<double> taken;
+    const double start = seconds_of(CLOCK_MONOTONIC);
+    const double first = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    double begin = first, computed = 0, passed = 0;
+    do {
+      call();
+      const double end = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+      taken.push_back(end - begin);
+      computed = end - first;
+      passed = seconds_of(CLOCK_MONOTONIC) - start;
+      begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    } while (computed < seconds && static_cast<int>(taken.size()) < most_repeats);
+    computed_ += computed;
+    passed_ += passed;
+    const auto middle = taken.begin() + static_cast<std::ptrdiff_t>(taken.size() / 2);
+    std::nth_element(taken.begin(), middle, taken.end());
+    return *middle;
+  }
+
+  /// Seconds that pass while the processor computes for one, over all that was measured.
+  double seconds() const { return computed_ > 0 ? std::max(1.0, passed_ / computed_) : 1.0; }
+
+ private:
+  double computed_ = 0, passed_ = 0;
+};
+
+/// Rounds over all calls, so that each is measured at several times: processors change their pace,
+/// by a third within a second where others compute beside them.
+constexpr int kRounds = 6;
+constexpr int kFewestRounds = 3;
+constexpr double kLongEnough = 0.3;  ///< seconds of the processor, with fewer rounds too
+
+/// Calls that are alike, and what one takes.
+struct Alike {
+  MeasuredCall call;
+  std::vector<at::Tensor> results;  ///< how those of the first one lie
+  std::vector<double> seconds;      ///< of the processor, by round
+  int last_round = -1;
+
+  bool is_due(int round) const {
+    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    return last_round < round && !seconds.empty() &&
+           (seconds.size() < kFewestRounds || sum < kLongEnough);
+  }
+};
+
+/// All calls that were found, and when.
+struct Found {
+  std::unordered_map<std::string, Alike> alike;
+  std::vector<Alike*> measured;  ///< in the order in which they were
+  Pace pace;
+  int round = 0;
+};
 
 class Measurement {
  public:
   Measurement(const Program& program, const Graph& graph, int worker,
-              const std::vector<at::Tensor>& given, const MeasureOptions& options, Kinds& kinds)
+              const std::vector<at::Tensor>& given, const MeasureOptions& options, Found& found)
       : program_(program),
         graph_(graph),
         worker_(worker),
         options_(options),
         steps_(prepare_steps(program, std::vector<c10::Device>(program.num_workers, at::kCPU))),
         slots_(program.workers.at(worker).num_slots),
-        kinds_(kinds) {
+        found_(found) {
     for (const Binding& binding : program.inputs) {
       const Slot slot = binding.slots.at(worker);
       const bool is_given =
@@ -73,7 +139,7 @@ class Measurement {
     }
   }
 
-  std::vector<MeasuredCall> run() {
+  void run() {
     const WorkerSteps& all = steps_.workers[worker_];
     const double count = std::max<double>(1, all.forward.size() + all.backward.size());
     size_t done = 0;
@@ -84,7 +150,6 @@ class Measurement {
         if (options_.progress) options_.progress(++done / count);
       }
     }
-    return std::move(found_);
   }
 
  private:
@@ -123,9 +188,10 @@ class Measurement {
     const OwnCopy own = own_copy(*step.instr, worker_);
     if (own.elements == 0) return;
     const int itemsize = static_cast<int>(shape.element_size());
-    MeasuredCall found{own.kind, "fetch", {}, 0};
-    for (int end = 0; end < 2; ++end) found.work.add_operand(own.elements * itemsize);
-    found.work.add_memory(static_cast<double>(shape.nbytes()), itemsize);
+    MeasuredCall fetch{own.kind, "fetch", {}, 0};
+    fetch.work.operations = own.pieces;
+    for (int end = 0; end < 2; ++end) fetch.work.add_operand(own.elements * itemsize);
+    fetch.work.add_memory(static_cast<double>(shape.nbytes()), itemsize);
     std::map<Slot, at::Tensor> sources;
     for (const Copy& copy : step.copies) {
       if (copy.worker != worker_ || sources.count(copy.slot)) continue;
@@ -135,9 +201,11 @@ class Measurement {
     }
     std::ostringstream kind;
     kind << own.kind << ' ' << own.elements << ' ' << shape.scalar_type() << shape.sizes();
-    if (!kinds_.try_emplace(kind.str()).second) return;
+    const auto [at, is_new] = found_.alike.try_emplace(kind.str());
+    if (!is_new && !at->second.is_due(found_.round)) return;
+    at->second.call = fetch;
     at::Tensor dest;
-    found.seconds = median_seconds([&] {
+    measure(at->second, [&] {
       dest.reset();
       dest = at::empty(shape.sizes(), shape.options().device(at::kCPU));
       for (const Copy& copy : step.copies) {
@@ -150,24 +218,18 @@ class Measurement {
         }
       }
     });
-    found_.push_back(std::move(found));
   }
 
-  /// Of a call that is repeated; the first time does not count.
+  /// Runs a call again and again for its part of a round. The first time does not count, unless
+  /// the call is so long that it finds nothing of an earlier one in the caches.
   template <typename Call>
-  double median_seconds(const Call& call) const {
-    call();
-    std::vector<double> seconds;
-    const auto start = Clock::now();
-    while (seconds.size() < kFewest || (static_cast<int>(seconds.size()) < options_.most_repeats &&
-                                        since(start) < options_.call_seconds)) {
-      const auto begin = Clock::now();
-      call();
-      seconds.push_back(since(begin));
-    }
-    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end());
-    return *middle;
+  void measure(Alike& alike, const Call& call) {
+    alike.last_round = found_.round;
+    if (alike.seconds.empty() || alike.seconds.back() < options_.call_seconds) call();
+    const double part = options_.call_seconds / kRounds;
+    const double seconds = found_.pace.median(call, part, options_.most_repeats);
+    if (alike.seconds.empty()) found_.measured.push_back(&alike);
+    alike.seconds.push_back(seconds);
   }
 
   void make(const ComputeStep& step) {
@@ -251,36 +313,37 @@ class Measurement {
 
   void time(const ComputeStep& step) {
     Operands known = operands(step);
-    const auto [kind, is_new] = kinds_.try_emplace(kind_of(step, known));
-    if (!is_new) {
-      kind->second.empty() ? keep_shapes(step) : keep(step, kind->second);  // as the first did
+    const auto [at, is_new] = found_.alike.try_emplace(kind_of(step, known));
+    Alike& alike = at->second;
+    if (!is_new && !alike.is_due(found_.round)) {
+      alike.results.empty() ? keep_shapes(step) : keep(step, alike.results);  // as the first did
       return;
     }
     const ComputeInstr& instr = *step.instr;
-    MeasuredCall found{instr.kind ? *instr.kind : instr.target, instr.target, {}, 0};
-    found.work.operations = instr.operations;
-    found.work.gathered = instr.gathered;
+    MeasuredCall& call = alike.call;
+    call = {instr.kind ? *instr.kind : instr.target, instr.target, {}, 0};
+    call.work.operations = instr.operations;
+    call.work.gathered = instr.gathered;
     for (const ValueId slot : tensor_operands(step.instr->args)) {
-      if (slot != kNoValue) found.work.add_operand(static_cast<double>(known.at(slot).nbytes()));
+      if (slot != kNoValue) call.work.add_operand(static_cast<double>(known.at(slot).nbytes()));
     }
     for (auto& [slot, tensor] : known) {
       if (tensor.is_meta()) tensor = filled(tensor);
     }
     std::vector<at::Tensor> results;
-    found.seconds = median_seconds([&] {
+    measure(alike, [&] {
       results.clear();  // those of programs are new ones
-      results = call(step, known);
+      results = this->call(step, known);
     });
     keep(step, results);
     for (size_t o = 0; o < step.instr->outputs.size() && o < results.size(); ++o) {
       const Slot slot = step.instr->outputs[o];
       if (slot == kNoSlot || !slots_[slot].defined()) continue;
-      found.work.add_result(static_cast<double>(slots_[slot].nbytes()),
-                            program_.workers[worker_].slot_itemsizes.at(slot));
+      call.work.add_result(static_cast<double>(slots_[slot].nbytes()),
+                           program_.workers[worker_].slot_itemsizes.at(slot));
       results[o] = slots_[slot];
     }
-    kind->second = std::move(results);
-    found_.push_back(std::move(found));
+    alike.results = std::move(results);
   }
 
   /// Of results that are numbers no more than how they lie.
@@ -319,8 +382,7 @@ class Measurement {
   const MeasureOptions& options_;
   const Steps steps_;
   std::vector<at::Tensor> slots_;  ///< integers, and placeholders of numbers
-  Kinds& kinds_;
-  std::vector<MeasuredCall> found_;
+  Found& found_;
 };
 
 }  // namespace
@@ -329,19 +391,26 @@ std::vector<MeasuredCall> measure_calls(const std::vector<const Program*>& progr
                                         const Graph& graph, int worker,
                                         const std::vector<at::Tensor>& given,
                                         const MeasureOptions& options) {
-  Kinds kinds;
-  std::vector<MeasuredCall> found;
-  for (size_t n = 0; n < programs.size(); ++n) {
-    MeasureOptions each = options;
-    each.progress = [&](double share) {
-      const double all = static_cast<double>(programs.size());
-      if (options.progress) options.progress((static_cast<double>(n) + share) / all);
-    };
-    for (MeasuredCall& call : Measurement(*programs[n], graph, worker, given, each, kinds).run()) {
-      found.push_back(std::move(call));
+  Found found;
+  for (; found.round < kRounds; ++found.round) {
+    for (size_t n = 0; n < programs.size(); ++n) {
+      MeasureOptions each = options;
+      each.progress = [&](double share) {
+        const double count = static_cast<double>(programs.size());
+        const double round = (static_cast<double>(n) + share) / count;
+        if (options.progress) options.progress((found.round + round) / kRounds);
+      };
+      Measurement(*programs[n], graph, worker, given, each, found).run();
     }
   }
-  return found;
+  std::vector<MeasuredCall> calls;
+  for (Alike* alike : found.measured) {
+    const std::vector<double>& seconds = alike->seconds;
+    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    alike->call.seconds = found.pace.seconds() * sum / static_cast<double>(seconds.size());
+    calls.push_back(std::move(alike->call));
+  }
+  return calls;
 }
 
 }  // namespace smex::runtime

@@ -23,8 +23,8 @@ struct MeasuredCall {
 
 struct MeasureOptions {
   std::set<std::string> views;  ///< operators whose results share memory, which take no time
-  double call_seconds = 0.02;   ///< for which a call is repeated
-  int most_repeats = 20;
+  double call_seconds = 0.02;   ///< for which a call is repeated, all rounds together
+  int most_repeats = 20;        ///< in a round
   std::function<void(double)> progress;  ///< is told the share of all that is done
 };
 
@@ -35,7 +35,8 @@ struct MeasureOptions {
 /// else 0.
 ///
 /// `given`, by value, are whole tensors of the graph's inputs, undefined where nothing is known.
-/// Calls that cannot run on such numbers are left out.
+/// Calls that cannot run on such numbers are left out. Seconds are those of the thread's processor,
+/// times what passes for each of them over all calls together.
 std::vector<MeasuredCall> measure_calls(const std::vector<const Program*>& programs,
                                         const Graph& graph, int worker,
                                         const std::vector<at::Tensor>& given,

@@ -237,12 +237,30 @@ const char* name_of(MoveInstr::Kind kind) {
   throw InternalError("a move of no kind");
 }
 
+namespace {
+
+/// In how many pieces of memory a part of a dense tensor lies.
+double pieces_of(const Region& part, const Shape& shape) {
+  double pieces = 1;
+  bool is_whole = true;  // all dimensions behind this one
+  for (size_t d = shape.size(); d-- > 0;) {
+    const int64_t size = part.shape()[d];
+    if (!is_whole) pieces *= static_cast<double>(size);
+    is_whole = is_whole && size == shape[d];
+  }
+  return pieces;
+}
+
+}  // namespace
+
 OwnCopy own_copy(const FetchInstr& fetch, int worker) {
   OwnCopy own;
   if (fetch.view || fetch.shape_only) return own;
   for (const CopyPart& part : fetch.parts) {
     if (part.worker != worker) continue;
-    own.elements += static_cast<double>(part.dest.numel());
+    const auto elements = static_cast<double>(part.dest.numel());
+    own.elements += elements;
+    if (elements > 0) own.pieces += pieces_of(part.dest, fetch.shape);
     if (part.source.list || part.dest.list) own.kind = "fetch of rows";
   }
   return own;

@@ -101,10 +101,12 @@ using Instr = std::variant<ComputeInstr, FetchInstr, FreeInstr, MoveInstr>;
 int due_of(const Instr& instr);
 
 /// What a worker copies of its own tiles in a fetch, as a call that could be measured: "fetch", or
-/// "fetch of rows" where these are listed. Elements, of each the source and the destination.
+/// "fetch of rows" where these are listed. Elements, of each the source and the destination, and
+/// in how many pieces these lie in the destination.
 struct OwnCopy {
   const char* kind = "fetch";
   double elements = 0;
+  double pieces = 0;
 };
 OwnCopy own_copy(const FetchInstr& fetch, int worker);
 

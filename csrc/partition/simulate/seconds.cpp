@@ -47,6 +47,7 @@ class Prediction {
     if (own.elements == 0) return 0;
     const int itemsize = program_.slot_itemsizes.at(fetch.dest);
     CallWork work;
+    work.operations = own.pieces;
     for (int end = 0; end < 2; ++end) work.add_operand(own.elements * itemsize);  // read, written
     work.add_memory(bytes_[fetch.dest], itemsize);
     const CallCost* known = find_cost(device_.calls, own.kind, "fetch", itemsize);

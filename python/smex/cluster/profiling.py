@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 import statistics
 
@@ -84,18 +83,19 @@ def _device(graph: SemanticGraph | None, rank: int, verbose: bool) -> Device:
 
 
 def _connected(world: World, devices: tuple[Device, ...]) -> Cluster:
-    """Returns the devices with what connects them."""
-    own = socket.gethostname()
-    if os.environ.get("SMEX_SHARED_MEMORY") == "0":
-        own += f", rank {world.rank}"
-    hosts = world.gather(own)
-    nodes = [hosts.index(host) for host in hosts]
+    """Returns the devices with what connects them: who shares memory is a node."""
+    ranks, links = range(world.size), world.links
+    assert links is not None  # of several processes
+    nodes = [
+        next(first for first in ranks if first == rank or links.shares_memory((first, rank)))
+        for rank in ranks
+    ]
     numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
     numbered = tuple(numbers[node] for node in nodes)
     _, _, overlap = measured_link(world, [world.size], 0)
     pairs = {
         (to, source): measured_pair(world, to, source)
-        for to, source in itertools.permutations(range(world.size), 2)
+        for to, source in itertools.permutations(ranks, 2)
     }
     inside = [found for (a, b), found in pairs.items() if numbered[a] == numbered[b]]
     ports = []

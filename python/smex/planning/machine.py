@@ -363,13 +363,19 @@ def _numbers(*shape: int) -> torch.Tensor:
 
 
 class _Measured:
-    """Rates of `workers` threads that do the same at once, each on tensors of its own."""
+    """Rates of `workers` threads that do the same at once, each on tensors of its own.
+
+    They are told from what the processor computes, and from how much time passes meanwhile over all
+    of it: where a process has a part of a processor only, by a quota or beside others, it stands
+    still for longer than what is measured takes.
+    """
 
     def __init__(self, workers: int):
         self._workers = workers
+        self._spent: list[tuple[float, float]] = []  # seconds of the processor, and that passed
 
     def _seconds(self, prepare: Callable[[], Callable[[], Any]], repeats: int) -> float:
-        """Returns the median over rounds of the time that one call takes while all threads call.
+        """Returns the median over rounds of the processor's seconds of a call in all threads.
 
         A round is of `repeats` calls, or of as few as take `_ROUND` by the time of the first.
         """
@@ -377,26 +383,34 @@ class _Measured:
 
         def loop(run: Callable[[], Any]) -> float:
             torch.set_num_threads(1)
-            start = time.perf_counter()
+            start = time.thread_time()
             run()
-            first = time.perf_counter() - start
-            count = max(1, min(repeats, int(_ROUND / first)))
-            start = time.perf_counter()
+            first = time.thread_time() - start
+            count = max(1, min(repeats, int(_ROUND / max(first, 1e-9))))
+            started, start = time.perf_counter(), time.thread_time()
             for _ in range(count):
                 run()
-            return (time.perf_counter() - start) / count
+            spent = time.thread_time() - start
+            self._spent.append((spent, time.perf_counter() - started))
+            return spent / count
 
         with concurrent.futures.ThreadPoolExecutor(self._workers) as pool:
             rounds = sorted(max(pool.map(loop, runs)) for _ in range(5))
         return rounds[2]
 
+    def pace(self) -> float:
+        """Seconds that pass for one of the processor's."""
+        spent, passed = map(sum, zip(*self._spent, strict=True))
+        return max(1.0, passed / spent)
+
     def machine(self, name: str, levels: tuple[Level, ...]) -> Machine:
         """Returns what was measured of a worker, with these links."""
         flops = {dtype: self.flops(getattr(torch, dtype)) for dtype in _ITEM_SIZES}
-        memory = _main_memory() / self._workers
+        bandwidth, gathers, launch = self.memory_bandwidth(), self.gather_bandwidth(), self.launch()
+        pace = self.pace()
         return Machine(
-            name, flops, self.memory_bandwidth(), self.launch(), memory, levels,
-            self.gather_bandwidth(),
+            name, {dtype: rate / pace for dtype, rate in flops.items()}, bandwidth / pace,
+            launch * pace, _main_memory() / self._workers, levels, gathers / pace,
         )  # fmt: skip
 
     def flops(self, dtype: torch.dtype) -> float:
@@ -466,7 +480,7 @@ class _Measured:
                 whole.add_(part)
 
         seconds = self._seconds(lambda: gather, 4) + self._seconds(lambda: reduce, 4)
-        return self._handover(), received / seconds
+        return self._handover(), received / (seconds * self.pace())
 
     def _handover(self) -> float:
         """Seconds until a waiting thread goes on after another has called it."""
