@@ -10,7 +10,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from smex.capture import CapturedGraph
-from smex.distributed.links import measured_link, measured_pair
+from smex.distributed.links import measured_overlaps, measured_pair
 from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError
 from smex.planning.call_costs import Calls
@@ -92,7 +92,7 @@ def _connected(world: World, devices: tuple[Device, ...]) -> Cluster:
     ]
     numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
     numbered = tuple(numbers[node] for node in nodes)
-    _, _, overlap = measured_link(world, [world.size], 0)
+    overlaps = measured_overlaps(world)
     pairs = {
         (to, source): measured_pair(world, to, source)
         for to, source in itertools.permutations(ranks, 2)
@@ -100,17 +100,22 @@ def _connected(world: World, devices: tuple[Device, ...]) -> Cluster:
     inside = [found for (a, b), found in pairs.items() if numbered[a] == numbered[b]]
     ports = []
     for node in range(len(numbers)):
+        own = [share for share, at in zip(overlaps, numbered, strict=True) if at == node]
         # Between two nodes the slower port counts: the fastest message of a node is its own's pace.
         between = [
             found
             for (a, b), found in pairs.items()
             if (numbered[a] == node) != (numbered[b] == node)
         ]
+        overlap = statistics.median(own)
         ports.append(_link(between, overlap) if between else Link(0.0, 1e12, overlap))
     latencies, bandwidths = zip(*inside, strict=True) if inside else ((0.0,), (1e12,))
     return Cluster(
         f"{world.size} processes", devices, numbered,
-        Link(statistics.median(latencies), statistics.median(bandwidths), overlap), tuple(ports),
+        Link(
+            statistics.median(latencies), statistics.median(bandwidths),
+            statistics.median(overlaps),
+        ), tuple(ports),
     )  # fmt: skip
 
 

@@ -57,6 +57,29 @@ def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, 
     return latency, 4 * _LONG / moving, min(1.0, max(0.0, hidden))
 
 
+def measured_overlaps(world: World) -> list[float]:
+    """Measures by process what share of a transfer's time is left to compute in; all call this.
+
+    Processes may differ: who has a small part of a processor moves bytes with all of it.
+
+    Args:
+        world: of one worker a process.
+    """
+    sources = [_next(worker, [world.size], 0) for worker in range(world.size)]
+    moving = _own_seconds(world, _program(sources, _LONG, 0), _LONG)
+    products = _own_seconds(world, _program([], _LONG, 16, world.size), _LONG)
+    counts = [
+        max(4, round(16 * of_transfer / of_products))  # about as long as the transfer
+        for of_transfer, of_products in zip(moving, products, strict=True)
+    ]
+    computing = _own_seconds(world, _program([], _LONG, counts, world.size), _LONG)
+    both = _own_seconds(world, _program(sources, _LONG, counts), _LONG)
+    return [
+        min(1.0, max(0.0, (alone + beside - together) / min(alone, beside)))
+        for alone, beside, together in zip(moving, computing, both, strict=True)
+    ]
+
+
 def measured_pair(world: World, to: int, source: int) -> tuple[float, float]:
     """Measures the link between two processes while all others are silent; all call this.
 
@@ -105,23 +128,27 @@ def _chain(sources: Sequence[int | None], elements: int) -> Program:
 
 
 def _program(
-    sources: Sequence[int | None], elements: int, products: int, workers: int = 0
+    sources: Sequence[int | None], elements: int, products: int | Sequence[int], workers: int = 0
 ) -> Program:
-    """Workers that fetch a tile each, from `sources`, and multiply matrices meanwhile."""
+    """Workers that fetch a tile each, from `sources`, and multiply matrices meanwhile.
+
+    So many times, all of them or each.
+    """
     lists = []
     tile, matrix, fetched, made = range(4)
     box = [(0, elements)]
     for worker in range(len(sources) or workers):
         instrs: list[Any] = []
         source = sources[worker] if sources else None
+        count = products if isinstance(products, int) else products[worker]
         if source is not None:
             part = CopyPart(source, tile, box, box)
-            due = 1 + 2 * products if products else -1
+            due = 1 + 2 * count if count else -1
             instrs.append(FetchInstr(fetched, [elements], "float32", [part], relayout=0, due=due))
-        for n in range(made, made + products):
+        for n in range(made, made + count):
             arguments = [ValueRef(matrix), ValueRef(matrix)]
             instrs += [ComputeInstr("aten::mm", arguments, [n]), FreeInstr(n)]
-        itemsizes = [4] * (made + products)
+        itemsizes = [4] * (made + count)
         lists.append(WorkerProgram(len(itemsizes), instrs, slot_itemsizes=itemsizes))
     every = len(lists)
     return Program(lists, [Binding(0, [tile] * every), Binding(1, [matrix] * every)], [])
@@ -138,6 +165,19 @@ def _seconds(
         elements: of its tiles.
         of: the processes that do something; by default all.
     """
+    everywhere = _rounds(world, program, elements)
+    counted = everywhere if of is None else [everywhere[rank] for rank in of]
+    # Who begins last waits for no one's beginning.
+    return statistics.median(min(of_round) for of_round in zip(*counted, strict=True))
+
+
+def _own_seconds(world: World, program: Program, elements: int) -> list[float]:
+    """Returns by process how long its own part of a program takes."""
+    return [statistics.median(rounds) for rounds in _rounds(world, program, elements)]
+
+
+def _rounds(world: World, program: Program, elements: int) -> list[list[float]]:
+    """Runs a program some times; returns by process the seconds of each."""
     executor = Executor(program, take=True, **world.executor_options())
     here = [worker in world.workers for worker in range(len(world.ranks))]
     # Of the types that the program says, whatever the user's defaults are.
@@ -151,7 +191,5 @@ def _seconds(
         started = time.perf_counter()
         session.run_forward()
         taken.append(time.perf_counter() - started)
-    everywhere = world.gather(taken[1:])
-    counted = everywhere if of is None else [everywhere[rank] for rank in of]
-    # Who begins last waits for no one's beginning.
-    return statistics.median(min(of_round) for of_round in zip(*counted, strict=True))
+    found: list[list[float]] = world.gather(taken[1:])
+    return found

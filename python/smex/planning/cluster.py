@@ -187,7 +187,7 @@ class Cluster:
         there, here = self.ports[self.nodes[to]], self.ports[self.nodes[source]]
         return Link(
             max(there.latency, here.latency), min(there.bandwidth, here.bandwidth),
-            min(there.overlap, here.overlap),
+            there.overlap,
         )  # fmt: skip
 
     def first(self, workers: int) -> Cluster:

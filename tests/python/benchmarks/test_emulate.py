@@ -201,6 +201,26 @@ def test_what_has_a_part_of_a_processor_is_measured_so_much_slower():
         assert 2.4 < quick / hindered < 6.5  # 4, and the processors change their pace
 
 
+def test_a_profile_tells_what_connects_hosts():
+    """Ranks of one computer whose networks are apart share no memory, and are nodes of their own."""
+    command = python(
+        """
+        import json, torch, torch.distributed as dist, smex
+        dist.init_process_group("gloo")
+        cluster = smex.cluster.profile()
+        print(json.dumps([cluster.nodes, cluster.link(0, 1).bandwidth]))
+        dist.barrier()
+        dist.destroy_process_group()
+        """
+    )
+    with emulate.emulated(ranks=2, rate="200mbit") as hosts:
+        said = hosts.run(command, timeout=240, env=ENVIRONMENT)
+    for text in said:
+        nodes, bandwidth = json.loads(text)
+        assert nodes == [0, 1]
+        assert 15e6 < bandwidth < 26e6  # 24e6 is what Ethernet, IP and TCP leave
+
+
 def test_what_is_not_a_rate_is_refused():
     with pytest.raises(ValueError, match="rate '1 gigabit', expected a number and one of bit"):
         emulate.bits_per_second("1 gigabit")
