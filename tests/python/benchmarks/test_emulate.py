@@ -181,24 +181,20 @@ def test_a_rank_gets_its_part_of_the_processors():
 
 @pytest.mark.skipif(emulate.no_quotas() is not None, reason=f"no CPU quotas: {emulate.no_quotas()}")
 def test_what_has_a_part_of_a_processor_is_measured_so_much_slower():
-    """Calls that are shorter than the pauses of a quota too, which fall between most of them."""
+    """By how much time passes for the processor's, however fast that is."""
     command = python(
         """
-        import json, torch, smex
+        import torch
+        from smex.planning.machine import Level, _Measured
         torch.set_num_threads(1)
-        machine = smex.Machine.calibrate(1, processes=1)
-        graph = smex.capture_graph(torch.nn.Linear(256, 256), (torch.rand(256, 256),))
-        plan = smex.search(graph, 1, machine=smex.profile(graph, machine, processes=1))
-        rates = machine.flops["float32"], machine.memory_bandwidth
-        print(json.dumps([*rates, 1 / plan.timeline().seconds]))
+        measured = _Measured(1)
+        measured.machine("", (Level(1, 0.0, 1.0),))
+        print(measured.pace())
         """
     )
-    with emulate.emulated(
-        ranks=2, rate=None, cpus=[0.8, 0.2], processors=[0, (os.cpu_count() or 1) - 1]
-    ) as hosts:
-        fast, slow = map(json.loads, hosts.run(command, timeout=240, env=ENVIRONMENT))
-    for quick, hindered in zip(fast, slow, strict=True):
-        assert 2.4 < quick / hindered < 6.5  # 4, and the processors change their pace
+    with emulate.emulated(ranks=1, rate=None, cpus=[0.2]) as hosts:
+        (pace,) = hosts.run(command, timeout=240, env=ENVIRONMENT)
+    assert float(pace) > 3.5  # 5, less what a quota lets through at first
 
 
 def test_a_profile_tells_what_connects_hosts():
