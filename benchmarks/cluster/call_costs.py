@@ -21,26 +21,13 @@ import numpy as np
 import torch
 from sailor import head, row
 
-import smex
-from smex._C import measure_calls
 from smex.planning.call_costs import CallCost, Calls
-from smex.planning.placed import view_targets
-from smex.planning.profiling import Sample, fitted, programs_of
+from smex.planning.profiling import Sample, fitted, measured
 
 KNOWN, HELD_OUT = (1, 2, 4, 8), (3, 5, 6, 7)
 SHORTEST = 1e-5
-CALL_SECONDS = 0.02
 NEAR = 1e-4
 """As in csrc/partition/price/call_cost.cpp."""
-
-
-def measured(graph: smex.SemanticGraph, workers: Sequence[int]) -> list[Sample]:
-    """Calls with tiles as so many workers have."""
-    given = [value.tensor for value in graph.captured.structure.values]
-    calls = measure_calls(
-        programs_of(graph, workers), graph.native, 0, given, view_targets(graph), CALL_SECONDS
-    )
-    return [Sample(c.kind, c.target, c.itemsize, tuple(c.features), c.seconds) for c in calls]
 
 
 def told(costs: Calls, call: Sample) -> float | None:
@@ -68,8 +55,8 @@ def words(errors: Sequence[float]) -> list[str]:
 def errors(options: argparse.Namespace, name: str) -> tuple[list[float], list[float]]:
     """Errors at sizes held out, and of repeating."""
     graph = emulated.captured(options, name)
-    known, again = measured(graph, KNOWN), measured(graph, KNOWN)
-    others = measured(graph, HELD_OUT)
+    known, again = (measured(graph, False, KNOWN) for _ in range(2))
+    others = measured(graph, False, HELD_OUT)
     costs = fitted(known)
 
     def key(call: Sample) -> tuple[object, ...]:

@@ -53,8 +53,7 @@ def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, 
     count = max(4, round(moving / product))  # about as long as the transfer
     computing = _seconds(world, _program([], _LONG, count, world.size), _LONG)
     both = _seconds(world, _program(sources, _LONG, count), _LONG)
-    hidden = (moving + computing - both) / min(moving, computing)
-    return latency, 4 * _LONG / moving, min(1.0, max(0.0, hidden))
+    return latency, 4 * _LONG / moving, _hidden(moving, computing, both)
 
 
 def measured_overlaps(world: World) -> list[float]:
@@ -74,10 +73,7 @@ def measured_overlaps(world: World) -> list[float]:
     ]
     computing = _own_seconds(world, _program([], _LONG, counts, world.size), _LONG)
     both = _own_seconds(world, _program(sources, _LONG, counts), _LONG)
-    return [
-        min(1.0, max(0.0, (alone + beside - together) / min(alone, beside)))
-        for alone, beside, together in zip(moving, computing, both, strict=True)
-    ]
+    return [_hidden(*seconds) for seconds in zip(moving, computing, both, strict=True)]
 
 
 def measured_pair(world: World, to: int, source: int) -> tuple[float, float]:
@@ -97,6 +93,11 @@ def measured_pair(world: World, to: int, source: int) -> tuple[float, float]:
     one = [source if worker == to else None for worker in range(world.size)]
     moving = _seconds(world, _program(one, _LONG, 0), _LONG, (to,))
     return latency, 4 * _LONG / max(moving - latency, 1e-9)
+
+
+def _hidden(moving: float, computing: float, both: float) -> float:
+    """Returns which share of the shorter of two is hidden, by their seconds and those of both."""
+    return min(1.0, max(0.0, (moving + computing - both) / min(moving, computing)))
 
 
 def _next(worker: int, shape: Sequence[int], dim: int) -> int:

@@ -106,9 +106,11 @@ class Sample:
     seconds: float
 
 
-def measured(graph: SemanticGraph, verbose: bool) -> list[Sample]:
-    """Returns what each kind of call took by itself, with tiles of several sizes."""
-    programs = programs_of(graph)
+def measured(
+    graph: SemanticGraph, verbose: bool, workers: Sequence[int] = _WORKERS
+) -> list[Sample]:
+    """Returns what each kind of call took by itself, with tiles as so many workers have."""
+    programs = programs_of(graph, workers)
     values = graph.captured.structure.values
     given = [value.tensor for value in values]
     # Calls that draw do so from torch's generator, which is the caller's too.
