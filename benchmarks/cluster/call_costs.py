@@ -26,23 +26,14 @@ from smex.planning.profiling import Sample, fitted, measured
 
 KNOWN, HELD_OUT = (1, 2, 4, 8), (3, 5, 6, 7)
 SHORTEST = 1e-5
-NEAR = 1e-4
-"""As in csrc/partition/price/call_cost.cpp."""
 
 
 def told(costs: Calls, call: Sample) -> float | None:
-    """What the costs tell of a call, as `CallCost::seconds` does."""
+    """What the costs tell of a call, by its kind or else by its operator."""
     for name in (call.kind, call.target):
         cost: CallCost | None = costs.get(name, {}).get(call.itemsize)
-        if cost is None:
-            continue
-        seconds = float(np.dot(cost.weights, call.features))
-        if not cost.measured:
-            return seconds
-        rows = np.array(cost.measured)
-        ratios = np.log((rows[:, :3] + 1) / (np.array(call.features[1:4]) + 1))
-        weights = 1 / (NEAR + (ratios**2).sum(1))
-        return seconds * float(np.exp(weights @ np.log(rows[:, 3]) / weights.sum()))
+        if cost is not None:
+            return cost.seconds(*call.features[1:])
     return None
 
 

@@ -15,6 +15,7 @@
 #include "partition/plan/coarsen.h"
 #include "partition/plan/recomputation.h"
 #include "partition/plan/weighting.h"
+#include "partition/price/call_cost.h"
 #include "partition/price/cluster.h"
 #include "partition/price/memory.h"
 #include "partition/price/price.h"
@@ -213,6 +214,14 @@ void bind_partition(py::module_& m) {
       .def("levels_of", &Cluster::levels_of, py::arg("mesh"))
       .def("on", &Cluster::on, py::arg("mesh"))
       .def("mesh", &Cluster::mesh, py::arg("workers"));
+  m.def(
+      "call_seconds",
+      [](const KnownCost& cost, double operations, double bytes, double gathered, double fresh) {
+        return to_cost(cost).seconds({operations, bytes, gathered, fresh});
+      },
+      py::arg("cost"), py::arg("operations"), py::arg("bytes"), py::arg("gathered") = 0.0,
+      py::arg("fresh") = 0.0,
+      "What a call takes by the weights and the measured calls of its kind.");
   m.def("cut_of", &cut_of, py::arg("choice"), "The dimension or index it cuts; negative: none.");
   m.def("weighting_of", &weighting_of, py::arg("choice"), "By which it cuts; 0: evenly.");
   m.def("weighted", &weighted, py::arg("cut"), py::arg("weighting"),

@@ -73,6 +73,7 @@ __all__: list[str] = [
     "WorkerProgram",
     "best_plan",
     "build_id",
+    "call_seconds",
     "candidates",
     "coarse_sizes",
     "coordinate_of",
@@ -1415,6 +1416,20 @@ def best_plan(
 def build_id() -> str:
     """
     The linker's hash of this build of the library; empty where it writes none.
+    """
+
+def call_seconds(
+    cost: tuple[
+        typing.Annotated[collections.abc.Sequence[float], "FixedSize(5)"],
+        collections.abc.Sequence[typing.Annotated[collections.abc.Sequence[float], "FixedSize(4)"]],
+    ],
+    operations: float,
+    bytes: float,
+    gathered: float = 0.0,
+    fresh: float = 0.0,
+) -> float:
+    """
+    What a call takes by the weights and the measured calls of its kind.
     """
 
 def candidates(

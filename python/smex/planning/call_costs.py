@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from smex._C import call_seconds
 from smex.errors import SmexTypeError
 
 FEATURES = 5
@@ -40,6 +41,24 @@ class CallCost:
     def scaled(self, factor: float) -> CallCost:
         """Returns what calls take that take `factor` times as long."""
         return CallCost(tuple(factor * weight for weight in self.weights), self.measured)
+
+    def seconds(
+        self, operations: float, nbytes: float, gathered: float = 0.0, fresh: float = 0.0
+    ) -> float:
+        """Returns what a call takes.
+
+        Args:
+            operations: of its arithmetic.
+            nbytes: of operands and results.
+            gathered: bytes of rows that are read one by one.
+            fresh: bytes of large results, whose memory is new.
+        """
+        return call_seconds(self.native(), operations, nbytes, gathered, fresh)
+
+    def without(self, number: int) -> CallCost:
+        """Returns what is known without one of the calls that were measured."""
+        others = (*self.measured[:number], *self.measured[number + 1 :])
+        return CallCost(self.weights, others)
 
     def native(self) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
         """Returns it as the native library reads it."""

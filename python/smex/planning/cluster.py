@@ -12,7 +12,14 @@ from typing import Any
 from smex._C import Cluster as _Cluster
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.call_costs import Calls, calls_of
+from smex.planning.device_page import (
+    ShownDevice,
+    device_fragment,
+    device_overview,
+    device_page,
+)
 from smex.planning.machine import GB, Machine, native_flops, native_worker, require_within
+from smex.planning.showing import show
 
 FORMAT = "smex-cluster-1"
 
@@ -298,6 +305,38 @@ class Cluster:
         except ValueError as error:
             raise SmexValueError(f"Cluster: {path} is not JSON: {error}") from error
         return Cluster.from_contents(content)
+
+    # ---- for people ----
+
+    def show(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
+        """Draws how well the seconds of measured calls are told, device by device.
+
+        Each measured call lies, on logarithmic axes, where its seconds meet those that the other
+        calls of its kind predict; a table has the kinds, those with the largest errors first. What
+        was never measured takes what the roofline tells, which is drawn too.
+
+        Args:
+            path: of the page to write, a single file that needs no network. Without one a notebook
+                shows it, and elsewhere a temporary file is written and its path printed.
+
+        Returns:
+            The path that was written, None in a notebook.
+        """
+        shown = repr(self), self._shown()
+        return show("cluster", lambda: device_fragment(*shown), lambda: device_page(*shown), path)
+
+    def _repr_html_(self) -> str:
+        return device_overview(repr(self), self._shown())
+
+    def _shown(self) -> list[ShownDevice]:
+        """Returns the devices, each once, and which workers have it."""
+        kinds, numbers = self._kinds()
+        found = []
+        for kind, device in enumerate(kinds):
+            own = [str(worker) for worker, number in enumerate(numbers) if number == kind]
+            words = f"worker{'s' * (len(own) > 1)} {', '.join(own)}"
+            found.append(ShownDevice(device, words))
+        return found
 
     def __repr__(self) -> str:
         kinds: dict[str, int] = {}

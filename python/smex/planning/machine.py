@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import math
 import os
+import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,6 +20,13 @@ from smex.distributed.links import measured_link
 from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.call_costs import Calls, calls_of
+from smex.planning.device_page import (
+    ShownDevice,
+    device_fragment,
+    device_overview,
+    device_page,
+)
+from smex.planning.showing import show
 
 GB = 1e9
 _ITEM_SIZES = {"float16": 2, "float32": 4, "float64": 8}
@@ -121,6 +129,27 @@ class Machine:
 
     def __repr__(self) -> str:
         return f"Machine({self.name}: {self.workers} workers of {self.memory / GB:.0f} GB)"
+
+    def show(self, path: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
+        """Draws how well the seconds of a worker's measured calls are told.
+
+        As `Cluster.show` does for each device.
+
+        Args:
+            path: of the page to write, a single file that needs no network. Without one a notebook
+                shows it, and elsewhere a temporary file is written and its path printed.
+
+        Returns:
+            The path that was written, None in a notebook.
+        """
+        shown = repr(self), self._shown()
+        return show("machine", lambda: device_fragment(*shown), lambda: device_page(*shown), path)
+
+    def _repr_html_(self) -> str:
+        return device_overview(repr(self), self._shown())
+
+    def _shown(self) -> list[ShownDevice]:
+        return [ShownDevice(self, f"{self.workers:,} worker{'s' * (self.workers > 1)}")]
 
     def links(self, mesh: Sequence[int]) -> list[Level]:
         """By step of a mesh the slowest level between the parts that the step makes.

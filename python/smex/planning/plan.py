@@ -7,8 +7,6 @@ import itertools
 import json
 import os
 import pathlib
-import sys
-import tempfile
 from typing import Any
 
 from smex._C import list_order, predicted_seconds, price, weighted, with_order
@@ -33,6 +31,7 @@ from smex.planning.plan_file import (
 )
 from smex.planning.portfolio import alone, best, cut_vertices
 from smex.planning.semantic import SemanticGraph
+from smex.planning.showing import show
 from smex.planning.weights import Weights
 from smex.text import (
     aligned,
@@ -375,22 +374,4 @@ class Plan(PlacedGraph):
         Returns:
             The path that was written, None in a notebook.
         """
-        if path is None and _in_notebook():
-            from IPython.display import HTML, display
-
-            display(HTML(plan_fragment(self)))
-            return None
-        if path is None:
-            handle, name = tempfile.mkstemp(prefix="smex-plan-", suffix=".html")
-            os.close(handle)
-            print(name)
-        written = pathlib.Path(name if path is None else path)
-        written.write_text(plan_page(self), encoding="utf-8")
-        return written
-
-
-def _in_notebook() -> bool:
-    """Returns whether IPython runs with a front end that shows HTML."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython and ipython.get_ipython()
-    return hasattr(shell, "kernel")
+        return show("plan", lambda: plan_fragment(self), lambda: plan_page(self), path)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from smex._C import home_tiles
 from smex.capture.records import ValueRecord, returns_view
-from smex.planning.page.markup import escape, section
+from smex.planning.markup import escape, section
 from smex.planning.page.names import numbers_words
 from smex.planning.page.tiles import legend, tiles_svg
 from smex.planning.placed import PlacedGraph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smex.planning.page import markup
+from smex.planning import markup
 from smex.planning.page.layers import layers_section
 from smex.planning.page.tables import ops_section, steps_section, tensors_section
 from smex.planning.page.timeline import timeline_section

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smex._C import cut_of
-from smex.planning.page.markup import code, escape, section, table
+from smex.planning.markup import code, escape, section, table
 from smex.planning.page.names import collapse
 from smex.planning.page.tiles import bar, legend, tensor_picture
 from smex.planning.placed import PlacedGraph

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from smex._C import cut_of
-from smex.planning.page.markup import escape
+from smex.planning.markup import escape
 
 WIDTH, HEIGHT = 90, 36  # of a picture in a table, in pixels
 _MOST_COLOURED = 32  # workers; with more only the cuts are drawn

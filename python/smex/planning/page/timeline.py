@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from smex.capture.records import OpRecord
-from smex.planning.page.markup import escape, section
+from smex.planning.markup import escape, section
 from smex.planning.page.memory import fullest_worker, live_bytes, program_order
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
