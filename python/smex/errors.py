@@ -15,6 +15,7 @@ __all__ = [
     "MixedRowsWarning",
     "PlanError",
     "RankFailure",
+    "SlowPlanWarning",
     "SmexError",
     "SmexImportError",
     "SmexIndexError",
@@ -112,6 +113,10 @@ class CaptureWarning(UserWarning):
 
 class MissingSpecWarning(UserWarning):
     """An operator has no specification and therefore runs unsplit."""
+
+
+class SlowPlanWarning(UserWarning):
+    """A plan measured slower than data parallelism."""
 
 
 class MixedRowsWarning(UserWarning):

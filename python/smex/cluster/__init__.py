@@ -1,5 +1,6 @@
 """Devices that differ, and work with times on them: where it is done, and in which order."""
 
+from smex.cluster.comparing import Comparison, Measured, compare
 from smex.cluster.dataflow import Dataflow, Placement
 from smex.cluster.planners import Found, plan
 from smex.cluster.policy import Policy, Sizes
@@ -11,11 +12,13 @@ from smex.planning.cluster import Cluster, Device, Link, heterog_testbed, mixed_
 
 __all__ = [
     "Cluster",
+    "Comparison",
     "Dataflow",
     "Device",
     "Evaluation",
     "Found",
     "Link",
+    "Measured",
     "Placement",
     "Policy",
     "RunReport",
@@ -25,6 +28,7 @@ __all__ = [
     "Sizes",
     "Strategies",
     "Tasks",
+    "compare",
     "get_runner",
     "heterog_testbed",
     "mixed_nodes",

@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from smex.cluster.comparing import Comparison, compare
 from smex.cluster.planners import Found, plan
-from smex.cluster.strategies import MOST_GROUPS
+from smex.cluster.strategies import MOST_GROUPS, excess, peaks_with_states
 from smex.errors import SmexTypeError, SmexValueError
+from smex.execution.handover import hand_over
+from smex.execution.module import PartitionedModule
 from smex.execution.partition import partition
 from smex.planning.cluster import Cluster, Device, Link
 from smex.planning.machine import GB
+from smex.planning.plan import Plan
 from smex.planning.semantic import capture_graph
+from smex.planning.simulation import simulate
 from smex.text import duration_words
 
 _ONE_NODE = Link(12e-6, 12 * GB, 1.0)
@@ -73,6 +78,30 @@ class RunReport:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class _Task:
+    """What is trained, whatever the plan.
+
+    Attributes:
+        model: whole.
+        loss_fn: of outputs and target.
+        batch: the first one, which is planned for.
+        batches: returns all of them.
+        make_optimizer: of parameters.
+    """
+
+    model: torch.nn.Module
+    loss_fn: Callable[..., torch.Tensor]
+    batch: tuple[torch.Tensor, ...]
+    batches: Callable[[], Iterable[Any]]
+    make_optimizer: Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+
+    def divided(self, plan: Plan) -> tuple[PartitionedModule, torch.optim.Optimizer]:
+        """Returns the model divided over threads of this process, and the optimiser."""
+        net = partition(self.model, loss_fn=self.loss_fn, args=self.batch, plan=plan, processes=1)
+        return net, self.make_optimizer(list(net.parameters()))
+
+
 class Runner:
     """A model that was planned and divided over workers, threads of this process.
 
@@ -82,15 +111,10 @@ class Runner:
         optimizer: of its parameters.
     """
 
-    def __init__(
-        self,
-        found: Found,
-        net: torch.nn.Module,
-        optimizer: torch.optim.Optimizer,
-        batches: Callable[[], Iterable[Any]],
-    ):
-        self.found, self.net, self.optimizer = found, net, optimizer
-        self._make = batches
+    def __init__(self, task: _Task, found: Found):
+        self._task = task
+        self.found = found
+        self.net, self.optimizer = task.divided(found.plan)
         self._batches: Iterator[Any] = iter(())
 
     def run(self, steps: int) -> RunReport:
@@ -113,10 +137,76 @@ class Runner:
             seconds.append(time.perf_counter() - started)
         return RunReport(losses, seconds, self.found.seconds)
 
+    def compare(
+        self,
+        plans: Mapping[str, Plan | Found] | None = None,
+        *,
+        steps: int = 5,
+        rounds: int = 2,
+    ) -> Comparison:
+        """Measures training steps of the runner's plan and others, see `smex.cluster.compare`.
+
+        Training is not changed by it: steps are those of copies of the model that `model_func`
+        returned, with the first batch. Besides the runner's own net one such copy is in memory.
+
+        Args:
+            plans: that are compared with the runner's. Where none is data parallelism, that is
+                added.
+            steps: of each plan and round.
+            rounds: 2 or more.
+
+        Raises:
+            SmexTypeError: a plan is none.
+            SmexValueError: fewer than 1 step or 2 rounds, or a plan has the name of the runner's.
+        """
+        own, others = self.found.planner, dict(plans or {})
+        if own in others:
+            raise SmexValueError(f"compare: {own!r} is the runner's own plan, name another one")
+        task = self._task
+        return compare(
+            task.model, task.batch, task.loss_fn, {own: self.found, **others}, steps=steps,
+            rounds=rounds, optimizer=task.make_optimizer, processes=1,
+        )  # fmt: skip
+
+    def use(self, plan: Plan | Found) -> None:
+        """Goes on with the training under another plan.
+
+        Parameters, buffers, the optimiser's states and options, and the place in the batches stay.
+        `net` and `optimizer` are new objects afterwards; what held the old ones, such as a schedule
+        of rates, has to be made anew. Both nets are in memory meanwhile.
+
+        Args:
+            plan: of the same model, such as `runner.compare().offer`.
+
+        Raises:
+            SmexTypeError: no plan.
+            PlanError: it does not fit the model.
+            SmexValueError: a state of the optimiser cannot be divided so.
+        """
+        if not isinstance(plan, (Plan, Found)):
+            raise SmexTypeError(
+                "use: expected what smex.search or smex.cluster.plan returned, found "
+                f"{type(plan).__name__}"
+            )
+        found = self._found_of(plan) if isinstance(plan, Plan) else plan
+        with torch.random.fork_rng(devices=[]):
+            net, optimizer = self._task.divided(found.plan)
+            hand_over(self.net, net, self.optimizer, optimizer)
+        self.found, self.net, self.optimizer = found, net, optimizer
+
+    def _found_of(self, plan: Plan) -> Found:
+        """Returns a plan as what was found, simulated on its cluster or on the runner's."""
+        cluster = plan.machine if isinstance(plan.machine, Cluster) else self.found.plan.machine
+        assert isinstance(cluster, Cluster)
+        seconds = simulate(plan, cluster).seconds
+        peaks = peaks_with_states(plan, plan.options.optimizer_states)
+        fits = excess(peaks, cluster.first(len(peaks))) == 0
+        return Found(plan, plan.planner, seconds, peaks, fits, (seconds,), 1, 0.0, {})
+
     def _next(self) -> tuple[torch.Tensor, ...]:
         batch = next(self._batches, None)
         if batch is None:
-            self._batches = iter(self._make())
+            self._batches = iter(self._task.batches())
             batch = next(self._batches, None)
         return _checked_batch(batch)
 
@@ -171,10 +261,8 @@ def get_runner(
         graph, cluster, config.planner, calls=config.calls, budget=config.budget,
         seed=config.seed, groups=config.groups, policy=config.policy, verbose=config.verbose,
     )  # fmt: skip
-    net = partition(model, loss_fn=loss_fn, args=args, plan=found.plan, processes=1)
-    parameters = list(net.parameters())
     make = config.optimizer or (lambda own: torch.optim.SGD(own, lr=config.rate))
-    return Runner(found, net, make(parameters), input_func)
+    return Runner(_Task(model, loss_fn, args, input_func, make), found)
 
 
 def _checked_batch(batch: Any) -> tuple[torch.Tensor, ...]:

@@ -106,14 +106,14 @@ def _words(found: Sequence[Residual], calls: Any) -> str:
     if not found:
         return f"No kind has two calls that were measured, to tell one by the other.{alone}"
     errors = [residual.error for residual in found]
+    median, most = percentile(errors, 0.5), percentile(errors, 0.9)
     kinds = len({(residual.kind, residual.itemsize) for residual in found})
     within = sum(abs(error) <= _WITHIN for error in errors) / len(errors)
     return (
         f"{len(found):,} measured calls of {kinds:,} kinds, each predicted with its own "
-        f"measurement left out: the median of the errors is {percentile(errors, 0.5):.1%}, their 90th "
-        f"percentile {percentile(errors, 0.9):.1%}; {within:.0%} are within {_WITHIN:.0%}."
-        f"{alone} Weights of a kind were fitted to all of its calls. Seconds are without those of memory "
-        "that is new."
+        f"measurement left out: the median of the errors is {median:.1%}, their 90th percentile "
+        f"{most:.1%}; {within:.0%} are within {_WITHIN:.0%}.{alone} Weights of a kind were fitted "
+        "to all of its calls. Seconds are without those of memory that is new."
     )
 
 
