@@ -8,12 +8,13 @@ import inspect
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch._functorch._aot_autograd import descriptors
 from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+from torch._higher_order_ops import effects
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 from torch.utils import _pytree as pytree
@@ -31,6 +32,7 @@ from smex.capture.objects import (
 )
 from smex.capture.origin import OriginMode, error_line, script_line, user_stacklevel
 from smex.capture.outside import OutsideMode, attribute_tensors
+from smex.capture.random_ops import NO_GENERATOR
 from smex.capture.recurrent import library_layers
 from smex.capture.repeats import Bodies, NotRepeatedError, Repeats
 from smex.capture.side_effects import Ledger
@@ -389,6 +391,20 @@ def _fake(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return fake.requires_grad_(tensor.requires_grad)
 
 
+@contextlib.contextmanager
+def _checks_kept() -> Iterator[None]:
+    """Keeps checks of matrices, which make no tensor: before torch 2.15 they count as unused."""
+    check = torch.ops.aten._linalg_check_errors.default
+    if effects._get_effect(check) is not None:
+        yield
+        return
+    handle = effects._register_effectful_op(check, effects._EffectType.ORDERED)
+    try:
+        yield
+    finally:
+        handle.destroy()
+
+
 def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
     grad_mode = torch.enable_grad() if training else torch.no_grad()
     try:
@@ -397,6 +413,7 @@ def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
             quiet_fakes(),
             replaced(torch.compiler, "_is_compiling_flag", True),  # no looking at values
             library_layers(),
+            _checks_kept(),
             # As where backward() is called: after the region of autocast.
             torch._functorch.config.patch(backward_pass_autocast="off"),
             fake_mode,
@@ -420,6 +437,7 @@ _HINTS = {
     "set_ on a graph input": "write x.copy_(...) in place of x.set_(...)",
     "no autograd formula": "register one with torch.library.register_autograd, or leave out the "
     "backward pass with torch.no_grad()",
+    "torch._C.Generator": NO_GENERATOR,
 }
 """What helps, by a part of an error's kind or text."""
 

@@ -9,6 +9,7 @@ import pytest
 from iterations import Predictor
 from pipelines import Stage, add_pipeline, instructions
 
+import smex
 from smex.cluster import Tasks
 
 ROOT = Path(__file__).parents[3]
@@ -126,7 +127,7 @@ def test_no_more_micro_batches_are_alive_than_there_are(micro_batches, alive):
 
 def test_without_the_data_nothing_is_predicted(tmp_path):
     script = ROOT / "benchmarks" / "cluster" / "sailor.py"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    environment = {**os.environ, "PYTHONPATH": str(Path(smex.__file__).parents[1])}
     command = [sys.executable, script, "--data", tmp_path / "none"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -448,7 +448,11 @@ def test_gradients_of_gradients():
 @pytest.mark.parametrize(
     ("options", "shapes", "message"),
     [
-        ({"is_causal": True}, [(2, 4, 7, 8)] * 3 + [(7, 7)], "should not be set when is_causal"),
+        (
+            {"is_causal": True},
+            [(2, 4, 7, 8)] * 3 + [(7, 7)],
+            "is_causal|causal attention takes no mask",
+        ),
         ({"dropout_p": 1.5}, [(2, 4, 7, 8)] * 3, "p must be in .0, 1., found 1.5"),
         ({"enable_gqa": True}, [(2, 4, 7, 8), (2, 3, 7, 8), (2, 3, 7, 8)], "number of heads"),
         ({}, [(2, 4, 7, 8)] * 3 + [(3, 1, 7, 7)], "failed"),

@@ -373,7 +373,7 @@ class _Execution:
         first = self._types[0]
         for name, shape in first.function.state_shapes.items():
             state = torch.empty((rows + 1, *shape), dtype=first.dtype, device=self._device)
-            state[rows] = 0
+            state[rows].zero_()
             self._memory.states[name] = state
         given = dict(zip(self._names, tensors))
         self._bodies = [self._body(kind, given, wants_gradients) for kind in self._plan.kinds]
