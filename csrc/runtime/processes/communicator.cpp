@@ -125,6 +125,18 @@ void Communicator::fail(const std::string& where, const std::string& text) {
 
 void Communicator::lose(const std::string& text) { signal_->lose(text); }
 
+c10::intrusive_ptr<c10d::Work> Communicator::posted(
+    const std::function<c10::intrusive_ptr<c10d::Work>()>& post) {
+  try {
+    return post();
+  } catch (const c10::Error& error) {
+    lose(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    lose(error.what());
+  }
+  return nullptr;
+}
+
 void Communicator::check(const std::vector<int>& awaited) {
   if (!signal_->has_failed()) {
     if (awaited.empty()) return;
@@ -371,15 +383,16 @@ void Pass::send_message(const Packet& packet, int turn) {
   unsent_ += packet.bytes;
   on_their_way_.insert(turn);
   const int tag = tag_of(all.num_sent_[packet.to]++, number_, digest_);
-  auto work = all.options_.group->send(bytes, packet.to, tag);
+  const auto work = all.posted([&] { return all.options_.group->send(bytes, packet.to, tag); });
+  if (!work) return;
   // A queue for each receiver: one that does not ask hides no other.
   std::unique_ptr<WorkQueue>& queue = all.sends_[packet.to];
   if (!queue) queue = std::make_unique<WorkQueue>();
-  queue->push(std::move(work), [bytes, turn, signal = all.signal_,
-                                pass = weak_from_this()](const std::string& error) {
-    if (!error.empty()) signal->lose(error);
-    if (const auto sender = pass.lock()) sender->sent(bytes[0].numel(), turn, error.empty());
-  });
+  queue->push(
+      work, [bytes, turn, signal = all.signal_, pass = weak_from_this()](const std::string& error) {
+        if (!error.empty()) signal->lose(error);
+        if (const auto sender = pass.lock()) sender->sent(bytes[0].numel(), turn, error.empty());
+      });
 }
 
 void Pass::sent(int64_t bytes, int turn, bool goes_on) {
@@ -418,12 +431,13 @@ void Pass::ask_for(int number) {
   incoming_[number].bytes = bytes[0];
   unread_ += packet.bytes;
   const int tag = tag_of(all.num_asked_[packet.from]++, number_, digest_);
-  auto work = all.options_.group->recv(bytes, packet.from, tag);
+  const auto work = all.posted([&] { return all.options_.group->recv(bytes, packet.from, tag); });
+  if (!work) return;
   std::unique_ptr<WorkQueue>& queue = all.receives_[packet.from];
   if (!queue) queue = std::make_unique<WorkQueue>();
   // What is received may outlive the pass, if that fails.
-  queue->push(std::move(work), [bytes, number, signal = all.signal_,
-                                pass = weak_from_this()](const std::string& error) {
+  queue->push(work, [bytes, number, signal = all.signal_,
+                     pass = weak_from_this()](const std::string& error) {
     if (!error.empty()) signal->lose(error);
     if (const auto receiver = pass.lock(); receiver && error.empty()) {
       receiver->incoming_[number].is_there.store(true, std::memory_order_release);

@@ -117,6 +117,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   [[noreturn]] void disagree(int other);
   [[noreturn]] void throw_failure(const Failure& failure);
   void give_up(const Failure& failure);
+  /// What `post` returns; null where a connection is lost already, as `lose` has been told then.
+  c10::intrusive_ptr<c10d::Work> posted(
+      const std::function<c10::intrusive_ptr<c10d::Work>()>& post);
   Segment* own_segment() const;
   const Group& group_of(const std::vector<int>& members) const;
 
