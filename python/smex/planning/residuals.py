@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Sequence
+
+import numpy as np
 
 from smex.planning.call_costs import CallCost, Calls
 
@@ -69,13 +70,4 @@ def percentile(errors: Sequence[float], share: float) -> float:
 
     Between two errors it is on the line that connects them; of none it is not a number.
     """
-    sizes = sorted(map(abs, errors))
-    if not sizes:
-        return math.nan
-    if len(sizes) == 1:
-        return sizes[0]
-    if share == 0.5:
-        return statistics.median(sizes)
-    at = share * (len(sizes) - 1)
-    low = min(int(at), len(sizes) - 2)
-    return sizes[low] + (at - low) * (sizes[low + 1] - sizes[low])
+    return float(np.quantile(np.abs(errors), share)) if errors else math.nan
