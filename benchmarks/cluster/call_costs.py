@@ -1,13 +1,13 @@
 """How well times of calls are told at sizes that were never measured, beside how well they repeat.
 
-    python benchmarks/cluster/call_costs.py [NAME ...]
+    python benchmarks/cluster/call_costs.py [NAME ...] [--device cuda]
 
 `smex.profile` measures the calls of emulated.py's models with tiles as 1, 2, 4 and 8 workers have;
 here these tell the calls of 3, 5, 6 and 7 workers, which are measured for comparison: median and
 90th percentile of the errors of calls that take more than 10 us and differ from all that are known.
 "Repeated" are the same of a second measurement of the first sizes beside the first one: a processor
 that is not alone changes its pace from second to second, and no model errs less than that. One
-thread, seconds of the processor.
+thread, seconds of the processor; or calls that are queued on a GPU.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import torch
 from sailor import head, row
 
 from smex.planning.call_costs import CallCost, Calls
+from smex.planning.devices import checked_device
 from smex.planning.profiling import Sample, fitted, measured
 
 KNOWN, HELD_OUT = (1, 2, 4, 8), (3, 5, 6, 7)
@@ -39,6 +40,8 @@ def told(costs: Calls, call: Sample) -> float | None:
 
 def words(errors: Sequence[float]) -> list[str]:
     """How many, the median and the 90th percentile."""
+    if not errors:
+        return ["0", "-", "-"]
     sizes = np.abs(errors)
     return [str(len(sizes)), f"{np.median(sizes):.1%}", f"{np.percentile(sizes, 90):.1%}"]
 
@@ -46,8 +49,9 @@ def words(errors: Sequence[float]) -> list[str]:
 def errors(options: argparse.Namespace, name: str) -> tuple[list[float], list[float]]:
     """Errors at sizes held out, and of repeating."""
     graph = emulated.captured(options, name)
-    known, again = (measured(graph, False, KNOWN) for _ in range(2))
-    others = measured(graph, False, HELD_OUT)
+    device = checked_device(options.device, "call_costs")
+    known, again = (measured(graph, False, device, KNOWN) for _ in range(2))
+    others = measured(graph, False, device, HELD_OUT)
     costs = fitted(known)
 
     def key(call: Sample) -> tuple[object, ...]:
@@ -74,6 +78,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of emulated.py")
     parser.add_argument("--quick", action="store_true", help="small models, which show nothing")
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}\n")

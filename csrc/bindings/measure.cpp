@@ -32,12 +32,14 @@ void bind_measure(py::module_& m) {
       "measure_calls",
       [](const std::vector<const Program*>& programs, const Graph& graph, int worker,
          const std::vector<std::optional<at::Tensor>>& given, std::set<std::string> views,
-         double call_seconds, const std::optional<std::function<void(double)>>& progress) {
+         double call_seconds, const std::optional<std::function<void(double)>>& progress,
+         const std::string& device) {
         std::vector<at::Tensor> tensors;
         for (const auto& tensor : given) tensors.push_back(tensor.value_or(at::Tensor()));
         runtime::MeasureOptions options;
         options.views = std::move(views);
         options.call_seconds = call_seconds;
+        options.device = c10::Device(device);
         if (progress) {
           options.progress = [&](double share) {
             const py::gil_scoped_acquire gil;
@@ -51,10 +53,9 @@ void bind_measure(py::module_& m) {
         });
       },
       py::arg("programs"), py::arg("graph"), py::arg("worker"), py::arg("given"), py::arg("views"),
-      py::arg("call_seconds"), py::arg("progress") = std::nullopt,
-      "Runs each call of a worker's lists by itself, those that are alike once; `given` are by "
-      "value "
-      "whole inputs, of which integers are read.");
+      py::arg("call_seconds"), py::arg("progress") = std::nullopt, py::arg("device") = "cpu",
+      "Runs each call of a worker's lists by itself on a device, those that are alike once; `given` "
+      "are by value whole inputs, of which integers are read.");
 }
 
 }  // namespace smex::bindings

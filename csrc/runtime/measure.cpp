@@ -4,6 +4,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <time.h>
 
@@ -27,20 +29,14 @@ bool is_number(const at::Tensor& tensor) {
   return at::isFloatingType(tensor.scalar_type()) || at::isComplexType(tensor.scalar_type());
 }
 
-/// A tensor of a shape, of which only that is known.
-at::Tensor placeholder(at::IntArrayRef shape, c10::ScalarType type) {
-  const bool has_numbers = at::isFloatingType(type) || at::isComplexType(type);
-  const at::TensorOptions options = at::TensorOptions().dtype(type);
-  return has_numbers ? at::empty(shape, options.device(at::kMeta)) : at::zeros(shape, options);
-}
-
-/// Numbers in memory that lies as the placeholder's would; those of a large tensor repeat.
-at::Tensor filled(const at::Tensor& shape) {
+/// Numbers in memory of a device that lies as the placeholder's would; those of a large tensor
+/// repeat.
+at::Tensor filled(const at::Tensor& shape, c10::Device device) {
   int64_t elements = shape.numel() > 0 ? 1 : 0;
   for (int64_t d = 0; elements > 0 && d < shape.dim(); ++d) {
     elements += (shape.size(d) - 1) * shape.stride(d);
   }
-  at::Tensor memory = at::empty({elements}, shape.options().device(at::kCPU));
+  at::Tensor memory = at::empty({elements}, shape.options().device(device));
   constexpr int64_t kDrawn = 1 << 16;
   memory.narrow(0, 0, std::min(elements, kDrawn)).uniform_(0.25, 0.75);
   for (int64_t known = kDrawn; known < elements; known *= 2) {
@@ -91,6 +87,24 @@ class Pace {
   double computed_ = 0, passed_ = 0;
 };
 
+/// Seconds of one of many calls that an accelerator has queued: of the host's time for it and the
+/// device's the longer, as in a program.
+template <typename Call>
+double queued_seconds(c10::Device device, const Call& call, double seconds) {
+  constexpr int kMostCalls = 500;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const auto run = [&](int count) {
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    for (int n = 0; n < count; ++n) call();
+    guard.synchronizeDevice(device.index());
+    return (seconds_of(CLOCK_MONOTONIC) - begin) / count;
+  };
+  guard.synchronizeDevice(device.index());
+  const double first = run(1);
+  const int count = static_cast<int>(std::clamp(seconds / first, 1.0, 1.0 * kMostCalls));
+  return count > 1 ? run(count) : first;
+}
+
 /// Rounds over all calls, so that each is measured at several times: processors change their pace,
 /// by a third within a second where others compute beside them.
 constexpr int kRounds = 6;
@@ -127,7 +141,7 @@ class Measurement {
         graph_(graph),
         worker_(worker),
         options_(options),
-        steps_(prepare_steps(program, std::vector<c10::Device>(program.num_workers, at::kCPU))),
+        steps_(prepare_steps(program, std::vector<c10::Device>(program.num_workers, options.device))),
         slots_(program.workers.at(worker).num_slots),
         found_(found) {
     for (const Binding& binding : program.inputs) {
@@ -159,10 +173,19 @@ class Measurement {
     if (!binding.contents.empty() && binding.contents[worker_]) {
       const int itemsize = program_.workers[worker_].slot_itemsizes.at(binding.slots[worker_]);
       const at::Tensor wide = at::tensor(*binding.contents[worker_], at::kLong);
-      return wide.view(region.shape()).to(itemsize == 4 ? at::kInt : at::kLong);
+      return wide.view(region.shape()).to(options_.device, itemsize == 4 ? at::kInt : at::kLong);
     }
-    if (given.defined() && !is_number(given)) return box_view(given, region).contiguous();
+    if (given.defined() && !is_number(given))
+      return box_view(given, region).contiguous().to(options_.device);
     return placeholder(region.shape(), value ? parse_dtype(value->dtype) : at::kFloat);
+  }
+
+  /// A tensor of a shape, of which only that is known.
+  at::Tensor placeholder(at::IntArrayRef shape, c10::ScalarType type) const {
+    const bool has_numbers = at::isFloatingType(type) || at::isComplexType(type);
+    const at::TensorOptions options = at::TensorOptions().dtype(type);
+    return has_numbers ? at::empty(shape, options.device(at::kMeta))
+                       : at::zeros(shape, options.device(options_.device));
   }
 
   void make(const FetchStep& step) {
@@ -197,7 +220,7 @@ class Measurement {
       if (copy.worker != worker_ || sources.count(copy.slot)) continue;
       const at::Tensor& source = slots_[copy.slot];
       if (!source.defined() || !source.is_meta()) return;
-      sources.emplace(copy.slot, filled(source));
+      sources.emplace(copy.slot, filled(source, options_.device));
     }
     std::ostringstream kind;
     kind << own.kind << ' ' << own.elements << ' ' << shape.scalar_type() << shape.sizes();
@@ -207,7 +230,7 @@ class Measurement {
     at::Tensor dest;
     measure(at->second, [&] {
       dest.reset();
-      dest = at::empty(shape.sizes(), shape.options().device(at::kCPU));
+      dest = at::empty(shape.sizes(), shape.options().device(options_.device));
       for (const Copy& copy : step.copies) {
         if (copy.worker != worker_) continue;
         const at::Tensor& source = sources.at(copy.slot);
@@ -227,7 +250,9 @@ class Measurement {
     alike.last_round = found_.round;
     if (alike.seconds.empty() || alike.seconds.back() < options_.call_seconds) call();
     const double part = options_.call_seconds / kRounds;
-    const double seconds = found_.pace.median(call, part, options_.most_repeats);
+    const double seconds = options_.device.is_cpu()
+                               ? found_.pace.median(call, part, options_.most_repeats)
+                               : queued_seconds(options_.device, call, part);
     if (alike.seconds.empty()) found_.measured.push_back(&alike);
     alike.seconds.push_back(seconds);
   }
@@ -328,7 +353,7 @@ class Measurement {
       if (slot != kNoValue) call.work.add_operand(static_cast<double>(known.at(slot).nbytes()));
     }
     for (auto& [slot, tensor] : known) {
-      if (tensor.is_meta()) tensor = filled(tensor);
+      if (tensor.is_meta()) tensor = filled(tensor, options_.device);
     }
     std::vector<at::Tensor> results;
     measure(alike, [&] {
@@ -391,6 +416,7 @@ std::vector<MeasuredCall> measure_calls(const std::vector<const Program*>& progr
                                         const Graph& graph, int worker,
                                         const std::vector<at::Tensor>& given,
                                         const MeasureOptions& options) {
+  const c10::DeviceGuard guard(options.device);
   Found found;
   for (; found.round < kRounds; ++found.round) {
     for (size_t n = 0; n < programs.size(); ++n) {

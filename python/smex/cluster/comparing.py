@@ -28,6 +28,7 @@ from smex.execution.initialise import init
 from smex.execution.module import PartitionedModule
 from smex.execution.partition import partition
 from smex.planning.cluster import Cluster
+from smex.planning.devices import device_of
 from smex.planning.plan import Plan
 from smex.planning.search import search
 from smex.planning.semantic import SemanticGraph
@@ -293,12 +294,16 @@ def _is_data_parallel(name: str, given: Plan | Found) -> bool:
 def _world(options: Mapping[str, Any]) -> World:
     """Returns the processes that take part, as `smex.partition` has them."""
     mesh = options.get("mesh")
+    mesh = mesh if isinstance(mesh, DeviceMesh) else None
     members = [0]
     if options.get("processes") is None:
-        members = members_of(mesh if isinstance(mesh, DeviceMesh) else None)
+        members = members_of(mesh)
     if len(members) == 1:
         return World.alone(1)
-    return World.of(members, len(members), "cpu", options.get("timeout", _TIMEOUT))
+    devices = options.get("devices")
+    one = devices if devices is None or isinstance(devices, (str, torch.device)) else devices[0]
+    place = device_of(one, mesh, "compare")
+    return World.of(members, len(members), place.type, options.get("timeout", _TIMEOUT))
 
 
 @contextlib.contextmanager

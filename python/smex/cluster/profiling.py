@@ -15,7 +15,8 @@ from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError
 from smex.planning.call_costs import Calls
 from smex.planning.cluster import Cluster, Device, Link
-from smex.planning.machine import measured_worker
+from smex.planning.devices import device_of
+from smex.planning.machine import measured_worker, one_thread
 from smex.planning.profiling import fitted, measured
 from smex.planning.semantic import SemanticGraph
 
@@ -28,6 +29,7 @@ def profile(
     *,
     mesh: DeviceMesh | None = None,
     verbose: bool = False,
+    device: str | torch.device | None = None,
 ) -> Cluster:
     """Measures the processes of a mesh, which may differ, and the links between them.
 
@@ -41,12 +43,14 @@ def profile(
         mesh: of processes, which all call this; by default those of torch's default group. Without
             one the cluster is this process.
         verbose: whether a bar shows how far the calls of rank 0 are.
+        device: of this process, by default the current one of the mesh's type, else the CPU.
 
     Returns:
         The cluster, the same on all ranks. Processes of one host that share memory are a node.
 
     Raises:
         SmexTypeError: no graph.
+        SmexValueError: there is no such device.
         SmexImportError: scipy is not installed, which tells times of calls.
         RankFailure: another process has failed.
     """
@@ -57,32 +61,30 @@ def profile(
             f"profile: expected what smex.capture returns, got {type(graph).__name__}"
         )
     members = members_of(mesh)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    place = device_of(device, mesh, "profile")
+    with one_thread():
         if len(members) == 1:
-            only = Link(0.0, 1e12)
-            return Cluster(socket.gethostname(), (_device(graph, 0, verbose),), (0,), only, (only,))
-        world = World.of(members, len(members), "cpu", _TIMEOUT)
+            only, own = Link(0.0, 1e12), _device(graph, 0, verbose, place)
+            return Cluster(socket.gethostname(), (own,), (0,), only, (only,))
+        world = World.of(members, len(members), place.type, _TIMEOUT)
         with world.during("smex.cluster.profile"):
             world.gather(None)  # all begin together
-            devices = world.gather(_device(graph, world.rank, verbose and world.rank == 0))
-            return _connected(world, tuple(devices))
-    finally:
-        torch.set_num_threads(threads)
+            own = _device(graph, world.rank, verbose and world.rank == 0, place)
+            return _connected(world, tuple(world.gather(own)), place)
 
 
-def _device(graph: SemanticGraph | None, rank: int, verbose: bool) -> Device:
+def _device(graph: SemanticGraph | None, rank: int, verbose: bool, place: torch.device) -> Device:
     """Returns what this process is."""
-    calls: Calls = {} if graph is None else fitted(measured(graph, verbose))
-    own = Device.of(measured_worker())
+    calls: Calls = {} if graph is None else fitted(measured(graph, verbose, place))
+    own = Device.of(measured_worker(place))
+    kind = f", {torch.cuda.get_device_name(place)}" if place.type == "cuda" else ""
     return Device(
-        f"rank {rank} of {socket.gethostname()}", own.flops, own.memory_bandwidth, own.launch,
+        f"rank {rank} of {socket.gethostname()}{kind}", own.flops, own.memory_bandwidth, own.launch,
         own.memory, own.gather_bandwidth, calls,
     )  # fmt: skip
 
 
-def _connected(world: World, devices: tuple[Device, ...]) -> Cluster:
+def _connected(world: World, devices: tuple[Device, ...], place: torch.device) -> Cluster:
     """Returns the devices with what connects them: who shares memory is a node."""
     ranks, links = range(world.size), world.links
     assert links is not None  # of several processes
@@ -92,9 +94,9 @@ def _connected(world: World, devices: tuple[Device, ...]) -> Cluster:
     ]
     numbers = {node: number for number, node in enumerate(dict.fromkeys(nodes))}
     numbered = tuple(numbers[node] for node in nodes)
-    overlaps = measured_overlaps(world)
+    overlaps = measured_overlaps(world, place)
     pairs = {
-        (to, source): measured_pair(world, to, source)
+        (to, source): measured_pair(world, to, source, place)
         for to, source in itertools.permutations(ranks, 2)
     }
     inside = [found for (a, b), found in pairs.items() if numbered[a] == numbered[b]]

@@ -32,7 +32,9 @@ _HANDOVERS = 50
 _ROUNDS = 5
 
 
-def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, float, float]:
+def measured_link(
+    world: World, shape: Sequence[int], dim: int, device: torch.device
+) -> tuple[float, float, float]:
     """Measures the links along a dimension of a mesh of processes, which all call this.
 
     Each worker receives a tile from the next along the dimension while all do.
@@ -41,57 +43,60 @@ def measured_link(world: World, shape: Sequence[int], dim: int) -> tuple[float, 
         world: of one worker a process.
         shape: of the mesh.
         dim: the dimension.
+        device: of this process's tiles.
 
     Returns:
         Seconds that a message takes, bytes a second that a worker receives, and the share of a
         transfer's time that is left to compute in (`smex.Level.overlap`).
     """
     sources = [_next(worker, shape, dim) for worker in range(math.prod(shape))]
-    latency = _seconds(world, _chain(sources, _SHORT), _SHORT) / _HANDOVERS
-    moving = _seconds(world, _program(sources, _LONG, 0), _LONG)
-    product = _seconds(world, _program([], _LONG, 16, world.size), _LONG) / 16
+    latency = _seconds(world, device, _chain(sources, _SHORT), _SHORT) / _HANDOVERS
+    moving = _seconds(world, device, _program(sources, _LONG, 0), _LONG)
+    product = _seconds(world, device, _program([], _LONG, 16, world.size), _LONG) / 16
     count = max(4, round(moving / product))  # about as long as the transfer
-    computing = _seconds(world, _program([], _LONG, count, world.size), _LONG)
-    both = _seconds(world, _program(sources, _LONG, count), _LONG)
+    computing = _seconds(world, device, _program([], _LONG, count, world.size), _LONG)
+    both = _seconds(world, device, _program(sources, _LONG, count), _LONG)
     return latency, 4 * _LONG / moving, _hidden(moving, computing, both)
 
 
-def measured_overlaps(world: World) -> list[float]:
+def measured_overlaps(world: World, device: torch.device) -> list[float]:
     """Measures by process what share of a transfer's time is left to compute in; all call this.
 
     Processes may differ: who has a small part of a processor moves bytes with all of it.
 
     Args:
         world: of one worker a process.
+        device: of this process's tiles.
     """
     sources = [_next(worker, [world.size], 0) for worker in range(world.size)]
-    moving = _own_seconds(world, _program(sources, _LONG, 0), _LONG)
-    products = _own_seconds(world, _program([], _LONG, 16, world.size), _LONG)
+    moving = _own_seconds(world, device, _program(sources, _LONG, 0), _LONG)
+    products = _own_seconds(world, device, _program([], _LONG, 16, world.size), _LONG)
     counts = [
         max(4, round(16 * of_transfer / of_products))  # about as long as the transfer
         for of_transfer, of_products in zip(moving, products, strict=True)
     ]
-    computing = _own_seconds(world, _program([], _LONG, counts, world.size), _LONG)
-    both = _own_seconds(world, _program(sources, _LONG, counts), _LONG)
+    computing = _own_seconds(world, device, _program([], _LONG, counts, world.size), _LONG)
+    both = _own_seconds(world, device, _program(sources, _LONG, counts), _LONG)
     return [_hidden(*seconds) for seconds in zip(moving, computing, both, strict=True)]
 
 
-def measured_pair(world: World, to: int, source: int) -> tuple[float, float]:
+def measured_pair(world: World, to: int, source: int, device: torch.device) -> tuple[float, float]:
     """Measures the link between two processes while all others are silent; all call this.
 
     Args:
         world: of one worker a process.
         to: the worker that receives.
         source: whose tiles.
+        device: of this process's tiles.
 
     Returns:
         Seconds that a message takes, and bytes a second that the worker receives.
     """
     both: list[int | None] = [None] * world.size
     both[to], both[source] = source, to
-    latency = _seconds(world, _chain(both, _SHORT), _SHORT, (to, source)) / _HANDOVERS
+    latency = _seconds(world, device, _chain(both, _SHORT), _SHORT, (to, source)) / _HANDOVERS
     one = [source if worker == to else None for worker in range(world.size)]
-    moving = _seconds(world, _program(one, _LONG, 0), _LONG, (to,))
+    moving = _seconds(world, device, _program(one, _LONG, 0), _LONG, (to,))
     return latency, 4 * _LONG / max(moving - latency, 1e-9)
 
 
@@ -156,33 +161,43 @@ def _program(
 
 
 def _seconds(
-    world: World, program: Program, elements: int, of: Sequence[int] | None = None
+    world: World,
+    device: torch.device,
+    program: Program,
+    elements: int,
+    of: Sequence[int] | None = None,
 ) -> float:
     """Returns how long a program takes from when the last process has begun it.
 
     Args:
         world: of one worker a process.
+        device: of this process's tiles.
         program: that all run.
         elements: of its tiles.
         of: the processes that do something; by default all.
     """
-    everywhere = _rounds(world, program, elements)
+    everywhere = _rounds(world, device, program, elements)
     counted = everywhere if of is None else [everywhere[rank] for rank in of]
     # Who begins last waits for no one's beginning.
     return statistics.median(min(of_round) for of_round in zip(*counted, strict=True))
 
 
-def _own_seconds(world: World, program: Program, elements: int) -> list[float]:
+def _own_seconds(
+    world: World, device: torch.device, program: Program, elements: int
+) -> list[float]:
     """Returns by process how long its own part of a program takes."""
-    return [statistics.median(rounds) for rounds in _rounds(world, program, elements)]
+    return [statistics.median(rounds) for rounds in _rounds(world, device, program, elements)]
 
 
-def _rounds(world: World, program: Program, elements: int) -> list[list[float]]:
+def _rounds(
+    world: World, device: torch.device, program: Program, elements: int
+) -> list[list[float]]:
     """Runs a program some times; returns by process the seconds of each."""
-    executor = Executor(program, take=True, **world.executor_options())
+    devices = [str(device)] * len(world.ranks)  # those of others do not matter
+    executor = Executor(program, devices=devices, take=True, **world.executor_options())
     here = [worker in world.workers for worker in range(len(world.ranks))]
     # Of the types that the program says, whatever the user's defaults are.
-    made: dict[str, Any] = {"dtype": torch.float32, "device": "cpu"}
+    made: dict[str, Any] = {"dtype": torch.float32, "device": device}
     tiles = [torch.ones(elements, **made) if mine else None for mine in here]
     matrices = [torch.ones(_ROWS, _ROWS, **made) if mine else None for mine in here]
     taken = []
@@ -191,6 +206,8 @@ def _rounds(world: World, program: Program, elements: int) -> list[list[float]]:
         world.gather(None)  # all begin together
         started = time.perf_counter()
         session.run_forward()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         taken.append(time.perf_counter() - started)
     found: list[list[float]] = world.gather(taken[1:])
     return found

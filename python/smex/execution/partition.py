@@ -16,6 +16,7 @@ from smex.execution.differences import refuse_differences, told_value
 from smex.execution.given_plan import GivenPlan
 from smex.execution.module import PartitionedModule
 from smex.planning.cluster import Cluster
+from smex.planning.devices import checked_device
 from smex.planning.machine import Machine
 from smex.planning.pins import Pin, Pins
 from smex.planning.plan import Plan
@@ -63,7 +64,8 @@ def partition(
         loss_fn: with it the result is called as `net(*inputs, target)` and returns the loss, so
             that the model's outputs are never gathered.
         args: example inputs; with them the plan is there at once instead of at the first call.
-        devices: one device per worker, or one for all of them; by default the CPU.
+        devices: one device per worker, or one for all of them; by default the current one of the
+            mesh's type, else the CPU.
         objective: what the search minimises: "communication", the bytes, or "time", the seconds of
             an iteration on `machine`.
         planner: see `smex.search`, as for the next nine.
@@ -145,7 +147,7 @@ def partition(
     if isinstance(devices, (str, torch.device)):
         one, listed = devices, None
     else:
-        one, listed = "cpu", devices
+        one, listed = mesh.device_type if isinstance(mesh, DeviceMesh) else "cpu", devices
     if processes not in (None, 1) or isinstance(processes, bool):
         raise SmexValueError(
             f"partition: processes must be 1, or None for those of the mesh or of torch's default "
@@ -179,7 +181,7 @@ def partition(
         raise SmexValueError(
             f"partition: {workers} workers need as many devices, got {len(listed)}"
         )
-    places = [_checked_device(device) for device in listed or [one] * workers]
+    places = [checked_device(device, "partition") for device in listed or [one] * workers]
     world = World.alone(workers)
     if len(members) > 1 and device_memory is not None:
         raise SmexValueError(
@@ -206,7 +208,8 @@ def partition(
             refuse_differences(world, "partition", described, hint)
     if objective == "time" and machine is None and workers == len(members) > 1:
         with world.during("smex.partition"):
-            machine = _machine_of(world, mesh if isinstance(mesh, DeviceMesh) else None)
+            own = places[world.workers[0]]
+            machine = _machine_of(world, mesh if isinstance(mesh, DeviceMesh) else None, own)
     if isinstance(mesh, DeviceMesh):
         mesh = _steps(mesh, workers // len(members))
     options = {
@@ -235,12 +238,12 @@ def partition(
     return net
 
 
-def _machine_of(world: World, mesh: DeviceMesh | None) -> Machine:
+def _machine_of(world: World, mesh: DeviceMesh | None, device: torch.device) -> Machine:
     """Returns the machine that the processes are, measured once for each shape of their mesh."""
     assert world.links is not None
     known = "machine", None if mesh is None else tuple(mesh.mesh.shape)
     if known not in world.links.measured:
-        world.links.measured[known] = Machine.calibrate(mesh=mesh)
+        world.links.measured[known] = Machine.calibrate(mesh=mesh, device=device)
     measured: Machine = world.links.measured[known]
     return measured
 
@@ -271,22 +274,3 @@ def refuse_shared_devices(places: Sequence[torch.device], processes: int) -> Non
                 "--nproc-per-node) and leave workers= out, or give each worker a device of its "
                 "own, devices="
             )
-
-
-def _checked_device(device: str | torch.device) -> torch.device:
-    try:
-        found = torch.device(device)
-    except RuntimeError:
-        raise SmexValueError(
-            f'partition: devices are like "cpu" or "cuda:0", got {device!r}'
-        ) from None
-    if found.type not in ("cpu", "cuda"):
-        raise SmexValueError(f'partition: devices are like "cpu" or "cuda:0", got {device!r}')
-    available = torch.cuda.device_count() if found.type == "cuda" else 1
-    if found.type == "cuda" and (found.index or 0) >= available:
-        raise SmexValueError(
-            f'partition: there is no device "{found}"; torch sees {available} CUDA devices'
-        )
-    if found.type == "cuda" and found.index is None:  # tensors name theirs with an index
-        found = torch.device("cuda", torch.cuda.current_device())
-    return found

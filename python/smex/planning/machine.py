@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 import dataclasses
 import math
 import os
 import pathlib
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +24,8 @@ from smex.planning.device_page import (
     device_overview,
     device_page,
 )
+from smex.planning.devices import device_of
+from smex.planning.rates import DTYPES, GpuRates, Rates, ThreadRates
 from smex.planning.showing import show
 
 GB = 1e9
@@ -234,21 +234,25 @@ class Machine:
         *,
         mesh: DeviceMesh | None = None,
         processes: int | None = None,
+        device: str | torch.device | None = None,
     ) -> Machine:
-        """This computer, or those of a mesh, measured.
+        """This computer, its GPUs, or the processes of a mesh, measured.
 
         Takes some seconds; other programs that run meanwhile falsify it.
 
         Args:
-            workers: threads of this process that compute at once, 2 by default. Over processes
-                there is one worker each.
+            workers: threads of this process that compute at once, 2 by default, or the first of its
+                GPUs, by default all. Over processes there is one worker each.
             mesh: of processes, which all call this. Each dimension is a level, with the latency and
                 bandwidth of its links and their `overlap`, as programs of nets use them. By default
                 all ranks that `torchrun` has started, in one level.
             processes: 1 for this process alone, also under `torchrun`.
+            device: what workers compute on, "cpu", "cuda" or one GPU of this process's; by default
+                that of the mesh, else the CPU. GPUs of one process are taken to be alike.
 
         Raises:
-            SmexValueError: there are no such workers, or a DeviceMesh is given for one process.
+            SmexValueError: there are no such workers or no such device, or a DeviceMesh is given
+                for one process.
             RankFailure: another process has failed.
         """
         if processes not in (None, 1) or isinstance(processes, bool):
@@ -261,29 +265,70 @@ class Machine:
         if workers is not None and (type(workers) is not int or workers < 1):
             raise SmexValueError(f"calibrate: expected at least 1 worker, found {workers!r}")
         members = [0] if processes == 1 else members_of(mesh)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
+        place = device_of(device, mesh, "calibrate")
+        with one_thread():
             if len(members) > 1:
-                return _calibrated(World.of(members, len(members), "cpu", _TIMEOUT), mesh, workers)
-            count = workers or 2
-            return _Measured(count).machine(
-                f"this computer, {count} threads", (Level(count, *_Measured(count).link()),)
-            )
-        finally:
-            torch.set_num_threads(threads)
+                world = World.of(members, len(members), place.type, _TIMEOUT)
+                return _calibrated(world, mesh, workers, place)
+            if place.type == "cpu":
+                count = workers or 2
+                level = Level(count, *ThreadRates(count).link())
+                return _machine(f"this computer, {count} threads", ThreadRates(count), (level,))
+            gpus = _gpus(device, place, workers)
+            level = Level(len(gpus), *GpuRates(gpus).link())
+            name = f"{len(gpus)} {torch.cuda.get_device_name(place)}"
+            return _machine(name, GpuRates(gpus), (level,))
 
 
 _TIMEOUT = 1800.0
 """Seconds after which torch's groups give up."""
 
 
-def measured_worker() -> Machine:
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Has torch compute with one thread, as a worker on the CPU does."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def measured_worker(device: torch.device) -> Machine:
     """Returns this process as a machine of one worker, without links, as `calibrate` measures."""
-    return _Measured(1).machine("", (Level(1, 0.0, 1.0),))
+    rates = ThreadRates(1) if device.type == "cpu" else GpuRates([device])
+    return _machine("", rates, (Level(1, 0.0, 1.0),))
 
 
-def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> Machine:
+def _gpus(
+    device: str | torch.device | None, place: torch.device, workers: int | None
+) -> list[torch.device]:
+    """Returns the GPUs that are measured: the first of all of them for "cuda", else one."""
+    is_any = device is not None and torch.device(device).index is None
+    count = torch.cuda.device_count()
+    found = [torch.device("cuda", n) for n in range(count)] if is_any else [place]
+    if workers is not None and workers > len(found):
+        raise SmexValueError(
+            f"calibrate: expected at most {len(found)} workers, one for each GPU, found {workers}"
+        )
+    return found[:workers]
+
+
+def _machine(name: str, rates: Rates, levels: tuple[Level, ...]) -> Machine:
+    """Returns what was measured of a worker, with these links."""
+    flops = {dtype: rates.flops(getattr(torch, dtype)) for dtype in DTYPES}
+    bandwidth, gathers, launch = rates.memory_bandwidth(), rates.gather_bandwidth(), rates.launch()
+    pace = rates.pace()
+    return Machine(
+        name, {dtype: rate / pace for dtype, rate in flops.items()}, bandwidth / pace,
+        launch * pace, rates.memory(), levels, gathers / pace,
+    )  # fmt: skip
+
+
+def _calibrated(
+    world: World, mesh: DeviceMesh | None, workers: int | None, device: torch.device
+) -> Machine:
     """Returns the machine that some processes are, one worker each."""
     if workers not in (None, world.size):
         raise SmexValueError(
@@ -292,9 +337,9 @@ def _calibrated(world: World, mesh: DeviceMesh | None, workers: int | None) -> M
     shape = [world.size] if mesh is None else [size for size in mesh.mesh.shape if size > 1]
     with world.during("smex.Machine.calibrate"):
         world.gather(None)  # all begin together
-        own = measured_worker()
+        own = measured_worker(device)
         machines = world.gather(own)
-        links = [measured_link(world, shape, dim) for dim in range(len(shape))]
+        links = [measured_link(world, shape, dim, device) for dim in range(len(shape))]
     levels = [Level(shape[dim], *links[dim]) for dim in reversed(range(len(shape)))]
     return Machine(
         f"{world.size} processes",
@@ -372,161 +417,3 @@ def _nodes(
         levels.append(Level(nodes, 10e-6, 50 * GB))
     name = f"{nodes} nodes of 8 {gpu}" if nodes > 1 else f"8 {gpu} on NVLink"
     return Machine(name, flops, bandwidth, 4e-6, memory, tuple(levels))
-
-
-def _main_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-_LARGE = 4 << 20
-"""Elements of a tensor that does not fit the caches."""
-
-
-_ROUND = 0.03
-"""Seconds within which a round of measurements ends, unless it is of a single call."""
-
-
-def _numbers(*shape: int) -> torch.Tensor:
-    """Of 4 bytes, whatever the user's defaults are."""
-    return torch.rand(*shape, dtype=torch.float32, device="cpu")
-
-
-class _Measured:
-    """Rates of `workers` threads that do the same at once, each on tensors of its own.
-
-    They are told from what the processor computes, and from how much time passes meanwhile over all
-    of it: where a process has a part of a processor only, by a quota or beside others, it stands
-    still for longer than what is measured takes.
-    """
-
-    def __init__(self, workers: int):
-        self._workers = workers
-        self._spent: list[tuple[float, float]] = []  # seconds of the processor, and that passed
-
-    def _seconds(self, prepare: Callable[[], Callable[[], Any]], repeats: int) -> float:
-        """Returns the median over rounds of the processor's seconds of a call in all threads.
-
-        A round is of `repeats` calls, or of as few as take `_ROUND` by the time of the first.
-        """
-        runs = [prepare() for _ in range(self._workers)]
-
-        def loop(run: Callable[[], Any]) -> float:
-            torch.set_num_threads(1)
-            start = time.thread_time()
-            run()
-            first = time.thread_time() - start
-            count = max(1, min(repeats, int(_ROUND / max(first, 1e-9))))
-            started, start = time.perf_counter(), time.thread_time()
-            for _ in range(count):
-                run()
-            spent = time.thread_time() - start
-            self._spent.append((spent, time.perf_counter() - started))
-            return spent / count
-
-        with concurrent.futures.ThreadPoolExecutor(self._workers) as pool:
-            rounds = sorted(max(pool.map(loop, runs)) for _ in range(5))
-        return rounds[2]
-
-    def pace(self) -> float:
-        """Seconds that pass for one of the processor's."""
-        spent, passed = map(sum, zip(*self._spent, strict=True))
-        return max(1.0, passed / spent)
-
-    def machine(self, name: str, levels: tuple[Level, ...]) -> Machine:
-        """Returns what was measured of a worker, with these links."""
-        flops = {dtype: self.flops(getattr(torch, dtype)) for dtype in _ITEM_SIZES}
-        bandwidth, gathers, launch = self.memory_bandwidth(), self.gather_bandwidth(), self.launch()
-        pace = self.pace()
-        return Machine(
-            name, {dtype: rate / pace for dtype, rate in flops.items()}, bandwidth / pace,
-            launch * pace, _main_memory() / self._workers, levels, gathers / pace,
-        )  # fmt: skip
-
-    def flops(self, dtype: torch.dtype) -> float:
-        """Operations a second of a matrix product."""
-        n = 512
-        dtype = torch.bfloat16 if dtype is torch.float16 else dtype
-
-        def prepare() -> Callable[[], Any]:
-            a, b = _numbers(n, n).to(dtype), _numbers(n, n).to(dtype)
-            return lambda: torch.mm(a, b)
-
-        return 2 * n**3 / self._seconds(prepare, 8)
-
-    def memory_bandwidth(self) -> float:
-        """Bytes a second of an addition whose operands do not fit the caches.
-
-        Its result is a new tensor, as those of a program are: the pages that it takes are part of
-        what memory costs.
-        """
-
-        def prepare() -> Callable[[], Any]:
-            a, b = _numbers(_LARGE), _numbers(_LARGE)
-            return lambda: torch.add(a, b)
-
-        return 3 * 4 * _LARGE / self._seconds(prepare, 4)
-
-    def gather_bandwidth(self) -> float:
-        """Bytes a second of sums over rows that are drawn from a table of 8 MB."""
-        rows, width, degree = 1 << 15, 64, 16
-        indptr = torch.arange(0, degree * rows + 1, degree, device="cpu")
-        drawn = torch.Generator("cpu").manual_seed(0)
-
-        def prepare() -> Callable[[], Any]:
-            indices = torch.randint(rows, (degree * rows,), generator=drawn, device="cpu")
-            table = _numbers(rows, width)
-            return lambda: torch.ops.smex.spmm([indptr, indices], [], "u0", "sum", [table])
-
-        return 4 * width * degree * rows / self._seconds(prepare, 4)
-
-    def launch(self) -> float:
-        """Seconds of an addition of few elements."""
-        measured = _Measured(1)
-
-        def prepare() -> Callable[[], Any]:
-            a = _numbers(8)
-            return lambda: torch.add(a, a)
-
-        return measured._seconds(prepare, 2000)
-
-    def link(self) -> tuple[float, float]:
-        """Latency, and the bytes a second that a worker receives from the others.
-
-        As a program's fetches do it: into a new tensor, which the worker's own part is copied to as
-        well. Half of the bytes are gathered, half are summed.
-        """
-        parts = [_numbers(_LARGE // 2) for _ in range(self._workers)]
-        received = 2 * 4 * sum(part.numel() for part in parts[1:] or parts)
-
-        def gather() -> None:
-            whole = parts[0].new_empty(len(parts), parts[0].numel())
-            for row, part in zip(whole, parts, strict=True):
-                row.copy_(part)
-
-        def reduce() -> None:
-            whole = torch.empty_like(parts[0]).copy_(parts[0])
-            for part in parts[1:]:
-                whole.add_(part)
-
-        seconds = self._seconds(lambda: gather, 4) + self._seconds(lambda: reduce, 4)
-        return self._handover(), received / (seconds * self.pace())
-
-    def _handover(self) -> float:
-        """Seconds until a waiting thread goes on after another has called it."""
-        here, there = threading.Semaphore(0), threading.Semaphore(0)
-        count = 500
-
-        def other() -> None:
-            for _ in range(count):
-                there.acquire()
-                here.release()
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        start = time.perf_counter()
-        for _ in range(count):
-            there.release()
-            here.acquire()
-        seconds = time.perf_counter() - start
-        thread.join()
-        return seconds / count / 2

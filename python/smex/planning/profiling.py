@@ -1,4 +1,4 @@
-"""`smex.profile`: what the calls of a captured model take on this computer."""
+"""`smex.profile`: what the calls of a captured model take on a processor or a GPU."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from smex.capture.records import CapturedGraph
 from smex.distributed.world import World, members_of
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.call_costs import CallCost, Calls
+from smex.planning.devices import device_of
 from smex.planning.least_squares import relative_weights
-from smex.planning.machine import Machine
+from smex.planning.machine import Machine, one_thread
 from smex.planning.placed import view_targets
 from smex.planning.search import search
 from smex.planning.semantic import SemanticGraph
@@ -31,6 +32,7 @@ _CALL_SECONDS = 0.02
 _MOST_KEPT = 32
 """Of the calls of one kind: more take predictions longer and tell little."""
 _TIMEOUT = 1800.0
+_CPU = torch.device("cpu")
 
 
 def profile(
@@ -40,13 +42,15 @@ def profile(
     mesh: DeviceMesh | None = None,
     processes: int | None = None,
     verbose: bool = False,
+    device: str | torch.device | None = None,
 ) -> Machine:
-    """Measures what the calls of a captured model take on the processors of this computer.
+    """Measures what the calls of a captured model take on a processor or a GPU here.
 
-    Each kind of call runs by itself, with tiles as 1, 2, 4 and 8 workers have, on random numbers of
-    one thread: the model need not fit, its largest call must. The seconds are told from what a call
-    does by non-negative least squares (HeteroG §3.3, there by batch size), and between sizes that
-    were measured by what these differ. Calls that were never measured stay the roofline's.
+    Each kind of call runs by itself, with tiles as 1, 2, 4 and 8 workers have, on random numbers,
+    in one thread or queued on one GPU: the model need not fit, its largest call must. The seconds
+    are told from what a call does by non-negative least squares (HeteroG §3.3, there by batch
+    size), and between sizes that were measured by what these differ. Calls that were never measured
+    stay the roofline's.
 
     Args:
         graph: what `smex.capture` or `smex.capture_graph` returns.
@@ -54,6 +58,7 @@ def profile(
         mesh: of processes, which all call this, as for `Machine.calibrate`; the slowest counts.
         processes: 1 for this process alone, also under `torchrun`.
         verbose: whether a bar shows how far it is (where tqdm is installed).
+        device: that is measured, by default the current one of the mesh's type, else the CPU.
 
     Returns:
         The machine, which knows those calls: for `smex.partition(..., machine=)`, for searches and
@@ -61,7 +66,8 @@ def profile(
 
     Raises:
         SmexTypeError: no graph or no machine.
-        SmexValueError: `processes` is another number, or given beside a mesh.
+        SmexValueError: `processes` is another number, or given beside a mesh, or there is no such
+            device.
         SmexImportError: scipy is not installed.
         RankFailure: another process has failed.
     """
@@ -79,19 +85,16 @@ def profile(
             f"group, got {processes!r}{' beside a mesh' if mesh is not None else ''}"
         )
     members = [0] if processes == 1 else members_of(mesh)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    place = device_of(device, mesh, "profile")
+    with one_thread():
         if len(members) == 1:
-            found = measured(graph, verbose)
+            found = measured(graph, verbose, place)
         else:
-            world = World.of(members, len(members), "cpu", _TIMEOUT)
+            world = World.of(members, len(members), place.type, _TIMEOUT)
             with world.during("smex.profile"):
                 world.gather(None)  # all begin together
-                everywhere = world.gather(measured(graph, verbose and world.rank == 0))
+                everywhere = world.gather(measured(graph, verbose and world.rank == 0, place))
             found = _slowest(everywhere)
-    finally:
-        torch.set_num_threads(threads)
     return dataclasses.replace(machine, calls={**machine.calls, **fitted(found)})
 
 
@@ -107,17 +110,22 @@ class Sample:
 
 
 def measured(
-    graph: SemanticGraph, verbose: bool, workers: Sequence[int] = _WORKERS
+    graph: SemanticGraph,
+    verbose: bool,
+    device: torch.device = _CPU,
+    workers: Sequence[int] = _WORKERS,
 ) -> list[Sample]:
-    """Returns what each kind of call took by itself, with tiles as so many workers have."""
+    """Returns what each kind of call took by itself on a device, with tiles of so many workers."""
     programs = programs_of(graph, workers)
     values = graph.captured.structure.values
     given = [value.tensor for value in values]
-    # Calls that draw do so from torch's generator, which is the caller's too.
-    with _Bar(verbose) as progress, torch.random.fork_rng(devices=[]):
+    # Calls that draw do so from torch's generators, which are the caller's too.
+    drawing = [device.index] if device.type == "cuda" else []
+    with _Bar(verbose) as progress, torch.random.fork_rng(devices=drawing):
         calls = measure_calls(
-            programs, graph.native, 0, given, view_targets(graph), _CALL_SECONDS, progress
-        )
+            programs, graph.native, 0, given, view_targets(graph), _CALL_SECONDS, progress,
+            str(device),
+        )  # fmt: skip
     return [
         Sample(call.kind, call.target, call.itemsize, tuple(call.features), call.seconds)
         for call in calls

@@ -185,11 +185,11 @@ def test_what_has_a_part_of_a_processor_is_measured_so_much_slower():
     command = python(
         """
         import torch
-        from smex.planning.machine import Level, _Measured
+        from smex.planning.rates import ThreadRates
         torch.set_num_threads(1)
-        measured = _Measured(1)
-        measured.machine("", (Level(1, 0.0, 1.0),))
-        print(measured.pace())
+        rates = ThreadRates(1)
+        rates.memory_bandwidth(), rates.flops(torch.float32), rates.launch()
+        print(rates.pace())
         """
     )
     with emulate.emulated(ranks=1, rate=None, cpus=[0.2]) as hosts:

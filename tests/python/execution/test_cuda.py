@@ -86,6 +86,41 @@ def test_training_equals_the_model(family, workers):
         close(state[name].to(tensor.device), tensor, name, 1e-7)
 
 
+@pytest.mark.parametrize("planner", ["tofu", "data_parallel", "homes"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_unequal_parts(family, planner):
+    """One worker has twice what another has, and one nothing."""
+    model, inputs, target, loss_fn = build(family)
+    args = (*inputs, target)
+    net = smex.partition(
+        model, workers=3, devices="cuda", loss_fn=loss_fn, args=args, planner=planner,
+        weights=[2, 0, 1], replicate_bytes=0 if planner == "tofu" else None,
+    )  # fmt: skip
+    reference = copy.deepcopy(model)
+    expected = loss_fn(reference(*inputs), target)
+    expected.backward()
+    loss = net(*args)
+    close(loss, expected, "loss")
+    loss.backward()
+    grads = net.full_grads()
+    for name, parameter in reference.named_parameters():
+        close(grads[name], parameter.grad, f"gradient of {name}", 1e-8)
+
+
+def test_plans_are_compared():
+    """By the steps of each, beside data parallelism, on workers of one GPU."""
+    model, inputs, target, loss_fn = build("gpt", torch.float32)
+    args = (*inputs, target)
+    graph = smex.capture_graph(model, args, loss_fn=loss_fn)
+    cluster = smex.cluster.heterog_testbed().first(2)
+    found = smex.cluster.plan(graph, cluster, "local", calls=4)
+    comparison = smex.cluster.compare(
+        model, args, loss_fn, {"local": found}, steps=2, rounds=2, devices="cuda"
+    )
+    assert len(comparison.rows) == 2
+    assert all(row.seconds > 0 for row in comparison.rows)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_autocast(family, dtype):
