@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
@@ -105,6 +107,13 @@ double queued_seconds(c10::Device device, const Call& call, double seconds) {
   return count > 1 ? run(count) : first;
 }
 
+/// An accelerator that has done nothing runs slowly at first.
+void wake(c10::Device device) {
+  constexpr double kSeconds = 0.3;
+  const at::Tensor a = at::ones({2048, 2048}, at::TensorOptions().device(device));
+  queued_seconds(device, [&] { at::mm(a, a); }, kSeconds);
+}
+
 /// Rounds over all calls, so that each is measured at several times: processors change their pace,
 /// by a third within a second where others compute beside them.
 constexpr int kRounds = 6;
@@ -141,7 +150,8 @@ class Measurement {
         graph_(graph),
         worker_(worker),
         options_(options),
-        steps_(prepare_steps(program, std::vector<c10::Device>(program.num_workers, options.device))),
+        steps_(
+            prepare_steps(program, std::vector<c10::Device>(program.num_workers, options.device))),
         slots_(program.workers.at(worker).num_slots),
         found_(found) {
     for (const Binding& binding : program.inputs) {
@@ -417,6 +427,7 @@ std::vector<MeasuredCall> measure_calls(const std::vector<const Program*>& progr
                                         const std::vector<at::Tensor>& given,
                                         const MeasureOptions& options) {
   const c10::DeviceGuard guard(options.device);
+  if (!options.device.is_cpu()) wake(options.device);
   Found found;
   for (; found.round < kRounds; ++found.round) {
     for (size_t n = 0; n < programs.size(); ++n) {

@@ -5,9 +5,11 @@ does not refuse the device, and speaks through sockets.
 """
 
 import os
+import signal
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -69,7 +71,7 @@ def train(rank, family, workers, options=None):
         grads = net.full_grads()
         optimizer.step()
         optimizer.zero_grad()
-        losses += [loss.detach(), norm]
+        losses += [loss.detach(), norm.to(loss)]
         net.eval()
         with torch.no_grad():
             losses.append(net(*args))
@@ -158,23 +160,28 @@ def test_initialised_saved_and_gone_on_with(ranks, tmp_path):
 def fail(rank, how):
     """Rank 1 fails in its third step; what the other is told."""
     device = place(rank)
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 32)).to(device)
     net = smex.partition(model, args=torch.randn(16, 32, device=device), replicate_bytes=0,
                          devices=device)  # fmt: skip
     try:
         for step in range(20):
             if rank == 1 and step == 2:
-                if how == "killed":
-                    os.kill(os.getpid(), 9)
-                raise ValueError("no more data")
+                if how == "raises":
+                    raise ValueError("no more data")
+                os.kill(os.getpid(), signal.SIGKILL if how == "killed" else signal.SIGSTOP)
             net(torch.randn(16, 32, device=device)).sum().backward()
             torch.cuda.synchronize()
     except smex.RankFailure as failure:
+        assert torch.ones(8, device=device).sum().item() == 8  # the device can be used again
+        dist.destroy_process_group()
         return failure.kind, failure.rank, str(failure)
     return "nothing"
 
 
-@pytest.mark.parametrize(("how", "kind"), [("killed", "gone"), ("raises", "raised")])
+@pytest.mark.parametrize(
+    ("how", "kind"), [("killed", "gone"), ("raises", "raised"), ("stops", "silent")]
+)
 def test_a_rank_that_fails_is_named(how, kind):
     pool = ProcessPool()
     try:
@@ -189,6 +196,7 @@ def measure(rank):
     """The machine and the cluster that two ranks are, and a net that is planned by time."""
     device = place(rank)
     mesh = init_device_mesh("cuda", (2,))
+    torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)).to(device)
     x = torch.randn(64, 256, device=device)
     graph = smex.capture_graph(model, (x, x), loss_fn=nn.functional.mse_loss)

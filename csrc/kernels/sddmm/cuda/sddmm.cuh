@@ -96,6 +96,7 @@ struct DotTask {
 /// Neighbouring edges that a team works on at once: their loads are under way at the same time, a
 /// destination that they share is read once, and their sums are added up over lanes together.
 constexpr int kDotEdges = 4;
+constexpr int kMostDotLanes = 8;
 
 /// Of kDotEdges sums of each lane one over the team, which has at least as many lanes: that of the
 /// number `*of`, the same for neighbouring lanes.
@@ -136,12 +137,13 @@ __global__ void __launch_bounds__(kThreads, 3) dot_kernel(DotTask<T, I> task, in
       const int64_t head = at - group * task.heads;
       const int64_t begin = first + group * kDotEdges;
       const T *x[kDotEdges], *y[kDotEdges];
+      if (needs_row) row = row_of(rows, begin, row);
+      const bool one_row = needs_row && begin + kDotEdges <= int64_t{rows.indptr[row + 1]};
       int64_t edge_row = row;
 #pragma unroll
       for (int j = 0; j < kDotEdges; ++j) {
         const int64_t k = begin + j < last ? begin + j : last - 1;  // again, and not stored
-        if (needs_row) edge_row = row_of(rows, k, edge_row);
-        if (j == 0) row = edge_row;  // other heads of the group begin here again
+        if (needs_row && !one_row) edge_row = row_of(rows, k, edge_row);
         x[j] = task.x.at(rows, edge_row, k) + head * task.inner;
         y[j] = task.y.at(rows, edge_row, k) + head * task.inner;
       }
@@ -252,8 +254,9 @@ void launch_dot(const SddmmTask<T, I>& task, CUstream_st* stream) {
   };
   with_vector<T>(dot.inner, fits, [&](auto v) {
     constexpr int V = v.value;
-    // Two vectors of each operand in a lane: more loads under way, fewer steps to add up lanes.
-    const int lanes = lanes_for(ceil_div(dot.inner, 2 * V));
+    // Four vectors of each operand in a lane: more loads under way, and fewer steps to find what
+    // they load and to add up lanes.
+    const int lanes = std::min(kMostDotLanes, lanes_for(ceil_div(dot.inner, 4 * V)));
     dot.chunks = EdgeChunks::of(dot.rows.num_edges, dot.heads * lanes, kDotEdges);
     launch(dot_kernel<T, I, V>, blocks_for(dot.chunks.count, kThreads / kWarp), kThreads, stream,
            dot, lanes);
