@@ -10,6 +10,7 @@
 #include "bindings/regions.h"
 #include "partition/lower/lower.h"
 #include "partition/lower/overlap.h"
+#include "partition/lower/residency.h"
 #include "partition/lower/window.h"
 #include "partition/plan/alike.h"
 #include "partition/plan/coarsen.h"

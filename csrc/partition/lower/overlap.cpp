@@ -7,6 +7,9 @@
 #include <set>
 #include <vector>
 
+#include "partition/lower/list_uses.h"
+#include "partition/lower/residency.h"
+
 namespace smex {
 namespace {
 
@@ -40,9 +43,9 @@ void make_late(Program& program, const std::set<std::string>& views) {
         if (!reads_others(*fetch, worker)) continue;
       } else if (auto* compute = std::get_if<ComputeInstr>(&instr)) {
         if (!views.count(compute->target) || compute->copies) continue;
-        const auto operands = tensor_operands(compute->args);
-        const bool reads_late = std::any_of(operands.begin(), operands.end(),
-                                            [&](ValueId slot) { return comes_late[slot]; });
+        bool reads_late = false;
+        for_each_read(instr, worker,
+                      [&](Slot slot) { reads_late = reads_late || comes_late[slot]; });
         if (!reads_late) continue;
       } else {
         continue;
@@ -84,9 +87,8 @@ void make_due(Program& program) {
         auto& compute = std::get<ComputeInstr>(list[position]);
         if (compute.due < 0) next_compute = position;
         const int read = compute.due < 0 ? position : compute.due;
-        for (const ValueId slot : tensor_operands(compute.args)) {
-          next_read[slot] = std::min(next_read[slot], read);
-        }
+        for_each_read(list[position], worker,
+                      [&](Slot slot) { next_read[slot] = std::min(next_read[slot], read); });
       }
     }
   });
@@ -96,9 +98,9 @@ void make_due(Program& program) {
 class Lateness {
  public:
   Lateness(Program& program, const std::set<std::string>& views)
-      : program_(program), views_(views), before_(program) {
+      : program_(program), residency_(program, views), done_before_(residency_.done()) {
     for (int w = 0; w < program.num_workers; ++w) {
-      const auto held = held_bytes_given(before_, program, w, views);
+      const auto held = residency_.held(w);
       limits_.push_back(*std::max_element(held.begin(), held.end()));
     }
     make_late(program, views);
@@ -138,23 +140,23 @@ class Lateness {
     std::set<int> relayouts;
   };
 
-  Excess find_excess() const {
-    const Reading now(program_);
+  Excess find_excess() {
+    residency_.update();
     Excess excess;
     std::vector<std::vector<Late>> late;
     for (int w = 0; w < program_.num_workers; ++w) {
-      const auto held = held_bytes_given(now, program_, w, views_);
+      const auto held = residency_.held(w);
       for (size_t n = 0; n < held.size(); ++n) {
         if (held[n] <= limits_[w]) continue;
         excess.is_there = true;
-        if (late.empty()) late = list_late(now);
+        if (late.empty()) late = list_late();
         pick(late[w], static_cast<int>(n) - 1, held[n] - limits_[w], excess.relayouts);
       }
     }
     return excess;
   }
 
-  std::vector<std::vector<Late>> list_late(const Reading& now) const {
+  std::vector<std::vector<Late>> list_late() const {
     std::vector<std::vector<Late>> late(program_.num_workers);
     for_each_list(program_, [&](int worker, int list_begin, std::vector<Instr>& list) {
       for (int position = 0; position < static_cast<int>(list.size()); ++position) {
@@ -168,8 +170,9 @@ class Lateness {
           if (part.worker == worker) {
             own += bytes;
           } else {
-            late[part.worker].push_back({before_.done(part.worker, part.slot),
-                                         now.done(part.worker, part.slot), fetch->relayout, bytes});
+            late[part.worker].push_back({done_before_[part.worker][part.slot],
+                                         residency_.done()[part.worker][part.slot], fetch->relayout,
+                                         bytes});
           }
         }
         late[worker].push_back({begin, end, fetch->relayout, own});
@@ -194,8 +197,8 @@ class Lateness {
   }
 
   Program& program_;
-  const std::set<std::string>& views_;
-  const Reading before_;
+  Residency residency_;
+  const std::vector<std::vector<int>> done_before_;
   std::vector<int64_t> limits_;
 };
 

@@ -170,38 +170,7 @@ struct Program {
 /// than the one that fetches. Throws UserError when a destination's item size is not given.
 int64_t moved_bytes(const Program& program, bool forward, bool backward);
 
-/// When other workers have surely read a tile: once its owner has fetched what a reader made
-/// later, or all have finished the forward.
-class Reading {
- public:
-  explicit Reading(const Program& program);
-  /// The instruction of the owner after which nobody else reads the slot, counted through both
-  /// lists; -1: nobody does at all.
-  int done(int worker, Slot slot) const { return done_[worker].at(slot); }
-
- private:
-  std::vector<std::vector<int>> done_;  ///< by worker and slot
-};
-
 /// The instruction after which one at `position` of a list, of this `due`, has surely run.
 int finished(int due, int position);
-
-/// Bytes of live tensors of one worker: before the first instruction, and after each one of the
-/// forward and the backward list, before what it lets go is freed. See peak_bytes, which is the
-/// largest of them. Throws UserError where there is no such worker.
-std::vector<int64_t> held_bytes(const Program& program, int worker,
-                                const std::set<std::string>& view_targets);
-
-/// The same, for who asks for several workers.
-std::vector<int64_t> held_bytes_given(const Reading& reading, const Program& program, int worker,
-                                      const std::set<std::string>& view_targets);
-
-/// Peak bytes of live tensors per worker, as the runtime counts them for the slowest of its peers:
-/// every storage once, graph inputs and outputs included, parameters and buffers all the time.
-/// Walks the instruction lists; a tile that peers fetch is counted until the worker fetches what
-/// they have made since, as it may be ahead of them, and a fetch is as late as it may be. Outputs
-/// of the operators in `view_targets` alias their first operand, but for reshapes that copy. Tiles
-/// on the host do not count.
-std::vector<int64_t> peak_bytes(const Program& program, const std::set<std::string>& view_targets);
 
 }  // namespace smex

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 #include "partition/lower/sums_by_peer.h"
 #include "partition/price/memory.h"
 #include "partition/search/by_price.h"

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kLongWait{1};       ///< after which others may do something else
-constexpr std::chrono::seconds kLongAbort{2};      ///< after which it is left to itself
 constexpr std::chrono::seconds kVeryLongWait{10};  ///< after which the user may want to know
 
 /// Messages are told apart by their numbers, and those of other programs and passes from what this
@@ -39,49 +38,8 @@ int64_t place_in(const std::vector<int>& group, int process) {
 }  // namespace
 
 void Communicator::Signal::fail() {
-  std::vector<Group> groups;
-  std::promise<void> aborted;
-  {
-    const std::lock_guard lock(mutex_);
-    failed_ = true;
-    for (const auto& known : abortable_) {
-      if (const Group group = known.lock()) groups.push_back(group);
-    }
-    abortable_.clear();
-    if (!groups.empty()) aborted_ = aborted.get_future().share();
-  }
+  failed_ = true;
   doorbell().ring();
-  if (groups.empty()) return;
-  // On a thread of its own: an abort may wait for the device.
-  std::thread([groups = std::move(groups), aborted = std::move(aborted)]() mutable {
-    for (const Group& group : groups) {
-      try {
-        group->abort();
-      } catch (const std::exception& error) {
-        TORCH_WARN("a process group could not be aborted: ", error.what());
-      }
-    }
-    groups.clear();
-    aborted.set_value();
-  }).detach();
-}
-
-void Communicator::Signal::abort_with_failure(const Group& group) {
-  if (group->getBackendName() != "nccl") return;  // Gloo cannot be told to stop
-  {
-    const std::lock_guard lock(mutex_);
-    abortable_.emplace_back(group);
-  }
-  if (failed_) fail();
-}
-
-void Communicator::Signal::await_abort() {
-  std::shared_future<void> aborted;
-  {
-    const std::lock_guard lock(mutex_);
-    aborted = aborted_;
-  }
-  if (aborted.valid()) aborted.wait_for(kLongAbort);
 }
 
 void Communicator::Signal::lose(const std::string& text) {
@@ -105,7 +63,6 @@ Communicator::Communicator(CommunicatorOptions options)
       num_asked_(options_.hosts.size(), 0),
       receives_(options_.hosts.size()),
       sends_(options_.hosts.size()) {
-  if (options_.group) signal_->abort_with_failure(options_.group);
   options_.watcher->on_failure([signal = signal_](const Failure&) { signal->fail(); });
 }
 
@@ -147,7 +104,6 @@ std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic
 }
 
 void Communicator::add_group(const std::vector<int>& members, Group group) {
-  signal_->abort_with_failure(group);
   groups_[members] = std::move(group);
 }
 
@@ -197,7 +153,6 @@ void Communicator::throw_failure(const Failure& failure) {
 }
 
 void Communicator::give_up(const Failure& failure) {
-  signal_->await_abort();
   const std::lock_guard lock(giving_up_);
   if (has_given_up_) return;
   has_given_up_ = true;
@@ -536,7 +491,8 @@ void Pass::start(size_t number) {
   }
   state.left = round.received;
   unread_ += round.received;
-  Work work = call(round, state);
+  Work work = communicator_->posted([&] { return call(round, state); });
+  if (!work) communicator_->check();  // throws
   if (!device_.is_cpu()) {
     state.work = std::move(work);
     return;

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -129,13 +128,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
    public:
     explicit Signal(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
     Doorbell& doorbell() { return segment_ ? segment_->doorbell() : own_; }
-    /// Groups whose kernels wait on a device are aborted: what waits for the device would never
-    /// end.
     void fail();
-    /// A group that ends with the first failure; may be called at any time.
-    void abort_with_failure(const Group& group);
-    /// Returns once groups are aborted, or that takes too long.
-    void await_abort();
     /// The first `text` counts.
     void lose(const std::string& text);
     bool has_failed() const { return failed_; }
@@ -147,8 +140,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     std::atomic<bool> failed_{false};
     std::mutex mutex_;
     std::string lost_;  ///< what broke, perhaps since another rank has failed
-    std::vector<c10::weak_intrusive_ptr<c10d::ProcessGroup>> abortable_;
-    std::shared_future<void> aborted_;  ///< once that has begun
   };
 
   CommunicatorOptions options_;

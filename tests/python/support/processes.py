@@ -3,6 +3,7 @@
 They are forked from a server that has imported torch and smex once, and serve all tests of a file.
 """
 
+import contextlib
 import importlib.util
 import multiprocessing
 import os
@@ -63,7 +64,8 @@ def _serve(pipe, search_path):
             answer = False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
         finally:
             if dist.is_initialized():
-                dist.destroy_process_group()
+                with contextlib.suppress(dist.DistBackendError):  # NCCL's, where a rank has failed
+                    dist.destroy_process_group()
             disconnect_old()
             for key, value in before.items():
                 os.environ.pop(key) if value is None else os.environ.update({key: value})

@@ -1,4 +1,5 @@
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 
 #include <gtest/gtest.h>
 

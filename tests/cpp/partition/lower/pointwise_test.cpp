@@ -12,6 +12,7 @@
 #include "../graphs.h"
 #include "ir/error.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 #include "partition/search/search.h"
 #include "tdl/interpreter.h"
 

@@ -8,6 +8,7 @@
 
 #include "../graphs.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 
 namespace smex {
 namespace {

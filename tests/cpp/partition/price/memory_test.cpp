@@ -7,6 +7,7 @@
 
 #include "../graphs.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 #include "partition/search/search.h"
 
 namespace smex {

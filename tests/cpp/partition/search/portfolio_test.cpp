@@ -8,6 +8,7 @@
 #include "../graphs.h"
 #include "ir/error.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 #include "partition/search/regions.h"
 #include "stages.h"
 

@@ -6,6 +6,7 @@
 
 #include "../graphs.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 #include "partition/price/memory.h"
 #include "stages.h"
 

@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "partition/lower/list_uses.h"
 #include "partition/lower/lower.h"
+#include "partition/lower/residency.h"
 
 namespace smex {
 namespace {
