@@ -1562,9 +1562,10 @@ def measure_calls(
     views: collections.abc.Set[str],
     call_seconds: float,
     progress: collections.abc.Callable[[float], None] | None = None,
+    device: str = "cpu",
 ) -> list[MeasuredCall]:
     """
-    Runs each call of a worker's lists by itself, those that are alike once; `given` are by value whole inputs, of which integers are read.
+    Runs each call of a worker's lists by itself on a device, those that are alike once; `given` are by value whole inputs, of which integers are read.
     """
 
 def merge_inputs(
