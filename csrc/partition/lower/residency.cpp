@@ -38,107 +38,131 @@ int64_t numel(const Shape& shape) {
 
 }  // namespace
 
-Residency::Residency(const Program& program, const std::set<std::string>& view_targets)
-    : program_(program),
-      workers_(program.num_workers),
-      pairs_(static_cast<size_t>(program.num_workers) * program.num_workers) {
-  for (int w = 0; w < program.num_workers; ++w) scan(w, view_targets);
-  list_remote_parts();
-  update();
-}
-
-void Residency::scan(int worker, const std::set<std::string>& view_targets) {
-  const WorkerProgram& program = program_.workers[worker];
-  Worker& self = workers_[worker];
-  self.forward = static_cast<int>(program.forward.size());
-  self.length = self.forward + static_cast<int>(program.backward.size());
-  self.storage.assign(program.num_slots, -1);
-  self.freed.assign(program.num_slots, kNever);
-  std::vector<bool> on_host, kept(program.num_slots, false);
-  for (const Binding& output : program_.outputs) {
-    if (!output.slots.empty() && output.slots.at(worker) != kNoSlot)
-      kept[output.slots[worker]] = true;
-  }
-  const auto change = [&](int position, int64_t bytes) {
-    self.changes.resize(self.length, 0);
-    self.changes[position] += bytes;
-  };
-  const auto allocate = [&](Slot slot, const Shape& shape, int position) {
-    if (slot < 0 || slot >= static_cast<Slot>(program.slot_itemsizes.size())) {
-      throw UserError("peak_bytes: expected slot_itemsizes for slot " + std::to_string(slot) +
-                      ", found " + std::to_string(program.slot_itemsizes.size()) + " of them");
+/// Goes through a worker's lists once.
+class Residency::Scan {
+ public:
+  Scan(const Program& program, int worker, const std::set<std::string>& view_targets, Worker& found)
+      : program_(program.workers[worker]),
+        worker_(worker),
+        view_targets_(view_targets),
+        spills_(program.spills()),
+        found_(found),
+        kept_(program_.num_slots, false) {
+    found.forward = static_cast<int>(program_.forward.size());
+    found.length = found.forward + static_cast<int>(program_.backward.size());
+    found.storage.assign(program_.num_slots, -1);
+    found.freed.assign(program_.num_slots, kNever);
+    for (const Binding& output : program.outputs) {
+      if (!output.slots.empty() && output.slots.at(worker) != kNoSlot)
+        kept_.at(output.slots[worker]) = true;
     }
-    self.storage.at(slot) = static_cast<int>(self.bytes.size());
-    self.bytes.push_back(numel(shape) * program.slot_itemsizes[slot]);
-    self.made.push_back(position);
-    on_host.push_back(false);
-  };
-  const auto storage = [&](Slot slot) {
-    const int found = self.storage.at(slot);
+    for (const Binding& input : program.inputs) {
+      if (input.slots.at(worker) == kNoSlot) continue;
+      if (static_cast<size_t>(worker) >= input.regions.size()) {
+        throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
+                        " are not given");
+      }
+      allocate(input.slots[worker], input.regions[worker].shape(), spills_ ? kNever : -1, spills_);
+    }
+  }
+
+  void run() {
+    for_each_instr(program_, [&](int position, const Instr& instr) {
+      if (const auto* free = std::get_if<FreeInstr>(&instr)) {
+        if (kept_.at(free->slot)) return;
+        storage(free->slot);
+        found_.freed[free->slot] = position;
+      } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
+        note_reads(instr, position);
+        fetch->view ? alias(fetch->dest, fetch->parts.front().slot)
+                    : allocate(fetch->dest, fetch->shape, position);
+      } else if (const auto* moved = std::get_if<MoveInstr>(&instr)) {
+        move(*moved, position);
+      } else {
+        compute(std::get<ComputeInstr>(instr), instr, position);
+      }
+    });
+    if (spills_) note_ends_on_host();
+  }
+
+ private:
+  void allocate(Slot slot, const Shape& shape, int position, bool on_host = false) {
+    if (slot < 0 || slot >= static_cast<Slot>(program_.slot_itemsizes.size())) {
+      throw UserError("peak_bytes: expected slot_itemsizes for slot " + std::to_string(slot) +
+                      ", found " + std::to_string(program_.slot_itemsizes.size()) + " of them");
+    }
+    found_.storage.at(slot) = static_cast<int>(found_.bytes.size());
+    found_.bytes.push_back(numel(shape) * program_.slot_itemsizes[slot]);
+    found_.made.push_back(position);
+    on_host_.push_back(on_host);
+  }
+
+  int storage(Slot slot) const {
+    const int found = found_.storage.at(slot);
     if (found < 0) {
       throw UserError("peak_bytes: slot " + std::to_string(slot) + " is used before it is written");
     }
     return found;
-  };
-  for (const Binding& input : program_.inputs) {
-    if (input.slots.at(worker) == kNoSlot) continue;
-    if (static_cast<size_t>(worker) >= input.regions.size()) {
-      throw UserError("peak_bytes: the regions of input value " + std::to_string(input.value) +
-                      " are not given");
+  }
+
+  void alias(Slot slot, Slot base) { found_.storage.at(slot) = storage(base); }
+
+  void note_reads(const Instr& instr, int position) {
+    for_each_read(instr, worker_,
+                  [&](Slot slot) { found_.late.push_back({&instr, position, slot}); });
+  }
+
+  void compute(const ComputeInstr& compute, const Instr& instr, int position) {
+    const Slot base = viewed(compute, view_targets_);
+    if (base != kNoSlot || compute.due >= 0) note_reads(instr, position);
+    for (size_t o = 0; o < compute.outputs.size(); ++o) {
+      const Slot out = compute.outputs[o];
+      if (out == kNoSlot) continue;
+      base != kNoSlot ? alias(out, base) : allocate(out, made_shape(compute, o), position);
     }
-    allocate(input.slots[worker], input.regions[worker].shape(), -1);
-    if (program_.spills()) on_host.back() = true;
   }
-  const size_t num_given = self.bytes.size();
-  for_each_instr(program, [&](int position, const Instr& instr) {
-    if (const auto* free = std::get_if<FreeInstr>(&instr)) {
-      if (kept.at(free->slot)) return;
-      storage(free->slot);
-      self.freed[free->slot] = position;
-    } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
-      for_each_read(instr, worker,
-                    [&](Slot slot) { self.late.push_back({&instr, position, slot}); });
-      if (fetch->view) {
-        self.storage.at(fetch->dest) = storage(fetch->parts.front().slot);
-      } else {
-        allocate(fetch->dest, fetch->shape, position);
-      }
-    } else if (const auto* move = std::get_if<MoveInstr>(&instr)) {
-      const int found = storage(move->slots.front());
-      const bool leaves = move->kind == MoveInstr::Kind::kDrop;
-      if (move->kind == MoveInstr::Kind::kWrite || on_host[found] == leaves) return;
-      on_host[found] = leaves;
-      change(position, leaves ? -self.bytes[found] : self.bytes[found]);
-    } else {
-      const auto& compute = std::get<ComputeInstr>(instr);
-      const bool is_view = view_targets.count(compute.target) > 0 && !compute.copies;
-      if (is_view || compute.due >= 0) {
-        for_each_read(instr, worker,
-                      [&](Slot slot) { self.late.push_back({&instr, position, slot}); });
-      }
-      const Slot base = is_view ? viewed(compute, view_targets) : kNoSlot;
-      for (size_t o = 0; o < compute.outputs.size(); ++o) {
-        const Slot out = compute.outputs[o];
-        if (out == kNoSlot) continue;
-        if (base != kNoSlot) {
-          self.storage.at(out) = storage(base);
-        } else {
-          allocate(out, made_shape(compute, o), position);
-        }
-      }
+
+  void change(int position, int64_t bytes) {
+    found_.changes.resize(found_.length, 0);
+    found_.changes[position] += bytes;
+  }
+
+  void move(const MoveInstr& moved, int position) {
+    const int which = storage(moved.slots.front());
+    const bool leaves = moved.kind == MoveInstr::Kind::kDrop;
+    if (moved.kind == MoveInstr::Kind::kWrite || on_host_[which] == leaves) return;
+    on_host_[which] = leaves;
+    change(position, leaves ? -found_.bytes[which] : found_.bytes[which]);
+  }
+
+  /// What is on the host when it is let go has left the device before.
+  void note_ends_on_host() {
+    std::vector<int> last(found_.bytes.size(), -1);
+    for (Slot slot = 0; slot < program_.num_slots; ++slot) {
+      const int which = found_.storage[slot];
+      if (which >= 0) last[which] = std::max(last[which], found_.freed[slot]);
     }
-  });
-  // What is on the host at the end of its life is not on the device then, nor what was given there.
-  if (!program_.spills()) return;
-  std::vector<int> last(self.bytes.size(), -1);
-  for (Slot slot = 0; slot < program.num_slots; ++slot) {
-    if (self.storage[slot] >= 0)
-      last[self.storage[slot]] = std::max(last[self.storage[slot]], self.freed[slot]);
+    for (size_t s = 0; s < last.size(); ++s) {
+      if (on_host_[s] && last[s] < found_.length - 1) change(last[s] + 1, found_.bytes[s]);
+    }
   }
-  for (size_t s = 0; s < self.bytes.size(); ++s) {
-    if (s < num_given) self.made[s] = kNever;
-    if (on_host[s] && last[s] < self.length - 1) change(last[s] + 1, self.bytes[s]);
-  }
+
+  const WorkerProgram& program_;
+  const int worker_;
+  const std::set<std::string>& view_targets_;
+  const bool spills_;
+  Worker& found_;
+  std::vector<bool> kept_;     ///< by slot
+  std::vector<bool> on_host_;  ///< by storage
+};
+
+Residency::Residency(const Program& program, const std::set<std::string>& view_targets)
+    : program_(program),
+      workers_(program.num_workers),
+      pairs_(static_cast<size_t>(program.num_workers) * program.num_workers) {
+  for (int w = 0; w < program.num_workers; ++w) Scan(program, w, view_targets, workers_[w]).run();
+  list_remote_parts();
+  update();
 }
 
 int Residency::end_of(int worker, int due, int position) const {

@@ -43,7 +43,7 @@ class Residency {
     std::vector<int> storage;      ///< by slot; -1: not written
     std::vector<int> freed;        ///< by slot; kNever: not at all
     std::vector<int64_t> bytes;    ///< by storage
-    std::vector<int> made;         ///< by storage; -1: given
+    std::vector<int> made;         ///< by storage; -1: given; kNever: given on the host
     std::vector<LateRead> late;    ///< ascending by position
     std::vector<int64_t> changes;  ///< what moves to and from the host change, by position
   };
@@ -63,7 +63,8 @@ class Residency {
     std::vector<int> soonest;  ///< of each the instruction of the reader that has fetched it
   };
 
-  void scan(int worker, const std::set<std::string>& view_targets);
+  class Scan;
+
   void list_remote_parts();
   int end_of(int worker, int due, int position) const;
   Pair& pair(int reader, int owner) { return pairs_[reader * program_.num_workers + owner]; }
