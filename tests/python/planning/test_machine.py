@@ -120,6 +120,28 @@ def test_this_computer_is_measured():
         smex.Machine.h100_nvlink(0)
 
 
+@pytest.mark.parametrize(
+    ("device", "text"),
+    [
+        ("tpu", 'devices are like "cpu" or "cuda:0", got \'tpu\''),
+        ("meta", 'devices are like "cpu" or "cuda:0", got \'meta\''),
+        ("cuda:99", 'there is no device "cuda:99"; torch sees'),
+    ],
+)
+def test_what_is_no_device_is_refused(device, text):
+    graph = smex.capture_graph(torch.nn.Linear(2, 2), torch.randn(3, 2))
+    calls = {
+        "calibrate": lambda: smex.Machine.calibrate(device=device),
+        "profile": lambda: smex.profile(graph, fabric(), device=device),
+        "cluster.profile": lambda: smex.cluster.profile(graph, device=device),
+        "partition": lambda: smex.partition(torch.nn.Linear(2, 2), devices=device),
+    }
+    for name, call in calls.items():
+        whose = name.rpartition(".")[2]
+        with pytest.raises(smex.SmexValueError, match=re.escape(f"{whose}: {text}")):
+            call()
+
+
 # ---- time ----
 
 
