@@ -55,8 +55,7 @@ void bind_measure(py::module_& m) {
       py::arg("programs"), py::arg("graph"), py::arg("worker"), py::arg("given"), py::arg("views"),
       py::arg("call_seconds"), py::arg("progress") = std::nullopt, py::arg("device") = "cpu",
       "Runs each call of a worker's lists by itself on a device, those that are alike once; "
-      "`given` "
-      "are by value whole inputs, of which integers are read.");
+      "`given` are by value whole inputs, of which integers are read.");
 }
 
 }  // namespace smex::bindings

@@ -21,7 +21,7 @@ from smex.capture.origin import user_stacklevel
 from smex.capture.swap import all_slots
 from smex.cluster.planners import Found, plan
 from smex.cluster.strategies import BASELINES, peaks_with_states
-from smex.distributed.world import World, members_of
+from smex.distributed.world import World, members_of, synchronize
 from smex.errors import SlowPlanWarning, SmexTypeError, SmexValueError
 from smex.execution.differences import refuse_differences
 from smex.execution.initialise import init
@@ -398,8 +398,7 @@ class _Bench:
         if optimizer is not None:
             optimizer.step()
         for device in set(net.devices):
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
+            synchronize(device)
         return time.perf_counter() - started
 
 

@@ -16,8 +16,9 @@ from smex.errors import SmexTypeError
 from smex.planning.call_costs import Calls
 from smex.planning.cluster import Cluster, Device, Link
 from smex.planning.devices import device_of
-from smex.planning.machine import measured_worker, one_thread
+from smex.planning.machine import measured_worker
 from smex.planning.profiling import fitted, measured
+from smex.planning.rates import one_thread
 from smex.planning.semantic import SemanticGraph
 
 _TIMEOUT = 1800.0

@@ -12,7 +12,7 @@ import torch
 
 from smex._C import Collective, Executor, find_collectives, sample_collective
 from smex._logging import logger
-from smex.distributed.world import World
+from smex.distributed.world import World, synchronize
 from smex.text import duration_words, size_words
 
 MODES = ("auto", "never", "always")
@@ -140,8 +140,7 @@ def _least_seconds(executor: Any, world: World, devices: Sequence[torch.device])
         session = executor.start([tiles])
         started = time.perf_counter()
         session.run_forward()
-        if devices[0].type == "cuda":
-            torch.cuda.synchronize(devices[world.workers[0]])
+        synchronize(devices[world.workers[0]])
         runs.append(time.perf_counter() - started)
     return min(runs)
 

@@ -21,7 +21,7 @@ from smex._C import (
     ValueRef,
     WorkerProgram,
 )
-from smex.distributed.world import World
+from smex.distributed.world import World, synchronize
 
 _SHORT, _LONG = 1 << 8, 1 << 20
 """Elements of a message and of a tile, of 4 bytes."""
@@ -206,8 +206,7 @@ def _rounds(
         world.gather(None)  # all begin together
         started = time.perf_counter()
         session.run_forward()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        synchronize(device)
         taken.append(time.perf_counter() - started)
     found: list[list[float]] = world.gather(taken[1:])
     return found

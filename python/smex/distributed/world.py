@@ -170,6 +170,12 @@ class World:
         )
 
 
+def synchronize(device: torch.device) -> None:
+    """Waits for what a device has been asked to do; the CPU has done it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def members_of(mesh: DeviceMesh | None) -> list[int]:
     """Returns the ranks of a mesh, in the order of its workers; None: of the default group."""
     if mesh is None:

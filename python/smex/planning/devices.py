@@ -47,9 +47,3 @@ def device_of(
     if device is None:
         device = mesh.device_type if isinstance(mesh, DeviceMesh) else "cpu"
     return checked_device(device, whose)
-
-
-def synchronize(device: torch.device) -> None:
-    """Waits for what a device has been asked to do; the CPU has done it."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +24,7 @@ from smex.planning.device_page import (
     device_page,
 )
 from smex.planning.devices import device_of
-from smex.planning.rates import DTYPES, GpuRates, Rates, ThreadRates
+from smex.planning.rates import DTYPES, GpuRates, Rates, ThreadRates, one_thread
 from smex.planning.showing import show
 
 GB = 1e9
@@ -282,17 +281,6 @@ class Machine:
 
 _TIMEOUT = 1800.0
 """Seconds after which torch's groups give up."""
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Has torch compute with one thread, as a worker on the CPU does."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def measured_worker(device: torch.device) -> Machine:

@@ -19,8 +19,9 @@ from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.call_costs import CallCost, Calls
 from smex.planning.devices import device_of
 from smex.planning.least_squares import relative_weights
-from smex.planning.machine import Machine, one_thread
+from smex.planning.machine import Machine
 from smex.planning.placed import view_targets
+from smex.planning.rates import one_thread
 from smex.planning.search import search
 from smex.planning.semantic import SemanticGraph
 

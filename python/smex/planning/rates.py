@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import abc
 import concurrent.futures
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from smex.planning.devices import synchronize
+from smex.distributed.world import synchronize
 
 DTYPES = ("float16", "float32", "float64")
 """Of which matrix products are measured."""
@@ -23,6 +24,17 @@ _ROUNDS = 5
 
 Prepare = Callable[[], Callable[[], Any]]
 """Makes tensors, and returns what is called with them."""
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Has torch compute with one thread, as a worker on the CPU does."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class Rates(abc.ABC):

@@ -9,8 +9,6 @@ add up in the order of their threads.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -41,6 +39,7 @@ from smex.execution.initialise.nodes import (
     reachable,
     with_views,
 )
+from smex.planning.rates import one_thread
 
 _VECTOR = 256
 """Elements: a multiple of what kernels compute in one round, four vectors of 64 bytes each."""
@@ -281,14 +280,3 @@ def _is_whole(node: Node) -> bool:
 
 def _padded(box: Box) -> int:
     return -(-numel(box) // _VECTOR) * _VECTOR
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Lets torch's operators run in the thread that calls them alone."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
