@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "ir/error.h"
 #include "runtime/dtype.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds kLook{100};
 constexpr std::chrono::seconds kLongWait{1};       ///< after which others may do something else
 constexpr std::chrono::seconds kVeryLongWait{10};  ///< after which the user may want to know
+constexpr std::chrono::seconds kLongAbort{3};      ///< after which nobody waits for it
 
 /// Messages are told apart by their numbers, and those of other programs and passes from what this
 /// rank expects, as Gloo ends the process where a message is longer than that.
@@ -38,8 +40,50 @@ int64_t place_in(const std::vector<int>& group, int process) {
 }  // namespace
 
 void Communicator::Signal::fail() {
-  failed_ = true;
+  std::vector<Group> groups;
+  std::promise<void> aborted;
+  {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    for (const auto& known : abortable_) {
+      if (Group group = known.lock()) groups.push_back(std::move(group));
+    }
+    abortable_.clear();
+    if (!groups.empty()) aborted_ = aborted.get_future().share();
+  }
   doorbell().ring();
+  if (groups.empty()) return;
+  // On a thread of its own: half a second for each.
+  std::thread([groups = std::move(groups), aborted = std::move(aborted)]() mutable {
+    for (const Group& group : groups) {
+      try {
+        group->abort();
+      } catch (const std::exception& error) {
+        TORCH_WARN("a process group could not be aborted: ", error.what());
+      }
+    }
+    // Its destructor waits for a thread of torch's that sleeps for a minute after an error.
+    static_cast<void>(new std::vector<Group>(std::move(groups)));
+    aborted.set_value();
+  }).detach();
+}
+
+void Communicator::Signal::abort_on_failure(const Group& group) {
+  if (!group || group->getBackendName() != "nccl") return;  // Gloo cannot be told to stop
+  {
+    const std::lock_guard lock(mutex_);
+    abortable_.emplace_back(group);
+  }
+  if (failed_) fail();
+}
+
+void Communicator::Signal::await_abort() {
+  std::shared_future<void> aborted;
+  {
+    const std::lock_guard lock(mutex_);
+    aborted = aborted_;
+  }
+  if (aborted.valid()) aborted.wait_for(kLongAbort);
 }
 
 void Communicator::Signal::lose(const std::string& text) {
@@ -62,7 +106,9 @@ Communicator::Communicator(CommunicatorOptions options)
       num_sent_(options_.hosts.size(), 0),
       num_asked_(options_.hosts.size(), 0),
       receives_(options_.hosts.size()),
-      sends_(options_.hosts.size()) {
+      sends_(options_.hosts.size()),
+      device_wait_([this](const auto& collective, auto waited) { look_after(collective, waited); }) {
+  signal_->abort_on_failure(options_.group);
   options_.watcher->on_failure([signal = signal_](const Failure&) { signal->fail(); });
 }
 
@@ -104,6 +150,7 @@ std::shared_ptr<Pass> Communicator::begin(std::shared_ptr<const Traffic> traffic
 }
 
 void Communicator::add_group(const std::vector<int>& members, Group group) {
+  signal_->abort_on_failure(group);
   groups_[members] = std::move(group);
 }
 
@@ -153,6 +200,7 @@ void Communicator::throw_failure(const Failure& failure) {
 }
 
 void Communicator::give_up(const Failure& failure) {
+  signal_->await_abort();
   const std::lock_guard lock(giving_up_);
   if (has_given_up_) return;
   has_given_up_ = true;
@@ -169,6 +217,18 @@ void Communicator::give_up(const Failure& failure) {
 
 void Communicator::disagree(int other) {
   throw_failure(options_.watcher->report({rank(), "", disagreement(other)}));
+}
+
+void Communicator::look_after(const DeviceWait::Collective& collective,
+                              std::chrono::steady_clock::duration waited) {
+  if (signal_->has_failed()) {
+    device_wait_.stop();
+  } else if (const auto failure = options_.watcher->failure_awaiting(collective.ranks)) {
+    options_.watcher->report(*failure);
+  } else {
+    if (waited > kLongWait) announce(collective.event, collective.digest);
+    if (waited > kVeryLongWait) tell_of_wait(collective.ranks);
+  }
 }
 
 void Communicator::announce(uint64_t event, uint64_t digest) {
@@ -239,11 +299,14 @@ void Communicator::await(const Wait& wait, const std::function<bool()>& is_over)
 }
 
 std::vector<int> Communicator::others() const {
-  std::vector<int> all;
-  for (int other = 0; other < size(); ++other) {
-    if (other != rank()) all.push_back(other);
-  }
-  return all;
+  std::vector<int> all(size());
+  std::iota(all.begin(), all.end(), 0);
+  return others_of(std::move(all));
+}
+
+std::vector<int> Communicator::others_of(std::vector<int> ranks) const {
+  std::erase(ranks, rank());
+  return ranks;
 }
 
 void Communicator::serve() {
@@ -494,7 +557,9 @@ void Pass::start(size_t number) {
   Work work = communicator_->posted([&] { return call(round, state); });
   if (!work) communicator_->check();  // throws
   if (!device_.is_cpu()) {
-    state.work = std::move(work);
+    state.work = work;
+    communicator_->device_wait_.add(
+        {std::move(work), number_, digest_, communicator_->others_of(round.group)});
     return;
   }
   std::unique_ptr<WorkQueue>& queue = communicator_->collectives_[round.group];
@@ -608,9 +673,7 @@ void Pass::collect(int from) {
 
 std::vector<int> Pass::senders(int packet) const {
   if (traffic_->way[packet] != Traffic::Way::kRound) return {traffic_->incoming[packet].from};
-  std::vector<int> others = traffic_->rounds[traffic_->place[packet]].group;
-  std::erase(others, communicator_->rank());
-  return others;
+  return communicator_->others_of(traffic_->rounds[traffic_->place[packet]].group);
 }
 
 at::Tensor Pass::bytes(int packet) {

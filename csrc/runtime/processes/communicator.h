@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "runtime/processes/collective_calls.h"
+#include "runtime/processes/device_wait.h"
 #include "runtime/processes/recorder.h"
 #include "runtime/processes/segment.h"
 #include "runtime/processes/traffic.h"
@@ -52,7 +54,8 @@ class Pass;
 /// Packets go as soon as what they are made of is there, in the order of exchanges (messages in one
 /// of their own, Carriers::order), and wait for their readers in the receiver's memory. Passes
 /// follow one another in the same order on all processes. After an error the communicator is of no
-/// use any more: peers may wait for what never comes, and Gloo cannot be told to stop.
+/// use any more: peers may wait for what never comes, and Gloo cannot be told to stop. NCCL can:
+/// its groups are aborted, since whoever waits for the device waits for their kernels.
 class Communicator : public std::enable_shared_from_this<Communicator> {
  public:
   static std::shared_ptr<Communicator> create(CommunicatorOptions options);
@@ -106,6 +109,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   friend class Pass;
   std::vector<int> others() const;
+  std::vector<int> others_of(std::vector<int> ranks) const;
+  /// Does what `await` does for a thread, while kernels wait.
+  void look_after(const DeviceWait::Collective& collective,
+                  std::chrono::steady_clock::duration waited);
   /// Tells ranks that do something else as this event that a pass of `digest` waits, if nobody has
   /// told them; reports where somebody waits in another one.
   void announce(uint64_t event, uint64_t digest);
@@ -129,6 +136,10 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     explicit Signal(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {}
     Doorbell& doorbell() { return segment_ ? segment_->doorbell() : own_; }
     void fail();
+    /// Has a failure end the group's collectives, whose kernels wait on a device for others.
+    void abort_on_failure(const Group& group);
+    /// Returns once that is done, or takes too long.
+    void await_abort();
     /// The first `text` counts.
     void lose(const std::string& text);
     bool has_failed() const { return failed_; }
@@ -140,6 +151,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
     std::atomic<bool> failed_{false};
     std::mutex mutex_;
     std::string lost_;  ///< what broke, perhaps since another rank has failed
+    std::vector<c10::weak_intrusive_ptr<c10d::ProcessGroup>> abortable_;
+    std::shared_future<void> aborted_;  ///< from when that has begun
   };
 
   CommunicatorOptions options_;
@@ -161,6 +174,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::weak_ptr<Pass> starving_;
   bool closing_ = false;
   std::thread server_;
+  DeviceWait device_wait_;
 };
 
 /// What is sent and received while one list of a program runs.

@@ -55,6 +55,7 @@ from smex.execution.dtensors import dtensors, load_dtensors
 from smex.execution.given_plan import GivenPlan
 from smex.execution.messages import message_order
 from smex.execution.model_attributes import attribute_of_model
+from smex.execution.norms import count_in_torchs_norms
 from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.recut import Recuts, TimedCall, timed_call
 from smex.execution.running_statistics import RunningStatistics
@@ -78,12 +79,9 @@ _CAPTURES = threading.RLock()
 _HOST = torch.device("cpu")
 _FX_TRACE = inspect.unwrap(torch.fx.Tracer.trace).__code__
 _UPDATE_BN = inspect.unwrap(torch.optim.swa_utils.update_bn).__code__
-_CLIPPING = "torch.nn.utils.clip_grad"
 _DDP = torch.nn.parallel.DistributedDataParallel.__module__
-_OF_ELEMENTS = "clip_grad_value_"
-"""The function of that module that takes each element by itself."""
 _LBFGS = "torch.optim.lbfgs"
-_FRAMES_OF_CLIPPING = 4
+_FRAMES_OF_OTHERS = 4
 _MODULE_WALKS = {
     inspect.unwrap(walk).__code__
     for walk in (torch.nn.Module.modules, torch.nn.Module.named_modules)
@@ -92,18 +90,9 @@ _MODULE_WALKS = {
 
 def _refuse_others(frame: Any) -> None:
     """Raises SmexRuntimeError where torch would take shards of one process for the model's."""
-    for _ in range(_FRAMES_OF_CLIPPING):
+    for _ in range(_FRAMES_OF_OTHERS):
         if frame is None:
             return
-        name = frame.f_code.co_name
-        if frame.f_globals.get("__name__") == _CLIPPING and not name.startswith("<"):
-            if name == _OF_ELEMENTS:
-                return
-            raise SmexRuntimeError(
-                f"torch.nn.utils.{name.lstrip('_')} would take the norm of this process's shards "
-                "alone; smex.clip_grad_norm_(net, max_norm) takes that of all, and returns it "
-                "(max_norm=inf leaves gradients as they are)"
-            )
         if frame.f_globals.get("__name__") == _LBFGS:
             refuse_lbfgs()
         if frame.f_globals.get("__name__") == _DDP:
@@ -185,6 +174,7 @@ class PartitionedModule(torch.nn.Module):
         keeping = Keeping.OWN if keep_model else Keeping.GIVEN_UP
         homes = devices if options["device_memory"] is None else [_HOST] * len(devices)
         self._state = ShardedState(self, model, loss_fn, homes, keeping, world)
+        count_in_torchs_norms(self._state)
         self._agreement = Agreement(world, whole_inputs=not local_inputs)
         self._programs = Programs()
         self._calls = Calls()
@@ -208,6 +198,7 @@ class PartitionedModule(torch.nn.Module):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._state.belong_to(self)
+        count_in_torchs_norms(self._state)
 
     # ---- planning ----
 

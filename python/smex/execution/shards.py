@@ -173,6 +173,15 @@ class ShardedState:
             made = self._made[make] = self.version, make(self)
         return made[1]
 
+    def gradients(self) -> set[int]:
+        """Returns the `id`s of the gradients that the shards of this process have."""
+        return {
+            id(tile.grad)
+            for cut in self.cuts.values()
+            for tile, _ in cut.unique
+            if tile.grad is not None
+        }
+
     def whole_everywhere(self, shape: Sequence[int]) -> Boxes:
         """Returns the boxes of a tensor that the first worker of each process holds whole."""
         ranks = self.world.ranks

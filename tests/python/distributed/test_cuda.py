@@ -4,8 +4,10 @@ Where there are too few GPUs ranks share one: each takes itself for a host of it
 does not refuse the device, and speaks through sockets.
 """
 
+import math
 import os
 import signal
+import time
 
 import pytest
 import torch
@@ -157,34 +159,54 @@ def test_initialised_saved_and_gone_on_with(ranks, tmp_path):
 
 
 def fail(rank, how):
-    """Rank 1 fails in its third step; what the other is told."""
+    """Rank 1 fails in its third step; what the other is told, which waits for its device."""
     device = place(rank)
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 32)).to(device)
     net = smex.partition(model, args=torch.randn(16, 32, device=device), replicate_bytes=0,
                          devices=device)  # fmt: skip
+    begun = math.inf
     try:
         for step in range(20):
             if rank == 1 and step == 2:
                 if how == "raises":
                     raise ValueError("no more data")
-                os.kill(os.getpid(), signal.SIGKILL)
+                if how == "goes":
+                    return how
+                if how == "does something else":
+                    net(torch.randn(16, 32, device=device))
+                    net(torch.randn(16, 32, device=device))
+                else:
+                    os.kill(os.getpid(), signal.SIGKILL if how == "is killed" else signal.SIGSTOP)
+            begun = time.monotonic()
             net(torch.randn(16, 32, device=device)).sum().backward()
             torch.cuda.synchronize()
     except smex.RankFailure as failure:
-        return failure.kind, failure.rank, str(failure)
+        took = time.monotonic() - begun
+        usable = (torch.ones(3, device=device) + 1).sum().item()  # the device is not stuck
+        return failure.kind, failure.rank, took, usable, str(failure)
     return "nothing"
 
 
-@pytest.mark.parametrize(("how", "kind"), [("killed", "gone"), ("raises", "raised")])
-def test_a_rank_that_fails_is_named(how, kind):
+@pytest.mark.parametrize(
+    ("how", "kind", "seconds"),
+    [
+        ("is killed", "gone", 5),
+        ("raises", "raised", 5),
+        ("goes", "left", 10),
+        ("stops", "silent", 10),
+        ("does something else", "raised", 10),
+    ],
+)
+def test_a_rank_that_fails_is_named(how, kind, seconds):
     pool = ProcessPool()
     try:
-        good, what = pool.outcomes(fail, 2, how, timeout=TIMEOUT)[0]
+        good, what = pool.outcomes(fail, 2, how, timeout=TIMEOUT, ends=how != "stops")[0]
     finally:
         pool.close()
     assert good, what
-    assert what[:2] == (kind, 1), what
+    assert what[0] == kind and what[1] in (1, *([0] if "else" in how else [])), what
+    assert what[2] < seconds and what[3] == 6, what
 
 
 def measure(rank):

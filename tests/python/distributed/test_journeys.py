@@ -69,20 +69,95 @@ def test_gradients_are_clipped_by_the_norm_of_all(processes, order):
         torch.testing.assert_close(threads[1][name], parameter.grad)
 
 
-def clipped_by_torch(rank):
-    net = smex.partition(model(), args=data(), loss_fn=nn.functional.mse_loss)
+# Functions of torch as programs have them before any net is made.
+TORCHS_CLIP, TORCHS_NORM = torch.nn.utils.clip_grad_norm_, torch.nn.utils.get_total_norm
+
+
+def clip_a_generator(net, order):
+    return TORCHS_CLIP(net.parameters(), 0.1, order)
+
+
+def clip_a_list(net, order):
+    return TORCHS_CLIP(list(net.parameters()), 0.1, norm_type=order, foreach=False)
+
+
+def clip_groups(net, order):
+    optimizer = torch.optim.AdamW(net.parameters())
+    listed = [p for group in optimizer.param_groups for p in group["params"]]
+    return torch.nn.utils.clip_grad_norm_(listed, 0.1, order, foreach=True)
+
+
+def take_the_norm(net, order):
+    total = TORCHS_NORM([p.grad for p in net.parameters()], order)
+    torch.nn.utils.clip_grads_with_norm_(net.parameters(), 0.1, total)
+    return total
+
+
+def clip_with_another(net, order):
+    """Of which every rank has the whole, as a head beside the net."""
+    other = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    other.grad = torch.full_like(other, 0.5)
+    total = TORCHS_CLIP([*net.parameters(), other], 0.1, order)
+    return total, other.grad
+
+
+def clipped_by_torch(rank, clip, order, copies=False):
+    net = smex.partition(model(), args=data(), loss_fn=nn.functional.mse_loss, replicate_bytes=0)
+    if copies:
+        net = copy.deepcopy(net)
     net(*data()).backward()
-    before = net.full_grads()
+    return clip(net, order), net.full_grads()
+
+
+@pytest.mark.parametrize("order", [2.0, 1.0, float("inf")])
+@pytest.mark.parametrize("clip", [clip_a_generator, clip_a_list, clip_groups, take_the_norm])
+def test_torchs_functions_take_the_norm_of_all(processes, clip, order):
+    expected = clipped(0, 2, order, 0.1)
+    for total, grads in processes.run(clipped_by_torch, 2, clip, order, clip is clip_a_list):
+        assert torch.equal(total, expected[0])
+        assert_same(grads, expected[1])
+
+
+def test_torchs_functions_take_what_is_no_nets_along(processes):
+    reference = model()
+    nn.functional.mse_loss(reference(data()[0]), data()[1]).backward()
+    expected, own = clip_with_another(reference, 2.0)
+    for (total, other), grads in processes.run(clipped_by_torch, 2, clip_with_another, 2.0):
+        torch.testing.assert_close(total, expected)
+        torch.testing.assert_close(other, own)
+        for name, parameter in reference.named_parameters():
+            torch.testing.assert_close(grads[name], parameter.grad)
+
+
+def norm_of_one(rank):
+    """Of the bias of the first layer, and of a net of which nothing is in the list."""
+    net = smex.partition(model(), args=data(), loss_fn=nn.functional.mse_loss, replicate_bytes=0)
+    net(*data()).backward()
+    one = dict(net.named_parameters())["first.bias"]
+    plain = torch.full((4,), 2.0)
+    return TORCHS_NORM([one.grad]), TORCHS_NORM([plain]), net.full_grads()["first.bias"]
+
+
+def test_torchs_functions_take_the_norm_of_some(processes):
+    for one, plain, grad in processes.run(norm_of_one, 2):
+        torch.testing.assert_close(one, grad.norm())
+        assert plain == 4.0
+
+
+def clip_nan_by_torch(rank):
+    net = smex.partition(model(), args=data(), loss_fn=nn.functional.mse_loss, replicate_bytes=0)
+    net(*data()).backward()
+    if rank == 1:
+        next(iter(net.parameters())).grad.fill_(float("nan"))
     try:
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+        TORCHS_CLIP(list(net.parameters()), 0.1, error_if_nonfinite=True)
     except smex.SmexRuntimeError as error:
-        assert_same(net.full_grads(), before)
         return str(error)
-    return ""
 
 
-def test_torchs_clipping_names_ours(processes):
-    assert all("smex.clip_grad_norm_" in text for text in processes.run(clipped_by_torch, 2))
+def test_torchs_functions_tell_of_nan_on_all_ranks(processes):
+    for text in processes.run(clip_nan_by_torch, 2):
+        assert "nan" in text
 
 
 @pytest.mark.parametrize(
@@ -411,20 +486,15 @@ def clipped_by_value(rank):
     net(torch.ones(3, 5, dtype=torch.float64)).sum().backward()
     torch.nn.utils.clip_grad_value_(net.parameters(), 1e-3)
     try:
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-    except smex.errors.SmexRuntimeError as error:
-        refused = str(error)
-    try:
         torch.optim.LBFGS(net.parameters())
     except smex.errors.SmexRuntimeError as error:
         optimizer = str(error)
-    return max(p.grad.abs().max().item() for p in net.parameters()), refused, optimizer
+    return max(p.grad.abs().max().item() for p in net.parameters()), optimizer
 
 
-def test_values_are_clipped_by_torch_and_norms_are_not(processes):
-    for largest, refused, optimizer in processes.run(clipped_by_value, 2):
+def test_values_are_clipped_by_torch(processes):
+    for largest, optimizer in processes.run(clipped_by_value, 2):
         assert largest == 1e-3
-        assert "smex.clip_grad_norm_" in refused
         assert "torch.optim.LBFGS takes dot products" in optimizer
 
 

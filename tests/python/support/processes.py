@@ -21,6 +21,8 @@ import torch.distributed as dist
 from smex.distributed.world import disconnect_old
 
 _FILES: dict = {}
+_PATIENCE = 20
+"""Seconds within which a process ends that has nothing to do any more."""
 
 
 def _function(path, name):
@@ -36,6 +38,16 @@ def _function(path, name):
     return found
 
 
+def _join(store, rank, world, timeout):
+    dist.init_process_group(
+        "gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
+        timeout=timedelta(seconds=timeout),
+    )  # fmt: skip
+    # A rank whose function says nothing to the others may be done, and its connections
+    # closed, before another has finished to connect.
+    dist.barrier()
+
+
 def _serve(pipe, search_path):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = search_path
@@ -47,18 +59,16 @@ def _serve(pipe, search_path):
             return
         if task is None:
             return
-        path, name, store, rank, world, timeout, variables, args = task
+        path, name, store, rank, world, timeout, variables, ends, args = task
         before = {key: os.environ.get(key) for key in variables}
         os.environ.update(variables)
+        if ends:  # as a program does
+            _join(store, rank, world, timeout)
+            pipe.send((True, pickle.dumps(_function(path, name)(rank, *args))))
+            return
         try:
             function = _function(path, name)
-            dist.init_process_group(
-                "gloo", store=dist.FileStore(store, world), rank=rank, world_size=world,
-                timeout=timedelta(seconds=timeout),
-            )  # fmt: skip
-            # A rank whose function says nothing to the others may be done, and its connections
-            # closed, before another has finished to connect.
-            dist.barrier()
+            _join(store, rank, world, timeout)
             answer = True, pickle.dumps(function(rank, *args))
         except BaseException as error:
             answer = False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
@@ -90,8 +100,11 @@ class ProcessPool:
             there.close()
             self._members.append((process, here))
 
-    def outcomes(self, function, world, *args, timeout=60, variables=None):
-        """Runs `function(rank, *args)` in so many ranks; by rank (succeeded, result or text)."""
+    def outcomes(self, function, world, *args, timeout=60, variables=None, ends=False):
+        """Runs `function(rank, *args)` in so many ranks; by rank (succeeded, result or text).
+
+        With `ends` the processes end afterwards as a program's do, by an error where there is one.
+        """
         self._start(world)
         path = sys.modules[function.__module__].__file__
         with tempfile.TemporaryDirectory() as folder:
@@ -106,6 +119,7 @@ class ProcessPool:
                         world,
                         timeout,
                         variables or {},
+                        ends,
                         args,
                     )
                 )
@@ -121,7 +135,11 @@ class ProcessPool:
                     found.append((good, pickle.loads(what) if good else what))
                 except EOFError:
                     found.append((False, f"rank {rank} has ended, exit code {process.exitcode}"))
-        if not all(good for good, _ in found):
+        if ends:
+            for rank, (process, _) in enumerate(self._members[:world]):
+                process.join(_PATIENCE)
+                assert process.exitcode is not None, f"rank {rank} does not end"
+        if ends or not all(good for good, _ in found):
             self.close()  # what failed may have left groups that hang
         return found
 
