@@ -13,7 +13,9 @@ namespace smex::bindings {
 void raise_rank_failure(const runtime::Failure& failure) {
   const py::object python_class = py::module_::import("smex.errors").attr("RankFailure");
   const py::object rank = failure.rank < 0 ? py::object(py::none()) : py::int_(failure.rank);
-  PyErr_SetObject(python_class.ptr(), python_class(failure.message(), rank, failure.where,
+  const auto hint =
+      py::module_::import("smex.distributed.flight").attr("records_hint")().cast<std::string>();
+  PyErr_SetObject(python_class.ptr(), python_class(failure.message() + hint, rank, failure.where,
                                                    failure.text, runtime::name(failure.kind))
                                           .ptr());
 }

@@ -33,6 +33,12 @@ std::string disagreement(int other) {
                   "of the same shapes");
 }
 
+/// For the user, whom no line of this file helps.
+void warn(const std::string& text) {
+  c10::warn(c10::Warning(c10::UserWarning(), {__func__, __FILE__, __LINE__}, text,
+                         /*verbatim=*/true));
+}
+
 int64_t place_in(const std::vector<int>& group, int process) {
   return std::find(group.begin(), group.end(), process) - group.begin();
 }
@@ -59,7 +65,7 @@ void Communicator::Signal::fail() {
       try {
         group->abort();
       } catch (const std::exception& error) {
-        TORCH_WARN("a process group could not be aborted: ", error.what());
+        warn(c10::str("a process group could not be aborted: ", error.what()));
       }
     }
     // Its destructor waits for a thread of torch's that sleeps for a minute after an error.
@@ -107,7 +113,8 @@ Communicator::Communicator(CommunicatorOptions options)
       num_asked_(options_.hosts.size(), 0),
       receives_(options_.hosts.size()),
       sends_(options_.hosts.size()),
-      device_wait_([this](const auto& collective, auto waited) { look_after(collective, waited); }) {
+      device_wait_(
+          [this](const auto& collective, auto waited) { look_after(collective, waited); }) {
   signal_->abort_on_failure(options_.group);
   options_.watcher->on_failure([signal = signal_](const Failure&) { signal->fail(); });
 }
@@ -211,7 +218,7 @@ void Communicator::give_up(const Failure& failure) {
   try {
     options_.recorder->dump(options_.flight_folder, rank(), size(), failure);
   } catch (const UserError& error) {  // on the way of the error that matters
-    TORCH_WARN(error.what());
+    warn(error.what());
   }
 }
 
@@ -249,11 +256,11 @@ void Communicator::announce(uint64_t event, uint64_t digest) {
 
 void Communicator::tell_of_wait(const std::vector<int>& ranks) {
   if (has_told_of_wait_.exchange(true)) return;
-  TORCH_WARN("rank ", rank(), " has waited for rank ", c10::Join(", rank ", ranks), " for ",
-             kVeryLongWait.count(),
-             " s. If that one is not just slow, it does something else: every rank must call the "
-             "same nets, forward and backward, and their state_dict, full_grads, smex.save and "
-             "smex.load, in the same order");
+  warn(c10::str("rank ", rank(), " has waited for rank ", c10::Join(", rank ", ranks), " for ",
+                kVeryLongWait.count(),
+                " s in a net's pass, forward or backward. If that one is not just slow, it does "
+                "something else: every rank must call the same nets, forward and backward, and "
+                "their state_dict, full_grads, smex.save and smex.load, in the same order"));
 }
 
 int64_t Communicator::of_first(int64_t number, c10::Device device,
@@ -558,8 +565,8 @@ void Pass::start(size_t number) {
   if (!work) communicator_->check();  // throws
   if (!device_.is_cpu()) {
     state.work = work;
-    communicator_->device_wait_.add(
-        {std::move(work), number_, digest_, communicator_->others_of(round.group)});
+    communicator_->device_wait_.add({[work = std::move(work)] { return work->isCompleted(); },
+                                     number_, digest_, communicator_->others_of(round.group)});
     return;
   }
   std::unique_ptr<WorkQueue>& queue = communicator_->collectives_[round.group];

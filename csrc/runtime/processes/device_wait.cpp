@@ -3,13 +3,9 @@
 #include <utility>
 
 namespace smex::runtime {
-namespace {
 
-constexpr std::chrono::milliseconds kLookAtDevice{100};
-
-}  // namespace
-
-DeviceWait::DeviceWait(OnWait on_wait) : on_wait_(std::move(on_wait)) {}
+DeviceWait::DeviceWait(OnWait on_wait, std::chrono::milliseconds between_looks)
+    : on_wait_(std::move(on_wait)), between_looks_(between_looks) {}
 
 DeviceWait::~DeviceWait() {
   stop();
@@ -42,9 +38,9 @@ void DeviceWait::run() {
     const Collective looked_at = *std::exchange(last_, std::nullopt);
     const auto begin = std::chrono::steady_clock::now();
     // What is over soon is over when it is looked at for the first time.
-    while (!changed_.wait_for(lock, kLookAtDevice, [&] { return is_stopped_; })) {
+    while (!changed_.wait_for(lock, between_looks_, [&] { return is_stopped_; })) {
       lock.unlock();
-      const bool is_over = looked_at.work->isCompleted();
+      const bool is_over = looked_at.is_over();
       if (!is_over) on_wait_(looked_at, std::chrono::steady_clock::now() - begin);
       lock.lock();
       if (is_over) break;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 
-__all__ = ["flight_folder"]
+__all__ = ["flight_folder", "records_hint"]
 
 
 def flight_folder() -> pathlib.Path | None:
@@ -21,3 +21,9 @@ def flight_folder() -> pathlib.Path | None:
     error_file = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
     # torchrun's is <logs>/<run>/attempt_0/<local rank>/error.json, or empty where it keeps no logs.
     return pathlib.Path(error_file).parents[1] / "flight" if error_file else None
+
+
+def records_hint() -> str:
+    """Returns what a failure's message ends with: how to read what ranks did last."""
+    folder = flight_folder()
+    return "" if folder is None else f" [python -m smex.distributed {folder} lines up the ranks]"

@@ -73,16 +73,10 @@ class World:
                 f"partition: {workers} workers do not divide into {len(members)} processes; give "
                 f"a multiple, or leave workers= out for one worker a process"
             )
-        own = dist.get_rank()
-        if own not in members:
-            raise SmexValueError(
-                f"partition: rank {own} calls it, whose mesh is of ranks {list(members)}: only "
-                "those take part"
-            )
         links = _connected(tuple(members), device, timeout)
         each = workers // len(members)
         ranks = tuple(worker // each for worker in range(workers))
-        return World(list(members).index(own), ranks, links, links.meeting)
+        return World(list(members).index(dist.get_rank()), ranks, links, links.meeting)
 
     @property
     def size(self) -> int:
@@ -99,9 +93,14 @@ class World:
         """The workers of this process."""
         return [worker for worker, rank in enumerate(self.ranks) if rank == self.rank]
 
-    def gather(self, what: Any) -> list[Any]:
-        """Returns what every process passed, by rank; every process calls this."""
-        return [what] if self.meeting is None else self.meeting.gather(what)
+    def gather(self, what: Any, topic: str = "") -> list[Any]:
+        """Returns what every process passed, by rank; every process calls this.
+
+        Args:
+            what: a small object.
+            topic: of what it tells, where calls exchange several things.
+        """
+        return [what] if self.meeting is None else self.meeting.gather(what, topic)
 
     @contextlib.contextmanager
     def during(self, call: str, details: str = "") -> Iterator[None]:
@@ -128,7 +127,9 @@ class World:
         (message,) = failure.args
         is_told = _CALLS in message or failure.kind != "raised"
         if self.links is not None and _EVERY_RANK in failure.original and not is_told:
-            failure.args = (f"{message} ({_CALLS}{self.links.exchanged_calls(call)})",)
+            if not self.links.told_calls:  # of the first to notice; others are in later ones by now
+                self.links.told_calls = self.links.exchanged_calls(call)
+            failure.args = (f"{message} ({_CALLS}{self.links.told_calls})",)
 
     def next_net(self) -> int:
         """Returns the number of a new net: the same in processes that make as many nets.
@@ -177,10 +178,19 @@ def synchronize(device: torch.device) -> None:
 
 
 def members_of(mesh: DeviceMesh | None) -> list[int]:
-    """Returns the ranks of a mesh, in the order of its workers; None: of the default group."""
+    """Returns the ranks of a mesh, in the order of its workers; None: of the default group.
+
+    Raises:
+        SmexValueError: this process is none of them.
+    """
     if mesh is None:
         return members_of_default()
     members: list[int] = mesh.mesh.flatten().tolist()
+    if dist.get_rank() not in members:
+        raise SmexValueError(
+            f"partition: rank {dist.get_rank()} calls it, whose mesh is of ranks {members}: only "
+            "those take part; processes=1 is for a net of this rank's own"
+        )
     return members
 
 
@@ -337,15 +347,21 @@ class Meeting:
         self._before: str | None = None
         self._has_told = False
 
-    def gather(self, what: Any) -> list[Any]:
+    def gather(self, what: Any, topic: str = "") -> list[Any]:
         """Returns what every process passed, by rank.
+
+        Args:
+            what: of this process.
+            topic: is the same in all processes that are at the same place of a call.
 
         Raises:
             RankFailure: one has failed.
-            SmexRuntimeError: one makes another call.
+            SmexRuntimeError: one makes another call, or is at another place of it.
         """
+        self._watcher.check()  # after a failure nobody knows what others exchange
         call, doing = self._call.name, self._call.name + self._call.details
-        number, content = self._count(), pickle.dumps((call, what))
+        place = f"{call} ({topic})" if topic else call
+        number, content = self._count(), pickle.dumps((place, what))
         awaited: list[int] = []
         found = unless_failed(
             self._watcher, lambda: self._gathered(number, content, awaited, doing), lambda: awaited
@@ -400,6 +416,7 @@ class Links:
         nets: their numbers, of nets over these processes.
         call: that a thread makes.
         measured: what is known of collectives (`smex.distributed.collectives`) and machines.
+        told_calls: what each rank did when ranks did different things; empty before that.
     """
 
     def __init__(self, members: Sequence[int], device: str, timeout: float):
@@ -415,6 +432,7 @@ class Links:
         self.measured: dict[Any, Any] = {}
         self.nets = itertools.count(1)
         self.call = _Call()
+        self.told_calls = ""
         self._backend = "gloo" if device == "cpu" else "nccl"
         store = _get_default_store()
         told = hashlib.sha256(repr((members, device)).encode()).hexdigest()[:12]
@@ -512,11 +530,10 @@ class Links:
         if not self._passes.check([f"pass/{number}"]):
             return
         other = int(self._passes.get(f"pass/{number}").split()[0])
+        runs_net = doing.startswith("net(")
         self.watcher.report(
             f"it is in {doing}, while rank {other} waits for it in a net that it runs: every rank "
-            "must call the same nets in the same order, with inputs of the same shapes "
-            "(drop_last=True of a DataLoader leaves out a smaller last batch) and under the same "
-            "modes"
+            + (_SAME_NETS if runs_net else _SAME_CALLS)
         )
         self.watcher.check()
 
@@ -551,6 +568,12 @@ _WAITS = (
     "something else: every rank must call the same nets, state_dict, smex.save and smex.load, in "
     "the same order"
 )
+_SAME_NETS = (
+    "must call the same nets in the same order, with inputs of the same shapes (drop_last=True of "
+    "a DataLoader leaves out a smaller last batch) and under the same modes (net.train(), "
+    "net.eval(), torch.no_grad())"
+)
+_SAME_CALLS = "must make this call at the same place, not one of them alone"
 _EVERY_RANK = "every rank must"
 """Is in the failures of ranks that do different things."""
 _CALLS = "calls: "

@@ -18,6 +18,8 @@ from smex.errors import RankFailure, SmexRuntimeError
 _PLAIN = (bool, int, float, complex, str, type(None), torch.dtype)
 _LONGEST = 200
 """Letters of a value that is told."""
+_DIGESTS, _PROGRAMS, _WHOLES = "whether all are alike", "the programs", "what differs"
+"""What processes tell each other."""
 
 
 def refuse_differences(world: World, call: str, described: Mapping[str, str], hint: str) -> None:
@@ -32,10 +34,10 @@ def refuse_differences(world: World, call: str, described: Mapping[str, str], hi
     if world.is_alone:
         return
     own = dict(described)
-    digests = world.gather(zlib.crc32(repr(sorted(own.items())).encode()))
+    digests = world.gather(zlib.crc32(repr(sorted(own.items())).encode()), _DIGESTS)
     if len(set(digests)) == 1:
         return
-    difference = _first_difference(world.gather(own))
+    difference = _first_difference(world.gather(own, _WHOLES))
     if difference is not None:
         rank, what = difference
         raise SmexRuntimeError(f"{call}: rank 0 and rank {rank} differ in {what}; {hint}")
@@ -117,11 +119,11 @@ class Equals:
         if self._world.is_alone:
             return
         self._told = True
-        found = self._world.gather((digest, None))
+        found = self._world.gather((digest, None), _PROGRAMS)
         self._refuse_failed(found)
         if len({digest for digest, _ in found}) == 1:
             return
-        everyone = self._world.gather((self._settings(), text))
+        everyone = self._world.gather((self._settings(), text), _WHOLES)
         other = next(rank for rank, (each, _) in enumerate(found) if each != found[0][0])
         rank, difference = _first_difference([settings for settings, _ in everyone]) or (
             other,
@@ -140,7 +142,7 @@ class Equals:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None and not self._told and not self._world.is_alone:
             self._told = True
-            self._world.gather((0, f"{type(error).__name__}: {error}"))
+            self._world.gather((0, f"{type(error).__name__}: {error}"), _PROGRAMS)
 
 
 def _first_line(here: str, there: str) -> str:

@@ -184,7 +184,7 @@ class PartitionedModule(torch.nn.Module):
         self._first: Compiled | None = None
         self._last: _LastCall | None = None
         self._usual: _UsualCall | None = None
-        self._told_inputs = ""  # of the last call that was captured
+        self._told_call: tuple[str, str] | None = None  # inputs and modes of the last captured
 
     @property
     def _loss_fn(self) -> Callable | None:
@@ -226,6 +226,16 @@ class PartitionedModule(torch.nn.Module):
                 f"as the last positional argument, got {len(args)} of them; for outputs without a "
                 "loss partition the model without loss_fn"
             )
+
+    def _refuse_trace_of_nothing(self) -> None:
+        """Raises SmexTypeError where the model takes inputs."""
+        try:
+            inspect.signature(self._model[0].forward).bind()
+        except TypeError as error:
+            raise SmexTypeError(
+                'trace: it runs the net and needs its inputs, as in net.trace("trace.json", x), '
+                "and the target where the net has a loss_fn; got none"
+            ) from error
 
     def _get_compiled(self, args: tuple, kwargs: dict[str, Any]) -> Compiled:
         leaves, spec, _ = flatten_call(args, kwargs)
@@ -276,12 +286,19 @@ class PartitionedModule(torch.nn.Module):
         if self._world.is_alone:
             return self._compile_together(args, kwargs, wants_grad, alike)
         inputs = described_inputs(self._model[0], self._loss_fn, args, kwargs)
-        told = ", ".join(f"{name} {value}" for name, value in inputs.items())
-        before = f", after calls with {self._told_inputs}" if self._told_inputs else ""
-        with self._world.during("net(...)", f", for the first time with {told}{before}"):
+        passed = ", ".join(f"{name} {value}" for name, value in inputs.items())
+        modes = "in training mode" if self.training else "in evaluation mode"
+        modes += "" if wants_grad else " without gradients"
+        told = passed
+        if self._told_call is not None:
+            passed_before, modes_before = self._told_call
+            told += f", after calls with {passed_before}"
+            if modes != modes_before:
+                told = f"{passed} {modes}, after calls with {passed_before} {modes_before}"
+        with self._world.during("net(...)", f", for the first time with {told}"):
             self._refuse_differences(inputs, wants_grad)
             compiled = self._compile_together(args, kwargs, wants_grad, alike)
-        self._told_inputs = told
+        self._told_call = (passed, modes)
         return compiled
 
     def _refuse_differences(self, inputs: Mapping[str, str], wants_grad: bool) -> None:
@@ -830,6 +847,8 @@ class PartitionedModule(torch.nn.Module):
         Returns:
             The net's result, without gradients. Buffers are updated as in any call.
         """
+        if not args and not kwargs:
+            self._refuse_trace_of_nothing()
         with self._world.during("net.trace"):
             compiled, result, events = self._traced(args, kwargs, backward)
             content = ""

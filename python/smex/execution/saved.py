@@ -340,8 +340,9 @@ def merged(name: str, parts: Sequence[Contents]) -> Contents:
                 f'opt: "{name}" is {first.kind} with {len(groups)} groups on rank 0 and '
                 f"{part.kind} with {len(part.groups)} on rank {rank}; make it alike on all ranks"
             )
-        for mine, group in zip(members, part.groups, strict=True):
+        for number, (mine, group) in enumerate(zip(members, part.groups, strict=True)):
             mine |= dict.fromkeys(group.params)
+            _refuse_other_options(name, number, rank, first.groups[number], group)
         for param, found in part.states.items():
             known = states.setdefault(param, found)
             for key in known.keys() ^ found.keys():
@@ -358,6 +359,16 @@ def merged(name: str, parts: Sequence[Contents]) -> Contents:
     for group, mine in zip(groups, members, strict=True):
         group.params = list(mine)
     return Contents(first.kind, groups, states)
+
+
+def _refuse_other_options(name: str, number: int, rank: int, first: Group, group: Group) -> None:
+    for key in (first.options.keys() | group.options.keys()) - set(HOW):
+        here, there = first.options.get(key), group.options.get(key)
+        if here != there:
+            raise SmexValueError(
+                f'opt: group {number} of "{name}" has {key}={here!r} on rank 0 and {there!r} on '
+                f"rank {rank}, so that the ranks take different steps; give all of them the same"
+            )
 
 
 def state_name(optimizer: str, param: str, key: str) -> str:

@@ -212,11 +212,15 @@ def _steps(workers: int, mesh: Sequence[int] | None, planner: str) -> list[int]:
     if mesh is None:
         return default_mesh(workers, planner)
     if not isinstance(mesh, Iterable):
-        raise SmexTypeError(f"search: mesh must list the workers of each step, got {mesh!r}")
+        raise SmexTypeError(
+            "search: mesh must list the workers of each step, or be the DeviceMesh of processes "
+            f"that smex.partition runs in, got {mesh!r}"
+        )
     steps = list(mesh)
     fits = all(type(parts) is int and parts > 1 for parts in steps)
     if not fits or math.prod(steps) != workers:
         raise PlanError(
-            f"search: expected a mesh of ints above 1 whose product is {workers}, found {mesh!r}"
+            f"search: expected a mesh of ints above 1 whose product is {workers}, or for "
+            f"smex.partition the DeviceMesh of processes (init_device_mesh), found {mesh!r}"
         )
     return steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import os
 import pathlib
 from typing import Any
@@ -351,12 +352,29 @@ class Plan(PlacedGraph):
             rows.append((name, shape_words(value.shape), self.words(name), each))
         return rows
 
+    def _is_small(self) -> bool:
+        """Whether nothing is cut, for no tensor is as large as one that has to be."""
+        values = self.graph.captured.values
+        sizes = [
+            math.prod(values[value].shape) * values[value].dtype.itemsize
+            for value in self.graph.value_by_name.values()
+        ]
+        held = [self.worker_bytes(name) for name in self.graph.value_by_name]
+        return self.workers > 1 and held == sizes and max(sizes, default=0) <= self.replicate_bytes
+
     def __repr__(self) -> str:
         return f"Plan({self.summary()})"
 
     def __str__(self) -> str:
         rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
         lines = [self.summary(), *aligned(rows, right=(1, 3), indent="")]
+        if self._is_small():
+            size = size_words(self.replicate_bytes)
+            told = (
+                f"each worker has it whole: only tensors above {size} are cut, and smaller ones "
+                "where that moves less; replicate_bytes=0 cuts them all"
+            )
+            lines += ["", told]
         if self.carried is not None:
             lines += ["", str(self.carried)]
         return "\n".join(lines)

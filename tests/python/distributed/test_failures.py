@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
 
 import smex
 from smex.distributed import world
@@ -159,6 +160,7 @@ CALLS = {
     "new rows": lambda net, folder: net(torch.ones(12, 32)),
     "dtensors": lambda net, folder: net.dtensors(),
     "clip": lambda net, folder: smex.clip_grad_norm_(net, 1.0),
+    "evaluation": lambda net, folder: net.eval()(torch.ones(16, 32)),
 }
 
 
@@ -182,6 +184,16 @@ def in_other_calls(rank, first, second, folder):
         ("dtensors", "net", ("it is in net.dtensors(), while rank 1", "rank 1 net(...)")),
         ("state_dict", "net", ("rank 0 net.state_dict(), rank 1 net(...)",)),
         ("clip", "state_dict", ("rank 0 smex.clip_grad_norm_, rank 1 net.state_dict()",)),
+        ("save", "net", ("must make this call at the same place, not one of them alone",)),
+        (
+            "evaluation",
+            "net",
+            (
+                '"x" float32[16, 32] in evaluation mode, after calls with argument "x" '
+                "float32[16, 32] in training mode",
+                "and under the same modes (net.train(), net.eval(), torch.no_grad())",
+            ),
+        ),
         (
             "new rows",
             "net",
@@ -299,6 +311,74 @@ def test_every_later_call_names_the_first_failure(processes):
     first, second = processes.run(after_a_failure, 2)
     assert first[0] == "ran"
     assert "rank 1 failed in forward instruction 3: gave up" in second[1]
+
+
+def again_after_a_failure(rank):
+    """Both catch the error of ranks that do different things, and try to go on."""
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    texts = []
+    for attempt in (
+        lambda: net(torch.ones(12 if rank else 16, 32)),
+        lambda: net(torch.ones(16, 32)),
+        lambda: smex.partition(Layers(width=48), args=torch.randn(16, 48)),
+        lambda: smex.save("unwritten", net),
+    ):
+        try:
+            attempt()
+        except smex.RankFailure as failure:
+            texts.append(str(failure))
+        else:
+            texts.append("ran")
+    return texts
+
+
+def test_calls_after_a_failure_name_it_and_tell_nothing_else(processes):
+    for first, *others in processes.run(again_after_a_failure, 2):
+        assert "for the first time with" in first and "calls: rank 0 net(...)" in first
+        for text in others:
+            assert text.split(" (calls")[0] == first.split(" (calls")[0]
+            assert "save" not in text
+
+
+def makes_other_options(rank, folder):
+    net = smex.partition(Layers(), args=torch.randn(16, 32), replicate_bytes=0)
+    opt = torch.optim.AdamW(net.parameters(), lr=1e-3 * (1 + rank), foreach=rank == 0)
+    net(torch.ones(16, 32)).sum().backward()
+    opt.step()
+    try:
+        smex.save(folder, net, opt)
+    except smex.SmexValueError as error:
+        text = str(error)
+    opt.param_groups[0]["lr"] = 1e-3
+    smex.save(folder, net, opt)  # how a step runs may differ
+    return text
+
+
+def test_optimisers_with_other_options_are_refused_when_saved(processes, tmp_path):
+    for text in processes.run(makes_other_options, 2, str(tmp_path / "step")):
+        assert 'group 0 of "0" has lr=0.001 on rank 0 and 0.002 on rank 1' in text
+
+
+def left_out_by_a_mesh(rank):
+    mesh = init_device_mesh("cpu", (1,))
+    texts = []
+    for make in (
+        lambda: smex.partition(Layers(), mesh=mesh, args=torch.randn(16, 32)),
+        lambda: smex.Machine.calibrate(mesh=mesh),
+    ):
+        try:
+            make()
+        except smex.SmexValueError as error:
+            texts.append(str(error))
+    own = smex.partition(Layers(), args=torch.randn(16, 32), processes=1)
+    return texts, own.workers
+
+
+def test_a_rank_that_the_mesh_leaves_out_is_told(processes):
+    (kept, own), (left_out, other) = processes.run(left_out_by_a_mesh, 2)
+    assert (kept, own, other) == ([], 1, 1)
+    assert len(left_out) == 2
+    assert all("rank 1 calls it, whose mesh is of ranks [0]" in text for text in left_out)
 
 
 def sends_to_one_who_has_left(rank):
