@@ -95,7 +95,7 @@ _STATES: weakref.WeakSet[ShardedState] = weakref.WeakSet()
 @functools.cache
 def _teach_torch() -> None:
     """Replaces the function inside of the one that torch's others and its users call."""
-    known: Any = clip_grad._get_total_norm  # type: ignore[attr-defined]
+    known: Any = clip_grad._get_total_norm
     inner = known.__wrapped__
     for cell in known.__closure__:
         if cell.cell_contents is inner:

@@ -50,3 +50,47 @@ def test_the_rank_that_failed_has_written_what_it_did_last(tmp_path):
     assert found.flights[1].entries
     assert found.failure["rank"] == 1 and "has had enough" in found.failure["message"]
     assert 1 not in found.missing
+
+
+OVER_A_MESH = """
+import os
+import signal
+
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+
+import smex
+
+torch.set_num_threads(1)
+smex.init_processes()
+mesh = init_device_mesh("cpu", (2, 1))
+with torch.device("meta"):
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 4))
+x = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
+net = smex.partition(model, mesh=mesh, args=x, replicate_bytes=0)
+opt = torch.optim.AdamW(net.parameters())
+start = smex.latest("ckpt")
+extra = smex.load(start, net, opt) if start else smex.init(net, seed=0)
+for step in range((extra or {}).get("step", -1) + 1, 6):
+    loss = net(x).square().mean()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(list(net.parameters()), 0.1)
+    opt.step()
+    opt.zero_grad()
+    smex.save(f"ckpt/step-{step}", net, opt, extra={"step": step})
+    print(f"step {step}: loss {loss.item():.6f}", flush=True)
+    first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and "UNDISTURBED" not in os.environ
+    if step == 2 and mesh.get_rank() == 1 and first:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_program_with_a_mesh_survives_a_restart(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(OVER_A_MESH)
+    found = []
+    for name, variables in (("whole", {"UNDISTURBED": "1"}), ("disturbed", {})):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        found.append(losses(run("--max-restarts=1", tmp_path / "train.py", ranks=2, **variables)))
+    assert sorted(found[0]) == list(range(6))
+    assert found[0] == found[1]
