@@ -1,0 +1,1 @@
+"""The folder that has a package called dgl; see :mod:`smex.graph.alias`."""
