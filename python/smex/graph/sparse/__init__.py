@@ -1,0 +1,97 @@
+"""Sparse matrices with the names of DGL's ``dgl.sparse``, on the kernels of message passing.
+
+``import smex.graph.sparse as sp``. A :class:`SparseMatrix` says where its non-zeros are, in the
+formats that a graph's edges have, and has values, numbers or vectors, which gradients go to.
+"""
+
+from smex.graph.sparse import methods
+from smex.graph.sparse.arithmetic import (
+    add,
+    div,
+    inv,
+    is_scalar,
+    mul,
+    neg,
+    power,
+    sp_add,
+    sp_add_v,
+    sp_broadcast_v,
+    sp_div,
+    sp_div_v,
+    sp_mul,
+    sp_mul_v,
+    sp_power,
+    sp_sub,
+    sp_sub_v,
+    spsp_add,
+    spsp_div,
+    spsp_mul,
+    sub,
+)
+from smex.graph.sparse.matrix import (
+    SparseMatrix,
+    diag,
+    from_coo,
+    from_csc,
+    from_csr,
+    from_torch_sparse,
+    identity,
+    spmatrix,
+    to_torch_sparse_coo,
+    to_torch_sparse_csc,
+    to_torch_sparse_csr,
+    val_like,
+)
+from smex.graph.sparse.products import bsddmm, bspmm, matmul, sddmm, spmm, spspmm
+from smex.graph.sparse.reductions import reduce, smax, smean, smin, softmax, sprod, sum
+
+del methods
+
+__all__ = [
+    "SparseMatrix",
+    "add",
+    "bsddmm",
+    "bspmm",
+    "diag",
+    "div",
+    "from_coo",
+    "from_csc",
+    "from_csr",
+    "from_torch_sparse",
+    "identity",
+    "inv",
+    "is_scalar",
+    "matmul",
+    "mul",
+    "neg",
+    "power",
+    "reduce",
+    "sddmm",
+    "smax",
+    "smean",
+    "smin",
+    "softmax",
+    "sp_add",
+    "sp_add_v",
+    "sp_broadcast_v",
+    "sp_div",
+    "sp_div_v",
+    "sp_mul",
+    "sp_mul_v",
+    "sp_power",
+    "sp_sub",
+    "sp_sub_v",
+    "spmatrix",
+    "spmm",
+    "sprod",
+    "spsp_add",
+    "spsp_div",
+    "spsp_mul",
+    "spspmm",
+    "sub",
+    "sum",
+    "to_torch_sparse_coo",
+    "to_torch_sparse_csc",
+    "to_torch_sparse_csr",
+    "val_like",
+]
