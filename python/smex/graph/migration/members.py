@@ -9,6 +9,7 @@ import textwrap
 from typing import Any
 
 import torch
+from torch.utils.data import IterDataPipe
 
 __all__ = ["has_member", "takes_keyword"]
 
@@ -16,8 +17,13 @@ _REGISTERED = ("register_buffer", "register_parameter", "add_module", "setattr")
 
 
 def has_member(kind: type, name: str) -> bool:
-    """Whether objects of a class have an attribute: its own, or one that its methods assign."""
+    """Whether objects of a class have an attribute: its own, or one that its methods assign.
+
+    Data pipes of torch have the stages that are registered, too.
+    """
     if hasattr(kind, name):
+        return True
+    if issubclass(kind, IterDataPipe) and name in IterDataPipe.functions:
         return True
     return any(name in _assigned(base) for base in kind.__mro__ if base is not object)
 

@@ -84,6 +84,12 @@ def test_every_public_name_of_dgl_is_there_or_has_something_instead():
             assert f"`{module}.{name}`" in page or f"`{parent}.{name}`" in page, name
 
 
+def test_stages_of_pipelines():
+    assert migrate.counterpart("dgl.graphbolt.ItemSampler.sample_neighbor")[0]
+    assert migrate.counterpart("dgl.graphbolt.ItemSampler.map")[0]
+    assert not migrate.counterpart("dgl.graphbolt.ItemSampler.sample_nothing")[0]
+
+
 def test_names_of_modules_within_modules():
     for name in ("dgl.nn.GroupRevRes", "dgl.nn.pytorch.conv.grouprevres.GroupRevRes"):
         assert "torch.utils.checkpoint" in migrate.counterpart(name)[1]
