@@ -7,6 +7,7 @@ from typing import Any
 
 from smex.errors import SmexValueError
 from smex.graph.core.graph_core import GraphCore
+from smex.graph.words import is_dict
 
 __all__ = ["apply_each", "check_eq_shape", "expand_as_pair"]
 
@@ -53,7 +54,7 @@ def expand_as_pair(input_: Any, g: GraphCore | None = None) -> tuple[Any, Any]:
         return input_
     if g is None or not g.is_block:
         return input_, input_
-    if isinstance(input_, Mapping):
+    if is_dict(input_):
         return input_, {ntype: rows[: g.num_dst_nodes(ntype)] for ntype, rows in input_.items()}
     return input_, input_[: g.num_dst_nodes()]
 
