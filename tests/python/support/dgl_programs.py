@@ -342,3 +342,113 @@ def names_of_layers(dgl):
         dgl.Compose([dgl.AddSelfLoop(), dgl.DropEdge(0.5)]),
     ]
     return [repr(layer).replace("bias=True, track", "track").split("\n") for layer in layers]
+
+
+# ---- modules of their own ----
+
+
+@program
+def farthest_points(dgl):
+    import importlib
+
+    geometry = importlib.import_module(f"{dgl.__name__}.geometry")
+    torch.manual_seed(3)
+    x = torch.rand(3, 20, 3)
+    return [
+        geometry.farthest_point_sampler(x, 6, start_idx=2),
+        geometry.farthest_point_sampler(x.double(), 20, start_idx=0),
+        list(geometry.farthest_point_sampler(x, 4).shape),
+    ]
+
+
+@program
+def reversible_layers(dgl):
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(2, 2)
+
+        def forward(self, g, x, scale):
+            with g.local_scope():
+                g.ndata["h"] = self.linear(x) * scale
+                g.update_all(dgl.function.copy_u("h", "m"), dgl.function.sum("m", "h"))
+                return g.ndata["h"].tanh()
+
+    g = star(dgl)
+    layer = dgl.nn.GroupRevRes(Layer(), 3)
+    for n, weight in enumerate(layer.parameters()):
+        weight.data = torch.linspace(-1, 1, weight.numel()).view(weight.shape) + 0.1 * n
+    x = torch.linspace(-1, 1, 36).view(6, 6).requires_grad_()
+    scale = torch.linspace(1, 2, 36).view(6, 6).requires_grad_()
+    result = layer(g, x * 1, scale * 1)
+    value = result.detach().clone()
+    (result * torch.arange(36.0).view(6, 6)).sum().backward()
+    return [value, x.grad, scale.grad, [weight.grad for weight in layer.parameters()]]
+
+
+@program
+def reordered(dgl):
+    import importlib
+
+    partition = importlib.import_module(f"{dgl.__name__}.partition")
+    g = partition.reorder_nodes(dgl.graph(([0, 1, 3], [1, 2, 0])), torch.tensor([2, 0, 1, 3]))
+    return [sorted(zip(*(ids.tolist() for ids in g.edges()))), g.ndata["orig_id"]]
+
+
+@program
+def structures_of_values(dgl):
+    values = {"a": [1, (2, 3)], "b": 4}
+    return [
+        dgl.utils.recursive_apply(values, lambda x, y: x * y, 10),
+        dgl.utils.recursive_apply_pair(values, values, lambda x, y: x + y),
+    ]
+
+
+@program
+def backend_functions(dgl):
+    f, x = dgl.backend, torch.tensor([[3.0, 0], [1, 2]])
+    return [
+        f.asnumpy(x).tolist(),
+        f.astype(x, f.int64),
+        str(f.dtype(x)),
+        f.gather_row(x, torch.tensor([1])),
+        f.nonzero_1d(torch.tensor([0, 1, 1])),
+        list(f.sort_1d(torch.tensor([3, 1, 2]))),
+        f.zeros((2, 2), f.float32, f.cpu()),
+        f.sum(x, 0),
+        f.full_1d(2, 5, f.int64, f.cpu()),
+        f.is_tensor(x),
+        f.boolean_mask(x, torch.tensor([True, False])),
+        str(f.data_type_dict["float32"]),
+        f.cat([x, x], 0),
+        list(f.shape(x)),
+        f.backend_name,
+    ]
+
+
+@program
+def collators(dgl):
+    loading, g, h = dgl.dataloading, star(dgl), typed(dgl)
+    full = loading.MultiLayerFullNeighborSampler(1)
+    nodes = loading.NodeCollator(g, torch.arange(6), full)
+    loader = torch.utils.data.DataLoader(nodes.dataset, 4, collate_fn=nodes.collate)
+    by_type = loading.NodeCollator(h, {"u": torch.arange(3), "g": torch.arange(2)}, full)
+    edges = loading.EdgeCollator(g, torch.arange(5), full, exclude="self")
+    _, pairs, (block,) = edges.collate([0, 1])
+    other = loading.EdgeCollator(g, torch.arange(5), full, g_sampling=dgl.reverse(g))
+    return [
+        [output for _, output, _ in loader],
+        by_type.collate([("u", 0), ("g", 1), ("u", 2)])[1],
+        len(by_type.dataset),
+        pairs.edata["_ID"],
+        sorted(block.edata["_ID"].tolist()),
+        other.collate([4])[2][0].num_edges(),
+    ]
+
+
+@program
+def files_of_dgl(dgl):
+    import importlib
+
+    utils = importlib.import_module(f"{dgl.__name__}.data.utils")
+    return utils._get_dgl_url("dataset/ACM.mat")
