@@ -4,6 +4,7 @@ import os
 import socket
 import threading
 
+import pytest
 import torch
 
 from smex.graph import multiprocessing
@@ -51,12 +52,8 @@ def test_without_a_group():
 
 def test_functions_run_in_threads_and_raise():
     assert multiprocessing.thread_wrapped_func(threading.get_ident)() != threading.get_ident()
-    try:
+    with pytest.raises(ValueError, match="invalid literal"):
         multiprocessing.thread_wrapped_func(int)("x")
-    except ValueError as error:
-        assert "invalid literal" in str(error)
-    else:
-        raise AssertionError("an error of the function is lost")
 
 
 def put(queue, value):

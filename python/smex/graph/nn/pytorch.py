@@ -31,7 +31,6 @@ _MODULES = (
 
 __all__ = [
     *layers.__all__,
-    "Identity",
     "edge_softmax",
     "knn_graph",
     "radius_graph",

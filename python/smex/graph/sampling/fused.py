@@ -31,8 +31,8 @@ def sample_neighbors_fused(
         g: as of :func:`sample_neighbors`, as are the next ones.
         nodes: different ids.
         fanout: how many edges of each type are drawn for a node.
-        edge_dir: ``"in"``: the nodes are the destinations; ``"out"``: of the graph with edges turned
-            round.
+        edge_dir: ``"in"``: the nodes are the destinations; ``"out"``: of the graph with
+            edges turned round.
         prob: weights of the edges.
         replace: whether an edge may be drawn more than once.
         copy_ndata: whether the block has node features.

@@ -39,6 +39,7 @@ LAYERS = {
     "GlobalAttentionPooling": ("gate_nn, feat_nn=None", "graph, feat, get_attention=False"),
     "GraphConv": ("in_feats, out_feats, norm='both', weight=True, bias=True, activation=None, allow_zero_in_degree=False", "graph, feat, weight=None, edge_weight=None"),
     "GraphormerLayer": ("feat_size, hidden_size, num_heads, attn_bias_type='add', norm_first=False, dropout=0.1, attn_dropout=0.1, activation=None", "nfeat, attn_bias=None, attn_mask=None"),
+    "GroupRevRes": ("gnn_module, groups=2", "g, x, *args"),
     "HGTConv": ("in_size, head_size, num_heads, num_ntypes, num_etypes, dropout=0.2, use_norm=False", "g, x, ntype, etype, *, presorted=False"),
     "HeteroEmbedding": ("num_embeddings, embedding_dim", "input_ids"),
     "HeteroGNNExplainer": ("model, num_hops, lr=0.01, num_epochs=100, *, alpha1=0.005, alpha2=1.0, beta1=1.0, beta2=0.1, log=True", None),
