@@ -67,6 +67,8 @@ LAYERS = {
     "SortPooling": ("k", "graph, feat"),
     "SpatialEncoder": ("max_dist, num_heads=1", "dist"),
     "SpatialEncoder3d": ("num_kernels, num_heads=1, max_node_type=100", "coord, node_type=None"),
+    "HeteroSubgraphX": ("model, num_hops, coef=10.0, high2low=True, num_child=12, num_rollouts=20, node_min=3, shapley_steps=100, log=False", None),
+    "SubgraphX": ("model, num_hops, coef=10.0, high2low=True, num_child=12, num_rollouts=20, node_min=3, shapley_steps=100, log=False", None),
     "SumPooling": ("", "graph, feat"),
     "TAGConv": ("in_feats, out_feats, k=2, bias=True, activation=None", "graph, feat, edge_weight=None"),
     "TransE": ("num_rels, feats, p=1", "h_head, h_tail, rels"),
