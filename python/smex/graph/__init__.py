@@ -15,13 +15,16 @@ from __future__ import annotations
 from smex._version import __version__
 from smex.graph import (
     aliases,
+    backend,
     base,
     data,
     dataloading,
     distributed,
     function,
+    geometry,
     init,
     methods,
+    multiprocessing,
     nn,
     ops,
     sampling,
@@ -47,6 +50,12 @@ from smex.graph.creation.interop import (
 )
 from smex.graph.creation.networkx_io import bipartite_from_networkx, from_networkx, to_networkx
 from smex.graph.creation.random import rand_bipartite, rand_graph, seed
+from smex.graph.dataloading.lazy_features import (
+    set_dst_lazy_features,
+    set_edge_lazy_features,
+    set_node_lazy_features,
+    set_src_lazy_features,
+)
 from smex.graph.graph import Graph
 from smex.graph.messages.propagate import (
     prop_edges,
@@ -225,6 +234,7 @@ __all__ = [
     "add_self_loop",
     "adjusted_homophily",
     "apply_each",
+    "backend",
     "base",
     "batch",
     "bfs_edges_generator",
@@ -255,6 +265,7 @@ __all__ = [
     "from_scipy",
     "from_torch_sparse",
     "function",
+    "geometry",
     "graph",
     "heterograph",
     "in_subgraph",
@@ -279,6 +290,7 @@ __all__ = [
     "metapath_reachable_graph",
     "metis_partition",
     "metis_partition_assignment",
+    "multiprocessing",
     "nn",
     "node_homophily",
     "node_label_informativeness",
@@ -308,6 +320,10 @@ __all__ = [
     "save_graphs",
     "seed",
     "segmented_knn_graph",
+    "set_dst_lazy_features",
+    "set_edge_lazy_features",
+    "set_node_lazy_features",
+    "set_src_lazy_features",
     "shortest_dist",
     "slice_batch",
     "softmax_edges",

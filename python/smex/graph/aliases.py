@@ -73,7 +73,12 @@ NN = {
 """Modules of :mod:`smex.graph.nn`, which pickled layers name."""
 
 
+DATA = {"citation_graph": "planetoid", "tree": "sst"}
+"""Modules of :mod:`smex.graph.data`."""
+
+
 def register() -> None:
     """Lets the modules be imported by these names."""
     also_named("smex.graph", GRAPH)
     also_named("smex.graph.nn", NN)
+    also_named("smex.graph.data", DATA)

@@ -17,6 +17,7 @@ from smex.graph.parts.subgraph import (
     out_subgraph,
 )
 from smex.graph.sampling.biased import sample_neighbors_biased
+from smex.graph.sampling.fused import sample_neighbors_fused
 from smex.graph.sampling.labor import sample_labors
 from smex.graph.sampling.negative import global_uniform_negative_sampling
 from smex.graph.sampling.neighbor import sample_etype_neighbors, sample_neighbors, select_topk
@@ -39,6 +40,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "sample_labors": sample_labors,
     "sample_neighbors": sample_neighbors,
     "sample_neighbors_biased": sample_neighbors_biased,
+    "sample_neighbors_fused": sample_neighbors_fused,
     "select_topk": select_topk,
     "subgraph": node_subgraph,
     "to_networkx": to_networkx,

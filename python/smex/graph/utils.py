@@ -7,8 +7,18 @@ from typing import Any
 
 from smex.errors import SmexValueError
 from smex.graph.core.graph_core import GraphCore
+from smex.graph.words import is_dict
 
-__all__ = ["apply_each", "check_eq_shape", "expand_as_pair"]
+__all__ = [
+    "apply_each",
+    "check_eq_shape",
+    "context_of",
+    "dtype_of",
+    "expand_as_pair",
+    "is_listlike",
+    "recursive_apply",
+    "recursive_apply_pair",
+]
 
 
 def apply_each(data: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -35,6 +45,73 @@ def apply_each(data: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     return fn(data, *args, **kwargs)
 
 
+def is_listlike(data: Any) -> bool:
+    """Returns whether something is a sequence, and no string."""
+    return isinstance(data, Sequence) and not isinstance(data, str)
+
+
+def recursive_apply(data: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """`fn` of each value that dicts, tuples and lists have, however deep, in the same structure.
+
+    Args:
+        data: the values.
+        fn: called as ``fn(value, *args, **kwargs)``.
+        args: passed on.
+        kwargs: passed on.
+
+    Example:
+        >>> sg.utils.recursive_apply({"a": [1, (2, 3)]}, lambda x, y: x * y, 10)
+        {'a': [10, (20, 30)]}
+    """
+
+    def inside(value: Any) -> Any:
+        return recursive_apply(value, fn, *args, **kwargs)
+
+    if isinstance(data, Mapping):
+        return {key: inside(value) for key, value in data.items()}
+    if isinstance(data, tuple):
+        return tuple(inside(value) for value in data)
+    return [inside(value) for value in data] if is_listlike(data) else fn(data, *args, **kwargs)
+
+
+def recursive_apply_pair(
+    data1: Any, data2: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """As :func:`recursive_apply`, with a function of values at the same places of two structures.
+
+    Example:
+        >>> sg.utils.recursive_apply_pair({"a": [1, 2]}, {"a": [3, 4]}, lambda x, y: x + y)
+        {'a': [4, 6]}
+    """
+
+    def inside(one: Any, other: Any) -> Any:
+        return recursive_apply_pair(one, other, fn, *args, **kwargs)
+
+    if isinstance(data1, Mapping) and isinstance(data2, Mapping):
+        return {key: inside(value, data2[key]) for key, value in data1.items()}
+    if isinstance(data1, tuple) and isinstance(data2, tuple):
+        return tuple(inside(one, other) for one, other in zip(data1, data2))
+    if is_listlike(data1) and is_listlike(data2):
+        return [inside(one, other) for one, other in zip(data1, data2)]
+    return fn(data1, data2, *args, **kwargs)
+
+
+def _first(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return next(iter(data.values()))
+    return data[0] if is_listlike(data) else data
+
+
+def context_of(data: Any) -> Any:
+    """Returns the device of a tensor, or of the first one of a dict or list."""
+    return _first(data).device
+
+
+def dtype_of(data: Any) -> Any:
+    """Returns the dtype of a tensor, or of the first one of a dict or list."""
+    return _first(data).dtype
+
+
 def expand_as_pair(input_: Any, g: GraphCore | None = None) -> tuple[Any, Any]:
     """Features of sources and of destinations, given as a pair or as one.
 
@@ -53,7 +130,7 @@ def expand_as_pair(input_: Any, g: GraphCore | None = None) -> tuple[Any, Any]:
         return input_
     if g is None or not g.is_block:
         return input_, input_
-    if isinstance(input_, Mapping):
+    if is_dict(input_):
         return input_, {ntype: rows[: g.num_dst_nodes(ntype)] for ntype, rows in input_.items()}
     return input_, input_[: g.num_dst_nodes()]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -27,6 +28,21 @@ def is_scalar(value: Any) -> bool:
         and getattr(value, "ndim", None) in (None, 0)
         and not (isinstance(value, (list, tuple, range)))
     )
+
+
+def is_dict(value: Any) -> bool:
+    """Returns whether a value has others by name: a mapping, or a dict of torch's modules."""
+    return isinstance(value, (Mapping, torch.nn.ParameterDict, torch.nn.ModuleDict))
+
+
+def integer(value: Any) -> int | None:
+    """An integer of Python, of NumPy or in a tensor of one element, as one of Python; else None."""
+    if isinstance(value, bool) or (isinstance(value, Tensor) and value.dtype == torch.bool):
+        return None
+    try:
+        return operator.index(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def check_range(ids: Tensor, size: int, what: str) -> None:

@@ -144,6 +144,7 @@ SAMPLING_METHODS = [
     "sample_labors",
     "sample_neighbors",
     "sample_neighbors_biased",
+    "sample_neighbors_fused",
     "select_topk",
 ]
 TRANSFORMS = {

@@ -658,7 +658,11 @@ def test_replicate_bytes_may_be_more_than_any_tensor(graph):
         ({"planner": None}, smex.SmexTypeError, 'planner must be text, such as "tofu", got None'),
         ({"planner": "best"}, smex.SmexValueError, 'unknown planner "best"'),
         ({"workers": 2**31}, smex.PlanError, "workers must be at most 2147483647, got 2147483648"),
-        ({"mesh": 4}, smex.SmexTypeError, "mesh must list the workers of each step, or be the DeviceMesh of processes that smex.partition runs in, got 4"),
+        (
+            {"mesh": 4},
+            smex.SmexTypeError,
+            "mesh must list the workers of each step, or be the DeviceMesh of processes that smex.partition runs in, got 4",
+        ),
         ({"mesh": "4"}, smex.PlanError, "expected a mesh of ints above 1"),
         ({"pinned": 0}, smex.SmexTypeError, "expected a list of pins or placements by name"),
     ],

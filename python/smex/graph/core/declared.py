@@ -146,7 +146,7 @@ class FunctionMethods(GraphCore):
             nodes: Any,
             fanout: Any,
             edge_dir: str = "in",
-            prob: str | None = None,
+            prob: Any = None,
             replace: bool = False,
             copy_ndata: bool = True,
             copy_edata: bool = True,
@@ -170,13 +170,27 @@ class FunctionMethods(GraphCore):
         ) -> Self:
             """Edges drawn by tags, see :func:`smex.graph.sampling.sample_neighbors_biased`."""
 
+        def sample_neighbors_fused(
+            self,
+            nodes: Any,
+            fanout: Any,
+            edge_dir: str = "in",
+            prob: Any = None,
+            replace: bool = False,
+            copy_ndata: bool = True,
+            copy_edata: bool = True,
+            exclude_edges: Any = None,
+            mapping: Any = None,
+        ) -> Self:
+            """The block of some nodes, see :func:`smex.graph.sampling.sample_neighbors_fused`."""
+
         def sample_etype_neighbors(
             self,
             nodes: Any,
             etype_offset: Sequence[int],
             fanout: Any,
             edge_dir: str = "in",
-            prob: str | None = None,
+            prob: Any = None,
             replace: bool = False,
             copy_ndata: bool = True,
             copy_edata: bool = True,
@@ -191,7 +205,7 @@ class FunctionMethods(GraphCore):
             nodes: Any,
             fanout: Any,
             edge_dir: str = "in",
-            prob: str | None = None,
+            prob: Any = None,
             importance_sampling: int = 0,
             random_seed: Tensor | None = None,
             seed2_contribution: float = 0,

@@ -20,7 +20,7 @@ from smex.graph.core.views import check_device
 from smex.graph.features.column import check_column
 from smex.graph.features.frame import Frame
 from smex.graph.structure.relation import Relation
-from smex.graph.words import CanonicalType, EdgeType
+from smex.graph.words import CanonicalType, EdgeType, integer
 
 _Key = TypeVar("_Key")
 Batches: TypeAlias = tuple[dict[str, Tensor] | None, dict[CanonicalType, Tensor] | None]
@@ -57,12 +57,13 @@ class MutationMixin(BatchMixin):
             tensor([1., 1., 0.])
         """
         slot = self._node_slot(ntype)
-        if not isinstance(num, int) or num < 0:
+        number = integer(num)
+        if number is None or number < 0:
             raise SmexValueError(f"add_nodes: expected a number of at least 0, found {num!r}")
-        frame = self._extended(self._node_frame(slot), num, data)
-        if num == 0:
+        frame = self._extended(self._node_frame(slot), number, data)
+        if number == 0:
             return
-        size = self._slot_size(slot) + num
+        size = self._slot_size(slot) + number
         relations = self._resized({slot: size})
         self._commit(relations, {}, {slot: frame})
 

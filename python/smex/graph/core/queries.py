@@ -254,12 +254,13 @@ class QueryMixin(GraphCore):
         """Ids of the nodes for which a function says yes.
 
         Args:
-            predicate: takes a :class:`NodeBatch`, returns a bool tensor of one value for each.
+            predicate: takes a :class:`NodeBatch`, returns a tensor of one bool for each, or of one
+                number, of which all but 0 say yes.
             nodes: ids to be asked for; ALL for all.
             ntype: the node type, where there are several.
 
         Raises:
-            SmexTypeError: the function does not return a bool tensor.
+            SmexTypeError: the function does not return a tensor.
             SmexValueError: it returns another number of values.
 
         Example:
@@ -289,12 +290,13 @@ class QueryMixin(GraphCore):
         """Ids of the edges for which a function says yes.
 
         Args:
-            predicate: takes an :class:`EdgeBatch`, returns a bool tensor of one value for each.
+            predicate: takes an :class:`EdgeBatch`, returns a tensor of one bool for each, or of one
+                number, of which all but 0 say yes.
             edges: edge ids to be asked for, or (sources, destinations); ALL for all.
             etype: the edge type, where there are several.
 
         Raises:
-            SmexTypeError: the function does not return a bool tensor.
+            SmexTypeError: the function does not return a tensor.
             SmexValueError: it returns another number of values.
         """
         canonical = self.to_canonical_etype(etype)
@@ -373,10 +375,9 @@ def in_form(form: str, src: Tensor, dst: Tensor, eids: Tensor) -> Any:
 
 
 def _mask(what: str, mask: Any, ids: Tensor) -> Tensor:
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        found = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+    if not isinstance(mask, Tensor):
         raise SmexTypeError(
-            f"{what}: expected the function to return a bool tensor, found {found}; "
+            f"{what}: expected the function to return a bool tensor, found {type(mask).__name__}; "
             "compare, as in nodes.data['h'] > 0"
         )
     if mask.numel() != ids.shape[0]:
@@ -384,4 +385,4 @@ def _mask(what: str, mask: Any, ids: Tensor) -> Tensor:
             f"{what}: expected {counted(ids.shape[0], 'value')} from the function, found shape "
             f"{list(mask.shape)}"
         )
-    return mask.reshape(-1)
+    return mask.reshape(-1) != 0

@@ -1,12 +1,11 @@
 """Orders in which to walk through a graph: breadth first, depth first, topological.
 
-Each function yields steps: what lies in one step may be computed together. The whole order is found
-on the CPU before the first step is yielded.
+Each function returns steps: what lies in one step may be computed together. The order is found on
+the CPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -21,7 +20,7 @@ FORWARD, REVERSE, NONTREE = 0, 1, 2
 """Labels of edges in a depth-first search."""
 
 
-def bfs_nodes_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
+def bfs_nodes_generator(graph: GraphCore, source: Any, reverse: bool = False) -> tuple[Tensor, ...]:
     """Nodes by their distance from the sources, which are the first step.
 
     Args:
@@ -30,22 +29,22 @@ def bfs_nodes_generator(graph: GraphCore, source: Any, reverse: bool = False) ->
         reverse: whether to walk against the edges.
 
     Returns:
-        Steps: tensors of node ids in the graph's idtype.
+        Steps: a tuple of tensors of node ids in the graph's idtype.
 
     Raises:
         SmexValueError: a source does not exist, or sources and destinations are of distinct types.
 
     Example:
         >>> g = sg.graph(([0, 0, 1], [1, 2, 3]))
-        >>> list(sg.bfs_nodes_generator(g, 0))
-        [tensor([0]), tensor([1, 2]), tensor([3])]
+        >>> sg.bfs_nodes_generator(g, 0)
+        (tensor([0]), tensor([1, 2]), tensor([3]))
     """
     rows, start = _start("bfs_nodes_generator", graph, source, reverse)
     nodes, sizes = torch.ops.smex.bfs_nodes_levels(rows.indptr, rows.indices, start)
     return _steps(graph, sizes, nodes)
 
 
-def bfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
+def bfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> tuple[Tensor, ...]:
     """Returns the edges that reach a node first in :func:`bfs_nodes_generator`.
 
     Example:
@@ -58,7 +57,7 @@ def bfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) ->
     return _steps(graph, sizes, edges)
 
 
-def topological_nodes_generator(graph: GraphCore, reverse: bool = False) -> Iterator[Tensor]:
+def topological_nodes_generator(graph: GraphCore, reverse: bool = False) -> tuple[Tensor, ...]:
     """Nodes in an order in which every edge leads from an earlier step to a later one.
 
     Args:
@@ -84,7 +83,7 @@ def topological_nodes_generator(graph: GraphCore, reverse: bool = False) -> Iter
     return _steps(graph, sizes, nodes)
 
 
-def dfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> Iterator[Tensor]:
+def dfs_edges_generator(graph: GraphCore, source: Any, reverse: bool = False) -> tuple[Tensor, ...]:
     """Edges that reach a node first in a depth-first search.
 
     From several sources searches run side by side, each over the whole graph: step k has the k-th
@@ -112,7 +111,7 @@ def dfs_labeled_edges_generator(
     has_reverse_edge: bool = False,
     has_nontree_edge: bool = False,
     return_labels: bool = True,
-) -> Iterator[Any]:
+) -> tuple[Any, ...]:
     """Edges in the order of a depth-first search, with what each of them is.
 
     Labels: 0 FORWARD, the edge reaches a node first; 1 REVERSE, the search goes back over it;
@@ -122,13 +121,13 @@ def dfs_labeled_edges_generator(
         graph: a graph with one node type and one edge type.
         source: id or ids to start from, see :func:`dfs_edges_generator`.
         reverse: whether to walk against the edges.
-        has_reverse_edge: whether to yield REVERSE edges.
-        has_nontree_edge: whether to yield NONTREE edges.
-        return_labels: whether to yield labels too.
+        has_reverse_edge: whether to have REVERSE edges.
+        has_nontree_edge: whether to have NONTREE edges.
+        return_labels: whether to return labels too.
 
     Returns:
         As DGL returns it: with labels a pair (steps of edges, steps of labels), each a tuple of
-        tensors; without, an iterator of edges.
+        tensors; without, the steps of edges.
 
     Example:
         >>> g = sg.graph(([0, 1], [1, 0]))
@@ -141,7 +140,7 @@ def dfs_labeled_edges_generator(
     steps = _steps(graph, sizes, edges)
     if not return_labels:
         return steps
-    return iter((tuple(steps), tuple(_steps(graph, sizes, labels))))
+    return steps, _steps(graph, sizes, labels)
 
 
 def _depth_first(
@@ -173,5 +172,5 @@ def _adjacency(op: str, graph: GraphCore, reverse: bool) -> Compressed:
     return Compressed(rows.indptr.cpu(), rows.indices.cpu(), eids)
 
 
-def _steps(graph: GraphCore, sizes: Tensor, values: Tensor) -> Iterator[Tensor]:
-    return iter(values.to(graph.device).split(sizes.tolist()))
+def _steps(graph: GraphCore, sizes: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+    return values.to(graph.device).split(sizes.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +16,7 @@ from smex.graph.graph import Graph
 from smex.graph.structure.relation import Relation
 from smex.graph.words import CanonicalType, counted
 
-__all__ = ["rand_bipartite", "rand_graph", "seed"]
+__all__ = ["choice", "rand_bipartite", "rand_graph", "seed"]
 
 _CPU = torch.device("cpu")
 _generator: ContextVar[torch.Generator | None] = ContextVar("generator", default=None)
@@ -53,6 +54,71 @@ def current_generator() -> torch.Generator | None:
 def draw_seed() -> int:
     """Returns an integer of [0, 2^62) from the generator that samplers draw from."""
     return int(torch.randint(2**62, (), generator=current_generator()))
+
+
+def choice(
+    a: int | Tensor,
+    size: int | tuple[int, ...],
+    replace: bool = True,
+    prob: Tensor | None = None,
+) -> Tensor:
+    """Elements drawn by chance, from torch's generator; as ``numpy.random.choice``.
+
+    Args:
+        a: what is drawn from, a tensor by its rows, or an integer for those below it.
+        size: how many, or the shape that they have.
+        replace: whether an element may come more than once.
+        prob: ``[num_elements]`` of at least 0, in proportion to which they are drawn; without
+            `replace` one after another. None: equally.
+
+    Returns:
+        int64 of the shape `size`, or with a tensor its rows in this shape.
+
+    Raises:
+        SmexValueError: there are not as many weights as elements, or without `replace` fewer
+            elements of a weight above 0 than are asked for.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> sg.random.choice(4, 2, replace=False, prob=torch.tensor([0, 1.0, 0, 2])).sort().values
+        tensor([1, 3])
+    """
+    shape = tuple(size) if isinstance(size, tuple) else (int(size),)
+    number, population = math.prod(shape), len(a) if isinstance(a, Tensor) else int(a)
+    if prob is not None and prob.shape != (population,):
+        raise SmexValueError(
+            f"choice: expected a weight for each of {counted(population, 'element')}, found shape "
+            f"{list(prob.shape)}"
+        )
+    possible = population if prob is None else int((prob > 0).sum())
+    if number > possible and (not replace or possible == 0):
+        raise SmexValueError(
+            f"choice: expected at most as many as there are elements to draw, {possible}, found "
+            f"{number}; pass replace=True or fewer"
+        )
+    drawn = torch.empty(0, dtype=torch.int64)
+    if number:
+        drawn = _chosen(population, number, replace, prob)
+    if isinstance(a, Tensor):
+        return a[drawn.to(a.device)].view(*shape, *a.shape[1:])
+    return drawn.view(shape)
+
+
+def _chosen(population: int, number: int, replace: bool, prob: Tensor | None) -> Tensor:
+    """Numbers below `population`, which are possible."""
+    generator = current_generator()
+    if prob is None:
+        if replace:
+            return torch.randint(population, (number,), generator=generator)
+        return _draw(population, number)
+    weights = prob.detach().cpu().double()
+    if replace:
+        sums = weights.cumsum(0)
+        place = torch.rand(number, dtype=torch.float64, generator=generator) * sums[-1]
+        return torch.searchsorted(sums, place, right=True).clamp(max=int(weights.nonzero()[-1]))
+    # The first of races whose speeds are the weights (Efraimidis and Spirakis, 2006).
+    arrival = torch.empty(population, dtype=torch.float64).exponential_(generator=generator)
+    return (arrival / weights).topk(number, largest=False).indices
 
 
 def rand_graph(

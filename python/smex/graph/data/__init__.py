@@ -2,6 +2,7 @@
 
 from smex.graph.data import utils as utils
 from smex.graph.data.adapters import AsGraphPredDataset, AsLinkPredDataset, AsNodePredDataset
+from smex.graph.data.arguments import load_data, register_data_args
 from smex.graph.data.dataset import DGLBuiltinDataset, DGLDataset, GraphIndexError
 from smex.graph.data.gin import GINDataset
 from smex.graph.data.gnn_benchmark import (
@@ -51,6 +52,7 @@ from smex.graph.data.utils import (
     load_graphs,
     load_labels,
     load_tensors,
+    loadtxt,
     mask_nodes_by_property,
     save_graphs,
     save_tensors,
@@ -103,11 +105,14 @@ __all__ = [
     "extract_archive",
     "get_download_dir",
     "idx2mask",
+    "load_data",
     "load_graphs",
     "load_labels",
     "load_pickle",
     "load_tensors",
+    "loadtxt",
     "mask_nodes_by_property",
+    "register_data_args",
     "save_graphs",
     "save_tensors",
     "split_dataset",

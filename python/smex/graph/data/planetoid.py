@@ -216,6 +216,39 @@ class PubmedGraphDataset(CitationGraphDataset):
         super().__init__("pubmed", raw_dir, force_reload, verbose, reverse_edge, transform, reorder)
 
 
+def load_cora(
+    raw_dir: Folder = None,
+    force_reload: bool = False,
+    verbose: bool = True,
+    reverse_edge: bool = True,
+    transform: Transform = None,
+) -> CoraGraphDataset:
+    """Returns Cora, see :class:`CoraGraphDataset`."""
+    return CoraGraphDataset(raw_dir, force_reload, verbose, reverse_edge, transform)
+
+
+def load_citeseer(
+    raw_dir: Folder = None,
+    force_reload: bool = False,
+    verbose: bool = True,
+    reverse_edge: bool = True,
+    transform: Transform = None,
+) -> CiteseerGraphDataset:
+    """Returns CiteSeer, see :class:`CiteseerGraphDataset`."""
+    return CiteseerGraphDataset(raw_dir, force_reload, verbose, reverse_edge, transform)
+
+
+def load_pubmed(
+    raw_dir: Folder = None,
+    force_reload: bool = False,
+    verbose: bool = True,
+    reverse_edge: bool = True,
+    transform: Transform = None,
+) -> PubmedGraphDataset:
+    """Returns PubMed, see :class:`PubmedGraphDataset`."""
+    return PubmedGraphDataset(raw_dir, force_reload, verbose, reverse_edge, transform)
+
+
 def _graph_of(neighbours: Any, num_nodes: int, both_ways: bool) -> Graph:
     """Each pair of neighbours once, or once in each direction."""
     pairs = [(u, v) for u, row in neighbours.items() for v in row]

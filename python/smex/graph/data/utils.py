@@ -31,6 +31,7 @@ __all__ = [
     "load_info",
     "load_labels",
     "load_tensors",
+    "loadtxt",
     "makedirs",
     "mask_nodes_by_property",
     "save_graphs",
@@ -40,6 +41,37 @@ __all__ = [
 ]
 
 _TOLERANCE = 1e-6
+_FILES = "https://data.dgl.ai/"
+
+
+def _get_dgl_url(file_url: str) -> str:
+    """Returns the address of a file of DGL's, below ``$DGL_REPO`` where that is set."""
+    return f"{os.environ.get('DGL_REPO', _FILES).rstrip('/')}/{file_url}"
+
+
+def loadtxt(path: str | os.PathLike[str], delimiter: str, dtype: Any = None) -> np.ndarray:
+    r"""Returns the numbers of a file of text, one row of the array for each line.
+
+    Args:
+        path: the file.
+        delimiter: what stands between the numbers of a line.
+        dtype: of the array; by default int64 where all numbers are integers, otherwise float64.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+        ...     _ = file.write("1,2\n3,4\n")
+        ...     file.flush()
+        ...     sg.data.utils.loadtxt(file.name, ",")
+        array([[1, 2],
+               [3, 4]])
+    """
+    if dtype is not None:
+        return np.loadtxt(path, dtype, delimiter=delimiter, ndmin=2)
+    try:
+        return np.loadtxt(path, np.int64, delimiter=delimiter, ndmin=2)
+    except ValueError:
+        return np.loadtxt(path, delimiter=delimiter, ndmin=2)
 
 
 class Subset:

@@ -3,6 +3,7 @@
 from smex.graph.dataloading import base, negative_sampler
 from smex.graph.dataloading.base import BlockSampler, Sampler
 from smex.graph.dataloading.cluster_gcn import ClusterGCNSampler
+from smex.graph.dataloading.collators import Collator, EdgeCollator, GraphCollator, NodeCollator
 from smex.graph.dataloading.edge_prediction import (
     EdgePredictionSampler,
     SpotTarget,
@@ -11,6 +12,12 @@ from smex.graph.dataloading.edge_prediction import (
 )
 from smex.graph.dataloading.graph_loader import GraphDataLoader
 from smex.graph.dataloading.labor_sampler import LaborSampler
+from smex.graph.dataloading.lazy_features import (
+    set_dst_lazy_features,
+    set_edge_lazy_features,
+    set_node_lazy_features,
+    set_src_lazy_features,
+)
 from smex.graph.dataloading.loader import DataLoader
 from smex.graph.dataloading.neighbor_sampler import (
     MultiLayerFullNeighborSampler,
@@ -23,13 +30,17 @@ from smex.graph.dataloading.shadow import ShaDowKHopSampler
 __all__ = [
     "BlockSampler",
     "ClusterGCNSampler",
+    "Collator",
     "DataLoader",
+    "EdgeCollator",
     "EdgePredictionSampler",
+    "GraphCollator",
     "GraphDataLoader",
     "LaborSampler",
     "MultiLayerFullNeighborSampler",
     "MultiLayerNeighborSampler",
     "NeighborSampler",
+    "NodeCollator",
     "SAINTSampler",
     "Sampler",
     "ShaDowKHopSampler",
@@ -38,4 +49,8 @@ __all__ = [
     "base",
     "find_exclude_eids",
     "negative_sampler",
+    "set_dst_lazy_features",
+    "set_edge_lazy_features",
+    "set_node_lazy_features",
+    "set_src_lazy_features",
 ]

@@ -32,7 +32,7 @@ _EXCLUDES = (None, "self", "reverse_id", "reverse_types")
 def find_exclude_eids(
     g: Graph,
     seed_edges: Any,
-    exclude: str | Callable[[Any], Any] | None,
+    exclude: Any,
     reverse_eids: Any = None,
     reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
     output_device: torch.device | str | None = None,
@@ -44,7 +44,7 @@ def find_exclude_eids(
         seed_edges: edge ids, or a dict from edge type to these.
         exclude: None: none; ``"self"``: the edges; ``"reverse_id"``: and the reverse of each by
             `reverse_eids`; ``"reverse_types"``: and the edges with the same ids of the reverse
-            type; or a function of `seed_edges`.
+            type; or a function of `seed_edges`; or edge ids, a tensor or a dict of them by type.
         reverse_eids: the reverse of each edge, ``[num_edges]`` as a tensor or a list, or a dict
             from edge type to these.
         reverse_etypes: the reverse of each edge type; types that are not in it have none.
@@ -68,6 +68,8 @@ def find_exclude_eids(
     op = "find_exclude_eids"
     if callable(exclude):
         return exclude(seed_edges)
+    if _are_ids(exclude):
+        return exclude
     _check_exclude(op, exclude, reverse_eids, reverse_etypes)
     if exclude is None:
         return None
@@ -94,8 +96,14 @@ def find_exclude_eids(
             canonical, other = g.to_canonical_etype(etype), g.to_canonical_etype(reverse_etype)
             if canonical in edges:
                 lists.setdefault(other, []).append(edges[canonical])
-    result = {canonical: torch.cat(ids).to(output_device) for canonical, ids in lists.items()}
+    join = torch.cat if exclude == "reverse_id" else _distinct
+    result = {canonical: join(ids).to(output_device) for canonical, ids in lists.items()}
     return result if isinstance(seed_edges, Mapping) else next(iter(result.values()))
+
+
+def _distinct(lists: list[Tensor]) -> Tensor:
+    """Returns the ids of all lists, each once where there are several."""
+    return lists[0] if len(lists) == 1 else torch.unique(torch.cat(lists))
 
 
 def _as_tensors(reverse_eids: Any) -> Any:
@@ -131,7 +139,7 @@ class SpotTarget:
     def __init__(
         self,
         g: Graph,
-        exclude: str | Callable[[Any], Any] | None,
+        exclude: Any,
         degree_threshold: int = 10,
         reverse_eids: Any = None,
         reverse_etypes: Any = None,
@@ -149,11 +157,20 @@ class SpotTarget:
         return find_exclude_eids(self.g, few, self.exclude, self.reverse_eids, self.reverse_etypes)
 
 
+def _are_ids(exclude: Any) -> bool:
+    """Returns whether edges are given that all batches leave out, a tensor or a dict of them."""
+    if isinstance(exclude, Mapping):
+        return all(isinstance(ids, Tensor) for ids in exclude.values())
+    return isinstance(exclude, Tensor)
+
+
 def _check_exclude(op: str, exclude: Any, reverse_eids: Any, reverse_etypes: Any) -> None:
+    if _are_ids(exclude):
+        return
     if exclude not in _EXCLUDES:
         raise SmexValueError(
-            f"{op}: expected exclude 'self', 'reverse_id', 'reverse_types', a function or None, "
-            f"found {exclude!r}"
+            f"{op}: expected exclude 'self', 'reverse_id', 'reverse_types', a function, edge ids "
+            f"or None, found {exclude!r}"
         )
     if exclude == "reverse_id" and reverse_eids is None:
         raise SmexValueError(f"{op}: exclude='reverse_id' needs reverse_eids, found None")
@@ -167,7 +184,7 @@ class EdgePredictionSampler(Sampler):
     def __init__(
         self,
         sampler: Any,
-        exclude: str | Callable[[Any], Any] | None = None,
+        exclude: Any = None,
         reverse_eids: Any = None,
         reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
         negative_sampler: Callable[[Graph, Any], Any] | None = None,
@@ -248,7 +265,7 @@ def _checked_pairs(
 
 def as_edge_prediction_sampler(
     sampler: Any,
-    exclude: str | Callable[[Any], Any] | None = None,
+    exclude: Any = None,
     reverse_eids: Any = None,
     reverse_etypes: Mapping[EdgeType, EdgeType] | None = None,
     negative_sampler: Callable[[Graph, Any], Any] | None = None,

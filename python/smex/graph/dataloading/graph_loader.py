@@ -17,12 +17,13 @@ from smex.graph.parts.batch import batch
 __all__ = ["GraphDataLoader"]
 
 
-def _batched(graphs: list[Graph], *, collate_fn_map: Any = None) -> Graph:
-    return batch(graphs)
+def collated(items: list[Any], graph_collate: Callable[[list[Graph]], Any] | None = None) -> Any:
+    """Items as one: graphs by a function, by default :func:`batch`, the rest as torch does."""
 
+    def batched(graphs: list[Graph], *, collate_fn_map: Any = None) -> Any:
+        return (graph_collate or batch)(graphs)
 
-def _collated(items: list[Any]) -> Any:
-    return collate(items, collate_fn_map={Graph: _batched, **default_collate_fn_map})
+    return collate(items, collate_fn_map={Graph: batched, **default_collate_fn_map})
 
 
 class GraphDataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
@@ -74,7 +75,7 @@ class GraphDataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
                 drop_last=kwargs.get("drop_last", False),
             )
             kwargs["sampler"] = self._shared
-        super().__init__(dataset, collate_fn=collate_fn or _collated, **kwargs)
+        super().__init__(dataset, collate_fn=collate_fn or collated, **kwargs)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the order of an epoch, where `use_ddp`."""

@@ -69,8 +69,7 @@ class LaborSampler(BlockSampler):
         self.prob = prob
         self.importance_sampling = importance_sampling
         self.layer_dependency = layer_dependency
-        check_count("LaborSampler", "batch_dependency", batch_dependency, 1)
-        self.batch_dependency = batch_dependency
+        self.batch_dependency = check_count("LaborSampler", "batch_dependency", batch_dependency, 1)
         self._batches = 0
         self._seeds: list[Tensor] = []
         self._next_seed: int | None = None

@@ -274,9 +274,8 @@ class _Batches(torch.utils.data.Sampler):
     def __init__(
         self, seeds: Seeds, batch_size: int, ordering: _Ordering, use_ddp: bool, ddp_seed: int
     ):
-        check_count("DataLoader", "batch_size", batch_size, 1)
         self._seeds = seeds
-        self._batch_size = batch_size
+        self._batch_size = check_count("DataLoader", "batch_size", batch_size, 1)
         self._ordering = ordering
         self._latest: _Epoch | None = None
         self._shared: DistributedSampler | None = None

@@ -61,8 +61,7 @@ class PerSourceUniform(_NegativeSampler):
     """
 
     def __init__(self, k: int):
-        check_count("PerSourceUniform", "k", k, 1)
-        self.k = k
+        self.k = check_count("PerSourceUniform", "k", k, 1)
 
     def _generate(self, g: Graph, eids: Tensor, canonical_etype: CanonicalType) -> Pairs:
         relation = g._relations[canonical_etype]
@@ -93,8 +92,7 @@ class GlobalUniform(_NegativeSampler):
     """
 
     def __init__(self, k: int, exclude_self_loops: bool = True, replace: bool = False):
-        check_count("GlobalUniform", "k", k, 1)
-        self.k = k
+        self.k = check_count("GlobalUniform", "k", k, 1)
         self.exclude_self_loops = exclude_self_loops
         self.replace = replace
 

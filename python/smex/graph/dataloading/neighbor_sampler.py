@@ -24,7 +24,7 @@ __all__ = [
 
 def check_layers(op: str, fanouts: Any, edge_dir: str = "in") -> list[Any]:
     """Returns the fanouts as a list; raise where there are none, or edges lead the other way."""
-    if isinstance(fanouts, (int, str)) or not len(fanouts):
+    if isinstance(fanouts, str) or not hasattr(fanouts, "__len__") or not len(fanouts):
         raise SmexValueError(
             f"{op}: expected a list with a fanout for each layer, found {fanouts!r}"
         )
@@ -125,5 +125,5 @@ class MultiLayerFullNeighborSampler(NeighborSampler):
     """
 
     def __init__(self, num_layers: int, **kwargs: Any):
-        check_count("MultiLayerFullNeighborSampler", "num_layers", num_layers, 1)
-        super().__init__([-1] * num_layers, **kwargs)
+        count = check_count("MultiLayerFullNeighborSampler", "num_layers", num_layers, 1)
+        super().__init__([-1] * count, **kwargs)

@@ -72,10 +72,9 @@ class SAINTSampler(Sampler):
             raise SmexValueError(
                 f"{op}: expected budget=(number of walks, length) for walks, found {budget!r}"
             )
-        for number in numbers:
-            check_count(op, "budget", number, 1)
+        counts = tuple(check_count(op, "budget", number, 1) for number in numbers)
         self.mode = mode
-        self.budget = budget
+        self.budget: Any = counts if pair else counts[0]
         self.cache = cache
         self.prefetch_ndata = prefetch_ndata
         self.prefetch_edata = prefetch_edata

@@ -52,7 +52,7 @@ class BatchOrder:
         seed: int,
         use_ddp: bool | None,
     ):
-        check_count(op, "batch_size", batch_size, 1)
+        batch_size = check_count(op, "batch_size", batch_size, 1)
         self._op, self._here = op, here
         self._seeds = Seeds(ids)
         self._batch_size, self._shuffle, self._drop_last = batch_size, shuffle, drop_last

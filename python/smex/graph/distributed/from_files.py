@@ -142,8 +142,8 @@ def partition_files(
         >>> g.num_edges(), g.ndata["x"][[3, 0]]
         (4, tensor([3., 0.], dtype=torch.float64))
     """
-    check_names(_OP, graph_name, num_parts, num_hops)
-    check_count(_OP, "passes", passes, 1)
+    num_parts, num_hops = check_names(_OP, graph_name, num_parts, num_hops)
+    passes = check_count(_OP, "passes", passes, 1)
     if idtype not in (torch.int32, torch.int64):
         raise SmexTypeError(f"{_OP}: expected idtype torch.int32 or torch.int64, found {idtype}")
     if isinstance(part_method, str) and part_method not in (*METHODS, *STREAMS):
@@ -285,7 +285,7 @@ class _Run:
     def _known_size(self, ntype: str) -> int | None:
         size, columns = self._found.num_nodes[ntype], self._found.ndata[ntype]
         if size is not None:
-            check_count(_OP, "num_nodes", size, 0)
+            size = check_count(_OP, "num_nodes", size, 0)
         for name, rows in columns.items():
             size = rows.num_rows if size is None else size
             _check_rows("node", name, ntype, rows, size)

@@ -83,7 +83,7 @@ class DistDataLoader:
         unknown = [name for name in kwargs if name not in _HARMLESS]
         if unknown:
             raise SmexTypeError(f"{op}: expected no option {unknown[0]!r}, found it given")
-        check_count(op, "ahead", ahead, 1)
+        ahead = check_count(op, "ahead", ahead, 1)
         self._order = BatchOrder(
             op, context(), dataset, batch_size, shuffle, drop_last, ddp_seed, use_ddp
         )

@@ -114,7 +114,7 @@ def partition_graph(
     op = "partition_graph"
     if not isinstance(g, Graph) or g.is_block:
         raise SmexTypeError(f"{op}: expected a graph that is no block, found {type(g).__name__}")
-    check_names(op, graph_name, num_parts, num_hops)
+    num_parts, num_hops = check_names(op, graph_name, num_parts, num_hops)
     unknown = [option for option in kwargs if option not in _HARMLESS]
     if unknown:
         raise SmexTypeError(f"{op}: expected no option {unknown[0]!r}, found it given")
@@ -144,12 +144,11 @@ def partition_graph(
     return tuple(m if len(m) > 1 else next(iter(m.values())) for m in by_type)
 
 
-def check_names(op: str, name: Any, num_parts: Any, num_hops: Any) -> None:
-    """Raises SmexValueError unless files can be named and numbers are possible."""
+def check_names(op: str, name: Any, num_parts: Any, num_hops: Any) -> tuple[int, int]:
+    """Returns the numbers; raises unless files can be named and the numbers are possible."""
     if not isinstance(name, str) or not name or pathlib.PurePath(name).name != name:
         raise SmexValueError(f"{op}: expected graph_name fit for a file, found {name!r}")
-    check_count(op, "num_parts", num_parts, 1)
-    check_count(op, "num_hops", num_hops, 1)
+    return check_count(op, "num_parts", num_parts, 1), check_count(op, "num_hops", num_hops, 1)
 
 
 def starts_of(part: Tensor, num_parts: int) -> list[int]:

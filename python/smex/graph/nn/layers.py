@@ -28,6 +28,8 @@ from smex.graph.nn.embedding.link import EdgePredictor, TransE, TransR
 from smex.graph.nn.embedding.metapath2vec import MetaPath2Vec
 from smex.graph.nn.explain.gnn_explainer import GNNExplainer, HeteroGNNExplainer
 from smex.graph.nn.explain.pg_explainer import HeteroPGExplainer, PGExplainer
+from smex.graph.nn.explain.subgraphx import HeteroSubgraphX, SubgraphX
+from smex.graph.nn.group_rev_res import GroupRevRes
 from smex.graph.nn.jumping_knowledge import JumpingKnowledge
 from smex.graph.nn.points.atomic_conv import AtomicConv
 from smex.graph.nn.points.cf_conv import CFConv
@@ -92,12 +94,14 @@ __all__ = [
     "GlobalAttentionPooling",
     "GraphConv",
     "GraphormerLayer",
+    "GroupRevRes",
     "HGTConv",
     "HeteroEmbedding",
     "HeteroGNNExplainer",
     "HeteroGraphConv",
     "HeteroLinear",
     "HeteroPGExplainer",
+    "HeteroSubgraphX",
     "JumpingKnowledge",
     "KNNGraph",
     "LabelPropagation",
@@ -120,6 +124,7 @@ __all__ = [
     "SortPooling",
     "SpatialEncoder",
     "SpatialEncoder3d",
+    "SubgraphX",
     "SumPooling",
     "TAGConv",
     "TWIRLSConv",

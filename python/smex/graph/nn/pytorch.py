@@ -6,6 +6,8 @@ each of these names is this module.
 
 import sys
 
+from torch.nn import Identity as Identity
+
 from smex.graph.nn import layers
 from smex.graph.nn.layers import *  # noqa: F403
 from smex.graph.ops import edge_softmax as edge_softmax
@@ -27,7 +29,13 @@ _MODULES = (
     "utils",
 )
 
-__all__ = [*layers.__all__, "edge_softmax", "knn_graph", "radius_graph", "segmented_knn_graph"]
+__all__ = [
+    *layers.__all__,
+    "edge_softmax",
+    "knn_graph",
+    "radius_graph",
+    "segmented_knn_graph",
+]
 
 for _name in _MODULES:
     # An import looks here first, and for attributes of the parent afterwards.

@@ -16,7 +16,7 @@ from smex.graph.features.column import MissingFeatureError
 from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.structure.relation import Relation
-from smex.graph.words import CanonicalType
+from smex.graph.words import CanonicalType, quoted
 
 __all__ = ["to_heterogeneous", "to_homogeneous"]
 
@@ -35,7 +35,8 @@ def to_homogeneous(
 
     Args:
         G: the graph; of a block, sources come before destinations.
-        ndata: node features to concatenate; every type must have them, of one shape and dtype.
+        ndata: node features to concatenate, of one shape and dtype. One that only some types have
+            is left out; types without nodes need none.
         edata: edge features to concatenate, likewise.
         store_type: whether to store type ids.
         return_count: whether to return how many nodes and edges each type has.
@@ -44,7 +45,7 @@ def to_homogeneous(
         The graph; with `return_count` a tuple (graph, nodes of each type, edges of each type).
 
     Raises:
-        SmexValueError: a feature is missing, or differs in shape or dtype between types.
+        SmexValueError: no type has a feature, or it differs in shape or dtype between types.
 
     Example:
         >>> import smex.graph as sg
@@ -214,20 +215,22 @@ def _concatenated(
     kind: str, frames: Mapping[Any, Frame], names: Iterable[str] | None
 ) -> dict[str, Tensor]:
     columns = {}
+    filled = {key: frame for key, frame in frames.items() if frame.num_rows} or frames
     for name in names or ():
-        schemes = {}
-        for key, frame in frames.items():
-            if name not in frame:
-                raise MissingFeatureError(
-                    f'to_homogeneous: {kind} type {key!r} has no feature "{name}"'
-                )
-            schemes[key] = frame.schemes()[name]
+        schemes = {key: frame.schemes()[name] for key, frame in filled.items() if name in frame}
+        if not schemes:
+            raise MissingFeatureError(
+                f'to_homogeneous: no {kind} type has a feature "{name}", of {quoted(filled)}; set '
+                "it in each of them"
+            )
+        if len(schemes) < len(filled):
+            continue
         if len(set(schemes.values())) > 1:
             raise SmexValueError(
                 f'to_homogeneous: feature "{name}" must have one shape and dtype in all {kind} '
                 f"types, found {schemes}"
             )
-        columns[name] = torch.cat([frame[name] for frame in frames.values()])
+        columns[name] = torch.cat([frame[name] for frame in filled.values()])
     return columns
 
 

@@ -5,6 +5,7 @@ sample, for any number of threads. Graphs are on the CPU.
 """
 
 from smex.graph.sampling.biased import sample_neighbors_biased
+from smex.graph.sampling.fused import sample_neighbors_fused
 from smex.graph.sampling.labor import sample_labors
 from smex.graph.sampling.negative import global_uniform_negative_sampling
 from smex.graph.sampling.neighbor import sample_etype_neighbors, sample_neighbors, select_topk
@@ -22,5 +23,6 @@ __all__ = [
     "sample_labors",
     "sample_neighbors",
     "sample_neighbors_biased",
+    "sample_neighbors_fused",
     "select_topk",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, NamedTuple, TypeVar
 
 import torch
@@ -14,7 +15,7 @@ from smex.graph.graph import Graph
 from smex.graph.parts.selection import edges_by_type, nodes_by_type, reject_block
 from smex.graph.parts.subgraph import Parts, graph_of_parts
 from smex.graph.structure.relation import Compressed, Relation
-from smex.graph.words import CanonicalType, describe, named
+from smex.graph.words import CanonicalType, counted, describe, integer, named
 
 Result = TypeVar("Result")
 
@@ -61,12 +62,11 @@ def fanouts_by_type(op: str, g: Graph, name: str, fanout: Any) -> dict[Canonical
                 f"{op}: {name} must have a number for each edge type, {canonical} is missing; "
                 "0 draws none of its edges"
             )
-        number = numbers[canonical]
-        if isinstance(number, Tensor) and number.numel() == 1:
-            number = number.item()
-        if not isinstance(number, int) or isinstance(number, bool) or number < -1:
+        given = numbers[canonical]
+        number = integer(given)
+        if number is None or number < -1:
             raise SmexValueError(
-                f"{op}: expected {name} of at least 0, or -1 for all edges, found {number!r} for "
+                f"{op}: expected {name} of at least 0, or -1 for all edges, found {given!r} for "
                 f"{canonical}"
             )
         numbers[canonical] = number
@@ -74,34 +74,24 @@ def fanouts_by_type(op: str, g: Graph, name: str, fanout: Any) -> dict[Canonical
 
 
 def weights_of(
-    op: str, g: Graph, name: str | None, dtypes: tuple[torch.dtype, ...] = ()
+    op: str, g: Graph, prob: Any, dtypes: tuple[torch.dtype, ...] = ()
 ) -> dict[CanonicalType, Tensor | None]:
-    """The feature `name` of each edge type that has it, as a vector of a dtype that kernels read.
+    """The weights of each edge type that has any, as a vector of a dtype that kernels read.
 
     Args:
         op: the operation.
         g: the graph.
-        name: of an edge feature ``[num_edges]``; None: no weights.
+        prob: name of an edge feature ``[num_edges]``; or a tensor, a list with one for each edge
+            type, or a dict of them by edge type; None: no weights.
         dtypes: others become float32.
     """
     result: dict[CanonicalType, Tensor | None] = dict.fromkeys(g.canonical_etypes)
-    if name is None:
-        return result
-    if not isinstance(name, str):
-        raise SmexTypeError(
-            f"{op}: prob must be the name of an edge feature, found {describe(name)}; set it as "
-            "g.edata['w'] and pass prob='w'"
-        )
-    frames = {c: frame for c, frame in g._edge_frames.items() if name in frame}
-    if not frames:
-        first = next(iter(g._edge_frames.values()))
-        raise first.missing(name, first.owner)
-    for canonical, frame in frames.items():
-        weights = frame[name].detach()
-        if weights.numel() != frame.num_rows or weights.dtype.is_complex:
+    for canonical, given in _given_weights(op, g, prob).items():
+        weights, number = given.detach(), g._relations[canonical].num_edges
+        if weights.numel() != number or weights.dtype.is_complex:
             raise SmexValueError(
-                f"{op}: edge feature {named(name)} must have one real number for each of "
-                f"{frame.num_rows} edges of type {canonical}, found {describe(weights)}"
+                f"{op}: {_weights_name(prob)} must have one real number for each of "
+                f"{number} edges of type {canonical}, found {describe(weights)}"
             )
         if weights.dtype not in (dtypes or (torch.bool, torch.float32, torch.float64)):
             weights = weights.float()
@@ -109,17 +99,53 @@ def weights_of(
     return result
 
 
+def _given_weights(op: str, g: Graph, prob: Any) -> dict[CanonicalType, Tensor]:
+    """Returns the weights as they are given, of the edge types that have any."""
+    if prob is None:
+        return {}
+    if isinstance(prob, str):
+        found = {c: frame[prob] for c, frame in g._edge_frames.items() if prob in frame}
+        if not found:
+            first = next(iter(g._edge_frames.values()))
+            raise first.missing(prob, first.owner)
+        return found
+    if isinstance(prob, Mapping):
+        lists = {g.to_canonical_etype(etype): weights for etype, weights in prob.items()}
+    else:
+        each = list(prob) if isinstance(prob, (list, tuple)) else [prob]
+        if len(each) != len(g.canonical_etypes):
+            raise SmexValueError(
+                f"{op}: prob must have a tensor for each of {counted(len(g.etypes), 'edge type')}, "
+                f"found {len(each)}; None stands for equal weights"
+            )
+        lists = dict(zip(g.canonical_etypes, each))
+    for canonical, weights in lists.items():
+        if weights is not None and not isinstance(weights, Tensor):
+            raise SmexTypeError(
+                f"{op}: prob must be the name of an edge feature, or tensors of weights, found "
+                f"{describe(weights)} for {canonical}; set it as g.edata['w'] and pass prob='w'"
+            )
+    # DGL writes equal weights as a tensor without elements.
+    return {c: w for c, w in lists.items() if w is not None and w.numel()}
+
+
+def _weights_name(prob: Any) -> str:
+    """What weights are called in an error message."""
+    return f"edge feature {named(prob)}" if isinstance(prob, str) else "prob"
+
+
 def excluded_by_type(op: str, g: Graph, exclude_edges: Any) -> dict[CanonicalType, Tensor]:
     """Ids of the edges that must not be drawn."""
     return {} if exclude_edges is None else edges_by_type(op, g, exclude_edges)
 
 
-def checked(op: str, name: str | None, canonical: object, draw: Callable[[], Result]) -> Result:
+def checked(op: str, prob: Any, canonical: object, draw: Callable[[], Result]) -> Result:
     """Returns what a kernel returns; its complaint about a weight names the feature."""
     try:
         return draw()
     except ValueError as error:
-        raise SmexValueError(f"{op}: edge feature {name!r} of type {canonical}: {error}") from error
+        name = f"edge feature {prob!r}" if isinstance(prob, str) else "prob"
+        raise SmexValueError(f"{op}: {name} of type {canonical}: {error}") from error
 
 
 def drawn_parts(
@@ -173,13 +199,15 @@ def graph_of_drawn(
 
 def check_positive(op: str, name: str, number: Any) -> None:
     """Raise unless a parameter is a number above 0."""
-    if not isinstance(number, (int, float)) or not 0 < number < float("inf"):
+    if not isinstance(number, Real) or not 0 < float(number) < float("inf"):
         raise SmexValueError(f"{op}: expected {name} above 0, found {number!r}")
 
 
-def check_count(op: str, name: str, number: Any, least: int = 0) -> None:
-    """Raise unless a parameter is an integer of at least `least`."""
-    if not isinstance(number, int) or isinstance(number, bool):
+def check_count(op: str, name: str, number: Any, least: int = 0) -> int:
+    """Returns a parameter as an int; raise unless it is an integer of at least `least`."""
+    found = integer(number)
+    if found is None:
         raise SmexTypeError(f"{op}: expected an integer as {name}, found {type(number).__name__}")
-    if number < least:
-        raise SmexValueError(f"{op}: expected {name} of at least {least}, found {number}")
+    if found < least:
+        raise SmexValueError(f"{op}: expected {name} of at least {least}, found {found}")
+    return found

@@ -37,7 +37,7 @@ class LaborDraw:
         op: str,
         g: Graph,
         fanout: Any,
-        prob: str | None = None,
+        prob: Any = None,
         importance_sampling: int = 0,
         random_seed: Tensor | None = None,
         seed2_contribution: float = 0,
@@ -48,8 +48,7 @@ class LaborDraw:
         self.fanouts = fanouts_by_type(op, g, "fanout", fanout)
         self.weights = weights_of(op, g, prob)
         self.excluded = excluded_by_type(op, g, exclude_edges)
-        check_count(op, "importance_sampling", importance_sampling, -1)
-        self.iterations = importance_sampling
+        self.iterations = check_count(op, "importance_sampling", importance_sampling, -1)
         self.seeds = _seeds(op, random_seed, seed2_contribution)
         self.share = float(seed2_contribution)
         self.importances: dict[CanonicalType, Tensor] = {}
@@ -97,7 +96,7 @@ def sample_labors(
     nodes: Any,
     fanout: Any,
     edge_dir: str = "in",
-    prob: str | None = None,
+    prob: Any = None,
     importance_sampling: int = 0,
     random_seed: Tensor | None = None,
     seed2_contribution: float = 0,

@@ -54,7 +54,7 @@ def global_uniform_negative_sampling(
     """
     op = "global_uniform_negative_sampling"
     check_graph(op, g)
-    check_count(op, "num_samples", num_samples)
+    num_samples = check_count(op, "num_samples", num_samples)
     if redundancy is not None and redundancy < 0:
         raise SmexValueError(f"{op}: expected redundancy of at least 0, found {redundancy}")
     canonical = g.to_canonical_etype(etype)

@@ -24,7 +24,7 @@ from smex.graph.sampling.arguments import (
 )
 from smex.graph.structure.formats import take_rows
 from smex.graph.structure.relation import Compressed, Relation
-from smex.graph.words import CanonicalType, counted
+from smex.graph.words import CanonicalType, counted, integer
 
 __all__ = ["NeighborDraw", "sample_etype_neighbors", "sample_neighbors", "select_topk"]
 
@@ -39,7 +39,7 @@ class NeighborDraw:
         op: str,
         g: Graph,
         fanout: Any,
-        prob: str | None = None,
+        prob: Any = None,
         replace: bool = False,
         exclude_edges: Any = None,
     ):
@@ -82,7 +82,7 @@ def sample_neighbors(
     nodes: Any,
     fanout: Any,
     edge_dir: str = "in",
-    prob: str | None = None,
+    prob: Any = None,
     replace: bool = False,
     copy_ndata: bool = True,
     copy_edata: bool = True,
@@ -105,7 +105,9 @@ def sample_neighbors(
         edge_dir: ``"in"``: edges into the nodes, ``"out"``: out of them.
         prob: name of an edge feature ``[num_edges]`` with weights of at least 0, or a bool mask.
             They need no normalisation; edges of weight 0 are never drawn. Types of edges without
-            the feature are drawn from uniformly.
+            the feature are drawn from uniformly. Or the weights themselves: a tensor, a list with
+            one for each edge type, in which None or no elements mean uniformly, or a dict by edge
+            type.
         replace: whether an edge may be drawn more than once; a node with edges then has exactly
             `fanout`.
         copy_ndata: whether the result has the node features.
@@ -142,7 +144,7 @@ def sample_etype_neighbors(
     etype_offset: Sequence[int],
     fanout: Any,
     edge_dir: str = "in",
-    prob: str | None = None,
+    prob: Any = None,
     replace: bool = False,
     copy_ndata: bool = True,
     copy_edata: bool = True,
@@ -193,7 +195,8 @@ def sample_etype_neighbors(
             f"{bounds}"
         )
     num_etypes = len(bounds) - 1
-    fanouts = [fanout] * num_etypes if isinstance(fanout, int) else [int(n) for n in fanout]
+    one = integer(fanout)
+    fanouts = [int(n) for n in fanout] if one is None else [one] * num_etypes
     if len(fanouts) != num_etypes:
         raise SmexValueError(
             f"{op}: expected a fanout for each of {counted(num_etypes, 'edge type')}, found "

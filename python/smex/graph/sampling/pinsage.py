@@ -57,12 +57,9 @@ class RandomWalkNeighborSampler:
     ):
         op = "RandomWalkNeighborSampler"
         check_graph(op, G)
-        for name, number in (
-            ("num_traversals", num_traversals),
-            ("num_random_walks", num_random_walks),
-            ("num_neighbors", num_neighbors),
-        ):
-            check_count(op, name, number, 1)
+        num_traversals = check_count(op, "num_traversals", num_traversals, 1)
+        num_random_walks = check_count(op, "num_random_walks", num_random_walks, 1)
+        num_neighbors = check_count(op, "num_neighbors", num_neighbors, 1)
         if not 0 <= termination_prob <= 1:
             raise SmexValueError(
                 f"{op}: expected termination_prob in [0, 1], found {termination_prob}"

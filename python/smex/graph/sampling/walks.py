@@ -30,7 +30,7 @@ def random_walk(
     *,
     metapath: Sequence[EdgeType] | None = None,
     length: int | None = None,
-    prob: str | None = None,
+    prob: Any = None,
     restart_prob: float | Tensor | None = None,
     return_eids: bool = False,
 ) -> tuple[Tensor, ...]:
@@ -102,8 +102,7 @@ def _path(
     if (metapath is None) == (length is None):
         raise SmexValueError(f"{op}: expected either metapath or length, found both or none")
     if metapath is None:
-        check_count(op, "length", length)
-        path = [g.to_canonical_etype(None)] * int(length or 0)
+        path = [g.to_canonical_etype(None)] * check_count(op, "length", length)
     else:
         path = [g.to_canonical_etype(etype) for etype in metapath]
     for step, (before, after) in enumerate(itertools.pairwise(path)):
@@ -137,7 +136,7 @@ def node2vec_random_walk(
     p: float,
     q: float,
     walk_length: int,
-    prob: str | None = None,
+    prob: Any = None,
     return_eids: bool = False,
 ) -> Any:
     """Walks of node2vec (Grover and Leskovec 2016, §3.2), one from each of some nodes.
@@ -174,7 +173,7 @@ def node2vec_random_walk(
     check_graph(op, g)
     check_positive(op, "p", p)
     check_positive(op, "q", q)
-    check_count(op, "walk_length", walk_length)
+    walk_length = check_count(op, "walk_length", walk_length)
     canonical = g.to_canonical_etype(None)
     if canonical[0] != canonical[2]:
         raise SmexValueError(

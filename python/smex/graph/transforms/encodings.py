@@ -85,10 +85,12 @@ def lap_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = False)
     """Eigenvectors of the Laplacian with the smallest eigenvalues (Dwivedi et al. 2020, section 3).
 
     Of ``I - D**-0.5 A D**-0.5``, without the smallest eigenvalue's. Signs are drawn. Where
-    eigenvalues are equal, so in a graph of several components, any basis may come.
+    eigenvalues are equal, so in a graph of several components, any basis may come. Where an edge
+    has no reverse, D has in-degrees, and of complex eigenvalues and their right eigenvectors there
+    are the real parts, in the order of these.
 
     Args:
-        g: a graph of one type with an edge back for each edge.
+        g: a graph of one type.
         k: number of eigenvectors.
         padding: whether zeros (and NaN as eigenvalues) stand where there are no more; there are
             one less than nodes.
@@ -100,7 +102,7 @@ def lap_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = False)
     Raises:
         SmexImportError: a large graph, and SciPy is not installed.
         SmexTypeError: the graph has several types.
-        SmexValueError: `k` is too large and there is no padding, or an edge has no reverse.
+        SmexValueError: `k` is too large and there is no padding.
 
     Example:
         >>> import smex.graph as sg
@@ -138,10 +140,12 @@ def laplacian_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = 
 def laplacian_lambda_max(g: Graph) -> list[float]:
     """Returns the largest eigenvalue of the normalised Laplacian of each graph of a batch.
 
-    Of ``I - D**-0.5 A D**-0.5``; at most 2. :class:`smex.graph.nn.ChebConv` takes them.
+    Of ``I - D**-0.5 A D**-0.5``; at most 2. :class:`smex.graph.nn.ChebConv` takes them. Where an
+    edge has no reverse, D has in-degrees, and it is the real part of the eigenvalue that is largest
+    in magnitude.
 
     Args:
-        g: a graph of one type, or a batch of such, with an edge back for each edge.
+        g: a graph of one type, or a batch of such.
 
     Returns:
         A number for each graph; 0 for one without nodes. Of more than 256 nodes by SciPy's
@@ -150,7 +154,6 @@ def laplacian_lambda_max(g: Graph) -> list[float]:
     Raises:
         SmexImportError: a large graph, and SciPy is not installed.
         SmexTypeError: the graph has several types.
-        SmexValueError: an edge has no reverse.
 
     Example:
         >>> import smex.graph as sg
@@ -164,9 +167,12 @@ def laplacian_lambda_max(g: Graph) -> list[float]:
 
 def _largest(g: Graph) -> float:
     number = g.num_nodes()
-    weights = _normalised("laplacian_lambda_max", g)
+    weights = _normalised(g)
     if number == 0:
         return 0.0
+    if not _is_symmetric(g):
+        values = _directed(g, weights, 1, "LM")[0]
+        return float(values[np.argmax(np.abs(values))].real)
     if number <= _DENSE:
         return float(torch.linalg.eigvalsh(_dense_laplacian(g, weights))[-1])
     return float(_lanczos(_matrix(g, weights), 1, "SA")[0][0])
@@ -175,10 +181,12 @@ def _largest(g: Graph) -> float:
 def _smallest(g: Graph, k: int) -> tuple[Tensor, Tensor]:
     """The eigenvalues and eigenvectors but the first, float32 ``[k]`` and ``[num_nodes, k]``."""
     number = g.num_nodes()
-    weights = _normalised("lap_pe", g)
+    weights = _normalised(g)
     if k == 0:
         return weights.new_empty(0).float(), weights.new_empty(number, 0).float()
-    if number <= _DENSE or k + 1 >= number // 2:
+    if not _is_symmetric(g):
+        values, vectors = _smallest_directed(g, weights, k + 1)
+    elif number <= _DENSE or k + 1 >= number // 2:
         values, vectors = torch.linalg.eigh(_dense_laplacian(g, weights))
     else:
         found = _smallest_of_components(_matrix(g, weights), g.in_degrees().cpu().numpy(), k + 1)
@@ -224,18 +232,45 @@ def _smallest_of_one(matrix: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
     return values[:k], vectors[:, :k]
 
 
-def _normalised(op: str, g: Graph) -> Tensor:
-    """Returns the edges' entries of ``D**-0.5 A D**-0.5``, which is checked to be symmetric."""
+def _smallest_directed(g: Graph, weights: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The `k` eigenvalues of the smallest real parts, and right eigenvectors; the real parts."""
+    values, vectors = _directed(g, weights, k, "SR")
+    order = values.argsort()[:k]
+    found = (values[order].real, vectors[:, order].real)
+    return tuple(torch.from_numpy(part.copy()).to(g.device) for part in found)  # type: ignore
+
+
+def _directed(g: Graph, weights: Tensor, k: int, which: str) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of a Laplacian that is not symmetric and its eigenvectors, complex.
+
+    Of a small graph all of them. Of a large one those `k` by Arnoldi iteration, or all where it
+    does not converge.
+    """
+    number = g.num_nodes()
+    if number > _DENSE and k < number - 1:
+        linalg = optional("lap_pe", "scipy.sparse.linalg")
+        laplacian = optional("lap_pe", "scipy.sparse").eye(number) - _matrix(g, weights)
+        start = np.random.default_rng(0).standard_normal(number)
+        try:
+            return linalg.eigs(laplacian, k, which=which, v0=start)
+        except linalg.ArpackNoConvergence:
+            pass
+    return np.linalg.eig(_dense_laplacian(g, weights).cpu().numpy())
+
+
+def _is_symmetric(g: Graph) -> bool:
+    """Returns whether as many edges lead from each node to another as back."""
     number = g.num_nodes()
     src, dst = (ids.long() for ids in g.edges())
     there, back = (
         torch.unique(key, return_counts=True) for key in (src * number + dst, dst * number + src)
     )
-    if not all(torch.equal(a, b) for a, b in zip(there, back)):
-        raise SmexValueError(
-            f"{op}: expected an edge back for each edge, found some without; use to_bidirected "
-            "or add_reverse_edges first"
-        )
+    return all(torch.equal(a, b) for a, b in zip(there, back))
+
+
+def _normalised(g: Graph) -> Tensor:
+    """Returns the edges' entries of ``D**-0.5 A D**-0.5``."""
+    src, dst = (ids.long() for ids in g.edges())
     scale = g.in_degrees().clamp(min=1).double().rsqrt()
     return scale[src] * scale[dst]
 

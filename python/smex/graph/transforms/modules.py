@@ -93,8 +93,8 @@ class Compose(BaseTransform):
         return g
 
     def __repr__(self) -> str:
-        inside = "".join(f"  {transform!r},\n" for transform in self.transforms)
-        return f"Compose([\n{inside}])"
+        inside = ",\n".join(f"  {transform!r}" for transform in self.transforms)
+        return f"{type(self).__name__}([\n{inside}\n])"
 
 
 # ---- edges that follow from others ----

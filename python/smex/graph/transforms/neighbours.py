@@ -196,7 +196,7 @@ def radius_graph(
 ) -> Any:
     """Returns the graph with edges in both directions between points at most `r` apart.
 
-    Edges are ordered by destination, then by source.
+    Edges are ordered by source, then by destination.
 
     Args:
         x: the points ``[num_points, size]``, a tensor or a NumPy array.
@@ -212,7 +212,7 @@ def radius_graph(
     Example:
         >>> import smex.graph as sg
         >>> sg.radius_graph(torch.tensor([[0.0], [1.0], [3.0]]), 1.5).edges()
-        (tensor([1, 0]), tensor([0, 1]))
+        (tensor([0, 1]), tensor([1, 0]))
     """
     x = _points("radius_graph", x, (2,))
     if compute_mode not in _MODES:
@@ -226,9 +226,9 @@ def radius_graph(
         near = torch.cdist(x[rows], x, p, compute_mode) <= r
         own = (torch.arange(rows.shape[0], device=x.device), rows)
         near[own] = self_loop
-        row, src = near.nonzero().unbind(1)
-        pairs.append(torch.stack([rows[row], src], 1))
-    dst, src = torch.cat(pairs).unbind(1)
+        row, other = near.nonzero().unbind(1)
+        pairs.append(torch.stack([rows[row], other], 1))
+    src, dst = torch.cat(pairs).unbind(1)
     g = graph((src.contiguous(), dst.contiguous()), num_nodes=number)
     if not get_distances:
         return g

@@ -17,7 +17,12 @@ from smex.graph.structure.relation import Relation, unique_and_relabel
 from smex.graph.transforms.edits import to_bidirected
 from smex.graph.words import counted
 
-__all__ = ["metis_partition", "metis_partition_assignment", "partition_graph_with_halo"]
+__all__ = [
+    "metis_partition",
+    "metis_partition_assignment",
+    "partition_graph_with_halo",
+    "reorder_nodes",
+]
 
 _MODES = ("k-way", "recursive")
 _OBJECTIVES = {"cut": 0, "vol": 1}  # METIS_OBJTYPE_CUT, METIS_OBJTYPE_VOL
@@ -259,3 +264,40 @@ def _halo_edges(relation: Relation, inner: Tensor, hops: int) -> tuple[Tensor, T
     parts.append(tuple(ids[outer] for ids in edges))  # type: ignore[arg-type]
     src, dst, eids = (torch.cat(ids) for ids in zip(*parts))
     return src, dst, eids, parts[0][0].shape[0]
+
+
+def reorder_nodes(g: Graph, new_node_ids: Any) -> Graph:
+    """Returns the graph with other numbers of its nodes; edges stay in their order.
+
+    Args:
+        g: a graph of one node type and one edge type.
+        new_node_ids: a permutation of the node ids, the new one of each node.
+
+    Returns:
+        A graph without features but ``orig_id``, the id in `g` of each node.
+
+    Raises:
+        SmexTypeError: the graph has several types.
+        SmexValueError: the ids are no permutation.
+
+    Example:
+        >>> import smex.graph as sg
+        >>> g = sg.partition.reorder_nodes(sg.graph(([0, 1], [1, 2])), [2, 0, 1])
+        >>> g.edges(), g.ndata["orig_id"]
+        ((tensor([2, 0]), tensor([0, 1])), tensor([1, 2, 0]))
+    """
+    check_one_type("reorder_nodes", g)
+    new = g._as_ids(new_node_ids, "reorder_nodes")
+    order = new.argsort()
+    number = g.num_nodes()
+    if not torch.equal(new[order], torch.arange(number, dtype=new.dtype, device=new.device)):
+        raise SmexValueError(
+            f"reorder_nodes: expected each id from 0 to {number - 1} once as new_node_ids, found "
+            f"{counted(new.shape[0], 'id')} that are no permutation"
+        )
+    src, dst = (new[ids.long()] for ids in g.edges())
+    (canonical,) = g.canonical_etypes
+    relation = Relation.from_coo(src, dst, number, number, check=False)
+    result = Graph({canonical: relation}, g._src_num_nodes)
+    result.ndata["orig_id"] = order
+    return result

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.graph import Graph
+from smex.graph.structure.relation import Relation
 from smex.graph.words import counted, describe
 
 __all__ = ["TAGS", "sort_csc_by_tag", "sort_csr_by_tag"]
@@ -20,10 +21,11 @@ TAGS = {"in": "_IN_TAG", "out": "_OUT_TAG"}
 def sort_csc_by_tag(
     g: Graph, tag: Any, tag_offset_name: str = "_TAG_OFFSET", tag_type: str = "node"
 ) -> Graph:
-    """Returns the graph that knows how many in-edges of each tag a node has, for biased samples.
+    """Returns the graph whose nodes have their in-edges sorted by tag, for biased samples.
 
-    Edges stay in the order of their ids. Where DGL sorts them, edge feature ``_IN_TAG`` has
-    their tags, which :func:`smex.graph.sampling.sample_neighbors_biased` reads.
+    Ids of edges stay; in the format ``csc``, and so among a node's predecessors, edges stand by
+    tag, those of one tag as before. Edge feature ``_IN_TAG`` has their tags, which
+    :func:`smex.graph.sampling.sample_neighbors_biased` reads.
 
     Args:
         g: a graph with one edge type.
@@ -96,7 +98,20 @@ def _by_tag(op: str, g: Graph, tag: Any, name: str, tag_type: str, outgoing: boo
     count = int(tag.max()) + 1 if size else 0
     found = torch.bincount(own * count + tags, minlength=num_own * count).view(num_own, count)
     result = g.clone()
+    result._relations[g.to_canonical_etype(None)] = _sorted(relation, tags, outgoing)
     offsets = torch.nn.functional.pad(found.cumsum(1), (1, 0))
     (result.srcdata if outgoing else result.dstdata)[name] = offsets
     result.edata[TAGS["out" if outgoing else "in"]] = tags
     return result
+
+
+def _sorted(relation: Relation, tags: Tensor, outgoing: bool) -> Relation:
+    """Returns the relation with the edges of each row by tag, then as they were."""
+    rows = relation.csr() if outgoing else relation.csc()
+    eids = rows.edge_ids()
+    row = torch.ops.smex.expand_rows(rows.indptr, eids.shape[0]).long()
+    order = tags[eids.long()].argsort(stable=True)
+    order = order[row[order].argsort(stable=True)]
+    form = [rows.indptr, rows.indices[order], eids[order]]
+    forms = {"coo": relation.coo(), "csr" if outgoing else "csc": form}
+    return Relation.from_formats(forms, relation.num_src, relation.num_dst)

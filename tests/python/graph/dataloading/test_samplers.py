@@ -285,3 +285,32 @@ def test_labor_samplers_of_one_seed_draw_alike(layers):
     assert drawn(samplers[0]) != first  # the next batch has a seed of its own
     samplers[0].set_seed(12)
     assert drawn(samplers[0]) != first
+
+
+def test_features_are_marked_by_functions():
+    g = sg.graph(([0, 1, 2], [1, 2, 0]))
+    g.ndata["h"], g.edata["w"] = torch.arange(3.0), torch.arange(3.0)
+    block = sg.to_block(sg.in_subgraph(g, [1]), torch.tensor([1]))
+    sg.set_src_lazy_features(block, ["h"])
+    sg.set_edge_lazy_features(block, ["w"])
+    sg.set_dst_lazy_features(block, ["h"])
+    assert block.srcdata["h"].tolist() == [1.0, 0.0] and block.dstdata["h"].tolist() == [1.0]
+    assert block.edata["w"].tolist() == [0.0]
+    with pytest.raises(smex.SmexTypeError, match="expected a list of node feature names"):
+        sg.set_node_lazy_features(g, "h")
+    with pytest.raises(KeyError, match="q"):
+        sg.set_node_lazy_features(g, ["q"])
+
+
+def test_collators_work_in_processes():
+    g = sg.rand_graph(20, 100)
+    collator = sg.dataloading.NodeCollator(g, torch.arange(20), sg.dataloading.NeighborSampler([2]))
+    loader = torch.utils.data.DataLoader(
+        collator.dataset, 8, collate_fn=collator.collate, num_workers=1
+    )
+    assert torch.cat([output for _, output, _ in loader]).tolist() == list(range(20))
+    items = [(sg.graph(([0], [1])), 1.0), (sg.graph(([0, 1], [1, 0])), 2.0)]
+    graphs, labels = sg.dataloading.GraphCollator().collate(items)
+    assert graphs.batch_size == 2 and labels.tolist() == [1.0, 2.0]
+    with pytest.raises(smex.SmexTypeError, match="several node types, expected a dict"):
+        sg.dataloading.NodeCollator(sg.heterograph({("a", "x", "b"): ([0], [0])}), [0], None)

@@ -13,7 +13,7 @@ import torch
 import smex.graph as sg
 
 STATES = json.loads((Path(__file__).parent / "dgl_2_1_states.json").read_text())
-WITHOUT_PARAMETERS = {"SegmentedKNNGraph"}
+WITHOUT_PARAMETERS = {"HeteroSubgraphX", "SegmentedKNNGraph", "SubgraphX"}
 
 
 def layer(expression):

@@ -83,9 +83,9 @@ def changed(name, value):
     ("make", "error", "text"),
     [
         (
-            lambda: sg.to_homogeneous(changed("q", torch.ones(2)), ["q"]),
+            lambda: sg.to_homogeneous(two_types(), ["q"]),
             KeyError,
-            "node type 'v' has no feature \"q\"",
+            'no node type has a feature "q", of "u", "v"',
         ),
         (
             lambda: sg.to_homogeneous(changed("h", torch.ones(2)), ["h"]),

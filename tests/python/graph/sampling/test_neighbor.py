@@ -321,7 +321,26 @@ def test_operators_name_their_arguments():
         torch.ops.smex.select_topk(*rows, node, 1, torch.ones(2), False)
 
 
-def test_weights_are_given_by_name():
+def test_weights_of_other_kinds():
     g = sg.graph(([0, 1], [1, 0]))
     with pytest.raises(smex.SmexTypeError, match="sample_neighbors: prob must be the name of an"):
-        sg.sampling.sample_neighbors(g, [0], 1, prob=torch.ones(2))
+        sg.sampling.sample_neighbors(g, [0], 1, prob=[[1.0, 1.0]])
+    with pytest.raises(
+        smex.SmexValueError, match="prob must have a tensor for each of 1 edge type"
+    ):
+        sg.sampling.sample_neighbors(g, [0], 1, prob=[torch.ones(2), None])
+    with pytest.raises(smex.SmexValueError, match="prob must have one real number for each of 2"):
+        sg.sampling.sample_neighbors(g, [0], 1, prob=torch.ones(3))
+    with pytest.raises(smex.SmexValueError, match="prob of type .*: .*-1"):
+        sg.sampling.sample_neighbors(g, [0], 1, prob=torch.tensor([-1.0, -1.0]))
+
+
+def test_weights_of_each_type():
+    """Types of which none are given, by None, without elements or left out, draw uniformly."""
+    kinds = {("u", "f", "u"): ([0, 1, 2], [0, 0, 0]), ("u", "p", "g"): ([0, 1, 2], [0, 0, 0])}
+    g = sg.heterograph(kinds)
+    one = torch.tensor([0.0, 0.0, 1.0])
+    for prob in ([one, None], [one, torch.empty(0)], {"f": one}, {("u", "f", "u"): one}):
+        drawn = sg.sampling.sample_neighbors(g, {"u": [0], "g": [0]}, 2, prob=prob)
+        assert drawn.edges["f"].data[sg.EID].tolist() == [2]
+        assert drawn.num_edges("p") == 2

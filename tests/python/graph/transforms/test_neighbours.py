@@ -69,8 +69,8 @@ def test_radius(p, self_loop):
     distance = torch.cdist(points, points, p)
     expected = [
         (u, v)
-        for v in range(17)
         for u in range(17)
+        for v in range(17)
         if (distance[u, v] <= 1.2 if u != v else self_loop)
     ]
     g, along = sg.radius_graph(points, 1.2, p, self_loop, get_distances=True)

@@ -174,7 +174,6 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
         check_at_least_one("EdgeGATConv", "num_heads", num_heads)
         self._num_heads, self._out_feats = num_heads, out_feats
         self._allow_zero_in_degree = allow_zero_in_degree
-        self._negative_slope = negative_slope
         width = num_heads * out_feats
         self._pair = isinstance(in_feats, tuple)
         if self._pair:
@@ -186,6 +185,7 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
         self.attn_r = nn.Parameter(torch.empty(1, num_heads, out_feats))
         self.feat_drop = nn.Dropout(feat_drop)
         self.attn_drop = nn.Dropout(attn_drop)
+        self.leaky_relu = nn.LeakyReLU(negative_slope)
         self.bias = nn.Parameter(torch.empty(width)) if bias else None
         self.res_fc = nn.Linear(self._in_dst_feats, width, bias=False) if residual else None
         self.attn_edge = nn.Parameter(torch.empty(1, num_heads, out_feats))
@@ -255,6 +255,6 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
             torch.einsum("vhf,hf->vh", right, self.attn_r.squeeze(0)),
             edge_feat @ edge_vector,
         ]
-        text = f"leaky_relu(u0 + v1 + e2, {float(self._negative_slope)!r})"
+        text = f"leaky_relu(u0 + v1 + e2, {float(self.leaky_relu.negative_slope)!r})"
         weight = attention_weights(relation, text, [x.unsqueeze(-1) for x in operands])
         return self.attn_drop(weight)

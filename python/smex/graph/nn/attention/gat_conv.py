@@ -84,7 +84,7 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         self.attn_r = nn.Parameter(torch.empty(1, num_heads, out_feats))
         self.feat_drop = nn.Dropout(feat_drop)
         self.attn_drop = nn.Dropout(attn_drop)
-        self._negative_slope = negative_slope
+        self.leaky_relu = nn.LeakyReLU(negative_slope)
         # As in DGL the bias is that of the residual's matrix, where there is one.
         linear = residual and dst_feats != width
         self.bias = nn.Parameter(torch.empty(width)) if bias and not linear else None
@@ -146,7 +146,7 @@ class GATConv(RefusesZeroInDegree, nn.Module):
             weight = self._weights(graph, left, right, edge_weight)
             result = aggregate(relation, "u0 * e1", "sum", [value, weight])
         else:
-            result = gat_attention(graph, left, right, value, self._negative_slope)
+            result = gat_attention(graph, left, right, value, self.leaky_relu.negative_slope)
         result = self._finish(result.unflatten(1, shape[:-1]), own_rows)
         if weight is None or not get_attention:
             return result
@@ -190,7 +190,7 @@ class GATConv(RefusesZeroInDegree, nn.Module):
         self, graph: Graph, left: Tensor, right: Tensor, edge_weight: Tensor | None
     ) -> Tensor:
         relation = graph.relation()
-        text = f"leaky_relu(u0 + v1, {float(self._negative_slope)!r})"
+        text = f"leaky_relu(u0 + v1, {float(self.leaky_relu.negative_slope)!r})"
         score = per_edge(relation, text, [left.unsqueeze(-1), right.unsqueeze(-1)])
         weight = self.attn_drop(softmax_over_edges(relation, score, "dst"))
         return weight if edge_weight is None else weight * edge_weight.reshape(-1, 1, 1)

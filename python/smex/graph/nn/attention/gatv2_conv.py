@@ -72,7 +72,6 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
         check_at_least_one("GATv2Conv", "num_heads", num_heads)
         self._num_heads, self._out_feats = num_heads, out_feats
         self._allow_zero_in_degree = allow_zero_in_degree
-        self._negative_slope = negative_slope
         self.share_weights = share_weights and not isinstance(in_feats, tuple)
         width = num_heads * out_feats
         self.fc_src = nn.Linear(self._in_src_feats, width, bias=bias)
@@ -82,6 +81,7 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
         self.attn = nn.Parameter(torch.empty(1, num_heads, out_feats))
         self.feat_drop = nn.Dropout(feat_drop)
         self.attn_drop = nn.Dropout(attn_drop)
+        self.leaky_relu = nn.LeakyReLU(negative_slope)
         self.res_fc: nn.Module | None = None
         if residual:
             same = self._in_dst_feats == width
@@ -125,12 +125,12 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
             right = self.fc_dst(own_rows).unflatten(-1, heads)
         weight = None
         if get_attention or (self.attn_drop.p > 0 and self.training):
-            text = f"dot(leaky_relu(u0 + v1, {float(self._negative_slope)!r}), c2)"
+            text = f"dot(leaky_relu(u0 + v1, {float(self.leaky_relu.negative_slope)!r}), c2)"
             scores = attention_weights(relation, text, [left, right, self.attn])
             weight = self.attn_drop(scores)
             result = aggregate(relation, "u0 * e1", "sum", [left, weight])
         else:
-            result = gatv2_attention(graph, left, right, self.attn, self._negative_slope)
+            result = gatv2_attention(graph, left, right, self.attn, self.leaky_relu.negative_slope)
         if self.res_fc is not None:
             result = result + self.res_fc(own_rows).unflatten(-1, heads)
         if self.activation is not None:

@@ -105,5 +105,9 @@ class GCN2Conv(RefusesZeroInDegree, nn.Module):
             result = result + self.bias
         return result if self._activation is None else self._activation(result)
 
+    def extra_repr(self) -> str:
+        """Returns the size and the two factors."""
+        return f"in={self._in_feats}, alpha={self.alpha}, beta={self.beta}"
+
     def _mapped(self, x: Tensor, weight: Tensor) -> Tensor:
         return (1 - self.beta) * x + self.beta * (x @ weight)

@@ -130,5 +130,8 @@ class GraphConv(RefusesZeroInDegree, nn.Module):
         return sum_of_products(relation, source, factors)
 
     def extra_repr(self) -> str:
-        """Returns the sizes and the normalisation."""
-        return f"in={self._in_feats}, out={self._out_feats}, normalization={self._norm}"
+        """Returns the sizes, the normalisation and the activation."""
+        text = f"in={self._in_feats}, out={self._out_feats}, normalization={self._norm}"
+        if isinstance(self._activation, nn.Module):  # shown as a part of the layer
+            return text
+        return f"{text}, activation={self._activation}"

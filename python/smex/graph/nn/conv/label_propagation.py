@@ -60,12 +60,14 @@ class LabelPropagation(nn.Module):
         Args:
             g: a graph of one type of nodes and edges.
             labels: classes ``[num_nodes]`` or ``[num_nodes, 1]`` as integers, or numbers
-                ``[num_nodes, classes]``.
+                ``[num_nodes, classes]``, such as 1 for each of several labels of a node.
             mask: which labels are known, bools or ids; all by default.
         """
         check_graph("LabelPropagation", g)
         check_rows("LabelPropagation", "node", labels, g.num_nodes())
-        if not labels.is_floating_point():
+        if labels.dim() > 1 and labels.shape[1] > 1:
+            labels = labels if labels.is_floating_point() else labels.float()
+        elif not labels.is_floating_point():
             labels = F.one_hot(labels.flatten().long()).float()
         known = labels
         if mask is not None:

@@ -71,7 +71,7 @@ class _Messages:
         return ((change - aggregate(self.relation, "u0 - v1", "sum", ends) * self.own) / size).abs()
 
 
-class _Tower(nn.Module):
+class PNAConvTower(nn.Module):
     """The convolution of a part of the features."""
 
     def __init__(
@@ -95,6 +95,7 @@ class _Tower(nn.Module):
     def forward(
         self, graph: Graph, feat: Tensor, edge_feat: Tensor | None, eig: Tensor | None
     ) -> Tensor:
+        """Returns the new features of the part ``[num_nodes, out_size]``."""
         # M is applied to nodes and edges, not to both ends of each edge side by side.
         check_graph(type(self).__name__, graph)
         widths = [self.in_size, self.in_size, self.edge_feat_size]
@@ -116,6 +117,10 @@ class _Tower(nn.Module):
         result = self.U(torch.cat([feat, *scaled], 1))
         result = result * broadcast_nodes(graph, sizes.clamp(min=1).rsqrt().unsqueeze(1))
         return self.dropout(self.batchnorm(result))
+
+
+class DGNConvTower(PNAConvTower):
+    """The directional convolution of a part of the features."""
 
 
 class PNAConv(nn.Module):
@@ -151,6 +156,7 @@ class PNAConv(nn.Module):
     """
 
     _aggregators: tuple[str, ...] = AGGREGATORS
+    _tower: type[PNAConvTower] = PNAConvTower
 
     def __init__(
         self,
@@ -179,7 +185,7 @@ class PNAConv(nn.Module):
         self.residual = residual and in_size == out_size
         self.tower_in_size = in_size // num_towers
         self.towers = nn.ModuleList(
-            _Tower(
+            self._tower(
                 self.tower_in_size,
                 out_size // num_towers,
                 tuple(aggregators),
@@ -253,6 +259,7 @@ class DGNConv(PNAConv):
     """
 
     _aggregators = AGGREGATORS + DIRECTIONAL
+    _tower = DGNConvTower
 
     def __init__(
         self,

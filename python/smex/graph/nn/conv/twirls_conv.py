@@ -135,7 +135,7 @@ class TWIRLSUnfoldingAndAttention(nn.Module):
         return kept * y + self.alp * self.lam * smooth + self.alp * start
 
 
-class _MLP(nn.Module):
+class MLP(nn.Module):
     """Linear layers with normalisation, ReLU and dropout between them, or before them too."""
 
     def __init__(
@@ -160,6 +160,7 @@ class _MLP(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Returns the rows that the layers make of those of `x`."""
         norms = iter(self.norms)
         for i, layer in enumerate(self.layers):
             if i or self.init_activate:
@@ -232,9 +233,9 @@ class TWIRLSConv(nn.Module):
         between = between if num_mlp_before else input_d
         self.inp_dropout = nn.Dropout(inp_dropout)
         before, after = (input_d, hidden_d, between), (between, hidden_d, output_d)
-        self.mlp_bef = _MLP(before, num_mlp_before, dropout, norm, init_activate=False)
+        self.mlp_bef = MLP(before, num_mlp_before, dropout, norm, init_activate=False)
         activate = num_mlp_before > 0 and num_mlp_after > 0
-        self.mlp_aft = _MLP(after, num_mlp_after, dropout, norm, activate)
+        self.mlp_aft = MLP(after, num_mlp_after, dropout, norm, activate)
         attn_aft = prop_step // 2 if attention else -1
         bounds = (attn_aft, tau, T, p, use_eta, attn_bef, attn_dropout, precond)
         self.unfolding = TWIRLSUnfoldingAndAttention(between, alp, lam, prop_step, *bounds)

@@ -14,7 +14,7 @@ from smex.graph.ops.kernels import aggregate
 from smex.graph.words import describe
 
 
-class _RadialPooling(nn.Module):
+class RadialPooling(nn.Module):
     """Distances through radial filters, ``[num_edges, K]``."""
 
     def __init__(self, cutoffs: Tensor, means: Tensor, scaling: Tensor):
@@ -25,6 +25,7 @@ class _RadialPooling(nn.Module):
         self.rbf_kernel_scaling = nn.Parameter(scaling.reshape(shape))
 
     def forward(self, distances: Tensor) -> Tensor:
+        """Returns the filters at each distance."""
         cutoff, mean, scaling = (p.flatten() for p in self.parameters())
         near = 0.5 * (torch.cos(math.pi * distances / cutoff) + 1)
         near = torch.where(distances <= cutoff, near, 0)
@@ -72,7 +73,7 @@ class AtomicConv(nn.Module):
                 "AtomicConv: expected as many cut-offs, means and scaling factors, found "
                 + ", ".join(map(describe, filters))
             )
-        self.radial_pooling = _RadialPooling(*filters)
+        self.radial_pooling = RadialPooling(*filters)
         self.features_to_use = (
             None
             if features_to_use is None

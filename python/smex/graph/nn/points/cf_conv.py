@@ -13,10 +13,11 @@ from smex.graph.nn.inputs import check_graph, check_rows, source_and_destination
 from smex.graph.ops.kernels import aggregate
 
 
-class _ShiftedSoftplus(nn.Module):
+class ShiftedSoftplus(nn.Module):
     """``log(1 + exp(x)) - log(2)``, which is 0 at 0."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Returns the function of each number."""
         return F.softplus(x) - math.log(2.0)
 
 
@@ -47,12 +48,12 @@ class CFConv(nn.Module):
         self._widths = (node_in_feats, edge_in_feats)
         self.project_edge = nn.Sequential(
             nn.Linear(edge_in_feats, hidden_feats),
-            _ShiftedSoftplus(),
+            ShiftedSoftplus(),
             nn.Linear(hidden_feats, hidden_feats),
-            _ShiftedSoftplus(),
+            ShiftedSoftplus(),
         )
         self.project_node = nn.Linear(node_in_feats, hidden_feats)
-        self.project_out = nn.Sequential(nn.Linear(hidden_feats, out_feats), _ShiftedSoftplus())
+        self.project_out = nn.Sequential(nn.Linear(hidden_feats, out_feats), ShiftedSoftplus())
 
     def forward(self, g: Graph, node_feats: Any, edge_feats: Tensor) -> Tensor:
         """Returns the new features ``[num_dst, out_feats]``.

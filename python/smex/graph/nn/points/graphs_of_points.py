@@ -78,7 +78,7 @@ class RadiusGraph(nn.Module):
 
     Example:
         >>> sg.nn.RadiusGraph(1.5)(torch.tensor([[0.0], [1.0], [3.0]])).edges()
-        (tensor([1, 0]), tensor([0, 1]))
+        (tensor([0, 1]), tensor([1, 0]))
     """
 
     def __init__(

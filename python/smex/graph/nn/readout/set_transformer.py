@@ -32,7 +32,7 @@ class _Sets:
         return grid[self.mask]
 
 
-class _Attention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Multihead attention of the rows of each set to those of another, and a feed-forward layer.
 
     Lee et al., ICML'19, eq. 6 and 7, with normalisation after both.
@@ -91,43 +91,46 @@ def _feed_forward(d_model: int, d_ff: int, dropout: float) -> nn.Sequential:
     )
 
 
-class _SetAttentionBlock(nn.Module):
+class SetAttentionBlock(nn.Module):
     """Attention of a set to itself (Lee et al., ICML'19, eq. 8)."""
 
     def __init__(self, *args: Any, **dropout: Any):
         super().__init__()
-        self.mha = _Attention(*args, **dropout)
+        self.mha = MultiHeadAttention(*args, **dropout)
 
     def forward(self, feat: Tensor, sets: _Sets) -> Tensor:
+        """Returns the new features of the members."""
         return self.mha(feat, feat, sets, sets)
 
 
-class _InducedSetAttentionBlock(nn.Module):
+class InducedSetAttentionBlock(nn.Module):
     """Attention through m rows that all sets share (Lee et al., ICML'19, eq. 9 and 10)."""
 
     def __init__(self, m: int, d_model: int, *args: Any, **dropout: Any):
         super().__init__()
         self.inducing_points = nn.Parameter(torch.empty(m, d_model))
-        self.mha = nn.ModuleList(_Attention(d_model, *args, **dropout) for _ in range(2))
+        self.mha = nn.ModuleList(MultiHeadAttention(d_model, *args, **dropout) for _ in range(2))
         nn.init.xavier_uniform_(self.inducing_points)
 
     def forward(self, feat: Tensor, sets: _Sets) -> Tensor:
+        """Returns the new features of the members."""
         points, of_points = _for_each_set(self.inducing_points, sets)
         memory = self.mha[0](points, feat, of_points, sets)
         return self.mha[1](feat, memory, sets, of_points)
 
 
-class _AttentionPooling(nn.Module):
+class PMALayer(nn.Module):
     """k rows for each set, by attention of learnt rows to it (Lee et al., ICML'19, eq. 11)."""
 
     def __init__(self, k: int, d_model: int, heads: int, d_head: int, d_ff: int, **dropout: Any):
         super().__init__()
         self.seed_vectors = nn.Parameter(torch.empty(k, d_model))
-        self.mha = _Attention(d_model, heads, d_head, d_ff, **dropout)
+        self.mha = MultiHeadAttention(d_model, heads, d_head, d_ff, **dropout)
         self.ffn = _feed_forward(d_model, d_ff, dropout["dropouth"])
         nn.init.xavier_uniform_(self.seed_vectors)
 
     def forward(self, feat: Tensor, sets: _Sets) -> tuple[Tensor, _Sets]:
+        """Returns the features of what each set is pooled into, and the sets of these."""
         seeds, of_seeds = _for_each_set(self.seed_vectors, sets)
         return self.mha(seeds, self.ffn(feat), of_seeds, sets), of_seeds
 
@@ -182,14 +185,14 @@ class SetTransformerEncoder(nn.Module):
         blocks: list[nn.Module] = []
         for _ in range(n_layers):
             if block_type == "sab":
-                blocks.append(_SetAttentionBlock(*sizes, **dropout))
+                blocks.append(SetAttentionBlock(*sizes, **dropout))
             elif m is None:
                 raise SmexValueError(
                     "SetTransformerEncoder: block_type='isab' needs m, the number of points, "
                     "found None"
                 )
             else:
-                blocks.append(_InducedSetAttentionBlock(m, *sizes, **dropout))
+                blocks.append(InducedSetAttentionBlock(m, *sizes, **dropout))
         self.layers = nn.ModuleList(blocks)
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:
@@ -243,9 +246,9 @@ class SetTransformerDecoder(nn.Module):
         super().__init__()
         self.n_layers, self.k, self.d_model = n_layers, k, d_model
         dropout: dict[str, Any] = {"dropouth": dropouth, "dropouta": dropouta}
-        self.pma = _AttentionPooling(k, d_model, num_heads, d_head, d_ff, **dropout)
+        self.pma = PMALayer(k, d_model, num_heads, d_head, d_ff, **dropout)
         self.layers = nn.ModuleList(
-            _SetAttentionBlock(d_model, num_heads, d_head, d_ff, **dropout) for _ in range(n_layers)
+            SetAttentionBlock(d_model, num_heads, d_head, d_ff, **dropout) for _ in range(n_layers)
         )
 
     def forward(self, graph: Graph, feat: Tensor) -> Tensor:

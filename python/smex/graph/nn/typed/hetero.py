@@ -14,7 +14,7 @@ from smex.graph.messages.cross_types import CROSS_REDUCERS
 from smex.graph.nn.inputs import check_graph
 from smex.graph.ops.spmm import merge_relations
 from smex.graph.utils import expand_as_pair
-from smex.graph.words import describe, named, quoted
+from smex.graph.words import describe, is_dict, named, quoted
 
 
 class HeteroGraphConv(nn.Module):
@@ -102,7 +102,7 @@ class HeteroGraphConv(nn.Module):
     def _inputs(self, g: Graph, inputs: Any) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
         """Features of sources and of destinations by type."""
         for part in inputs if isinstance(inputs, tuple) else (inputs,):
-            if not isinstance(part, Mapping):
+            if not is_dict(part):
                 raise SmexTypeError(
                     "HeteroGraphConv: expected a dict from node type to features, found "
                     f"{describe(part)}; types are {quoted(g.ntypes)}"

@@ -1,0 +1,1 @@
+"""Where programs written for DGL import its base class of errors from."""
