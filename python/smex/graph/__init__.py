@@ -5,7 +5,7 @@ The folders, each of which knows those before it alone: ``structure`` has the ed
 what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of users' functions,
 ``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
 among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
-and ``sampling``, whose functions ``methods.py`` gives it as methods, and on these ``nn``,
+and ``sampling``, whose functions ``methods.py`` gives it as methods, ``sparse``, and on these ``nn``,
 ``dataloading`` and ``data``, and on all of them ``distributed``, one graph on many processes.
 ``migration`` reads programs written for DGL.
 """
@@ -25,6 +25,7 @@ from smex.graph import (
     nn,
     ops,
     sampling,
+    sparse,
     transforms,
     udf,
     utils,
@@ -305,6 +306,7 @@ __all__ = [
     "reorder_graph",
     "reverse",
     "sampling",
+    "sparse",
     "save_graphs",
     "seed",
     "segmented_knn_graph",
