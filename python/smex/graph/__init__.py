@@ -5,9 +5,9 @@ The folders, each of which knows those before it alone: ``structure`` has the ed
 what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of users' functions,
 ``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
 among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
-and ``sampling``, whose functions ``methods.py`` gives it as methods, ``sparse``, and on these ``nn``,
-``dataloading`` and ``data``, and on all of them ``distributed``, one graph on many processes.
-``migration`` reads programs written for DGL.
+and ``sampling`` and the matrices of ``sparse``, whose functions ``methods.py`` gives it as methods,
+and on these ``nn``, ``dataloading`` and ``data``, and on all of them ``distributed``, one graph on
+many processes. ``migration`` reads programs written for DGL.
 """
 
 from __future__ import annotations
@@ -306,7 +306,6 @@ __all__ = [
     "reorder_graph",
     "reverse",
     "sampling",
-    "sparse",
     "save_graphs",
     "seed",
     "segmented_knn_graph",
@@ -316,6 +315,7 @@ __all__ = [
     "softmax_nodes",
     "sort_csc_by_tag",
     "sort_csr_by_tag",
+    "sparse",
     "sum_edges",
     "sum_nodes",
     "svd_pe",

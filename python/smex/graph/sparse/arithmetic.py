@@ -1,10 +1,10 @@
-"""Arithmetic entry by entry: of two matrices, of a matrix and a number, of a matrix and a vector."""
+"""Arithmetic entry by entry: of two matrices, of a matrix and a number or a vector."""
 
 from __future__ import annotations
 
 import operator
 from numbers import Number
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,8 +16,6 @@ from smex.graph.structure.relation import Relation
 Scalar = Number | Tensor
 """A number of Python, or a tensor without dimensions."""
 
-Operand = TypeVar("Operand")
-
 
 def is_scalar(x: Any) -> bool:
     """Returns whether `x` is a number, or a tensor without dimensions."""
@@ -27,7 +25,7 @@ def is_scalar(x: Any) -> bool:
 # ---- two matrices ----
 
 
-def spsp_add(A: Matrix, B: Matrix) -> Matrix:
+def spsp_add(A: Matrix, B: MatrixCore) -> Matrix:
     """Returns the sum of two matrices of one shape; see :func:`add`."""
     _check_pair("add", A, B)
     if A.is_diag() and B.is_diag():
@@ -38,7 +36,7 @@ def spsp_add(A: Matrix, B: Matrix) -> Matrix:
     return A._make(relation, sum_of_groups(val, group, relation.num_edges))
 
 
-def spsp_mul(A: Matrix, B: Matrix) -> Matrix:
+def spsp_mul(A: Matrix, B: MatrixCore) -> Matrix:
     """Returns the product, entry by entry, of two matrices of one shape; see :func:`mul`."""
     _check_pair("mul", A, B)
     if A.is_diag() and B.is_diag():
@@ -60,7 +58,7 @@ def _in_order(A: MatrixCore, kept: Tensor) -> tuple[Tensor, Relation]:
     return chosen[order], places
 
 
-def spsp_div(A: Matrix, B: Matrix) -> Matrix:
+def spsp_div(A: Matrix, B: MatrixCore) -> Matrix:
     """Returns the quotient of two matrices with entries at the same places; see :func:`div`."""
     _check_pair("div", A, B)
     if A._relation is B._relation or (A.is_diag() and B.is_diag()):
@@ -116,7 +114,9 @@ def _check_single(op: str, A: MatrixCore, B: MatrixCore) -> None:
 
 def sp_add(A: Matrix, B: Any) -> Matrix:
     """Returns ``A + B``; see :func:`add`."""
-    return spsp_add(A, B) if isinstance(B, MatrixCore) else NotImplemented
+    if not isinstance(B, MatrixCore):
+        return NotImplemented
+    return spsp_add(A, B)
 
 
 def sp_sub(A: Matrix, B: Any) -> Matrix:
@@ -143,19 +143,22 @@ def sp_div(A: Matrix, B: Any) -> Matrix:
 
 def sp_power(A: Matrix, scalar: Any) -> Matrix:
     """Returns ``A ** scalar``; see :func:`power`."""
-    return A._like(A.val**scalar) if is_scalar(scalar) else NotImplemented
+    if not is_scalar(scalar):
+        return NotImplemented
+    return A._like(A.val**scalar)
 
 
 def _matrix_or_number(op: str, B: Any) -> Any:
     if not isinstance(B, MatrixCore):
         found = f"a tensor of shape {list(B.shape)}" if isinstance(B, Tensor) else type(B).__name__
         raise SmexTypeError(
-            f"{op}: expected a SparseMatrix or a number, found {found}; sp_broadcast_v takes vectors"
+            f"{op}: expected a SparseMatrix or a number, found {found}; sp_broadcast_v "
+            "takes vectors"
         )
     return B
 
 
-def add(A: Matrix, B: Matrix) -> Matrix:
+def add(A: Matrix, B: MatrixCore) -> Matrix:
     """Returns ``A + B``.
 
     Entries at the same place are added up, and the result has them ordered by row, then column.
@@ -171,14 +174,14 @@ def add(A: Matrix, B: Matrix) -> Matrix:
 
     Example:
         >>> i = sg.sparse.identity((2, 2))
-        >>> sg.sparse.add(i, sg.sparse.spmatrix(torch.tensor([[0, 1], [0, 0]]))).to_dense()
+        >>> sg.sparse.add(i, sg.sparse.spmatrix(torch.tensor([[0, 1], [0, 1]]))).to_dense()
         tensor([[2., 0.],
-                [1., 1.]])
+                [0., 2.]])
     """
     return spsp_add(A, B)
 
 
-def sub(A: Matrix, B: Matrix) -> Matrix:
+def sub(A: Matrix, B: MatrixCore) -> Matrix:
     """Returns ``A - B``, as :func:`add`.
 
     Example:

@@ -1,4 +1,4 @@
-"""Matrix products: sparse by dense, sparse by sparse, and dense by dense at the places of entries."""
+"""Matrix products: sparse by dense, sparse by sparse, and dense by dense at some places."""
 
 from __future__ import annotations
 
