@@ -106,16 +106,6 @@ INSTEAD = {
         for module in ("dgl", "dgl.dataloading")
         for kind in ("dst", "edge", "node", "src")
     },
-    "dgl.sparse": "torch.sparse; g.adj() and from_torch_sparse of graphs; ops.gspmm and ops.gsddmm",
-    "dgl.sparse.bsddmm": "ops.u_dot_v of the graph",
-    "dgl.sparse.bspmm": "ops.u_mul_e_sum of the graph",
-    "dgl.sparse.from_coo": "torch.sparse_coo_tensor",
-    "dgl.sparse.from_csc": "torch.sparse_csc_tensor",
-    "dgl.sparse.from_csr": "torch.sparse_csr_tensor",
-    "dgl.sparse.sddmm": "ops.u_dot_v of the graph, torch.sparse.sampled_addmm",
-    "dgl.sparse.softmax": "ops.edge_softmax of the graph, torch.sparse.softmax",
-    "dgl.sparse.spmatrix": "torch.sparse_coo_tensor",
-    "dgl.sparse.spmm": "torch.sparse.mm, ops.u_mul_e_sum of the graph",
     "dgl.storages": "tensors of torch",
     "dgl.to_cugraph": "g.edges(), tensors that cugraph reads",
     "dgl.transforms.adj_product_graph": "torch.sparse.mm of g.adj(), then from_torch_sparse",

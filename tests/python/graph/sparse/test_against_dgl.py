@@ -9,6 +9,11 @@ import torch
 
 import smex.graph as sg
 
+# DGL's sums and coalesced matrices have no gradients. A diagonal matrix that is not square leaves
+# its product with a general one the other's shape there, or fails; products are tested elsewhere.
+WITHOUT_GRADIENTS = (" + ", " - ", ".coalesce()")
+WRONG_THERE = ("upright.T @ plain", "upright @ tall.T")
+
 FOLDER = Path(__file__).parent
 RECORDED = json.loads((FOLDER / "dgl_2_1_sparse.json").read_text())
 _SPEC = importlib.util.spec_from_file_location("sparse_cases", FOLDER / "cases.py")
@@ -35,10 +40,13 @@ def agree(ours, theirs, where):
         assert ours == theirs, where
 
 
-@pytest.mark.parametrize("program", RECORDED)
+@pytest.mark.parametrize("program", [p for p in RECORDED if p not in WRONG_THERE])
 def test_as_dgl(program):
     ours = json.loads(json.dumps(cases.found(sg.sparse, program)))
-    agree(ours, RECORDED[program], program)
+    theirs = RECORDED[program]
+    if theirs != "error" and any(part in program for part in WITHOUT_GRADIENTS):
+        ours, theirs = ({**each, "grads": None} for each in (ours, theirs))
+    agree(ours, theirs, program)
 
 
 def test_every_program_is_recorded():
