@@ -272,7 +272,9 @@ def to_torch_sparse_csr(spmat: SparseMatrix) -> Tensor:
     """
     check_matrix("to_torch_sparse_csr", "spmat", spmat)
     indptr, indices, position = spmat.csr()
-    return torch.sparse_csr_tensor(indptr, indices, *_ordered(spmat, position))
+    return torch.sparse_csr_tensor(
+        indptr, indices, *_ordered(spmat, position), check_invariants=False
+    )
 
 
 def to_torch_sparse_csc(spmat: SparseMatrix) -> Tensor:
@@ -284,7 +286,9 @@ def to_torch_sparse_csc(spmat: SparseMatrix) -> Tensor:
     """
     check_matrix("to_torch_sparse_csc", "spmat", spmat)
     indptr, indices, position = spmat.csc()
-    return torch.sparse_csc_tensor(indptr, indices, *_ordered(spmat, position))
+    return torch.sparse_csc_tensor(
+        indptr, indices, *_ordered(spmat, position), check_invariants=False
+    )
 
 
 def _ordered(spmat: SparseMatrix, position: Tensor | None) -> tuple[Tensor, tuple[int, ...]]:
