@@ -29,7 +29,9 @@ def dense(A):
     for r, c, v in zip(A.row.tolist(), A.col.tolist(), A.val):
         out[r, c] = out.get((r, c), 0) + v
     zero = A.val.sum(0) * 0
-    rows = [torch.stack([out.get((r, c), zero) for c in range(A.shape[1])]) for r in range(A.shape[0])]
+    rows = [
+        torch.stack([out.get((r, c), zero) for c in range(A.shape[1])]) for r in range(A.shape[0])
+    ]
     return torch.stack(rows)
 
 
@@ -107,13 +109,15 @@ def test_quotients_keep_the_order_of_the_first():
 
 def test_numbers_that_have_gradients():
     A, two = random_matrix(8, 3, 3, 5), torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
-    for result in (A * two, two * A, A / two, A**two.detach()):
+    for result in (A * two, two * A, A / two, A ** two.detach()):
         assert isinstance(result, sp.SparseMatrix)
     same_gradients((two * A).to_dense(), two * dense(A), [A.val, two])
 
 
 @pytest.mark.parametrize("features", [(), (2,)])
-@pytest.mark.parametrize(("how", "dim"), [*itertools.product(("sum", "smax", "smin", "smean", "sprod"), (0, 1))])
+@pytest.mark.parametrize(
+    ("how", "dim"), [*itertools.product(("sum", "smax", "smin", "smean", "sprod"), (0, 1))]
+)
 def test_reductions(how, dim, features):
     A = random_matrix(9, 7, 6, 15, *features)
     torch_name = {"smax": "amax", "smin": "amin", "smean": "mean", "sprod": "prod"}.get(how, "sum")
@@ -153,13 +157,17 @@ def test_vectors(op):
 def test_selections(dim):
     A = random_matrix(12, 6, 7, 20)
     index = torch.tensor([3, 0, 3, 5])
-    same_gradients(A.index_select(dim, index).to_dense(), dense(A).index_select(dim, index), [A.val])
+    same_gradients(
+        A.index_select(dim, index).to_dense(), dense(A).index_select(dim, index), [A.val]
+    )
     for part in (slice(1, 4), slice(None), slice(-2, None), slice(3, 3), slice(4, 2)):
         expected = dense(A)[part] if dim == 0 else dense(A)[:, part]
         torch.testing.assert_close(A.range_select(dim, part).to_dense(), expected)
 
 
-@pytest.mark.parametrize(("dim", "idtype"), [*itertools.product((0, 1), (torch.int32, torch.int64))])
+@pytest.mark.parametrize(
+    ("dim", "idtype"), [*itertools.product((0, 1), (torch.int32, torch.int64))]
+)
 def test_samples_are_entries(dim, idtype):
     torch.manual_seed(0)
     A = random_matrix(13, 6, 7, 30, twice=False).to(dtype=torch.float32)
@@ -224,7 +232,9 @@ def test_torch_sparse(layout):
 
 
 def test_whole_numbers():
-    A = sp.from_coo(torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1]), torch.tensor([2, 3, 4], dtype=torch.int32))
+    A = sp.from_coo(
+        torch.tensor([0, 1, 1]), torch.tensor([1, 0, 1]), torch.tensor([2, 3, 4], dtype=torch.int32)
+    )
     assert A.sum(1).dtype == torch.int32 and A.sum(1).tolist() == [2, 7]
     assert (A @ torch.tensor([1, 2], dtype=torch.int32)).tolist() == [4, 11]
     assert (A @ A).to_dense().tolist() == [[6, 8], [12, 22]] and (A @ A).dtype == torch.int32
@@ -245,6 +255,8 @@ def test_second_gradients_of_sparse_products():
 
 def test_moves_and_text():
     A = sp.identity((2, 2), d=1)
-    assert A.cpu() is A and A.to("cpu", torch.float32) is A and A.to(dtype=torch.int64).val.sum() == 2
+    assert (
+        A.cpu() is A and A.to("cpu", torch.float32) is A and A.to(dtype=torch.int64).val.sum() == 2
+    )
     assert repr(A).endswith("shape=(2, 2), nnz=2, val_size=(1,))")
     assert sg.sparse is sp
