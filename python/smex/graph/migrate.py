@@ -106,6 +106,7 @@ INSTEAD = {
         for module in ("dgl", "dgl.dataloading")
         for kind in ("dst", "edge", "node", "src")
     },
+    "dgl.sparse.load_dgl_sparse": "nothing: leave it out",
     "dgl.storages": "tensors of torch",
     "dgl.to_cugraph": "g.edges(), tensors that cugraph reads",
     "dgl.transforms.adj_product_graph": "graph of the row and col of g.adj() @ h.adj()",

@@ -72,7 +72,7 @@ def test_mistakes(text):
     assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("use", [lambda: A + 1, lambda: A - 1, lambda: A**A, lambda: A + [1]])
+@pytest.mark.parametrize("use", [lambda: A + 1, lambda: A - 1, lambda: A**A, lambda: A + "1"])
 def test_operators_without_a_meaning(use):
     with pytest.raises(TypeError, match="unsupported operand type"):
         use()
