@@ -5,9 +5,9 @@ The folders, each of which knows those before it alone: ``structure`` has the ed
 what one is made of; ``ops`` calls the kernels, ``tracing`` makes formulas of users' functions,
 ``recursion`` vertex functions of message passing in topological order, and ``messages`` chooses
 among them. On the class in ``graph.py`` stand ``readout``, ``creation``, ``parts``, ``transforms``
-and ``sampling``, whose functions ``methods.py`` gives it as methods, and on these ``nn``,
-``dataloading`` and ``data``, and on all of them ``distributed``, one graph on many processes.
-``migration`` reads programs written for DGL.
+and ``sampling`` and the matrices of ``sparse``, whose functions ``methods.py`` gives it as methods,
+and on these ``nn``, ``dataloading`` and ``data``, and on all of them ``distributed``, one graph on
+many processes. ``migration`` reads programs written for DGL.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from smex.graph import (
     nn,
     ops,
     sampling,
+    sparse,
     transforms,
     udf,
     utils,
@@ -330,6 +331,7 @@ __all__ = [
     "softmax_nodes",
     "sort_csc_by_tag",
     "sort_csr_by_tag",
+    "sparse",
     "sum_edges",
     "sum_nodes",
     "svd_pe",

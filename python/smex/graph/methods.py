@@ -21,11 +21,14 @@ from smex.graph.sampling.fused import sample_neighbors_fused
 from smex.graph.sampling.labor import sample_labors
 from smex.graph.sampling.negative import global_uniform_negative_sampling
 from smex.graph.sampling.neighbor import sample_etype_neighbors, sample_neighbors, select_topk
+from smex.graph.sparse.adjacency import adj
 from smex.graph.transforms.edits import add_self_loop, remove_self_loop, reverse, to_simple
 from smex.graph.transforms.reorder import reorder_graph
 
 METHODS: Mapping[str, Callable[..., Any]] = {
     "add_self_loop": add_self_loop,
+    "adj": adj,
+    "adjacency_matrix": adj,
     "edge_subgraph": edge_subgraph,
     "global_uniform_negative_sampling": global_uniform_negative_sampling,
     "in_subgraph": in_subgraph,

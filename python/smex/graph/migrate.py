@@ -48,8 +48,8 @@ INSTEAD = {
     "dgl.DGLGraph.shared_memory": "save_graphs and load_graphs",
     "dgl.DGLGraph.to_cugraph": "g.edges(), tensors that cugraph reads",
     "dgl.LazyFeature": "prefetch_node_feats and prefetch_edge_feats of a sampler",
-    "dgl.adj_product_graph": "torch.sparse.mm of g.adj(), then from_torch_sparse",
-    "dgl.adj_sum_graph": "the sum of g.adj(), then from_torch_sparse",
+    "dgl.adj_product_graph": "graph of the row and col of g.adj() @ h.adj()",
+    "dgl.adj_sum_graph": "graph of the row and col of g.adj() + h.adj()",
     "dgl.backend_name": "torch, the only one",
     "dgl.cuda": "torch.cuda",
     "dgl.data": "data.DGLDataset with a process of one's own, or from_pyg of PyG's data set",
@@ -98,8 +98,8 @@ INSTEAD = {
     "dgl.sparse.load_dgl_sparse": "nothing: leave it out",
     "dgl.storages": "tensors of torch",
     "dgl.to_cugraph": "g.edges(), tensors that cugraph reads",
-    "dgl.transforms.adj_product_graph": "torch.sparse.mm of g.adj(), then from_torch_sparse",
-    "dgl.transforms.adj_sum_graph": "the sum of g.adj(), then from_torch_sparse",
+    "dgl.transforms.adj_product_graph": "graph of the row and col of g.adj() @ h.adj()",
+    "dgl.transforms.adj_sum_graph": "graph of the row and col of g.adj() + h.adj()",
     "dgl.use_libxsmm": "nothing: leave it out",
 }
 

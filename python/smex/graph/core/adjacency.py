@@ -15,31 +15,6 @@ from smex.graph.words import CanonicalType, EdgeType
 class AdjacencyMixin(GraphCore):
     """Matrices of :class:`smex.graph.Graph`; rows are source nodes, columns destination nodes."""
 
-    def adj(self, etype: EdgeType = None, eweight_name: str | None = None) -> Tensor:
-        """Returns the adjacency matrix as a sparse COO tensor ``[num_src, num_dst]``.
-
-        Values stand in the order of edge ids, and parallel edges are entries of their own: the
-        tensor is coalesced, so that it has ``indices()``, if edges are ordered by source, then
-        destination, and none are parallel; otherwise ``coalesce()`` makes it so.
-
-        Args:
-            etype: the edge type, where there are several.
-            eweight_name: the edge feature that gives the values; ones if left out.
-
-        Example:
-            >>> sg.graph(([0, 1], [1, 2])).adj().to_dense()
-            tensor([[0., 1., 0.],
-                    [0., 0., 1.],
-                    [0., 0., 0.]])
-        """
-        canonical = self.to_canonical_etype(etype)
-        if eweight_name is None:
-            return self._coo_tensor(canonical, False, self.device)
-        values = self._edge_frames[canonical][eweight_name]
-        return self._coo_tensor(canonical, False, self.device, values)
-
-    adjacency_matrix = adj
-
     def adj_external(
         self,
         transpose: bool = False,
@@ -155,15 +130,13 @@ class AdjacencyMixin(GraphCore):
         canonical: CanonicalType,
         transpose: bool,
         device: torch.device,
-        values: Tensor | None = None,
     ) -> Tensor:
         relation = self._relations[canonical]
         rows, columns = relation.coo()
         size = (relation.num_src, relation.num_dst)
         if transpose:
             rows, columns, size = columns, rows, (size[1], size[0])
-        if values is None:
-            values = torch.ones(relation.num_edges, device=rows.device)
+        values = torch.ones(relation.num_edges, device=rows.device)
         return _sparse(rows, columns, values, size, _are_ordered(rows, columns)).to(device)
 
     def _scipy_matrix(self, canonical: CanonicalType, transpose: bool, fmt: str) -> Any:

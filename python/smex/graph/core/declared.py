@@ -33,6 +33,11 @@ class FunctionMethods(GraphCore):
         ) -> Self:
             """The graph with a self loop at each node, see :func:`smex.graph.add_self_loop`."""
 
+        def adj(self, etype: EdgeType = None, eweight_name: str | None = None) -> Any:
+            """The adjacency matrix, a :class:`smex.graph.sparse.SparseMatrix`."""
+
+        adjacency_matrix = adj
+
         def remove_self_loop(self, etype: EdgeType = None) -> Self:
             """Returns the graph without self loops, see :func:`smex.graph.remove_self_loop`."""
 

@@ -32,9 +32,8 @@ def dense(g, values=None):
 def test_adjacency(graphs):
     for g in graphs:
         expected = dense(g)
-        assert (
-            g.adj().to_dense().equal(expected) and g.adjacency_matrix().layout == torch.sparse_coo
-        )
+        assert g.adj().to_dense().equal(expected)
+        assert isinstance(g.adjacency_matrix(), sg.sparse.SparseMatrix)
         assert g.adj_external().to_dense().equal(expected)
         assert g.adj_external(transpose=True).to_dense().equal(expected.T)
         for fmt in ("coo", "csr"):
@@ -117,16 +116,24 @@ def test_libraries_that_are_not_installed(monkeypatch, module, ask):
         ask(sg.graph(([0], [1])))
 
 
-def test_adjacency_is_coalesced_where_edges_are_ordered_and_none_are_parallel():
-    g = sg.graph(([0, 0, 1], [1, 2, 0]))
+def test_external_adjacency_is_coalesced_where_edges_are_ordered_and_none_are_parallel():
+    matrix = sg.graph(([0, 0, 1], [1, 2, 0])).adj_external()
+    assert matrix.indices().tolist() == [[0, 0, 1], [1, 2, 0]]
+    assert matrix.values().tolist() == [1, 1, 1]
+    for edges in (([1, 0], [0, 1]), ([0, 0], [1, 1])):
+        matrix = sg.graph(edges).adj_external()
+        assert not matrix.is_coalesced() and matrix.coalesce().values().sum() == 2
+
+
+def test_adjacency_has_edges_in_their_order_and_the_formats_of_the_graph():
+    g = sg.graph(([1, 0, 1], [0, 1, 0]))
     weight = torch.rand(3, requires_grad=True)
     g.edata["w"] = weight
     matrix = g.adj(eweight_name="w")
-    assert matrix.indices().tolist() == [[0, 0, 1], [1, 2, 0]]
-    torch.testing.assert_close(matrix.values(), weight)
-    (grad,) = torch.autograd.grad((matrix @ torch.ones(3, 2)).sum(), weight)
+    assert matrix.indices().tolist() == [[1, 0, 1], [0, 1, 0]] and matrix.val is g.edata["w"]
+    assert matrix.csc()[0] is g.adj_tensors("csc")[0]
+    (grad,) = torch.autograd.grad((matrix @ torch.ones(2, 2)).sum(), weight)
     assert grad.tolist() == [2.0, 2.0, 2.0]
-    for edges in (([1, 0], [0, 1]), ([0, 0], [1, 1])):
-        matrix = sg.graph(edges).adj()
-        assert not matrix.is_coalesced() and matrix.coalesce().values().sum() == 2
-    assert sg.graph(([1, 0], [0, 1])).adj().to_dense().tolist() == [[0, 1], [1, 0]]
+    g.edata["w"] = torch.rand(3, 2, 2)
+    with pytest.raises(smex.SmexValueError, match="adj: feature 'w': expected values of shape"):
+        g.adj(eweight_name="w")

@@ -151,7 +151,9 @@ def test_as_a_command(tmp_path):
     path.write_text("from dgl.optim import SparseAdam\n")
     command = [sys.executable, "-m", "smex.graph.migrate", str(path)]
     result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 1 and "torch.optim.SparseAdam" in result.stdout and not result.stderr
+    assert (
+        result.returncode == 1 and "torch.optim.SparseAdam" in result.stdout and not result.stderr
+    )
 
 
 # ---- attributes, methods and keywords ----

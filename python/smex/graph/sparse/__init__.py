@@ -1,0 +1,98 @@
+"""Sparse matrices with DGL's names and semantics: ``import smex.graph.sparse as dglsp``.
+
+``core`` has a matrix as data, ``arithmetic``, ``products``, ``reductions`` and ``selection`` the
+functions on it, ``matrix`` the class with them as methods, and ``creation`` what makes one.
+"""
+
+from __future__ import annotations
+
+from smex.graph.sparse.arithmetic import (
+    Scalar,
+    add,
+    div,
+    inv,
+    is_scalar,
+    mul,
+    neg,
+    power,
+    sp_add,
+    sp_add_v,
+    sp_broadcast_v,
+    sp_div,
+    sp_div_v,
+    sp_mul,
+    sp_mul_v,
+    sp_power,
+    sp_sub,
+    sp_sub_v,
+    spsp_add,
+    spsp_div,
+    spsp_mul,
+    sub,
+)
+from smex.graph.sparse.creation import (
+    diag,
+    from_coo,
+    from_csc,
+    from_csr,
+    from_torch_sparse,
+    identity,
+    spmatrix,
+    to_torch_sparse_coo,
+    to_torch_sparse_csc,
+    to_torch_sparse_csr,
+    val_like,
+)
+from smex.graph.sparse.matrix import SparseMatrix
+from smex.graph.sparse.products import bsddmm, bspmm, matmul, sddmm, spmm, spspmm
+from smex.graph.sparse.reductions import reduce, smax, smean, smin, softmax, sprod, sum
+
+__all__ = [
+    "Scalar",
+    "SparseMatrix",
+    "add",
+    "bsddmm",
+    "bspmm",
+    "diag",
+    "div",
+    "from_coo",
+    "from_csc",
+    "from_csr",
+    "from_torch_sparse",
+    "identity",
+    "inv",
+    "is_scalar",
+    "matmul",
+    "mul",
+    "neg",
+    "power",
+    "reduce",
+    "sddmm",
+    "smax",
+    "smean",
+    "smin",
+    "softmax",
+    "sp_add",
+    "sp_add_v",
+    "sp_broadcast_v",
+    "sp_div",
+    "sp_div_v",
+    "sp_mul",
+    "sp_mul_v",
+    "sp_power",
+    "sp_sub",
+    "sp_sub_v",
+    "spmatrix",
+    "spmm",
+    "sprod",
+    "spsp_add",
+    "spsp_div",
+    "spsp_mul",
+    "spspmm",
+    "sub",
+    "sum",
+    "to_torch_sparse_coo",
+    "to_torch_sparse_csc",
+    "to_torch_sparse_csr",
+    "val_like",
+]
