@@ -111,7 +111,7 @@ def programs():
         if a not in WHOLE:
             yield from (f"{a}.softmax({dim})" for dim in (0, 1))
             yield f"{a} * two"
-    for a in GENERAL + ["upright"]:
+    for a in [*GENERAL, "upright"]:
         columns, rows = _size(COLUMNS, a, 4), _size(ROWS, a, 5)
         yield from (f"{a} @ x{columns}", f"{a} @ X{columns}", f"{a}.T @ X{rows}")
         yield from (f"sp.sddmm({a}, x{rows}, x{columns})", f"sp.sddmm({a}, X{rows}, Y{columns})")
