@@ -181,7 +181,7 @@ def counterpart(name: str) -> tuple[bool, str]:
 
     Example:
         >>> from smex.graph import migrate
-        >>> migrate.counterpart("dgl.sparse.spmatrix")[0]
+        >>> migrate.counterpart("dgl.geometry.farthest_point_sampler")[0]
         False
     """
     if name.endswith(".*"):
