@@ -13,6 +13,9 @@ from smex.graph.structure.relation import Relation
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+INDICES = "indices of the matrix"
+"""Where a relation keeps the places of entries as one tensor."""
+
 Matrix = TypeVar("Matrix", bound="MatrixCore")
 
 
@@ -84,7 +87,7 @@ class MatrixCore:
 
     def indices(self) -> Tensor:
         """Returns rows and columns of the entries as one tensor ``[2, nnz]``."""
-        return self._relation.keep("indices of the matrix", lambda: torch.stack(self.coo()))
+        return self._relation.keep(INDICES, lambda: torch.stack(self.coo()))
 
     def csr(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Returns the entries grouped by row: (indptr, columns, positions of the values).

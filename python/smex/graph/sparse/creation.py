@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
-from smex.graph.sparse.core import check_matrix, check_values
+from smex.graph.sparse.core import INDICES, check_matrix, check_values
 from smex.graph.sparse.matrix import SparseMatrix
 from smex.graph.structure.relation import Relation
 
@@ -40,7 +40,9 @@ def spmatrix(indices: Tensor, val: Tensor | None = None, shape: Shape = None) ->
             f"spmatrix: expected indices of shape [2, nnz], rows and columns, found "
             f"{list(indices.shape)}"
         )
-    return _from_coo("spmatrix", indices[0], indices[1], val, shape)
+    made = _from_coo("spmatrix", indices[0], indices[1], val, shape)
+    made._relation.kept[INDICES] = indices
+    return made
 
 
 def from_coo(

@@ -222,6 +222,13 @@ def test_formats_are_made_once_and_shared():
             assert matrix.col[at].equal(others[indptr[line] : indptr[line + 1]])
 
 
+def test_indices_are_not_copied():
+    indices = torch.tensor([[0, 2], [1, 1]])
+    assert sp.spmatrix(indices).indices() is indices
+    tensor = sp.to_torch_sparse_coo(sp.spmatrix(indices))
+    assert tensor._indices().data_ptr() == indices.data_ptr()
+
+
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
 def test_torch_sparse(layout):
     A = random_matrix(15, 5, 6, 12, twice=False)
