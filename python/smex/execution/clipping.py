@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.errors import SmexTypeError, SmexValueError
 from smex.execution.module import PartitionedModule
-from smex.execution.norms import GradientNorms
+from smex.execution.norms import GradientNorms, refuse_nonfinite
 
 
 def clip_grad_norm_(
@@ -47,11 +47,8 @@ def clip_grad_norm_(
     state = net._state
     with state.world.during("smex.clip_grad_norm_"):
         total = state.cached(GradientNorms).total(float(norm_type))
-    if error_if_nonfinite and not torch.isfinite(total):
-        raise SmexRuntimeError(
-            f"clip_grad_norm_: the norm of order {norm_type} of all gradients is {total.item()}; "
-            "error_if_nonfinite=False scales by it all the same"
-        )
+    if error_if_nonfinite:
+        refuse_nonfinite(total, norm_type)
     scale = torch.clamp(max_norm / (total + 1e-6), max=1.0)
     with torch.no_grad():
         for cut in state.cuts.values():

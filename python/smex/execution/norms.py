@@ -76,6 +76,15 @@ class GradientNorms:
         return torch.linalg.vector_norm(grad, order, dtype=self._dtype).cpu()
 
 
+def refuse_nonfinite(total: torch.Tensor, order: float) -> None:
+    """Raises SmexRuntimeError where a norm is nan or infinite."""
+    if not torch.isfinite(total):
+        raise SmexRuntimeError(
+            f"clip_grad_norm_: the norm of order {order} of all gradients is {total.item()}; "
+            "error_if_nonfinite=False scales by it all the same"
+        )
+
+
 def count_in_torchs_norms(state: ShardedState) -> None:
     """Has torch's functions that take the norm of gradients take that of all processes.
 
@@ -127,9 +136,6 @@ def _total_norm(
     if others:
         norms.append(torchs(list(others.values()), norm_type, False, foreach).to(norms[0]))
     total = norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), order)
-    if error_if_nonfinite and not torch.isfinite(total):
-        raise SmexRuntimeError(
-            f"clip_grad_norm_: the norm of order {order} of all gradients is {total.item()}; "
-            "error_if_nonfinite=False scales by it all the same"
-        )
+    if error_if_nonfinite:
+        refuse_nonfinite(total, order)
     return total.to(listed[0].device)

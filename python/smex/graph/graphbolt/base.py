@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.creation.random import seed
+from smex.graph.utils import recursive_apply
 
 __all__ = [
     "CANONICAL_ETYPE_DELIMITER",
@@ -153,13 +153,4 @@ class CSCFormatBase:
 
 def moved(value: Any, device: torch.device | str) -> Any:
     """Returns a value with what can be moved on a device."""
-    return applied(value, lambda each: each.to(device) if hasattr(each, "to") else each)
-
-
-def applied(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Returns nested dicts, lists and tuples with each element changed."""
-    if isinstance(value, Mapping):
-        return {key: applied(each, change) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)([applied(each, change) for each in value])
-    return change(value)
+    return recursive_apply(value, lambda each: each.to(device) if hasattr(each, "to") else each)

@@ -15,13 +15,13 @@ from smex.graph.graph import Graph
 from smex.graph.graphbolt.base import (
     ORIGINAL_EDGE_ID,
     CSCFormatBase,
-    applied,
     etype_str_to_tuple,
     etype_tuple_to_str,
     moved,
 )
 from smex.graph.graphbolt.subgraphs import SampledSubgraph
 from smex.graph.sampling.arguments import Neighbors
+from smex.graph.utils import recursive_apply
 
 __all__ = ["FusedCSCSamplingGraph", "from_dglgraph", "fused_csc_sampling_graph"]
 
@@ -137,7 +137,7 @@ class FusedCSCSamplingGraph:
     def _copied(self, change: Any) -> FusedCSCSamplingGraph:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return FusedCSCSamplingGraph(
-            **{name: applied(each, change) for name, each in values.items()}
+            **{name: recursive_apply(each, change) for name, each in values.items()}
         )
 
     # ---- sampling ----
