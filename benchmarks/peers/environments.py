@@ -22,7 +22,7 @@ import sysconfig
 ROOT = pathlib.Path(__file__).parents[2]
 REQUIREMENTS = pathlib.Path(__file__).parent / "requirements"
 OWN = ("torch", "smex")  # run in the project's own environment
-BESIDE_OWN_TORCH = ("pyg", "models", "trees")
+BESIDE_OWN_TORCH = ("pyg", "models", "trees", "programs")
 
 
 def folder(name: str) -> pathlib.Path:

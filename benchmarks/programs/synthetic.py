@@ -1,0 +1,50 @@
+"""Data that programs read, by the names that lists gives it.
+
+Each is written once, and copied to where programs look for it: data sets of DGL into its download
+folder, those of OGB and GraphBolt into `dataset` and `datasets` beside the program.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import threading
+
+import graphbolt_files
+import ogb_files
+
+_lock = threading.Lock()
+
+
+def provide(name: str, work: pathlib.Path, home: pathlib.Path, cache: pathlib.Path) -> None:
+    """Puts data where a program finds it.
+
+    Args:
+        name: of the data.
+        work: the copy of the program's folder.
+        home: the program's home folder, with the download folder in it.
+        cache: where what was written is kept.
+    """
+    if name.startswith("ogb"):
+        written = _written(cache, "ogb", name, ogb_files.write)
+        folder = name.replace("-", "_")
+        for place in (work / "dataset", work / "data" / "OGB", home / ".cache" / "smex"):
+            shutil.copytree(written / folder, place / folder)
+    elif name.startswith("gb-"):
+        name = name.removeprefix("gb-")
+        written = _written(cache, "graphbolt", name, graphbolt_files.write)
+        shutil.copytree(written / name, work / "datasets" / name)
+    else:
+        raise SystemExit(f'lists: there is no data "{name}"')
+
+
+def _written(cache: pathlib.Path, kind: str, name: str, write) -> pathlib.Path:
+    """The folder with a data set, which is written unless it is there."""
+    folder = cache / kind / name
+    with _lock:
+        if not folder.exists():
+            unfinished = folder.with_name(f"{name}.unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            write(name, unfinished)
+            unfinished.rename(folder)
+    return folder
