@@ -182,3 +182,31 @@ def sddmm(in_edges, out_edges, message, operands, reduce_to):
         return Sum(value, **rows)
 
     return named(out, ["e", *(f"f{dim}" for dim in range(len(formula.shape)))])
+
+
+@spec("smex::gat_attention")
+def gat_attention(in_edges, out_edges, left, right, value, slope):
+    if out_edges:
+        return None
+    indptr, indices = in_edges[:2]
+    places = {"e": indices.shape[0]}
+
+    def weight(e, v, h):
+        score = _FUNCTIONS["leaky_relu"](left[indices[e], h] + right[v, h], slope)
+        return tdl.exp(score)
+
+    def of_row(v, summand):
+        def message(e):
+            is_in_row = in_row(e, indptr[v], indptr[v + 1])
+            return where(is_in_row, _told_of(in_edges, e, summand(e)), 0)
+
+        return Sum(message, **places)
+
+    def total(v, h):
+        return of_row(v, lambda e: weight(e, v, h))
+
+    def out(v, h, f):
+        mean = of_row(v, lambda e: weight(e, v, h) * value[indices[e], h, f]) / total(v, h)
+        return where(_degree(in_edges, v), mean, 0)
+
+    return out, lambda v, h: tdl.log(total(v, h))
