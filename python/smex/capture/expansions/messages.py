@@ -59,26 +59,10 @@ def gat_attention(in_edges, out_edges, left, right, value, slope):
 
 
 def gat_attention_backward(in_edges, out_edges, left, right, value, out, log_sum, grad, slope):
-    """Gradients of `left`, `right` and `value`.
-
-    What edges have is computed again, on both ends: cut by vertices, no edge has a value that
-    another worker reads.
-    """
-    log_sum, change = log_sum.to(left.dtype), (out * grad).sum(-1)
-
-    def of_edges(edges, source, row):
-        """Weights and the scores' gradients of edges whose ends go by these letters."""
-        score = f"leaky_relu({source}0 + {row}1, {slope!r})"
-        share = _values(edges, f"exp({score} - {row}2)", [left, right, log_sum])
-        product = _values(edges, f"sum_last({source}0 * {row}1)", [value, grad]).squeeze(-1)
-        step = f"leaky_step({source}3 + {row}4, {slope!r})"
-        operands = [share, product, change, left, right]
-        return share, _values(edges, f"e0 * (e1 - {row}2) * {step}", operands)
-
-    _, of_right = of_edges(in_edges, "u", "v")
-    share, of_left = of_edges(out_edges, "v", "u")
-    of_value = _sums(out_edges, "u0 * e1", [grad, _like_rows(share)])
-    return _sums(out_edges, "e0", [of_left]), _sums(in_edges, "e0", [of_right]), of_value
+    """Gradients of `left`, `right` and `value`; what edges have is computed again, on both ends."""
+    numbers = (left, right, value, log_sum, (out * grad).sum(-1), grad)
+    of_left, of_value = ops.gat_gradient_by_source.default(out_edges, *numbers, slope)
+    return of_left, ops.gat_gradient_by_destination.default(in_edges, *numbers, slope), of_value
 
 
 def attention(in_edges, out_edges, score, operands, value):
