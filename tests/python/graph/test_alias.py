@@ -18,6 +18,7 @@ import torch
 from dgl.data.utils import save_graphs
 from dgl.dataloading import DataLoader, NeighborSampler
 from dgl.nn import SAGEConv
+from dgl.nn.pytorch.glob import SumPooling
 
 
 def count(edges, answers):
@@ -35,6 +36,7 @@ if __name__ == "__main__":
     g.ndata["h"] = torch.ones(n, 2)
     g.update_all(fn.copy_u("h", "m"), fn.sum("m", "s"))
     assert dglnn.SAGEConv is SAGEConv and dgl.nn.SAGEConv is SAGEConv
+    assert SumPooling is dgl.nn.SumPooling
     loader = DataLoader(g, torch.arange(n), NeighborSampler([1]), batch_size=4)
     assert len(list(loader)) == -(-n // 4)
     answers = multiprocessing.get_context(METHOD).Queue()

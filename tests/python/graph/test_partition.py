@@ -88,6 +88,20 @@ def test_planners_cut_messages_by_vertices_and_by_features(name, mesh):
         assert walks and (not any(whole) if planner == "vertices" else all(whole))
 
 
+def test_attention_cut_by_vertices_runs_as_one_call():
+    g = graph(nodes=64, edges=400)
+    x = features(g)
+    net = smex.partition(
+        NETWORKS["GAT"]().double(), 2, args=(g, x), planner="vertices", replicate_bytes=0
+    )
+    text = str(net.plan.program())
+    layers = text.count("smex::gat_attention")
+    assert layers >= 2 and layers % 2 == 0
+    for name in ("gat_gradient_by_source", "gat_gradient_by_destination"):
+        assert text.count(f"smex::{name} ") == layers
+    assert "smex::sddmm" not in text  # no edge has a value
+
+
 class Segments(torch.nn.Module):
     """Rows of three types, one after another; their numbers are given or a buffer."""
 

@@ -126,3 +126,19 @@ def test_rows_with_a_matrix_each_are_divided_by_rows_and_features():
     index = torch.randint(3, (6,))
     assert smex.specs.verify("smex::gather_mm", [(r(6, 4), r(3, 4, 2), index)]) >= 3
     assert smex.specs.verify("smex::gather_outer", [(r(6, 4), r(6, 2), index, 3)]) >= 3
+
+
+@pytest.mark.parametrize("with_ids", [False, True])
+@pytest.mark.parametrize("idtype", [torch.int64, torch.int32])
+def test_graph_attention_is_divided_by_rows_heads_and_features(with_ids, idtype):
+    torch.manual_seed(5)
+    edges = structure(6, 7, 11, with_ids, idtype)
+    left, right, value = r(7, 2), r(6, 2), r(7, 2, 3)
+    assert smex.specs.verify("smex::gat_attention", [(edges, [], left, right, value, 0.2)]) >= 3
+    _, log_sum = torch.ops.smex.gat_attention(edges, [], left, right, value, 0.2)
+    numbers = (log_sum, r(6, 2), r(6, 2, 3), 0.2)
+    call = (edges, left, right, value, *numbers)
+    assert smex.specs.verify("smex::gat_gradient_by_destination", [call]) >= 3
+    reverse = structure(7, 6, 11, with_ids, idtype)
+    call = (reverse, left, right, value, log_sum.clamp_min(-9), *numbers[1:])
+    assert smex.specs.verify("smex::gat_gradient_by_source", [call]) >= 3

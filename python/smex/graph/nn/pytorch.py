@@ -37,6 +37,8 @@ __all__ = [
     "segmented_knn_graph",
 ]
 
+__path__: list[str] = []  # it has modules, so that their names can be imported
+
 for _name in _MODULES:
     # An import looks here first, and for attributes of the parent afterwards.
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = sys.modules[__name__]
