@@ -24,7 +24,7 @@ def _sum_of(tensor: Tensor) -> int:
     if tensor.layout != torch.strided:
         return _NONE
     flat = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage())
-    return zlib.crc32(memoryview(flat.numpy()))
+    return zlib.crc32(flat.numpy().data)
 
 
 def of_tensors(tensors: Sequence[Tensor]) -> Tensor:
@@ -41,7 +41,7 @@ def of_graphs(records: Tensor, ends: Tensor, small: Tensor, small_ends: Tensor) 
         small: uint8, the small tensors of all graphs.
         small_ends: where those of each graph end.
     """
-    texts, numbers = memoryview(records.numpy()), memoryview(small.numpy())
+    texts, numbers = records.numpy().data, small.numpy().data
     sums, start, small_start = [], 0, 0
     for end, small_end in zip(ends.tolist(), small_ends.tolist()):
         sums.append(zlib.crc32(numbers[small_start:small_end], zlib.crc32(texts[start:end])))
@@ -59,7 +59,7 @@ def verify_graph(content: Mapping[str, Any], n: int) -> None:
     found = 0
     for ends, part in zip(bounds, parts):
         start = int(ends[n - 1]) if n else 0
-        found = zlib.crc32(memoryview(part[start : int(ends[n])].numpy()), found)
+        found = zlib.crc32(part[start : int(ends[n])].numpy().data, found)
     _compare(found, int(sums["graphs"][n]))
 
 
