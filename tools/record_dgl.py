@@ -1,4 +1,4 @@
-"""Writes what DGL returns for the programs of tests/python/support/dgl_programs.py.
+"""Writes what DGL returns for the programs of tests/python/support/dgl_[data_]programs.py.
 
     python tools/record_dgl.py
 
@@ -22,6 +22,7 @@ RESULTS = ROOT / "tests" / "python" / "graph" / "dgl_2_1_results.json"
 def main() -> None:
     """Runs the programs and writes the file."""
     sys.path.insert(0, str(ROOT / "tests" / "python"))
+    from support import dgl_data_programs  # noqa: F401  (it adds programs)
     from support.dgl_programs import PROGRAMS, plain
 
     os.environ.pop("DGL_REPO", None)

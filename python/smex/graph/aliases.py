@@ -73,7 +73,27 @@ NN = {
 """Modules of :mod:`smex.graph.nn`, which pickled layers name."""
 
 
-DATA = {"citation_graph": "planetoid", "tree": "sst"}
+DATA = {
+    "actor": "geom_gcn",
+    "adapter": "adapters",
+    "bitcoinotc": "temporal",
+    "citation_graph": "planetoid",
+    "cluster": "stored",
+    "dgl_dataset": "dataset",
+    "flickr": "saint",
+    "gdelt": "temporal",
+    "gindt": "gin",
+    "heterophilous_graphs": "heterophilous",
+    "icews18": "temporal",
+    "lrgb": "superpixel",
+    "pattern": "stored",
+    "qm7b": "molecules",
+    "qm9": "molecules",
+    "qm9_edge": "molecules",
+    "tree": "sst",
+    "yelp": "saint",
+    "zinc": "stored",
+}
 """Modules of :mod:`smex.graph.data`."""
 
 

@@ -53,7 +53,6 @@ INSTEAD = {
     "dgl.backend_name": "torch, the only one",
     "dgl.cuda": "torch.cuda",
     "dgl.data": "data.DGLDataset with a process of one's own, or from_pyg of PyG's data set",
-    "dgl.data.CSVDataset": "pandas.read_csv, then graph or heterograph",
     "dgl.dataloading": "see docs/from_dgl.md",
     "dgl.dataloading.CollateWrapper": "dataloading.DataLoader",
     "dgl.dataloading.DDPTensorizedDataset": "ids as a tensor, dataloading.DataLoader(use_ddp=True)",

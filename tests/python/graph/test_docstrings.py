@@ -18,6 +18,7 @@ PACKAGES = {
     "smex.graph.creation.convert": ["scipy"],
     "smex.graph.data.adapters": ["networkx"],
     "smex.graph.data.karate": ["networkx"],
+    "smex.graph.data.minigc": ["networkx"],
     "smex.graph.data.synthetic": ["networkx"],
     "smex.graph.creation.interop": ["torch_geometric"],
     "smex.graph.creation.networkx_io": ["networkx"],

@@ -7,7 +7,10 @@ A file holds tensors, numbers, strings, None, and lists and dicts of these, so t
 * ``labels``: {name: tensor};
 * ``records`` and ``ends``: uint8, the graphs' records as JSON, one behind the other, and int64,
   where each of them ends, so that one graph is read without the others;
-* ``bytes``: uint8, the small tensors of all graphs, and ``tensors``: a list of the others.
+* ``bytes``: uint8, the small tensors of all graphs, and ``tensors``: a list of the others;
+* ``sums``: checksums, CRC-32, which are verified for what is loaded: ``graphs``, of each graph's
+  record and small tensors, which end at ``small_ends``; ``tensors``; ``labels``. Files of earlier
+  versions of SMEX have none.
 
 A record holds, with ``{"tensor": [dtype, shape, first byte]}`` or ``{"tensor": [position]}`` in the
 place of a tensor:
@@ -29,7 +32,8 @@ import os
 import pickle
 import secrets
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,9 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.creation import checksums
+from smex.graph.creation.dgl_files import DglFile
+from smex.graph.creation.packing import Packed, as_bytes, record_of, unpacked
 from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.structure.relation import FORMATS, Relation
@@ -45,8 +52,6 @@ from smex.graph.words import CanonicalType, describe
 __all__ = ["load_graphs", "load_labels", "save_graphs"]
 
 _FORMAT, _VERSION = "smex-graphs", 2
-_SMALL = 1 << 16  # bytes of a tensor from which it has a place of its own in the file
-_ALIGN = 16  # bytes, of the largest numbers
 _ZIP_BEGIN = b"PK\x03\x04"
 _DGL_BEGIN = (0xDD2E4FF046B4A13F).to_bytes(8, "little")  # of the files that DGL writes
 
@@ -96,7 +101,7 @@ def save_graphs(
 def load_graphs(
     filename: FileName, idx_list: Iterable[int] | None = None
 ) -> tuple[list[Graph], dict[str, Tensor]]:
-    """Graphs that :func:`save_graphs` wrote, on the CPU.
+    """Graphs that :func:`save_graphs` wrote, here or in DGL, on the CPU.
 
     Args:
         filename: path of the file.
@@ -107,28 +112,25 @@ def load_graphs(
         The graphs, and the labels of all graphs in the file, whichever are read.
 
     Raises:
-        SmexValueError: the file is not one of :func:`save_graphs`, incomplete, damaged or of a
-            later version, or has no graph at a position.
+        SmexValueError: the file is not one of :func:`save_graphs`, incomplete, damaged (by the
+            checksums of what is read) or of a later version, or has no graph at a position.
         OSError: the file does not exist or cannot be read.
     """
+    if _is_of_dgl(filename):
+        return _of_dgl("load_graphs", filename, idx_list)
     content = _read("load_graphs", filename)
     number = content["ends"].shape[0]
-    wanted = range(number) if idx_list is None else [int(n) for n in idx_list]
-    for n in wanted:
-        if not 0 <= n < number:
-            raise SmexValueError(
-                f"load_graphs: {filename} has {number} graphs, expected positions of at least 0 "
-                f"and below that, found {n}"
-            )
+    wanted = _positions(filename, number, idx_list)
     graphs = []
     for n in wanted:
         try:
-            graphs.append(_graph(_unpacked(_record(content, n), content)))
+            checksums.verify_graph(content, n)
+            graphs.append(_graph(unpacked(record_of(content, n), content)))
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise SmexValueError(
                 f"load_graphs: graph {n} in {filename} is damaged, {error}; write it again"
             ) from error
-    return graphs, copy.deepcopy(content["labels"])
+    return graphs, _labels("load_graphs", filename, content)
 
 
 def load_labels(filename: FileName) -> dict[str, Tensor]:
@@ -140,7 +142,34 @@ def load_labels(filename: FileName) -> dict[str, Tensor]:
         SmexValueError: as for :func:`load_graphs`.
         OSError: the file does not exist or cannot be read.
     """
-    return copy.deepcopy(_read("load_labels", filename)["labels"])
+    if _is_of_dgl(filename):
+        return _of_dgl("load_labels", filename, ())[1]
+    return _labels("load_labels", filename, _read("load_labels", filename))
+
+
+def _positions(filename: FileName, number: int, idx_list: Iterable[int] | None) -> Sequence[int]:
+    """Returns the positions of the graphs that are asked for."""
+    wanted = range(number) if idx_list is None else [int(n) for n in idx_list]
+    for n in wanted:
+        if not 0 <= n < number:
+            raise SmexValueError(
+                f"load_graphs: {filename} has {number} graphs, expected positions of at least 0 "
+                f"and below that, found {n}"
+            )
+    return wanted
+
+
+def _labels(op: str, filename: FileName, content: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Returns copies of a file's labels."""
+    labels, sums = content["labels"], content.get("sums")
+    for n, (name, label) in enumerate(labels.items()):
+        try:
+            checksums.verify_tensor(label, None if sums is None else sums["labels"][n])
+        except ValueError as error:
+            raise SmexValueError(
+                f'{op}: label "{name}" in {filename} is damaged, {error}; write it again'
+            ) from error
+    return copy.deepcopy(labels)
 
 
 def _check(graphs: Sequence[Any], labels: Mapping[str, Any]) -> None:
@@ -168,77 +197,31 @@ def _check(graphs: Sequence[Any], labels: Mapping[str, Any]) -> None:
 
 def _content(records: Sequence[Any], labels: Mapping[str, Tensor]) -> dict[str, Any]:
     """Returns what a file holds."""
-    packed = _Packed()
-    texts = [json.dumps(packed.of(record)).encode() for record in records]
-    return {
+    packed = Packed()
+    texts, small_ends = [], []
+    for record in records:
+        texts.append(json.dumps(packed.of(record)).encode())
+        small_ends.append(packed.size)
+    content = {
         "format": _FORMAT,
         "version": _VERSION,
         "labels": _plain(labels),
-        "records": _as_bytes(b"".join(texts)),
+        "records": as_bytes(b"".join(texts)),
         "ends": torch.tensor([len(text) for text in texts], dtype=torch.int64).cumsum(0),
-        "bytes": torch.cat(packed.small) if packed.small else _as_bytes(b""),
+        "bytes": torch.cat(packed.small) if packed.small else as_bytes(b""),
         "tensors": packed.large,
     }
+    return {**content, "sums": _sums(content, torch.tensor(small_ends, dtype=torch.int64))}
 
 
-class _Packed:
-    """The tensors of records, apart from these: a file of thousands of them is slow to open."""
-
-    def __init__(self) -> None:
-        self.small: list[Tensor] = []
-        self.large: list[Tensor] = []
-        self._size = 0
-
-    def of(self, value: Any) -> Any:
-        """Returns a record with references in the place of its tensors, which are kept."""
-        if isinstance(value, Mapping):
-            return {key: self.of(each) for key, each in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.of(each) for each in value]
-        return self._reference(value) if isinstance(value, Tensor) else value
-
-    def _reference(self, tensor: Tensor) -> dict[str, Any]:
-        if tensor.layout != torch.strided or tensor.nbytes > _SMALL:
-            self.large.append(tensor)
-            return {"tensor": [len(self.large) - 1]}
-        numbers = tensor.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-        flat = torch.empty(0, dtype=torch.uint8).set_(numbers.untyped_storage())
-        start = self._size
-        self.small += [flat, flat.new_zeros(-flat.shape[0] % _ALIGN)]
-        self._size += sum(part.shape[0] for part in self.small[-2:])
-        return {"tensor": [str(tensor.dtype).removeprefix("torch."), list(tensor.shape), start]}
-
-
-def _unpacked(value: Any, content: Mapping[str, Any]) -> Any:
-    """Returns the reverse of :meth:`_Packed.of`; tensors are copies."""
-    if isinstance(value, list):
-        return [_unpacked(each, content) for each in value]
-    if not isinstance(value, dict):
-        return value
-    reference = value.get("tensor")
-    if not isinstance(reference, list):
-        return {key: _unpacked(each, content) for key, each in value.items()}
-    if len(reference) == 1:
-        return content["tensors"][reference[0]].clone()
-    name, shape, start = reference
-    result = torch.empty(shape, dtype=getattr(torch, name))
-    part = content["bytes"][start : start + result.nbytes]
-    return result.copy_(part.view(result.dtype).view(shape)) if result.nbytes else result
-
-
-def _record(content: Mapping[str, Any], n: int) -> Any:
-    """Returns the record of graph `n`."""
-    ends = content["ends"]
-    start = int(ends[n - 1]) if n else 0
-    return json.loads(content["records"][start : int(ends[n])].numpy().tobytes())
-
-
-def _as_bytes(text: bytes) -> Tensor:
-    return (
-        torch.frombuffer(bytearray(text), dtype=torch.uint8)
-        if text
-        else torch.empty(0, dtype=torch.uint8)
-    )
+def _sums(content: Mapping[str, Any], small_ends: Tensor) -> dict[str, Any]:
+    parts = (content["records"], content["ends"], content["bytes"], small_ends)
+    return {
+        "graphs": checksums.of_graphs(*parts),
+        "small_ends": small_ends,
+        "tensors": checksums.of_tensors(content["tensors"]),
+        "labels": checksums.of_tensors(list(content["labels"].values())),
+    }
 
 
 # ---- graphs as plain values ----
@@ -350,9 +333,8 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("xb") as file:
-            torch.save(content, file)
-            file.flush()
+        with part.open("xb") as file, checksums.without_those_of_torch():
+            torch.save(content, part)  # by its name: torch writes without Python's buffers
             os.fsync(file.fileno())
         part.replace(path)
     except BaseException:
@@ -360,15 +342,38 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
         raise
 
 
+def _is_of_dgl(filename: FileName) -> bool:
+    with open(filename, "rb") as file:
+        return file.read(8) == _DGL_BEGIN
+
+
+def _of_dgl(
+    op: str, filename: FileName, idx_list: Iterable[int] | None
+) -> tuple[list[Graph], dict[str, Tensor]]:
+    """Returns graphs and labels of a file that DGL wrote."""
+    with _told_of_dgl(op, filename):
+        file = DglFile(filename)
+    wanted = _positions(filename, len(file), idx_list)
+    with _told_of_dgl(op, filename):
+        return file.graphs(wanted), file.labels()
+
+
+@contextmanager
+def _told_of_dgl(op: str, filename: FileName) -> Iterator[None]:
+    """Lets errors name the file."""
+    try:
+        yield
+    except (LookupError, OverflowError, RuntimeError, ValueError) as error:
+        raise SmexValueError(
+            f"{op}: {filename} was written by DGL and is not read: {error}; write it again with "
+            "DGL 0.5 or later"
+        ) from error
+
+
 def _read(op: str, filename: FileName) -> dict[str, Any]:
     """Returns what a file holds, mapped into memory: what is not asked for is not read."""
     with open(filename, "rb") as file:
         begin = file.read(8)
-    if begin == _DGL_BEGIN:
-        raise SmexValueError(
-            f"{op}: {filename} was written by DGL, whose format is not read here; where DGL is "
-            "installed write the graphs' tensors by torch.save, and make graphs of them here"
-        )
     if begin.startswith(_ZIP_BEGIN) and not zipfile.is_zipfile(filename):
         raise SmexValueError(
             f"{op}: {filename} is incomplete, its end is missing; copy or write it again"

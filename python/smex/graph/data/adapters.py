@@ -210,7 +210,8 @@ class AsGraphPredDataset(_Adapter):
 
     Args:
         dataset: its elements are graphs and labels.
-        split_ratio: fractions of graphs for training, validation and test; None: OGB's own split.
+        split_ratio: fractions of graphs for training, validation and test; None: the data set's
+            own split, of ``get_idx_split`` or of its masks.
         kwargs: taken for compatibility.
 
     Raises:
@@ -230,12 +231,7 @@ class AsGraphPredDataset(_Adapter):
     def process(self) -> None:
         """Divides the graphs."""
         if self.split_ratio is None:
-            if not hasattr(self.dataset, "get_idx_split"):
-                raise SmexValueError(
-                    f"AsGraphPredDataset: {self.name} has no split of its own; pass "
-                    "split_ratio=[0.8, 0.1, 0.1]"
-                )
-            parts = self.dataset.get_idx_split().values()
+            parts = self._own_split()
         else:
             number = len(self.dataset)
             sizes = split_sizes("AsGraphPredDataset", number, self.split_ratio)
@@ -245,6 +241,16 @@ class AsGraphPredDataset(_Adapter):
         self._node_feat_size = None if first is None else _columns(first.ndata)
         self._edge_feat_size = None if first is None else _columns(first.edata)
 
+    def _own_split(self) -> Sequence[Tensor]:
+        if hasattr(self.dataset, "get_idx_split"):
+            return list(self.dataset.get_idx_split().values())
+        if all(hasattr(self.dataset, name) for name in _MASKS):
+            return [getattr(self.dataset, name).nonzero().view(-1) for name in _MASKS]
+        raise SmexValueError(
+            f"AsGraphPredDataset: {self.name} has no split of its own; pass "
+            "split_ratio=[0.8, 0.1, 0.1]"
+        )
+
     @property
     def num_classes(self) -> int:
         """Number of classes; by the largest label where the data set does not say."""
@@ -252,6 +258,11 @@ class AsGraphPredDataset(_Adapter):
         if found is not None:
             return int(found)
         return max(int(torch.as_tensor(label).max()) for _, label in self.dataset) + 1
+
+    @property
+    def num_tasks(self) -> int:
+        """Numbers that are predicted of a graph; 1 where the data set does not say."""
+        return int(getattr(self.dataset, "num_tasks", 1))
 
     @property
     def node_feat_size(self) -> int | None:

@@ -9,15 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smex.errors import SmexValueError
 from smex.graph.creation.convert import graph
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, OneGraphMixin, Transform
 from smex.graph.transforms import to_bidirected
 
 __all__ = [
+    "AmazonCoBuy",
     "AmazonCoBuyComputerDataset",
     "AmazonCoBuyPhotoDataset",
+    "Coauthor",
     "CoauthorCSDataset",
     "CoauthorPhysicsDataset",
+    "CoraFull",
     "CoraFullDataset",
     "GNNBenchmarkDataset",
 ]
@@ -108,6 +112,35 @@ class AmazonCoBuyPhotoDataset(GNNBenchmarkDataset):
     """7,650 cameras and parts in 8 categories, see :class:`GNNBenchmarkDataset`."""
 
     _file, _classes = "amazon_co_buy_photo", 8
+
+
+def _named(op: str, name: str, kinds: dict[str, type[GNNBenchmarkDataset]]) -> GNNBenchmarkDataset:
+    if name not in kinds:
+        names = " or ".join(f'"{each}"' for each in kinds)
+        raise SmexValueError(f"{op}: expected the name {names}, found {name!r}")
+    return kinds[name]()
+
+
+def AmazonCoBuy(name: str) -> GNNBenchmarkDataset:  # noqa: N802  (DGL's name)
+    """Returns purchases at Amazon, ``"computers"`` or ``"photo"``.
+
+    Raises:
+        SmexValueError: another name.
+    """
+    kinds = {"computers": AmazonCoBuyComputerDataset, "photo": AmazonCoBuyPhotoDataset}
+    return _named("AmazonCoBuy", name, kinds)
+
+
+def Coauthor(name: str) -> GNNBenchmarkDataset:  # noqa: N802  (DGL's name)
+    """Returns authors who write together, of ``"cs"`` or ``"physics"``.
+
+    Raises:
+        SmexValueError: another name.
+    """
+    return _named("Coauthor", name, {"cs": CoauthorCSDataset, "physics": CoauthorPhysicsDataset})
+
+
+CoraFull = CoraFullDataset
 
 
 def _ids(array: np.ndarray) -> Tensor:

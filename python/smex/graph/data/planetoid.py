@@ -16,6 +16,8 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.creation.convert import graph
+from smex.graph.creation.networkx_io import to_networkx
+from smex.graph.data.cora_binary import CoraBinary
 from smex.graph.data.dataset import DGLBuiltinDataset, Folder, OneGraphMixin, Transform
 from smex.graph.data.files import Source
 from smex.graph.data.unpickle import load_pickle
@@ -26,6 +28,7 @@ from smex.graph.words import counted
 __all__ = [
     "CitationGraphDataset",
     "CiteseerGraphDataset",
+    "CoraBinary",
     "CoraGraphDataset",
     "PubmedGraphDataset",
 ]
@@ -51,6 +54,11 @@ _SHA256 = {
     "ind.cora.x": "23cfa55d91c6f624233f5eb7b6e3f141f1bd2b2ae39608a63cf5d084bb27baab",
     "ind.cora.y": "94465c14eb53e04ca262198dcbb2521ee8af60fb3f3d546cd6ca24a511b0e7d1",
 }
+
+
+def _feature(name: str, doc: str) -> Any:
+    """Returns a property: a feature of the nodes."""
+    return property(lambda self: self._g.ndata[name], doc=doc)
 
 
 class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
@@ -156,6 +164,17 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
     def num_labels(self) -> int:
         """Former name of :attr:`num_classes`."""
         return self.num_classes
+
+    @property
+    def graph(self) -> Any:
+        """The edges as a directed graph of networkx, as DGL had it before its release 1.0."""
+        return to_networkx(self._g)
+
+    features = _feature("feat", "The node feature ``feat``, as DGL had it before its release 1.0.")
+    labels = _feature("label", "The node feature ``label``, likewise.")
+    train_mask = _feature("train_mask", "The node feature ``train_mask``, likewise.")
+    val_mask = _feature("val_mask", "The node feature ``val_mask``, likewise.")
+    test_mask = _feature("test_mask", "The node feature ``test_mask``, likewise.")
 
 
 class CoraGraphDataset(CitationGraphDataset):

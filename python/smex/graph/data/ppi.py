@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.creation.convert import graph
@@ -14,7 +15,7 @@ from smex.graph.data.dataset import DGLBuiltinDataset, Folder, Transform, check_
 from smex.graph.graph import Graph
 from smex.graph.parts.subgraph import node_subgraph
 
-__all__ = ["PPIDataset"]
+__all__ = ["LegacyPPIDataset", "PPIDataset"]
 
 _MODES = ("train", "valid", "test")
 
@@ -103,6 +104,19 @@ class PPIDataset(DGLBuiltinDataset):
     def __len__(self) -> int:
         """Number of graphs."""
         return len(self.graphs)
+
+
+class LegacyPPIDataset(PPIDataset):
+    """As :class:`PPIDataset`; an element is (graph, its ``feat``, its ``label``)."""
+
+    def __getitem__(self, item: int) -> tuple[Graph, Tensor, Tensor]:  # type: ignore[override]
+        """Returns the graph at a position, its features and its labels.
+
+        Raises:
+            GraphIndexError: there is none.
+        """
+        g = super().__getitem__(item)
+        return g, g.ndata["feat"], g.ndata["label"]
 
 
 def _linked(data: dict) -> Graph:

@@ -22,11 +22,11 @@ from smex.graph.data.dataset import (
     Transform,
     other_name,
 )
+from smex.graph.data.tu_legacy import ADDRESS, LegacyTUDataset
 from smex.graph.words import counted
 
-__all__ = ["TUDataset"]
+__all__ = ["LegacyTUDataset", "TUDataset"]
 
-_ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/"
 _NODE_FILES = {"node_labels": "node_labels", "node_attributes": "node_attr"}
 _EDGE_FILES = {"edge_labels": "edge_labels", "edge_attributes": "edge_attr"}
 
@@ -61,7 +61,7 @@ class TUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
     ):
         super().__init__(
             name,
-            f"{_ADDRESS}{name}.zip",
+            f"{ADDRESS}{name}.zip",
             raw_dir=raw_dir,
             hash_key=(name,),
             force_reload=force_reload,

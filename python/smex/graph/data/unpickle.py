@@ -1,13 +1,14 @@
 """Pickles from elsewhere, read without running what they name.
 
 A pickle names functions and calls them, so one from the net can run anything. This reader resolves
-a fixed list of names and refuses all others. Matrices of SciPy become :class:`CompressedRows`:
-their attributes are read as plain data, whatever SciPy is installed.
+a fixed list of names and refuses all others. Matrices of SciPy become :class:`CompressedRows`
+and :class:`Coordinates`: their attributes are read as plain data, whatever SciPy is installed.
 """
 
 from __future__ import annotations
 
 import collections
+import io
 import os
 import pickle
 from typing import IO, Any
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 
-__all__ = ["CompressedRows", "load_pickle"]
+__all__ = ["CompressedRows", "Coordinates", "load_pickle"]
 
 
 class CompressedRows:
@@ -61,6 +62,36 @@ class CompressedRows:
         return values.new_zeros(rows * columns).index_add_(0, place, values).view(rows, columns)
 
 
+class Coordinates:
+    """A sparse matrix by entries, as ``scipy.sparse.coo_matrix`` writes itself."""
+
+    data: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        rows, columns = self.__dict__["_shape"]
+        return int(rows), int(columns)
+
+    @property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The row and the column of each entry."""
+        parts = self.__dict__  # SciPy keeps both in one attribute from 1.13 on
+        row, column = parts["coords"] if "coords" in parts else (parts["row"], parts["col"])
+        return row, column
+
+
+def _storage(data: bytes) -> Any:
+    """Returns the storage of a tensor, in ``torch.save``'s format, without running anything."""
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+
+
+def _tensor(storage: Any, offset: int, size: Any, stride: Any, *unused: Any) -> Tensor:
+    """Returns a tensor of a storage; torch checks that it is within."""
+    empty = torch.empty(0, dtype=storage.dtype)
+    return empty.set_(storage._untyped_storage, offset, tuple(size), tuple(stride)).clone()
+
+
 def _encode(text: str, encoding: str) -> bytes:
     """Returns the bytes of a string, as pickles of old protocols spell them."""
     if encoding != "latin1":
@@ -97,11 +128,16 @@ class _Unpickler(pickle.Unpickler):
     def __init__(self, file: IO[bytes]):
         super().__init__(file, encoding="latin1")
         matrix = type("CompressedRows", (CompressedRows,), {})
+        entries = type("Coordinates", (Coordinates,), {})
         self._names = {
             **_NAMES,
             ("_codecs", "encode"): lambda text, encoding: _encode(text, encoding),
             ("scipy.sparse.csr", "csr_matrix"): matrix,
             ("scipy.sparse._csr", "csr_matrix"): matrix,
+            ("scipy.sparse.coo", "coo_matrix"): entries,
+            ("scipy.sparse._coo", "coo_matrix"): entries,
+            ("torch._utils", "_rebuild_tensor_v2"): lambda *parts: _tensor(*parts),
+            ("torch.storage", "_load_from_bytes"): lambda data: _storage(data),
         }
 
     def find_class(self, module: str, name: str) -> Any:
@@ -111,13 +147,14 @@ class _Unpickler(pickle.Unpickler):
 
 
 def load_pickle(path: str | os.PathLike[str] | IO[bytes]) -> Any:
-    """Returns the arrays, matrices, numbers, strings, lists and dicts in a pickle, of Python 2 too.
+    """Returns the arrays, tensors, numbers, strings, lists and dicts in a pickle, of Python 2 too.
 
     Args:
         path: a file's name, or an open file.
 
     Returns:
-        What was pickled, with :class:`CompressedRows` in the place of SciPy's ``csr_matrix``.
+        What was pickled, with :class:`CompressedRows` in the place of SciPy's ``csr_matrix`` and
+        :class:`Coordinates` of its ``coo_matrix``.
 
     Raises:
         SmexValueError: the file names anything else, or is damaged. Nothing that it names is run.

@@ -4,6 +4,7 @@ import os
 import zipfile
 
 import hypothesis
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,9 @@ import smex
 import smex.graph as sg
 from smex.graph.creation import files as serialization
 from support.graphs import graphs, heterographs, pairs, with_features
+from support.published import dgl_files
 
+rng = np.random.default_rng(0)
 fuzz = hypothesis.settings(max_examples=20, deadline=None)
 
 
@@ -218,7 +221,7 @@ def test_a_failure_leaves_the_old_file(path, monkeypatch, step):
 
     def fail(*args):
         if step == "save":
-            args[1].write(b"half of it")
+            args[1].write_bytes(b"half of it")
         raise OSError("no space left")
 
     monkeypatch.setattr(*((torch, "save", fail) if step == "save" else (os, "fsync", fail)))
@@ -300,11 +303,60 @@ def test_features_of_every_dtype_and_size(path, dtype, size):
             assert found.ndata[name].dtype == dtype and torch.equal(found.ndata[name], column)
 
 
-def test_files_of_dgl(path):
-    """They begin with this number; what follows differs between versions."""
-    path.write_bytes((0xDD2E4FF046B4A13F).to_bytes(8, "little") + (2).to_bytes(8, "little"))
-    with pytest.raises(smex.SmexValueError, match="was written by DGL, whose format"):
-        sg.load_graphs(path)
+# ---- files of DGL ----
+
+
+def parts_of_dgl(idtype):
+    """Edges, sizes and features of two node types and two edge types."""
+    ids = np.array([2, 0, 1, 1], idtype), np.array([1, 1, 0, 2], idtype)
+    edges = {("u", "r", "u"): ids, ("u", "s", "v"): (ids[0][:3], ids[1][:3])}
+    features = {"u": {"h": rng.random((3, 2), np.float32), "m": np.array([True, False, True])}}
+    weights = {("u", "s", "v"): {"w": np.arange(3), "x": rng.random((3, 1))}}
+    return edges, {"u": 3, "v": 4}, features, weights
+
+
+@pytest.mark.parametrize("idtype", [np.int64, np.int32])
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+def test_files_of_dgl(path, form, idtype):
+    parts = parts_of_dgl(idtype)
+    one = ({("_N", "_E", "_N"): (np.zeros(1, idtype), np.ones(1, idtype))}, {"_N": 2}, {}, {})
+    contents = [dgl_files.graph(*each, form) for each in (parts, one)]
+    dgl_files.write_dgl_graphs(path, contents, {"y": np.array([3, 4])})
+    edges, sizes, features, weights = parts
+    expected = sg.heterograph(
+        {c: tuple(torch.from_numpy(ids) for ids in ends) for c, ends in edges.items()}, sizes
+    )
+    for name, rows in features["u"].items():
+        rows = rows.astype(np.uint8) if rows.dtype == bool else rows  # as DGL keeps them
+        expected.nodes["u"].data[name] = torch.from_numpy(rows)
+    for name, rows in weights["u", "s", "v"].items():
+        expected.edges["s"].data[name] = torch.from_numpy(rows)
+    (first, second), labels = sg.load_graphs(path)
+    check_equal(first, expected)
+    assert pairs(second) == [(0, 1)] and labels["y"].tolist() == [3, 4]
+    (only,), _ = sg.load_graphs(str(path), [1])
+    check_equal(only, second)
+    assert sg.load_labels(path)["y"].tolist() == [3, 4]
+    with pytest.raises(smex.SmexValueError, match="has 2 graphs, .* found 2"):
+        sg.load_graphs(path, [2])
+
+
+def test_files_of_dgl_that_are_not_read(path):
+    dgl_files.write_dgl_graphs(path, [dgl_files.graph(*parts_of_dgl(np.int64))])
+    whole = path.read_bytes()
+    mark = dgl_files.numbers(dgl_files.MARKS["array"])
+    for content in (
+        whole[:8],
+        whole[:5000],
+        whole[:-20],
+        whole[:8] + dgl_files.numbers(1) + whole[16:],
+        whole.replace(mark, dgl_files.numbers(1)),
+    ):
+        path.write_bytes(content)
+        for load in (sg.load_graphs, sg.load_labels):
+            if load is sg.load_graphs or len(content) < 20:
+                with pytest.raises(smex.SmexValueError, match="was written by DGL and is not read"):
+                    load(path)
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
@@ -340,3 +392,83 @@ def test_damaged_graphs(path, spoil):
     assert len(sg.load_graphs(path, [0])[0]) == 1
     with pytest.raises(smex.SmexValueError, match="load_graphs: graph 1 in .* is damaged"):
         sg.load_graphs(path)
+
+
+# ---- checksums ----
+
+
+def large():
+    """Features with a place of their own in the file, and small ones."""
+    g = sample()
+    g.ndata["large"] = torch.rand(3, 30_000)
+    return g
+
+
+SPOILT = {
+    "records": lambda content: content["records"],
+    "small tensors": lambda content: content["bytes"],
+    "large tensors": lambda content: content["tensors"][1],
+    "labels": lambda content: content["labels"]["y"],
+}
+
+
+@pytest.mark.parametrize("part", SPOILT)
+def test_bytes_that_changed(path, part):
+    sg.save_graphs(path, [large(), large()], {"y": torch.tensor([3, 4])})
+    content = torch.load(path, weights_only=True)
+    SPOILT[part](content).view(torch.uint8).view(-1)[-2] ^= 16
+    torch.save(content, path)
+    what = 'label "y"' if part == "labels" else "graph 1"
+    text = f"load_graphs: {what} in .*graphs.bin is damaged, its checksum is [0-9a-f]{{8}} and was"
+    with pytest.raises(smex.SmexValueError, match=text):
+        sg.load_graphs(path)
+    if part == "labels":
+        with pytest.raises(smex.SmexValueError, match="load_labels: label"):
+            sg.load_labels(path)
+    else:
+        check_equal(sg.load_graphs(path, [0])[0][0], large_as_saved(content))
+
+
+def large_as_saved(content):
+    g = sample()
+    g.ndata["large"] = content["tensors"][0]
+    return g
+
+
+def test_a_byte_of_the_file_that_changed(path):
+    g = large()
+    sg.save_graphs(path, g)
+    data = bytearray(path.read_bytes())
+    start = data.find(g.ndata["large"].numpy().tobytes())
+    for place in (start, start + 123_457):
+        data[place] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(smex.SmexValueError, match="graph 0 in .* is damaged, its checksum"):
+            sg.load_graphs(path)
+        data[place] ^= 1
+    path.write_bytes(data)
+    check_equal(sg.load_graphs(path)[0][0], g)
+
+
+def test_files_without_checksums(path):
+    g = large()
+    sg.save_graphs(path, [g, g], {"y": torch.tensor([3, 4])})
+    content = torch.load(path, weights_only=True)
+    del content["sums"]
+    torch.save(content, path)
+    found, labels = sg.load_graphs(path)
+    check_equal(found[1], g)
+    assert labels["y"].tolist() == [3, 4]
+
+
+def test_features_that_are_no_rows_of_memory(path):
+    g = sg.graph(([0], [1]))
+    g.ndata["turned"] = torch.rand(30_000, 2).T
+    g.ndata["imaginary"] = torch.rand(2, 30_000, dtype=torch.cfloat).conj()
+    check_equal(through_file(path, g), g)
+
+
+def test_torch_keeps_its_own_checksums(path):
+    assert torch.serialization.get_crc32_options()
+    sg.save_graphs(path, sample())
+    assert torch.serialization.get_crc32_options()

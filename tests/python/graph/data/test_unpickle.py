@@ -29,6 +29,22 @@ def test_what_data_consists_of(protocol):
         assert found.dtype == array.dtype and np.array_equal(found, array)
 
 
+def test_tensors():
+    for tensor in (torch.rand(3, 4), torch.arange(6).view(2, 3).T, torch.zeros(0, 2)):
+        found = read(tensor)
+        assert found.dtype == tensor.dtype and torch.equal(found, tensor)
+
+
+def test_entries():
+    sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
+    matrix = sparse.random(5, 4, 0.4, rng=0, format="coo")
+    found = read(sparse.coo_matrix(matrix))
+    assert isinstance(found, sg.data.Coordinates) and found.shape == (5, 4)
+    row, column = found.ends
+    assert row.tolist() == matrix.row.tolist() and column.tolist() == matrix.col.tolist()
+    assert found.data.tolist() == matrix.data.tolist()
+
+
 @pytest.mark.parametrize("kind", ["csr_matrix"])
 def test_matrices(kind):
     sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
