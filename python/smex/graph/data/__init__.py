@@ -3,6 +3,7 @@
 from smex.graph.data import utils as utils
 from smex.graph.data.adapters import AsGraphPredDataset, AsLinkPredDataset, AsNodePredDataset
 from smex.graph.data.arguments import load_data, register_data_args
+from smex.graph.data.csv_dataset import CSVDataset
 from smex.graph.data.dataset import DGLBuiltinDataset, DGLDataset, GraphIndexError
 from smex.graph.data.gin import GINDataset
 from smex.graph.data.gnn_benchmark import (
@@ -69,6 +70,7 @@ __all__ = [
     "AsNodePredDataset",
     "BACommunityDataset",
     "BAShapeDataset",
+    "CSVDataset",
     "CitationGraphDataset",
     "CiteseerGraphDataset",
     "CoauthorCSDataset",
