@@ -17,6 +17,7 @@ from smex.graph import (
     aliases,
     backend,
     base,
+    cuda,
     data,
     dataloading,
     distributed,
@@ -51,12 +52,14 @@ from smex.graph.creation.interop import (
 )
 from smex.graph.creation.networkx_io import bipartite_from_networkx, from_networkx, to_networkx
 from smex.graph.creation.random import rand_bipartite, rand_graph, seed
+from smex.graph.creation.shared import hetero_from_shared_memory
 from smex.graph.dataloading.lazy_features import (
     set_dst_lazy_features,
     set_edge_lazy_features,
     set_node_lazy_features,
     set_src_lazy_features,
 )
+from smex.graph.features.column import LazyFeature
 from smex.graph.graph import Graph
 from smex.graph.messages.propagate import (
     prop_edges,
@@ -105,6 +108,7 @@ from smex.graph.readout import (
     topk_nodes,
 )
 from smex.graph.readout.edges import copy_u, copy_v, u_add_v, u_div_v, u_dot_v, u_mul_v, u_sub_v
+from smex.graph.sparse.graphs import adj_product_graph, adj_sum_graph
 from smex.graph.tracing.fuse import explain
 from smex.graph.transforms import (
     GDC,
@@ -190,6 +194,8 @@ DGLHeteroGraph = Graph
 dataloading.DistDataLoader = distributed.DistDataLoader  # type: ignore[attr-defined]
 dataloading.DistEdgeDataLoader = distributed.DistEdgeDataLoader  # type: ignore[attr-defined]
 dataloading.DistNodeDataLoader = distributed.DistNodeDataLoader  # type: ignore[attr-defined]
+transforms.adj_product_graph = adj_product_graph  # type: ignore[attr-defined]
+transforms.adj_sum_graph = adj_sum_graph  # type: ignore[attr-defined]
 methods.bind()
 aliases.register()
 
@@ -220,6 +226,7 @@ __all__ = [
     "KHopGraph",
     "LapPE",
     "LaplacianPE",
+    "LazyFeature",
     "LineGraph",
     "NodeShuffle",
     "RandomWalkPE",
@@ -233,6 +240,8 @@ __all__ = [
     "add_nodes",
     "add_reverse_edges",
     "add_self_loop",
+    "adj_product_graph",
+    "adj_sum_graph",
     "adjusted_homophily",
     "apply_each",
     "backend",
@@ -250,6 +259,7 @@ __all__ = [
     "copy_u",
     "copy_v",
     "create_block",
+    "cuda",
     "data",
     "dataloading",
     "dfs_edges_generator",
@@ -268,6 +278,7 @@ __all__ = [
     "function",
     "geometry",
     "graph",
+    "hetero_from_shared_memory",
     "heterograph",
     "in_subgraph",
     "init",

@@ -97,8 +97,33 @@ DATA = {
 """Modules of :mod:`smex.graph.data`."""
 
 
+DISTRIBUTED = {
+    "dist_context": "context",
+    "dist_dataloader": "loading",
+    "graph_partition_book": "book",
+    "graph_services": "services",
+    "nn": "embedding",
+}
+"""Modules of :mod:`smex.graph.distributed`."""
+
+
+GRAPHBOLT = {
+    "dataloader": "loading",
+    "dataset": "ondisk",
+    "feature_fetcher": "features",
+    "feature_store": "features",
+    "itemset": "items",
+    "minibatch_transformer": "stages",
+    "negative_sampler": "negatives",
+    "sampled_subgraph": "subgraphs",
+    "subgraph_sampler": "samplers",
+}
+"""Modules of :mod:`smex.graph.graphbolt`, which registers them when it is imported."""
+
+
 def register() -> None:
     """Lets the modules be imported by these names."""
     also_named("smex.graph", GRAPH)
     also_named("smex.graph.nn", NN)
     also_named("smex.graph.data", DATA)
+    also_named("smex.graph.distributed", DISTRIBUTED)

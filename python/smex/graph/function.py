@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from smex.errors import SmexTypeError
 from smex.formula import OPERATIONS, Message
 
 __all__ = [
@@ -175,20 +176,41 @@ class ReduceFunction(BuiltinFunction):
         return f"{self.name}({self.msg_field!r}, {self.out_field!r})"
 
 
-def copy_u(u: str, out: str) -> CopyMessageFunction:
-    """Returns the source's feature ``u``, sent as ``out``.
+def copy_u(
+    u: str | None = None, out: str | None = None, *, src: str | None = None
+) -> CopyMessageFunction:
+    """Returns the source's feature ``u``, sent as ``out``; ``src`` is a former name of ``u``.
+
+    Raises:
+        SmexTypeError: one of the two is left out, or both names of one are given.
 
     Example:
         >>> import smex.graph.function as fn
         >>> fn.copy_u("h", "m")
         copy_u('h', 'm')
     """
-    return CopyMessageFunction(TargetCode.SRC, u, out)
+    return CopyMessageFunction(TargetCode.SRC, *_fields("copy_u", u, src, out))
 
 
-def copy_e(e: str, out: str) -> CopyMessageFunction:
-    """Returns the edge's feature ``e``, sent as ``out``."""
-    return CopyMessageFunction(TargetCode.EDGE, e, out)
+def copy_e(
+    e: str | None = None, out: str | None = None, *, edge: str | None = None
+) -> CopyMessageFunction:
+    """Returns the edge's feature ``e``, sent as ``out``; ``edge`` is a former name of ``e``.
+
+    Raises:
+        SmexTypeError: one of the two is left out, or both names of one are given.
+    """
+    return CopyMessageFunction(TargetCode.EDGE, *_fields("copy_e", e, edge, out))
+
+
+def _fields(op: str, now: str | None, former: str | None, out: str | None) -> tuple[str, str]:
+    given = former if now is None else now
+    if given is None or out is None or (now is not None and former is not None):
+        raise SmexTypeError(
+            f"{op}: expected the name of a feature and that of the message, found {given!r} and "
+            f"{out!r}; each is given once"
+        )
+    return given, out
 
 
 copy_src = copy_u

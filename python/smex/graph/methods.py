@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from smex.graph.creation.networkx_io import to_networkx
+from smex.graph.creation.shared import shared_memory
 from smex.graph.graph import Graph
 from smex.graph.parts.derived import line_graph
 from smex.graph.parts.subgraph import (
@@ -45,6 +46,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
     "sample_neighbors_biased": sample_neighbors_biased,
     "sample_neighbors_fused": sample_neighbors_fused,
     "select_topk": select_topk,
+    "shared_memory": shared_memory,
     "subgraph": node_subgraph,
     "to_networkx": to_networkx,
     "to_simple": to_simple,

@@ -45,11 +45,7 @@ INSTEAD = {
         )
     },
     "dgl.DGLGraph": "see docs/from_dgl.md",
-    "dgl.DGLGraph.shared_memory": "save_graphs and load_graphs",
     "dgl.DGLGraph.to_cugraph": "g.edges(), tensors that cugraph reads",
-    "dgl.LazyFeature": "prefetch_node_feats and prefetch_edge_feats of a sampler",
-    "dgl.adj_product_graph": "graph of the row and col of g.adj() @ h.adj()",
-    "dgl.adj_sum_graph": "graph of the row and col of g.adj() + h.adj()",
     "dgl.backend_name": "torch, the only one",
     "dgl.cuda": "torch.cuda",
     "dgl.data": "data.DGLDataset with a process of one's own, or from_pyg of PyG's data set",
@@ -69,6 +65,7 @@ INSTEAD = {
             "start_server",
         )
     },
+    "dgl.distributed.id_map": "distributed.GraphPartitionBook.map_to_per_ntype, map_to_per_etype",
     "dgl.distributed.EdgeCollator": "distributed.DistEdgeDataLoader",
     "dgl.distributed.NodeCollator": "distributed.DistNodeDataLoader",
     "dgl.distributed.dgl_partition_to_graphbolt": "nothing: parts have one format",
@@ -76,29 +73,22 @@ INSTEAD = {
     "dgl.enable_verbose_logging": "the environment variable SMEX_LOGS",
     "dgl.from_cugraph": "graph, of the tensors of its edges",
     "dgl.graphbolt.FetchInsubgraphData": "nothing: sampling reads the graph where it is",
-    "dgl.graphbolt.GPUCachedFeature": "graphbolt.TorchBasedFeature",
     "dgl.graphbolt.OnDiskFeatureDataDomain": "its value as text",
     "dgl.graphbolt.OnDiskFeatureDataFormat": "its value as text",
     "dgl.graphbolt.OnDiskGraphTopologyType": "its value as text",
     "dgl.graphbolt.SamplePerLayer": "graphbolt.NeighborSampler(sampler=)",
     "dgl.graphbolt.SamplePerLayerFromFetchedSubgraph": "graphbolt.NeighborSampler(sampler=)",
     "dgl.graphbolt.SamplingGraph": "graphbolt.FusedCSCSamplingGraph",
-    "dgl.graphbolt.TemporalNeighborSampler": "graphbolt.SubgraphSampler of one's own",
     "dgl.graphbolt.load_from_shared_memory": "Tensor.share_memory_ of the graph's tensors",
-    "dgl.hetero_from_shared_memory": "save_graphs and load_graphs",
+    "dgl.heterograph_index": "nothing: DGL's own machinery, a graph has g.adj_tensors",
     "dgl.is_libxsmm_enabled": "nothing: leave it out",
     "dgl.nn": "message passing by update_all, or torch_geometric.nn and to_pyg",
-    "dgl.nn.CuGraphGATConv": "nn.GATConv",
-    "dgl.nn.CuGraphRelGraphConv": "nn.RelGraphConv",
-    "dgl.nn.CuGraphSAGEConv": "nn.SAGEConv",
     "dgl.nn.NodeEmbedding": "torch.nn.Embedding(sparse=True), torch.optim.SparseAdam",
     "dgl.nn.pairwise_squared_distance": "torch.cdist(x, x) ** 2",
     "dgl.optim": "torch.optim.SparseAdam, torch.optim.Adagrad",
     "dgl.sparse.load_dgl_sparse": "nothing: leave it out",
     "dgl.storages": "tensors of torch",
     "dgl.to_cugraph": "g.edges(), tensors that cugraph reads",
-    "dgl.transforms.adj_product_graph": "graph of the row and col of g.adj() @ h.adj()",
-    "dgl.transforms.adj_sum_graph": "graph of the row and col of g.adj() + h.adj()",
     "dgl.use_libxsmm": "nothing: leave it out",
 }
 
@@ -117,11 +107,8 @@ _INSTEAD_OF_MEMBERS = {
     "save_name": _NOT_KEPT,
     "vocab_path": _NOT_KEPT,
 }
-# Keywords that are taken and refused unless they are false.
-_REFUSED = {
-    "dgl.dataloading.DataLoader(gpu_cache=)": "leave it out; device= moves the batches",
-    "dgl.dataloading.DataLoader(use_uva=)": "leave it out; device= moves the batches",
-}
+# Names of DGL with an underscore that are here for programs that use them.
+_PRIVATE = ("_ffi", "_get_dgl_url")
 _KEYWORD = re.compile(r"^(?P<function>.*)\((?P<keyword>\w+)=\)$")
 _MEMBER = object()  # what an object has, and its class does not
 
@@ -191,8 +178,6 @@ def counterpart(name: str) -> tuple[bool, str]:
 
 
 def _of_keyword(name: str, function: str, keyword: str) -> tuple[bool, str]:
-    if name in _REFUSED:
-        return False, _REFUSED[name]
     found, use = counterpart(function)
     if found and takes_keyword(_resolved(function.split(".")[1:]), keyword):
         return True, f"{use}({keyword}=)"
@@ -224,7 +209,7 @@ def _resolved(path: Sequence[str]) -> Any:
     found: Any = sg
     for part in path:
         is_private = part.startswith("_") and not part.startswith("__")
-        if is_private and not isinstance(found, type):
+        if is_private and part not in _PRIVATE and not isinstance(found, type):
             return None
         if hasattr(found, part):
             found = getattr(found, part)
@@ -246,6 +231,15 @@ def _named(name: str) -> Any:
     return _resolved(name.split(".")[1:])
 
 
+def _registered(tree: ast.Module) -> Iterator[str]:
+    """Yields the stages of data pipes that a program adds."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = getattr(node.func, "attr", getattr(node.func, "id", None))
+            if called in ("functional_datapipe", "register_datapipe_as_function"):
+                yield str(node.args[0].value)
+
+
 class _Names:
     """The names of DGL in a program, by the names that they are imported as."""
 
@@ -257,6 +251,7 @@ class _Names:
             self.imported[id(tree)] = [
                 name for node in ast.walk(tree) for name in self._imported(node)
             ]
+        self.stages = {name for tree in trees for name in _registered(tree)}
         self.kinds = Kinds(trees, self.full_name, _named)
 
     def _imported(self, node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -324,7 +319,9 @@ class _Names:
         is_there = isinstance(found, type) and has_member(found, node.attr)
         if not isinstance(found, type) and kind != f"dgl.{GRAPH}":
             return
-        is_own = not is_there and self.kinds.is_bound(ast.unparse(node))
+        is_own = not is_there and (
+            self.kinds.is_bound(ast.unparse(node)) or node.attr in self.stages
+        )
         is_torchs = is_there and issubclass(found, torch.nn.Module)
         if not is_own and not is_torchs:
             yield node.lineno, f"{kind}.{node.attr}"
@@ -341,12 +338,8 @@ class _Names:
         if function is None or _named(function) in (None, _MEMBER):
             return
         for keyword in node.keywords:
-            name = f"{function}({keyword.arg}=)"
-            is_off = isinstance(keyword.value, ast.Constant) and not keyword.value.value
-            if keyword.arg is None or (name in _REFUSED and is_off):
-                continue
-            if name in _REFUSED or not takes_keyword(_named(function), keyword.arg):
-                yield keyword.value.lineno, name
+            if keyword.arg is not None and not takes_keyword(_named(function), keyword.arg):
+                yield keyword.value.lineno, f"{function}({keyword.arg}=)"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

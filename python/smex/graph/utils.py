@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from smex.errors import SmexValueError
+import numpy as np
+import torch
+from torch import Tensor
+
+from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.core.graph_core import GraphCore
 from smex.graph.words import is_dict
 
 __all__ = [
+    "Index",
     "apply_each",
     "check_eq_shape",
     "context_of",
     "dtype_of",
     "expand_as_pair",
+    "get_num_threads",
+    "is_iterable",
     "is_listlike",
     "recursive_apply",
     "recursive_apply_pair",
+    "set_num_threads",
+    "toindex",
+    "zero_index",
 ]
 
 
@@ -153,3 +163,78 @@ def check_eq_shape(input_: Any) -> None:
             f"check_eq_shape: expected rows of one shape, found {source} of sources and "
             f"{destination} of destinations; project one of them first"
         )
+
+
+def is_iterable(obj: Any) -> bool:
+    """Returns whether one can go through something."""
+    return isinstance(obj, Iterable)
+
+
+def set_num_threads(num_threads: int) -> None:
+    """Sets how many threads the kernels of this process run on; ``torch.set_num_threads``."""
+    torch.set_num_threads(num_threads)
+
+
+def get_num_threads() -> int:
+    """Returns how many threads the kernels of this process run on."""
+    return torch.get_num_threads()
+
+
+class Index:
+    """A vector of ids, as a tensor, an array or one after another.
+
+    Args:
+        data: a tensor, an array, a slice with an end, a number, or anything that has numbers.
+        dtype: ``"int64"`` or ``"int32"``.
+
+    Raises:
+        SmexTypeError: the numbers are no integers, or no vector.
+    """
+
+    def __init__(self, data: Any, dtype: str = "int64"):
+        self.dtype = dtype
+        if isinstance(data, slice):
+            data = range(data.start or 0, data.stop, data.step or 1)
+        if isinstance(data, Iterable) and not isinstance(data, (Tensor, np.ndarray)):
+            data = list(data)
+        found = torch.as_tensor(data)
+        if found.numel() == 0:
+            found = found.long()
+        if found.dim() > 1 or found.is_floating_point() or found.is_complex():
+            raise SmexTypeError(
+                f"toindex: expected a vector of integers, found {found.dtype} of shape "
+                f"{list(found.shape)}"
+            )
+        self._ids = found.reshape(-1).to(getattr(torch, dtype))
+
+    def tousertensor(self, ctx: Any = None) -> Tensor:
+        """Returns a tensor, on a device if that is given."""
+        return self._ids if ctx is None else self._ids.to(ctx)
+
+    def tonumpy(self) -> np.ndarray:
+        """Returns an array."""
+        return self._ids.cpu().numpy()
+
+    def __len__(self) -> int:
+        return self._ids.shape[0]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids.tolist())
+
+    def __getitem__(self, i: int) -> int:
+        return int(self._ids[i])
+
+
+def toindex(data: Any, dtype: str = "int64") -> Index:
+    """Returns ids as an :class:`Index`, the same if they are one.
+
+    Example:
+        >>> sg.utils.toindex([3, 1]).tousertensor()
+        tensor([3, 1])
+    """
+    return data if isinstance(data, Index) else Index(data, dtype)
+
+
+def zero_index(size: int, dtype: str = "int64") -> Index:
+    """Returns zeros as an :class:`Index`."""
+    return Index(torch.zeros(size, dtype=torch.int64), dtype)

@@ -17,6 +17,7 @@ PACKAGES = {
     "smex.graph.core.adjacency": ["networkx", "scipy"],
     "smex.graph.creation.convert": ["scipy"],
     "smex.graph.data.adapters": ["networkx"],
+    "smex.graph.data.csv_dataset": ["yaml"],
     "smex.graph.data.karate": ["networkx"],
     "smex.graph.data.minigc": ["networkx"],
     "smex.graph.data.synthetic": ["networkx"],

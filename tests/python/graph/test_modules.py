@@ -81,3 +81,32 @@ def test_shapes_of_pairs():
 
 def test_apply_each():
     assert apply_each is sg.apply_each
+
+
+def test_indices():
+    toindex = sg.utils.toindex
+    index = toindex(torch.tensor([3, 1]))
+    assert toindex(index) is index and list(index) == [3, 1] and len(index) == 2 and index[1] == 1
+    assert index.tousertensor("cpu").dtype == torch.int64 and index.tonumpy().tolist() == [3, 1]
+    assert list(toindex(slice(2, 5))) == [2, 3, 4] and list(toindex(7)) == [7]
+    assert list(toindex([])) == [] and list(toindex({4})) == [4]
+    assert toindex(range(3), "int32").tousertensor().dtype == torch.int32
+    assert list(sg.utils.zero_index(2)) == [0, 0]
+    with pytest.raises(smex.SmexTypeError, match="toindex: expected a vector of integers, found"):
+        toindex([0.5])
+
+
+def test_threads():
+    threads = sg.utils.get_num_threads()
+    sg.utils.set_num_threads(1)
+    assert torch.get_num_threads() == 1
+    sg.utils.set_num_threads(threads)
+    assert sg.utils.is_iterable([]) and not sg.utils.is_iterable(3)
+
+
+def test_rows_on_a_gpu():
+    cache = sg.cuda.GPUCache(2, 3, torch.int32)
+    cache.replace(torch.tensor([5, 6]), torch.arange(6.0).view(2, 3))
+    values, index, keys = cache.query(torch.tensor([6, 7]))
+    assert values[0].tolist() == [3, 4, 5] and index.tolist() == [1] and keys.tolist() == [7]
+    assert keys.dtype == torch.int32 and cache.miss_rate == 0.5

@@ -73,3 +73,11 @@ def test_input_graphs_that_were_saved_before():
     batch = smex.vertex.batch([smex.vertex.chain(3)])
     data = saved_before(batch, {"smex.vertex.words.graphs": "smex.vertex.graphs"})
     assert pickle.loads(data).key == batch.key
+
+
+def test_modules_of_many_processes():
+    services = importlib.import_module("smex.graph.distributed.graph_services")
+    assert services.sample_neighbors is sg.distributed.sample_neighbors
+    book = importlib.import_module("smex.graph.distributed.graph_partition_book")
+    assert book.RangePartitionBook is sg.distributed.RangePartitionBook
+    assert sg.distributed.nn.DistEmbedding is sg.distributed.DistEmbedding

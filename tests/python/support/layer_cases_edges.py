@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from support.layer_cases import (
     IN,
     NUM_TYPES,
+    ONE_TENSOR,
     OUT,
     SQUARE,
     Case,
@@ -246,6 +247,32 @@ def edge_func():
     return torch.nn.Linear(2, IN * OUT)
 
 
+def cugraph_sage(layer, d, x, y):
+    return layer.linear(torch.cat([d.reduce(layer.aggr, d.at_src(x)), y], 1))
+
+
+def cugraph_gat(layer, d, x, y):
+    heads = (layer.num_heads, layer.out_feats)
+    left, right = layer.attn_weights.view(2, *heads)
+    value, own = layer.fc(x).unflatten(-1, heads), layer.fc(y).unflatten(-1, heads)
+    ends = d.at_src((value * left).sum(-1)) + d.at_dst((own * right).sum(-1))
+    weight = d.softmax(F.leaky_relu(ends, layer.negative_slope)).unsqueeze(-1)
+    result = d.sum(d.at_src(value) * weight) + layer.bias.view(heads)
+    return result if layer.res_fc is None else result + layer.res_fc(y).unflatten(-1, heads)
+
+
+def cugraph_rel(layer, d, x, y, types):
+    weight = layer.W[:-1] if layer.self_loop else layer.W
+    if layer.coeff is not None:
+        weight = torch.einsum("rb,bio->rio", layer.coeff, weight)
+    message = torch.einsum("ei,eio->eo", d.at_src(x), weight[types])
+    if layer.apply_norm:
+        same = (d.v[:, None] == d.v) & (types[:, None] == types)
+        message = message / same.sum(1, keepdim=True)
+    result = d.sum(message) + layer.bias
+    return result + y @ layer.W[-1] if layer.self_loop else result
+
+
 # ---- the table ----
 
 # Odd moments of two messages are 0 but for rounding, of which a root is taken.
@@ -285,6 +312,16 @@ CASES = [
     Case("EGNNConv", lambda: nn.EGNNConv(IN, 4, OUT), egnn, node_rows, SQUARE),
     Case("EGNNConv-edges", lambda: nn.EGNNConv(IN, 4, OUT, 2), egnn, lambda g: node_rows(g) + edge_rows(2)(g), SQUARE),
     Case("CFConv", lambda: nn.CFConv(IN, 2, 4, OUT), cfconv, edge_rows(2)),
+    *[
+        Case(f"CuGraphSAGEConv-{name}", lambda name=name, size=size: nn.CuGraphSAGEConv(IN, size, name), cugraph_sage, kinds=ONE_TENSOR)
+        for name, size in (("mean", OUT), ("sum", 8), ("min", OUT), ("max", OUT))
+    ],
+    Case("CuGraphGATConv", lambda: nn.CuGraphGATConv(IN, OUT, 2), cugraph_gat, kinds=ONE_TENSOR),
+    Case("CuGraphGATConv-residual", lambda: nn.CuGraphGATConv(IN, OUT, 2, negative_slope=0.1, residual=True), cugraph_gat, kinds=ONE_TENSOR),
+    Case("CuGraphGATConv-identity", lambda: nn.CuGraphGATConv(IN, 1, IN, residual=True), cugraph_gat, kinds=ONE_TENSOR),
+    Case("CuGraphRelGraphConv", lambda: nn.CuGraphRelGraphConv(IN, OUT, NUM_TYPES), cugraph_rel, edge_types, ONE_TENSOR),
+    Case("CuGraphRelGraphConv-norm", lambda: nn.CuGraphRelGraphConv(IN, OUT, NUM_TYPES, self_loop=False, apply_norm=True), cugraph_rel, edge_types, ONE_TENSOR),
+    Case("CuGraphRelGraphConv-basis", lambda: nn.CuGraphRelGraphConv(IN, OUT, NUM_TYPES, "basis", 2, apply_norm=True), cugraph_rel, edge_types, ONE_TENSOR),
     Case("TWIRLSConv", lambda: nn.TWIRLSConv(IN, OUT, 4, 3), twirls, kinds=SQUARE),
     Case("TWIRLSConv-plain", lambda: nn.TWIRLSConv(IN, OUT, 4, 3, 2, 2, precond=False, lam=0.5), twirls, kinds=SQUARE),
     Case("TWIRLSConv-attention", lambda: nn.TWIRLSConv(IN, OUT, 4, 4, attention=True, attn_bef=True, use_eta=True, T=2.0, p=0.7, lam=0.6), twirls, kinds=SQUARE),

@@ -51,6 +51,11 @@ class FunctionMethods(GraphCore):
         ) -> Self:
             """Returns the graph with every edge turned round, see :func:`smex.graph.reverse`."""
 
+        def shared_memory(
+            self, name: str, formats: str | Sequence[str] = ("coo", "csr", "csc")
+        ) -> Self:
+            """Returns the structure in memory with a name; see `smex.graph.creation.shared`."""
+
         def to_simple(
             self,
             return_counts: str | None = "count",

@@ -22,7 +22,7 @@ from torch import Tensor
 from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.core.graph_core import GraphCore, NodeSlot
 from smex.graph.core.queries import QueryMixin
-from smex.graph.features.column import Scheme, check_column, check_layout
+from smex.graph.features.column import LazyFeature, Scheme, check_column, check_layout
 from smex.graph.features.frame import Frame
 from smex.graph.words import CanonicalType, is_all, named, quoted
 
@@ -304,6 +304,8 @@ class EdgesView:
 
 def check_device(name: object, value: Tensor, graph: GraphCore) -> None:
     """Raise unless a feature is where its graph is; models are always traced on the CPU."""
+    if isinstance(value, LazyFeature):
+        return
     if value.device != graph.device and not torch.compiler.is_compiling():
         raise SmexValueError(
             f"feature {named(name)}: expected a tensor on {graph.device} as the graph is, found "

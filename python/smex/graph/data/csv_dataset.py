@@ -1,14 +1,8 @@
-"""Graphs in tables with commas between cells, which ``meta.yaml`` describes as DGL has it.
-
-``dataset_name`` and ``node_data``, ``edge_data`` (lists) and ``graph_data`` say which file holds
-what; a file has a header, columns of ids, and others that become features or labels.
-"""
+"""Graphs in files of comma-separated values, as a ``meta.yaml`` beside them describes."""
 
 from __future__ import annotations
 
-import ast
-import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,246 +12,257 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.creation.convert import heterograph
+from smex.graph.data.csv_files import (
+    DEFAULT_CSV_ETYPE,
+    META_NAME,
+    Etype,
+    Lines,
+    Parser,
+    numbers,
+    read_lines,
+    read_meta,
+)
 from smex.graph.data.dataset import DGLDataset, Transform, check_index
+from smex.graph.data.utils import Subset
 from smex.graph.graph import Graph
-from smex.graph.packages import optional
-from smex.graph.words import CanonicalType
+from smex.graph.words import named
 
 __all__ = ["CSVDataset"]
 
-_VERSION = "1.0.0"
-_NODE, _EDGE = "_V", ("_V", "_E", "_V")
-Columns = dict[str, np.ndarray]
-Parser = Callable[[Any], Mapping[str, Any]]
-
 
 class CSVDataset(DGLDataset):
-    r"""Graphs of tables; an element is a graph, or a graph and its labels.
+    r"""Graphs that files of comma-separated values have, in a folder with a ``meta.yaml``.
 
-    Columns of node and edge tables become features of the column's name, those of the graph table
-    labels, float32 or of the integers' dtype. A cell of several numbers is text such as
-    ``"0.5, 1.5"``. Nodes are ordered by their ids, which may be texts; edges as they stand.
+    The YAML file names the data set (``dataset_name``), the file of each node type (``node_data``),
+    of each edge type (``edge_data``) and, for several graphs, of the graphs (``graph_data``)::
 
-    An element is a graph alone where there are no labels, (graph, label ``[columns]``) where there
-    is one, and (graph, dict of labels) of several. :attr:`graphs` and :attr:`data`, the labels by
-    name ``[num_graphs, columns]``, hold all of them.
+        dataset_name: games
+        node_data:
+        - {file_name: users.csv, ntype: user}
+        - {file_name: games.csv, ntype: game}
+        edge_data:
+        - {file_name: plays.csv, etype: [user, plays, game]}
+
+    A line of a node file is a node: its ``node_id``, the ``graph_id`` of its graph where there are
+    several, and features. A line of an edge file has ``src_id`` and ``dst_id``. Nodes of a graph
+    are in the order of their ids, numbers or texts. A feature is a number, or in quotes a row of
+    them with commas between; floating point ones are float32. Fields of other names are named as
+    ``node_id_field``, ``graph_id_field``, ``src_id_field``, ``dst_id_field``; ``separator`` stands
+    between fields. The files are read anew each time.
 
     Args:
-        data_path: the folder with ``meta.yaml``.
-        force_reload: without effect, nothing is kept.
-        verbose: whether to show progress.
-        ndata_parser: a function that returns features, NumPy's arrays by name, of a
-            ``pandas.DataFrame`` of a node table without the columns of ids; or a dict of these by
-            node type.
-        edata_parser: likewise of edge tables.
-        gdata_parser: likewise of the graph table.
+        data_path: the folder.
+        force_reload: taken for compatibility.
+        verbose: whether to tell what was read.
+        ndata_parser: makes features by name of a node file, without its ids: a function of its
+            table, or functions by node type. The table is a ``DataFrame`` where pandas is
+            installed, and otherwise something that has ``table["x"].to_numpy()``,
+            ``for name in table``, ``pop``, ``columns`` and ``len``.
+        edata_parser: the same for edge files, by ``(source, relation, destination)``.
+        gdata_parser: the same for the file of graphs.
         transform: applied to a graph each time it is asked for.
 
+    Attributes:
+        graphs: the graphs, in the order of the file of graphs.
+        data: what the file of graphs has, tensors ``[num_graphs, ...]``.
+        labels: the only one of these.
+        meta_yaml: what the YAML file says.
+
     Raises:
-        SmexImportError: PyYAML is not installed, or pandas, where there is a parser.
-        SmexValueError: there is no ``meta.yaml``, or it and the tables do not fit together.
+        SmexValueError: a file or field is missing, lines do not fit together, or ids are unknown or
+            come twice.
+        SmexImportError: pyyaml is not installed.
 
     Example:
-        >>> import tempfile
-        >>> folder = tempfile.mkdtemp()
-        >>> meta = "dataset_name: pair\nnode_data: [{file_name: n.csv}]\n"
-        >>> meta += "edge_data: [{file_name: e.csv}]\n"
-        >>> tables = {"n.csv": "node_id,x\n0,1\n1,2", "e.csv": "src_id,dst_id\n0,1"}
-        >>> for name, text in {"meta.yaml": meta, **tables}.items():
-        ...     with open(f"{folder}/{name}", "w") as file:
-        ...         _ = file.write(text)
-        >>> sg.data.CSVDataset(folder)[0].ndata["x"]
-        tensor([1, 2])
+        >>> import pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "meta.yaml").write_text("dataset_name: small\nnode_data:\n"
+        ...     "- file_name: nodes.csv\nedge_data:\n- file_name: edges.csv")
+        >>> _ = (folder / "nodes.csv").write_text('node_id,x\n7,"1,0.5"\n3,"2,0.5"')
+        >>> _ = (folder / "edges.csv").write_text("src_id,dst_id\n7,3\n7,7")
+        >>> g = sg.data.CSVDataset(folder)[0]
+        >>> g.edges(), g.ndata["x"][0]
+        ((tensor([1, 1]), tensor([0, 1])), tensor([2.0000, 0.5000]))
     """
 
-    META_YAML_NAME = "meta.yaml"
+    META_YAML_NAME = META_NAME
+    labels: Tensor
 
     def __init__(
         self,
-        data_path: str,
+        data_path: Any,
         force_reload: bool = False,
         verbose: bool = True,
-        ndata_parser: Parser | dict[str, Parser] | None = None,
-        edata_parser: Parser | dict[CanonicalType, Parser] | None = None,
+        ndata_parser: Parser | Mapping[str, Parser] | None = None,
+        edata_parser: Parser | Mapping[Etype, Parser] | None = None,
         gdata_parser: Parser | None = None,
         transform: Transform = None,
     ):
-        self._folder = Path(data_path)
+        folder = Path(data_path)
+        self.meta_yaml = read_meta(folder)
         self.ndata_parser, self.edata_parser = ndata_parser or {}, edata_parser or {}
         self.gdata_parser = gdata_parser
-        self.meta_yaml = self._read_meta()
+        self.graphs: list[Graph] = []
+        self.data: dict[str, Tensor] = {}
         super().__init__(
-            self.meta_yaml["dataset_name"], raw_dir=str(self._folder), transform=transform
+            self.meta_yaml.dataset_name,
+            raw_dir=str(folder),
+            force_reload=force_reload,
+            verbose=verbose,
+            transform=transform,
         )
 
-    def _read_meta(self) -> dict[str, Any]:
-        path = self._folder / self.META_YAML_NAME
-        if not path.exists():
-            raise SmexValueError(f"CSVDataset: expected {path}, found no such file")
-        meta = optional("CSVDataset", "yaml", "pyyaml").safe_load(path.read_text())
-        missing = [n for n in ("dataset_name", "node_data", "edge_data") if n not in (meta or {})]
-        version = (meta or {}).get("version", _VERSION)
-        if missing or version != _VERSION:
-            raise SmexValueError(
-                "CSVDataset: expected dataset_name, node_data, edge_data and version "
-                f"{_VERSION} in {path}, found version {version} without "
-                f"{', '.join(missing) or 'none of them'}"
-            )
-        return meta
-
-    def _download(self) -> None:
-        pass
-
     def process(self) -> None:
-        """Reads the tables."""
-        nodes: dict[Any, dict[str, Any]] = {}
-        edges: dict[Any, dict[CanonicalType, Any]] = {}
-        for meta in self.meta_yaml["node_data"]:
-            ntype = meta.get("ntype", _NODE)
-            for graph_id, ids, data in self._rows(meta, ["node_id"], self.ndata_parser, ntype):
-                nodes.setdefault(graph_id, {})[ntype] = _ordered(meta["file_name"], ids[0], data)
-        for meta in self.meta_yaml["edge_data"]:
-            etype = tuple(meta.get("etype", _EDGE))
-            for graph_id, ids, data in self._rows(
-                meta, ["src_id", "dst_id"], self.edata_parser, etype
-            ):
-                edges.setdefault(graph_id, {})[etype] = (ids, data)
-        made = {key: self._graph(nodes.get(key, {}), edges.get(key, {})) for key in nodes | edges}
-        self.data: dict[str, Tensor] = {}
-        order: Sequence[Any] = [0]
-        if self.meta_yaml.get("graph_data"):
-            order = self._set_labels(self.meta_yaml["graph_data"])
-        left_out = [key for key in made if key not in order]
-        if left_out:
-            raise SmexValueError(
-                f"CSVDataset: the graphs {left_out} of the tables of nodes and edges are not in "
-                "that of graphs; add them"
+        """Reads the files."""
+        meta, folder = self.meta_yaml, Path(self.raw_dir)
+        nodes = {
+            each.ntype: read_lines(
+                folder, each, meta.separator, ("node_id",), _parser(self.ndata_parser, each.ntype)
             )
-        empty = heterograph({_EDGE: ([], [])})
-        self.graphs = [made.get(key, empty) for key in order]
+            for each in meta.node_data
+        }
+        edges = {
+            each.etype: read_lines(
+                folder,
+                each,
+                meta.separator,
+                ("src_id", "dst_id"),
+                _parser(self.edata_parser, each.etype),
+            )
+            for each in meta.edge_data
+        }
+        graph_ids, self.data = np.zeros(1, np.int64), {}
+        if meta.graph_data is not None:
+            parser = self.gdata_parser or numbers
+            found = read_lines(folder, meta.graph_data, meta.separator, ("graph_id",), parser)
+            graph_ids = found.ids["graph_id"]
+            self.data = {
+                name: _tensor(meta.graph_data.file_name, name, values).reshape(len(graph_ids), -1)
+                for name, values in found.data.items()
+            }
+        _check_graph_ids(graph_ids, [*nodes.values(), *edges.values()])
+        self.graphs = [_graph(graph_id, nodes, edges) for graph_id in graph_ids.tolist()]
         if len(self.data) == 1:
             (self.labels,) = self.data.values()
 
-    def _rows(self, meta: dict[str, Any], names: list[str], parsers: Any, kind: Any) -> list:
-        """Returns (graph, ids, features) of each graph that a table has rows of."""
-        table = _table(self._folder / meta["file_name"], self.meta_yaml.get("separator", ","))
-        ids = []
-        for name in names:
-            field = meta.get(f"{name}_field", name)
-            if field not in table:
-                raise SmexValueError(
-                    f"CSVDataset: expected a column {field} in {meta['file_name']}, found "
-                    f"{', '.join(table)}"
-                )
-            ids.append(table.pop(field))
-        graph_ids = table.pop(meta.get("graph_id_field", "graph_id"), np.zeros(len(ids[0]), int))
-        parser = parsers if callable(parsers) else parsers.get(kind)
-        data = _parsed(meta["file_name"], table, parser, len(graph_ids))
-        parts = []
-        for graph_id in np.unique(graph_ids):
-            rows = np.flatnonzero(graph_ids == graph_id)
-            features = {name: values[torch.from_numpy(rows)] for name, values in data.items()}
-            parts.append((graph_id.item(), [column[rows] for column in ids], features))
-        return parts
-
-    def _graph(self, nodes: dict[str, Any], edges: dict[CanonicalType, Any]) -> Graph:
-        ends = {}
-        for etype, (ids, _) in edges.items():
-            numbers = [nodes[ntype][0] if ntype in nodes else {} for ntype in etype[::2]]
-            both = zip(ids, numbers)
-            strays = [x for column, known in both for x in column if str(x) not in known]
-            if strays:
-                raise SmexValueError(
-                    f"CSVDataset: an edge of type {etype} ends at {strays[0]}, expected ids of "
-                    "the tables of nodes"
-                )
-            ends[etype] = tuple(
-                torch.tensor([known[str(x)] for x in column]) for column, known in zip(ids, numbers)
-            )
-        sizes = {ntype: len(numbers) for ntype, (numbers, _) in nodes.items()}
-        g = heterograph(ends or {_EDGE: ([], [])}, sizes)
-        for ntype, (_, data) in nodes.items():
-            g.nodes[ntype].data.update(data)
-        for etype, (_, data) in edges.items():
-            g.edges[etype].data.update(data)
-        return g
-
-    def _set_labels(self, meta: dict[str, Any]) -> list[Any]:
-        """Sets the labels, and returns the ids of graphs in their order."""
-        field = meta.get("graph_id_field", "graph_id")
-        table = _table(self._folder / meta["file_name"], self.meta_yaml.get("separator", ","))
-        if field not in table:
-            raise SmexValueError(
-                f"CSVDataset: expected a column {field} in {meta['file_name']}, found "
-                f"{', '.join(table)}"
-            )
-        order = table.pop(field).tolist()
-        data = _parsed(meta["file_name"], table, self.gdata_parser, len(order))
-        self.data = {name: values.reshape(len(order), -1) for name, values in data.items()}
-        return order
-
     def __getitem__(self, i: Any) -> Any:
-        """Returns the graph at a position, with its labels; for a tensor of positions a Subset.
+        """The graph at a position, with its label or a dict of what else there is of it.
+
+        For a tensor of positions a :class:`Subset`.
 
         Raises:
             GraphIndexError: there is none.
         """
         if isinstance(i, Tensor) and i.dim() == 1:
-            from smex.graph.data.utils import Subset
-
             return Subset(self, i.cpu())
         check_index("CSVDataset", i, len(self))
         g = self._transformed(self.graphs[i])
-        if len(self.data) == 1:
-            return g, self.labels[i]
-        return (g, {name: rows[i] for name, rows in self.data.items()}) if self.data else g
+        if not self.data:
+            return g
+        own = {name: values[i] for name, values in self.data.items()}
+        return (g, own) if len(own) > 1 else (g, *own.values())
 
     def __len__(self) -> int:
         """Number of graphs."""
         return len(self.graphs)
 
 
-def _table(path: Path, separator: str) -> Columns:
-    """Returns the columns of a file by their names: numbers where all cells are, otherwise text."""
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file, delimiter=separator, skipinitialspace=True))
-    header, cells = rows[0], [row for row in rows[1:] if row]
-    return {name: _column([row[n] for row in cells]) for n, name in enumerate(header) if name}
+def _parser(parsers: Any, kind: Any) -> Parser:
+    return parsers if callable(parsers) else parsers.get(kind, numbers)
 
 
-def _column(cells: list[str]) -> np.ndarray:
-    for kind in (np.int64, np.float64):
-        try:
-            return np.array(cells, dtype=kind)
-        except ValueError:
-            continue
-    return np.array(cells, dtype=str)
+# ---- graphs ----
 
 
-def _parsed(file: str, table: Columns, parser: Parser | None, number: int) -> dict[str, Tensor]:
-    """Returns what a table's columns become."""
-    found: Mapping[str, Any] = table
-    if parser is not None:
-        found = parser(optional("CSVDataset", "pandas").DataFrame(table))
-    data = {}
-    for name, column in found.items():
-        values = np.asarray(column)
-        if values.dtype.kind == "U":
-            values = np.array([ast.literal_eval(cell) for cell in values.tolist()])
-        data[name] = torch.from_numpy(values)
-        if data[name].dtype == torch.float64:
-            data[name] = data[name].float()
-        if len(values) != number:
+def _tensor(file: str, name: str, values: np.ndarray) -> Tensor:
+    try:
+        found = torch.as_tensor(np.ascontiguousarray(values))
+    except TypeError as error:
+        raise SmexValueError(
+            f'CSVDataset: "{file}": expected numbers as "{name}", found {values.dtype}; a parser '
+            "makes numbers of texts"
+        ) from error
+    return found.float() if found.dtype == torch.float64 else found
+
+
+def _check_graph_ids(known: np.ndarray, files: Sequence[Lines]) -> None:
+    for lines in files:
+        unknown = np.setdiff1d(lines.graph_id, known)
+        if len(unknown):
             raise SmexValueError(
-                f"CSVDataset: expected {number} rows of {name} in {file}, found {len(values)}"
+                f'CSVDataset: "{lines.file}" has graph {unknown.tolist()[0]!r}, which the file of '
+                "graphs has not; meta.yaml names that file as graph_data"
             )
-    return data
 
 
-def _ordered(file: str, ids: np.ndarray, data: dict[str, Tensor]) -> tuple[dict[str, int], Any]:
-    """Returns the number of each id, by their order, and features in this order."""
-    order = np.argsort(ids, kind="stable")
-    numbers = {str(each): n for n, each in enumerate(ids[order].tolist())}
-    if len(numbers) < len(ids):
-        raise SmexValueError(f"CSVDataset: expected each node id once a graph in {file}")
-    return numbers, {name: values[torch.from_numpy(order)] for name, values in data.items()}
+def _graph(graph_id: Any, nodes: Mapping[str, Lines], edges: Mapping[Etype, Lines]) -> Graph:
+    """Returns the graph of the lines with its id; nodes are in the order of their ids."""
+    own_nodes: dict[str, tuple[np.ndarray, dict[str, Tensor]]] = {}
+    for ntype, lines in nodes.items():
+        mine = lines.graph_id == graph_id
+        if mine.any():
+            ids, first = np.unique(lines.ids["node_id"][mine], return_index=True)
+            _check_once(lines, ids, lines.ids["node_id"][mine])
+            own_nodes[ntype] = ids, _features(lines, mine, first)
+    if not own_nodes:
+        return heterograph({DEFAULT_CSV_ETYPE: ([], [])})
+    ends: dict[Etype, Any] = {}
+    features = {}
+    for etype, lines in edges.items():
+        mine = lines.graph_id == graph_id
+        if mine.any():
+            ends[etype] = (
+                _places(lines, "src_id", mine, own_nodes, etype[0]),
+                _places(lines, "dst_id", mine, own_nodes, etype[2]),
+            )
+            features[etype] = _features(lines, mine)
+    joined = {ntype for etype in ends for ntype in (etype[0], etype[2])}
+    for ntype in own_nodes.keys() - joined:  # nodes without edges
+        touching = [etype for etype in edges if ntype in (etype[0], etype[2])]
+        for etype in touching or [(ntype, "_E", ntype)]:
+            ends.setdefault(etype, ([], []))
+    sizes = {ntype: len(ids) for ntype, (ids, _) in own_nodes.items()}
+    g = heterograph(ends, num_nodes_dict=sizes)
+    for ntype, (_, data) in own_nodes.items():
+        g.nodes[ntype].data.update(data)
+    for etype, data in features.items():
+        g.edges[etype].data.update(data)
+    return g
+
+
+def _features(
+    lines: Lines, mine: np.ndarray, order: np.ndarray | slice = slice(None)
+) -> dict[str, Tensor]:
+    return {
+        name: _tensor(lines.file, name, values[mine][order]) for name, values in lines.data.items()
+    }
+
+
+def _check_once(lines: Lines, distinct: np.ndarray, ids: np.ndarray) -> None:
+    if len(distinct) < len(ids):
+        counts = np.unique(ids, return_counts=True)[1]
+        raise SmexValueError(
+            f'CSVDataset: "{lines.file}": expected each node once, found '
+            f"{distinct[counts > 1].tolist()[0]!r} twice"
+        )
+
+
+def _places(
+    lines: Lines, field: str, mine: np.ndarray, own_nodes: Mapping[str, Any], ntype: str
+) -> Tensor:
+    """Returns the numbers of nodes from their ids."""
+    ids = lines.ids[field][mine]
+    known = own_nodes[ntype][0] if ntype in own_nodes else ids[:0]
+    place = np.zeros(len(ids), np.int64)
+    try:
+        asked = ids.astype(known.dtype)
+        place = np.searchsorted(known, asked).clip(max=max(len(known) - 1, 0))
+        wrong = asked[known[place] != asked] if len(known) else asked
+    except (TypeError, ValueError):  # texts among numbers
+        wrong = ids
+    if len(wrong):
+        raise SmexValueError(
+            f'CSVDataset: "{lines.file}": expected {field} of nodes of type {named(ntype)} in the '
+            f"same graph, found {wrong.tolist()[0]!r}"
+        )
+    return torch.as_tensor(place)

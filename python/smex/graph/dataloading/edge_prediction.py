@@ -107,10 +107,10 @@ def _distinct(lists: list[Tensor]) -> Tensor:
 
 
 def _as_tensors(reverse_eids: Any) -> Any:
-    """Returns the map, or the maps by edge type, as tensors."""
+    """Returns the map, or the maps by edge type, as tensors, where edges are sampled."""
     if isinstance(reverse_eids, Mapping):
-        return {etype: torch.as_tensor(ids) for etype, ids in reverse_eids.items()}
-    return reverse_eids if reverse_eids is None else torch.as_tensor(reverse_eids)
+        return {etype: torch.as_tensor(ids).cpu() for etype, ids in reverse_eids.items()}
+    return reverse_eids if reverse_eids is None else torch.as_tensor(reverse_eids).cpu()
 
 
 class SpotTarget:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from smex.graph.constants import EID, NID
 from smex.graph.dataloading.base import prefetch_edge_features, prefetch_node_features
+from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 
 __all__ = [
+    "gather_lazy_features",
     "set_dst_lazy_features",
     "set_edge_lazy_features",
     "set_node_lazy_features",
@@ -50,3 +53,22 @@ def set_dst_lazy_features(g: Graph, feature_names: Any) -> None:
 def set_edge_lazy_features(g: Graph, feature_names: Any) -> None:
     """As :func:`set_node_lazy_features`, of edges."""
     prefetch_edge_features(g, feature_names)
+
+
+def gather_lazy_features(part: Graph, g: Graph) -> None:
+    """Replaces each :class:`LazyFeature` of a sampled graph by rows of `g`, yet to be read.
+
+    Raises:
+        SmexValueError: `g` has no such feature, or the sampled graph no ids.
+    """
+    sides = [part._src_frames, part._dst_frames] if part.is_block else [part._src_frames]
+    for side in sides:
+        for ntype, frame in side.items():
+            _gather(frame, NID, {**g._dst_frames, **g._src_frames}.get(ntype))
+    for canonical, frame in part._edge_frames.items():
+        _gather(frame, EID, g._edge_frames.get(canonical))
+
+
+def _gather(frame: Frame, ids: str, source: Frame | None) -> None:
+    columns = Frame(0) if source is None else source
+    frame.gather_lazy(frame.get(ids), columns)

@@ -16,6 +16,8 @@ from smex.errors import SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.graph.creation.random import drawing_from
 from smex.graph.dataloading.affinity import own_cores
 from smex.graph.dataloading.epochs import EpochSeedMixin
+from smex.graph.dataloading.feature_caches import FeatureCaches
+from smex.graph.dataloading.lazy_features import gather_lazy_features
 from smex.graph.dataloading.transport import FeatureSource, map_graphs
 from smex.graph.graph import Graph
 from smex.graph.sampling.arguments import check_count
@@ -35,12 +37,13 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
     and prefetching.
 
     Args:
-        graph: the graph; on the CPU.
+        graph: the graph. It is sampled on the CPU: of one on a GPU the structure is copied there
+            once, and features are gathered where they are.
         indices: ids of the seeds (nodes or edges, as the sampler takes them): a vector, or a dict
             of vectors by type. Batches of a dict are dicts of the types that occur in them.
         graph_sampler: has a method ``sample(graph, indices)``, such as :class:`NeighborSampler`.
-        device: device of the batches, all graphs and tensors in them; by default as the sampler
-            makes them.
+        device: device of the batches, all graphs and tensors in them; by default that of a graph on
+            a GPU, with `use_uva` the current CUDA device, and otherwise as the sampler makes them.
         use_ddp: whether each process of the distributed group gets its own part of the seeds; call
             :meth:`set_epoch` before each epoch to shuffle anew.
         ddp_seed: seed of that shuffling, the same in all processes.
@@ -51,18 +54,21 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
             while the caller works; by default where `device` is not the CPU.
         use_alternate_streams: taken for compatibility.
         pin_prefetcher: taken for compatibility.
-        use_uva: not supported.
-        gpu_cache: not supported.
+        use_uva: whether the batches go to a GPU, from a graph on the CPU and without workers.
+            Nothing is pinned, and the results are those of ``device="cuda"``.
+        gpu_cache: ``{"node": {name: rows}, "edge": {name: rows}}``, how many rows of features are
+            kept on the GPU, those that were read last; of the features that the sampler prefetches,
+            and without gradients. Names that the graph does not have are passed over.
         kwargs: as for ``torch.utils.data.DataLoader``: ``num_workers``, ``generator``,
             ``persistent_workers`` and others. Workers sample; the features are gathered by the
             process that iterates.
 
     Raises:
         SmexTypeError: an argument is of the wrong kind.
-        SmexValueError: `batch_size` is less than 1, or something is asked for that is not
-            supported.
-        SmexRuntimeError: an iteration goes on after the next one began, where
-            ``persistent_workers``: workers that stay serve one at a time.
+        SmexValueError: `batch_size` is less than 1, or an argument does not go with another one, as
+            `use_uva` and workers.
+        SmexRuntimeError: `use_uva` or `gpu_cache` without a CUDA device; an iteration goes on after
+            the next one began, where ``persistent_workers``: workers that stay serve one at a time.
 
     Example:
         >>> import smex.graph as sg
@@ -94,21 +100,28 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
         gpu_cache: Any = None,
         **kwargs: Any,
     ):
-        _check(graph, graph_sampler, kwargs, {"use_uva": use_uva, "gpu_cache": gpu_cache})
+        _check(graph, graph_sampler, kwargs)
+        in_workers = kwargs.get("num_workers", 0) > 0
         self.graph = graph
         self.indices = indices
         self.graph_sampler = graph_sampler
-        self.device = None if device is None else torch.device(device)
+        self.use_ddp, self.ddp_seed, self.shuffle = use_ddp, ddp_seed, shuffle
+        self.use_uva, self.use_alternate_streams = use_uva, use_alternate_streams
+        self.pin_prefetcher = pin_prefetcher
+        self.device = _device_of_batches(graph, device, use_uva, in_workers)
+        self._caches = None
+        if gpu_cache is not None:
+            self._caches = _caches(graph, gpu_cache, self.device)
         if use_prefetch_thread is None:
             use_prefetch_thread = self.device is not None and self.device.type != "cpu"
         self.use_prefetch_thread = use_prefetch_thread
+        on_cpu = graph.cpu()
         self._source = FeatureSource(graph)
         ordering = _Ordering(shuffle, drop_last, kwargs.get("generator"))
         batches = _Batches(Seeds(indices), batch_size, ordering, use_ddp, ddp_seed)
-        in_workers = kwargs.get("num_workers", 0) > 0
         if in_workers:
-            graph.create_formats_()  # once, before the processes part
-        sampling = _Sampling(graph, graph_sampler, self._source if in_workers else None)
+            on_cpu.create_formats_()  # once, before the processes part
+        sampling = _Sampling(graph, on_cpu, graph_sampler, self._source if in_workers else None)
         self._epoch = 0
         self._running: Generator[Any, None, None] | None = None
         super().__init__(sampling, sampler=batches, batch_size=None, collate_fn=_same, **kwargs)
@@ -185,11 +198,52 @@ class DataLoader(EpochSeedMixin, torch.utils.data.DataLoader):
             batch = map_graphs((Graph, Tensor), lambda part: part.to(self.device), batch)
         for graph in graphs_in(batch):
             for frame in graph._all_frames():
+                if self._caches is not None:
+                    self._caches.read(frame)
                 frame.read_prefetched()
         return batch
 
 
-def _check(graph: Any, sampler: Any, kwargs: dict[str, Any], absent: dict[str, Any]) -> None:
+def _device_of_batches(
+    graph: Graph, device: torch.device | str | None, use_uva: bool, in_workers: bool
+) -> torch.device | None:
+    if use_uva and graph.device.type != "cpu":
+        raise SmexValueError(
+            f"DataLoader: use_uva expects a graph on the CPU, found one on {graph.device}; leave "
+            "use_uva out"
+        )
+    if in_workers and (use_uva or graph.device.type != "cpu"):
+        what = "use_uva" if use_uva else f"a graph on {graph.device}"
+        raise SmexValueError(
+            f"DataLoader: {what} does not go with num_workers, whose processes have no GPU; leave "
+            "one of them out"
+        )
+    if use_uva and not torch.cuda.is_available():
+        raise SmexRuntimeError(
+            "DataLoader: use_uva needs a CUDA device, found none; leave it out for batches on the "
+            "CPU"
+        )
+    if device is not None:
+        return torch.device(device)
+    if use_uva:
+        return torch.device("cuda", torch.cuda.current_device())
+    return None if graph.device.type == "cpu" else graph.device
+
+
+def _caches(graph: Graph, sizes: Any, device: torch.device | None) -> FeatureCaches | None:
+    on = torch.device("cpu") if device is None else torch.empty(0, device=device).device
+    caches = FeatureCaches(graph, sizes, on)
+    if on.type == "cpu":
+        asked = [size for names in sizes.values() for size in names.values() if size > 0]
+        if asked:
+            raise SmexRuntimeError(
+                "DataLoader: gpu_cache keeps rows on the GPU of the batches, found batches on the "
+                'CPU; pass device="cuda", or leave it out'
+            )
+    return caches if len(caches) else None
+
+
+def _check(graph: Any, sampler: Any, kwargs: dict[str, Any]) -> None:
     if not isinstance(graph, Graph):
         raise SmexTypeError(f"DataLoader: expected a graph, found {type(graph).__name__}")
     if not hasattr(sampler, "sample"):
@@ -202,12 +256,6 @@ def _check(graph: Any, sampler: Any, kwargs: dict[str, Any], absent: dict[str, A
             f"DataLoader: {own[0]} is the loader's own; write a Sampler whose sample(g, indices) "
             "makes the batch"
         )
-    for name, value in absent.items():
-        if value:
-            raise SmexValueError(
-                f"DataLoader: {name} is not supported; graphs are sampled on the CPU, and device= "
-                "moves the batches"
-            )
 
 
 def graphs_in(batch: Any) -> list[Graph]:
@@ -257,7 +305,7 @@ class Seeds:
 
 
 def _vector(ids: Any) -> Tensor:
-    given = torch.as_tensor(ids)
+    given = torch.as_tensor(ids).cpu()  # where they are sampled from
     if given.numel() == 0:
         given = given.long()
     if given.dim() != 1 or given.is_floating_point() or given.is_complex():
@@ -339,16 +387,29 @@ class _Epoch(Iterator):
 class _Sampling(Dataset):
     """The batches by seed and ids."""
 
-    def __init__(self, graph: Graph, sampler: Any, source: FeatureSource | None):
+    def __init__(self, graph: Graph, on_cpu: Graph, sampler: Any, source: FeatureSource | None):
         self._graph = graph
+        self._on_cpu = on_cpu
         self._sampler = sampler
         self._source = source  # of a worker: leaves the features behind
 
     def __getitem__(self, batch: tuple[int, Any]) -> Any:
         seed, ids = batch
         with drawing_from(seed):
-            made = self._sampler.sample(self._graph, ids)
+            g = self._sampled()
+            made = self._sampler.sample(g, ids)
+        for part in graphs_in(made):
+            gather_lazy_features(part, g)
         return made if self._source is None else self._source.pack(made)
+
+    def _sampled(self) -> Graph:
+        """Returns the graph on the CPU, with the features that it has now."""
+        if self._on_cpu is self._graph:
+            return self._graph
+        result = self._on_cpu.clone()
+        for own, frame in zip(result._all_frames(), self._graph._all_frames()):
+            own._columns = frame.to(result.device)._columns
+        return result
 
 
 class _StoppedError(Exception):

@@ -118,6 +118,72 @@ class Pending:
         return torch.is_grad_enabled() or not self.source.requires_grad
 
 
+class LazyFeature:
+    """Stands for a feature that a loader gathers, in what a sampler returns.
+
+    Assigned to a feature of a sampled graph, it becomes rows of a feature of the graph that was
+    sampled from, when the loader hands the batch out.
+
+    Args:
+        name: of that feature; by default that of the feature that it is assigned to.
+        id_: ids of the rows; by default the sampled graph's ``NID`` or ``EID``.
+
+    Example:
+        >>> class InSubgraph(sg.dataloading.Sampler):
+        ...     def sample(self, g, indices):
+        ...         part = sg.in_subgraph(g, indices, relabel_nodes=True)
+        ...         part.ndata["h"] = sg.LazyFeature("x")
+        ...         return part
+        >>> g = sg.graph(([0, 1, 2], [1, 2, 0]))
+        >>> g.ndata["x"] = torch.arange(3.0)
+        >>> (batch,) = sg.dataloading.DataLoader(g, [2], InSubgraph())
+        >>> batch.ndata["h"]
+        tensor([1., 2.])
+    """
+
+    __slots__ = ("id_", "name")
+
+    def __init__(self, name: str | None = None, id_: Tensor | None = None):
+        self.name, self.id_ = name, id_
+
+    def to(self, *args: Any, **kwargs: Any) -> LazyFeature:
+        """Returns itself: it has no device."""
+        return self
+
+    def select(self, rows: Tensor) -> LazyFeature:
+        """Returns what stands for some of the rows."""
+        return LazyFeature(self.name, None if self.id_ is None else self.id_[rows])
+
+    def of(self, name: str, ids: Tensor | None, columns: Mapping[str, Any]) -> Pending:
+        """Returns the column that it stands for.
+
+        Args:
+            name: of the feature that it is assigned to.
+            ids: of the rows, where it has none.
+            columns: of the graph that was sampled from.
+
+        Raises:
+            SmexValueError: there are no ids, or no such feature.
+        """
+        wanted = self.name or name
+        rows = ids if self.id_ is None else self.id_
+        if rows is None:
+            raise SmexValueError(
+                f"LazyFeature {named(wanted)}: expected ids, found none; the sampled graph has "
+                "neither NID nor EID, pass LazyFeature(name, ids)"
+            )
+        if wanted not in columns:
+            raise SmexValueError(
+                f"LazyFeature {named(wanted)}: the graph that was sampled from has no such "
+                f"feature, found {list(columns)}"
+            )
+        source = columns[wanted]
+        if isinstance(source, Pending):
+            taken = source.select(rows)
+            return Pending(taken.source, taken.rows, taken.device, prefetch=True)
+        return Pending(source, rows, prefetch=True)
+
+
 def check_column(
     name: object, value: object, num_rows: int, owner: object = None, function: str = ""
 ) -> None:
@@ -135,6 +201,8 @@ def check_column(
             f"feature {named(name)}: expected a tensor, found a dict; dicts from type to tensor "
             "are for graphs of several types"
         )
+    if isinstance(value, LazyFeature):
+        return
     origin = f" from the {function} function" if function else ""
     if not isinstance(value, Tensor):
         remedy = "leave it out" if value is None else "use torch.as_tensor"
@@ -151,6 +219,8 @@ def check_column(
 
 def check_layout(name: object, value: Tensor) -> None:
     """Raise unless a column is made of plain numbers, as the kernels read them."""
+    if isinstance(value, LazyFeature):
+        return
     if value.layout != torch.strided or value.is_quantized:
         found = value.dtype if value.is_quantized else value.layout
         remedy = ".dequantize()" if value.is_quantized else ".to_dense()"

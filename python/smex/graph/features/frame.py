@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.features.column import (
+    LazyFeature,
     MissingFeatureError,
     Owner,
     Pending,
@@ -67,8 +68,8 @@ class Frame:
         if name not in self._columns:
             raise self.missing(name, self.owner)
         column = self._columns[name]
-        if isinstance(column, Tensor):
-            return column
+        if isinstance(column, (Tensor, LazyFeature)):
+            return column  # type: ignore[return-value]
         tensor = column.read()
         if column.may_be_kept():
             self._columns[name] = tensor
@@ -140,6 +141,7 @@ class Frame:
             if isinstance(column, Tensor)
             else column.scheme
             for name, column in self._columns.items()
+            if not isinstance(column, LazyFeature)
         }
 
     def read_rows(self, name: str, rows: Tensor) -> Tensor:
@@ -260,6 +262,17 @@ class Frame:
         for name, column in list(self._columns.items()):
             if isinstance(column, Pending) and column.prefetch:
                 self[name]
+
+    def gather_lazy(self, ids: Tensor | None, source: Frame) -> None:
+        """Replace what stands for features of another frame by its rows, yet to be read.
+
+        Args:
+            ids: of the rows in `source`.
+            source: the frame of the graph that was sampled from.
+        """
+        for name, column in list(self._columns.items()):
+            if isinstance(column, LazyFeature):
+                self._columns[name] = column.of(name, ids, source._columns)
 
     def owner_as(self, kind: str) -> Owner:
         """The owner of the rows under another name: a node is a source node to its edges."""

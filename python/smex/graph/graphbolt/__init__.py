@@ -6,6 +6,8 @@ stages change these one after another: ``sample_uniform_negative``, ``sample_nei
 them. Sampling is by the kernels of ``smex.graph.sampling``, stages are torch's data pipes.
 """
 
+from smex._module_names import also_named
+from smex.graph.aliases import GRAPHBOLT
 from smex.graph.graphbolt.base import (
     CANONICAL_ETYPE_DELIMITER,
     ORIGINAL_EDGE_ID,
@@ -27,6 +29,7 @@ from smex.graph.graphbolt.features import (
     Feature,
     FeatureFetcher,
     FeatureStore,
+    GPUCachedFeature,
     TorchBasedFeature,
     TorchBasedFeatureStore,
 )
@@ -64,10 +67,12 @@ from smex.graph.graphbolt.samplers import (
     LayerNeighborSampler,
     NeighborSampler,
     SubgraphSampler,
+    TemporalNeighborSampler,
 )
 from smex.graph.graphbolt.sampling_graph import (
     FusedCSCSamplingGraph,
     from_dglgraph,
+    from_fused_csc,
     fused_csc_sampling_graph,
 )
 from smex.graph.graphbolt.stages import (
@@ -84,6 +89,8 @@ from smex.graph.graphbolt.subgraphs import (
     add_reverse_edges,
     add_reverse_edges_2,
 )
+
+also_named("smex.graph.graphbolt", GRAPHBOLT)
 
 __all__ = [
     "CANONICAL_ETYPE_DELIMITER",
@@ -102,6 +109,7 @@ __all__ = [
     "FeatureStore",
     "FusedCSCSamplingGraph",
     "FutureWaiter",
+    "GPUCachedFeature",
     "InSubgraphSampler",
     "ItemSampler",
     "ItemSet",
@@ -123,6 +131,7 @@ __all__ = [
     "SampledSubgraphImpl",
     "SubgraphSampler",
     "Task",
+    "TemporalNeighborSampler",
     "TorchBasedFeature",
     "TorchBasedFeatureStore",
     "UniformNegativeSampler",
@@ -135,6 +144,7 @@ __all__ = [
     "exclude_seed_edges",
     "expand_indptr",
     "from_dglgraph",
+    "from_fused_csc",
     "fused_csc_sampling_graph",
     "index_select",
     "isin",

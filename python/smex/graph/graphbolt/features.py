@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import functional_datapipe
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.features.row_cache import RowCache
 from smex.graph.graphbolt.base import etype_tuple_to_str, index_select
 from smex.graph.graphbolt.metadata import OnDiskFeatureData
 from smex.graph.graphbolt.minibatch import MiniBatch
@@ -23,6 +24,7 @@ __all__ = [
     "Feature",
     "FeatureFetcher",
     "FeatureStore",
+    "GPUCachedFeature",
     "TorchBasedFeature",
     "TorchBasedFeatureStore",
 ]
@@ -223,6 +225,74 @@ class TorchBasedFeature(Feature):
     def __repr__(self) -> str:
         inner = textwrap.indent(str(self._tensor), " " * len("    feature=")).strip()
         return f"TorchBasedFeature(\n    feature={inner},\n    metadata={self.metadata()},\n)"
+
+
+class GPUCachedFeature(Feature):
+    """A feature of which the rows that were read last are kept on the GPU.
+
+    Rows are read where the cache is: on the current CUDA device, or where there is none on the CPU,
+    which serves tests alone. Gradients do not flow through it.
+
+    Args:
+        fallback_feature: has all rows.
+        cache_size: for how many rows there is room.
+
+    Raises:
+        SmexTypeError: `fallback_feature` is no :class:`Feature`.
+
+    Example:
+        >>> import smex.graph.graphbolt as gb
+        >>> slow = gb.TorchBasedFeature(torch.arange(10.0).view(5, 2))
+        >>> feature = gb.GPUCachedFeature(slow, 3)
+        >>> feature.read(torch.tensor([4, 0])).cpu(), feature.read(torch.tensor([4])).cpu()
+        (tensor([[8., 9.],
+                [0., 1.]]), tensor([[8., 9.]]))
+        >>> feature.miss_rate
+        0.6666666666666666
+    """
+
+    def __init__(self, fallback_feature: Feature, cache_size: int):
+        if not isinstance(fallback_feature, Feature):
+            raise SmexTypeError(
+                "GPUCachedFeature: expected a Feature as fallback_feature, found "
+                f"{type(fallback_feature).__name__}"
+            )
+        self._fallback_feature = fallback_feature
+        self.cache_size = cache_size
+        one = fallback_feature.read(torch.tensor([0]))
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._cache = RowCache(cache_size, one.shape[1:], one.dtype, device)
+
+    @property
+    def miss_rate(self) -> float:
+        """Returns the part of the rows that were read from `fallback_feature`."""
+        return self._cache.miss_rate
+
+    def read(self, ids: Tensor | None = None) -> Tensor:
+        """Returns rows, on the device of the cache; all of them by default, where they are."""
+        if ids is None:
+            return self._fallback_feature.read()
+        values, missing, keys = self._cache.query(ids)
+        found = self._fallback_feature.read(keys).to(values)
+        values[missing] = found
+        self._cache.replace(keys, found)
+        return values
+
+    def size(self) -> torch.Size:
+        """Returns the shape of a row."""
+        return self._fallback_feature.size()
+
+    def update(self, value: Tensor, ids: Tensor | None = None) -> None:
+        """Writes rows, all of them by default, here and in `fallback_feature`."""
+        self._fallback_feature.update(value, ids)
+        if ids is None:
+            self._cache.clear()
+        else:
+            self._cache.replace(ids, value)
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns what else is known of it."""
+        return self._fallback_feature.metadata()
 
 
 class TorchBasedFeatureStore(BasicFeatureStore):

@@ -21,7 +21,13 @@ from smex.graph.graphbolt.sampling_graph import FusedCSCSamplingGraph
 from smex.graph.graphbolt.stages import MiniBatchTransformer
 from smex.graph.graphbolt.subgraphs import SampledSubgraph
 
-__all__ = ["InSubgraphSampler", "LayerNeighborSampler", "NeighborSampler", "SubgraphSampler"]
+__all__ = [
+    "InSubgraphSampler",
+    "LayerNeighborSampler",
+    "NeighborSampler",
+    "SubgraphSampler",
+    "TemporalNeighborSampler",
+]
 
 
 @functional_datapipe("sample_subgraph")
@@ -38,19 +44,19 @@ class SubgraphSampler(MiniBatchTransformer):
         super().__init__(datapipe, self._sample)
 
     def _sample(self, minibatch: MiniBatch) -> MiniBatch:
-        seeds = _seeds_of(minibatch)
-        times = getattr(minibatch, "timestamp", None)
+        seeds, times = _seeds_of(minibatch, getattr(minibatch, "timestamp", None))
         minibatch.input_nodes, minibatch.sampled_subgraphs = self.sample_subgraphs(seeds, times)
         return minibatch
 
     def sample_subgraphs(
         self, seeds: Any, seeds_timestamp: Any
     ) -> tuple[Any, list[SampledSubgraph]]:
-        """Samples for distinct nodes.
+        """Samples for nodes, distinct ones unless they have times.
 
         Args:
             seeds: ids, by type where there are types.
-            seeds_timestamp: what the batch has as `timestamp`.
+            seeds_timestamp: the time of each, if the batch has a `timestamp`. Then nodes that come
+                twice are two seeds; those of a pair, and those drawn for it, have its time.
 
         Returns:
             The nodes that the first layer reads, and the layers.
@@ -60,68 +66,120 @@ class SubgraphSampler(MiniBatchTransformer):
         )
 
 
-def _seeds_of(minibatch: MiniBatch) -> Any:
-    """Returns the distinct nodes of a batch, and notes pairs by their numbers."""
+def _seeds_of(minibatch: MiniBatch, times: Any) -> tuple[Any, Any]:
+    """Returns the nodes of a batch and their times, if any, and notes pairs by their numbers."""
     if minibatch.node_pairs is not None:
-        return _seeds_of_pairs(minibatch)
+        return _seeds_of_pairs(minibatch, times)
     if minibatch.seed_nodes is not None:
-        return minibatch.seed_nodes
+        return minibatch.seed_nodes, times
     if minibatch.seeds is None:
         raise SmexValueError(
             "sample: the batch has neither seed_nodes, node_pairs nor seeds; name what the items "
             'are, as in ItemSet(..., names="seed_nodes")'
         )
-    return _seeds_of_rows(minibatch)
+    return _seeds_of_rows(minibatch, times)
 
 
-def _seeds_of_pairs(minibatch: MiniBatch) -> Any:
+class _Nodes:
+    """Lists of nodes by type, which are numbered together."""
+
+    def __init__(self, times: Any):
+        self._times = times  # of pairs, by edge type where there are types
+        self._lists: dict[str, list[Tensor]] = {}
+        self._stamps: dict[str, list[Tensor]] = {}
+
+    def add(self, ids: Tensor, ntype: str = "", etype: str | None = None) -> None:
+        """Adds nodes, as many for each pair; or each pair once, then as many drawn for each."""
+        ids = ids.reshape(-1)
+        self._lists.setdefault(ntype, []).append(ids)
+        if self._times is not None:
+            own = self._times if etype is None else self._times[etype]
+            self._stamps.setdefault(ntype, []).append(own.repeat_interleave(_ratio(ids, own)))
+
+    def add_rows(self, ids: Tensor, ntype: str = "", etype: str | None = None) -> None:
+        """Adds a node, or several, of each pair, and after all pairs those of pairs drawn."""
+        count = len(ids)
+        self._lists.setdefault(ntype, []).append(ids.reshape(-1))
+        if self._times is not None:
+            own = self._times if etype is None else self._times[etype]
+            drawn = own.repeat_interleave(max(_ratio(ids, own) - 1, 0))
+            wide = ids.numel() // max(count, 1)
+            self._stamps.setdefault(ntype, []).append(
+                torch.cat((own, drawn)).repeat_interleave(wide)
+            )
+
+    def numbered(self) -> tuple[dict[str, Tensor], dict[str, Tensor] | None, dict[str, list]]:
+        """Returns by type the nodes, their times, and the numbers of the nodes of each list."""
+        if self._times is None:
+            ids, numbers = unique_and_compact(self._lists)
+            return ids, None, numbers
+        nodes = {ntype: torch.cat(lists) for ntype, lists in self._lists.items()}
+        times = {ntype: torch.cat(lists) for ntype, lists in self._stamps.items()}
+        places = {
+            ntype: list(
+                torch.arange(len(nodes[ntype]), dtype=lists[0].dtype, device=lists[0].device).split(
+                    [len(ids) for ids in lists]
+                )
+            )
+            for ntype, lists in self._lists.items()
+        }
+        return nodes, times, places
+
+
+def _ratio(ids: Tensor, times: Tensor) -> int:
+    return len(ids) // max(len(times), 1)
+
+
+def _seeds_of_pairs(minibatch: MiniBatch, times: Any) -> tuple[Any, Any]:
     pairs, srcs, dsts = minibatch.node_pairs, minibatch.negative_srcs, minibatch.negative_dsts
+    nodes = _Nodes(times)
     if not isinstance(pairs, Mapping):
-        parts = [*pairs, *(each.reshape(-1) for each in (srcs, dsts) if each is not None)]
-        ids, numbers = unique_and_compact(parts)
+        for each in (*pairs, *(drawn for drawn in (srcs, dsts) if drawn is not None)):
+            nodes.add(each)
+        ids, stamps, lists = nodes.numbered()
+        numbers = lists[""]
         minibatch.compacted_node_pairs = (numbers.pop(0), numbers.pop(0))
         if srcs is not None:
             minibatch.compacted_negative_srcs = numbers.pop(0).view(srcs.shape)
         if dsts is not None:
             minibatch.compacted_negative_dsts = numbers.pop(0).view(dsts.shape)
-        return ids
-    lists: dict[str, list[Tensor]] = {}
+        return ids[""], None if stamps is None else stamps[""]
     drawn = {
         end: {etype: ids for etype, ids in (each or {}).items() if ids is not None}
         for end, each in ((0, srcs), (2, dsts))
     }
     for etype, (src, dst) in pairs.items():
         source, _, destination = etype_str_to_tuple(etype)
-        lists.setdefault(source, []).append(src)
-        lists.setdefault(destination, []).append(dst)
+        nodes.add(src, source, etype)
+        nodes.add(dst, destination, etype)
     for end, each in drawn.items():
         for etype, ids in each.items():
-            lists.setdefault(etype_str_to_tuple(etype)[end], []).append(ids.reshape(-1))
-    nodes, numbers = unique_and_compact(lists)
+            nodes.add(ids, etype_str_to_tuple(etype)[end], etype)
+    ids, stamps, numbers = nodes.numbered()
     compacted = {}
     for etype in pairs:
         source, _, destination = etype_str_to_tuple(etype)
         compacted[etype] = (numbers[source].pop(0), numbers[destination].pop(0))
     found = {
         end: {
-            etype: numbers[etype_str_to_tuple(etype)[end]].pop(0).view(ids.shape)
-            for etype, ids in each.items()
+            etype: numbers[etype_str_to_tuple(etype)[end]].pop(0).view(ids_of.shape)
+            for etype, ids_of in each.items()
         }
         for end, each in drawn.items()
     }
     minibatch.compacted_node_pairs = compacted
     minibatch.compacted_negative_srcs = found[0] or None
     minibatch.compacted_negative_dsts = found[2] or None
-    return nodes
+    return ids, stamps
 
 
-def _seeds_of_rows(minibatch: MiniBatch) -> Any:
-    seeds = minibatch.seeds
+def _seeds_of_rows(minibatch: MiniBatch, times: Any) -> tuple[Any, Any]:
+    seeds, nodes = minibatch.seeds, _Nodes(times)
     if not isinstance(seeds, Mapping):
-        ids, (numbers,) = unique_and_compact([seeds.reshape(-1)])
-        minibatch.compacted_seeds = numbers.view(seeds.shape)
-        return ids
-    lists: dict[str, list[Tensor]] = {}
+        nodes.add_rows(seeds)
+        ids, stamps, numbers = nodes.numbered()
+        minibatch.compacted_seeds = numbers[""][0].view(seeds.shape)
+        return ids[""], None if stamps is None else stamps[""]
     ends: dict[str, list[str]] = {}
     for kind, rows in seeds.items():
         columns = rows.view(len(rows), -1)
@@ -132,13 +190,13 @@ def _seeds_of_rows(minibatch: MiniBatch) -> Any:
                 f"{list(rows.shape)}"
             )
         for n, ntype in enumerate(ends[kind]):
-            lists.setdefault(ntype, []).append(columns[:, n])
-    nodes, numbers = unique_and_compact(lists)
+            nodes.add_rows(columns[:, n], ntype, kind)
+    ids, stamps, numbers = nodes.numbered()
     minibatch.compacted_seeds = {
         kind: torch.stack([numbers[ntype].pop(0) for ntype in ends[kind]], 1).view(rows.shape)
         for kind, rows in seeds.items()
     }
-    return nodes
+    return ids, stamps
 
 
 @functional_datapipe("sample_neighbor")
@@ -223,6 +281,91 @@ class LayerNeighborSampler(NeighborSampler):
         super().__init__(
             datapipe, graph, fanouts, replace, prob_name, deduplicate, graph.sample_layer_neighbors
         )
+
+
+@functional_datapipe("temporal_sample_neighbor")
+class TemporalNeighborSampler(SubgraphSampler):
+    """Samples neighbours that are older than the seeds, theirs, and so on.
+
+    Items have a `timestamp`; a node that is reached from several seeds is sampled for with the time
+    of each, and is as many nodes of the layer.
+
+    Args:
+        datapipe: the stage before.
+        graph: what to sample from.
+        fanouts: as for :class:`NeighborSampler`.
+        replace: whether an edge may be drawn more than once.
+        prob_name: name of an attribute of edges with weights, or a mask.
+        node_timestamp_attr_name: name of an attribute of nodes with times.
+        edge_timestamp_attr_name: name of an attribute of edges with times.
+
+    Raises:
+        SmexValueError: batches have no `timestamp`.
+
+    Example:
+        >>> import smex.graph.graphbolt as gb
+        >>> g = gb.fused_csc_sampling_graph(
+        ...     torch.tensor([0, 0, 0, 2]), torch.tensor([0, 1]),
+        ...     node_attributes={"time": torch.tensor([5, 9, 12])})
+        >>> items = gb.ItemSet(
+        ...     (torch.tensor([2]), torch.tensor([8])), names=("seed_nodes", "timestamp"))
+        >>> pipe = gb.ItemSampler(items, 1).temporal_sample_neighbor(
+        ...     g, [-1], node_timestamp_attr_name="time")
+        >>> next(iter(pipe)).input_nodes
+        tensor([2, 0])
+    """
+
+    def __init__(
+        self,
+        datapipe: Any,
+        graph: FusedCSCSamplingGraph,
+        fanouts: Sequence[Any],
+        replace: bool = False,
+        prob_name: str | None = None,
+        node_timestamp_attr_name: str | None = None,
+        edge_timestamp_attr_name: str | None = None,
+    ):
+        super().__init__(datapipe)
+        self.graph = graph
+        self.fanouts = [
+            each if isinstance(each, Tensor) else torch.tensor([int(each)]) for each in fanouts
+        ]
+        self.replace = replace
+        self.prob_name = prob_name
+        self.node_timestamp_attr_name = node_timestamp_attr_name
+        self.edge_timestamp_attr_name = edge_timestamp_attr_name
+        self.sampler = graph.temporal_sample_neighbors
+
+    def sample_subgraphs(
+        self, seeds: Any, seeds_timestamp: Any
+    ) -> tuple[Any, list[SampledSubgraph]]:
+        """Samples for nodes at times; see :class:`SubgraphSampler`."""
+        if seeds_timestamp is None:
+            raise SmexValueError(
+                "temporal_sample_neighbor: expected a timestamp of the batch, found none; name it, "
+                'as in ItemSet(..., names=("seed_nodes", "timestamp"))'
+            )
+        nodes, times = seeds, seeds_timestamp
+        if isinstance(seeds, Mapping):  # edges may lead to nodes of any type
+            some, at = next(iter(seeds.values())), next(iter(seeds_timestamp.values()))
+            known = self.graph.node_type_to_id or seeds
+            nodes = {t: seeds.get(t, some[:0]) for t in known}
+            times = {t: seeds_timestamp.get(t, at[:0]) for t in known}
+        layers: list[SampledSubgraph] = []
+        for fanouts in reversed(self.fanouts):
+            drawn = self.sampler(
+                nodes,
+                times,
+                fanouts,
+                self.replace,
+                self.prob_name,
+                self.node_timestamp_attr_name,
+                self.edge_timestamp_attr_name,
+            )
+            rows, csc, times = compact_csc_format(drawn.sampled_csc, nodes, times)
+            layers.insert(0, SampledSubgraph(csc, nodes, rows, drawn.original_edge_ids))
+            nodes = rows
+        return nodes, layers
 
 
 @functional_datapipe("sample_in_subgraph")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -23,7 +23,12 @@ from smex.graph.graphbolt.subgraphs import SampledSubgraph
 from smex.graph.sampling.arguments import Neighbors
 from smex.graph.utils import recursive_apply
 
-__all__ = ["FusedCSCSamplingGraph", "from_dglgraph", "fused_csc_sampling_graph"]
+__all__ = [
+    "FusedCSCSamplingGraph",
+    "from_dglgraph",
+    "from_fused_csc",
+    "fused_csc_sampling_graph",
+]
 
 
 class _Rows(NamedTuple):
@@ -34,6 +39,28 @@ class _Rows(NamedTuple):
     eids: Tensor | None
 
 
+class _Before(NamedTuple):
+    """Edges that are drawn are older than what they are drawn for."""
+
+    times: Any  # of the nodes that are drawn for, by type where these are
+    of_nodes: Tensor | None
+    of_edges: Tensor | None
+
+    def of(self, times: Tensor) -> _Before:
+        """Returns it for some of the nodes."""
+        return self._replace(times=times)
+
+    def chosen(self, drawn: Neighbors) -> Tensor:
+        """Returns which of the edges are old enough."""
+        own = self.times.repeat_interleave(drawn.offsets.diff().long())
+        found = torch.ones(len(own), dtype=torch.bool)
+        if self.of_nodes is not None:
+            found &= self.of_nodes[drawn.ends.long()] < own
+        if self.of_edges is not None:
+            found &= self.of_edges[drawn.eids.long()] < own
+        return found
+
+
 class _Question(NamedTuple):
     """How neighbours are drawn."""
 
@@ -41,6 +68,7 @@ class _Question(NamedTuple):
     replace: bool
     weights: Tensor | None
     by_layer: bool = False
+    before: _Before | None = None
 
 
 @dataclasses.dataclass(repr=False, eq=False)
@@ -197,6 +225,54 @@ class FusedCSCSamplingGraph:
         question = self._question("sample_layer_neighbors", fanouts, replace, probs_name)
         return self._sampled("sample_layer_neighbors", nodes, question._replace(by_layer=True))
 
+    def temporal_sample_neighbors(
+        self,
+        nodes: Any,
+        input_nodes_timestamp: Any,
+        fanouts: Tensor,
+        replace: bool = False,
+        probs_name: str | None = None,
+        node_timestamp_attr_name: str | None = None,
+        edge_timestamp_attr_name: str | None = None,
+    ) -> SampledSubgraph:
+        """Returns edges drawn for each of some nodes, of those that are older than it.
+
+        Args:
+            nodes: as for :meth:`sample_neighbors`.
+            input_nodes_timestamp: the time of each of `nodes`, by type where they are.
+            fanouts: as for :meth:`sample_neighbors`.
+            replace: as for :meth:`sample_neighbors`.
+            probs_name: as for :meth:`sample_neighbors`.
+            node_timestamp_attr_name: name of an attribute of nodes with times: neighbours are drawn
+                that are before the node's.
+            edge_timestamp_attr_name: the same of edges.
+
+        Raises:
+            SmexTypeError: as :meth:`sample_neighbors`.
+            SmexValueError: as :meth:`sample_neighbors`; there is not a time for each node, or no
+                such attribute.
+        """
+        op = "temporal_sample_neighbors"
+        _check_times(op, nodes, input_nodes_timestamp)
+        before = _Before(
+            input_nodes_timestamp,
+            self._times(op, "nodes", self.node_attributes, node_timestamp_attr_name),
+            self._times(op, "edges", self.edge_attributes, edge_timestamp_attr_name),
+        )
+        question = self._question(op, fanouts, replace, probs_name)._replace(before=before)
+        return self._sampled(op, nodes, question)
+
+    def _times(self, op: str, of: str, attributes: Any, name: str | None) -> Tensor | None:
+        if name is None:
+            return None
+        if name not in (attributes or {}):
+            raise SmexValueError(
+                f'{op}: the graph has no attribute "{name}" of {of}, found '
+                f"{sorted(attributes or {})}"
+            )
+        found: Tensor = attributes[name]
+        return found
+
     def sample_negative_edges_uniform(
         self, edge_type: str | None, node_pairs: Any, negative_ratio: int
     ) -> tuple[None, Tensor]:
@@ -263,7 +339,12 @@ class FusedCSCSamplingGraph:
             drawn = self._drawn(op, self._all_rows(), nodes, question.fanouts[0], question)
             csc: Any = CSCFormatBase(drawn.offsets, drawn.ends)
             return SampledSubgraph(csc, original_edge_ids=self._original_ids(drawn.eids))
-        by_type = nodes if isinstance(nodes, Mapping) else self._by_type(nodes)
+        by_type, times = nodes, None
+        if question.before is not None:
+            times = question.before.times
+        if not isinstance(nodes, Mapping):
+            by_type = self._by_type(nodes)
+            times = None if times is None else self._by_type(nodes, times)
         csc, ids = {}, {}
         offsets = self._offsets()
         assert self.edge_type_to_id is not None
@@ -275,7 +356,7 @@ class FusedCSCSamplingGraph:
         if len(question.fanouts) == 1:
             for ntype, own in columns.items():
                 together[ntype] = self._drawn(
-                    op, self._all_rows(), own, question.fanouts[0], question
+                    op, self._all_rows(), own, question.fanouts[0], _at(question, times, ntype)
                 )
         for place, (etype, number) in enumerate(self.edge_type_to_id.items()):
             source, _, destination = etype_str_to_tuple(etype)
@@ -284,7 +365,8 @@ class FusedCSCSamplingGraph:
             else:
                 fanout = question.fanouts[place]
                 rows = self._rows_of(number)
-                drawn = self._drawn(op, rows, columns[destination], fanout, question)
+                asked = _at(question, times, destination)
+                drawn = self._drawn(op, rows, columns[destination], fanout, asked)
             begin = offsets[self.node_type_to_id[source]]
             csc[etype] = CSCFormatBase(drawn.offsets, drawn.ends - begin)
             original = self._original_ids(drawn.eids)
@@ -300,6 +382,8 @@ class FusedCSCSamplingGraph:
                 f"{op}: expected nodes of dtype {self.indices.dtype} as the graph's indices, found "
                 f"{nodes.dtype}"
             )
+        if question.before is not None:
+            return _drawn_before(rows, nodes, fanout, question)
         if question.by_layer and fanout != -1:
             return _drawn_by_layer(rows, nodes, fanout, question)
         return Neighbors(
@@ -333,43 +417,104 @@ class FusedCSCSamplingGraph:
             self._rows_by_type[number] = _Rows(indptr, self.indices[eids.long()], eids)
         return self._rows_by_type[number]
 
-    def _by_type(self, nodes: Tensor) -> dict[str, Tensor]:
-        """Returns ids of all types as ids of each, in their order."""
+    def _by_type(self, nodes: Tensor, values: Tensor | None = None) -> dict[str, Tensor]:
+        """Returns ids of all types as ids of each, in their order, or values of theirs."""
         offsets = self._offsets()
         assert self.node_type_to_id is not None
-        return {
-            ntype: nodes[(nodes >= offsets[n]) & (nodes < offsets[n + 1])] - offsets[n]
-            for ntype, n in self.node_type_to_id.items()
-        }
+        found = {}
+        for ntype, n in self.node_type_to_id.items():
+            own = (nodes >= offsets[n]) & (nodes < offsets[n + 1])
+            found[ntype] = nodes[own] - offsets[n] if values is None else values[own]
+        return found
 
     def _original_ids(self, eids: Tensor) -> Tensor | None:
         known = self.edge_attributes or {}
         return known[ORIGINAL_EDGE_ID][eids.long()] if ORIGINAL_EDGE_ID in known else None
 
 
+def _check_times(op: str, nodes: Any, times: Any) -> None:
+    ids = nodes if isinstance(nodes, Mapping) else {"": nodes}
+    of = times if isinstance(times, Mapping) else {"": times}
+    for ntype, own in ids.items():
+        found = of.get(ntype)
+        if found is None or len(found) != len(own):
+            raise SmexValueError(
+                f"{op}: expected a time for each of {len(own)} nodes, found "
+                f"{0 if found is None else len(found)}"
+            )
+
+
+def _at(question: _Question, times: Any, ntype: str) -> _Question:
+    """Returns the question for nodes of a type."""
+    if question.before is None:
+        return question
+    own = times.get(ntype)
+    own = torch.empty(0, dtype=torch.int64) if own is None else own
+    return question._replace(before=question.before.of(own))
+
+
 def _of_type(drawn: Neighbors, type_per_edge: Tensor, number: int) -> Neighbors:
     """Returns those of the edges that are of one type."""
-    chosen = type_per_edge[drawn.eids.long()] == number
+    return _those(drawn, type_per_edge[drawn.eids.long()] == number)
+
+
+def _those(drawn: Neighbors, chosen: Tensor) -> Neighbors:
+    """Returns some of the edges."""
     counts = torch.cat((chosen.new_zeros(1, dtype=drawn.offsets.dtype), chosen.cumsum(0)))
     offsets = counts[drawn.offsets.long()].to(drawn.offsets.dtype)
     return Neighbors(offsets, drawn.ends[chosen], drawn.eids[chosen])
 
 
-def _drawn_by_layer(rows: _Rows, nodes: Tensor, fanout: int, question: _Question) -> Neighbors:
-    ops = torch.ops.smex
-    every = Neighbors(
-        *ops.sample_neighbors(*rows, nodes, -1, False, question.weights, None, draw_seed())
+def _all_edges(rows: _Rows, nodes: Tensor, question: _Question) -> Neighbors:
+    """Returns all edges into nodes, but those of weight 0."""
+    return Neighbors(
+        *torch.ops.smex.sample_neighbors(
+            *rows, nodes, -1, False, question.weights, None, draw_seed()
+        )
     )
+
+
+def _drawn_before(rows: _Rows, nodes: Tensor, fanout: int, question: _Question) -> Neighbors:
+    every = _all_edges(rows, nodes, question)
+    assert question.before is not None
+    every = _those(every, question.before.chosen(every))
+    if fanout == -1:
+        return every
     generator = torch.Generator().manual_seed(draw_seed())
-    distinct, (number,) = ops.relabel_ids([every.ends])
+    weights = None if question.weights is None else question.weights[every.eids.long()].double()
+
+    def keys() -> Tensor:
+        """Whose smallest are a draw by weights (Efraimidis and Spirakis, 2006)."""
+        found = torch.rand(len(every.ends), dtype=torch.float64, generator=generator)
+        return found if weights is None else -torch.log1p(-found) / weights
+
+    return _with_smallest(every, nodes, fanout, question.replace, keys)
+
+
+def _drawn_by_layer(rows: _Rows, nodes: Tensor, fanout: int, question: _Question) -> Neighbors:
+    every = _all_edges(rows, nodes, question)
+    generator = torch.Generator().manual_seed(draw_seed())
+    distinct, (number,) = torch.ops.smex.relabel_ids([every.ends])
+
+    def keys() -> Tensor:
+        found = torch.rand(len(distinct), dtype=torch.float64, generator=generator)[number.long()]
+        if question.weights is None:
+            return found
+        return found / question.weights[every.eids.long()].double()
+
+    return _with_smallest(every, nodes, fanout, question.replace, keys)
+
+
+def _with_smallest(
+    every: Neighbors, nodes: Tensor, fanout: int, replace: bool, keys: Callable[[], Tensor]
+) -> Neighbors:
+    """Returns the edges of each column with the smallest keys, or one of each round."""
     columns = torch.arange(len(nodes), dtype=nodes.dtype)
-    rounds = []
-    for _ in range(fanout if question.replace else 1):
-        keys = torch.rand(len(distinct), dtype=torch.float64, generator=generator)[number.long()]
-        if question.weights is not None:
-            keys = keys / question.weights[every.eids.long()].double()
-        count = 1 if question.replace else fanout
-        rounds.append(ops.select_topk(every.offsets, every.ends, None, columns, count, keys, True))
+    count = 1 if replace else fanout
+    rounds = [
+        torch.ops.smex.select_topk(every.offsets, every.ends, None, columns, count, keys(), True)
+        for _ in range(fanout if replace else 1)
+    ]
     if len(rounds) == 1:
         offsets, _, places = rounds[0]
     elif not rounds:
@@ -435,6 +580,35 @@ def fused_csc_sampling_graph(
         csc_indptr, indices, node_type_offset, type_per_edge, node_type_to_id, edge_type_to_id,
         node_attributes, edge_attributes,
     )  # fmt: skip
+
+
+def from_fused_csc(
+    csc_indptr: Tensor,
+    indices: Tensor,
+    node_type_offset: Tensor | None = None,
+    type_per_edge: Tensor | None = None,
+    edge_attributes: dict[str, Tensor] | None = None,
+    metadata: Any = None,
+) -> FusedCSCSamplingGraph:
+    """As :func:`fused_csc_sampling_graph`, by the name and arguments of DGL before 2.1.
+
+    Args:
+        csc_indptr: as there.
+        indices: as there.
+        node_type_offset: as there.
+        type_per_edge: as there.
+        edge_attributes: as there.
+        metadata: has ``node_type_to_id`` and ``edge_type_to_id``, or is None without types.
+    """
+    return fused_csc_sampling_graph(
+        csc_indptr,
+        indices,
+        node_type_offset,
+        type_per_edge,
+        getattr(metadata, "node_type_to_id", None),
+        getattr(metadata, "edge_type_to_id", None),
+        edge_attributes=edge_attributes,
+    )
 
 
 def from_dglgraph(

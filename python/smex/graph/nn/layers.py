@@ -23,6 +23,7 @@ from smex.graph.nn.conv.sage_conv import SAGEConv
 from smex.graph.nn.conv.sg_conv import SGConv
 from smex.graph.nn.conv.tag_conv import TAGConv
 from smex.graph.nn.conv.twirls_conv import TWIRLSConv, TWIRLSUnfoldingAndAttention
+from smex.graph.nn.cugraph_convs import CuGraphGATConv, CuGraphRelGraphConv, CuGraphSAGEConv
 from smex.graph.nn.embedding.deep_walk import DeepWalk
 from smex.graph.nn.embedding.link import EdgePredictor, TransE, TransR
 from smex.graph.nn.embedding.metapath2vec import MetaPath2Vec
@@ -68,6 +69,9 @@ __all__ = [
     "BiasedMHA",
     "CFConv",
     "ChebConv",
+    "CuGraphGATConv",
+    "CuGraphRelGraphConv",
+    "CuGraphSAGEConv",
     "DGNConv",
     "DeepWalk",
     "DegreeEncoder",

@@ -7,7 +7,9 @@ import torch
 
 import smex
 import smex.graph as sg
+from smex.graph.dataloading import feature_caches
 from smex.graph.dataloading import loader as loader_module
+from smex.graph.features.row_cache import RowCache
 
 dl = sg.dataloading
 
@@ -290,7 +292,6 @@ def test_batches_of_graphs(num_workers):
         ({"graph_sampler": 3}, smex.SmexTypeError, "a sampler with a method sample, found int"),
         ({"indices": torch.rand(3)}, smex.SmexTypeError, "indices must be a vector of ids"),
         ({"batch_size": 0}, smex.SmexValueError, "batch_size of at least 1, found 0"),
-        ({"use_uva": True}, smex.SmexValueError, "use_uva is not supported"),
         ({"collate_fn": len}, smex.SmexValueError, "collate_fn is the loader's own"),
     ],
 )
@@ -304,3 +305,117 @@ def test_seeds_that_do_not_exist():
     loader = dl.DataLoader(graph(), [200], dl.NeighborSampler([1]))
     with pytest.raises(smex.SmexValueError, match="expected ids from 0 to 199, found 200"):
         list(loader)
+
+
+def test_uva_and_its_rules(monkeypatch):
+    g, sampler = graph(), dl.NeighborSampler([2])
+    with pytest.raises(smex.SmexValueError, match="use_uva does not go with num_workers"):
+        dl.DataLoader(g, [0], sampler, use_uva=True, num_workers=1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(smex.SmexRuntimeError, match="use_uva needs a CUDA device, found none"):
+        dl.DataLoader(g, [0], sampler, use_uva=True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
+    loader = dl.DataLoader(g, [0], sampler, use_uva=True)
+    assert loader.device == torch.device("cuda", 2) and loader.use_prefetch_thread
+    assert loader.use_uva and not g.is_pinned()
+    (batch,) = dl.DataLoader(g, [3], sampler, use_uva=True, device="cpu")
+    assert batch[1].tolist() == [3]  # where the caller wants it
+
+
+def test_a_graph_elsewhere_is_sampled_on_the_cpu():
+    g, sampler = graph(), dl.NeighborSampler([2], prefetch_node_feats=["x"])
+    with pytest.raises(smex.SmexValueError, match="a graph on meta does not go with num_workers"):
+        dl.DataLoader(g.to("meta"), [0], sampler, num_workers=1)
+    with pytest.raises(smex.SmexValueError, match="use_uva expects a graph on the CPU, found one"):
+        dl.DataLoader(g.to("meta"), [0], sampler, use_uva=True)
+    device = loader_module._device_of_batches(g.to("meta"), None, False, False)
+    assert device == torch.device("meta")
+    other = g.clone()  # stands for a graph on a GPU, whose features change
+    sampling = loader_module._Sampling(other, g, sampler, None)
+    other.ndata["x"] = other.ndata["x"] + 1
+    nodes, _, blocks = sampling[0, torch.tensor([7])]
+    assert torch.equal(blocks[0].srcdata["x"], other.ndata["x"][nodes])
+
+
+def test_caches_of_features():
+    g = graph()
+    caches = feature_caches.FeatureCaches(g, {"node": {"x": 20, "none": 3}}, torch.device("meta"))
+    assert len(caches) == 1
+    assert not feature_caches.FeatureCaches(g, {"edge": {"w": 0}}, torch.device("meta"))
+    (cached,) = caches._of.values()
+    cached.cache = RowCache(20, (3,), torch.float32, torch.device("cpu"))
+    sampler = dl.NeighborSampler([3], prefetch_node_feats=["x"], prefetch_labels=["y"])
+    loader = dl.DataLoader(g, torch.arange(200), sampler, batch_size=5)
+    loader._caches = caches
+    missed = []
+    for _ in range(2):
+        for nodes, _, blocks in loader:
+            assert torch.equal(blocks[0].srcdata["x"], g.ndata["x"][nodes])
+            missed.append(blocks[0].srcdata["x"].__cache_miss__)
+        g.ndata["x"].add_(1)  # what is kept is read anew
+    assert missed[0] == 1 and 0 < sum(missed) / len(missed) < 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "error", "text"),
+    [
+        ({"node": {"x": 3}}, smex.SmexRuntimeError, "gpu_cache keeps rows on the GPU"),
+        ({"node": 3}, smex.SmexTypeError, "gpu_cache must be"),
+        ({"graph": {}}, smex.SmexValueError, '"node" and "edge", found \'graph\''),
+    ],
+)
+def test_errors_of_caches(sizes, error, text):
+    with pytest.raises(error, match=text):
+        dl.DataLoader(graph(), [0], dl.NeighborSampler([1]), gpu_cache=sizes)
+    off = dl.DataLoader(graph(), [0], dl.NeighborSampler([1]), gpu_cache={"node": {"x": 0}})
+    assert off._caches is None and len(list(off)) == 1
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_features_that_stand_for_others(num_workers):
+    class Own(dl.Sampler):
+        def sample(self, g, indices):
+            part = sg.node_subgraph(g, indices)
+            part.ndata.update({"x": sg.LazyFeature(), "z": sg.LazyFeature("y", indices + 1)})
+            part.edata["v"] = sg.LazyFeature("w")
+            assert (
+                isinstance(part.ndata["x"], sg.LazyFeature) and "x" not in part.node_attr_schemes()
+            )
+            _, _, (block,) = dl.NeighborSampler([2]).sample(g, indices)
+            block.srcdata["a"], block.dstdata["a"] = sg.LazyFeature("x"), sg.LazyFeature("y")
+            return part, sg.node_subgraph(part, [1, 0], store_ids=False).to("cpu"), block
+
+    g = graph()
+    for part, again, block in dl.DataLoader(
+        g, torch.arange(100), Own(), batch_size=20, num_workers=num_workers
+    ):
+        ids = part.ndata[sg.NID]
+        assert torch.equal(part.ndata["x"], g.ndata["x"][ids])
+        assert torch.equal(part.ndata["z"], g.ndata["y"][ids + 1])
+        assert torch.equal(part.edata["v"], g.edata["w"][part.edata[sg.EID]])
+        assert torch.equal(again.ndata["z"], part.ndata["z"][[1, 0]])
+        assert torch.equal(block.srcdata["a"], g.ndata["x"][block.srcdata[sg.NID]])
+        assert torch.equal(block.dstdata["a"], g.ndata["y"][block.dstdata[sg.NID]])
+
+
+@pytest.mark.parametrize(
+    ("feature", "store_ids", "text"),
+    [
+        (
+            sg.LazyFeature("none"),
+            True,
+            'LazyFeature "none": the graph that was sampled from has no',
+        ),
+        (sg.LazyFeature("x"), False, 'LazyFeature "x": expected ids, found none'),
+    ],
+)
+def test_errors_of_features_that_stand_for_others(feature, store_ids, text):
+    class Own(dl.Sampler):
+        def sample(self, g, indices):
+            part = sg.node_subgraph(g, indices, store_ids=store_ids)
+            part.ndata["q"] = feature
+            return part
+
+    with pytest.raises(smex.SmexValueError, match=text):
+        list(dl.DataLoader(graph(), [0], Own()))

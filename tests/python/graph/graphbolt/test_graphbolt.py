@@ -508,3 +508,152 @@ def test_parts_by_name():
     assert ids["a"].tolist() == [5, 6, 9] and found["a:r:a"].indices.tolist() == [1, 2, 2]
     with pytest.raises(smex.SmexValueError, match="have 2 columns, found 1"):
         gb.unique_and_compact_csc_formats(csc, {"a": torch.tensor([5])})
+
+
+# ---- times ----
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("names", [("t", None), (None, "t"), ("t", "t"), (None, None)])
+@pytest.mark.parametrize("fanout", [0, 2, -1])
+def test_edges_that_are_drawn_are_older(names, replace, fanout):
+    g = ring()
+    torch.manual_seed(1)
+    of_nodes, of_edges = torch.randint(100, (40,)), torch.randint(100, (200,))
+    graph = gb.from_dglgraph(g, is_homogeneous=True)
+    graph.node_attributes["t"] = of_nodes
+    graph.edge_attributes.update(t=of_edges, eid=torch.arange(200))
+    graph.edge_attributes[gb.ORIGINAL_EDGE_ID] = torch.arange(200)
+    nodes, times = torch.tensor([3, 7, 3, 12]), torch.tensor([50, 0, 90, 120])
+    drawn = graph.temporal_sample_neighbors(
+        nodes, times, torch.tensor([fanout]), replace, None, *names
+    )
+    begins = drawn.sampled_csc.indptr.tolist()
+    for n, (node, time) in enumerate(zip(nodes.tolist(), times.tolist())):
+        eids = drawn.original_edge_ids[begins[n] : begins[n + 1]].tolist()
+        may = [
+            e
+            for e in range(graph.csc_indptr[node], graph.csc_indptr[node + 1])
+            if (names[0] is None or of_nodes[graph.indices[e]] < time)
+            and (names[1] is None or of_edges[e] < time)
+        ]
+        assert set(eids) <= set(may)
+        if fanout == -1 or (not replace and fanout):
+            most = len(may) if fanout == -1 else min(fanout, len(may))
+            assert len(set(eids)) == len(eids) == most
+        else:
+            assert len(eids) == (fanout if may else 0)
+
+
+def test_times_of_several_types_and_weights():
+    h = two_types()
+    graph = gb.from_dglgraph(h)
+    graph.node_attributes = {"t": torch.arange(21)}  # items come first
+    nodes = {"user": torch.tensor([4, 4]), "item": torch.tensor([2])}
+    times = {"user": torch.tensor([0, 100]), "item": torch.tensor([14])}
+    for fanouts in ([-1], [-1, -1, -1]):
+        found = graph.temporal_sample_neighbors(
+            nodes, times, torch.tensor(fanouts), node_timestamp_attr_name="t"
+        ).sampled_csc
+        assert found["item:sold:user"].indptr[1] == 0 == found["user:knows:user"].indptr[1]
+        assert found["item:sold:user"].indptr[2] == h.in_degrees(4, etype="sold")
+        assert (found["user:buys:item"].indices + 9 < 14).all()
+        known = set(h.in_edges(2, etype="buys")[0].tolist())
+        assert set(found["user:buys:item"].indices.tolist()) == {u for u in known if u + 9 < 14}
+    flat = graph.temporal_sample_neighbors(
+        torch.tensor([13, 2]), torch.tensor([100, 0]), torch.tensor([-1]), False, None, "t"
+    ).sampled_csc  # ids of all types
+    assert flat["item:sold:user"].indptr.tolist() == [0, int(h.in_degrees(4, etype="sold"))]
+    assert flat["user:buys:item"].indptr.tolist() == [0, 0]
+    one = gb.from_dglgraph(ring(), is_homogeneous=True)
+    one.edge_attributes["only"] = (one.indices == one.indices[one.csc_indptr[5]]).float()
+    for replace in (False, True):
+        drawn = one.temporal_sample_neighbors(
+            torch.tensor([5]), torch.tensor([0]), torch.tensor([3]), replace, "only"
+        )
+        assert set(drawn.sampled_csc.indices.tolist()) == {int(one.indices[one.csc_indptr[5]])}
+
+
+def test_batches_with_times():
+    graph = gb.from_dglgraph(ring(), is_homogeneous=True)
+    graph.node_attributes["t"] = torch.arange(40)
+    pairs, times = torch.tensor([[3, 30], [30, 3], [9, 30]]), torch.tensor([10, 40, 1])
+    items = gb.ItemSet((pairs, times), names=("node_pairs", "timestamp"))
+    pipe = gb.ItemSampler(items, 3).sample_uniform_negative(graph, 2)
+    pipe = pipe.temporal_sample_neighbor(graph, [2, -1], node_timestamp_attr_name="t")
+    (batch,) = pipe
+    first, last = batch.sampled_subgraphs
+    seeds = last.original_column_node_ids
+    src, dst = batch.compacted_node_pairs
+    assert seeds[src].tolist() == [3, 30, 9] and seeds[dst].tolist() == [30, 3, 30]
+    assert len(seeds) == 6 + 6 and len(set(torch.cat((src, dst)).tolist())) == 6
+    of_seed = torch.cat((times, times, times.repeat_interleave(2)))
+    rows, columns = edges_of(last)
+    place = gb.expand_indptr(last.sampled_csc.indptr, torch.int64, None, len(rows))
+    assert (rows < of_seed[place]).all() and torch.equal(seeds[place], columns)
+    assert torch.equal(first.original_column_node_ids, last.original_row_node_ids)
+
+    rows = gb.ItemSet((pairs, times), names=("seeds", "timestamp"))
+    (batch,) = gb.ItemSampler(rows, 3).temporal_sample_neighbor(graph, [-1])
+    assert batch.compacted_seeds.tolist() == [[0, 1], [2, 3], [4, 5]]
+    typed = gb.from_dglgraph(two_types())
+    seeds = gb.ItemSetDict(
+        {
+            "user:buys:item": gb.ItemSet(
+                (torch.tensor([[4, 2], [4, 1]]), torch.tensor([7, 8])), names=("seeds", "timestamp")
+            )
+        }
+    )
+    (batch,) = gb.ItemSampler(seeds, 2).temporal_sample_neighbor(typed, [-1])
+    assert batch.compacted_seeds["user:buys:item"].tolist() == [[0, 0], [1, 1]]
+    pairs = gb.ItemSetDict(
+        {
+            "user:knows:user": gb.ItemSet(
+                (torch.tensor([[4, 2], [4, 1]]), torch.tensor([7, 8])),
+                names=("node_pairs", "timestamp"),
+            )
+        }
+    )
+    (batch,) = gb.ItemSampler(pairs, 2).temporal_sample_neighbor(typed, [1])
+    assert [x.tolist() for x in batch.compacted_node_pairs["user:knows:user"]] == [[0, 1], [2, 3]]
+
+
+def test_errors_of_times():
+    graph = gb.from_dglgraph(ring(), is_homogeneous=True)
+    sample = graph.temporal_sample_neighbors
+    nodes, fanouts = torch.tensor([1, 2]), torch.tensor([1])
+    with pytest.raises(smex.SmexValueError, match="a time for each of 2 nodes, found 1"):
+        sample(nodes, torch.tensor([1]), fanouts)
+    with pytest.raises(smex.SmexValueError, match='no attribute "t" of edges'):
+        sample(nodes, nodes, fanouts, edge_timestamp_attr_name="t")
+    items = gb.ItemSet(nodes, names="seed_nodes")
+    with pytest.raises(smex.SmexValueError, match="expected a timestamp of the batch, found none"):
+        next(iter(gb.ItemSampler(items, 2).temporal_sample_neighbor(graph, [1])))
+
+
+# ---- features that are kept, former names ----
+
+
+def test_features_that_are_kept():
+    torch.manual_seed(0)
+    rows = torch.rand(30, 2)
+    slow = gb.TorchBasedFeature(rows.clone(), {"of": "nodes"})
+    feature = gb.GPUCachedFeature(slow, 8)
+    assert feature.size() == (2,) and feature.metadata() == {"of": "nodes"}
+    assert torch.equal(feature.read(), rows)
+    for _ in range(20):
+        ids = torch.randint(30, (5,))
+        assert torch.equal(feature.read(ids).cpu(), rows[ids])
+    assert 0 < feature.miss_rate < 1
+    feature.update(torch.zeros(2, 2), torch.tensor([3, 4]))
+    assert not feature.read(torch.tensor([4, 3])).any() and not slow.read(torch.tensor([3])).any()
+    feature.update(rows + 1)
+    assert torch.equal(feature.read(ids).cpu(), rows[ids] + 1)
+    with pytest.raises(smex.SmexTypeError, match="expected a Feature as fallback_feature"):
+        gb.GPUCachedFeature(rows, 3)
+
+
+def test_the_former_name_of_a_graph():
+    indptr, indices = torch.tensor([0, 2, 3]), torch.tensor([0, 1, 0])
+    g = gb.from_fused_csc(indptr, indices, None, None, {"w": torch.ones(3)}, None)
+    assert g.num_nodes == 2 and list(g.edge_attributes) == ["w"]

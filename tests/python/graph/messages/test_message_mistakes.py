@@ -266,3 +266,11 @@ def test_features_must_not_be_quantised():
     found = torch.quantize_per_tensor(torch.ones(4, 2), 1.0, 0, torch.qint8)
     with pytest.raises(smex.SmexTypeError, match="found torch.qint8; .* .dequantize"):
         small().ndata["q"] = found
+
+
+def test_former_names_of_arguments():
+    assert repr(fn.copy_e(edge="w", out="m")) == repr(fn.copy_e(e="w", out="m"))
+    assert repr(fn.copy_src(src="h", out="m")) == repr(fn.copy_u("h", "m"))
+    for wrong in ({}, {"e": "w"}, {"e": "w", "edge": "w", "out": "m"}):
+        with pytest.raises(smex.SmexTypeError, match="copy_e: expected the name of a feature"):
+            fn.copy_e(**wrong)

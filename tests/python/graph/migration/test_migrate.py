@@ -20,7 +20,7 @@ from . import dgl as other
 
 g = d.graph(([0], [1]))
 g = d.add_self_loop(g)
-h = g.to("cpu").shared_memory("x")
+h = g.to("cpu").to_cugraph()
 g.update_all(fn.copy_u("h", "m"), fn.sum("m", "h"))
 d.optim.SparseAdam(g)
 cora = CoraGraphDataset()[0]
@@ -48,7 +48,7 @@ def test_names_and_lines():
     assert {"dgl.function.copy_u", "dgl.nn.GraphConv", "dgl.nn.pytorch.GraphConv"} <= there
     assert {"dgl.DGLGraph.to", "dgl.DGLGraph.update_all", "dgl.data.CoraGraphDataset"} <= there
     missing = {name: line for (line, name), use in uses.items() if not use.found}
-    for name in ("dgl.optim.SparseAdam", "dgl.DGLGraph.shared_memory"):
+    for name in ("dgl.optim.SparseAdam", "dgl.DGLGraph.to_cugraph"):
         assert name.rpartition(".")[2] in lines[missing[name] - 1]
     assert {"dgl.DGLGraph.no_such_method", "dgl.DGLGraph.sample_nothing"} <= set(missing)
     assert not any("other" in name or name == "os" for _, name in uses)
@@ -234,7 +234,6 @@ def test_attributes_methods_and_keywords():
             "dgl.data.TUDataset.attr_dict",
             "dgl.data.utils.download(verrify=)",
             "dgl.dataloading.DataLoader(batch_sise=)",
-            "dgl.dataloading.DataLoader(use_uva=)",
             "dgl.dataloading.DataLoader.enable_cpu_affinity(cores=)",
             "dgl.dataloading.NeighborSampler(no_fanout=)",
             "dgl.nn.GraphConv.fc_of_dgl",
@@ -346,3 +345,28 @@ def test_a_folder_without_programs(tmp_path, capsys):
     assert migrate.main([str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert "has no programs (*.py) and no notebooks (*.ipynb)" in err and "0 programs" in out
+
+
+def test_names_with_an_underscore_that_are_here():
+    source = "from dgl._ffi.base import DGLError\nfrom dgl.data.utils import _get_dgl_url\nimport dgl\n"
+    uses = found(source + "dgl._sparse_ops._gspmm\n")
+    assert [use.found for use in uses.values()].count(False) == 1
+    assert not uses[4, "dgl._sparse_ops._gspmm"].found
+
+
+def test_stages_that_a_program_adds():
+    source = """
+import dgl.graphbolt as gb
+from dgl.graphbolt.subgraph_sampler import SubgraphSampler
+from torch.utils.data import functional_datapipe
+
+@functional_datapipe("sample_mine")
+class Mine(SubgraphSampler):
+    pass
+
+pipe = gb.ItemSampler(None, 3)
+pipe.sample_mine()
+pipe.sample_yours()
+"""
+    missing = [name for (_, name), use in found(source).items() if not use.found]
+    assert missing == ["dgl.graphbolt.ItemSampler.sample_yours"]

@@ -1,7 +1,8 @@
 """State dicts of DGL 2.1's layers load: the same names, shapes and order.
 
 The file has what DGL 2.1.0 says of layers that are made by the same expressions; `benchmarks/graph/
-agreement.py` compares what layers compute from them.
+agreement.py` compares what layers compute from them. The lines of `CuGraph...` were read from its
+sources, where the layers cannot be made without cugraph.
 """
 
 import json

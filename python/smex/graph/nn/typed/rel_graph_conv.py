@@ -12,8 +12,9 @@ from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, edge_factor
 from smex.graph.nn.typed.typed_linear import TypedLinear
 from smex.graph.nn.typed.typed_sources import edge_types, typed_sources, typed_sum
-from smex.graph.ops.grouped import is_traced
+from smex.graph.ops.grouped import is_traced, lengths_of, segment_mm
 from smex.graph.ops.kernels import aggregate
+from smex.graph.structure.relation import Relation
 
 
 class RelGraphConv(nn.Module):
@@ -120,20 +121,55 @@ class RelGraphConv(nn.Module):
 
     def _neighbours(self, g: Graph, feat: Tensor, types: Tensor, factor: Tensor | None) -> Tensor:
         linear = self.linear_r
-        if linear.regularizer == "basis":
-            # For each basis the sum of rows times coefficients, [num_dst, bases, in_feat].
-            coeff = linear.coeff[types].unsqueeze(-1)
-            coeff = coeff if factor is None else coeff * factor.unsqueeze(-1)
-            sums = aggregate(g.relation(), "u0 * e1", "sum", [feat.unsqueeze(1), coeff])
-            return torch.einsum("vbi,bio->vo", sums, linear.W)
+        if linear.regularizer != "bdd":
+            coeff = linear.coeff if linear.regularizer == "basis" else None
+            return relational_sum(g, feat, types, linear.W, coeff, factor)
         if is_traced(types):
-            blocks = linear.num_bases if linear.regularizer == "bdd" else 1
-            width, size = linear.in_size // blocks, linear.out_size // blocks
-            rows = feat.reshape(feat.shape[0], blocks, width)
-            weight = linear.W.view(linear.num_types, blocks, width, size)
+            width, size = linear.submat_in, linear.submat_out
+            rows = feat.reshape(feat.shape[0], linear.num_bases, width)
+            weight = linear.W.view(linear.num_types, linear.num_bases, width, size)
             return typed_sum(g.relation(), rows, weight, types, factor).flatten(1)
         sources = typed_sources(g, types)
         rows = linear(feat[sources.nodes], sources.types, sorted_by_type=True)
-        if factor is None:
-            return aggregate(sources.relation, "u0", "sum", [rows])
-        return aggregate(sources.relation, "u0 * e1", "sum", [rows, factor])
+        return _sum_of_pairs(sources.relation, rows, factor)
+
+
+def relational_sum(
+    g: Graph,
+    feat: Tensor,
+    types: Tensor,
+    weight: Tensor,
+    coeff: Tensor | None = None,
+    factor: Tensor | None = None,
+) -> Tensor:
+    """Returns the sums of sources' rows times the matrices of their edges' types.
+
+    Args:
+        g: a graph with one edge type.
+        feat: ``[num_src, in_feat]``.
+        types: ``[num_edges]``, the relation of each edge.
+        weight: ``[num_rels, in_feat, out_feat]``, or with `coeff` ``[num_bases, ...]``.
+        coeff: ``[num_rels, num_bases]``, what each matrix is a sum of.
+        factor: ``[num_edges, 1]``, of the messages.
+
+    Returns:
+        ``[num_dst, out_feat]``.
+    """
+    if coeff is not None:
+        # For each basis the sum of rows times coefficients, [num_dst, bases, in_feat].
+        of_edge = coeff[types].unsqueeze(-1)
+        of_edge = of_edge if factor is None else of_edge * factor.unsqueeze(-1)
+        sums = aggregate(g.relation(), "u0 * e1", "sum", [feat.unsqueeze(1), of_edge])
+        return torch.einsum("vbi,bio->vo", sums, weight)
+    if is_traced(types):
+        rows, matrices = feat.unsqueeze(1), weight.unsqueeze(1)
+        return typed_sum(g.relation(), rows, matrices, types, factor).flatten(1)
+    sources = typed_sources(g, types)
+    lengths = lengths_of(sources.types, weight.shape[0])
+    return _sum_of_pairs(sources.relation, segment_mm(feat[sources.nodes], weight, lengths), factor)
+
+
+def _sum_of_pairs(relation: Relation, rows: Tensor, factor: Tensor | None) -> Tensor:
+    if factor is None:
+        return aggregate(relation, "u0", "sum", [rows])
+    return aggregate(relation, "u0 * e1", "sum", [rows, factor])
