@@ -35,10 +35,11 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import tomllib
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -174,7 +175,8 @@ def _environment(
         "CUDA_VISIBLE_DEVICES": "",
         "MPLBACKEND": "Agg",
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT / "python"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(HERE / "offline")]),
+        "SMEX_DOWNLOADS": str(home / "downloads"),
         # ogb keeps graphs as pickles, which torch.load refuses by default since 2.6.
         "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",
     }
