@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import ast
 import concurrent.futures
+import contextlib
 import fnmatch
 import json
 import os
@@ -67,6 +68,8 @@ class Program(NamedTuple):
     apart: str = ""  # why it is not judged: what it needs that is nowhere
     module: bool = False  # run as a module, from the folder's root
     launch: str = "python"  # "torchrun" starts two ranks
+    accuracy: str = ""  # a regular expression whose last match has a number: the accuracy
+    published: float = 0.0  # what the program's own page says of it
 
     @property
     def root(self) -> str:
@@ -75,7 +78,8 @@ class Program(NamedTuple):
     @property
     def inside(self) -> str:
         """The program's path in the folder that is copied."""
-        return str(pathlib.PurePosixPath(self.path).relative_to(self.root))
+        path = pathlib.PurePosixPath(self.path).relative_to(self.root)
+        return str(path.with_suffix(".py"))
 
 
 class Result(NamedTuple):
@@ -88,6 +92,8 @@ class Result(NamedTuple):
     lines: int  # that were changed
     missing: tuple[str, ...]  # names that smex.graph.migrate finds not to be there
     tail: str  # the end of what it printed
+    accuracy: float | None = None
+    published: float = 0.0
 
     @property
     def agrees(self) -> bool:
@@ -117,12 +123,14 @@ def run_program(program: Program, options: argparse.Namespace) -> Result:
     checkout = options.checkout
     if not (checkout / program.path).exists():
         raise SystemExit(f'{checkout} has no file "{program.path}": is it DGL v2.1.0?')
-    missing = _missing(checkout / program.path)
-    if program.apart:
-        return Result(program.path, "apart", 0.0, program.apart, 0, missing, "")
     with tempfile.TemporaryDirectory(prefix="program") as name:
         work = pathlib.Path(name) / pathlib.PurePosixPath(program.root).name
         shutil.copytree(checkout / program.root, work, symlinks=True)
+        for notebook in work.rglob("*.ipynb"):
+            _convert(notebook)
+        missing = _missing(work / program.inside)
+        if program.apart:
+            return Result(program.path, "apart", 0.0, program.apart, 0, missing, "")
         lines = _change(program, work)
         environment = _environment(program, work, options)
         started = time.monotonic()
@@ -136,7 +144,27 @@ def run_program(program: Program, options: argparse.Namespace) -> Result:
         seconds = time.monotonic() - started
     outcome = "stopped" if why else "changed" if program.changes else "unchanged"
     tail = "\n".join(text.splitlines()[-30:])
-    return Result(program.path, outcome, seconds, why or program.because, lines, missing, tail)
+    shown = re.findall(program.accuracy, text, re.M) if program.accuracy else []
+    return Result(
+        program.path,
+        outcome,
+        seconds,
+        why or program.because,
+        lines,
+        missing,
+        tail,
+        float(shown[-1]) if shown else None,
+        program.published,
+    )
+
+
+def _convert(notebook: pathlib.Path) -> None:
+    """Writes the cells of a notebook as a program beside it."""
+    from smex.graph.migration.programs import without_magics
+
+    cells = json.loads(notebook.read_text())["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    notebook.with_suffix(".py").write_text("\n\n".join(map(without_magics, code)) + "\n")
 
 
 def _change(program: Program, work: pathlib.Path) -> int:
@@ -228,10 +256,8 @@ def _outcome(
 
 def _end(process: subprocess.Popen) -> None:
     """Ends a program and the processes that it started."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -309,7 +335,19 @@ def summary(results: Sequence[Result]) -> str:
             why = result.why.replace("|", "\\|")
             table.append("| " + " | ".join([*cells, why]) + " |")
         parts.append("\n".join(table))
+    table = ["| accuracy of | here | published |", "|---|---|---|"]
+    for result in results:
+        if result.accuracy is not None:
+            published = _per_cent(result.published) if result.published else ""
+            table.append(f"| `{_short(result.path)}` | {_per_cent(result.accuracy)} | {published} |")
+    if len(table) > 2:
+        parts.append("\n".join(table))
     return "\n\n".join(parts) + "\n"
+
+
+def _per_cent(value: float) -> str:
+    """A number as per cent; some programs print shares."""
+    return f"{100 * value if value <= 1 else value:.1f} %"
 
 
 def _short(path: str) -> str:
