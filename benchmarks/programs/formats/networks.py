@@ -76,7 +76,7 @@ def elliptic(places: Places, rng: np.random.Generator) -> None:
 def fakenews(places: Places, rng: np.random.Generator) -> None:
     """Retweets of news, as GAS reads them: a symmetric matrix, news first."""
     news, users = 30, 90
-    edges = pairs(rng, users, news, 300) + (news, 0)
+    edges = np.add(pairs(rng, users, news, 300), (news, 0))
     both = np.r_[edges, edges[:, ::-1]]
     folder = places.downloads / "pol"
     folder.mkdir()

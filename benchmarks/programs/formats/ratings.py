@@ -73,9 +73,9 @@ def tahin(places: Places, rng: np.random.Generator) -> None:
 
 @data("nowplaying")
 def nowplaying(places: Places, rng: np.random.Generator) -> None:
-    """Songs that users heard: the first, the middle and the last columns of #nowplaying-RS."""
+    """Songs that users heard, and how they sound: columns of #nowplaying-RS."""
     users, tracks = 30, 50
-    numbers = ["instrumentalness", "liveness", "speechiness", "danceability", "valence", "loudness", "tempo", "acousticness", "energy"]
+    numbers = [f"sound{i}" for i in range(9)]
     header = ["coordinates", *numbers, "mode", "key", "artist_id"]
     header += ["geo", "created_at", "track_id", "user_id", "id"]
     songs = rng.random((tracks, len(numbers))).round(4)
