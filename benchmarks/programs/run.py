@@ -82,6 +82,14 @@ class Program(NamedTuple):
         return str(path.with_suffix(".py"))
 
 
+class Options(NamedTuple):
+    """How programs are run."""
+
+    checkout: pathlib.Path
+    timeout: float  # seconds for a program and those before it
+    data: pathlib.Path  # where data that was written is kept
+
+
 class Result(NamedTuple):
     """What became of a program."""
 
@@ -118,7 +126,7 @@ def programs() -> list[Program]:
     return [found[path] for path in sorted(found)]
 
 
-def run_program(program: Program, options: argparse.Namespace) -> Result:
+def run_program(program: Program, options: Options) -> Result:
     """Runs one program of the list in a copy of its folder."""
     checkout = options.checkout
     if not (checkout / program.path).exists():
@@ -189,9 +197,7 @@ def _command(program: Program) -> str:
     return f"python {program.inside} {program.arguments}"
 
 
-def _environment(
-    program: Program, work: pathlib.Path, options: argparse.Namespace
-) -> dict[str, str]:
+def _environment(program: Program, work: pathlib.Path, options: Options) -> dict[str, str]:
     """Makes the data that a program reads; returns its environment."""
     home = work.parent / "home"
     home.mkdir()
@@ -339,7 +345,9 @@ def summary(results: Sequence[Result]) -> str:
     for result in results:
         if result.accuracy is not None:
             published = _per_cent(result.published) if result.published else ""
-            table.append(f"| `{_short(result.path)}` | {_per_cent(result.accuracy)} | {published} |")
+            table.append(
+                f"| `{_short(result.path)}` | {_per_cent(result.accuracy)} | {published} |"
+            )
     if len(table) > 2:
         parts.append("\n".join(table))
     return "\n\n".join(parts) + "\n"
@@ -381,12 +389,13 @@ def main() -> None:
         if not options.patterns
         or any(fnmatch.fnmatch(program.path, f"*{pattern}*") for pattern in options.patterns)
     ]
+    how = Options(options.checkout, options.timeout, options.data)
     results: dict[str, Result] = {}
     if options.results and options.results.exists():
         for entry in json.loads(options.results.read_text()):
             results[entry["path"]] = Result(**entry | {"missing": tuple(entry["missing"])})
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        futures = [pool.submit(run_program, program, options) for program in chosen]
+        futures = [pool.submit(run_program, program, how) for program in chosen]
         for number, future in enumerate(concurrent.futures.as_completed(futures), 1):
             result = future.result()
             results[result.path] = result

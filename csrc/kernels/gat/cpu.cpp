@@ -1,6 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -119,9 +120,76 @@ Three gat_backward_on_cpu(at::TensorList in_edges, at::TensorList out_edges, con
   return {grad_left.to(left.scalar_type()), total.to(left.scalar_type()), grad_value};
 }
 
+// ---- gradients where a graph is divided ----
+
+// The gradients of rows' scores, and of their values where `grad_value` is defined. `state` are the
+// columns' numbers, `row_state` the rows', undefined where the columns have them all.
+void gat_rows_gradient(const char* name, at::TensorList edge_tensors, const at::Tensor& scores,
+                       const at::Tensor& value, const at::Tensor& grad, const at::Tensor& state,
+                       const at::Tensor& row_state, double slope, const at::Tensor& grad_scores,
+                       const at::Tensor& grad_value) {
+  const EdgeTensors edges(edge_tensors);
+  const int64_t heads = value.size(1), inner = value.size(2);
+  if (heads == 0) return;
+  const at::Tensor dense = value.contiguous(), dense_grad = grad.contiguous();
+  dispatch_types(name, value.scalar_type(), edges.indptr.scalar_type(), [&](auto feature, auto id) {
+    using T = typename decltype(feature)::type;
+    using I = typename decltype(id)::type;
+    using C = accumulate_t<T>;
+    GatBackwardTask<T, I> task;
+    task.rows = edges.rows<I>();
+    set_sizes(task, value);
+    task.slope = static_cast<C>(slope);
+    task.left = data_of<C>(scores);
+    task.state = mutable_data_of<C>(state);
+    if (row_state.defined()) task.row_state = data_of<C>(row_state);
+    task.value = data_of<T>(dense);
+    task.grad = data_of<T>(dense_grad);
+    task.grad_left = mutable_data_of<C>(grad_scores);
+    if (grad_value.defined()) task.grad_value = mutable_data_of<T>(grad_value);
+    const at::Tensor shared =
+        at::empty({task.num_pieces * 2 * heads * (inner + 1)}, scores.options());
+    task.shared = mutable_data_of<C>(shared);
+    const auto pieces = SMEX_PICK(gat_backward_pieces<T, I>);
+    torch_workers().for_pieces(
+        task.num_pieces, [&](int64_t begin, int64_t end) { pieces(task, begin, end, /*copy=*/0); });
+    if (task.num_pieces > 1) SMEX_PICK(gat_backward_finish<T, I>)(task);
+  });
+}
+
+Two gat_by_source_on_cpu(at::TensorList out_edges, const at::Tensor& left, const at::Tensor& right,
+                         const at::Tensor& value, const at::Tensor& log_sum,
+                         const at::Tensor& change, const at::Tensor& grad, double slope) {
+  check_gat_part(kGatBySource, out_edges, left, right, value, log_sum, change, grad);
+  const auto type = sum_type(value.scalar_type());
+  const at::Tensor scores = left.to(type).contiguous();
+  const at::Tensor state = at::stack({right.to(type), log_sum.to(type), change.to(type)}, 1);
+  const at::Tensor grad_left = at::empty_like(scores);
+  const at::Tensor grad_value = empty_result(value.sizes(), value.options());
+  gat_rows_gradient(kGatBySource, out_edges, scores, value, grad, state, {}, slope, grad_left,
+                    grad_value);
+  return {grad_left.to(left.scalar_type()), grad_value};
+}
+
+at::Tensor gat_by_destination_on_cpu(at::TensorList in_edges, const at::Tensor& left,
+                                     const at::Tensor& right, const at::Tensor& value,
+                                     const at::Tensor& log_sum, const at::Tensor& change,
+                                     const at::Tensor& grad, double slope) {
+  check_gat_part(kGatByDestination, in_edges, left, right, value, log_sum, change, grad);
+  const auto type = sum_type(value.scalar_type());
+  const at::Tensor scores = right.to(type).contiguous(), state = left.to(type).contiguous();
+  const at::Tensor row_state = at::stack({log_sum.to(type), change.to(type)}, 1);
+  const at::Tensor grad_right = at::empty_like(scores);
+  gat_rows_gradient(kGatByDestination, in_edges, scores, grad, value, state, row_state, slope,
+                    grad_right, {});
+  return grad_right.to(right.scalar_type());
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(smex, CPU, m) {
+  m.impl("gat_gradient_by_source", gat_by_source_on_cpu);
+  m.impl("gat_gradient_by_destination", gat_by_destination_on_cpu);
   m.impl("gat_attention", gat_on_cpu);
   m.impl("gat_attention_backward", gat_backward_on_cpu);
 }

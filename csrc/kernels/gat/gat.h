@@ -17,6 +17,11 @@ struct GatForwardTask : AttentionTask<T, I> {
 };
 
 /// The gradients of all that GatForwardTask reads, with the weights computed again.
+///
+/// Where the graph is divided, `grad_right` is nullptr, and a second task with rows by destination
+/// finds it: there `left` and `value` are the destinations' right scores and gradients, `grad` is
+/// the sources' values, `state` [sources, heads] their left scores, `row_state` is given, and
+/// `grad_value` is nullptr.
 template <typename T, typename I>
 struct GatBackwardTask {
   using C = accumulate_t<T>;
@@ -24,16 +29,17 @@ struct GatBackwardTask {
   int64_t num_destinations = 0;
   int64_t heads = 1, inner = 1;
   C slope = 0;
-  const C* left = nullptr;     ///< [sources, heads]
-  const C* right = nullptr;    ///< [destinations, heads]
-  const C* log_sum = nullptr;  ///< [destinations, heads]: log of the sum of exp(score)
-  const T* value = nullptr;    ///< [sources, heads, inner]
-  const T* out = nullptr;      ///< [destinations, heads, inner], of the forward pass
-  const T* grad = nullptr;     ///< as out
-  C* state = nullptr;          ///< [destinations, 3, heads]: right, log_sum, sum of grad * out
-  C* grad_left = nullptr;      ///< [sources, heads]
-  C* grad_right = nullptr;     ///< [copies, destinations, heads], zero before; to be added up
-  T* grad_value = nullptr;     ///< [sources, heads, inner]
+  const C* left = nullptr;       ///< [sources, heads]
+  const C* right = nullptr;      ///< [destinations, heads]
+  const C* log_sum = nullptr;    ///< [destinations, heads]: log of the sum of exp(score)
+  const T* value = nullptr;      ///< [sources, heads, inner]
+  const T* out = nullptr;        ///< [destinations, heads, inner], of the forward pass
+  const T* grad = nullptr;       ///< as out
+  C* state = nullptr;            ///< [destinations, 3, heads]: right, log_sum, sum of grad * out
+  const C* row_state = nullptr;  ///< [rows, 2, heads]: log_sum and sum of grad * out, if of rows
+  C* grad_left = nullptr;        ///< [sources, heads]
+  C* grad_right = nullptr;       ///< [copies, destinations, heads], zero before; to be added up
+  T* grad_value = nullptr;       ///< [sources, heads, inner]
   int64_t num_pieces = 1;
   C* shared = nullptr;  ///< [num_pieces, 2 parts, heads * (inner + 1)]
 };

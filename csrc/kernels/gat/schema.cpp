@@ -3,6 +3,8 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <string>
+
 #include "kernels/attention/steps.h"
 #include "kernels/gat/operator.h"
 #include "kernels/message/dispatch.h"
@@ -33,6 +35,29 @@ void check_gat(at::TensorList in_edges, const at::Tensor& left, const at::Tensor
   }
 }
 
+void check_gat_part(const char* name, at::TensorList edges, const at::Tensor& left,
+                    const at::Tensor& right, const at::Tensor& value, const at::Tensor& log_sum,
+                    const at::Tensor& change, const at::Tensor& grad) {
+  check_edges(name, edges);
+  TORCH_CHECK_VALUE(value.dim() == 3 && grad.dim() == 3, name,
+                    ": expected values and gradients [nodes, heads, features], found ",
+                    value.sym_sizes(), " and ", grad.sym_sizes());
+  TORCH_CHECK_VALUE(left.sym_sizes() == value.sym_sizes().slice(0, 2), name,
+                    ": expected left scores [sources, heads] for values ", value.sym_sizes(),
+                    ", found ", left.sym_sizes());
+  for (const at::Tensor& x : {right, log_sum, change}) {
+    TORCH_CHECK_VALUE(x.sym_sizes() == grad.sym_sizes().slice(0, 2), name,
+                      ": expected numbers [destinations, heads] for gradients ", grad.sym_sizes(),
+                      ", found ", x.sym_sizes());
+  }
+  TORCH_CHECK_VALUE(value.sym_sizes().slice(1) == grad.sym_sizes().slice(1), name,
+                    ": expected gradients of the values' heads and features, found ",
+                    grad.sym_sizes(), " for values ", value.sym_sizes());
+  const at::Tensor& row = name == std::string(kGatBySource) ? left : right;
+  TORCH_CHECK_VALUE(row.sym_size(0) == edges[0].sym_size(0) - 1, name, ": expected ",
+                    edges[0].sym_size(0) - 1, " rows, found ", row.sym_size(0));
+}
+
 at::Tensor gat_by_steps(at::TensorList in_edges, at::TensorList out_edges, const at::Tensor& left,
                         const at::Tensor& right, const at::Tensor& value, double slope) {
   const std::string leaky = to_string(
@@ -61,6 +86,22 @@ Three gat_backward_meta(at::TensorList, at::TensorList, const at::Tensor& left,
           at::empty_like(value, kContiguous)};
 }
 
+Two gat_by_source_meta(at::TensorList out_edges, const at::Tensor& left, const at::Tensor& right,
+                       const at::Tensor& value, const at::Tensor& log_sum, const at::Tensor& change,
+                       const at::Tensor& grad, double) {
+  check_gat_part(kGatBySource, out_edges, left, right, value, log_sum, change, grad);
+  return {at::empty_symint(left.sym_sizes(), left.options()),
+          at::empty_symint(value.sym_sizes(), value.options())};
+}
+
+at::Tensor gat_by_destination_meta(at::TensorList in_edges, const at::Tensor& left,
+                                   const at::Tensor& right, const at::Tensor& value,
+                                   const at::Tensor& log_sum, const at::Tensor& change,
+                                   const at::Tensor& grad, double) {
+  check_gat_part(kGatByDestination, in_edges, left, right, value, log_sum, change, grad);
+  return at::empty_symint(right.sym_sizes(), right.options());
+}
+
 }  // namespace
 
 Two call_gat(at::TensorList in_edges, at::TensorList out_edges, const at::Tensor& left,
@@ -84,11 +125,19 @@ TORCH_LIBRARY_FRAGMENT(smex, m) {
       "gat_attention_backward(Tensor[] in_edges, Tensor[] out_edges, Tensor left, Tensor right, "
       "Tensor value, Tensor out, Tensor log_sum, Tensor grad, float slope) -> "
       "(Tensor, Tensor, Tensor)");
+  m.def(
+      "gat_gradient_by_source(Tensor[] out_edges, Tensor left, Tensor right, Tensor value, "
+      "Tensor log_sum, Tensor change, Tensor grad, float slope) -> (Tensor, Tensor)");
+  m.def(
+      "gat_gradient_by_destination(Tensor[] in_edges, Tensor left, Tensor right, Tensor value, "
+      "Tensor log_sum, Tensor change, Tensor grad, float slope) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(smex, Meta, m) {
   m.impl("gat_attention", gat_meta);
   m.impl("gat_attention_backward", gat_backward_meta);
+  m.impl("gat_gradient_by_source", gat_by_source_meta);
+  m.impl("gat_gradient_by_destination", gat_by_destination_meta);
 }
 
 }  // namespace smex::kernels

@@ -51,7 +51,8 @@ class GatBackward {
         heads_(task.heads),
         width_(task.heads * task.inner),
         block_edges_(heads_ < kScoresOfBlock ? kScoresOfBlock / heads_ : 1),
-        grad_right_(task.grad_right + copy * task.num_destinations * heads_),
+        grad_right_(task.grad_right ? task.grad_right + copy * task.num_destinations * heads_
+                                    : nullptr),
         weights_(new C[block_edges_ * heads_ * 3 + kLanes<C>]),
         slopes_(weights_ + block_edges_ * heads_),
         products_(slopes_ + block_edges_ * heads_),
@@ -82,7 +83,7 @@ class GatBackward {
     load_block(row, begin, end);
     exponentials(count * heads_);
     // From here on products_ holds the gradients of left + right.
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; grad_right_ && i < count; ++i) {
       C* const right = grad_right_ + int64_t{columns[i]} * heads_;
       const C* const change = products_ + i * heads_;
       for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
@@ -95,6 +96,7 @@ class GatBackward {
       for (int64_t i = 0; i < count; ++i) sum += load<C, w.value>(products_ + i * heads_ + h);
       store<w.value>(grad_left + h, sum);
     });
+    if (!task_.grad_value) return;
     const GatheredRows<T, I> grads{task_.grad, columns, width_};
     add_weighted_rows(count, heads_, task_.inner, weights_, grads, sums_);
   }
@@ -103,17 +105,19 @@ class GatBackward {
   void load_block(int64_t row, int64_t begin, int64_t end) {
     const C* const left = task_.left + row * heads_;
     const T* const value = task_.value + row * width_;
+    const C* const row_state = task_.row_state ? task_.row_state + row * 2 * heads_ : nullptr;
+    const int64_t stride = row_state ? heads_ : 3 * heads_;
     const int64_t last = task_.rows.num_edges - 1, bytes = width_ * sizeof(T);
     for (int64_t k = begin; k < end; ++k) {
       const Ahead ahead(k, last);
       const int64_t far = task_.rows.indices[ahead.far], near = task_.rows.indices[ahead.near];
-      prefetch_rows<4>(task_.state + far * 3 * heads_, task_.state + near * 3 * heads_,
-                       3 * heads_ * sizeof(C));
+      prefetch_rows<4>(task_.state + far * stride, task_.state + near * stride, stride * sizeof(C));
       prefetch_rows(task_.grad + far * width_, task_.grad + near * width_, bytes);
-      __builtin_prefetch(grad_right_ + far * heads_, /*write=*/1);
+      if (grad_right_) __builtin_prefetch(grad_right_ + far * heads_, /*write=*/1);
       const int64_t column = task_.rows.indices[k], at = (k - begin) * heads_;
-      const C* const right = task_.state + column * 3 * heads_;
-      const C *const log_sum = right + heads_, *const delta = log_sum + heads_;
+      const C* const right = task_.state + column * stride;
+      const C* const log_sum = row_state ? row_state : right + heads_;
+      const C* const delta = log_sum + heads_;
       head_dots(task_.grad + column * width_, value, heads_, task_.inner, products_ + at);
       for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
         constexpr int W = w.value;
@@ -141,9 +145,11 @@ class GatBackward {
   }
 
   void write_row(int64_t row) {
-    for_lanes<C>(width_, [&](auto w, int64_t i) {
-      store<w.value>(task_.grad_value + row * width_ + i, load<C, w.value>(sums_ + i));
-    });
+    if (task_.grad_value) {
+      for_lanes<C>(width_, [&](auto w, int64_t i) {
+        store<w.value>(task_.grad_value + row * width_ + i, load<C, w.value>(sums_ + i));
+      });
+    }
     for_lanes<C, kHeads>(heads_, [&](auto w, int64_t h) {
       store<w.value>(task_.grad_left + row * heads_ + h, load<C, w.value>(sums_ + width_ + h));
     });
@@ -201,7 +207,8 @@ void gat_backward_finish(const GatBackwardTask<T, I>& task) {
       const C* const from = task.shared + (p * 2 + static_cast<int>(RowPart::kHead)) * size;
       for (int64_t i = 0; i < size; ++i) total[i] += from[i];
     }
-    for (int64_t i = 0; i < width; ++i) store_one(task.grad_value + row * width + i, total[i]);
+    for (int64_t i = 0; task.grad_value && i < width; ++i)
+      store_one(task.grad_value + row * width + i, total[i]);
     for (int64_t h = 0; h < heads; ++h) task.grad_left[row * heads + h] = total[width + h];
   });
 }

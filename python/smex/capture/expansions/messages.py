@@ -1,7 +1,8 @@
 """Attention along the edges of graphs, as values of edges and sums of them.
 
-Cut by vertices, each of these calls needs the rows of what its edges come from only; the one call
-that stands for all of them would need rows of sources and of destinations at once for its gradient.
+Cut by vertices, each of these calls needs the rows of what its edges come from only. The one call
+that stands for the gradient of all of them would need rows of sources and of destinations at once;
+the one of the values is cut by vertices as its parts are, and runs in their place.
 """
 
 from __future__ import annotations
@@ -58,15 +59,10 @@ def gat_attention(in_edges, out_edges, left, right, value, slope):
 
 
 def gat_attention_backward(in_edges, out_edges, left, right, value, out, log_sum, grad, slope):
-    """Gradients of `left`, `right` and `value`; what edges have is computed again."""
-    score = f"leaky_relu(u0 + v1, {slope!r})"
-    share = _values(in_edges, f"exp({score} - v2)", [left, right, log_sum.to(left.dtype)])
-    of_value = _sums(out_edges, "u0 * e1", [grad, _like_rows(share)])
-    product = _values(in_edges, "sum_last(u0 * v1)", [value, grad]).squeeze(-1)
-    change = (out * grad).sum(-1)
-    step = f"leaky_step(u3 + v4, {slope!r})"
-    of_score = _values(in_edges, f"e0 * (e1 - v2) * {step}", [share, product, change, left, right])
-    return _sums(out_edges, "e0", [of_score]), _sums(in_edges, "e0", [of_score]), of_value
+    """Gradients of `left`, `right` and `value`; what edges have is computed again, on both ends."""
+    numbers = (left, right, value, log_sum, (out * grad).sum(-1), grad)
+    of_left, of_value = ops.gat_gradient_by_source.default(out_edges, *numbers, slope)
+    return of_left, ops.gat_gradient_by_destination.default(in_edges, *numbers, slope), of_value
 
 
 def attention(in_edges, out_edges, score, operands, value):

@@ -52,9 +52,13 @@ def get_download_dir() -> str:
 
 
 def search_folders(raw_dir: str | os.PathLike[str] | None) -> list[Path]:
-    """Returns the folders that files are looked for in, in this order."""
+    """Returns the folders that files are looked for in, in this order.
+
+    The last is where DGL has downloaded to, ``$DGL_DOWNLOAD_DIR`` or ``~/.dgl``.
+    """
     shared = os.environ.get("SMEX_DATA")
-    return [Path(folder) for folder in (raw_dir, shared, get_download_dir()) if folder]
+    of_dgl = os.environ.get("DGL_DOWNLOAD_DIR") or Path.home() / ".dgl"
+    return [Path(folder) for folder in (raw_dir, shared, get_download_dir(), of_dgl) if folder]
 
 
 def find_folder(bases: Sequence[Path], names: Sequence[str], files: Sequence[str]) -> Path | None:

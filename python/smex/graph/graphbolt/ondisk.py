@@ -15,6 +15,8 @@ from torch import Tensor
 
 from smex._logging import logger
 from smex.errors import SmexRuntimeError, SmexValueError
+from smex.graph.data.files import download, extract_archive
+from smex.graph.data.utils import _get_dgl_url
 from smex.graph.graphbolt.base import ORIGINAL_EDGE_ID, etype_str_to_tuple
 from smex.graph.graphbolt.features import TorchBasedFeatureStore, read_array
 from smex.graph.graphbolt.items import ItemSet, ItemSetDict
@@ -43,6 +45,16 @@ _FOLDER = "preprocessed_smex"
 """Of what is made of a data set's files; DGL's own, "preprocessed", stays as it is."""
 _GRAPH, _SEEN = "graph.pt", "files.json"
 _SETS = ("train_set", "validation_set", "test_set")
+# The archives that DGL has.
+_COLLECTION = (
+    "cora",
+    "ogbn-arxiv",
+    "ogbn-mag",
+    "ogbn-products",
+    "ogbl-citation2",
+    "ogbn-papers100M",
+    "ogb-lsc-mag240m",
+)
 _IDS = ("seed_nodes", "node_pairs", "seeds", "negative_srcs", "negative_dsts")
 
 
@@ -146,23 +158,30 @@ class OnDiskDataset(Dataset):
 class BuiltinDataset(OnDiskDataset):
     """A data set of DGL's collection, in a folder of its name.
 
-    Nothing is fetched: unpack the archive that DGL publishes into `root`.
+    Where the folder is not there, its archive is downloaded from the address of DGL's data (or from
+    below ``$DGL_REPO``), unpacked into `root`, and removed.
 
     Args:
         name: of the data set, such as ``"cora"``.
         root: the folder that has its folder.
 
     Raises:
-        SmexRuntimeError: it is not there.
+        SmexRuntimeError: it is neither there nor in the collection, or cannot be had.
+        SmexValueError: the archive is damaged.
     """
 
     def __init__(self, name: str, root: str | os.PathLike[str] = "datasets"):
         folder = pathlib.Path(root) / name
         if not folder.is_dir():
-            raise SmexRuntimeError(
-                f'BuiltinDataset: "{folder}" is no folder; unpack {name}.zip of DGL\'s GraphBolt '
-                f'data sets into "{root}", which brings {name}/metadata.yaml'
-            )
+            if name not in _COLLECTION:
+                raise SmexRuntimeError(
+                    f'BuiltinDataset: "{folder}" is no folder, and "{name}" is none of '
+                    f"{', '.join(_COLLECTION)}, which DGL has for GraphBolt; put its folder, "
+                    f'{name}/metadata.yaml and what that names, into "{root}"'
+                )
+            archive = download(_get_dgl_url(f"dataset/graphbolt/{name}.zip"), f"{folder}.zip")
+            extract_archive(archive, root)
+            os.unlink(archive)
         super().__init__(folder)
 
 

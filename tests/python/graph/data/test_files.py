@@ -21,6 +21,7 @@ from smex.graph.data import files, utils
 def empty_cache(monkeypatch, tmp_path):
     """No folder of the machine's own is looked into."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DGL_DOWNLOAD_DIR", str(tmp_path / "dgl"))
     monkeypatch.delenv("SMEX_DATA", raising=False)
     return tmp_path / "cache" / "smex"
 
@@ -131,6 +132,8 @@ def write(folder, text):
 
 def test_folders_are_searched_in_order(tmp_path, monkeypatch, empty_cache):
     monkeypatch.setenv("SMEX_DATA", str(tmp_path / "shared"))
+    write(tmp_path / "dgl" / "numbers", "4")  # what DGL has downloaded
+    assert len(Numbers(None)) == 4
     write(empty_cache / "numbers", "1")
     assert len(Numbers(None)) == 1
     write(tmp_path / "shared" / "numbers", "2")

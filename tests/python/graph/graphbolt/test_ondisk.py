@@ -214,11 +214,26 @@ def test_a_preparation_that_fails_leaves_what_was_there(tmp_path):
     assert gb.OnDiskDataset(folder, force_preprocess=False).load().graph.num_edges == 70
 
 
+def test_the_collection_is_downloaded_once(tmp_path, monkeypatch):
+    one_type(tmp_path / "cora")
+    remote = tmp_path / "remote" / "dataset" / "graphbolt"
+    shutil.make_archive(str(remote / "cora"), "zip", tmp_path, "cora")
+    monkeypatch.setenv("DGL_REPO", (tmp_path / "remote").as_uri())
+    root = tmp_path / "datasets"
+    for _ in range(2):
+        assert gb.BuiltinDataset("cora", root).load().graph.num_nodes == 20
+        assert [path.name for path in root.iterdir()] == ["cora"]
+        (remote / "cora.zip").unlink(missing_ok=True)
+    with pytest.raises(smex.SmexRuntimeError, match="cannot be had"):
+        gb.BuiltinDataset("ogbn-arxiv", root)
+    assert [path.name for path in root.iterdir()] == ["cora"]
+
+
 def test_other_folders_are_refused(tmp_path):
     with pytest.raises(smex.SmexRuntimeError, match=r"found none at .*metadata.yaml"):
         gb.OnDiskDataset(tmp_path / "none")
-    with pytest.raises(smex.SmexRuntimeError, match=r"unpack cora.zip"):
-        gb.BuiltinDataset("cora", tmp_path)
+    with pytest.raises(smex.SmexRuntimeError, match=r'"corra" is none of cora, ogbn-arxiv'):
+        gb.BuiltinDataset("corra", tmp_path)
     one_type(tmp_path / "set")
     dataset = gb.OnDiskDataset(tmp_path / "set")
     with pytest.raises(smex.SmexRuntimeError, match=r"call load\(\) before reading graph"):

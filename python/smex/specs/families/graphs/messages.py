@@ -182,3 +182,77 @@ def sddmm(in_edges, out_edges, message, operands, reduce_to):
         return Sum(value, **rows)
 
     return named(out, ["e", *(f"f{dim}" for dim in range(len(formula.shape)))])
+
+
+# ---- graph attention ----
+
+
+class _Gat:
+    """The scores, and what belongs to edges in the gradient, of edges at places of a structure."""
+
+    def __init__(self, edges: Sequence[Any], left: Any, right: Any, slope: float):
+        self._edges, self._left, self._right, self._slope = edges, left, right, slope
+
+    def score(self, u: Any, v: Any, h: Any) -> Any:
+        return _FUNCTIONS["leaky_relu"](self._left[u, h] + self._right[v, h], self._slope)
+
+    def gradient(
+        self, u: Any, v: Any, h: Any, value: Any, log_sum: Any, change: Any, grad: Any
+    ) -> Any:
+        """The gradient of an edge's `left[u] + right[v]`."""
+        product = Sum(lambda k: value[u, h, k] * grad[v, h, k], k=value.shape[2])
+        share = tdl.exp(self.score(u, v, h) - log_sum[v, h])
+        step = _FUNCTIONS["leaky_step"](self._left[u, h] + self._right[v, h], self._slope)
+        return share * (product - change[v, h]) * step
+
+    def over_row(self, row: Any, summand: Any) -> Any:
+        """The sum over a row's edges of a function of their other end."""
+        indptr, indices = self._edges[:2]
+
+        def message(e: Any) -> Any:
+            is_in_row = in_row(e, indptr[row], indptr[row + 1])
+            return where(is_in_row, _told_of(self._edges, e, summand(indices[e])), 0)
+
+        return Sum(message, e=indices.shape[0])
+
+
+@spec("smex::gat_attention")
+def gat_attention(in_edges, out_edges, left, right, value, slope):
+    if out_edges:
+        return None
+    gat = _Gat(in_edges, left, right, slope)
+
+    def total(v, h):
+        return gat.over_row(v, lambda u: tdl.exp(gat.score(u, v, h)))
+
+    def out(v, h, f):
+        mean = gat.over_row(v, lambda u: tdl.exp(gat.score(u, v, h)) * value[u, h, f]) / total(v, h)
+        return where(_degree(in_edges, v), mean, 0)
+
+    return out, lambda v, h: tdl.log(total(v, h))
+
+
+@spec("smex::gat_gradient_by_source")
+def gat_gradient_by_source(out_edges, left, right, value, log_sum, change, grad, slope):
+    gat = _Gat(out_edges, left, right, slope)
+
+    def of_left(u, h):
+        return gat.over_row(u, lambda v: gat.gradient(u, v, h, value, log_sum, change, grad))
+
+    def of_value(u, h, f):
+        def weighed(v):
+            return tdl.exp(gat.score(u, v, h) - log_sum[v, h]) * grad[v, h, f]
+
+        return gat.over_row(u, weighed)
+
+    return of_left, of_value
+
+
+@spec("smex::gat_gradient_by_destination")
+def gat_gradient_by_destination(in_edges, left, right, value, log_sum, change, grad, slope):
+    gat = _Gat(in_edges, left, right, slope)
+
+    def of_right(v, h):
+        return gat.over_row(v, lambda u: gat.gradient(u, v, h, value, log_sum, change, grad))
+
+    return of_right
