@@ -136,10 +136,10 @@ def run_program(program: Program, options: Options) -> Result:
         shutil.copytree(checkout / program.root, work, symlinks=True)
         for notebook in work.rglob("*.ipynb"):
             _convert(notebook)
+        lines = _change(program, work)
         missing = _missing(work / program.inside)
         if program.apart:
             return Result(program.path, "apart", 0.0, program.apart, 0, missing, "")
-        lines = _change(program, work)
         environment = _environment(program, work, options)
         started = time.monotonic()
         commands = [*program.before, _command(program)]

@@ -123,6 +123,7 @@ _REFUSED = {
     "dgl.dataloading.DataLoader(gpu_cache=)": "leave it out; device= moves the batches",
     "dgl.dataloading.DataLoader(use_uva=)": "leave it out; device= moves the batches",
 }
+_PRIVATE = ("_get_dgl_url",)  # that programs use all the same
 _KEYWORD = re.compile(r"^(?P<function>.*)\((?P<keyword>\w+)=\)$")
 _MEMBER = object()  # what an object has, and its class does not
 
@@ -224,7 +225,7 @@ def _resolved(path: Sequence[str]) -> Any:
     """Returns what an attribute of smex.graph is; None if it is not there."""
     found: Any = sg
     for part in path:
-        is_private = part.startswith("_") and not part.startswith("__")
+        is_private = part.startswith("_") and not part.startswith("__") and part not in _PRIVATE
         if is_private and not isinstance(found, type):
             return None
         if hasattr(found, part):
