@@ -136,10 +136,10 @@ def run_program(program: Program, options: Options) -> Result:
         shutil.copytree(checkout / program.root, work, symlinks=True)
         for notebook in work.rglob("*.ipynb"):
             _convert(notebook)
+        lines = _change(program, work)
         missing = _missing(work / program.inside)
         if program.apart:
             return Result(program.path, "apart", 0.0, program.apart, 0, missing, "")
-        lines = _change(program, work)
         environment = _environment(program, work, options)
         started = time.monotonic()
         commands = [*program.before, _command(program)]
@@ -209,7 +209,8 @@ def _environment(program: Program, work: pathlib.Path, options: Options) -> dict
         "CUDA_VISIBLE_DEVICES": "",
         "MPLBACKEND": "Agg",
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT / "python"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "python"), str(HERE / "offline")]),
+        "SMEX_DOWNLOADS": str(home / "downloads"),
         # ogb keeps graphs as pickles, which torch.load refuses by default since 2.6.
         "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1",
     }

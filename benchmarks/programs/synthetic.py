@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import threading
 
+import formats
 import graphbolt_files
 import ogb_files
 
@@ -35,7 +36,7 @@ def provide(name: str, work: pathlib.Path, home: pathlib.Path, cache: pathlib.Pa
         written = _written(cache, "graphbolt", name, graphbolt_files.write)
         shutil.copytree(written / name, work / "datasets" / name)
     else:
-        raise SystemExit(f'lists: there is no data "{name}"')
+        formats.place(_written(cache, "formats", name, formats.write), work, home)
 
 
 def _written(cache: pathlib.Path, kind: str, name: str, write) -> pathlib.Path:

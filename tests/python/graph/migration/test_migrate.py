@@ -62,6 +62,7 @@ def test_what_to_use():
     assert migrate.counterpart("dgl.multiprocessing.Process")[0]
     assert migrate.counterpart("dgl.unheard_of") == (False, "see docs/from_dgl.md")
     assert migrate.counterpart("dgl.frame._private")[0] is False
+    assert migrate.counterpart("dgl.data.utils._get_dgl_url")[0]
     assert found("from dgl import *")[1, "dgl.*"].found
 
 
