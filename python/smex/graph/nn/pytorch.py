@@ -39,7 +39,6 @@ __all__ = [
 
 __path__: list[str] = []  # it has modules, so that their names can be imported
 
-__path__: list[str] = []  # as of a package, which an import of one of these asks for
 for _name in _MODULES:
     # An import looks here first, and for attributes of the parent afterwards.
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = sys.modules[__name__]
