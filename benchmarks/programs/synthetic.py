@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import threading
 
+import data_sets
 import formats
 import graphbolt_files
 import ogb_files
@@ -35,6 +36,9 @@ def provide(name: str, work: pathlib.Path, home: pathlib.Path, cache: pathlib.Pa
         name = name.removeprefix("gb-")
         written = _written(cache, "graphbolt", name, graphbolt_files.write)
         shutil.copytree(written / name, work / "datasets" / name)
+    elif name in data_sets.WRITERS:
+        written = _written(cache, "data_sets", name, data_sets.write)
+        shutil.copytree(written, home / ".cache" / "smex", dirs_exist_ok=True)
     else:
         formats.place(_written(cache, "formats", name, formats.write), work, home)
 
