@@ -42,9 +42,9 @@ def check_index(what: str, idx: int, size: int) -> None:
 class DGLDataset(ABC):
     """A list of graphs, or of graphs with labels.
 
-    A subclass has ``__getitem__`` and ``__len__``, and mostly :meth:`process`. Creating it loads what
-    :meth:`save` wrote if :meth:`has_cache` says that it is there, and otherwise downloads what is
-    missing (:meth:`download`), processes and saves it.
+    A subclass has ``__getitem__`` and ``__len__``, and mostly :meth:`process`. Creating it loads
+    what :meth:`save` wrote if :meth:`has_cache` says that it is there, and otherwise downloads
+    what is missing (:meth:`download`), processes and saves it.
 
     Args:
         name: its name, also that of its folders.
