@@ -41,8 +41,8 @@ def metr_la_h5(places: Places, rng: np.random.Generator) -> None:
     rows = [(sensors[a], sensors[b], 100 * (1 + abs(a - b))) for a, b in pairs(rng, 12, 12, 60)]
     own = [(sensor, sensor, 0.0) for sensor in sensors]
     lines(folder / "distances_la_2012.csv", [("from", "to", "cost"), *rows, *own], ",")
-    times = pandas.date_range("2012-03-01", periods=400, freq="5min")
-    table = pandas.DataFrame(rng.random((400, 12)) * 60 + 1, times, sensors)
+    times = pandas.date_range("2012-03-01", periods=600, freq="5min")
+    table = pandas.DataFrame(rng.random((600, 12)) * 60 + 1, times, sensors)
     table.to_hdf(places.work / "data" / "metr-la.h5", key="df")
 
 
