@@ -198,7 +198,7 @@ def mag240m(places: Places, rng: np.random.Generator) -> None:
     torch.save(split, folder / "split_dict.pt")
     values = rng.normal(size=(papers, features)).astype(np.float16)
     np.save(processed / "paper" / "node_feat.npy", values)
-    np.save(processed / "paper" / "node_label.npy", rng.integers(153, size=papers))
+    np.save(processed / "paper" / "node_label.npy", rng.integers(2, size=papers))
     np.save(processed / "paper" / "node_year.npy", rng.integers(2010, 2021, size=papers))
     kinds = {
         "author___writes___paper": pairs(rng, authors, papers, 500),

@@ -88,3 +88,24 @@ def test_the_lists_can_be_read():
     for program in programs:
         assert bool(program.changes) == bool(program.because), program.path
         assert not program.published or program.accuracy, program.path
+
+
+def test_downloads_come_from_a_folder(checkout, monkeypatch, tmp_path):
+    formats = run.synthetic.formats
+
+    def place(name, work, home, cache):
+        places = formats.Places(tmp_path / "written")
+        (places.downloads / "numbers.txt").write_text("1 2 3")
+        (places.work / "beside.txt").write_text("4")
+        formats.place(tmp_path / "written", work, home)
+
+    monkeypatch.setattr(run.synthetic, "provide", place)
+    (checkout / "examples" / "reads.py").write_text(
+        "import urllib.request\n"
+        "from dgl.data.utils import _get_dgl_url, download\n"
+        "download(_get_dgl_url('dataset/numbers.txt'), path='first.txt')\n"
+        "urllib.request.urlretrieve('https://data.example/some/numbers.txt?x=1', 'second.txt')\n"
+        "print(*(open(name).read() for name in ('first.txt', 'second.txt', 'beside.txt')))\n"
+    )
+    found = result(checkout, "reads", data=("numbers",))
+    assert (found.outcome, found.tail.splitlines()[-1]) == ("unchanged", "1 2 3 1 2 3 4")
