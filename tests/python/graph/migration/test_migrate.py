@@ -348,7 +348,9 @@ def test_a_folder_without_programs(tmp_path, capsys):
 
 
 def test_names_with_an_underscore_that_are_here():
-    source = "from dgl._ffi.base import DGLError\nfrom dgl.data.utils import _get_dgl_url\nimport dgl\n"
+    source = (
+        "from dgl._ffi.base import DGLError\nfrom dgl.data.utils import _get_dgl_url\nimport dgl\n"
+    )
     uses = found(source + "dgl._sparse_ops._gspmm\n")
     assert [use.found for use in uses.values()].count(False) == 1
     assert not uses[4, "dgl._sparse_ops._gspmm"].found
