@@ -32,7 +32,7 @@ LINK_SETS: dict[str, dict[str, Any]] = {
     "ogbl-ddi": {"features": 0, "split": "target"},
     "ogbl-ppa": {"features": 58, "split": "throughput"},
     "ogbl-citation2": {"features": 128, "split": "time", "sources": True},
-    "ogbl-vessel": {"features": 3, "split": "random", "binary": True},
+    "ogbl-vessel": {"features": 3, "split": "spatial", "binary": True},
 }
 MAG_NODES = {"author": 300, "field_of_study": 80, "institution": 30, "paper": 400}
 MAG_EDGES = (

@@ -98,7 +98,7 @@ def qm9(places: Places, rng: np.random.Generator) -> None:
     keys = ["mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "U0", "U", "H", "G", "Cv"]
     energies = {key: rng.normal(size=molecules) for key in keys}
     content = {"N": sizes, "R": rng.normal(size=(sizes.sum(), 3)) * 1.5, "Z": atoms}
-    np.savez(places.cache / "qm9_eV.npz", **content, **energies, id=np.arange(molecules))
+    np.savez(places.downloads / "qm9_eV.npz", **content, **energies, id=np.arange(molecules))
     settings = {
         "name": "dimenet",
         "model": {

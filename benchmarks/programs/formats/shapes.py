@@ -34,7 +34,7 @@ def faces(places: Places, rng: np.random.Generator) -> None:
     for part in ("train", "test"):
         labels = np.arange(120) // 6
         centres = rng.normal(size=(20, 16))
-        features = centres[labels] + 0.1 * rng.normal(size=(120, 16))
+        features = abs(centres[labels] + 0.1 * rng.normal(size=(120, 16)))  # no wide angles
         content = (features.astype(np.float32), labels)
         (folder / f"{part}.pkl").write_bytes(pickle.dumps(content))
 

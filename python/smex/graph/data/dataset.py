@@ -42,9 +42,9 @@ def check_index(what: str, idx: int, size: int) -> None:
 class DGLDataset(ABC):
     """A list of graphs, or of graphs with labels.
 
-    A subclass has :meth:`process`, ``__getitem__`` and ``__len__``. Creating it loads what
-    :meth:`save` wrote if :meth:`has_cache` says that it is there, and otherwise downloads what is
-    missing (:meth:`download`), processes and saves it.
+    A subclass has ``__getitem__`` and ``__len__``, and mostly :meth:`process`. Creating it loads
+    what :meth:`save` wrote if :meth:`has_cache` says that it is there, and otherwise downloads
+    what is missing (:meth:`download`), processes and saves it.
 
     Args:
         name: its name, also that of its folders.
@@ -104,9 +104,8 @@ class DGLDataset(ABC):
         """Returns whether there is something to :meth:`load`; by default not."""
         return False
 
-    @abstractmethod
-    def process(self) -> None:
-        """Makes the graphs of the raw data."""
+    def process(self) -> None:  # noqa: B027
+        """Makes the graphs of the raw data; by default there is nothing to do."""
 
     @abstractmethod
     def __getitem__(self, idx: Any) -> Any:

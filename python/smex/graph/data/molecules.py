@@ -115,7 +115,7 @@ class _MoleculesInArrays(DGLBuiltinDataset):
         return (self._file,)
 
     def _folders(self) -> tuple[str, ...]:
-        return (self.name, ".")
+        return (".", self.name)  # DGL's subclasses read the file from raw_dir itself
 
     def _sources(self) -> tuple[Source, ...]:
         return (Source(str(self.url), self._file),)

@@ -166,6 +166,21 @@ def test_files_that_are_nowhere(tmp_path, empty_cache):
             Numbers(url)
 
 
+def test_a_data_set_need_not_process_anything():
+    class Made(sg.data.DGLDataset):
+        def __init__(self, graphs):
+            self.graphs = graphs
+
+        def __getitem__(self, idx):
+            return self.graphs[idx]
+
+        def __len__(self):
+            return len(self.graphs)
+
+    loader = sg.dataloading.GraphDataLoader(Made([sg.graph(([0], [1]))] * 3), batch_size=2)
+    assert [batch.batch_size for batch in loader] == [2, 1]
+
+
 def test_processed_data_is_kept(tmp_path):
     made = []
 

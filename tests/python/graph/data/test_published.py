@@ -351,6 +351,15 @@ def test_qm9(tmp_path, rng):
         data[5]
 
 
+def test_qm9_is_downloaded_to_where_subclasses_read_it(tmp_path, rng, monkeypatch):
+    (tmp_path / "server").mkdir()
+    published.write_qm9(tmp_path / "server", rng, 5, 8)
+    address = (tmp_path / "server" / "qm9_eV.npz").as_uri()
+    monkeypatch.setattr(sg.data.QM9Dataset, "url", address)
+    data = sg.data.QM9Dataset(["U0"], raw_dir=tmp_path / "raw")
+    assert len(np.load(f"{data.raw_dir}/qm9_eV.npz")["N"]) == len(data) == 5
+
+
 def test_qm9_edge(tmp_path, rng):
     published.write_qm9_edge(tmp_path, rng, 5, 8)
     data = sg.data.QM9EdgeDataset(["C", "mu"], raw_dir=tmp_path)
