@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Callable
 
 import numpy as np
+
 from support.published import citations, knowledge, many_graphs, molecules, one_graph, rdf
 
 Writer = Callable[[pathlib.Path, np.random.Generator], object]
