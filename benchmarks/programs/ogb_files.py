@@ -199,7 +199,7 @@ def _write_mag(folder: pathlib.Path, rng: np.random.Generator) -> None:
     named(raw / "num-node-dict", list(MAG_NODES.values()))
     named(raw / "nodetype-has-feat", [name == "paper" for name in types])
     named(raw / "nodetype-has-label", [name == "paper" for name in types])
-    _text(raw / "triplet-list", [",".join(edge[:3]) for edge in MAG_EDGES])
+    _text(raw / "triplet-type-list", [",".join(edge[:3]) for edge in MAG_EDGES])
     for number, (src, relation, dst, edges) in enumerate(MAG_EDGES):
         place = raw / "relations" / f"{src}___{relation}___{dst}"
         ends = np.stack(

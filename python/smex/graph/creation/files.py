@@ -47,7 +47,7 @@ from smex.graph.creation.packing import Packed, as_bytes, record_of, unpacked
 from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.structure.relation import FORMATS, Relation
-from smex.graph.words import CanonicalType, describe
+from smex.graph.words import CanonicalType
 
 __all__ = ["load_graphs", "load_labels", "save_graphs"]
 
@@ -72,7 +72,7 @@ def save_graphs(
     Args:
         filename: path of the file; folders that do not exist are made.
         g_list: a graph, or a list of graphs.
-        labels: tensors by name, with one row for each graph.
+        labels: tensors by name, such as ones with a row for each graph.
         formats: names among "coo", "csr" and "csc": the sparse formats to write, which are made
             where they do not exist. By default those that exist; "coo" makes the smallest file.
 
@@ -184,11 +184,6 @@ def _check(graphs: Sequence[Any], labels: Mapping[str, Any]) -> None:
             raise SmexTypeError(
                 f"save_graphs: expected labels as tensors by name, found {name!r} with "
                 f"{type(label).__name__}"
-            )
-        if label.shape[:1] != (len(graphs),):
-            raise SmexValueError(
-                f'save_graphs: label "{name}": expected {len(graphs)} rows, one for each graph, '
-                f"found {describe(label)}; save other tensors by torch.save"
             )
 
 

@@ -102,10 +102,11 @@ def read_meta(folder: Path) -> CsvMeta:
         [_file_meta(path, EdgeMeta, each) for each in said["edge_data"] if each is not None],
         None if graphs is None else _file_meta(path, FileMeta, graphs),
     )
-    for what, types in (
+    listed: tuple[tuple[str, list[Any]], ...] = (
         ("node", [each.ntype for each in meta.node_data]),
         ("edge", [each.etype for each in meta.edge_data]),
-    ):
+    )
+    for what, types in listed:
         twice = [kind for kind in types if types.count(kind) > 1]
         if twice:
             raise _meta_error(path, f"one file for each {what} type", f"two of {named(twice[0])}")

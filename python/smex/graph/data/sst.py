@@ -21,6 +21,7 @@ from smex.graph.graph import Graph
 __all__ = ["SST", "SSTDataset"]
 
 _MODES = ("train", "dev", "test")
+_TINY = 5  # trees of the mode "tiny"
 _TOKEN = re.compile(r"[()]|[^ \t()]+")  # words may have a no-break space
 _EMBEDDING_RANGE = 0.05  # of words that the embeddings lack
 
@@ -32,7 +33,8 @@ class SSTDataset(DGLBuiltinDataset):
     vocabulary and for phrases; ``y``, the sentiment from 0 to 4; ``mask``, 1 for words.
 
     Args:
-        mode: ``"train"`` (8,544 trees), ``"dev"`` (1,101) or ``"test"`` (2,210).
+        mode: ``"train"`` (8,544 trees), ``"dev"`` (1,101), ``"test"`` (2,210), or ``"tiny"``: the
+            five trees of ``tiny.txt``, where it is there, and otherwise the first five to train.
         glove_embed_file: a text file of embeddings, a word and its numbers a line, for
             :attr:`pretrained_emb`.
         vocab_file: a text file with a word a line; by default ``vocab.txt`` beside the trees, and
@@ -62,9 +64,9 @@ class SSTDataset(DGLBuiltinDataset):
         verbose: bool = False,
         transform: Transform = None,
     ):
-        if mode not in _MODES:
+        if mode not in (*_MODES, "tiny"):
             raise SmexValueError(
-                f"SSTDataset: expected mode 'train', 'dev' or 'test', found {mode!r}"
+                f"SSTDataset: expected mode 'train', 'dev', 'test' or 'tiny', found {mode!r}"
             )
         self.mode, self._glove_file, self._vocab_file = mode, glove_embed_file, vocab_file
         super().__init__(
@@ -87,9 +89,14 @@ class SSTDataset(DGLBuiltinDataset):
         if dev and train[-len(dev) :] == dev:
             train = train[: -len(dev)]
         self._vocab = self._read_vocab(train)
-        lines = {"train": train, "dev": dev}.get(self.mode) or self._lines(self.mode)
+        lines = {"train": train, "dev": dev}.get(self.mode) or self._other_lines(train)
         self._trees = [self._tree(number, line) for number, line in enumerate(lines, 1)]
         self._embeddings = None if self._glove_file is None else self._read_embeddings()
+
+    def _other_lines(self, train: list[str]) -> list[str]:
+        if self.mode == "tiny" and not (Path(self.raw_path) / "tiny.txt").exists():
+            return train[:_TINY]
+        return self._lines(self.mode)
 
     def _lines(self, mode: str) -> list[str]:
         path = Path(self.raw_path) / f"{mode}.txt"

@@ -69,7 +69,7 @@ class Frame:
             raise self.missing(name, self.owner)
         column = self._columns[name]
         if isinstance(column, (Tensor, LazyFeature)):
-            return column  # type: ignore[return-value]
+            return column
         tensor = column.read()
         if column.may_be_kept():
             self._columns[name] = tensor

@@ -137,12 +137,12 @@ def _seeds_of_pairs(minibatch: MiniBatch, times: Any) -> tuple[Any, Any]:
         for each in (*pairs, *(drawn for drawn in (srcs, dsts) if drawn is not None)):
             nodes.add(each)
         ids, stamps, lists = nodes.numbered()
-        numbers = lists[""]
-        minibatch.compacted_node_pairs = (numbers.pop(0), numbers.pop(0))
+        every = lists[""]
+        minibatch.compacted_node_pairs = (every.pop(0), every.pop(0))
         if srcs is not None:
-            minibatch.compacted_negative_srcs = numbers.pop(0).view(srcs.shape)
+            minibatch.compacted_negative_srcs = every.pop(0).view(srcs.shape)
         if dsts is not None:
-            minibatch.compacted_negative_dsts = numbers.pop(0).view(dsts.shape)
+            minibatch.compacted_negative_dsts = every.pop(0).view(dsts.shape)
         return ids[""], None if stamps is None else stamps[""]
     drawn = {
         end: {etype: ids for etype, ids in (each or {}).items() if ids is not None}

@@ -249,7 +249,14 @@ def test_trees(tmp_path):
     write(tmp_path, {"glove.txt": "the 0 0\n"})
     with pytest.raises(smex.SmexValueError, match="has none of the vocabulary's words"):
         sg.data.SSTDataset("test", tmp_path / "glove.txt", raw_dir=tmp_path)
-    with pytest.raises(smex.SmexValueError, match="expected mode 'train', 'dev' or 'test'"):
+    few = sg.data.SSTDataset("tiny", raw_dir=tmp_path)
+    assert len(few) == min(5, len(sg.data.SSTDataset(raw_dir=tmp_path)))
+    folder = next(tmp_path.rglob("dev.txt")).parent
+    (folder / "tiny.txt").write_text((folder / "test.txt").read_text())
+    assert len(sg.data.SSTDataset("tiny", raw_dir=tmp_path)) == len(
+        sg.data.SSTDataset("test", raw_dir=tmp_path)
+    )
+    with pytest.raises(smex.SmexValueError, match="expected mode 'train', 'dev', 'test' or 'tiny'"):
         sg.data.SSTDataset("valid", raw_dir=tmp_path)
 
 
