@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import glob
 import hashlib
 import http.client
 import logging
@@ -23,6 +24,7 @@ __all__ = ["check_sha1", "download", "extract_archive", "get_download_dir"]
 
 logger = logging.getLogger("smex.graph.data")
 
+_DIGITS = 8 * "[0-9a-f]"
 _CHUNK = 1 << 20  # bytes
 _TIMEOUT = 30  # seconds without an answer
 
@@ -64,9 +66,14 @@ def search_folders(raw_dir: str | os.PathLike[str] | None) -> list[Path]:
 def find_folder(bases: Sequence[Path], names: Sequence[str], files: Sequence[str]) -> Path | None:
     """Returns the first folder of one of these names that has all files.
 
-    Without files, that exists.
+    Without files, that exists. DGL's folders have eight digits of a hash behind their names.
     """
-    candidates = [base / name for base in bases for name in names]
+    candidates = [
+        folder
+        for base in bases
+        for name in names
+        for folder in (base / name, *sorted(base.glob(f"{glob.escape(name)}_{_DIGITS}")))
+    ]
     for folder in candidates:
         if folder.is_dir() and all((folder / file).exists() for file in files):
             return folder

@@ -99,7 +99,7 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
             raise SmexValueError(
                 f'CitationGraphDataset: expected "cora", "citeseer" or "pubmed", found "{name}"'
             )
-        self.reverse_edge, self._reorder = reverse_edge, reorder
+        self.reverse_edge, self._reorder, self._stem = reverse_edge, reorder, name
         super().__init__(
             name,
             _ADDRESS,
@@ -111,10 +111,19 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
         )
 
     def _files(self) -> list[str]:
-        return [f"ind.{self.name}.{part}" for part in _PARTS]
+        return [f"ind.{self._stem}.{part}" for part in _PARTS]
 
     def _folders(self) -> tuple[str, ...]:
-        return ("planetoid", self.name, ".")
+        return ("planetoid", self._stem, ".")
+
+    def _find(self) -> Path | None:
+        for stem in (self.name, f"{self.name}_v2"):  # DGL's files of Cora have the second name
+            self._stem = stem
+            found = super()._find()
+            if found is not None:
+                return found
+        self._stem = self.name
+        return None
 
     def _sources(self) -> list[Source]:
         return [Source(_ADDRESS + file, file, _SHA256.get(file)) for file in self._files()]
@@ -123,10 +132,10 @@ class CitationGraphDataset(OneGraphMixin, DGLBuiltinDataset):
         """Reads the files."""
         folder = Path(self.raw_path)
         tx, allx, y, ty, ally, neighbours = (
-            load_pickle(folder / f"ind.{self.name}.{part}")
+            load_pickle(folder / f"ind.{self._stem}.{part}")
             for part in ("tx", "allx", "y", "ty", "ally", "graph")
         )
-        test = torch.from_numpy(np.loadtxt(folder / f"ind.{self.name}.test.index", dtype=np.int64))
+        test = torch.from_numpy(np.loadtxt(folder / f"ind.{self._stem}.test.index", dtype=np.int64))
         first = allx.shape[0]
         num_nodes = max(int(test.max()) + 1, first)
         if tx.shape[0] != test.shape[0] or bool((test < first).any()):

@@ -132,7 +132,7 @@ def write(folder, text):
 
 def test_folders_are_searched_in_order(tmp_path, monkeypatch, empty_cache):
     monkeypatch.setenv("SMEX_DATA", str(tmp_path / "shared"))
-    write(tmp_path / "dgl" / "numbers", "4")  # what DGL has downloaded
+    write(tmp_path / "dgl" / "numbers_0a1b2c3d", "4")  # what DGL has downloaded
     assert len(Numbers(None)) == 4
     write(empty_cache / "numbers", "1")
     assert len(Numbers(None)) == 1

@@ -670,3 +670,16 @@ def test_memory_of_sparse_communities():
     """100,000 nodes, of which a dense matrix would have 10 GB."""
     data = sg.data.SBMMixtureDataset(1, 100_000, 4, pq=[(3.0, 1.0)], rng=0)
     assert 140_000 < data[0][0].num_edges() < 160_000
+
+
+def test_planetoid_that_dgl_has_downloaded(tmp_path, monkeypatch):
+    published.write_planetoid(tmp_path / "new", np.random.default_rng(0), "cora", 600, 900, 30, 4, 5, 20)
+    found = sg.data.CoraGraphDataset(raw_dir=tmp_path / "new", verbose=False)[0]
+    (tmp_path / "cora_v2_d697a464").mkdir()
+    for path in (tmp_path / "new" / "planetoid").iterdir():
+        path.rename(tmp_path / "cora_v2_d697a464" / path.name.replace("cora", "cora_v2"))
+    monkeypatch.setenv("DGL_DOWNLOAD_DIR", str(tmp_path))
+    monkeypatch.delenv("SMEX_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    again = sg.data.CoraGraphDataset(raw_dir=tmp_path / "none", verbose=False)[0]
+    assert torch.equal(again.ndata["feat"], found.ndata["feat"])
