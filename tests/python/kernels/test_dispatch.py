@@ -16,7 +16,7 @@ ON_MESSAGES = [
 BY_TYPE = ["gather_mm", "typed_outer", "typed_sddmm", "typed_spmm"]
 DIFFERENTIABLE = [*ON_MESSAGES, "edge_softmax_backward", "gather_winners", "scatter_winners"]
 WITH_KERNELS_ON_CUDA = [
-    *DIFFERENTIABLE,
+    *(name for name in DIFFERENTIABLE if name != "gat_attention"),
     "add_rows",
     "dropout_mask",
     "pointwise",
@@ -29,8 +29,15 @@ WITH_KERNELS_ON_CUDA = [
     "tree_lstm_into",
     "uniform",
 ]
+GRAPH_ATTENTION = [
+    "gat_attention",
+    "gat_attention_backward",
+    "gat_gradient_by_destination",
+    "gat_gradient_by_source",
+]
 FOR_ANY_DEVICE = [
     *BY_TYPE,
+    *GRAPH_ATTENTION,
     "gather_outer",
     "add_rows",
     "bounded",
@@ -60,7 +67,7 @@ FOR_ANY_DEVICE = [
     "tree_lstm_backward_into",
     "tree_lstm_into",
 ]
-ALL = sorted({*WITH_KERNELS_ON_CUDA, *FOR_ANY_DEVICE, "gat_attention_backward"})
+ALL = sorted({*WITH_KERNELS_ON_CUDA, *FOR_ANY_DEVICE})
 
 
 def has_kernel(name, key):

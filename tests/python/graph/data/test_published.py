@@ -673,7 +673,9 @@ def test_memory_of_sparse_communities():
 
 
 def test_planetoid_that_dgl_has_downloaded(tmp_path, monkeypatch):
-    published.write_planetoid(tmp_path / "new", np.random.default_rng(0), "cora", 600, 900, 30, 4, 5, 20)
+    published.write_planetoid(
+        tmp_path / "new", np.random.default_rng(0), "cora", 600, 900, 30, 4, 5, 20
+    )
     found = sg.data.CoraGraphDataset(raw_dir=tmp_path / "new", verbose=False)[0]
     (tmp_path / "cora_v2_d697a464").mkdir()
     for path in (tmp_path / "new" / "planetoid").iterdir():

@@ -368,3 +368,71 @@ def test_errors():
         sg.ops.gat_attention(g, left, right, value[:, 0])
     with pytest.raises(TypeError, match="one floating-point type"):
         sg.ops.gat_attention(g, left.float(), right, value)
+
+
+# ---- the calls of a divided graph, and those of any device ----
+
+
+@pytest.mark.parametrize("kernels", ["CPU", "CUDA"])  # CUDA's are calls of operators, run here
+@pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize(("heads", "features"), [(1, 1), (8, 8), (3, 5), (1, 64), (17, 2)])
+def test_gradients_of_graph_attention_by_rows(heads, features, idtype, kernels):
+    g = graph_with_hub(idtype=idtype)
+    inputs = operands(g, heads, features)
+    relation = g.relation()
+    in_edges, out_edges = relation.in_edges(), relation.out_edges()
+    expected = gat_dense(g, *inputs)
+    grad = torch.randn_like(expected)
+    gradients = torch.autograd.grad(expected, inputs, grad)
+
+    def call(name, *args):
+        op = getattr(torch.ops.smex, name).default
+        return op._op_dk(getattr(torch._C.DispatchKey, kernels), *args)
+
+    left, right, value = (x.detach() for x in inputs)
+    out, log_sum = call("gat_attention", in_edges, out_edges, left, right, value, 0.2)
+    torch.testing.assert_close(out, expected.detach())
+    change = (out * grad).sum(-1)
+    numbers = (left, right, value, log_sum, change, grad, 0.2)
+    of_left, of_value = call("gat_gradient_by_source", out_edges, *numbers)
+    of_right = call("gat_gradient_by_destination", in_edges, *numbers)
+    for found, wanted in zip((of_left, of_right, of_value), gradients):
+        torch.testing.assert_close(found, wanted)
+    both = (in_edges, out_edges, left, right, value, out, log_sum, grad, 0.2)
+    for found, wanted in zip(call("gat_attention_backward", *both), gradients):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_gradients_by_rows_do_not_depend_on_threads():
+    g = graph_with_hub()
+    left, right, value = (x.detach() for x in operands(g, 4, 8, torch.float32))
+    relation = g.relation()
+    out, log_sum = torch.ops.smex.gat_attention(relation.in_edges(), [], left, right, value, 0.2)
+    numbers = (left, right, value, log_sum, out.sum(-1), torch.ones_like(out), 0.2)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            by_source = torch.ops.smex.gat_gradient_by_source(relation.out_edges(), *numbers)
+            by_row = torch.ops.smex.gat_gradient_by_destination(relation.in_edges(), *numbers)
+            found.append((*by_source, by_row))
+    finally:
+        torch.set_num_threads(before)
+    for one, two in zip(*found):
+        assert torch.equal(one, two)
+
+
+def test_gradients_by_rows_refuse_other_shapes():
+    g = graph_with_hub()
+    left, right, value = (x.detach() for x in operands(g, 2, 3))
+    edges = g.relation().out_edges()
+    grad = torch.zeros(g.num_dst_nodes(), 2, 3, dtype=torch.double)
+    call = torch.ops.smex.gat_gradient_by_source
+    with pytest.raises(ValueError, match=r"expected numbers \[destinations, heads\]"):
+        call(edges, left, right, value, right[:-1], right, grad, 0.2)
+    with pytest.raises(ValueError, match=r"expected left scores \[sources, heads\]"):
+        call(edges, left[:, :1], right, value, right, right, grad, 0.2)
+    with pytest.raises(ValueError, match="expected gradients of the values' heads and features"):
+        call(edges, left, right, value, right, right, grad[..., :1], 0.2)
+    with pytest.raises(ValueError, match="expected 40 rows, found 39"):
+        call(edges, left[:-1], right, value[:-1], right, right, grad, 0.2)
