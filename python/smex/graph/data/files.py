@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import glob
+import gzip
 import hashlib
 import http.client
 import logging
