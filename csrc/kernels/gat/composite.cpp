@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/gat/operator.h"
+#include "kernels/message/dispatch.h"
 #include "kernels/message/gradients.h"
 #include "kernels/spmm/operator.h"
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "partition/lower/sums_by_peer.h"
+
 namespace smex {
 
 namespace {
@@ -29,7 +31,7 @@ class Selection {
       const auto& members = fusion->members;
       if (std::any_of(members.begin(), members.end(), [&](OpId id) { return chosen[id]; }))
         continue;
-      if (!nobody_looks_inside(*fusion) || any_pending(*fusion)) continue;
+      if (!nobody_looks_inside(*fusion) || any_pending(*fusion) || is_by_peer(*fusion)) continue;
       const std::optional<Choices> found = fused_choices(*fusion);
       if (!found) continue;
       choices[fusion] = *found;
@@ -70,6 +72,14 @@ class Selection {
       const Choices& choices = plan_.ops[member];
       return std::find(choices.begin(), choices.end(), kPending) != choices.end();
     });
+  }
+
+  /// Whether members are added up by peer, which one call cannot.
+  bool is_by_peer(const Fusion& fusion) const {
+    const auto& members = fusion.members;
+    return plan_.by_peer && std::any_of(members.begin(), members.end(), [&](OpId member) {
+             return is_sum_of_messages(graph_.op(member));
+           });
   }
 
   /// The choices under which the fused op makes exactly its members' output tiles, if there are

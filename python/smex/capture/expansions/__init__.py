@@ -73,6 +73,8 @@ _TABLE: dict[str, tuple[Callable[[list[Any]], bool], Expansion]] = {
     "smex::edge_softmax_backward": (_always, messages.edge_softmax_backward),
     "smex::gat_attention": (_always, messages.gat_attention),
     "smex::gat_attention_backward": (_always, messages.gat_attention_backward),
+    "smex::gat_gradient_by_destination": (_always, messages.gat_gradient_by_destination),
+    "smex::gat_gradient_by_source": (_always, messages.gat_gradient_by_source),
     "smex::recurrent_product": (_has_bias, products.recurrent_product),
     "smex::segment_mm": (_always, products.segment_mm),
     "smex::segment_outer": (_always, products.segment_outer),

@@ -1,8 +1,8 @@
 """Attention along the edges of graphs, as values of edges and sums of them.
 
-Cut by vertices, each of these calls needs the rows of what its edges come from only. The one call
-that stands for the gradient of all of them would need rows of sources and of destinations at once;
-the one of the values is cut by vertices as its parts are, and runs in their place.
+Cut by vertices, each of these calls needs the rows of what its edges come from only, and so does
+graph attention, which then runs in their place. The one call that stands for its gradient would
+need rows of sources and of destinations at once; it is one call by sources and one by destinations.
 """
 
 from __future__ import annotations
@@ -63,6 +63,32 @@ def gat_attention_backward(in_edges, out_edges, left, right, value, out, log_sum
     numbers = (left, right, value, log_sum, (out * grad).sum(-1), grad)
     of_left, of_value = ops.gat_gradient_by_source.default(out_edges, *numbers, slope)
     return of_left, ops.gat_gradient_by_destination.default(in_edges, *numbers, slope), of_value
+
+
+def gat_gradient_by_source(out_edges, left, right, value, log_sum, change, grad, slope):
+    """Gradients of `left` and `value`."""
+    numbers = (left, right, value, log_sum, change, grad, slope)
+    share, of_left = _of_edges(out_edges, "v", "u", *numbers)
+    of_value = _sums(out_edges, "u0 * e1", [grad, _like_rows(share)])
+    return _sums(out_edges, "e0", [of_left]), of_value
+
+
+def gat_gradient_by_destination(in_edges, left, right, value, log_sum, change, grad, slope):
+    """The gradient of `right`."""
+    numbers = (left, right, value, log_sum, change, grad, slope)
+    _, of_right = _of_edges(in_edges, "u", "v", *numbers)
+    return (_sums(in_edges, "e0", [of_right]),)
+
+
+def _of_edges(edges, source, row, left, right, value, log_sum, change, grad, slope):
+    """Weights, and gradients of the scores, of edges whose ends go by these letters."""
+    score = f"leaky_relu({source}0 + {row}1, {slope!r})"
+    dtype = left.dtype
+    share = _values(edges, f"exp({score} - {row}2)", [left, right, log_sum.to(dtype)])
+    product = _values(edges, f"sum_last({source}0 * {row}1)", [value, grad]).squeeze(-1)
+    step = f"leaky_step({source}3 + {row}4, {slope!r})"
+    operands = [share, product, change.to(dtype), left, right]
+    return share, _values(edges, f"e0 * (e1 - {row}2) * {step}", operands)
 
 
 def attention(in_edges, out_edges, score, operands, value):

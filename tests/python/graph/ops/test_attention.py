@@ -373,7 +373,7 @@ def test_errors():
 # ---- the calls of a divided graph, and those of any device ----
 
 
-@pytest.mark.parametrize("kernels", ["CPU", "CUDA"])  # CUDA's are calls of operators, run here
+@pytest.mark.parametrize("kernels", ["CPU", "CompositeExplicitAutograd"])  # the latter is a GPU's
 @pytest.mark.parametrize("idtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize(("heads", "features"), [(1, 1), (8, 8), (3, 5), (1, 64), (17, 2)])
 def test_gradients_of_graph_attention_by_rows(heads, features, idtype, kernels):
