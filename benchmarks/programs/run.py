@@ -309,8 +309,8 @@ def _modules(path: pathlib.Path) -> list[pathlib.Path]:
     return found
 
 
-def summary(results: Sequence[Result]) -> str:
-    """The results as Markdown."""
+def summary(results: Sequence[Result], listed: int) -> str:
+    """The results as Markdown; `listed` programs are on the lists."""
     counts = Counter(result.outcome for result in results)
     judged = len(results) - counts["apart"]
     rows = ["| programs | number | share |", "|---|---|---|"]
@@ -322,6 +322,8 @@ def summary(results: Sequence[Result]) -> str:
         share = counts[outcome] / max(judged, 1)
         rows.append(f"| {words} | {counts[outcome]} | {share:.0%} |")
     rows.append(f"| not judged | {counts['apart']} | |")
+    if listed > len(results):
+        rows.append(f"| listed, not run for this table | {listed - len(results)} | |")
     agreeing = sum(result.agrees for result in results if result.outcome != "apart")
     parts = ["\n".join(rows)]
     parts.append(f"`python -m smex.graph.migrate` agrees on {agreeing} of {judged}.")
@@ -407,9 +409,9 @@ def main() -> None:
             if options.results:
                 _save(options.results, results)
     order = [results[p.path] for p in programs() if p.path in results]
-    print("\n" + summary(order))
+    print("\n" + summary(order, len(programs())))
     if options.page:
-        write_page(options.page, summary(order))
+        write_page(options.page, summary(order, len(programs())))
 
 
 def _save(path: pathlib.Path, results: dict[str, Any]) -> None:

@@ -68,7 +68,8 @@ def test_results_are_a_page(checkout, tmp_path):
         result(checkout, "bad"),
         result(checkout, "own", apart="it needs a GPU"),
     ]
-    text = run.summary(results)
+    text = run.summary(results, listed=5)
+    assert "| listed, not run for this table | 2 | |" in text
     assert "| run as they stand | 1 | 50% |" in text and "agrees on 2 of 2" in text
     assert "| `good.py` | 75.0 % | 80.0 % |" in text and "| `own.py` | it needs a GPU |" in text
     page = tmp_path / "page.md"
