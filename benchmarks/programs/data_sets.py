@@ -50,7 +50,7 @@ WRITERS: dict[str, Writer] = {
             for name, sizes in {
                 "cora": {},
                 "citeseer": {},
-                "pubmed": {"num_nodes": 3000, "num_pairs": 8000},
+                "pubmed": {"num_nodes": 3000, "num_pairs": 30000},
             }.items()
         )
     ),

@@ -151,7 +151,7 @@ def run_program(program: Program, options: Options) -> Result:
                 break
         seconds = time.monotonic() - started
     outcome = "stopped" if why else "changed" if program.changes else "unchanged"
-    tail = "\n".join(text.splitlines()[-30:])
+    tail = "\n".join(text.splitlines()[-60:])
     shown = re.findall(program.accuracy, text, re.M) if program.accuracy else []
     return Result(
         program.path,
@@ -269,7 +269,8 @@ def _end(process: subprocess.Popen) -> None:
 
 def _last_error(text: str) -> str:
     """The last line of what was printed that looks like an exception's."""
-    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*$", text, re.M)
+    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", text, re.M)
+    errors = [error for error in errors if "ChildFailedError" not in error]  # torchrun's own
     lines = text.strip().splitlines()
     return (errors or lines or [""])[-1][:300]
 
