@@ -269,7 +269,8 @@ def _end(process: subprocess.Popen) -> None:
 
 def _last_error(text: str) -> str:
     """The last line of what was printed that looks like an exception's."""
-    errors = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*)$", text, re.M)
+    named = r"(?:\w+\.)*\w*(?:Error|Exception|Exit|Interrupt)\b.*"
+    errors = re.findall(rf"^(?:\[rank\d+\]: )?({named})$", text, re.M)
     errors = [error for error in errors if "ChildFailedError" not in error]  # torchrun's own
     lines = text.strip().splitlines()
     return (errors or lines or [""])[-1][:300]
