@@ -33,7 +33,7 @@ def checkout(tmp_path, monkeypatch):
     return tmp_path / "checkout"
 
 
-def result(checkout, name, timeout=60, suffix=".py", **entry):
+def result(checkout, name, timeout=300, suffix=".py", **entry):
     program = run.Program(f"examples/{name}{suffix}", **entry)
     return run.run_program(program, run.Options(checkout, timeout, checkout.parent / "data"))
 

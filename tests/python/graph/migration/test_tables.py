@@ -11,8 +11,9 @@ DOCS = Path(__file__).parents[4] / "docs"
 
 
 def rows(page):
-    """(first cell, second cell) of each row."""
-    lines = (DOCS / page).read_text().splitlines()
+    """(first cell, second cell) of each row, of tables of names."""
+    text, _, _ = (DOCS / page).read_text().partition("\n## DGL's own programs")
+    lines = text.splitlines()
     cells = [re.split(r"(?<!\\) \| ", line.strip("| ")) for line in lines if line.startswith("| `")]
     assert len(cells) > 20
     return [(cell[0], cell[1]) for cell in cells]
