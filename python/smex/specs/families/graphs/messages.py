@@ -92,18 +92,27 @@ def _told_of(edges: Sequence[Any], e: Any, value: Any) -> Any:
     return value
 
 
+def _over_row(reduce: Any, edges: Sequence[Any], row: Any, value: Any, neutral: float) -> Any:
+    """Returns the messages of a row's edges, `value` of their places, reduced."""
+    indptr, indices = edges[:2]
+
+    def message(e: Any) -> Any:
+        is_in_row = in_row(e, indptr[row], indptr[row + 1])
+        return where(is_in_row, _told_of(edges, e, value(e)), neutral)
+
+    return reduce(message, e=indices.shape[0])
+
+
 def _reduced(reduce: Any, edges: Sequence[Any], formula: _Formula, neutral: float) -> Any:
     """Returns the lambda of the messages of each row, reduced."""
-    indptr, indices, *eids = edges
-    places = {"e": indices.shape[0]}
+    _, indices, *eids = edges
 
     def out(v: Any, *f: Any) -> Any:
-        def message(e: Any) -> Any:
+        def value(e: Any) -> Any:
             rows = {"u": indices[e], "v": v, "e": eids[0][e] if eids else e, "c": 0}
-            value = _told_of(edges, e, formula.value(rows, f))
-            return where(in_row(e, indptr[v], indptr[v + 1]), value, neutral)
+            return formula.value(rows, f)
 
-        return reduce(message, **places)
+        return _over_row(reduce, edges, v, value, neutral)
 
     return out
 
@@ -207,13 +216,8 @@ class _Gat:
 
     def over_row(self, row: Any, summand: Any) -> Any:
         """The sum over a row's edges of a function of their other end."""
-        indptr, indices = self._edges[:2]
-
-        def message(e: Any) -> Any:
-            is_in_row = in_row(e, indptr[row], indptr[row + 1])
-            return where(is_in_row, _told_of(self._edges, e, summand(indices[e])), 0)
-
-        return Sum(message, e=indices.shape[0])
+        indices = self._edges[1]
+        return _over_row(Sum, self._edges, row, lambda e: summand(indices[e]), 0)
 
 
 @spec("smex::gat_attention")
