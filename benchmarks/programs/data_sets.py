@@ -1,4 +1,4 @@
-"""Random data in the published files of DGL's data sets, of the sizes that a short run needs."""
+"""Random data in the published files of data sets, of the sizes that a short run needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from support.published import citations, knowledge, many_graphs, molecules, one_graph, rdf
+from support.published import (
+    citations,
+    graphbolt,
+    knowledge,
+    many_graphs,
+    molecules,
+    ogb,
+    one_graph,
+    rdf,
+)
 
 Writer = Callable[[pathlib.Path, np.random.Generator], object]
 
@@ -22,6 +31,8 @@ def _all(*writers: Writer) -> Writer:
 
 
 _some = functools.partial
+_arxiv = _some(ogb.write_ogb_nodes, num_nodes=600, num_pairs=3000)
+_collab = _some(ogb.write_ogb_links, num_nodes=600, num_pairs=3000)
 WRITERS: dict[str, Writer] = {
     "aifb": rdf.write_aifb,
     "amazon": _all(
@@ -43,7 +54,36 @@ WRITERS: dict[str, Writer] = {
         _some(one_graph.write_fraud, name="yelp", num_nodes=2000),
         _some(one_graph.write_fraud, name="amazon"),  # of which 3,305 nodes have no labels
     ),
+    "gb-cora": _some(graphbolt.write_graphbolt, width=1433, num_classes=7, links=True),
+    "gb-ogbl-citation2": _some(graphbolt.write_graphbolt, name="ogbl-citation2", links=True),
+    "gb-ogbn-arxiv": _some(graphbolt.write_graphbolt, name="ogbn-arxiv", num_classes=40),
+    "gb-ogbn-mag": graphbolt.write_graphbolt_mag,
+    "gb-ogbn-products": _some(
+        graphbolt.write_graphbolt, name="ogbn-products", width=100, num_classes=47
+    ),
     "gin": many_graphs.write_gin,
+    "ogbg-molhiv": _some(ogb.write_ogb_graphs, num_graphs=60, least=6, share=0.5),
+    "ogbg-molpcba": _some(
+        ogb.write_ogb_graphs, name="ogbg-molpcba", num_graphs=60, num_tasks=128, least=6, share=0.5
+    ),
+    "ogbl-citation2": _some(_collab, name="ogbl-citation2"),
+    "ogbl-collab": _collab,
+    "ogbl-ddi": _some(_collab, name="ogbl-ddi", width=0, split="target"),
+    "ogbl-ppa": _some(_collab, name="ogbl-ppa", width=58, split="throughput"),
+    "ogbl-vessel": _some(_collab, name="ogbl-vessel", width=3, split="spatial"),
+    "ogbn-arxiv": _arxiv,
+    "ogbn-mag": ogb.write_ogb_mag,
+    "ogbn-products": _some(
+        _arxiv, name="ogbn-products", width=100, num_classes=47, split="sales_ranking"
+    ),
+    "ogbn-proteins": _some(
+        _arxiv,
+        name="ogbn-proteins",
+        width=0,
+        split="species",
+        num_tasks=112,
+        edge_width=8,
+    ),
     "planetoid": _all(
         *(
             _some(citations.write_planetoid, name=name, **sizes)

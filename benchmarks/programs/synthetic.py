@@ -12,8 +12,6 @@ import threading
 
 import data_sets
 import formats
-import graphbolt_files
-import ogb_files
 
 _lock = threading.Lock()
 
@@ -27,18 +25,15 @@ def provide(name: str, work: pathlib.Path, home: pathlib.Path, cache: pathlib.Pa
         home: the program's home folder, with the download folder in it.
         cache: where what was written is kept.
     """
-    if name.startswith("ogb"):
-        written = _written(cache, "ogb", name, ogb_files.write)
-        folder = name.replace("-", "_")
-        for place in (work / "dataset", work / "data" / "OGB", home / ".cache" / "smex"):
-            shutil.copytree(written / folder, place / folder)
-    elif name.startswith("gb-"):
-        name = name.removeprefix("gb-")
-        written = _written(cache, "graphbolt", name, graphbolt_files.write)
-        shutil.copytree(written / name, work / "datasets" / name)
-    elif name in data_sets.WRITERS:
+    if name in data_sets.WRITERS:
         written = _written(cache, "data_sets", name, data_sets.write)
-        shutil.copytree(written, home / ".cache" / "smex", dirs_exist_ok=True)
+        places = [home / ".cache" / "smex"]
+        if name.startswith("ogb"):
+            places += [work / "dataset", work / "data" / "OGB"]
+        elif name.startswith("gb-"):
+            places = [work / "datasets"]
+        for place in places:
+            shutil.copytree(written, place, dirs_exist_ok=True)
     else:
         formats.place(_written(cache, "formats", name, formats.write), work, home)
 

@@ -33,6 +33,17 @@ def copy_without_library(tmp_path):
     return tmp_path
 
 
+def test_what_takes_seconds_is_imported_by_those_who_use_it():
+    slow = ["networkx", "sympy", "torch._dynamo", "torch.distributed.tensor", "torch._inductor"]
+    found = run_python(f"""if True:
+        import sys, torch
+        before = set(sys.modules)
+        import smex.graph
+        print(sorted(set({slow}) & (set(sys.modules) - before)))
+    """)
+    assert (found.stdout, found.stderr) == ("[]\n", "")
+
+
 def test_native_library_is_loaded():
     assert _native.missing_reason is None
     import smex._C

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._dynamo._trace_wrapped_higher_order_op  # which has operators of flex_attention
 from torch._decomp import get_decompositions
 
 from smex.capture.expansions.class_loss import nll_loss_backward, nll_loss_forward
@@ -20,6 +19,8 @@ _MEAN = 1  # at::Reduction
 
 def decomposition_table() -> dict[Any, Callable]:
     """Returns the decompositions under which every model is traced."""
+    import torch._dynamo._trace_wrapped_higher_order_op  # which has operators of flex_attention
+
     table: dict[Any, Callable] = dict(
         get_decompositions(
             [

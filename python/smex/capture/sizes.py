@@ -8,16 +8,15 @@ are made of the trace once, with symbols in them; in a call of given sizes they 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import sympy
 import torch
-from torch._dynamo.source import ConstantSource
-from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP, DimDynamic, ShapeEnv
-from torch.utils._sympy.printers import PythonPrinter
 
 from smex.capture.filled import FilledGraph, Place, Template
 from smex.capture.records import CapturedGraph
+
+if TYPE_CHECKING:  # it takes a second to import
+    import sympy
 
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
@@ -44,6 +43,9 @@ class Symbols:
     """
 
     def __init__(self, free: Sequence[frozenset[int]], shapes: Shapes) -> None:
+        from torch._dynamo.source import ConstantSource  # which takes seconds to import
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+
         self.env = ShapeEnv()
         self.places = [
             (number, dim)
@@ -82,6 +84,8 @@ class _Numbers:
 
     def place(self, number: Any) -> Any:
         """Returns where a number will be, or itself where it depends on no symbol."""
+        import sympy
+
         if isinstance(number, list):
             return [self.place(item) for item in number]
         if isinstance(number, tuple):
@@ -98,6 +102,9 @@ class _Numbers:
 
     def function(self) -> Any:
         """Returns a function of the sizes to all numbers, in the order of their places."""
+        from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
+        from torch.utils._sympy.printers import PythonPrinter
+
         names = ", ".join(map(str, self._arguments))
         words = "".join(f"{PythonPrinter().doprint(expr)}, " for expr in self._numbers)
         return eval(f"lambda {names}: ({words})", dict(SYMPY_INTERP))

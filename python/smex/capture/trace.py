@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd import descriptors
-from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
 from torch._higher_order_ops import effects
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
@@ -406,6 +404,9 @@ def _checks_kept() -> Iterator[None]:
 
 
 def _export(caller, fakes, fake_mode, training) -> torch.fx.GraphModule:
+    # What it imports takes longer than all else that smex does, and only captures need it.
+    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+
     grad_mode = torch.enable_grad() if training else torch.no_grad()
     try:
         with (
@@ -516,6 +517,8 @@ def _describe(
     module: Any, names: list[str], slots: list[StateSlot]
 ) -> tuple[list[int], list[tuple[str, int] | None]]:
     """Reads the descriptors that say what each placeholder and result is."""
+    from torch._functorch._aot_autograd import descriptors
+
     tangent_of = []
     results: list[tuple[str, int] | None] = []
     nodes = list(module.graph.nodes)

@@ -14,12 +14,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch._compile import _disable_dynamo
 from torch._guards import TracingContext
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor
 from torch.utils import _pytree as pytree
 
 from smex._C import (
@@ -51,7 +51,6 @@ from smex.execution.differences import (
     described_state,
     refuse_differences,
 )
-from smex.execution.dtensors import dtensors, load_dtensors
 from smex.execution.given_plan import GivenPlan
 from smex.execution.messages import message_order
 from smex.execution.model_attributes import attribute_of_model
@@ -63,7 +62,6 @@ from smex.execution.saved import Optimizers, by_name
 from smex.execution.scaling import refuse_lbfgs
 from smex.execution.shards import ShardedState
 from smex.execution.statistics import merged_stats
-from smex.execution.torch_checkpoint import load_sharded_state_dict, sharded_state_dict
 from smex.execution.trace import trace_json
 from smex.execution.watch import State, Watch, described, without_sizes
 from smex.planning.boundaries import Boundaries
@@ -74,6 +72,9 @@ from smex.planning.plan import Plan
 from smex.planning.search import for_other_sizes, search, search_again
 from smex.planning.semantic import SemanticGraph
 from smex.planning.vertex_costs import VertexCosts
+
+if TYPE_CHECKING:  # it takes a second to import
+    from torch.distributed.tensor import DTensor
 
 _CAPTURES = threading.RLock()
 _HOST = torch.device("cpu")
@@ -645,6 +646,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("sharded_state_dict")
+        from smex.execution.torch_checkpoint import sharded_state_dict
+
         with self._world.during("net.sharded_state_dict"):
             return sharded_state_dict(self._state, self._world, by_name(opt), for_loading)
 
@@ -662,6 +665,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("load_sharded_state_dict")
+        from smex.execution.torch_checkpoint import load_sharded_state_dict
+
         load_sharded_state_dict(self._state, state, by_name(opt))
 
     def dtensors(self, mesh: DeviceMesh | None = None) -> dict[str, DTensor]:
@@ -681,6 +686,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("dtensors")
+        from smex.execution.dtensors import dtensors
+
         with self._world.during("net.dtensors()"):
             return dtensors(self._state, mesh)
 
@@ -698,6 +705,8 @@ class PartitionedModule(torch.nn.Module):
         """
         self._look()
         self._refuse_uncut("load_dtensors")
+        from smex.execution.dtensors import load_dtensors
+
         with self._world.during("net.load_dtensors"):
             load_dtensors(self._state, tensors, strict)
 
@@ -716,7 +725,7 @@ class PartitionedModule(torch.nn.Module):
 
     # ---- running ----
 
-    @torch.compiler.disable(reason="a partitioned net is a compiled program")
+    @_disable_dynamo  # torch.compiler.disable would import the compiler now
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Takes and returns whole tensors, as the model does.
 

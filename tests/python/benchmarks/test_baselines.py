@@ -18,6 +18,8 @@ import smex
 from smex import _C
 from support.families import FAMILIES, models
 
+pytestmark = pytest.mark.costly
+
 MACHINE = smex.Machine.k80_pcie()
 ESTIMATES = (baselines.ideal, baselines.small_batch, baselines.swapping)
 

@@ -179,6 +179,7 @@ def test_a_rank_gets_its_part_of_the_processors():
     assert not any(folder.exists() for folder in folders)
 
 
+@pytest.mark.costly(cases=0)
 @pytest.mark.skipif(emulate.no_quotas() is not None, reason=f"no CPU quotas: {emulate.no_quotas()}")
 def test_what_has_a_part_of_a_processor_is_measured_so_much_slower():
     """By how much time passes for the processor's, however fast that is."""
@@ -197,6 +198,7 @@ def test_what_has_a_part_of_a_processor_is_measured_so_much_slower():
     assert float(pace) > 3.5  # 5, less what a quota lets through at first
 
 
+@pytest.mark.costly(cases=0)
 def test_a_profile_tells_what_connects_hosts():
     """Ranks of one computer whose networks are apart share no memory, and are nodes of their own."""
     command = python(

@@ -32,6 +32,7 @@ COMMAND = """
 """
 
 
+@pytest.mark.costly(cases=0)
 @pytest.mark.skipif(
     emulate.unavailable() is not None, reason=f"no emulated hosts: {emulate.unavailable()}"
 )

@@ -16,6 +16,8 @@ from smex.capture import capture, replay
 from smex.capture.records import OpRecord, operand_ids
 from smex.errors import CaptureError
 
+pytestmark = pytest.mark.costly
+
 SEED = 7
 
 

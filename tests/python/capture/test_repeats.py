@@ -19,6 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from smex.capture import capture
 from smex.errors import CaptureError, CaptureWarning
 
+pytestmark = pytest.mark.costly
+
 WIDTH = 6
 LAYERS = 6
 
@@ -99,6 +101,7 @@ def next_token(logits, targets):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
+@pytest.mark.costly(cases=3)
 @pytest.mark.parametrize(
     ("model", "loss"),
     [

@@ -43,6 +43,7 @@ def saved(pool, tmp_path_factory):
     return found
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("ranks", RANKS)
 def test_any_number_of_ranks_into_any_other(pool, saved, ranks):
     paths, wholes, losses = zip(*saved.values(), strict=True)

@@ -43,6 +43,7 @@ def measure(rank):
     return cluster.contents(), (net(x) - model(x)).abs().max().item(), net.plan.placements()
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("shared", ["0", "1"])
 def test_processes(shared):
     pool = ProcessPool()

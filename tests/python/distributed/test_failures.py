@@ -14,6 +14,8 @@ import smex
 from smex.distributed import world
 from smex.distributed.relayout import Move, Relayout, whole_at
 
+pytestmark = pytest.mark.costly
+
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
 
 

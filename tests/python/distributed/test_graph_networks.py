@@ -9,6 +9,8 @@ import smex.graph as sg
 from smex.execution import recut
 from support.graph_networks import graph, trained
 
+pytestmark = pytest.mark.costly
+
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
 
 

@@ -12,6 +12,8 @@ from torch.distributed.device_mesh import init_device_mesh
 
 import smex
 
+pytestmark = pytest.mark.costly
+
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
 
 

@@ -12,6 +12,8 @@ import smex
 from smex._C import FetchInstr
 from support.families import next_token
 
+pytestmark = pytest.mark.costly
+
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
 AT_ONCE = {"SMEX_OVERLAP": "0"}
 
@@ -126,6 +128,7 @@ def with_other_defaults(rank):
         torch.set_default_dtype(torch.float32)
 
 
+@pytest.mark.costly(cases=2)
 @pytest.mark.parametrize("variables", [{}, GROUP], ids=["memory", "group"])
 def test_defaults_of_types_and_devices_do_not_matter(processes, variables):
     for machine, seconds, text in processes.run(with_other_defaults, 2, variables=variables):
@@ -182,6 +185,7 @@ def calibrated(rank, shape):
     return machine, own, net.plan.timeline().seconds
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("shape", [(2,), (2, 2)])
 def test_processes_are_measured(processes, shape):
     first, *others = processes.run(calibrated, torch.Size(shape).numel(), shape)

@@ -14,6 +14,8 @@ import smex
 import smex.graph as sg
 from support.parted import SAGE, small_graph, typed_graph
 
+pytestmark = pytest.mark.costly
+
 sgd = sg.distributed
 ROOT = pathlib.Path(__file__).parents[3]
 

@@ -7,6 +7,8 @@ import smex
 from smex.execution.partition import refuse_shared_devices
 from support.families import FAMILIES, small_case
 
+pytestmark = pytest.mark.costly
+
 GROUP = {"SMEX_SHARED_MEMORY": "0"}
 
 
@@ -50,6 +52,7 @@ def assert_equal(found, expected, what):
     assert counted == predicted, what
 
 
+@pytest.mark.costly(cases=5)
 @pytest.mark.parametrize("world", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_processes_equal_threads(processes, family, world):

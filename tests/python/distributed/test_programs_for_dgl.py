@@ -79,6 +79,7 @@ def circles():
     return g
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("options", [["--remove_edge"], ["--dgl_sparse"]])
 def test_links(tmp_path, options):
     sgd.partition_graph(circles(), "links", 2, tmp_path, part_method="random")

@@ -28,6 +28,7 @@ def losses(output):
     return {int(n): float(loss) for n, loss in re.findall(r"step (\d+): loss ([\d.]+)", output)}
 
 
+@pytest.mark.costly(cases=0)
 def test_training_goes_on_after_a_failure_and_with_other_ranks(tmp_path):
     whole = losses(run(EXAMPLE, "--folder", tmp_path / "whole", "--steps", 30))
     assert sorted(whole) == [9, 19, 29]

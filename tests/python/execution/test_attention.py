@@ -6,6 +6,8 @@ from torch.nn import functional as F
 
 import smex
 
+pytestmark = pytest.mark.costly
+
 
 class Attention(torch.nn.Module):
     def __init__(self, heads=4, shared=4, causal=False, mask=None, dropout=0.0):

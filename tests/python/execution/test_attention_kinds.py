@@ -9,6 +9,8 @@ from torch.nn import functional as F
 import smex
 from smex.errors import CaptureError
 
+pytestmark = pytest.mark.costly
+
 
 def products(q, k, v, mask=None, p=0.0, causal=False, scale=None):
     """The same as matrix products and a softmax, whose weights `F.dropout` drops."""

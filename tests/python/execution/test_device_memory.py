@@ -16,6 +16,8 @@ from smex.planning.placed import view_targets
 from support.graph_networks import GCN, SAGE, graph
 from support.processes import ProcessPool
 
+pytestmark = pytest.mark.costly
+
 
 class Deep(nn.Module):
     """Layers with a buffer that training changes, a module used twice, and views."""

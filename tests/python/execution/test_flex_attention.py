@@ -10,9 +10,12 @@ import smex
 from smex.capture import attention
 from smex.errors import CaptureError
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"), reason="an older torch"
-)
+pytestmark = [
+    pytest.mark.costly,
+    pytest.mark.skipif(
+        not hasattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"), reason="an older torch"
+    ),
+]
 
 
 class Layer(torch.nn.Module):

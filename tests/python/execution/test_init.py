@@ -307,6 +307,7 @@ def same(one, other):
         assert torch.equal(tensor, other[name]), name
 
 
+@pytest.mark.costly(cases=2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_weights_are_the_same_for_any_number_of_workers(family):
     make, inputs, loss_fn = FAMILIES[family]

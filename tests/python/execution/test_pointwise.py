@@ -13,6 +13,8 @@ import smex
 from smex._C import ComputeInstr, lower
 from smex.planning import placed
 
+pytestmark = pytest.mark.costly
+
 INF = float("inf")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, -30.0, 90.0, INF, -INF, float("nan")]
 

@@ -11,6 +11,8 @@ from torch.nn import functional as F
 import smex
 from support.families import FAMILIES
 
+pytestmark = pytest.mark.costly
+
 # On the CPU ATen's batch norm sums float32 in double precision; its parts on several workers do not.
 # (A ReLU whose input is within rounding of 0 would flip and change gradients by thousands of
 # epsilons; with this seed none does.)

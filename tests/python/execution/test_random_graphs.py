@@ -62,6 +62,7 @@ def compare(source, workers, input_grads):
     assert stats["bytes_moved"] == stats["predicted_bytes_moved"]
 
 
+@pytest.mark.costly(cases=8)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_random_graphs_equal_the_model(chunk, caplog):
     caplog.set_level("INFO", logger="torch.__trace")  # thousands of empty lines otherwise

@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 import smex
 
+pytestmark = pytest.mark.costly
+
 
 class Rows(torch.nn.Module):
     """A linear layer whose columns are cut, and a function of whole rows."""

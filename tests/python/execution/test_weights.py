@@ -14,6 +14,8 @@ from support.families import FAMILIES, small_case
 from support.graph_networks import graph, trained
 from support.processes import ProcessPool
 
+pytestmark = pytest.mark.costly
+
 SHARES = {2: [3, 1], 3: [2, 0, 1], 4: [4, 2, 1, 1]}
 
 

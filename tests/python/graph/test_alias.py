@@ -57,6 +57,7 @@ def run(*command, **variables):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize(
     ("method", "as_module"), [("fork", True), ("spawn", False)], ids=["fork", "spawn"]
 )

@@ -18,6 +18,8 @@ from smex.execution.recut import Recuts
 from smex.planning.vertex_costs import _others, features_of
 from support.graph_networks import NETWORKS, graph, trained
 
+pytestmark = pytest.mark.costly
+
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 

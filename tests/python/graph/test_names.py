@@ -302,6 +302,7 @@ def test_apply_each():
     assert sg.apply_each("ab", len) == 2
 
 
+@pytest.mark.costly(cases=3)
 @pytest.mark.parametrize(
     "line",
     [

@@ -11,6 +11,8 @@ import smex.graph as sg
 from smex._C import edge_walks, walked_rows
 from support.graph_networks import NETWORKS, graph, trained
 
+pytestmark = pytest.mark.costly
+
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 

@@ -20,7 +20,7 @@ from torch import nn
 
 import smex
 
-pytestmark = pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")
+pytestmark = [pytest.mark.costly, pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")]
 
 
 # ---- random numbers ----

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 import smex
 
-pytestmark = pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")
+pytestmark = [pytest.mark.costly, pytest.mark.filterwarnings("ignore::smex.MissingSpecWarning")]
 
 
 # ---- inputs that are changed ----

@@ -38,6 +38,8 @@ from torch.nn import functional as F
 import smex
 import smex.graph as sg
 
+pytestmark = pytest.mark.costly
+
 # ---- training, evaluation, modes ----
 
 

@@ -298,6 +298,7 @@ def kept():
     return [thing for thing in found if thing is not None and thing != set()]
 
 
+@pytest.mark.costly(cases=5)
 @pytest.mark.parametrize("keep", KEEPS, ids=lambda keep: keep.__name__)
 def test_kept_tensors_are_named(keep):
     KEPT.clear()

@@ -98,6 +98,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.costly(cases=4)
 @pytest.mark.parametrize("function", CHANGES, ids=lambda function: function.__name__)
 def test_plain_tensors_are_not_changed(function):
     model, net = captured(function)

@@ -1,10 +1,6 @@
-"""Random modules on random journeys beside the plain module, equal at every station.
-
-`SMEX_SLOW=1` takes 1,000 of them, otherwise the first 40.
-"""
+"""Random modules on random journeys beside the plain module, equal at every station."""
 
 import copy
-import os
 import random
 import warnings
 
@@ -14,7 +10,6 @@ from random_modules import KINDS, WIDTH, WORDS, Random, parts_of
 
 import smex
 
-SEEDS = 1000 if os.environ.get("SMEX_SLOW") == "1" else 40
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-3}
 
 
@@ -213,7 +208,8 @@ class Journey:
                 raise
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.costly(cases=10)
+@pytest.mark.parametrize("seed", range(1000))
 def test_equal_at_every_station(seed):
     torch.manual_seed(seed)
     with warnings.catch_warnings():

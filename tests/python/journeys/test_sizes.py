@@ -26,6 +26,8 @@ import smex
 from smex.capture.family import Family
 from smex.planning.semantic import SemanticGraph
 
+pytestmark = pytest.mark.costly
+
 
 def traces(net):
     """How often the model was traced for its calls."""
@@ -49,6 +51,7 @@ def check(net, model, *args, rtol=1e-9, atol=1e-11):
         torch.testing.assert_close(grads[name], parameter.grad, rtol=1e-7, atol=1e-10)
 
 
+@pytest.mark.costly(cases=2)
 @pytest.mark.parametrize("kind", [models.Llama, models.GPT])
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_lengths_and_batches(kind, workers):
@@ -223,6 +226,7 @@ def test_an_error_of_the_model_is_told_as_ever():
     lengths_of(net, model, [8, 10])
 
 
+@pytest.mark.costly(cases=2)
 @pytest.mark.parametrize("kind", [models.GPT, models.Llama, models.WResNet, models.UNet])
 def test_the_graph_is_that_of_a_capture(kind):
     """Of a call that was traced with symbols the calls are those of one without."""

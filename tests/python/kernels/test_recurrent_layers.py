@@ -12,6 +12,8 @@ from torch.nn.utils import rnn as packing
 
 import smex
 
+pytestmark = pytest.mark.costly
+
 aten = torch.ops.aten
 
 
@@ -300,6 +302,7 @@ def test_a_row_does_not_depend_on_its_neighbours(build):
     assert torch.equal(by_layer(module, *gates)[0], whole[:, 5:10])
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("isa", ["default", "avx2"])
 def test_other_instruction_sets(isa):
     """The layers of this file again, in a process that asks for less."""
@@ -399,6 +402,7 @@ def compare(net, model, args):
         torch.testing.assert_close(net(*args), model(*args))
 
 
+@pytest.mark.costly(cases=6)
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize(("build", "options"), NETS)
 def test_a_net_of_it(workers, build, options):

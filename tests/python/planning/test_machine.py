@@ -12,6 +12,8 @@ from torch.nn import functional as F
 import smex
 from smex import _C
 
+pytestmark = pytest.mark.costly
+
 GB = 1e9
 
 

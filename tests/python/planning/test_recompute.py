@@ -34,6 +34,7 @@ def again(plan):
     return sum(plan.graph.native.runs_again())
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_a_limit_is_kept_by_computing_again(workers):
     graph = captured()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import os
 import re
 
 import models
@@ -25,6 +24,8 @@ import smex
 from smex import _C
 from smex.planning.semantic import SemanticGraph
 from support.random_models import Generator, build
+
+pytestmark = pytest.mark.costly
 
 # ---- models of a few operators ----
 
@@ -98,13 +99,8 @@ MODELS = {
     ),
 }
 SLOW = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            "SMEX_SLOW" not in os.environ, reason="takes a minute; SMEX_SLOW=1 runs it"
-        ),
-    )
-    for name in ("UNet", "WResNet")
+    pytest.param(name, marks=pytest.mark.costly(cases=0))
+    for name in ("UNet", "WResNet")  # minutes
 ]
 MESHES = {"2": [2], "3": [3], "2x2": [2, 2], "3x2": [3, 2]}
 
@@ -464,6 +460,7 @@ def test_the_groups_are_those_of_the_paper(model):
     assert len(set(group)) == _C.coarse_sizes(captured.native)[0]
 
 
+@pytest.mark.costly(cases=8)
 @pytest.mark.parametrize("seed", range(12))
 def test_each_step_of_a_random_graph_is_the_cheapest(seed):
     graph, mesh = random_graph(seed), list(MESHES.values())[seed % len(MESHES)]
@@ -627,6 +624,7 @@ def test_a_network_within_a_memory_limit_is_the_minimum_of_an_integer_program(na
     assert len(costs) > 1, "no limit could be kept"
 
 
+@pytest.mark.costly(cases=6)
 @pytest.mark.parametrize("merge", [MERGE_GRADIENTS, MERGE_POINTWISE])
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("name", ["GPT", "RNN", *SLOW])

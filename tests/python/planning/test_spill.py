@@ -55,6 +55,7 @@ def test_algorithm_1_moves_as_few_bytes_as_an_integer_program(part, equal):
             assert followed(problem, other)[0] == other.to_host + other.to_device
 
 
+@pytest.mark.costly(cases=4)
 @pytest.mark.parametrize("seed", range(12))
 def test_long_lists_are_never_worse_than_lru_or_belady(seed):
     problem = random_dag(1000 + seed, steps=300, equal=False, share=(0.05, 0.2, 0.5)[seed % 3])

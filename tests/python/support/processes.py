@@ -87,7 +87,9 @@ class ProcessPool:
 
     def __init__(self):
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["torch", "smex", "support.families"])
+        self._context.set_forkserver_preload(
+            ["torch", "torch._functorch.aot_autograd", "smex", "support.families"]
+        )
         self._members = []
 
     def _start(self, count):

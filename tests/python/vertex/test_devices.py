@@ -21,6 +21,8 @@ import smex.vertex as sv
 from smex.vertex.execution import schedule
 from support.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 
+pytestmark = pytest.mark.costly
+
 GRAPHS = [random_graph(20, 2, 3), star(2), sv.chain(0), random_graph(9, 2, 4, shared=False)]
 VERTICES = sum(g.num_vertices for g in GRAPHS)
 OPTIONS = {

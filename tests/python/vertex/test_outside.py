@@ -12,6 +12,8 @@ from torch import nn
 import smex
 import smex.vertex as sv
 
+pytestmark = pytest.mark.costly
+
 HERE = pathlib.Path(__file__).name
 GLOBAL = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
 GRAPHS = [sv.tree(((1, 2), 3)), sv.chain(3)]

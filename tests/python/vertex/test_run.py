@@ -25,6 +25,8 @@ from support.vertex_functions import (
     star,
 )
 
+pytestmark = pytest.mark.costly
+
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 OPTIONS = {
     "all": {},
@@ -213,6 +215,7 @@ class OtherCells(Normed):
         return h + c + again
 
 
+@pytest.mark.costly(cases=9)
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("cls", [Normed, Attending, OtherCells])
 def test_layers(cls, options):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch._functorch._aot_autograd.logging_utils import setup_stacktrace_preservation_hooks
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
@@ -229,11 +228,15 @@ class Maker:
                 raise NotRepeatedError("it returns something else")
             outputs = result.outputs
             left = list(LEAVE(list(outputs), traced.body))
+        from torch._functorch._aot_autograd import logging_utils  # seconds, for captures alone
+
         traced.inputs = inner
         traced.wanted = [n for n, tensor in enumerate(inner) if tensor.requires_grad]
         traced.outputs = outputs
         traced.note_arrivals()
-        setup_stacktrace_preservation_hooks([o.grad_fn for o in outputs if o.grad_fn is not None])
+        logging_utils.setup_stacktrace_preservation_hooks(
+            [o.grad_fn for o in outputs if o.grad_fn is not None]
+        )
         return left
 
     def gradients(

@@ -12,11 +12,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import (
-    DimDynamic,
-    ShapeEnv,
-    StatelessSymbolicContext,
-)
 
 from smex._logging import quiet_fakes
 from smex.errors import SmexRuntimeError, SmexValueError
@@ -304,6 +299,8 @@ def _looking_into(function: VertexFunction) -> Iterator[None]:
 
 
 def _builder(function: VertexFunction, signature: Signature) -> _Builder:
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv  # seconds, for traces alone
+
     mode = FakeTensorMode(shape_env=ShapeEnv())
     return _Builder(function, signature, mode, _symbol(mode, ROWS), _symbol(mode, EDGES))
 
@@ -314,6 +311,8 @@ def _same(tensor: Tensor) -> Tensor:
 
 def _symbol(mode: FakeTensorMode, hint: int) -> Any:
     """Returns a number of rows that nothing is known of."""
+    from torch.fx.experimental.symbolic_shapes import DimDynamic, StatelessSymbolicContext
+
     context: Any = StatelessSymbolicContext(dynamic_sizes=[DimDynamic.DYNAMIC])
     return mode.from_tensor(torch.empty(hint), symbolic_context=context).shape[0]
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "../../sanitized.h"
 #include "../graphs.h"
 #include "../plans.h"
 #include "ir/error.h"
@@ -26,6 +27,9 @@ SearchOptions all_cut(Planner planner = Planner::kTofu) {
   options.planner = planner;
   return options;
 }
+
+/// Whether all plans for so many workers are tried.
+bool tries_all(int workers) { return !test::kSanitized || workers == 2; }
 
 /// The cheapest plan among all cuts of every coarse group and all strategies of every op.
 int64_t brute_force(const Graph& graph, int workers, Merge merge) {
@@ -53,7 +57,9 @@ TEST_P(SearchFor, CostEqualsBruteForce) {
       const int64_t bytes = plan_bytes(graph, plan);
       EXPECT_TRUE(plan.exact);
       EXPECT_GT(bytes, 0) << graph.str();
-      EXPECT_EQ(bytes, brute_force(graph, GetParam(), merge)) << graph.str();
+      if (tries_all(GetParam())) {
+        EXPECT_EQ(bytes, brute_force(graph, GetParam(), merge)) << graph.str();
+      }
       EXPECT_EQ(plan.step_bytes, std::vector<int64_t>{bytes}) << graph.str();
     }
   }
@@ -111,7 +117,7 @@ Graph random_graph(std::mt19937& random) {
 }
 
 TEST(Search, IsTheCheapestOfAllPlansOfRandomGraphs) {
-  constexpr int kGraphs = 500;
+  constexpr int kGraphs = test::random_cases(500);
   int limited = 0, impossible = 0;
   for (int seed = 0; seed < kGraphs; ++seed) {
     std::mt19937 random(seed);
@@ -216,7 +222,9 @@ TEST_P(SearchFor, TimeEqualsBruteForce) {
       options.merge = merge;
       const Plan plan = search(graph, {GetParam()}, options);
       EXPECT_TRUE(plan.exact);
-      EXPECT_NEAR(seconds(plan), least_seconds(graph, GetParam(), merge), 1e-9) << graph.str();
+      if (tries_all(GetParam())) {
+        EXPECT_NEAR(seconds(plan), least_seconds(graph, GetParam(), merge), 1e-9) << graph.str();
+      }
     }
   }
 }

@@ -11,7 +11,10 @@ import torch
 import smex
 import smex.graph as sg
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="the system has no /dev/shm")
+pytestmark = [
+    pytest.mark.costly,
+    pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="the system has no /dev/shm"),
+]
 
 
 def name():

@@ -1,6 +1,5 @@
 """Formats of data sets: files written here are read back."""
 
-import gzip
 import json
 
 import numpy as np
@@ -9,6 +8,7 @@ import torch
 
 import smex
 import smex.graph as sg
+from support.published.ogb import write_table
 
 rng = np.random.default_rng(0)
 
@@ -282,12 +282,6 @@ def test_what_is_no_tree(text):
 
     with pytest.raises(smex.SmexValueError, match="line 1: expected a tree such as"):
         parse_tree("line 1", text)
-
-
-def write_table(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with gzip.open(path.with_name(path.name + ".csv.gz"), "wt") as file:
-        file.write("".join(",".join(map(str, row)) + "\n" for row in rows))
 
 
 def test_ogb_nodes(tmp_path):

@@ -9,6 +9,7 @@ import torch
 
 import smex
 import smex.graph as sg
+import smex.graph.graphbolt as gb
 from smex.graph.data import fakenews, knowledge_graph, rdf, sbm
 from support import published
 
@@ -629,6 +630,45 @@ def test_files_of_data_sets_that_were_there_before(tmp_path, rng):
     assert sg.data.DglGraphPropPredDataset("ogbg-molhiv", tmp_path).num_tasks == 3
     where = published.write_ogb_links(tmp_path, rng, num_nodes=50, num_pairs=90, width=4)
     assert torch.load(where / "split" / "time" / "test.pt")["edge_neg"].shape == (1000, 2)
+
+
+def test_files_of_ogb_with_columns_of_their_own(tmp_path, rng):
+    small = {"num_nodes": 60, "num_pairs": 200}
+    published.write_ogb_nodes(
+        tmp_path, rng, "ogbn-proteins", **small, width=0, split="species", num_tasks=5, edge_width=8
+    )
+    g, labels = sg.data.DglNodePropPredDataset("ogbn-proteins", tmp_path)[0]
+    assert labels.shape == (60, 5) and g.ndata["species"].shape == (60, 1)
+    assert g.edata["feat"].shape == (g.num_edges(), 8) and "feat" not in g.ndata
+    where = published.write_ogb_links(tmp_path, rng, "ogbl-citation2", **small, num_negative=7)
+    valid = torch.load(where / "split" / "time" / "valid.pt")
+    assert valid["target_node_neg"].shape == (len(valid["source_node"]), 7)
+    where = published.write_ogb_links(tmp_path, rng, "ogbl-vessel", **small, width=3, split="near")
+    assert np.load(where / "raw" / "data.npz")["node_feat"].shape == (60, 3)
+    assert "edge_neg" in torch.load(where / "split" / "near" / "train.pt")
+    raw = published.write_ogb_mag(tmp_path, rng, width=4) / "raw"
+    writes = np.loadtxt(
+        raw / "relations" / "author___writes___paper" / "edge.csv.gz", delimiter=","
+    )
+    assert writes.shape == (1200, 2) and (writes.max(0) < [300, 400]).all()
+    assert np.loadtxt(raw / "node-label" / "paper" / "node-label.csv.gz").max() == 348
+
+
+def test_files_of_graphbolt(tmp_path, rng):
+    pytest.importorskip("yaml", reason="yaml is not installed")
+    small = {"num_nodes": 60, "num_pairs": 200, "width": 4}
+    where = published.write_graphbolt(tmp_path, rng, **small, num_classes=3, links=True)
+    data = gb.OnDiskDataset(str(where)).load()
+    assert data.graph.total_num_nodes == 60
+    assert [task.metadata["name"] for task in data.tasks] == [
+        "node_classification",
+        "link_prediction",
+    ]
+    assert data.feature.read("node", None, "feat").shape == (60, 4)
+    where = published.write_graphbolt_mag(tmp_path, rng, width=4)
+    data = gb.OnDiskDataset(str(where)).load()
+    assert data.graph.num_nodes["paper"] == 400 and len(data.graph.num_edges) == 8
+    assert data.feature.read("node", "paper", "feat").shape == (400, 4)
 
 
 # ---- communities ----

@@ -6,6 +6,8 @@ import torch
 import smex
 import smex.graph as sg
 
+pytestmark = pytest.mark.costly
+
 dl = sg.dataloading
 WAYS = {
     "no workers": {},

@@ -165,6 +165,7 @@ def test_new_parameters_are_finite(case, kind):
 COMPILED = [case for case in CASES if case.name != "SAGEConv-lstm"]  # it reads mailboxes by degree
 
 
+@pytest.mark.costly(cases=30)
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in COMPILED])
 def test_layers_compile_without_a_graph_break(case):
     kind = case.kinds[0]
@@ -254,6 +255,7 @@ def test_what_is_no_convolution_compiles_without_a_graph_break(name):
     assert_tree_close(found, layer(*args))
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("kind", ["RelGraphConv", "HGTConv"])
 def test_layers_of_types_compile_for_graphs_of_any_size(kind):
     if kind == "HGTConv":

@@ -262,6 +262,7 @@ def test_gradients_of_operands_made_of_each_other_can_be_differentiated(name):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("isa", ["default", "avx2"])
 def test_attention_for_narrower_instruction_sets(isa):
     """In a process of its own: the choice is made once."""

@@ -16,6 +16,8 @@ from smex.graph.recursion import levels, plans
 from smex.graph.recursion import propagate as propagation
 from smex.graph.recursion.cells import Functions
 
+pytestmark = pytest.mark.costly
+
 WIDTH = 3
 
 

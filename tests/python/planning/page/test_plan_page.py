@@ -18,6 +18,8 @@ from smex.planning.page.tiles import HEIGHT, WIDTH, tensor_picture, worker_colou
 from smex.planning.prices import op_prices
 from support.families import FAMILIES
 
+pytestmark = pytest.mark.costly
+
 LINK = smex.Level(1024, 1e-5, 1e9)
 MACHINE = smex.Machine("test", {"float32": 1e10, "float64": 1e9}, 1e10, 1e-6, 1e9, (LINK,))
 

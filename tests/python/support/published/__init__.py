@@ -8,6 +8,7 @@ neighbours and features tell of them. Each returns the folder that it wrote.
 
 from support.published.citations import write_cora_binary, write_planetoid
 from support.published.dgl_files import graph, write_dgl_graphs
+from support.published.graphbolt import write_graphbolt, write_graphbolt_mag
 from support.published.knowledge import (
     write_bitcoinotc,
     write_events,
@@ -25,7 +26,12 @@ from support.published.many_graphs import (
     write_tu,
 )
 from support.published.molecules import write_qm7b, write_qm9, write_qm9_edge
-from support.published.ogb import write_ogb_graphs, write_ogb_links, write_ogb_nodes
+from support.published.ogb import (
+    write_ogb_graphs,
+    write_ogb_links,
+    write_ogb_mag,
+    write_ogb_nodes,
+)
 from support.published.one_graph import (
     write_fraud,
     write_geom_gcn,
@@ -52,6 +58,8 @@ __all__ = [
     "write_geom_gcn",
     "write_gin",
     "write_gnn_benchmark",
+    "write_graphbolt",
+    "write_graphbolt_mag",
     "write_heterophilous",
     "write_knowledge_graph",
     "write_long_range",
@@ -59,6 +67,7 @@ __all__ = [
     "write_mutag",
     "write_ogb_graphs",
     "write_ogb_links",
+    "write_ogb_mag",
     "write_ogb_nodes",
     "write_planetoid",
     "write_ppi",
