@@ -79,7 +79,7 @@ def test_forced_ones_change_no_bit(processes, family, world, variables):
         assert carried.reasons == ()
 
 
-@pytest.mark.costly(cases=3)
+@pytest.mark.costly(cases=2)
 @pytest.mark.parametrize(("family", "world"), [("wresnet", 4), ("llama", 3), ("unet", 4)])
 def test_sums_in_any_order_are_equal_to_rounding(processes, family, world):
     expected, _, _ = train(0, family, world)

@@ -52,7 +52,7 @@ def assert_equal(found, expected, what):
     assert counted == predicted, what
 
 
-@pytest.mark.costly(cases=5)
+@pytest.mark.costly(cases=3)
 @pytest.mark.parametrize("world", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_processes_equal_threads(processes, family, world):

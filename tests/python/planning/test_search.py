@@ -624,7 +624,7 @@ def test_a_network_within_a_memory_limit_is_the_minimum_of_an_integer_program(na
     assert len(costs) > 1, "no limit could be kept"
 
 
-@pytest.mark.costly(cases=6)
+@pytest.mark.costly(cases=3)
 @pytest.mark.parametrize("merge", [MERGE_GRADIENTS, MERGE_POINTWISE])
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.parametrize("name", ["GPT", "RNN", *SLOW])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ def check_index(what: str, idx: int, size: int) -> None:
         raise GraphIndexError(f"{what}: expected a position from 0 to {size - 1}, found {idx}")
 
 
-class DGLDataset(ABC):
+class DGLDataset:
     """A list of graphs, or of graphs with labels.
 
     A subclass has ``__getitem__`` and ``__len__``, and mostly :meth:`process`. Creating it loads
@@ -91,29 +90,29 @@ class DGLDataset(ABC):
         self._transform = transform
         self._load()
 
-    def download(self) -> None:  # noqa: B027
+    def download(self) -> None:
         """Puts the raw data into :attr:`raw_path`; by default there is nothing to do."""
 
-    def save(self) -> None:  # noqa: B027
+    def save(self) -> None:
         """Keeps the processed data; by default not."""
 
-    def load(self) -> None:  # noqa: B027
+    def load(self) -> None:
         """Reads what :meth:`save` wrote."""
 
     def has_cache(self) -> bool:
         """Returns whether there is something to :meth:`load`; by default not."""
         return False
 
-    def process(self) -> None:  # noqa: B027
+    def process(self) -> None:
         """Makes the graphs of the raw data; by default there is nothing to do."""
 
-    @abstractmethod
     def __getitem__(self, idx: Any) -> Any:
         """Returns the graph at a position, perhaps with labels."""
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__(idx)")
 
-    @abstractmethod
     def __len__(self) -> int:
         """Number of graphs."""
+        raise NotImplementedError(f"{type(self).__name__} has no __len__()")
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ class Relation:
         return str(self.cls)
 
 
-class RDFGraphDataset(OneGraphMixin, DGLBuiltinDataset):
+class RDFGraphDataset(OneGraphMixin, DGLBuiltinDataset, ABC):
     """One graph of entities and relations, and labels of the entities of one class.
 
     Triples are ordered by their terms; node types, edge types and the nodes of a type are numbered

@@ -181,6 +181,19 @@ def test_a_data_set_need_not_process_anything():
     assert [batch.batch_size for batch in loader] == [2, 1]
 
 
+def test_a_data_set_need_not_be_a_list():
+    class Held(sg.data.DGLDataset):
+        def process(self):
+            self.graph = sg.graph(([0], [1]))
+
+    held = Held("held")
+    assert held.graph.num_edges() == 1
+    with pytest.raises(NotImplementedError, match="Held has no __len__"):
+        len(held)
+    with pytest.raises(NotImplementedError, match="Held has no __getitem__"):
+        held[0]
+
+
 def test_processed_data_is_kept(tmp_path):
     made = []
 

@@ -358,7 +358,7 @@ def test_extrema_of_numbers_that_are_not_finite(dtype, reduce, width):
 # ---- widths ----
 
 
-@pytest.mark.costly(cases=3)
+@pytest.mark.costly(cases=1)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_width(dtype):
     """Rows are covered by vectors of several widths, the last of which may overlap others."""
