@@ -1,6 +1,6 @@
 # make demo     run examples/demo.py
 # make test     C++ and Python tests; TORCH=2.11.0 tests with that torch in its own environment,
-#               CASES=all all of the costly ones (an hour more)
+#               CASES=all all of the costly ones, which takes much longer
 # make lint     ruff, mypy, import-linter, clang-format
 # make verify-specs  executes every Spec on the samples that PyTorch tests its operators with, and
 #               writes docs/specs.md
@@ -74,7 +74,6 @@ test-cpp: build
 	@$(LOCK) $(VENV)/bin/cmake --build $(BUILD) --target smex_cpp_tests -j $(MAX_JOBS)
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure -j $(MAX_JOBS)
 
-# CASES=all runs all of the tests that are marked costly.
 test-python: build
 	$(PY) -m pytest tests/python -n $(MAX_JOBS) --dist loadfile $(if $(CASES),--$(CASES)-cases)
 

@@ -56,7 +56,6 @@ WRITERS: dict[str, Writer] = {
     ),
     "gb-cora": _some(graphbolt.write_graphbolt, width=1433, num_classes=7, links=True),
     "gb-ogbl-citation2": _some(graphbolt.write_graphbolt, name="ogbl-citation2", links=True),
-    "gb-ogbn-arxiv": _some(graphbolt.write_graphbolt, name="ogbn-arxiv", num_classes=40),
     "gb-ogbn-mag": graphbolt.write_graphbolt_mag,
     "gb-ogbn-products": _some(
         graphbolt.write_graphbolt, name="ogbn-products", width=100, num_classes=47
@@ -69,7 +68,6 @@ WRITERS: dict[str, Writer] = {
     "ogbl-citation2": _some(_collab, name="ogbl-citation2"),
     "ogbl-collab": _collab,
     "ogbl-ddi": _some(_collab, name="ogbl-ddi", width=0, split="target"),
-    "ogbl-ppa": _some(_collab, name="ogbl-ppa", width=58, split="throughput"),
     "ogbl-vessel": _some(_collab, name="ogbl-vessel", width=3, split="spatial"),
     "ogbn-arxiv": _arxiv,
     "ogbn-mag": ogb.write_ogb_mag,

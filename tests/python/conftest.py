@@ -60,13 +60,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _leave_out_combinations(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out cases of tests marked ``costly``.
 
-    Those stay in which each value of each parameter is seen, ``cases`` of the marker at most.
+    Those stay in which each value of each parameter is seen, ``cases`` of the marker at most; of
+    several markers, such as a test's and a parameter's, the fewest.
     """
     groups = defaultdict(list)
     for item in items:
-        marker = item.get_closest_marker("costly")
-        if marker:
-            test, most = item.nodeid.partition("[")[0], marker.kwargs.get("cases")
+        markers = list(item.iter_markers("costly"))
+        if markers:
+            limits = [marker.kwargs["cases"] for marker in markers if "cases" in marker.kwargs]
+            test, most = item.nodeid.partition("[")[0], min(limits, default=None)
             groups[test, most, bool(item.get_closest_marker("cuda"))].append(item)
     left_out = set()
     for (_, most, _), cases in groups.items():

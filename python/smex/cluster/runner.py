@@ -14,7 +14,6 @@ from smex.cluster.comparing import Comparison, compare
 from smex.cluster.planners import Found, plan
 from smex.cluster.strategies import MOST_GROUPS, excess, peaks_with_states
 from smex.errors import SmexTypeError, SmexValueError
-from smex.execution.handover import hand_over
 from smex.execution.module import PartitionedModule
 from smex.execution.partition import partition
 from smex.planning.cluster import Cluster, Device, Link
@@ -188,6 +187,9 @@ class Runner:
                 "use: expected what smex.search or smex.cluster.plan returned, found "
                 f"{type(plan).__name__}"
             )
+        # torch's checkpoints, which it reads, take a second to import.
+        from smex.execution.handover import hand_over
+
         found = self._found_of(plan) if isinstance(plan, Plan) else plan
         with torch.random.fork_rng(devices=[]):
             net, optimizer = self._task.divided(found.plan)

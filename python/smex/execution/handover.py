@@ -9,6 +9,7 @@ import torch
 
 from smex.execution.cut import sliced
 from smex.execution.module import PartitionedModule
+from smex.execution.torch_checkpoint import TiledTensor
 
 _NAME = "0"
 """Of the only optimiser."""
@@ -56,8 +57,6 @@ def _filled(rooms: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
 
 
 def _whole(value: torch.Tensor) -> torch.Tensor:
-    from smex.execution.torch_checkpoint import TiledTensor  # a second, where it is used alone
-
     if not isinstance(value, TiledTensor):
         return value
     whole = torch.empty(value.shape, dtype=value.dtype, device=value.device)
@@ -67,8 +66,6 @@ def _whole(value: torch.Tensor) -> torch.Tensor:
 
 
 def _written(room: torch.Tensor, whole: torch.Tensor) -> torch.Tensor:
-    from smex.execution.torch_checkpoint import TiledTensor
-
     with torch.no_grad():
         if not isinstance(room, TiledTensor):
             return room.copy_(whole)

@@ -128,7 +128,6 @@ def with_other_defaults(rank):
         torch.set_default_dtype(torch.float32)
 
 
-@pytest.mark.costly(cases=2)
 @pytest.mark.parametrize("variables", [{}, GROUP], ids=["memory", "group"])
 def test_defaults_of_types_and_devices_do_not_matter(processes, variables):
     for machine, seconds, text in processes.run(with_other_defaults, 2, variables=variables):

@@ -185,7 +185,6 @@ def test_the_steps_by_hand():
         smex.partition(model, workers=2, plan=plan, loss_fn=loss_fn)(*inputs, target)
 
 
-@pytest.mark.costly(cases=3)
 @pytest.mark.parametrize("planner", ["random", "all_row", "icml18"])
 def test_a_plan_at_hand_runs_as_it_is(planner):
     """What its file says of the named tensors might be met otherwise, or by no plan of its own."""
