@@ -94,13 +94,14 @@ WRITERS: dict[str, Writer] = {
     ),
     "ppi": many_graphs.write_ppi,
     "qm9": molecules.write_qm9,
-    "qm9edge": _some(molecules.write_qm9_edge, num_graphs=600),
+    "qm9edge": _some(molecules.write_qm9_edge, num_graphs=20_300),  # 20,000 are not trained on
     "reddit": _all(
         one_graph.write_reddit, functools.partial(one_graph.write_reddit, self_loop=True)
     ),
     "sst": many_graphs.write_sst,
     "tu-DD": _some(many_graphs.write_tu, name="DD", node_labels=20),
     "tu-ENZYMES": _some(many_graphs.write_tu, name="ENZYMES", num_classes=6, attributes=18),
+    "tu-MUTAG": _some(many_graphs.write_tu, name="MUTAG", node_labels=7),
     "wikics": one_graph.write_wikics,
 }
 

@@ -140,7 +140,11 @@ def run_program(program: Program, options: Options) -> Result:
         missing = _missing(work / program.inside)
         if program.apart:
             return Result(program.path, "apart", 0.0, program.apart, 0, missing, "")
-        environment = _environment(program, work, options)
+        try:
+            environment = _environment(program, work, options)
+        except subprocess.CalledProcessError as error:
+            why = f"its data cannot be written: {error}"
+            return Result(program.path, "stopped", 0.0, why, lines, missing, "")
         started = time.monotonic()
         commands = [*program.before, _command(program)]
         deadline = started + options.timeout

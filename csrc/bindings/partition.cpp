@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
+#include "partition/lower/in_place.h"
 #include "partition/lower/lower.h"
 #include "partition/lower/overlap.h"
 #include "partition/lower/residency.h"
@@ -378,6 +379,8 @@ void bind_partition(py::module_& m) {
       },
       py::arg("graph"), py::arg("plan"), "Bytes that every op moves under a plan.");
   m.def("peak_bytes", &peak_bytes, py::arg("program"), py::arg("view_targets"));
+  m.def("writes_into", &writes_into, py::arg("target"),
+        "Whether results of the operator may be written into a given tensor.");
   m.def("held_bytes", &held_bytes, py::arg("program"), py::arg("worker"), py::arg("view_targets"),
         "A worker's live bytes: at first, and after each instruction.");
   m.def("moved_bytes", &moved_bytes, py::arg("program"), py::arg("forward") = true,

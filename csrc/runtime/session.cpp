@@ -601,9 +601,33 @@ void Session::run_compute(int worker, const ComputeStep& step) {
     }
   }
   for (const int position : arguments.seeds) stack[position] = seed_;
-  step.op.callBoxed(stack);
+  if (step.instr->inside.dest != kNoSlot) {
+    call_inside(worker, step);
+  } else {
+    step.op.callBoxed(stack);
+  }
   store_outputs(worker, step, viewed);
   stack.clear();
+}
+
+void Session::call_inside(int worker, const ComputeStep& step) {
+  Worker& self = *workers_[worker];
+  const Inside& inside = step.instr->inside;
+  const auto options = at::TensorOptions().device(executor_->device(worker)).dtype(step.inside_of);
+  const at::Tensor tile = at::empty(inside.shape, options);
+  self.memory.add(tile);
+  self.begun[inside.dest] = tile;
+  const Shape& shape = step.instr->output_shapes.at(0);
+  const int64_t elements = c10::multiply_integers(shape);
+  at::Tensor result = tile.view(-1).narrow(0, inside.offset, elements).view(shape);
+  if (step.writer) {
+    self.stack.emplace_back(std::move(result));
+    step.writer->callBoxed(self.stack);
+    return;
+  }
+  step.op.callBoxed(self.stack);
+  result.copy_(self.stack.at(0).toTensor());
+  self.stack[0] = std::move(result);
 }
 
 void Session::store_outputs(int worker, const ComputeStep& step, const SlotState* viewed) {
@@ -706,9 +730,15 @@ bool Session::copy_parts(int worker, OpenStep& open, bool waiting) {
   if (open.beside) open.resumed_us = elapsed_us();
   const size_t before = open.next_read + open.next_copy;
   const auto allocate = [&](c10::ScalarType dtype) {
-    open.result = at::empty(step.instr->shape,
-                            at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
-    if (open.beside) self.memory.add(open.result, /*borrowed=*/false);
+    if (step.instr->begun) {
+      const auto begun = self.begun.find(step.instr->dest);
+      open.result = std::move(begun->second);
+      self.begun.erase(begun);
+    } else {
+      open.result = at::empty(step.instr->shape,
+                              at::TensorOptions().device(executor_->device(worker)).dtype(dtype));
+      if (open.beside) self.memory.add(open.result, /*borrowed=*/false);
+    }
     if (step.instr->shape_only) return;
     for (const Region& region : step.uncovered) {
       fill_elements(open.result, region, step.instr->fill, executor_->steps().lists);
@@ -764,7 +794,7 @@ void Session::finish_fetch(int worker, OpenStep& open) {
   // Who sees the result may count on it that what it was read from is released.
   for (const RemoteRead& read : step.reads) release(read.worker, read.slot);
   store(worker, step.instr->dest, std::move(open.result),
-        open.beside ? Counted::kAlready : Counted::kAsOwn);
+        open.beside || step.instr->begun ? Counted::kAlready : Counted::kAsOwn);
   if (!open.beside) return;
   self.step_us[in_backward_][open.position] = open.busy_us;
   if (is_remote()) executor_->communicator()->recorder().end(open.ticket);

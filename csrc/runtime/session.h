@@ -118,6 +118,7 @@ class Session {
     /// Of each step of the forward [0] and backward [1] list, without what it waited for peers.
     std::array<std::vector<double>, 2> step_us;
     std::vector<OpenStep> open;  ///< that are not due yet, in the order in which they began
+    std::unordered_map<Slot, at::Tensor> begun;  ///< tiles that fetches are still to complete
     // Peers that wait for this worker's slots.
     std::mutex mutex;
     std::condition_variable published;
@@ -184,6 +185,8 @@ class Session {
   template <typename Condition>
   void await_with_open(int worker, const Condition& is_over);
   Doorbell& bell() { return is_remote() ? executor_->communicator()->doorbell() : bell_; }
+  /// Calls an operator whose result lies inside of a tile, which it makes.
+  void call_inside(int worker, const ComputeStep& step);
   void store_outputs(int worker, const ComputeStep& step, const SlotState* viewed);
   static bool is_bookkeeping(const ComputeStep& step, size_t output);
   void check_shape(const ComputeStep& step, size_t output, const at::Tensor& tensor) const;

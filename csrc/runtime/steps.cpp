@@ -21,6 +21,39 @@ c10::OperatorName schema_name(const std::string& target) {
   return {target.substr(0, dot), overload == "default" ? "" : overload};
 }
 
+/// Operators of one name, such as all of aten::add.
+std::vector<c10::OperatorName> overloads(const std::string& name) {
+  static const auto* const known = [] {
+    auto* names = new std::unordered_map<std::string, std::vector<c10::OperatorName>>;
+    for (auto& found : c10::Dispatcher::singleton().getAllOpNames()) {
+      (*names)[found.name].push_back(found);
+    }
+    return names;
+  }();
+  const auto found = known->find(name);
+  return found == known->end() ? std::vector<c10::OperatorName>{} : found->second;
+}
+
+/// The form of an operator that takes a tensor more, the last one, and writes its result into it,
+/// if it has a kernel of its own on the device.
+std::optional<c10::OperatorHandle> writing_form(const c10::OperatorHandle& op, c10::Device device) {
+  const auto key = c10::computeDispatchKey(at::kFloat, at::kStrided, device);
+  const auto& taken = op.schema().arguments();
+  for (const c10::OperatorName& name : overloads(op.schema().name())) {
+    const auto form = c10::Dispatcher::singleton().findSchema(name);
+    if (!form || !form->hasKernelForDispatchKey(key)) continue;
+    const auto& arguments = form->schema().arguments();
+    const bool is_longer = arguments.size() == taken.size() + 1;
+    if (!is_longer || form->schema().returns().size() != 1 || !arguments.back().is_out()) continue;
+    const bool is_alike =
+        std::equal(taken.begin(), taken.end(), arguments.begin(), [](const auto& a, const auto& b) {
+          return a.name() == b.name() && *a.type() == *b.type();
+        });
+    if (is_alike) return form;
+  }
+  return std::nullopt;
+}
+
 ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
   const auto op = c10::Dispatcher::singleton().findSchema(schema_name(instr.target));
   if (!op) {
@@ -28,9 +61,19 @@ ComputeStep prepare_compute(const ComputeInstr& instr, c10::Device device) {
                         "' is registered; import the library that defines it");
   }
   const bool seeded = instr.target.starts_with("smex::");  // which draw by place
-  return {&instr, *op, prepare_arguments(op->schema(), instr.args, device, seeded),
-          Region{instr.crop},
-          /*dense=*/instr.target.starts_with("aten::native_group_norm")};
+  const bool dense = instr.target.starts_with("aten::native_group_norm");
+  ComputeStep step{&instr,
+                   *op,
+                   prepare_arguments(op->schema(), instr.args, device, seeded),
+                   Region{instr.crop},
+                   dense,
+                   std::nullopt,
+                   c10::ScalarType::Undefined};
+  if (instr.inside.dest != kNoSlot) {
+    step.writer = writing_form(*op, device);
+    step.inside_of = parse_dtype(instr.inside.dtype);
+  }
+  return step;
 }
 
 /// The part of `copy`'s source that lands on `piece` of its destination.
@@ -212,6 +255,10 @@ FetchStep prepare_fetch(const FetchInstr& instr, const Program& program, int wor
     const Region& dest = part.dest;
     covered += dest.numel();
     if (part.worker != worker) step.remote_elements += dest.numel();
+    if (part.in_place) {
+      step.uncovered = subtract_all(std::move(step.uncovered), dest);
+      continue;
+    }
     if (processes.is_here(part.worker)) {
       if (part.worker != worker && seen.insert({part.worker, part.slot}).second)
         step.reads.push_back({part.worker, part.slot});
@@ -473,12 +520,12 @@ class Preparation {
     if (const auto* x = std::get_if<ComputeInstr>(&a)) {
       const auto& y = std::get<ComputeInstr>(b);
       return x->target == y.target && x->args == y.args && x->outputs == y.outputs &&
-             x->crop == y.crop && x->output_shapes == y.output_shapes;
+             x->crop == y.crop && x->output_shapes == y.output_shapes && x->inside == y.inside;
     }
     const auto &x = std::get<FetchInstr>(a), &y = std::get<FetchInstr>(b);
     const auto same_part = [&](const CopyPart& p, const CopyPart& q) {
       return p.worker == v && q.worker == w && p.slot == q.slot && p.source == q.source &&
-             p.dest == q.dest;
+             p.dest == q.dest && p.in_place == q.in_place;
     };
     return x.dest == y.dest && x.shape == y.shape && x.dtype == y.dtype &&
            x.reducing == y.reducing && x.reduce == y.reduce && x.fill == y.fill &&

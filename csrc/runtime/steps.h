@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <variant>
@@ -24,6 +25,9 @@ struct ComputeStep {
   Arguments arguments;
   Region crop;         ///< rank 0: keep the whole output
   bool dense = false;  ///< the kernel reads its operands as if they were contiguous
+  // Of a result that lies inside of another tile:
+  std::optional<c10::OperatorHandle> writer;               ///< writes it where it lies
+  c10::ScalarType inside_of = c10::ScalarType::Undefined;  ///< the tile's
 };
 
 /// One box to copy, or to combine into what earlier copies wrote.

@@ -24,6 +24,12 @@ def _matrix(edges: np.ndarray, shape: tuple[int, int]) -> scipy.sparse.csr_matri
     return scipy.sparse.csr_matrix((np.ones(len(edges)), edges.T), shape)
 
 
+@data("edges")
+def edges(places: Places, rng: np.random.Generator) -> None:
+    """A network as a file of text, an edge in a line."""
+    lines(places.work / "net.txt", pairs(rng, 60, 60, 300))
+
+
 @data("gatne")
 def gatne(places: Places, rng: np.random.Generator) -> None:
     """Edges with types, in the parts of GATNE."""
@@ -72,8 +78,8 @@ def elliptic(places: Places, rng: np.random.Generator) -> None:
     lines(folder / "elliptic_txs_features.csv", rows, ",")
 
 
-@data("fakenews")
-def fakenews(places: Places, rng: np.random.Generator) -> None:
+@data("gas")
+def gas(places: Places, rng: np.random.Generator) -> None:
     """Retweets of news, as GAS reads them: a symmetric matrix, news first."""
     news, users = 30, 90
     edges = np.add(pairs(rng, users, news, 300), (news, 0))

@@ -135,11 +135,12 @@ class Hash {
     for (const auto& element : list) add(element);
   }
   void add(const CopyPart& part) {
-    add(part.worker), add(part.slot), add(part.source), add(part.dest);
+    add(part.worker), add(part.slot), add(part.source), add(part.dest), add(part.in_place);
   }
   void add(const ComputeInstr& compute) {
     add(compute.target), add(compute.args), add(compute.outputs), add(compute.crop);
-    add(compute.output_shapes), add(compute.due);
+    add(compute.output_shapes), add(compute.due), add(compute.inside.dest);
+    add(compute.inside.offset);
   }
   void add(const FetchInstr& fetch) {
     add(fetch.relayout), add(fetch.dest), add(fetch.shape), add(fetch.dtype), add(fetch.parts);

@@ -54,7 +54,7 @@ void ListUses::find_storages(const Program& program, int worker,
         shapes_[fetch->dest] = &fetch->shape;
         if (fetch->view) {
           storage_[fetch->dest] = storage_[fetch->parts.front().slot];
-        } else {
+        } else if (!fetch->begun) {
           allocate(fetch->dest, fetch->shape, position);
         }
       } else if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
@@ -64,7 +64,10 @@ void ListUses::find_storages(const Program& program, int worker,
           const Slot out = compute->outputs[o];
           if (out == kNoSlot) continue;
           shapes_[out] = &compute->output_shapes[o];
-          if (base != kNoSlot) {
+          if (compute->inside.dest != kNoSlot) {
+            allocate(compute->inside.dest, compute->inside.shape, position);
+            storage_[out] = storage_[compute->inside.dest];
+          } else if (base != kNoSlot) {
             storage_[out] = storage_[base];
           } else {
             allocate(out, is_cropped ? compute->computed : compute->output_shapes[o], position);

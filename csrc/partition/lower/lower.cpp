@@ -12,6 +12,7 @@
 #include "ir/error.h"
 #include "partition/lower/fetch.h"
 #include "partition/lower/fuse.h"
+#include "partition/lower/in_place.h"
 #include "partition/lower/overlap.h"
 #include "partition/lower/pointwise.h"
 #include "partition/lower/strides.h"
@@ -77,6 +78,7 @@ class Lowering {
     bind_outputs();
     bind_tables();
     if (options.join) join_pointwise(graph_, strides_, options.views, program_);
+    write_in_place(program_, options.views);
     if (options.overlap) overlap(program_, options.views);
     // Programs of many sizes are kept.
     for (WorkerProgram& program : program_.workers) {
@@ -357,6 +359,7 @@ class Lowering {
   void lower_call(const Call& call) {
     const Op& op = *call.op;
     OpTiles tiles = op_tiles(graph_, classes_, plan_, op, call.choices);
+    for (int w = 0; w < workers_; ++w) read_boxes_in_place(op, w, tiles);
     std::vector<std::vector<Slot>> operands(workers_, std::vector<Slot>(op.inputs.size(), kNoSlot));
     std::vector<std::vector<Slot>> temporary(workers_);
     std::vector<Window> windows(workers_);
@@ -382,6 +385,37 @@ class Lowering {
     if (has_means(tiles)) merge_means(op, tiles, made);
     for (size_t o = 0; o < op.outputs.size(); ++o) {
       if (op.outputs[o] != kNoValue) store(graph_.value(op.outputs[o]), tiles, o, made[o]);
+    }
+  }
+
+  /// Lets a worker that holds all rows around those that its messages come from take them where
+  /// they are, as a view, in place of copies of the listed ones. The tables of the call, which
+  /// number the rows of its operands, are one for all of these: it is all operands or none. Rows of
+  /// edges are as many as the tables have edges, and stay listed.
+  void read_boxes_in_place(const Op& op, int worker, OpTiles& tiles) {
+    static const std::set<std::string> kReaders{"smex::attention", "smex::gat_attention",
+                                                "smex::gat_gradient_by_destination",
+                                                "smex::gat_gradient_by_source", "smex::spmm"};
+    if (tiles.whole || !tiles.active[worker] || !kReaders.count(op.target)) return;
+    const auto is_of_edges = [&](const Region& region, const Shape& shape) {
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!op.spec->table(static_cast<int>(i))) continue;
+        if (graph_.value(op.inputs[i]).shape.at(0) == shape[region.axis]) return true;
+      }
+      return false;
+    };
+    std::vector<tdl::InputNeed*> listed;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      tdl::InputNeed& need = tiles.needs[worker][i];
+      if (!need.used || !need.region.list || op.spec->table(static_cast<int>(i))) continue;
+      if (is_of_edges(need.region, graph_.value(op.inputs[i]).shape)) continue;
+      const Tile& own = home(op.inputs[i]).tiles[worker];
+      if (!own.held || !covers(own.region, Region{need.region.dims})) return;
+      listed.push_back(&need);
+    }
+    for (tdl::InputNeed* need : listed) {
+      need->region = Region{need->region.dims};
+      need->unclamped = need->region;
     }
   }
 
@@ -698,6 +732,7 @@ class Lowering {
         if (window.crop.empty()) {
           MadeTensor lies = made_by(op, compute.args, local_operands, shape, o);
           compute.copies |= lies.copies;
+          if (o == 0) compute.dense = lies.strides.empty();
           strides_[w][slot] = std::move(lies.strides);
         }
       }

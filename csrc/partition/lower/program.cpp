@@ -14,6 +14,7 @@ void print_compute(std::ostream& out, const ComputeInstr& compute) {
     out << (o ? ", " : "") << compute.outputs[o];
   }
   out << " = " << operator_name(compute) << "  # " << op_label(compute);
+  if (compute.inside.dest != kNoSlot) out << ", inside " << compute.inside.dest;
 }
 
 void print_fetch(std::ostream& out, const FetchInstr& fetch) {
@@ -92,7 +93,7 @@ OwnCopy own_copy(const FetchInstr& fetch, int worker) {
   OwnCopy own;
   if (fetch.view || fetch.shape_only) return own;
   for (const CopyPart& part : fetch.parts) {
-    if (part.worker != worker) continue;
+    if (part.worker != worker || part.in_place) continue;
     const auto elements = static_cast<double>(part.dest.numel());
     own.elements += elements;
     if (elements > 0) own.pieces += pieces_of(part.dest, fetch.shape);

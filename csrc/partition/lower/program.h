@@ -15,6 +15,15 @@ namespace smex {
 using Slot = int32_t;  ///< a worker's local tensor; numbered per worker
 inline constexpr Slot kNoSlot = -1;
 
+/// Where in a tile that is still to be completed a result lies; see in_place.h.
+struct Inside {
+  Slot dest = kNoSlot;  ///< kNoSlot: it has memory of its own
+  Shape shape;          ///< of the tile
+  std::string dtype;
+  int64_t offset = 0;  ///< elements of the tile before it
+  bool operator==(const Inside&) const = default;
+};
+
 /// Runs `target` on local slots. ValueRef ids inside `args` are slots of this worker.
 struct ComputeInstr {
   OpId op = -1;        ///< for messages and traces; of a fused call the last one it stands for
@@ -28,6 +37,8 @@ struct ComputeInstr {
   std::vector<Interval> crop;
   Shape computed;       ///< the shape before the crop
   bool copies = false;  ///< a reshape that is no view of its tile
+  bool dense = false;   ///< its first output is contiguous
+  Inside inside;        ///< what its only output is a part of
   // For predictions, of its tile:
   double operations = 0;                    ///< arithmetic
   double gathered = 0;                      ///< bytes that it reads of rows one by one
@@ -47,8 +58,9 @@ std::string op_label(const ComputeInstr& compute);
 struct CopyPart {
   int worker = 0;
   Slot slot = kNoSlot;
-  Region source;  ///< inside the peer's slot
-  Region dest;    ///< inside the destination slot
+  Region source;          ///< inside the peer's slot
+  Region dest;            ///< inside the destination slot
+  bool in_place = false;  ///< it is there before the fetch
 };
 
 /// Assembles `dest` from parts held by this and other workers (Tofu's MultiFetch).
@@ -65,6 +77,7 @@ struct FetchInstr {
   tdl::ReduceKind reduce = tdl::ReduceKind::kSum;
   double fill = 0;
   bool view = false;        ///< dest aliases the local part's slot
+  bool begun = false;       ///< dest is made by the call whose result is inside of it
   bool shape_only = false;  ///< the content is never read
   std::string kind;         ///< "fetch", "halo", "reduce_scatter", "all_gather" …, for statistics
   /// The workers' fetches of one number bring a value from one layout to another; numbers ascend in

@@ -74,8 +74,8 @@ class Residency::Scan {
         found_.freed[free->slot] = position;
       } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {
         note_reads(instr, position);
-        fetch->view ? alias(fetch->dest, fetch->parts.front().slot)
-                    : allocate(fetch->dest, fetch->shape, position);
+        if (fetch->view) alias(fetch->dest, fetch->parts.front().slot);
+        if (!fetch->view && !fetch->begun) allocate(fetch->dest, fetch->shape, position);
       } else if (const auto* moved = std::get_if<MoveInstr>(&instr)) {
         move(*moved, position);
       } else {
@@ -118,7 +118,12 @@ class Residency::Scan {
     for (size_t o = 0; o < compute.outputs.size(); ++o) {
       const Slot out = compute.outputs[o];
       if (out == kNoSlot) continue;
-      base != kNoSlot ? alias(out, base) : allocate(out, made_shape(compute, o), position);
+      if (compute.inside.dest != kNoSlot) {
+        allocate(compute.inside.dest, compute.inside.shape, position);
+        alias(out, compute.inside.dest);
+      } else {
+        base != kNoSlot ? alias(out, base) : allocate(out, made_shape(compute, o), position);
+      }
     }
   }
 

@@ -131,6 +131,7 @@ __all__: list[str] = [
     "weighted",
     "weighting_of",
     "with_order",
+    "writes_into",
 ]
 
 class ValueRef:
@@ -1789,6 +1790,11 @@ def weighting_of(choice: int) -> int:
 def with_order(plan: Plan, order: collections.abc.Sequence[int]) -> Plan:
     """
     A copy, whose ops are in this order in workers' lists.
+    """
+
+def writes_into(target: str) -> bool:
+    """
+    Whether results of the operator may be written into a given tensor.
     """
 
 FEATURES: int = 8

@@ -2,7 +2,9 @@
 
 import json
 import pathlib
+import re
 import sys
+from collections import Counter
 
 import pytest
 
@@ -10,6 +12,8 @@ ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks" / "programs"))
 
 import run  # noqa: E402 (the folder has just been added)
+
+FORMATS = sorted((ROOT / "benchmarks" / "programs" / "formats").glob("*.py"))
 
 
 @pytest.fixture
@@ -89,6 +93,16 @@ def test_the_lists_can_be_read():
     for program in programs:
         assert bool(program.changes) == bool(program.because), program.path
         assert not program.published or program.accuracy, program.path
+
+
+def test_data_have_names_of_their_own():
+    synthetic = run.synthetic
+    of_programs = re.findall(r'@data\("([^"]+)"\)', "".join(map(pathlib.Path.read_text, FORMATS)))
+    assert len(of_programs) > 20
+    known = Counter([*of_programs, *synthetic.data_sets.WRITERS])
+    assert max(known.values()) == 1
+    read = {name for program in run.programs() for name in program.data}
+    assert read <= known.keys()
 
 
 def test_downloads_come_from_a_folder(checkout, monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """Graph networks on several workers: what they compute, and what they move."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -102,6 +103,21 @@ def test_attention_cut_by_vertices_runs_as_one_call():
     for name in ("gat_gradient_by_source", "gat_gradient_by_destination"):
         assert text.count(f"smex::{name} ") == layers
     assert "smex::sddmm" not in text  # no edge has a value
+
+
+def test_rows_of_ones_own_are_not_copied():
+    g = graph(nodes=64, edges=400)
+    net = smex.partition(
+        NETWORKS["GAT"]().double(), 2, args=(g, features(g)), planner="vertices", replicate_bytes=0
+    )
+    program = str(net.plan.program())
+    # Values are written where those of all workers come together,
+    assert re.search(r"aten::mm  # op \d+, inside \d+$", program, re.M)
+    # and a worker that has all of them reads them there, with no copy of the rows that it needs.
+    for worker in (0, 1):
+        _, _, forward = program.partition(f"worker {worker} forward:")
+        forward, _, _ = forward.partition("backward:")
+        assert "smex::gat_attention" in forward and not re.search(r" = fetch\(.* of ", forward)
 
 
 class Segments(torch.nn.Module):

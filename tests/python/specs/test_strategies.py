@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 import smex
 from smex import specs, tdl
 from smex.specs import oracle
+from smex.specs.__main__ import main
 from support.undescribed import undescribed
 
 MM = torch.ops.aten.mm.default
@@ -205,22 +206,27 @@ def test_coverage_names_what_is_missing():
 # ---- the command line ----
 
 
-def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "smex.specs", *arguments], capture_output=True, text=True
-    )
+def test_list_and_show(capsys):
+    def run(*arguments):
+        status = main(list(arguments))
+        return status, *capsys.readouterr()
+
+    status, out, _ = run("list", "matmul")
+    assert status == 0 and "aten::bmm" in out
+    _, out, _ = run("show", "aten::mm", "4,6", "6,5")
+    assert "Sum(lambda k: a[i, k] * b[k, j])" in out
+    assert "can be divided along k: reduces by sum" in out
+    _, out, _ = run("show", "aten::avg_pool2d", "1,2,6,6", "[2,2]")
+    assert "def avg_pool(" in out and "along i3: concatenates" in out
+    _, out, _ = run("list", "pooling")
+    assert "aten::avg_pool2d" in out
+    status, _, error = run("show", "aten::_softmax", "3,4")
+    assert status == 2 and "aten::_softmax: 3,4 does not fit" in error
+    status, out, _ = run("show", "aten::_local_scalar_dense")
+    assert status == 1 and "aten::_local_scalar_dense has no Spec" in out
 
 
-def test_list_and_show():
-    found = run("list", "matmul")
+def test_the_command():
+    command = [sys.executable, "-m", "smex.specs", "list", "matmul"]
+    found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 0 and "aten::bmm" in found.stdout
-    found = run("show", "aten::mm", "4,6", "6,5")
-    assert "Sum(lambda k: a[i, k] * b[k, j])" in found.stdout
-    assert "can be divided along k: reduces by sum" in found.stdout
-    pooling = run("show", "aten::avg_pool2d", "1,2,6,6", "[2,2]")
-    assert "def avg_pool(" in pooling.stdout and "along i3: concatenates" in pooling.stdout
-    assert "aten::avg_pool2d" in run("list", "pooling").stdout
-    wrong = run("show", "aten::_softmax", "3,4")
-    assert wrong.returncode == 2 and "aten::_softmax: 3,4 does not fit" in wrong.stderr
-    found = run("show", "aten::_local_scalar_dense")
-    assert found.returncode == 1 and "aten::_local_scalar_dense has no Spec" in found.stdout

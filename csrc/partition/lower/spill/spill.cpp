@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "partition/lower/in_place.h"
 #include "partition/lower/list_uses.h"
 #include "partition/lower/overlap.h"
 #include "partition/lower/spill/fewest_transfers.h"
@@ -283,6 +284,7 @@ SpillProblem spill_problem(const Program& program, int worker, const SpillOption
 }
 
 std::vector<SpillTraffic> spill(Program& program, const SpillOptions& options) {
+  write_apart(program);
   const LargestInstr largest = largest_instr(program, options.views);
   if (largest.bytes > options.capacity) {
     throw UserError("spill: " + largest.text + " on worker " + std::to_string(largest.worker) +

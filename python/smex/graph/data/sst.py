@@ -38,8 +38,8 @@ class SSTDataset(DGLBuiltinDataset):
         glove_embed_file: a text file of embeddings, a word and its numbers a line, for
             :attr:`pretrained_emb`.
         vocab_file: a text file with a word a line; by default ``vocab.txt`` beside the trees, and
-            where that is not there the words of the training trees in the order of appearance.
-            Words are compared in lower case.
+            where that is not there the words of all trees in the order of appearance, those of
+            training first. Words are compared in lower case.
         raw_dir: see :class:`DGLBuiltinDataset`; the files ``train.txt``, ``dev.txt`` and
             ``test.txt`` are in the folder ``sst``. Trees of ``dev.txt`` that stand again at the end
             of ``train.txt`` are left out there.
@@ -88,7 +88,7 @@ class SSTDataset(DGLBuiltinDataset):
         dev = self._lines("dev")
         if dev and train[-len(dev) :] == dev:
             train = train[: -len(dev)]
-        self._vocab = self._read_vocab(train)
+        self._vocab = self._read_vocab()
         lines = {"train": train, "dev": dev}.get(self.mode) or self._other_lines(train)
         self._trees = [self._tree(number, line) for number, line in enumerate(lines, 1)]
         self._embeddings = None if self._glove_file is None else self._read_embeddings()
@@ -103,12 +103,13 @@ class SSTDataset(DGLBuiltinDataset):
         lines = path.read_text(encoding="utf-8").split("\n")
         return [line.strip() for line in lines if line.strip()]
 
-    def _read_vocab(self, train: list[str]) -> dict[str, int]:
+    def _read_vocab(self) -> dict[str, int]:
         path = Path(self._vocab_file or Path(self.raw_path) / "vocab.txt")
         if self._vocab_file is not None or path.exists():
             words = path.read_text(encoding="utf-8").splitlines()
         else:
-            words = re.findall(r"([^ \t()]+)\)", " ".join(train))
+            lines = [line for mode in _MODES for line in self._lines(mode)]
+            words = re.findall(r"([^ \t()]+)\)", " ".join(lines))
         return {word: n for n, word in enumerate(dict.fromkeys(w.strip().lower() for w in words))}
 
     def _tree(self, number: int, line: str) -> Graph:

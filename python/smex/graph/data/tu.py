@@ -7,8 +7,6 @@ edges are optional.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -22,7 +20,7 @@ from smex.graph.data.dataset import (
     Transform,
     other_name,
 )
-from smex.graph.data.tu_legacy import ADDRESS, LegacyTUDataset
+from smex.graph.data.tu_legacy import ADDRESS, LegacyTUDataset, TUFilesMixin
 from smex.graph.words import counted
 
 __all__ = ["LegacyTUDataset", "TUDataset"]
@@ -31,7 +29,7 @@ _NODE_FILES = {"node_labels": "node_labels", "node_attributes": "node_attr"}
 _EDGE_FILES = {"edge_labels": "edge_labels", "edge_attributes": "edge_attr"}
 
 
-class TUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
+class TUDataset(LabelledGraphsMixin, TUFilesMixin, DGLBuiltinDataset):
     """Graphs of a TU data set, and a label int64 ``[1]`` for each.
 
     Node features ``node_labels`` (int64) and ``node_attr`` (float32), edge features ``edge_labels``
@@ -134,10 +132,6 @@ class TUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
                 f"TUDataset: expected {self.name}_graph_labels.txt or {self.name}_graph_attributes"
                 f".txt in {self.raw_path}, found neither; download the data again"
             )
-
-    def _read(self, part: str) -> np.ndarray | None:
-        path = Path(self.raw_path) / f"{self.name}_{part}.txt"
-        return np.loadtxt(path, delimiter=",", ndmin=2) if path.exists() else None
 
     graph_lists = other_name("graphs", "The graphs; elements and the list may be assigned.")
     graph_labels = other_name("labels", "The labels, int64 ``[num_graphs, 1]``; may be assigned.")

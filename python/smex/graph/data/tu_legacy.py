@@ -21,10 +21,33 @@ from smex.graph.data.division import divided
 
 __all__ = ["LegacyTUDataset"]
 
+
 ADDRESS = "https://www.chrsmrrs.com/graphkerneldatasets/"
 
 
-class LegacyTUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
+class TUFilesMixin:
+    """Files of a data set of the collection, and what DGL's programs take from its classes."""
+
+    name: str
+    raw_path: str
+
+    def _file_path(self, category: str) -> str:
+        return str(Path(self.raw_path) / f"{self.name}_{category}.txt")
+
+    def _read(self, category: str) -> np.ndarray | None:
+        path = Path(self._file_path(category))
+        return np.loadtxt(path, delimiter=",", ndmin=2) if path.exists() else None
+
+    @staticmethod
+    def _idx_from_zero(ids: np.ndarray) -> np.ndarray:
+        return ids - np.min(ids)
+
+    @staticmethod
+    def _to_onehot(labels: np.ndarray) -> np.ndarray:
+        return np.eye(np.max(labels) + 1)[labels]
+
+
+class LegacyTUDataset(LabelledGraphsMixin, TUFilesMixin, DGLBuiltinDataset):
     """Graphs of a TU data set with a node feature ``feat``, and a label int64 (no dimension) each.
 
     ``feat``, float32 ``[num_nodes, columns]``, are the nodes' attributes, where these are not there
@@ -127,14 +150,10 @@ class LegacyTUDataset(LabelledGraphsMixin, DGLBuiltinDataset):
                 f"attributes.txt in {self.raw_path}, found neither; download the data again"
             )
 
-    def _read(self, part: str) -> np.ndarray | None:
-        path = Path(self.raw_path) / f"{self.name}_{part}.txt"
-        return np.loadtxt(path, delimiter=",", ndmin=2) if path.exists() else None
-
     def _numbers(self, part: str) -> Tensor | None:
         """Returns a file's whole numbers, from the least one on."""
         values = self._read(part)
-        return None if values is None else torch.from_numpy(values - values.min()).long()
+        return None if values is None else torch.from_numpy(self._idx_from_zero(values)).long()
 
     def statistics(self) -> tuple[int, int | None, int]:
         """Columns of ``feat``, :attr:`num_labels`, and nodes of the largest graph."""

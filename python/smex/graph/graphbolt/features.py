@@ -207,8 +207,9 @@ class TorchBasedFeature(Feature):
         return self._metadata or {}
 
     def pin_memory_(self) -> TorchBasedFeature:
-        """Moves it into pinned memory, and returns the same object."""
-        if self._tensor.device.type == "cpu" and not self._tensor.is_pinned():
+        """Moves it into pinned memory, and returns the same object; without a GPU it stays."""
+        is_here = self._tensor.device.type == "cpu" and not self._tensor.is_pinned()
+        if is_here and torch.accelerator.is_available():
             self._tensor = self._tensor.pin_memory()
         return self
 
@@ -321,7 +322,7 @@ class TorchBasedFeatureStore(BasicFeatureStore):
         return list(self._features.values())  # type: ignore[arg-type]
 
     def pin_memory_(self) -> TorchBasedFeatureStore:
-        """Moves all features into pinned memory, and returns the same object."""
+        """As :meth:`TorchBasedFeature.pin_memory_`, all features."""
         for feature in self._all():
             feature.pin_memory_()
         return self

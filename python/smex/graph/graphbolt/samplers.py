@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,10 +43,14 @@ class SubgraphSampler(MiniBatchTransformer):
 
     def __init__(self, datapipe: Any, *args: Any, **kwargs: Any):
         super().__init__(datapipe, self._sample)
+        # Subclasses of programs written before there were times take seeds alone.
+        taken = inspect.signature(self.sample_subgraphs).parameters.values()
+        self._takes_times = len(taken) > 1 or any(p.kind is p.VAR_POSITIONAL for p in taken)
 
     def _sample(self, minibatch: MiniBatch) -> MiniBatch:
         seeds, times = _seeds_of(minibatch, getattr(minibatch, "timestamp", None))
-        minibatch.input_nodes, minibatch.sampled_subgraphs = self.sample_subgraphs(seeds, times)
+        given = (seeds, times) if self._takes_times else (seeds,)
+        minibatch.input_nodes, minibatch.sampled_subgraphs = self.sample_subgraphs(*given)
         return minibatch
 
     def sample_subgraphs(

@@ -157,9 +157,12 @@ class FusedCSCSamplingGraph:
         return self._copied(lambda each: moved(each, device))
 
     def pin_memory_(self) -> FusedCSCSamplingGraph:
-        """Moves all tensors into pinned memory, and returns the same object."""
-        pinned = self.to("pinned")
-        vars(self).update(vars(pinned))
+        """Moves all tensors into pinned memory, and returns the same object.
+
+        Without a GPU they stay.
+        """
+        if torch.accelerator.is_available():
+            vars(self).update(vars(self.to("pinned")))
         return self
 
     def _copied(self, change: Any) -> FusedCSCSamplingGraph:

@@ -7,6 +7,8 @@ Spec lets add up over parts of the rows, such as a weight's gradient, may be mad
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor, fx
 from torch.utils import _pytree as pytree
 
 from smex.specs.strategies import OperatorCall
+from smex.tdl.registry import on_change
 from smex.vertex.compile.trace import Joint
 from smex.vertex.words.function import EDGES, ROWS
 
@@ -188,7 +191,6 @@ def _outs_for(
     node: fx.Node, found: dict[fx.Node, Any], of: int, numbers: dict[int, int]
 ) -> list[Kind] | None:
     """The kinds of the results for other numbers of rows and edges than those of the trace."""
-    tensors: list[tuple[Tensor, Kind]] = []
 
     def size(value: Any) -> Any:
         if isinstance(value, (int, float)):
@@ -201,25 +203,69 @@ def _outs_for(
         value = arg.meta["val"]
         if not isinstance(value, Tensor):
             return size(value)
-        tensor = torch.empty([size(n) for n in value.shape], dtype=value.dtype, device="meta")
-        tensors.append((tensor, found[arg]))
-        return tensor
+        return _Operand(tuple(size(n) for n in value.shape), value.dtype, found[arg])
 
     try:
         args, kwargs = fx.map_arg((node.args, node.kwargs), concrete)
-        call = OperatorCall(node.target, args, kwargs)  # type: ignore[arg-type]
+    except Exception:  # sizes of other symbols than the trace's
+        return None
+    text = repr((args, kwargs))
+    return _outs_of(_Call(node.target, text, of, numbers.get(of, of), args, kwargs))
+
+
+class _Operand(NamedTuple):
+    """A tensor of a call."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    kind: Kind
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """A call on a number of rows or edges; equal to another if its arguments are written alike."""
+
+    target: Any
+    text: str
+    of: int
+    rows: int
+    args: Any = dataclasses.field(compare=False)
+    kwargs: Any = dataclasses.field(compare=False)
+
+
+@functools.lru_cache(maxsize=4096)
+def _outs_of(called: _Call) -> list[Kind] | None:
+    """The kinds of a call's results, of the first split in which each worker has its rows."""
+    tensors: list[tuple[Tensor, Kind]] = []
+
+    def stand_in(operand: _Operand) -> Tensor:
+        tensor = torch.empty(operand.shape, dtype=operand.dtype, device="meta")
+        tensors.append((tensor, operand.kind))
+        return tensor
+
+    try:
+        args, kwargs = pytree.tree_map_only(
+            _Operand, stand_in, (called.args, called.kwargs), is_leaf=_is_operand
+        )
+        call = OperatorCall(called.target, args, kwargs)
         ways = call.strategies(2) if call.spec is not None else []
     except Exception:  # what the Spec cannot tell is not known
         return None
-    rows = numbers.get(of, of)
-    bounds = [[0, rows // 2], [rows // 2, rows]]
+    bounds = [[0, called.rows // 2], [called.rows // 2, called.rows]]
     for way in ways:
         if way["op"] is None and _splits_rows(way, tensors, bounds):
-            outs = [_out_kind(out, of, bounds) for out in way["outs"]]
+            outs = [_out_kind(out, called.of, bounds) for out in way["outs"]]
             kept = [out for out in outs if out is not None]
             if len(kept) == len(outs):
                 return kept
     return None
+
+
+on_change(_outs_of.cache_clear)
+
+
+def _is_operand(x: Any) -> bool:
+    return isinstance(x, _Operand)
 
 
 def _splits_rows(

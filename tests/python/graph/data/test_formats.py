@@ -236,9 +236,12 @@ def test_trees(tmp_path):
     assert tree.ndata["y"].tolist() == [3, 2, 4, 2, 2]
     assert tree.ndata["x"].tolist() == [-1, 0, -1, 1, 2]
     assert tree.ndata["mask"].tolist() == [0, 1, 0, 1, 1]
-    assert data.vocab == {"it": 0, "works": 1, ".": 2} and data.num_classes == 5
+    assert list(data.vocab) == ["it", "works", ".", "no", "way"] and data.num_classes == 5
     one = sg.data.SSTDataset("test", raw_dir=tmp_path)[0]
-    assert one.num_nodes() == 1 and one.ndata["x"].tolist() == [-1]
+    assert one.num_nodes() == 1 and one.ndata["x"].tolist() == [3]
+    write(tmp_path, {"words.txt": "way\n"})
+    some = sg.data.SSTDataset("dev", vocab_file=tmp_path / "words.txt", raw_dir=tmp_path)[0]
+    assert some.ndata["x"].tolist() == [-1, -1, 0]
 
     write(tmp_path / "sst", {"vocab.txt": "no\nworks\n"})
     write(tmp_path, {"glove.txt": "the 0 0\nworks 1.5 2.5\n"})

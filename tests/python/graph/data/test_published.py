@@ -408,6 +408,16 @@ def test_legacy_tu(tmp_path, rng, mode):
     assert len(small) == len(kept) and small.max_num_node == 12
 
 
+def test_tu_files_as_programs_read_them(tmp_path, rng):
+    published.write_tu(tmp_path, rng, "T", 4, node_labels=3)
+    for kind in (sg.data.LegacyTUDataset, sg.data.TUDataset):
+        data = kind("T", raw_dir=tmp_path)
+        labels = data._idx_from_zero(np.loadtxt(data._file_path("node_labels"), dtype=int))
+        rows = data._to_onehot(labels)
+        assert rows.shape == (sum(g.num_nodes() for g in data.graph_lists), 3)
+        assert (rows.argmax(1) == labels).all() and (rows.sum(1) == 1).all()
+
+
 def test_legacy_tu_that_is_damaged(tmp_path, rng):
     where = published.write_tu(tmp_path, rng, "T", 5)
     labels = where / "T_graph_labels.txt"

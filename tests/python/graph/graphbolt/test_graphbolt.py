@@ -405,10 +405,17 @@ class FirstNeighbours(gb.SubgraphSampler):
         return rows, [gb.SampledSubgraphImpl(csc, seeds, rows)]
 
 
+class OfSeedsAlone(FirstNeighbours):
+    def sample_subgraphs(self, seeds):
+        return super().sample_subgraphs(seeds, None)
+
+
 def test_a_sampler_of_ones_own():
     graph = gb.from_dglgraph(ring(), is_homogeneous=True)
     items = gb.ItemSet(torch.arange(8), names="seed_nodes")
     batch = next(iter(gb.ItemSampler(items, 8).first_neighbours_of_test(graph)))
+    assert batch.blocks[0].num_edges() == 8
+    batch = next(iter(OfSeedsAlone(gb.ItemSampler(items, 8), graph)))
     assert batch.blocks[0].num_edges() == 8
     with pytest.raises(NotImplementedError, match="defines sample_subgraphs"):
         next(iter(gb.ItemSampler(items, 8).sample_subgraph()))
@@ -416,6 +423,15 @@ def test_a_sampler_of_ones_own():
         next(iter(gb.ItemSampler(items, 8).transform(lambda batch: None)))
     with pytest.raises(smex.SmexValueError, match="neither seed_nodes"):
         next(iter(gb.ItemSampler(gb.ItemSet(8, "labels"), 8).sample_neighbor(graph, [1])))
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="memory is pinned where a GPU is")
+def test_nothing_is_pinned_without_a_gpu():
+    graph = gb.from_dglgraph(ring(), is_homogeneous=True)
+    assert graph.pin_memory_() is graph and graph.num_nodes > 0
+    feature = gb.TorchBasedFeature(torch.arange(6.0).reshape(3, 2))
+    assert feature.pin_memory_() is feature and not feature.is_pinned()
+    assert feature.read(torch.tensor([1])).tolist() == [[2.0, 3.0]]
 
 
 def test_a_model_learns():
