@@ -39,6 +39,7 @@ WRITERS: dict[str, Writer] = {
         _some(one_graph.write_gnn_benchmark, name="amazon_co_buy_photo", num_nodes=800),
         _some(one_graph.write_gnn_benchmark, name="amazon_co_buy_computer", num_nodes=800),
     ),
+    "cora-binary": citations.write_cora_binary,
     "fb15k237": _some(
         knowledge.write_knowledge_graph,
         num_entities=400,
@@ -55,12 +56,15 @@ WRITERS: dict[str, Writer] = {
         _some(one_graph.write_fraud, name="amazon"),  # of which 3,305 nodes have no labels
     ),
     "gb-cora": _some(graphbolt.write_graphbolt, width=1433, num_classes=7, links=True),
+    "gb-ogbn-arxiv": _some(
+        graphbolt.write_graphbolt, name="ogbn-arxiv", width=128, num_classes=40
+    ),
     "gb-ogbl-citation2": _some(graphbolt.write_graphbolt, name="ogbl-citation2", links=True),
     "gb-ogbn-mag": graphbolt.write_graphbolt_mag,
     "gb-ogbn-products": _some(
         graphbolt.write_graphbolt, name="ogbn-products", width=100, num_classes=47
     ),
-    "gin": many_graphs.write_gin,
+    "gin": _all(many_graphs.write_gin, _some(many_graphs.write_gin, name="PROTEINS")),
     "ogbg-molhiv": _some(ogb.write_ogb_graphs, num_graphs=60, least=6, share=0.5),
     "ogbg-molpcba": _some(
         ogb.write_ogb_graphs, name="ogbg-molpcba", num_graphs=60, num_tasks=128, least=6, share=0.5

@@ -30,6 +30,21 @@ def edges(places: Places, rng: np.random.Generator) -> None:
     lines(places.work / "net.txt", pairs(rng, 60, 60, 300))
 
 
+@data("members")
+def members(places: Places, rng: np.random.Generator) -> None:
+    """A club's members and what they do together, and small graphs of two classes, as tables."""
+    clubs = [("Mr. Hi", "Officer")[i % 2] for i in range(34)]
+    rows = [(i, club, rng.integers(18, 60)) for i, club in enumerate(clubs)]
+    lines(places.downloads / "members.csv", [("Id", "Club", "Age"), *rows], ",")
+    rows = [(*edge, rng.random().round(4)) for edge in pairs(rng, 34, 34, 80)]
+    lines(places.downloads / "interactions.csv", [("Src", "Dst", "Weight"), *rows], ",")
+    edges = [(n, *edge) for n in range(20) for edge in pairs(rng, 8 + n % 5, 8 + n % 5, 20)]
+    lines(places.downloads / "graph_edges.csv", [("graph_id", "src", "dst"), *edges], ",")
+    rows = [(n, n % 2, 8 + n % 5) for n in range(20)]
+    header = ("graph_id", "label", "num_nodes")
+    lines(places.downloads / "graph_properties.csv", [header, *rows], ",")
+
+
 @data("gatne")
 def gatne(places: Places, rng: np.random.Generator) -> None:
     """Edges with types, in the parts of GATNE."""
