@@ -78,6 +78,7 @@ DIFFERENT = {
     "dgl.GCNNorm('e')(multi)": "a weight is one number; DGL normalises each column",
     "by_ends(dgl.PPR(0.3, eps=1e-4)(floats(multi)))": "parallel edges add up",
     "by_ends(dgl.HeatKernel(1.5, eps=1e-4)(floats(multi)))": "parallel edges add up",
+    "by_ends(dgl.HeatKernel(1.5, eps=1e-4)(floats(both)))": WRONG + ": it has one weight of both directions",
     "by_ends(dgl.GDC([0.5, 0.3, 0.2], eps=1e-4)(floats(multi)))": "parallel edges add up",
     "dgl.ToLevi()(plain)": WRONG + ": nodes without edges are lost",
     "dgl.SIGNDiffusion(2, 'h')(floats(typed))": "the formula is that of a graph of one type",

@@ -145,6 +145,8 @@ def programs():
     for g in ("plain", "multi", "both", "typed", "twin"):
         yield from _modules(g)
     yield from ("dgl.GCNNorm('k')(multi)", "dgl.ToLevi()(multi)")
+    ones = "both.edata['w'] = torch.ones(6)"
+    yield from (f"{ones}; by_ends(dgl.HeatKernel({t}, eps=0.01)(both))" for t in (0.5, 2))
     yield "multi.edata['k'] = multi.edata['w'] ** 2; dgl.GCNNorm('k')(multi)"
     for g in TYPED:
         yield from _typed(g)
