@@ -80,7 +80,8 @@ RECORDINGS: dict[str, tuple[pathlib.Path, Callable[[], bytes]]] = {
 
 def _module(path: pathlib.Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

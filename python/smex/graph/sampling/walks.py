@@ -52,8 +52,8 @@ def random_walk(
     Returns:
         ``traces [num_walks, length + 1]``: ids of the nodes, the first in column 0, and -1 after
         the end of a walk that ended early or came to a node without edges; with `return_eids`
-        ``eids [num_walks, length]``; and ``types [length + 1]``, the node type id of each column. All
-        have the graph's dtype of ids.
+        ``eids [num_walks, length]``; and ``types [length + 1]``, the node type id of each
+        column. All have the graph's dtype of ids.
 
     Raises:
         SmexTypeError: ids are not integers, or the graph is a block.

@@ -5,12 +5,16 @@ import itertools
 SETUP = "loading.MultiLayerFullNeighborSampler"
 BOTH = "{'buys': 'sold', 'sold': 'buys'}"
 NEGATIVE = "lambda g, e: (g.find_edges(e)[0].repeat_interleave(2), torch.arange(2 * len(e)).to(g.idtype) % 3)"
-TYPED_NEGATIVE = "lambda g, e: {k: (g.find_edges(v, etype=k)[0], torch.zeros_like(v)) for k, v in e.items()}"
+TYPED_NEGATIVE = (
+    "lambda g, e: {k: (g.find_edges(v, etype=k)[0], torch.zeros_like(v)) for k, v in e.items()}"
+)
 
 
 def _nodes(g):
     ids = f".to({g}.idtype)"
-    for seeds, layers in itertools.product((f"t([2, 0]){ids}", f"t([1]){ids}", f"t([1, 0, 2]){ids}"), (1, 2)):
+    for seeds, layers in itertools.product(
+        (f"t([2, 0]){ids}", f"t([1]){ids}", f"t([1, 0, 2]){ids}"), (1, 2)
+    ):
         yield f"batch_of({SETUP}({layers}).sample({g}, {seeds}))"
         yield f"batch_of(loading.NeighborSampler([-1] * {layers}).sample({g}, {seeds}))"
         yield f"batch_of({SETUP}({layers}).sample({g}, {seeds}, exclude_eids=t([0, 1]){ids}))"
@@ -44,7 +48,12 @@ def _edges(g):
 def _typed(g):
     ids = f".to({g}.idtype)"
     for seeds, layers in itertools.product(
-        (f"{{'user': t([1, 3]){ids}}}", f"{{'item': t([2, 0]){ids}, 'user': t([0]){ids}}}", f"{{'tag': t([0]){ids}}}"), (1, 2)
+        (
+            f"{{'user': t([1, 3]){ids}}}",
+            f"{{'item': t([2, 0]){ids}, 'user': t([0]){ids}}}",
+            f"{{'tag': t([0]){ids}}}",
+        ),
+        (1, 2),
     ):
         yield f"batch_of({SETUP}({layers}).sample({g}, {seeds}))"
         yield f"batch_of(loading.NeighborSampler([{{'follows': -1, 'sold': 0, 'buys': -1, 'likes': 0, 'has': 0}}] * {layers}).sample({g}, {seeds}))"
@@ -59,7 +68,9 @@ def _typed(g):
                 f", exclude='reverse_types', reverse_etypes={{'follows': 'follows', **{BOTH}}}",
                 ", exclude=lambda e: e", f", exclude={{('item', 'sold', 'user'): t([0]){ids}}}",
                 f", exclude='reverse_id', reverse_eids={{('user', 'buys', 'item'): t([4, 3, 2, 1, 0]){ids}, ('user', 'follows', 'user'): t([3, 2, 1, 0]){ids}}}")  # fmt: skip
-    for exclude, negative in itertools.product(excludes, ("", f", negative_sampler={TYPED_NEGATIVE}")):
+    for exclude, negative in itertools.product(
+        excludes, ("", f", negative_sampler={TYPED_NEGATIVE}")
+    ):
         wrap = f"loading.as_edge_prediction_sampler({SETUP}(1){exclude}{negative})"
         for seeds in (buys, two):
             yield f"batch_of({wrap}.sample({g}, {seeds}))"

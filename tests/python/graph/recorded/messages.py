@@ -26,19 +26,37 @@ def _builtins(g):
         message = f"fn.{a}_mul_{b}('{features[a]}', '{features[b]}', 'm')"
         yield _after(g, f"apply_edges({message})", "edata")
     message = "fn.copy_u('h', 'm')"
-    yield _after(g, f"update_all({message}, fn.sum('m', 'o'), lambda n: {{'p': n.data['o'] + n.data['h']}})", "dstdata")
+    yield _after(
+        g,
+        f"update_all({message}, fn.sum('m', 'o'), lambda n: {{'p': n.data['o'] + n.data['h']}})",
+        "dstdata",
+    )
     yield _after(g, f"update_all({message}, fn.sum('n', 'o'))", "dstdata")
     yield _after(g, "update_all(fn.copy_u('q', 'm'), fn.sum('m', 'o'))", "dstdata")
-    yield _after(g, "apply_edges(lambda e: {'m': e.src['h'] * e.dst['h'] + e.data['e']})", "edata['m']")
+    yield _after(
+        g, "apply_edges(lambda e: {'m': e.src['h'] * e.dst['h'] + e.data['e']})", "edata['m']"
+    )
     yield _after(g, "apply_edges(lambda e: {'m': e.data['w'] * 2}, [2, 0])", "edata['m']")
     yield _after(g, "apply_edges(fn.u_sub_v('h', 'h', 'm'), [1])", "edata['m']")
     yield _after(g, "apply_edges(fn.copy_e('w', 'm'), ([0], [1]))", "edata['m']")
     own = "lambda n: {'o': n.mailbox['m'].sum(1)}"
     yield _after(g, f"update_all({message}, {own})", "dstdata['o']")
-    yield _after(g, "update_all(lambda e: {'m': e.src['h'], 'k': e.data['w']}, lambda n: {'o': (n.mailbox['m'] * n.mailbox['k'].unsqueeze(2)).sum(1)})", "dstdata['o']")
-    yield _after(g, "update_all(lambda e: {'m': e.data['w']}, lambda n: {'o': n.mailbox['m'].max(1)[0]})", "dstdata['o']")
-    yield _after(g, f"update_all(lambda e: {{'m': e.src['h']}}, fn.mean('m', 'o'))", "dstdata['o']")
-    yield _after(g, f"update_all({message}, lambda n: {{'o': torch.full((len(n),), n.batch_size())}})", "dstdata['o']")
+    yield _after(
+        g,
+        "update_all(lambda e: {'m': e.src['h'], 'k': e.data['w']}, lambda n: {'o': (n.mailbox['m'] * n.mailbox['k'].unsqueeze(2)).sum(1)})",
+        "dstdata['o']",
+    )
+    yield _after(
+        g,
+        "update_all(lambda e: {'m': e.data['w']}, lambda n: {'o': n.mailbox['m'].max(1)[0]})",
+        "dstdata['o']",
+    )
+    yield _after(g, "update_all(lambda e: {'m': e.src['h']}, fn.mean('m', 'o'))", "dstdata['o']")
+    yield _after(
+        g,
+        f"update_all({message}, lambda n: {{'o': torch.full((len(n),), n.batch_size())}})",
+        "dstdata['o']",
+    )
 
 
 def _parts(g):
@@ -78,9 +96,14 @@ def _typed(g):
     for etype, op in itertools.product(("follows", "buys", "has"), OPERATORS):
         call = f"apply_edges(fn.u_{op}_v('h', 'h', 'm'), etype='{etype}')"
         yield _after(g, call, f"edges['{etype}'].data['m']")
-    for cross, reduce in (*itertools.product((*REDUCERS, "stack"), ("sum", "mean")), ("max", "max"), ("min", "min")):
+    for cross, reduce in (
+        *itertools.product((*REDUCERS, "stack"), ("sum", "mean")),
+        ("max", "max"),
+        ("min", "min"),
+    ):
         pairs = ", ".join(
-            f"'{e}': (fn.copy_u('h', 'm'), fn.{reduce}('m', 'o'))" for e in ("follows", "sold", "buys", "likes")
+            f"'{e}': (fn.copy_u('h', 'm'), fn.{reduce}('m', 'o'))"
+            for e in ("follows", "sold", "buys", "likes")
         )
         yield _after(g, f"multi_update_all({{{pairs}}}, '{cross}')", "dstdata['o']")
     then = "lambda n: {'p': n.data['o'] * 2}"
@@ -88,16 +111,42 @@ def _typed(g):
     yield _after(g, f"multi_update_all({some}, 'sum', {then})", "dstdata")
     mixed = "{'follows': (lambda e: {'m': e.src['h']}, lambda n: {'o': n.mailbox['m'].sum(1)}), 'sold': (fn.copy_u('h', 'm'), fn.mean('m', 'o'))}"
     yield _after(g, f"multi_update_all({mixed}, 'max')", "dstdata['o']")
-    yield _after(g, f"multi_update_all({mixed}, lambda flist: torch.stack(flist).sum(0))", "dstdata['o']")
+    yield _after(
+        g, f"multi_update_all({mixed}, lambda flist: torch.stack(flist).sum(0))", "dstdata['o']"
+    )
     named = "{'none': (fn.copy_u('h', 'm'), fn.sum('m', 'o'))}"
     yield _after(g, f"multi_update_all({named}, 'sum')", "dstdata")
     yield _after(g, "update_all(fn.copy_u('h', 'm'), fn.sum('m', 'o'), etype='none')", "dstdata")
-    yield _after(g, "apply_edges(lambda e: {'y': e.src['h'] - e.dst['h']}, etype='buys')", "edges['buys'].data['y']")
-    yield _after(g, "apply_edges(lambda e: {'y': e.data['w']}, [1, 0], etype='buys')", "edges['buys'].data['y']")
-    yield _after(g, "update_all(lambda e: {'m': e.src['h']}, lambda n: {'o': n.mailbox['m'].sum(1)}, etype='sold')", "dstnodes['user'].data['o']")
-    yield _after(g, "pull([1, 0], fn.copy_u('h', 'm'), fn.sum('m', 'o'), etype='buys')", "dstnodes['item'].data['o']")
-    yield _after(g, "push([0, 1], fn.copy_u('h', 'm'), fn.max('m', 'o'), etype='sold')", "dstnodes['user'].data['o']")
-    yield _after(g, "send_and_recv([0, 1], fn.copy_u('h', 'm'), fn.mean('m', 'o'), etype='likes')", "dstnodes['item'].data['o']")
+    yield _after(
+        g,
+        "apply_edges(lambda e: {'y': e.src['h'] - e.dst['h']}, etype='buys')",
+        "edges['buys'].data['y']",
+    )
+    yield _after(
+        g,
+        "apply_edges(lambda e: {'y': e.data['w']}, [1, 0], etype='buys')",
+        "edges['buys'].data['y']",
+    )
+    yield _after(
+        g,
+        "update_all(lambda e: {'m': e.src['h']}, lambda n: {'o': n.mailbox['m'].sum(1)}, etype='sold')",
+        "dstnodes['user'].data['o']",
+    )
+    yield _after(
+        g,
+        "pull([1, 0], fn.copy_u('h', 'm'), fn.sum('m', 'o'), etype='buys')",
+        "dstnodes['item'].data['o']",
+    )
+    yield _after(
+        g,
+        "push([0, 1], fn.copy_u('h', 'm'), fn.max('m', 'o'), etype='sold')",
+        "dstnodes['user'].data['o']",
+    )
+    yield _after(
+        g,
+        "send_and_recv([0, 1], fn.copy_u('h', 'm'), fn.mean('m', 'o'), etype='likes')",
+        "dstnodes['item'].data['o']",
+    )
 
 
 def _readouts(g):
@@ -111,7 +160,9 @@ def _readouts(g):
         yield f"dgl.broadcast_{what}({g}, numbers({g}.batch_size, 3))"
         yield f"dgl.sum_{what}({g}, '{feature}')"
         yield f"dgl.sum_{what}({g}, 'q')"
-        for k, options in itertools.product((1, 2), ("", ", sortby=1", ", descending=False, sortby=0")):
+        for k, options in itertools.product(
+            (1, 2), ("", ", sortby=1", ", descending=False, sortby=0")
+        ):
             yield f"dgl.topk_{what}({g}, '{feature}', {k}{options})"
     yield f"dgl.sum_edges({g}, 'e', 'w')"
     yield f"dgl.mean_edges({g}, 'w')"
@@ -129,10 +180,20 @@ def programs():
         yield from _typed(g)
     for g in ("multi", "many32"):
         yield from _readouts(g)
-    for reduce, copied in itertools.product(REDUCERS, ("copy_u('h', 'm')", "copy_e('w', 'm')", "u_mul_e('h', 'e', 'm')", "u_add_v('h', 'h', 'm')")):
+    for reduce, copied in itertools.product(
+        REDUCERS,
+        (
+            "copy_u('h', 'm')",
+            "copy_e('w', 'm')",
+            "u_mul_e('h', 'e', 'm')",
+            "u_add_v('h', 'h', 'm')",
+        ),
+    ):
         yield _after("twin", f"update_all(fn.{copied}, fn.{reduce}('m', 'o'))", "dstdata['o']")
     for op in OPERATORS:
-        yield _after("twin", f"apply_edges(fn.u_{op}_v('h', 'h', 'm'), etype=('a', 'r', 'b'))", "edata['m']")
+        yield _after(
+            "twin", f"apply_edges(fn.u_{op}_v('h', 'h', 'm'), etype=('a', 'r', 'b'))", "edata['m']"
+        )
     for op in ("sum", "mean", "max"):
         for n in ("user", "item", "tag"):
             yield f"dgl.{op}_nodes(manytyped, 'h', ntype='{n}')"

@@ -16,11 +16,15 @@ def _subgraphs(g):
             yield f"dgl.edge_subgraph({g}, {edges}{option})"
     yield f"dgl.node_subgraph({g}, {g}.ndata['x'] > 0)"
     yield f"dgl.edge_subgraph({g}, {g}.edata['w'] > 0)"
-    for way, nodes in itertools.product(("in", "out"), ("[1, 0]", f"t([2]).to({g}.idtype)", "[]", "[99]", "1")):
+    for way, nodes in itertools.product(
+        ("in", "out"), ("[1, 0]", f"t([2]).to({g}.idtype)", "[]", "[99]", "1")
+    ):
         yield f"dgl.{way}_subgraph({g}, {nodes})"
         yield f"dgl.{way}_subgraph({g}, {nodes}, relabel_nodes=True)"
         yield f"dgl.{way}_subgraph({g}, {nodes}, store_ids=False)"
-    for way, nodes, k in itertools.product(("in", "out"), ("0", "[1, 2]", f"t([2]).to({g}.idtype)"), (0, 1, 2)):
+    for way, nodes, k in itertools.product(
+        ("in", "out"), ("0", "[1, 2]", f"t([2]).to({g}.idtype)"), (0, 1, 2)
+    ):
         yield f"dgl.khop_{way}_subgraph({g}, {nodes}, {k})"
     for way in ("in", "out"):
         yield f"dgl.khop_{way}_subgraph({g}, 1, 2, relabel_nodes=False)"
@@ -31,7 +35,7 @@ def _subgraphs(g):
 def _typed_subgraphs(g):
     nodes = ("{'user': [1, 0, 3]}", "{'user': [0, 1], 'item': [2, 0]}", "{'item': [1], 'tag': [0]}",
              "{'user': [77]}", "[0, 1]")  # fmt: skip
-    edges = ("{'buys': [0, 3, 4]}", "{('user', 'follows', 'user'): [1], 'sold': [0, 1]}", 
+    edges = ("{'buys': [0, 3, 4]}", "{('user', 'follows', 'user'): [1], 'sold': [0, 1]}",
              "{'has': []}", "{'none': [0]}", "{'buys': [77]}", "[0]")  # fmt: skip
     options = ("", ", relabel_nodes=False", ", store_ids=False")
     for option in options:
@@ -57,7 +61,12 @@ def _blocks(g):
         nodes = f"t({some}).to({g}.idtype)"
         yield f"dgl.to_block(dgl.in_subgraph({g}, {nodes}), {nodes})"
         yield f"dgl.to_block(dgl.in_subgraph({g}, {nodes}), {nodes}, include_dst_in_src=False)"
-    for options in ("", ", always_preserve=t([2]).to({0}.idtype)", ", copy_ndata=False", ", copy_edata=False"):
+    for options in (
+        "",
+        ", always_preserve=t([2]).to({0}.idtype)",
+        ", copy_ndata=False",
+        ", copy_edata=False",
+    ):
         yield f"dgl.compact_graphs({g}{options.format(g)})"
     yield f"dgl.compact_graphs([{g}, dgl.reverse({g})])"
 
@@ -65,7 +74,12 @@ def _blocks(g):
 def _typed_blocks(g):
     idtype = f".to({g}.idtype)"
     every = "{n: " + g + ".nodes(n) for n in " + g + ".ntypes}"
-    for nodes in ("None", every, f"{{'user': t([1, 0]){idtype}}}", f"{{'item': t([2]){idtype}, 'user': t([3]){idtype}}}"):
+    for nodes in (
+        "None",
+        every,
+        f"{{'user': t([1, 0]){idtype}}}",
+        f"{{'item': t([2]){idtype}, 'user': t([3]){idtype}}}",
+    ):
         inside = g if nodes == "None" else f"dgl.in_subgraph({g}, {nodes})"
         yield f"dgl.to_block({inside}, {nodes})"
         yield f"dgl.to_block({inside}, {nodes}, include_dst_in_src=False)"
@@ -122,7 +136,7 @@ def _batched():
 def _made():
     for options in ("", ", num_nodes=5", ", num_nodes=1", ", idtype=torch.int32"):
         for edges in ("([0, 2], [1, 0])", "(t([0, 2]), t([1, 0]))", "([], [])", "[(0, 1), (2, 0)]",
-                      "(t([0, 2]).int(), t([1, 0]).int())", "([0, 2], [1])", 
+                      "(t([0, 2]).int(), t([1, 0]).int())", "([0, 2], [1])",
                       "('csr', ([0, 1, 2], [1, 0], []))", "('csc', ([0, 1, 2], [1, 0], [1, 0]))",
                       "('coo', ([0, 1], [1, 0]))", "(0, 1)",
                       "('csr', ([0, 1, 1, 1], [1], []))", "t([[0, 1], [1, 0]])"):  # fmt: skip
@@ -131,11 +145,18 @@ def _made():
     for data in (f"{{{one}}}", f"{{{one}, ('v', 's', 'u'): ([], [])}}", "{('u', 'r', 'u'): ([], [])}",
                  "{('u', 'r', 'v'): (t([0, 2]).int(), t([1, 0]).int()), ('v', 'r', 'u'): (t([1]).int(), t([0]).int())}", "{}", "{'r': ([0], [1])}",
                  "{('u', 'r', 'v'): ('csc', ([0, 1, 2], [1, 0], []))}", "{('b', 'r', 'a'): ([3], [0]), ('a', 'q', 'b'): ([1], [1])}"):  # fmt: skip
-        for options in ("", ", {'u': 4, 'v': 3}", ", {'u': 4, 'v': 3, 'z': 2}", ", {'u': 1, 'v': 1}", ", idtype=torch.int32"):
+        for options in (
+            "",
+            ", {'u': 4, 'v': 3}",
+            ", {'u': 4, 'v': 3, 'z': 2}",
+            ", {'u': 1, 'v': 1}",
+            ", idtype=torch.int32",
+        ):
             yield f"dgl.heterograph({data}{options})"
     for data in ("([0, 1], [1, 0])", f"{{{one}}}", "('csc', ([0, 1, 2], [0, 1], []))"):
-        for options in ("", ", num_src_nodes=4, num_dst_nodes=3", ", {'u': 4}, {'v': 3}"[: 99 * ("u" in data)], ", num_src_nodes=1"):
+        for options in ("", ", num_src_nodes=4, num_dst_nodes=3", ", num_src_nodes=1"):
             yield f"dgl.create_block({data}{options})"
+    yield f"dgl.create_block({{{one}}}, {{'u': 4}}, {{'v': 3}})"
     for g in ("plain", "multi", "plain32"):
         yield f"dgl.to_networkx({g})"
         yield f"dgl.to_networkx({g}, ['x'], ['w'])"

@@ -2,11 +2,13 @@
 
 A program is an expression, after statements that end in ``;`` if there are any. What it may name
 is in ``names_of``; what it finds is reduced to lists, numbers and texts. The programs are those of
-the other modules of this folder, an area each.
+the other modules of this folder, an area each. ``tools/record_dgl.py graphs`` writes what DGL
+finds.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import pathlib
 import re
@@ -14,7 +16,16 @@ import warnings
 
 import torch
 
-AREAS = ("queries", "messages", "parts", "transforms", "sampling", "loading", "differences")
+AREAS = (
+    "queries",
+    "messages",
+    "parts",
+    "transforms",
+    "sampling",
+    "loading",
+    "various",
+    "differences",
+)
 TRIPLES = {
     ("user", "follows", "user"): ([0, 1, 1, 3], [1, 2, 0, 1]),
     ("user", "buys", "item"): ([0, 0, 1, 3, 3], [0, 2, 1, 1, 1]),
@@ -250,6 +261,8 @@ def names_of(dgl, program):
     names = {"dgl": dgl, "fn": dgl.function, "torch": torch, "t": torch.tensor, "by_ends": by_ends}
     names |= {"numbers": numbers, "floats": floats, "batch_of": batch_of, "batches_of": batches_of}
     names |= {"loading": dgl.dataloading, "sampling": dgl.sampling, "with_features": with_features}
+    if "networkx" in words:
+        names["networkx"] = importlib.import_module("networkx")
     return {**names, **{name: made[name]() for name in words & made.keys()}}
 
 

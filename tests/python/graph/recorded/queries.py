@@ -56,7 +56,11 @@ def _nodes(g):
     """Of graphs with one type of nodes."""
     yield from (f"{g}.nodes()", f"{g}.has_nodes(0)", f"{g}.has_nodes([0, 9, 2])", f"{g}.ndata")
     yield from (f"{g}.has_nodes(t([], dtype={g}.idtype))", f"{g}.has_nodes(-1)", f"{g}.edata")
-    yield from (f"{g}.nodes[[0]].data['h']", f"{g}.nodes[t([1, 0]).to({g}.idtype)].data", f"{g}.nodes[9].data")
+    yield from (
+        f"{g}.nodes[[0]].data['h']",
+        f"{g}.nodes[t([1, 0]).to({g}.idtype)].data",
+        f"{g}.nodes[9].data",
+    )
     yield from (f"{g}.edges[[1, 0]].data['w']", f"{g}.edges[0, 1].data", f"{g}.edges[0].data")
     yield from (f"{g}.ndata['q']", f"{g}.ndata['h'] = numbers(2, 2); 0", f"'h' in {g}.ndata")
     yield f"{g}.ndata['n'] = torch.ones({g}.num_nodes(), 3); {g}.ndata"
@@ -119,7 +123,10 @@ def _relation(g, relation):
     yield from (f"{g}.edge_ids([3], [1], True, {e})", f"{g}.successors(0, {e}).sort()[0]")
     yield from (f"{g}.predecessors(1, {e}).sort()[0]", f"{g}.edges[{_name(relation)}].data")
     yield from (f"{g}[{_name(relation)}]", f"{g}.to_canonical_etype({_name(relation)})")
-    yield from (f"{g}.get_etype_id({_name(relation)})", f"{g}.edge_type_subgraph([{_name(relation)}])")
+    yield from (
+        f"{g}.get_etype_id({_name(relation)})",
+        f"{g}.edge_type_subgraph([{_name(relation)}])",
+    )
     yield f"{g}.adj_external(scipy_fmt='coo', {e})"
     yield f"{g}.adj_external(True, {e}).to_dense()"
     yield f"{g}.remove_edges([0], {e}); {g}"
@@ -134,7 +141,11 @@ def _types(g):
         yield from (f"{g}.num_nodes('{n}')", f"{g}.nodes('{n}')", f"{g}.get_ntype_id('{n}')")
         yield from (f"{g}.has_nodes([0, 3], '{n}')", f"{g}.nodes['{n}'].data", f"{g}.ndata['h']")
         yield from (f"{g}.num_src_nodes('{n}')", f"{g}.num_dst_nodes('{n}')")
-        yield from (f"{g}.srcnodes('{n}')", f"{g}.dstnodes('{n}')", f"{g}.node_type_subgraph(['{n}'])")
+        yield from (
+            f"{g}.srcnodes('{n}')",
+            f"{g}.dstnodes('{n}')",
+            f"{g}.node_type_subgraph(['{n}'])",
+        )
         yield f"{g}.filter_nodes(lambda n: n.data['x'] > 1, ntype='{n}')"
         yield f"{g}.apply_nodes(lambda n: {{'y': n.data['h'] * 2}}, ntype='{n}'); {g}.ndata['y']"
         yield f"{g}.add_nodes(2, ntype='{n}'); {g}"
@@ -151,9 +162,15 @@ def _types(g):
     yield f"{g}.ndata['z'] = torch.zeros(4); {g}.ndata"
     yield from (f"{g}.ndata.pop('x'); {g}.ndata", f"{g}.edata['w']", f"{g}.srcdata['x']")
     yield from (f"{g}.dstdata['x']", f"{g}.edges['none'].data", f"{g}.edges(etype='none')")
-    yield from (f"{g}.edge_type_subgraph(['buys', 'sold'])", f"{g}.node_type_subgraph(['user', 'item'])")
+    yield from (
+        f"{g}.edge_type_subgraph(['buys', 'sold'])",
+        f"{g}.node_type_subgraph(['user', 'item'])",
+    )
     yield from (f"{g}.in_degrees()", f"{g}.edges()", f"{g}.nodes()", f"{g}.adj()", f"{g}.inc('in')")
-    yield from (f"{g}.node_attr_schemes('user')['h'].shape", f"{g}.edge_attr_schemes('buys')['w'].shape")
+    yield from (
+        f"{g}.node_attr_schemes('user')['h'].shape",
+        f"{g}.edge_attr_schemes('buys')['w'].shape",
+    )
 
 
 def _batches(g):
@@ -189,7 +206,12 @@ def programs():
         yield from (f"twin.edge_ids([0], [1], etype={e})", f"twin.get_etype_id({e})")
     for g in BLOCKS:
         yield from (f"{g}.srcdata['x']", f"{g}.dstdata['x']", f"{g}.ndata['x']", f"{g}.srcnodes()")
-        yield from (f"{g}.dstnodes()", f"{g}.edata['w']", f"{g}.nodes()", f"dgl.block_to_graph({g})")
+        yield from (
+            f"{g}.dstnodes()",
+            f"{g}.edata['w']",
+            f"{g}.nodes()",
+            f"dgl.block_to_graph({g})",
+        )
         yield from (f"{g}.srcdata['n'] = torch.ones(3); {g}", f"{g}.number_of_dst_nodes()")
     yield from ("typedblock.srcnodes('user')", "typedblock.dstnodes['item'].data")
     yield from ("typedblock.num_dst_nodes('tag')", "typedblock.edges(etype='buys')")

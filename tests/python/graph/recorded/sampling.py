@@ -8,7 +8,7 @@ FANOUTS = ("-1", "0", "9")
 
 
 def _one(g):
-    ids = "dtype={0}.idtype".format(g)
+    ids = f"dtype={g}.idtype"
     for nodes in (f"t([2, 0], {ids})", "[1]", f"t([], {ids})"):
         for fanout, way in itertools.product(FANOUTS, ("in", "out")):
             yield f"by_ends(sampling.sample_neighbors({g}, {nodes}, {fanout}, edge_dir='{way}'))"
@@ -52,7 +52,13 @@ def _walks():
     yield "sampling.random_walk(empty, [0, 1], length=2, return_eids=True)"
     yield "sampling.random_walk(plain, [99], length=2)"
     yield "sampling.random_walk(plain, [], length=2)"
-    for path in ("['likes']", "['likes', 'sold']", "['has']", "['sold', 'has']", "['buys', 'buys']"):
+    for path in (
+        "['likes']",
+        "['likes', 'sold']",
+        "['has']",
+        "['sold', 'has']",
+        "['buys', 'buys']",
+    ):
         yield f"sampling.random_walk(typed, [2, 2], metapath={path}, return_eids=True)"
     yield "sampling.random_walk(typed, [2, 2], metapath=['none'])"
     yield "sampling.random_walk(typed, [2], length=2)"
@@ -71,7 +77,11 @@ def _exclusion():
     find, both = "loading.find_exclude_eids", "{'buys': 'sold', 'sold': 'buys'}"
     for g in ("plain", "plain32", "multi"):
         reverse = f"t(list(range({g}.num_edges()))[::-1]).to({g}.idtype)"
-        for seeds in (f"t([0, 2]).to({g}.idtype)", f"t([]).to({g}.idtype)", f"t([6]).to({g}.idtype)"):
+        for seeds in (
+            f"t([0, 2]).to({g}.idtype)",
+            f"t([]).to({g}.idtype)",
+            f"t([6]).to({g}.idtype)",
+        ):
             yield f"{find}({g}, {seeds}, None)"
             yield f"{find}({g}, {seeds}, 'self')"
             yield f"{find}({g}, {seeds}, 'reverse_id', {reverse})"
@@ -87,7 +97,9 @@ def _exclusion():
         sort = "{{k: v.sort()[0] for k, v in {}.items()}}"
         yield f"{find}(typed, {seeds}, 'self')"
         yield sort.format(f"{find}(typed, {seeds}, 'reverse_types', reverse_etypes={both})")
-        yield sort.format(f"{find}(typed, {seeds}, 'reverse_id', {{('user', 'buys', 'item'): t([4, 3, 2, 1, 0]), ('user', 'follows', 'user'): t([3, 2, 1, 0]), ('item', 'sold', 'user'): t([4, 3, 2, 1, 0])}})")
+        yield sort.format(
+            f"{find}(typed, {seeds}, 'reverse_id', {{('user', 'buys', 'item'): t([4, 3, 2, 1, 0]), ('user', 'follows', 'user'): t([3, 2, 1, 0]), ('item', 'sold', 'user'): t([4, 3, 2, 1, 0])}})"
+        )
         yield f"{find}(typed, {seeds}, lambda e: e)"
 
 
@@ -106,6 +118,8 @@ def programs():
         yield f"by_ends(sampling.sample_neighbors(pair, {{'u': {nodes}}}, -1, edge_dir='out'))"
         yield f"by_ends(sampling.sample_neighbors(pair32, {{'v': {nodes}}}, -1))"
     tags = "t([0, 1, 0, 1, 0, 1])"
-    for p, (way, form) in itertools.product(("t([1.0, 0])", "t([0.0, 1])"), (("in", "csc"), ("out", "csr"))):
+    for p, (way, form) in itertools.product(
+        ("t([1.0, 0])", "t([0.0, 1])"), (("in", "csc"), ("out", "csr"))
+    ):
         draw = f"sampling.sample_neighbors_biased(g, [2, 0, 1], 9, bias={p}, edge_dir='{way}')"
         yield f"g = dgl.sort_{form}_by_tag(plain, {tags}); {draw}.edata['_ID'].sort()[0]"

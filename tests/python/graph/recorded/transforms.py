@@ -16,8 +16,8 @@ def _edits(g):
     yield from (f"dgl.to_simple({g})", f"dgl.to_simple({g}, return_counts=None)")
     yield f"dgl.to_simple({g}, return_counts='many', writeback_mapping=True)"
     yield f"dgl.to_simple({g}, copy_ndata=False, copy_edata=True)"
-    for how in ("sum", "mean", "max", "min", "arbitrary"):
-        yield f"dgl.to_simple({g}, copy_edata=True, aggregator='{how}')" if how != "arbitrary" else f"dgl.to_simple({g}, aggregator='none', copy_edata=True)"
+    for how in ("sum", "mean", "max", "min", "none"):
+        yield f"dgl.to_simple({g}, copy_edata=True, aggregator='{how}')"
     yield from (f"dgl.add_nodes({g}, {n})" for n in (0, 2, -1))
     yield f"dgl.add_nodes({g}, 2, {{'h': torch.ones(2, 2).double()}})"
     yield f"dgl.add_nodes({g}, 2, {{'new': torch.ones(2, 3)}})"
@@ -37,7 +37,12 @@ def _edits(g):
     yield f"dgl.remove_self_loop({g})"
     yield f"dgl.remove_self_loop(dgl.add_self_loop({g}))"
     yield f"dgl.norm_by_dst({g})"
-    yield from (f"dgl.to_float({g})", f"dgl.to_half({g})", f"dgl.to_double({g})", f"dgl.to_bfloat16({g})")
+    yield from (
+        f"dgl.to_float({g})",
+        f"dgl.to_half({g})",
+        f"dgl.to_double({g})",
+        f"dgl.to_bfloat16({g})",
+    )
 
 
 def _one(g):
@@ -69,7 +74,7 @@ def _one(g):
     for name in ("node_homophily", "edge_homophily", "linkx_homophily", "adjusted_homophily"):
         yield f"dgl.{name}({g}, {g}.ndata['x'] % 3)"
     for algorithm in ("rcmk", "custom", "none"):
-        options = f", permute_config={{'nodes_perm': list(range({g}.num_nodes()))[::-1]}}" if algorithm == "custom" else ""
+        options = f", permute_config={{'nodes_perm': list(range({g}.num_nodes()))[::-1]}}"
         for edge in ("src", "dst"):
             yield f"by_ends(dgl.reorder_graph({g}, '{algorithm}', '{edge}'{options}))"
     yield f"dgl.reorder_graph({g}, 'custom', 'custom', permute_config={{'nodes_perm': list(range({g}.num_nodes())), 'edges_perm': list(range({g}.num_edges()))[::-1]}})"
@@ -106,8 +111,13 @@ def _modules(g):
         yield f"by_ends(dgl.KHopGraph({k})({g}))"
     if g == "multi":  # whose parallel edges add up here
         return
-    for call in ("PPR(0.3, eps=1e-4)", "PPR(0.3, 'w', eps=1e-4)", "HeatKernel(1.5, eps=1e-4)",
-                 "GDC([0.5, 0.3, 0.2], eps=1e-4)", "GDC([1.0], eps=0.2)"):
+    for call in (
+        "PPR(0.3, eps=1e-4)",
+        "PPR(0.3, 'w', eps=1e-4)",
+        "HeatKernel(1.5, eps=1e-4)",
+        "GDC([0.5, 0.3, 0.2], eps=1e-4)",
+        "GDC([1.0], eps=0.2)",
+    ):
         yield f"by_ends(dgl.{call}(floats({g})))"
 
 
@@ -124,7 +134,15 @@ def _typed(g):
         yield f"dgl.add_nodes({g}, 2, ntype='{ntype}')"
         yield f"dgl.remove_nodes({g}, [0], ntype='{ntype}')"
         yield f"dgl.remove_nodes({g}, [1, 0], ntype='{ntype}', store_ids=True)"
-    for call in ("reverse", "to_simple", "add_self_loop", "remove_self_loop", "add_reverse_edges", "to_bidirected", "line_graph"):
+    for call in (
+        "reverse",
+        "to_simple",
+        "add_self_loop",
+        "remove_self_loop",
+        "add_reverse_edges",
+        "to_bidirected",
+        "line_graph",
+    ):
         yield f"dgl.{call}({g})"
     yield f"dgl.reverse({g}, copy_edata=True)"
     yield f"dgl.to_simple({g}, copy_edata=True, aggregator='sum', writeback_mapping=True)"
@@ -151,9 +169,17 @@ def programs():
     for g in TYPED:
         yield from _typed(g)
     for g in ("pair", "pair32"):
-        yield from (f"dgl.reverse({g})", f"dgl.reverse({g}, copy_edata=True)", f"dgl.to_simple({g})")
+        yield from (
+            f"dgl.reverse({g})",
+            f"dgl.reverse({g}, copy_edata=True)",
+            f"dgl.to_simple({g})",
+        )
         yield from (f"dgl.add_edges({g}, [0], [2])", f"dgl.add_edges({g}, [0], [9])")
-        yield from (f"dgl.remove_edges({g}, [1])", f"dgl.add_self_loop({g})", f"dgl.to_bidirected({g})")
+        yield from (
+            f"dgl.remove_edges({g}, [1])",
+            f"dgl.add_self_loop({g})",
+            f"dgl.to_bidirected({g})",
+        )
         yield from (f"dgl.add_reverse_edges({g})", f"dgl.add_nodes({g}, 1, ntype='v')")
         yield from (f"dgl.add_nodes({g}, 1)", f"dgl.remove_nodes({g}, [0], ntype='u')")
         yield from (f"dgl.line_graph({g})", f"dgl.khop_graph({g}, 2)", f"dgl.khop_adj({g}, 2)")

@@ -1,0 +1,239 @@
+"""Texts of graphs, methods, views of features, blocks, batches, networkx, mistakes."""
+
+TEXT = """
+repr(plain)
+str(typed)
+repr(block)
+repr(typedblock)
+repr(many)
+repr(manytyped)
+repr(twin)
+repr(pair)
+repr(empty)
+str(plain.node_attr_schemes())
+str(typed.edge_attr_schemes('buys'))
+repr(dgl.graph(([],[])))
+repr(dgl.heterograph({('u','r','v'):([0],[1])}))
+repr(dgl.node_subgraph(plain,[0,1]))
+plain.subgraph([0,1])
+plain.edge_subgraph([0,1])
+typed.edge_subgraph({'buys':[0,2]})
+plain.in_subgraph([1])
+plain.out_subgraph([1])
+plain.khop_in_subgraph(1, 2)
+plain.khop_out_subgraph(1, 2)
+plain.reverse()
+plain.to_simple()
+plain.line_graph()
+plain.add_self_loop()
+plain.remove_self_loop()
+plain.int().idtype
+plain.is_pinned()
+plain.sample_neighbors([0], -1).num_edges()
+plain.reorder_graph(edge_permute_algo='src')
+plain.nodes['_N'].data['x']
+plain.nodes['none'].data
+plain.nodes[None].data['x']
+plain.edges['_E'].data['w']
+plain.edges[('_N','_E','_N')].data['w']
+typed.nodes[[0, 1]].data
+typed.edges[[0]].data
+typed.nodes[[0, 1], 'user'].data['x']
+typed.edges[[0, 1], 'buys'].data['w']
+typed.ndata
+typed.edata
+typed.edata['w']
+typed.srcdata['x']
+typed.dstdata
+typed.ndata['x']['user']
+typed.nodes['user'].data.keys()
+sorted(typed.nodes['user'].data)
+typed.nodes['user'].data.pop('x'); typed.ndata
+dict(plain.ndata)
+plain.ndata == {}
+len(typed.ndata)
+list(typed.ndata.items())
+typed.ndata.get('q')
+plain.ndata.get('q', 3)
+plain.ndata.clear(); plain
+plain.ndata.setdefault('x', 0)
+plain.ndata['s'] = 3; plain.ndata
+plain.ndata['s'] = [1,2,3,4,5,6]; plain.ndata
+plain.ndata['s'] = torch.ones(6, requires_grad=True); plain.ndata['s'].requires_grad
+plain.ndata.update(a=torch.ones(6)); plain.ndata['a']
+h = plain.local_var(); h.ndata['z'] = torch.ones(6); 'z' in plain.ndata
+h = plain.clone(); h.ndata['h'][0] = 0; plain.ndata['h'][0]
+h = plain.local_var(); h.ndata['h'][0] = 0; plain.ndata['h'][0]
+h = plain.int(); h.ndata['h'][0] = 0; plain.ndata['h'][0]
+h = dgl.reverse(plain); h.ndata['h'][0] = 0; plain.ndata['h'][0]
+plain.set_n_initializer(lambda shape, dtype, ctx, ids: torch.full(shape, 7, dtype=dtype)); plain.add_nodes(1); plain.ndata
+plain.set_e_initializer(lambda shape, dtype, ctx, ids: torch.full(shape, 7, dtype=dtype), 'w'); plain.add_edges([0], [1]); plain.edata
+plain.set_n_initializer(dgl.init.base_initializer); plain.nodes[[0]].data['k'] = torch.ones(1); plain.ndata['k']
+typed.set_n_initializer(lambda shape, dtype, ctx, ids: torch.full(shape, 7, dtype=dtype), ntype='user'); typed.add_nodes(1, ntype='user'); typed.ndata
+typed.add_nodes(1); typed
+typed.add_edges([0], [1]); typed
+typed.remove_nodes([0]); typed
+typed.remove_edges([0]); typed
+typed.add_edges([7], [0], etype='buys'); typed
+typed.add_edges([0], [9], {'w': torch.ones(1).double()}, etype='follows'); typed
+block.add_nodes(1); block
+block.remove_edges([0]); block
+dgl.add_self_loop(block)
+dgl.reverse(block)
+dgl.remove_self_loop(typed, 'buys')
+dgl.batch([block, block])
+dgl.node_subgraph(block, [0])
+dgl.edge_subgraph(block, [0])
+block.in_degrees()
+block.out_degrees()
+block.in_edges([0])
+block.out_edges([0,1], 'all')
+block.has_nodes([0])
+block.int()
+block.to('cpu')
+block.num_nodes('SRC/_N')
+block.num_nodes('DST/_N')
+block.nodes('DST/_N')
+typedblock.num_nodes('DST/user')
+typedblock.nodes['DST/user'].data
+typedblock.nodes['SRC/item'].data
+typedblock.num_nodes('user')
+typedblock.num_nodes()
+typedblock.ndata['x']
+typedblock.srcdata
+typedblock.dstdata['x']
+typedblock['buys']
+typedblock.edges['buys'].data
+typedblock.edge_subgraph({'buys': [0]})
+typedblock.multi_update_all({'buys': (fn.u_mul_v('h','h','m'), fn.sum('m','o'))}, 'sum'); typedblock.dstdata['o']
+block.srcdata['n'] = torch.ones(4); block.dstdata['n'] = torch.zeros(2); block.ndata['n']
+block.apply_edges(lambda e: {'d': e.src['h'][:, 0] - e.dst['h'][:, 1]}); block.edata['d']
+block.update_all(lambda e: {'m': e.src['h']}, lambda n: {'o': n.mailbox['m'].mean(1) + n.data['h']}); block.dstdata['o']
+block.update_all(fn.u_add_v('h', 'h', 'm'), fn.max('m', 'o')); block.dstdata['o']
+block.apply_nodes(lambda n: {'y': n.data['x']}); block
+block.filter_nodes(lambda n: n.data['x'] > 0)
+block.filter_edges(lambda e: e.data['w'] > 0)
+block.adj_external().to_dense()
+block.inc('in').to_dense()
+block.is_multigraph
+dgl.block_to_graph(typedblock)
+dgl.block_to_graph(block).nodes['_N_src'].data
+dgl.compact_graphs(block)
+dgl.to_simple(block)
+dgl.readout_nodes(block, 'h')
+dgl.sum_nodes(pair, 'h', ntype='u')
+dgl.sum_nodes(typed, 'h', ntype='user')
+dgl.mean_nodes(plain, 'h', 'x')
+dgl.max_nodes(many, 'h', 'w')
+dgl.broadcast_nodes(plain, t([[1.0, 2]]))
+dgl.broadcast_nodes(many, t([[1.0, 2]]))
+dgl.softmax_nodes(manytyped, 'h')
+dgl.topk_nodes(many, 'h', 1, sortby=5)
+dgl.unbatch(typed)
+dgl.batch([typed, typed]).batch_num_nodes('user')
+dgl.batch([typed, typed]).batch_num_edges(('user','buys','item'))
+dgl.batch([typed, typed]).batch_num_nodes()
+dgl.batch([typed, typed]).batch_num_edges('buys')
+dgl.slice_batch(manytyped, 1)
+dgl.slice_batch(manytyped, 1, store_ids=True)
+dgl.slice_batch(many, 7)
+dgl.unbatch(manytyped)[1]
+dgl.unbatch(manytyped, {'user': t([4, 5]), 'item': t([3, 3]), 'tag': t([2, 0])}, {e: t([len(manytyped.edges(etype=e)[0]), 0]) for e in manytyped.canonical_etypes})
+dgl.batch([dgl.batch([plain, dag]), plain]).batch_size
+dgl.batch([many, plain]).batch_num_nodes()
+dgl.batch([plain, dag], ndata=['h']).edata
+dgl.batch([plain, dag], edata=None)
+plain.batch_num_nodes()
+plain.batch_num_edges()
+plain.set_batch_num_nodes(t([3, 3])); plain.batch_size
+dgl.in_subgraph(many, [0]).batch_size
+dgl.to_bidirected(plain).ndata
+dgl.to_bidirected(typed)
+dgl.khop_graph(typed, 2)
+dgl.line_graph(typed)
+dgl.add_reverse_edges(pair)
+dgl.to_simple(typed, return_counts='n', copy_edata=True)
+dgl.metapath_reachable_graph(typed, ['buys', 'sold', 'follows']).num_edges()
+by_ends(dgl.metapath_reachable_graph(twin, [('a','r','b'), 's']))
+dgl.edge_type_subgraph(typed, [('user','buys','item')]).ndata
+dgl.node_type_subgraph(twin, ['a'])
+dgl.node_type_subgraph(twin, ['b'])
+dgl.edge_type_subgraph(twin, ['r'])
+dgl.edge_type_subgraph(twin, [('a', 'r', 'b')])
+by_ends(dgl.adj_product_graph(pair, dgl.reverse(pair, copy_edata=True), 'w'))
+dgl.to_networkx(pair)
+dgl.to_networkx(typed, node_attrs=['x'])
+dgl.bipartite_from_networkx(networkx.Graph([(0, 1)]), 'a', 'b', 'c')
+dgl.from_networkx(networkx.path_graph(4))
+dgl.from_networkx(networkx.path_graph(4), idtype=torch.int32)
+dgl.from_networkx(networkx.DiGraph([('b', 'a'), ('a', 'c')]))
+dgl.from_networkx(networkx.MultiDiGraph([(0, 1), (0, 1), (2, 0)]))
+dgl.from_networkx(networkx.DiGraph([(0, 1, {'w': 2.5}), (1, 2, {'w': 1.0})]), edge_attrs=['w'])
+dgl.from_networkx(networkx.DiGraph([(0, 1, {'id': 1}), (1, 2, {'id': 0})]), edge_id_attr_name='id')
+dgl.ops.gspmm(plain, 'mul', 'sum', numbers(6, 2), numbers(7, 1))
+dgl.ops.gspmm(plain, 'copy_lhs', 'max', numbers(6, 2), None)
+dgl.ops.gsddmm(plain, 'add', numbers(6, 2), numbers(6, 1), 'u', 'v')
+dgl.ops.gsddmm(plain, 'dot', numbers(6, 2), numbers(7, 2), 'v', 'e')
+dgl.ops.gsddmm(plain, 'copy_rhs', None, numbers(6, 2), 'u', 'v')
+dgl.ops.u_mul_e_sum(typed['buys'], numbers(4, 2), numbers(5, 1))
+dgl.ops.segment_mm(numbers(5, 2), numbers(2, 2, 3), t([2, 3]))
+dgl.ops.gather_mm(numbers(4, 2), numbers(2, 2, 3), t([0, 1, 1, 0]))
+plain.edge_ids([0, 1], [1, 9])
+plain.edge_ids(0, 4)
+plain.has_edges_between(0, 9)
+plain.find_edges([[0, 1]])
+plain.in_degrees([0.5])
+plain.in_degrees('x')
+plain.in_degrees(t([True, False, True, False, False, False]))
+dgl.node_subgraph(plain, t([True, False, True, False, False, False]))
+plain.num_nodes('x')
+plain.edges(form='x')
+plain.adj_tensors('x')
+plain.adj_tensors('csr', etype='_E')
+dgl.graph('x')
+dgl.graph(None)
+dgl.graph(5)
+dgl.heterograph({('a','b'): ([0],[1])})
+dgl.heterograph({('a','b','c'): 3})
+dgl.from_scipy(3)
+plain.update_all('x', 'y')
+plain.update_all(fn.copy_u('h','m'), fn.copy_u('h','m'))
+plain.apply_edges(None)
+plain.apply_edges(lambda e: e.src['h'])
+plain.update_all(lambda e: {'m': e.src['h'][:2]}, fn.sum('m','o')); plain.ndata['o']
+plain.update_all(fn.u_add_v('h', 'x', 'm'), fn.sum('m', 'o')); plain.ndata['o']
+plain.update_all(fn.u_mul_e('h', 'w', 'm'), fn.sum('m', 'o')); plain.ndata['o']
+plain.multi_update_all({'_E': (fn.copy_u('h', 'm'), fn.sum('m', 'o'))}, 'sum'); plain.ndata['o']
+plain.push(0, fn.copy_u('h', 'm'), fn.sum('m', 'o')); plain.ndata['o']
+plain.pull(0, fn.copy_u('h', 'm'), fn.sum('m', 'o')); plain.ndata['o']
+plain.ndata['o'] = torch.ones(6, 2).double(); plain.pull([0], fn.copy_u('h', 'm'), fn.sum('m', 'o')); plain.ndata['o']
+plain.ndata['o'] = torch.ones(6, 2).double(); plain.update_all(fn.copy_u('h', 'm'), fn.sum('m', 'o')); plain.ndata['o']
+plain.ndata['o'] = torch.ones(6, 2).double(); plain.update_all(fn.copy_u('h', 'm'), lambda n: {'o': n.mailbox['m'].sum(1)}); plain.ndata['o']
+plain.ndata['o'] = torch.ones(6, 2).double(); plain.push([0], fn.copy_u('h', 'm'), lambda n: {'o': n.mailbox['m'].sum(1)}); plain.ndata['o']
+empty.update_all(fn.copy_u('h', 'm'), fn.max('m', 'o')); empty.ndata
+none.update_all(fn.copy_u('h', 'm'), fn.sum('m', 'o')); none.ndata
+empty.apply_edges(fn.u_add_v('h', 'h', 'm')); empty.edata
+empty.apply_edges(lambda e: {'m': e.src['h']}); empty.edata
+dgl.khop_in_subgraph(typed, {'user': 0}, 1)
+dgl.khop_in_subgraph(typed, {'user': t([0])}, 1, store_ids=False)
+dgl.node_subgraph(typed, {'user': t([True, False, True, False])})
+sampling.sample_neighbors(plain, {'_N': t([0])}, -1).num_edges()
+sampling.sample_neighbors(plain, 0, -1).num_edges()
+by_ends(sampling.sample_neighbors(plain, [0, 0], -1))
+by_ends(sampling.select_topk(plain, 1, 'x', [0]))
+sampling.sample_neighbors(plain, [0], -1, edge_dir='x')
+loading.find_exclude_eids(typed, {('user','buys','item'): t([0])}, lambda e: e)
+loading.NeighborSampler([2, 2], fused=False).fanouts
+len(loading.DataLoader(plain, [0, 1, 2], loading.NeighborSampler([-1]), batch_size=2))
+batches_of(loading.DataLoader(plain, [0, 1, 2], loading.NeighborSampler([-1]), batch_size=2))
+batches_of(loading.DataLoader(typed, {'user': [0, 1], 'tag': [0]}, loading.NeighborSampler([-1]), batch_size=2))
+[len(b[1]) for b in loading.DataLoader(plain, torch.arange(6), loading.NeighborSampler([-1]), batch_size=4, shuffle=True)]
+loading.as_edge_prediction_sampler(loading.NeighborSampler([-1]), exclude='reverse_id')
+batch_of(loading.as_edge_prediction_sampler(loading.NeighborSampler([-1]), exclude='reverse_types').sample(typed, {'buys': t([0])}))
+by_ends(dgl.adj_sum_graph([plain, plain], 'w'))
+"""
+
+
+def programs():
+    """Every program of this area, a line each."""
+    return TEXT.strip().splitlines()
