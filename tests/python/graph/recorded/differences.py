@@ -116,6 +116,8 @@ DIFFERENT = {
     "typed.update_all(fn.copy_u('h', 'm'), fn.sum('m', 'o')); typed.ndata['o']": WRONG + ": all are 0 if one type has no edges",
     "typed.multi_update_all({'buys': (fn.copy_u('h', 'm'), fn.max('m', 'o')), 'likes': (fn.copy_u('h', 'm'), fn.max('m', 'o'))}, 'sum'); typed.ndata['o']": WRONG + ": what is infinite for one type takes the others with it",
     "typed.multi_update_all({'buys': (fn.copy_u('h', 'm'), fn.sum('m', 'o'))}, 'prod'); typed.ndata['o']": "DGL does not document it",
+    "dgl.prop_nodes(plain, [[0], [1]], fn.copy_u('h', 'm'), fn.sum('m', 'h')); plain.ndata['h']": FAILS,
+    "dgl.bfs_nodes_generator(plain, 99)": RANGE,
     "sampling.sample_neighbors(plain, [1], 1, prob='q').num_edges()": "a feature that no edge type has is an error as prob",
     "by_ends(sampling.sample_neighbors(plain, [1], -1, copy_edata=False))": "sampled graphs have EID always",
     "loading.find_exclude_eids(plain, t([0, 2]), 'reverse_types', reverse_etypes={'_E': '_E'})": FAILS,

@@ -1,4 +1,4 @@
-"""Texts of graphs, methods, views of features, blocks, batches, networkx, mistakes."""
+"""What the other areas leave: texts, methods, views, blocks, networkx, loaders, mistakes."""
 
 TEXT = """
 repr(plain)
@@ -231,6 +231,128 @@ batches_of(loading.DataLoader(typed, {'user': [0, 1], 'tag': [0]}, loading.Neigh
 loading.as_edge_prediction_sampler(loading.NeighborSampler([-1]), exclude='reverse_id')
 batch_of(loading.as_edge_prediction_sampler(loading.NeighborSampler([-1]), exclude='reverse_types').sample(typed, {'buys': t([0])}))
 by_ends(dgl.adj_sum_graph([plain, plain], 'w'))
+loading.negative_sampler.Uniform(2)(plain, t([0, 3]))[0]
+loading.negative_sampler.PerSourceUniform(3)(plain, t([0, 3]))[0]
+{k: v[0] for k, v in loading.negative_sampler.Uniform(2)(typed, {('user', 'buys', 'item'): t([0, 3])}).items()}
+{k: v[0].dtype for k, v in loading.negative_sampler.Uniform(2)(typed32, {('user', 'buys', 'item'): t([0, 3]).int()}).items()}
+loading.negative_sampler.Uniform(1)(plain32, t([0]).int())[1].dtype
+g = loading.as_edge_prediction_sampler(loading.NeighborSampler([-1]), negative_sampler=loading.negative_sampler.Uniform(2)).sample(plain, t([0, 3])); [len(g), g[1].num_edges(), g[2].num_edges(), g[2].num_nodes() == g[1].num_nodes()]
+batches_of(loading.DataLoader(plain, {'_N': t([0, 1])}, loading.NeighborSampler([-1]), batch_size=2))
+batches_of(loading.DataLoader(plain, torch.arange(6), loading.NeighborSampler([-1]), batch_size=4, num_workers=0, drop_last=False, device='cpu'))
+batches_of(loading.DataLoader(plain, torch.arange(6), loading.NeighborSampler([-1]), batch_size=4, use_ddp=False, pin_prefetcher=False, use_prefetch_thread=False))
+batches_of(loading.DataLoader(typed, {('user', 'buys', 'item'): t([0, 3])}, loading.as_edge_prediction_sampler(loading.NeighborSampler([-1]), exclude='self'), batch_size=1))
+batches_of(loading.DataLoader(typed, {'buys': t([0, 3]), 'follows': t([1])}, loading.as_edge_prediction_sampler(loading.NeighborSampler([-1])), batch_size=2))
+batches_of(loading.DataLoader(plain, t([], dtype=torch.int64), loading.NeighborSampler([-1]), batch_size=2))
+loading.DataLoader(plain, t([0, 99]), loading.NeighborSampler([-1]), batch_size=2).__len__()
+batch_of(loading.NeighborSampler([-1, -1], prob=None, replace=False).sample(plain, t([0])))
+batch_of(loading.NeighborSampler([{'buys': -1, 'follows': 0, 'sold': 0, 'likes': 0, 'has': 0}]).sample(typed, {'item': t([0, 1])}))
+loading.NeighborSampler([{'buys': -1}]).sample(typed, {'item': t([0, 1])})
+plain.edata['m'] = plain.edata['w'] > 0; batch_of(loading.NeighborSampler([-1], mask='m').sample(plain, t([0, 1, 2])))
+plain.edata['m'] = (plain.edata['w'] > 0).double(); batch_of(loading.NeighborSampler([9], prob='m').sample(plain, t([0, 1, 2])))
+plain.edata['m'] = plain.edata['w'] > 0; batch_of(loading.NeighborSampler([9], mask='m').sample(plain, t([0, 1, 2])))
+typed.edata['m'] = {e: w > 0 for e, w in typed.edata['w'].items()}; batch_of(loading.NeighborSampler([9], mask='m').sample(typed, {'user': t([0, 1, 2]), 'item': t([1])}))
+batch_of(loading.LaborSampler([-1]).sample(dag, t([3, 4])))
+batch_of(loading.LaborSampler([9]).sample(dag, t([3, 4])))
+batch_of(loading.LaborSampler([9, 9]).sample(typed, {'user': t([1, 0])}))
+a, b, s = loading.ShaDowKHopSampler([9, 9]).sample(dag, t([3])); batch_of((a, b, [s]))
+loading.BlockSampler().sample(plain, t([0]))
+loading.Sampler().sample(plain, t([0]))
+dgl.AddReverse()(typed)
+dgl.AddReverse(copy_edata=True, sym_new_etype=True)(typed)
+dgl.AddReverse()(pair)
+dgl.AddReverse()(twin)
+dgl.ToSimple()(typed)
+dgl.ToSimple(return_counts='n', aggregator='mean')(typed)
+dgl.LineGraph(backtracking=False)(plain)
+dgl.RemoveSelfLoop()(typed)
+dgl.AddMetaPaths({'p': [('user','buys','item'), ('item','sold','user'), ('user','follows','user')]})(typed)
+dgl.AddMetaPaths({'p': [('user','buys','item'), ('user','follows','user')]})(typed)
+dgl.Compose([dgl.RemoveSelfLoop(), dgl.AddReverse()])(multi)
+repr(dgl.Compose([dgl.RemoveSelfLoop(), dgl.AddReverse()]))
+dgl.RowFeatNormalizer(node_feat_names=['h'])(floats(plain)).edata
+dgl.FeatMask(1.0, ['h'])(plain).ndata['h'].abs().sum()
+dgl.DropNode(1.0)(plain)
+dgl.DropEdge(1.0)(plain)
+dgl.NodeShuffle()(plain).num_edges()
+dgl.RandomWalkPE(2, feat_name='r')(plain).ndata['r']
+dgl.RandomWalkPE(2)(typed)
+dgl.LapPE(2, 'p', 'v')(plain).ndata['v'].shape
+dgl.LapPE(9, padding=True)(plain).ndata['PE'].shape
+dgl.SVDPE(2, 's')(plain).ndata['s'].shape
+dgl.SVDPE(9, 's', padding=True)(plain).ndata['s'].shape
+dgl.AddEdge(1.0)(plain).num_edges()
+dgl.AddEdge(0.5)(typed).num_edges('buys')
+dgl.DropEdge(0.0)(typed).num_edges('buys')
+dgl.ToLevi()(loops)
+dgl.norm_by_dst(typed, 'buys')
+dgl.norm_by_dst(pair)
+dgl.add_self_loop(typed, fill_data='sum', etype='follows')
+dgl.add_self_loop(typed, ['w'], 5, 'follows')
+dgl.to_half(plain).ndata['h'].dtype
+dgl.to_float(plain).ndata['x'].dtype
+dgl.to_double(floats(plain)).edata['w'].dtype
+dgl.shortest_dist(both, 0, return_paths=True)
+dgl.shortest_dist(dag, 0)
+dgl.shortest_dist(typed)
+dgl.random_walk_pe(loops, 3)
+dgl.random_walk_pe(multi, 2, 'w')
+dgl.random_walk_pe(plain, 2, 'q')
+dgl.double_radius_node_labeling(both, 0, 2)
+dgl.double_radius_node_labeling(dag, 0, 4)
+dgl.svd_pe(plain, 9, padding=True, random_flip=False).shape
+dgl.lap_pe(both, 2).shape
+dgl.laplacian_lambda_max(both)[0] > 1
+dgl.edge_label_informativeness(both, t([0, 1, 0, 1]))
+dgl.node_homophily(both, t([0, 1, 0, 1]))
+dgl.edge_homophily(both, t([0, 0, 0, 1]))
+dgl.linkx_homophily(both, t([0, 1, 0, 1]))
+dgl.adjusted_homophily(both, t([0, 1, 0, 1]))
+dgl.khop_adj(multi, 2)
+by_ends(dgl.khop_graph(multi, 2))
+by_ends(dgl.khop_graph(loops, 3))
+dgl.khop_out_subgraph(dag, [0, 2], 1)
+dgl.khop_in_subgraph(dag, {'_N': [3]}, 2)
+dgl.merge([plain, plain32])
+dgl.merge([plain])
+dgl.merge([])
+dag.prop_nodes([[1], [3]], lambda e: {'m': e.src['h']}, lambda n: {'h': n.mailbox['m'].sum(1)}); dag.ndata['h']
+dgl.prop_nodes_topo(dag, lambda e: {'m': e.src['h']}, lambda n: {'h': n.mailbox['m'].sum(1) + n.data['h']}); dag.ndata['h']
+dgl.prop_nodes_topo(dag, fn.copy_u('h', 'm'), fn.sum('m', 'o'), apply_node_func=lambda n: {'h': n.data['h'] + 1}); dag.ndata
+dgl.prop_nodes_topo(dag, fn.copy_u('h', 'm'), fn.mean('m', 'h'), reverse=True); dag.ndata['h']
+dgl.prop_nodes_bfs(typed, 0, fn.copy_u('h', 'm'), fn.sum('m', 'h'))
+dgl.bfs_nodes_generator(typed, 0)
+dgl.bfs_nodes_generator(plain, [])
+dgl.topological_nodes_generator(many)
+dgl.dfs_edges_generator(dag, [0, 1])
+plain.nodes[2].data
+plain.edges[2].data
+plain.edges[[0, 1], [1, 2]].data['w']
+plain.edges[t([0, 1])].data['w'] = torch.zeros(2).double(); plain.edata['w']
+plain.nodes[[0, 0]].data['h'] = numbers(2, 2); plain.ndata['h'][1]
+typed.edges['buys'].data['z'] = torch.ones(5); typed.edata['z']
+typed.edges['buys'].data['z'] = torch.ones(4)
+typed.nodes['tag'].data['z'] = torch.ones(2, 0); typed.ndata['z']
+typed.apply_edges(fn.u_dot_v('h', 'h', 's'), etype='buys'); typed.edata['s']
+typed.apply_edges({'buys': fn.u_dot_v('h', 'h', 's')})
+typed.update_all(fn.copy_u('h', 'm'), lambda n: {'o': n.mailbox['m'].sum(1)})
+twin.apply_edges(fn.u_dot_v('h', 'h', 's')); twin.edata['s']
+twin.multi_update_all({('a','r','a'): (fn.copy_u('h', 'm'), fn.sum('m', 'o')), ('b','s','a'): (fn.copy_u('h', 'm'), fn.sum('m', 'o'))}, 'stack'); twin.ndata['o']
+twin.multi_update_all({('a','r','a'): (fn.copy_u('h', 'm'), fn.sum('m', 'o'), lambda n: {'o': n.data['o'] * 2}), ('b','s','a'): (fn.copy_u('h', 'm'), fn.sum('m', 'o'))}, 'sum'); twin.ndata['o']
+twin.multi_update_all({'s': (fn.copy_u('h', 'm'), fn.sum('m', 'p')), ('a','r','a'): (fn.copy_u('h', 'm'), fn.sum('m', 'o'))}, 'sum'); twin.ndata
+twin['s'].update_all(fn.copy_u('h', 'm'), fn.sum('m', 'o')); twin.nodes['a'].data
+g = twin['s']; g.update_all(fn.copy_u('h', 'm'), fn.sum('m', 'o')); g.dstdata
+plain.send_and_recv(([0, 1], [1, 2]), fn.copy_u('h', 'm'), fn.max('m', 'o')); plain.ndata['o']
+plain.update_all(lambda e: {'m': e.src['h'] * e.data['w'].unsqueeze(1)}, fn.max('m', 'o')); plain.ndata['o']
+plain.update_all(lambda e: {'m': torch.stack([e.edges()[0], e.edges()[1], e.edges()[2]], 1)}, lambda n: {'o': n.mailbox['m'].sum(1)}); plain.ndata['o']
+plain.update_all(lambda e: {'m': e.data['w']}, lambda n: {'o': n.nodes() * 10 + n.batch_size()}); plain.ndata['o']
+multi.update_all(lambda e: {'m': e.data['w']}, lambda n: {'o': n.mailbox['m'][:, 0]}); multi.ndata['o']
+multi.update_all(lambda e: {'m': e.data['w']}, lambda n: {'o': n.mailbox['m'][:, -1]}); multi.ndata['o']
+plain.apply_nodes(fn.copy_u('h', 'o'))
+plain.apply_nodes(lambda n: {'o': n.nodes()}, [3, 1]); plain.ndata['o']
+plain.apply_nodes(lambda n: {'o': n.data['h'] * len(n)}); plain.ndata['o']
+plain.apply_edges(lambda e: {'o': e.edges()[2]}, [3, 1]); plain.edata['o']
+plain.apply_edges(lambda e: {'o': e.src['x'] * 100 + e.dst['x']}); plain.edata['o']
+s = plain.local_scope(); s.__enter__(); plain.ndata['h'] = torch.zeros(6); plain.edata['n'] = torch.zeros(7); s.__exit__(None, None, None); plain
 """
 
 
