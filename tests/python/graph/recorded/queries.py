@@ -66,7 +66,7 @@ def _nodes(g):
     yield f"{g}.ndata['n'] = torch.ones({g}.num_nodes(), 3); {g}.ndata"
     yield f"{g}.nodes[[0]].data['n'] = torch.ones(1, 3); {g}.ndata['n']"
     yield f"{g}.edges[[1]].data['n'] = torch.ones(1); {g}.edata['n']"
-    yield f"{g}.nodes[[1]].data['h'] = torch.zeros(1, 2); {g}.ndata['h']"
+    yield f"{g}.nodes[[1]].data['h'] = torch.zeros(1, 2).double(); {g}.ndata['h']"
     yield f"{g}.ndata.pop('h'); {g}.ndata"
     yield f"{g}.ndata.pop('q'); {g}.ndata"
     yield f"del {g}.edata['w']; {g}"

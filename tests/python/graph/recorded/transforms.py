@@ -83,7 +83,6 @@ def _one(g):
         yield f"dgl.sort_{way}_by_tag({g}, {tags}).ndata['_TAG_OFFSET']"
         yield f"dgl.sort_{way}_by_tag({g}, {tags}).adj_tensors('{way}')"
         yield f"dgl.sort_{way}_by_tag({g}, torch.arange({g}.num_edges()) % 3, tag_type='edge').adj_tensors('{way}')"
-        yield f"dgl.sort_{way}_by_tag({g}, {tags}[:1])"
         yield f"dgl.sort_{way}_by_tag({g}, {tags}, tag_type='none')"
     parts = f"torch.arange({g}.num_nodes()) % 2"
     for hops, shuffled in itertools.product((0, 1, 2), (False, True)):
