@@ -123,6 +123,8 @@ class Graph(
     def ndata(self) -> Any:
         """Node features by name; {type: feature} where there are several node types.
 
+        Of a type that is on both sides of a block, the features of its sources.
+
         Raises:
             SmexTypeError: what is set is not a tensor, or not a dict where one is needed.
             SmexValueError: what is set has another number of rows, or is on another device.
@@ -136,7 +138,8 @@ class Graph(
         slots = self._slots()
         if len(slots) == 1:
             return NodeView(self, slots[0])
-        return TypedNodeView(self, slots, self._node_slot)
+        first = list(dict.fromkeys(self._node_slot(slot.ntype) for slot in slots))
+        return TypedNodeView(self, first, self._node_slot)
 
     @property
     def srcdata(self) -> Any:

@@ -52,8 +52,8 @@ def random_walk(
     Returns:
         ``traces [num_walks, length + 1]``: ids of the nodes, the first in column 0, and -1 after
         the end of a walk that ended early or came to a node without edges; with `return_eids`
-        ``eids [num_walks, length]``; and ``types [length + 1]``, int64, the node type id of each
-        column.
+        ``eids [num_walks, length]``; and ``types [length + 1]``, the node type id of each
+        column. All have the graph's dtype of ids.
 
     Raises:
         SmexTypeError: ids are not integers, or the graph is a block.
@@ -74,7 +74,8 @@ def random_walk(
     start = path[0][0] if path else g.ntypes[0]
     seeds = g._node_ids(nodes, g._node_slot(start), op)
     restart = _restart(op, restart_prob, len(path))
-    types = torch.tensor([g.get_ntype_id(t) for t in [start, *(c[2] for c in path)]])
+    ids = [g.get_ntype_id(t) for t in [start, *(c[2] for c in path)]]
+    types = torch.tensor(ids, dtype=g.idtype)
     used = list(dict.fromkeys(path)) or g.canonical_etypes[:1]
     forms = [g._relations[canonical].csr() for canonical in used]
     weights = weights_of(op, g, prob)
@@ -212,7 +213,8 @@ def pack_traces(traces: Tensor, types: Tensor) -> tuple[Tensor, Tensor, Tensor, 
 
     Returns:
         ``nodes [total]`` and ``node types [total]`` of all walks, ``lengths [num_walks]``, and
-        ``offsets [num_walks]``, where each walk starts; int64 but for the nodes.
+        ``offsets [num_walks]``, where each walk starts; types as they were
+        given, lengths and offsets int64.
 
     Raises:
         SmexTypeError: an argument is no tensor of integers.
@@ -237,4 +239,4 @@ def pack_traces(traces: Tensor, types: Tensor) -> tuple[Tensor, Tensor, Tensor, 
     there = traces >= 0
     lengths = there.sum(1)
     offsets = torch.cumsum(lengths, 0) - lengths
-    return traces[there], types.expand_as(traces)[there].long(), lengths, offsets
+    return traces[there], types.expand_as(traces)[there], lengths, offsets

@@ -61,14 +61,14 @@ def dense_adjacency(op: str, g: Graph, eweight_name: str | None) -> Tensor:
     src, dst = (ids.long() for ids in g.edges())
     weights = torch.ones(src.shape[0], device=g.device)
     if eweight_name is not None:
-        weights = edge_weights(op, g, eweight_name)
+        weights = edge_weights(op, g, eweight_name).float()
     number = g.num_nodes()
     flat = torch.zeros(number * number, device=g.device)
     return flat.index_add(0, src * number + dst, weights).view(number, number)
 
 
 def edge_weights(op: str, g: Graph, name: str, etype: Any = None) -> Tensor:
-    """Returns an edge feature with one number for each edge, float32 ``[num_edges]``."""
+    """Returns an edge feature with one number for each edge, ``[num_edges]``; integers float32."""
     data = g.edges[g.to_canonical_etype(etype)].data
     if name not in data:
         raise MissingFeatureError(f'{op}: there is no edge feature "{name}"; set it first')
@@ -78,7 +78,7 @@ def edge_weights(op: str, g: Graph, name: str, etype: Any = None) -> Tensor:
             f'{op}: edge feature "{name}" must have one number for each edge, found shape '
             f"{list(weights.shape)}"
         )
-    return weights.view(-1).float()
+    return weights.view(-1) if weights.is_floating_point() else weights.view(-1).float()
 
 
 def lap_pe(g: Graph, k: int, padding: bool = False, return_eigval: bool = False) -> Any:

@@ -107,8 +107,7 @@ class AddSelfLoop(BaseTransform):
 
     Args:
         allow_duplicate: whether self loops that exist stay beside the new ones.
-        new_etypes: of a graph of several edge types, give each node type an edge type ``self``
-            with its self loops as well.
+        new_etypes: give each node type an edge type ``self`` with its self loops as well.
         edge_feat_names: see :func:`smex.graph.add_self_loop`; features that an edge type does not
             have are left out there.
         fill_data: likewise.
@@ -139,7 +138,7 @@ class AddSelfLoop(BaseTransform):
             if names is not None:
                 names = [name for name in names if name in g.edges[canonical].data]
             g = add_self_loop(g, names, self.fill_data, canonical)
-        if not self.new_etypes or g.is_homogeneous:
+        if not self.new_etypes:
             return g
         loops = {(t, "self", t): _loops(g, t) for t in g.ntypes}
         return with_relations(g, {t: r for t, r in loops.items() if t not in g._relations})

@@ -99,7 +99,7 @@ def _by_tag(op: str, g: Graph, tag: Any, name: str, tag_type: str, outgoing: boo
     found = torch.bincount(own * count + tags, minlength=num_own * count).view(num_own, count)
     result = g.clone()
     result._relations[g.to_canonical_etype(None)] = _sorted(relation, tags, outgoing)
-    offsets = torch.nn.functional.pad(found.cumsum(1), (1, 0))
+    offsets = torch.nn.functional.pad(found.cumsum(1), (1, 0)).to(g.idtype)
     (result.srcdata if outgoing else result.dstdata)[name] = offsets
     result.edata[TAGS["out" if outgoing else "in"]] = tags
     return result

@@ -1,15 +1,11 @@
 """What DGL's GraphBolt 2.1 makes of some inputs, and what is made here.
 
-    DGL_INTERPRETER cases.py | gzip -9n > recorded.json.gz
-
-records it in an environment that has DGL (`benchmarks/peers/environments.py dgl`). Nothing is drawn
-at random but the inputs, by NumPy.
+`tools/record_dgl.py` records it. Nothing is drawn at random but the inputs, by NumPy.
 """
 
 import functools
 import json
 import os
-import sys
 import tempfile
 
 import numpy as np
@@ -251,12 +247,3 @@ def results(gb):
             for n in range(REPEATS)
         ]
     return found
-
-
-if __name__ == "__main__":
-    import dgl.graphbolt
-
-    stdout, sys.stdout = sys.stdout, sys.stderr
-    torch.set_num_threads(1)
-    recorded = results(dgl.graphbolt)
-    json.dump(recorded, stdout, separators=(",", ":"))

@@ -1,11 +1,9 @@
 """Programs of sparse matrices, as text, that DGL and SMEX both run; nothing here knows either.
 
-``python cases.py FILE`` with an interpreter that has DGL 2.1 writes what it finds to the file.
+``tools/record_dgl.py`` writes what DGL 2.1 finds.
 """
 
 import itertools
-import json
-import sys
 
 import torch
 
@@ -187,12 +185,3 @@ def found(sparse, program, dtype=torch.float64):
             if leaf.grad is not None and bool((leaf.grad != 0).any()):
                 result["grads"][name] = leaf.grad.tolist()
     return result
-
-
-if __name__ == "__main__":
-    import dgl.sparse
-
-    recorded = {program: found(dgl.sparse, program) for program in dict.fromkeys(programs())}
-    with open(sys.argv[1], "w") as file:
-        lines = (f"{json.dumps(name)}: {json.dumps(what)}" for name, what in recorded.items())
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
