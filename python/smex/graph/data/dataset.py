@@ -258,6 +258,8 @@ class DGLBuiltinDataset(DGLDataset):
                 f"{type(self).__name__}: expected {files} in {self.raw_path} after "
                 f"the download of {self.url}, found other files; put the right ones there"
             )
+        if self._given_raw_dir is not None and self._files():
+            os.makedirs(self.save_path, exist_ok=True)  # programs put there what they make of it
 
 
 def other_name(attribute: str, doc: str) -> Any:

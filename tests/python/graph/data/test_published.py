@@ -1,6 +1,7 @@
 """Data sets read from files in their published formats, which tests/python/support writes."""
 
 import os
+import pathlib
 import pickle
 
 import numpy as np
@@ -416,6 +417,15 @@ def test_tu_files_as_programs_read_them(tmp_path, rng):
         rows = data._to_onehot(labels)
         assert rows.shape == (sum(g.num_nodes() for g in data.graph_lists), 3)
         assert (rows.argmax(1) == labels).all() and (rows.sum(1) == 1).all()
+
+
+def test_a_folder_for_what_programs_make(tmp_path, rng, monkeypatch):
+    published.write_tu(tmp_path / "kept", rng, "T", 5)
+    monkeypatch.setenv("SMEX_DATA", str(tmp_path / "kept"))
+    for _ in range(2):
+        data = sg.data.LegacyTUDataset("T", raw_dir=tmp_path / "own")
+        assert data.raw_path.startswith(str(tmp_path / "kept")) and len(data) == 5
+        (pathlib.Path(data.save_path) / "mark.json").write_text("{}")
 
 
 def test_legacy_tu_that_is_damaged(tmp_path, rng):
