@@ -56,9 +56,7 @@ WRITERS: dict[str, Writer] = {
         _some(one_graph.write_fraud, name="amazon"),  # of which 3,305 nodes have no labels
     ),
     "gb-cora": _some(graphbolt.write_graphbolt, width=1433, num_classes=7, links=True),
-    "gb-ogbn-arxiv": _some(
-        graphbolt.write_graphbolt, name="ogbn-arxiv", width=128, num_classes=40
-    ),
+    "gb-ogbn-arxiv": _some(graphbolt.write_graphbolt, name="ogbn-arxiv", width=128, num_classes=40),
     "gb-ogbl-citation2": _some(graphbolt.write_graphbolt, name="ogbl-citation2", links=True),
     "gb-ogbn-mag": graphbolt.write_graphbolt_mag,
     "gb-ogbn-products": _some(
