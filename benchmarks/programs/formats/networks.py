@@ -36,7 +36,7 @@ def members(places: Places, rng: np.random.Generator) -> None:
     clubs = [("Mr. Hi", "Officer")[i % 2] for i in range(34)]
     rows = [(i, club, rng.integers(18, 60)) for i, club in enumerate(clubs)]
     lines(places.downloads / "members.csv", [("Id", "Club", "Age"), *rows], ",")
-    rows = [(*edge, rng.random().round(4)) for edge in pairs(rng, 34, 34, 80)]
+    rows = [(*edge, round(rng.random(), 4)) for edge in pairs(rng, 34, 34, 80)]
     lines(places.downloads / "interactions.csv", [("Src", "Dst", "Weight"), *rows], ",")
     edges = [(n, *edge) for n in range(20) for edge in pairs(rng, 8 + n % 5, 8 + n % 5, 20)]
     lines(places.downloads / "graph_edges.csv", [("graph_id", "src", "dst"), *edges], ",")

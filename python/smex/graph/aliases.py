@@ -85,7 +85,6 @@ DATA = {
     "gindt": "gin",
     "heterophilous_graphs": "heterophilous",
     "icews18": "temporal",
-    "lrgb": "superpixel",
     "pattern": "stored",
     "qm7b": "molecules",
     "qm9": "molecules",

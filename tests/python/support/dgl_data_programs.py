@@ -5,7 +5,11 @@ Each writes small files and describes what the data set of either package makes 
 
 from __future__ import annotations
 
+import importlib
+import sys
 import tempfile
+import types
+import unittest.mock
 from pathlib import Path
 
 import numpy as np
@@ -248,6 +252,26 @@ def movielens(dgl, folder, rng):
         feat = g.nodes["user"].data["feat"]
         g.nodes["user"].data["feat"] = torch.cat([feat[:, :2], feat[:, 2:].sum(1, True)], 1)
         found.append(described(g))
+    return found
+
+
+@data_program()
+def peptides(dgl, folder, rng):
+    """What DGL imports of ogb is not asked for anything."""
+    stand_in = types.ModuleType("ogb.utils")
+    stand_in.smiles2graph = published.chain_of_smiles
+    with unittest.mock.patch.dict(sys.modules, {"ogb.utils": stand_in}):
+        lrgb = importlib.import_module(f"{dgl.__name__}.data.lrgb")
+    found = []
+    for kind, name in (("func", "Functional"), ("struc", "Structural")):
+        published.write_peptides(folder, rng, kind)
+        make = getattr(lrgb, f"Peptides{name}Dataset")
+        for _ in range(2):  # the second time from what the first one keeps
+            data = make(raw_dir=str(folder), smiles2graph=published.chain_of_smiles)
+            graphs = [[described(g), weighed(label)] for g, label in (data[n] for n in range(5))]
+            split = {key: ids.tolist() for key, ids in data.get_idx_split().items()}
+            some = [weighed(data[torch.tensor([3, 1])][0][1]), len(data), data.num_bond_types]
+            found.append([graphs, split, some])
     return found
 
 

@@ -37,6 +37,12 @@ from smex.graph.data.heterophilous import (
 )
 from smex.graph.data.karate import KarateClub, KarateClubDataset
 from smex.graph.data.knowledge_graph import FB15k237Dataset, FB15kDataset, WN18Dataset
+from smex.graph.data.lrgb import (
+    COCOSuperpixelsDataset,
+    PeptidesFunctionalDataset,
+    PeptidesStructuralDataset,
+    VOCSuperpixelsDataset,
+)
 from smex.graph.data.minigc import MiniGCDataset
 from smex.graph.data.molecules import QM9, QM7b, QM7bDataset, QM9Dataset, QM9Edge, QM9EdgeDataset
 from smex.graph.data.movielens import MovieLensDataset
@@ -55,12 +61,7 @@ from smex.graph.data.saint import FlickrDataset, YelpDataset
 from smex.graph.data.sbm import SBMMixture, SBMMixtureDataset
 from smex.graph.data.sst import SST, SSTDataset
 from smex.graph.data.stored import CLUSTERDataset, PATTERNDataset, ZINCDataset
-from smex.graph.data.superpixel import (
-    CIFAR10SuperPixelDataset,
-    COCOSuperpixelsDataset,
-    MNISTSuperPixelDataset,
-    VOCSuperpixelsDataset,
-)
+from smex.graph.data.superpixel import CIFAR10SuperPixelDataset, MNISTSuperPixelDataset
 from smex.graph.data.synthetic import (
     BACommunityDataset,
     BAShapeDataset,
@@ -162,6 +163,8 @@ __all__ = [
     "MovieLensDataset",
     "PATTERNDataset",
     "PPIDataset",
+    "PeptidesFunctionalDataset",
+    "PeptidesStructuralDataset",
     "PubmedGraphDataset",
     "QM7b",
     "QM7bDataset",

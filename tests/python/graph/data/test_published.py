@@ -1,8 +1,10 @@
 """Data sets read from files in their published formats, which tests/python/support writes."""
 
+import gzip
 import os
 import pathlib
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -478,9 +480,9 @@ def test_pairs_of_fields(tmp_path, rng):
     data = sg.data.CoraBinary(raw_dir=tmp_path)
     for g, matrix, labels in data:
         assert isinstance(matrix, sparse.coo_matrix) and labels.shape == (8,)
-        assert matrix.toarray().argmax(1).tolist() == g.edges()[0].tolist()
+        assert matrix.toarray().argmax(0).tolist() == g.edges()[0].tolist()
     g, matrix, labels = data.collate_fn([data[0], data[1]])
-    assert g.batch_size == 2 and matrix.shape == (g.num_edges(), g.num_nodes())
+    assert g.batch_size == 2 and matrix.shape == (g.num_nodes(), g.num_edges())
     assert labels.tolist() == [*data.labels[0], *data.labels[1]]
     (where / "labels.txt").write_text("graph 0\n1\n")
     with pytest.raises(smex.SmexValueError, match="found 3, 3 and 1"):
@@ -550,6 +552,36 @@ def test_pictures_of_the_long_range_benchmark(tmp_path, rng, name, kind, classes
     assert len(data) == 4 and data.num_classes == classes and len(data[torch.tensor([1])]) == 1
     with pytest.raises(smex.SmexValueError, match="found 'val', 20 and 'edge_wt_region_boundary'"):
         getattr(sg.data, f"{kind}SuperpixelsDataset")(tmp_path, "val", slic_compactness=20)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("func", "Functional"), ("struc", "Structural")])
+def test_peptides(tmp_path, rng, kind, name, monkeypatch):
+    where = published.write_peptides(tmp_path, rng, kind)
+    make, calls = getattr(sg.data, f"Peptides{name}Dataset"), []
+
+    def chain(smiles):
+        calls.append(smiles)
+        return published.chain_of_smiles(smiles)
+
+    data = make(raw_dir=tmp_path, smiles2graph=chain)
+    with gzip.open(data.raw_data_path, "rt") as file:
+        assert [line.split(",")[1] for line in list(file)[1:]] == calls and len(calls) == 20
+    for smiles, (g, label) in zip(calls, data, strict=True):
+        assert g.num_nodes() == len(smiles) and g.ndata["feat"].shape[1] == data.num_atom_types
+        assert g.edata["feat"].shape == (2 * len(smiles) - 2, data.num_bond_types)
+        assert label.shape == (10 if kind == "func" else 11,) and label.dtype == torch.float32
+    again = make(raw_dir=tmp_path, smiles2graph=chain)
+    assert len(calls) == 20 and torch.equal(again.labels, data.labels)
+    assert sorted(torch.cat(list(again.get_idx_split().values())).tolist()) == list(range(20))
+    make(raw_dir=tmp_path, smiles2graph=chain, force_reload=True)
+    assert len(calls) == 40
+    monkeypatch.setitem(sys.modules, "ogb.utils", None)
+    with pytest.raises(smex.SmexImportError, match="the package ogb is not installed"):
+        make(raw_dir=tmp_path, force_reload=True)
+    with gzip.open(where / data._files()[0], "wt") as file:
+        file.write("smiles,other\nCC,1\n")
+    with pytest.raises(smex.SmexValueError, match="expected the columns smiles, .* found smiles, "):
+        make(raw_dir=tmp_path, force_reload=True)
 
 
 def test_kinds_of_coco_are_numbered_without_gaps():

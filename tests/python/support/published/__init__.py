@@ -25,7 +25,13 @@ from support.published.many_graphs import (
     write_superpixels,
     write_tu,
 )
-from support.published.molecules import write_qm7b, write_qm9, write_qm9_edge
+from support.published.molecules import (
+    chain_of_smiles,
+    write_peptides,
+    write_qm7b,
+    write_qm9,
+    write_qm9_edge,
+)
 from support.published.ogb import (
     write_ogb_graphs,
     write_ogb_links,
@@ -44,6 +50,7 @@ from support.published.one_graph import (
 from support.published.rdf import write_aifb, write_am, write_bgs, write_mutag
 
 __all__ = [
+    "chain_of_smiles",
     "graph",
     "write_aifb",
     "write_am",
@@ -69,6 +76,7 @@ __all__ = [
     "write_ogb_links",
     "write_ogb_mag",
     "write_ogb_nodes",
+    "write_peptides",
     "write_planetoid",
     "write_ppi",
     "write_qm7b",

@@ -68,7 +68,7 @@ def write_planetoid(
 
 
 def write_cora_binary(folder, rng, num_graphs=10, num_nodes=20, num_pairs=40):
-    """Graphs of two classes, both of whose nodes have edges; matrices sum edges up at sources."""
+    """Graphs of two classes, both of whose nodes have edges; matrices have a column for each edge."""
     import scipy.sparse
 
     graphs, labels, matrices = [], [], []
@@ -77,11 +77,9 @@ def write_cora_binary(folder, rng, num_graphs=10, num_nodes=20, num_pairs=40):
         pairs = drawn_edges(rng, label, num_pairs)
         pairs = np.concatenate([pairs, [[num_nodes - 2, num_nodes - 1]]])
         ends = np.concatenate([pairs, pairs[:, ::-1]])
-        ones = np.ones(len(ends))
+        ones, numbers = np.ones(len(ends)), np.arange(len(ends))
         matrices.append(
-            scipy.sparse.coo_matrix(
-                (ones, (np.arange(len(ends)), ends[:, 0])), (len(ends), num_nodes)
-            )
+            scipy.sparse.coo_matrix((ones, (ends[:, 0], numbers)), (num_nodes, len(ends)))
         )
         graphs += [f"graph {n}", *(f"{u} {v}" for u, v in ends.tolist())]
         labels += [f"graph {n}", *map(str, label.tolist())]

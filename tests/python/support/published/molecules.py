@@ -1,6 +1,10 @@
-"""QM7b and QM9 in files of MATLAB and NumPy."""
+"""QM7b and QM9 in files of MATLAB and NumPy, peptides in tables."""
 
 from __future__ import annotations
+
+import csv
+import gzip
+import pickle
 
 import numpy as np
 
@@ -78,3 +82,41 @@ def write_qm9_edge(folder, rng, num_graphs=100, most=29):
         targets=sizes[:, None] * 0.1 + rng.standard_normal((num_graphs, 19)),
     )
     return where
+
+
+def write_peptides(folder, rng, kind="func", num_graphs=20):
+    """A table of chains of carbon as SMILES with labels, and the positions of each part."""
+    names = ["peptide_id", "smiles", "labels"]
+    table, split = "peptide_multi_class_dataset", "splits_random_stratified_peptide"
+    if kind == "struc":
+        axes = (f"{word}_{axis}" for word in ("Inertia_mass", "Inertia_valence") for axis in "abc")
+        lengths = (f"length_{axis}" for axis in "abc")
+        names = ["peptide_id", "smiles", *axes, *lengths, "Spherocity", "Plane_best_fit"]
+        table, split = "peptide_structure_dataset", "splits_random_stratified_peptide_structure"
+    rows = []
+    for number in range(num_graphs):
+        labels = [str(rng.integers(2, size=10).tolist())]
+        if kind == "struc":
+            labels = rng.random(11).round(6).tolist()
+        rows.append([f"p{number}", "C" * int(rng.integers(1, 9)), *labels])
+    where = made(folder, f"Peptides-{kind}")
+    with gzip.open(where / f"{table}.csv.gz", "wt", newline="") as file:
+        csv.writer(file).writerows([names, *rows])
+    parts = np.split(rng.permutation(num_graphs), [num_graphs // 2, 3 * num_graphs // 4])
+    found = dict(zip(("train", "val", "test"), parts, strict=True))
+    (where / f"{split}.pickle").write_bytes(pickle.dumps(found))
+    return where
+
+
+def chain_of_smiles(smiles):
+    """In place of `ogb.utils.smiles2graph`: a chain of as many atoms as letters."""
+    number = len(smiles)
+    ends = np.stack([np.arange(number - 1), np.arange(1, number)])
+    edges = np.concatenate([ends, ends[::-1]], 1)
+    feat = np.arange(number)[:, None] * np.arange(1, 10)
+    return {
+        "edge_index": edges,
+        "edge_feat": edges.sum(0)[:, None] * np.arange(1, 4),
+        "node_feat": feat,
+        "num_nodes": number,
+    }
