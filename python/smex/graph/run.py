@@ -39,8 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.path.insert(0, "")
         runpy.run_module(options.program, run_name="__main__", alter_sys=True)
     else:
-        sys.path.insert(0, str(pathlib.Path(options.program).resolve().parent))
-        runpy.run_path(options.program, run_name="__main__")
+        program = pathlib.Path(options.program).absolute()
+        sys.path.insert(0, str(program.resolve().parent))
+        runpy.run_path(str(program), run_name="__main__")
 
 
 if __name__ == "__main__":

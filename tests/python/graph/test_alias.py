@@ -10,6 +10,7 @@ import pytest
 PROGRAM = """
 import argparse
 import multiprocessing
+import os
 
 import dgl
 import dgl.function as fn
@@ -32,6 +33,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int)
     n = parser.parse_args().nodes
+    assert os.path.samefile(os.path.dirname(__file__), os.getcwd()) and os.path.isabs(__file__)
     g = dgl.graph((torch.arange(n), (torch.arange(n) + 1) % n))
     g.ndata["h"] = torch.ones(n, 2)
     g.update_all(fn.copy_u("h", "m"), fn.sum("m", "s"))

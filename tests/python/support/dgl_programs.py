@@ -6,6 +6,10 @@ and containers of these. ``tools/record_dgl.py`` writes what DGL returns.
 
 from __future__ import annotations
 
+import importlib
+import os
+import tempfile
+
 import numpy as np
 import torch
 
@@ -452,3 +456,51 @@ def files_of_dgl(dgl):
 
     utils = importlib.import_module(f"{dgl.__name__}.data.utils")
     return utils._get_dgl_url("dataset/ACM.mat")
+
+
+@program
+def initial_values(dgl):
+    """The same seed draws the same weights; each sum has a weight of the number's place."""
+    nn = dgl.nn
+    found = {}
+    for name, make in {
+        "SAGEConv mean": lambda: nn.SAGEConv(6, 4, "mean"),
+        "SAGEConv gcn": lambda: nn.SAGEConv(6, 4, "gcn"),
+        "SAGEConv pool": lambda: nn.SAGEConv((6, 5), 4, "pool"),
+        "SAGEConv lstm": lambda: nn.SAGEConv(6, 4, "lstm"),
+        "GATConv": lambda: nn.GATConv(6, 4, 2, residual=True),
+        "GATConv pair": lambda: nn.GATConv((6, 5), 4, 2),
+        "GATv2Conv": lambda: nn.GATv2Conv(6, 4, 2, residual=True),
+        "EGATConv": lambda: nn.EGATConv(6, 5, 4, 3, 2),
+        "EdgeGATConv": lambda: nn.EdgeGATConv(6, 5, 4, 2, residual=True),
+        "RelGraphConv": lambda: nn.RelGraphConv(6, 4, 3, "basis", 2, layer_norm=True),
+        "RelGraphConv bdd": lambda: nn.RelGraphConv(6, 4, 3, "bdd", 2),
+        "PNAConv": lambda: nn.PNAConv(6, 4, ["mean", "max"], ["identity"], 2.5, num_towers=2),
+        "DGNConv": lambda: nn.DGNConv(6, 4, ["dir1-av", "sum"], ["identity"], 2.5),
+        "SpatialEncoder3d": lambda: nn.SpatialEncoder3d(4, 2),
+        "GraphConv": lambda: nn.GraphConv(6, 4),
+        "HGTConv": lambda: nn.HGTConv(6, 4, 2, 2, 3),
+        "EGNNConv": lambda: nn.EGNNConv(6, 7, 4, 5),
+        "GatedGraphConv": lambda: nn.GatedGraphConv(6, 8, 2, 3),
+    }.items():
+        torch.manual_seed(3)
+        layer = make()
+        found[name] = {
+            key: (value.flatten().double() * torch.arange(1, value.numel() + 1)).sum().item()
+            for key, value in layer.state_dict().items()
+        }
+    return found
+
+
+@program
+def pages_of_information(dgl):
+    """What `save_info` writes comes back as it was."""
+    utils = importlib.import_module(f"{dgl.__name__}.data.utils")
+    info = {"names": {0: "cat", 1: "dog"}, "shape": (1, 2), None: True, 2.5: [1, (2,)], "s": {3}}
+    info["number"], info["array"] = np.int64(3), np.arange(3.0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "info.pkl")
+        utils.save_info(path, info)
+        found = utils.load_info(path)
+    return [repr(sorted(map(repr, found))), repr(found["names"]), repr(found["shape"]),
+            repr(found[2.5]), repr(found["s"]), int(found["number"]), found["array"].tolist()]  # fmt: skip

@@ -124,14 +124,26 @@ class DGLDataset:
             self.download()
 
     def _load(self) -> None:
-        if self.has_cache() and not self._force_reload:
-            self.load()
-        else:
+        if self._force_reload or not self._is_kept():
             self._download()
             self.process()
             self.save()
         if self._verbose:
             logger.info("%r", self)
+
+    def _is_kept(self) -> bool:
+        """Whether there was something to load; what cannot be read any more is made anew."""
+        if not self.has_cache():
+            return False
+        try:
+            self.load()
+        except Exception as error:  # a subclass reads what it likes
+            logger.warning(
+                "%s: what was kept in %s is not read, and made anew: %s: %s",
+                type(self).__name__, self.save_path, type(error).__name__, error,
+            )  # fmt: skip
+            return False
+        return True
 
     def _transformed(self, graph: Any) -> Any:
         return graph if self._transform is None else self._transform(graph)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from smex.errors import SmexTypeError, SmexValueError
 from smex.graph.creation.files import load_graphs, load_labels, save_graphs
 from smex.graph.data.files import check_sha1, download, extract_archive, get_download_dir
 from smex.graph.data.property_split import add_node_property_split, mask_nodes_by_property
+from smex.graph.data.unpickle import load_pickle
 
 __all__ = [
     "Subset",
@@ -214,32 +217,44 @@ def makedirs(path: str | os.PathLike[str]) -> None:
 
 
 def save_info(path: str | os.PathLike[str], info: dict[str, Any]) -> None:
-    """Writes a dict of numbers, strings, lists and dicts as JSON, for :func:`load_info`.
+    """Writes a dict of plain values, for :func:`load_info`, as a pickle; so does DGL.
+
+    Plain are numbers, also NumPy's, strings, tuples, lists, sets, dicts, arrays and tensors.
 
     Raises:
-        SmexTypeError: it holds anything else.
+        SmexTypeError: it holds anything else; no file is written.
 
     Example:
         >>> import os, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = os.path.join(folder, "info.json")
-        ...     sg.data.utils.save_info(path, {"num_classes": 3})
+        ...     path = os.path.join(folder, "info.pkl")
+        ...     sg.data.utils.save_info(path, {"names": {0: "cat", 1: "dog"}})
         ...     sg.data.utils.load_info(path)
-        {'num_classes': 3}
+        {'names': {0: 'cat', 1: 'dog'}}
     """
     try:
-        text = json.dumps(info)
-    except TypeError as error:
+        content = pickle.dumps(info, protocol=4)
+        load_pickle(io.BytesIO(content))
+    except Exception as error:  # what cannot be pickled fails in any way
         raise SmexTypeError(
-            f"save_info: expected numbers, strings, lists and dicts, found more: {error}; save "
-            "tensors by save_graphs"
+            f"save_info: expected numbers, strings, tuples, lists, sets, dicts, arrays and tensors "
+            f"in {path}, which are read without running anything, found more: {error}"
         ) from error
-    Path(path).write_text(text)
+    Path(path).write_bytes(content)
 
 
 def load_info(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns what :func:`save_info` wrote; keys that were numbers are strings."""
-    return json.loads(Path(path).read_text())
+    """Returns what :func:`save_info`, that of DGL too, wrote; nothing that the file names is run.
+
+    Raises:
+        SmexValueError: the file is damaged, or names anything but plain values.
+    """
+    content = Path(path).read_bytes()
+    if content.startswith(b"{"):  # as earlier versions wrote it
+        return json.loads(content)
+    file = io.BytesIO(content)
+    file.name = str(path)
+    return load_pickle(file)
 
 
 def save_tensors(filename: str | os.PathLike[str], tensor_dict: Mapping[str, Tensor]) -> bool:

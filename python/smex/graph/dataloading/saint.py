@@ -63,8 +63,7 @@ class SAINTSampler(Sampler):
         output_device: torch.device | str | None = "cpu",
     ):
         op = "SAINTSampler"
-        draws = {"node": self._nodes, "edge": self._ends, "walk": self._walks}
-        if mode not in draws:
+        if mode not in ("node", "edge", "walk"):
             raise SmexValueError(f"{op}: expected mode 'node', 'edge' or 'walk', found {mode!r}")
         pair = mode == "walk" and isinstance(budget, (tuple, list))
         numbers = tuple(budget) if pair else (budget,)
@@ -100,10 +99,12 @@ class SAINTSampler(Sampler):
         places = torch.searchsorted(sums, points * sums[-1], right=True)
         return places.clamp_max(int(torch.searchsorted(sums, sums[-1])))
 
-    def _nodes(self, g: Graph) -> Tensor:
+    def node_sampler(self, g: Graph) -> Tensor:
+        """Returns nodes drawn in mode ``"node"``, which may come twice."""
         return self._drawn(g.in_degrees, self.budget)
 
-    def _ends(self, g: Graph) -> Tensor:
+    def edge_sampler(self, g: Graph) -> Tensor:
+        """Returns the ends of edges drawn in mode ``"edge"``, which may come twice."""
         src, dst = g.edges()
 
         def weights() -> Tensor:
@@ -113,7 +114,8 @@ class SAINTSampler(Sampler):
         drawn = self._drawn(weights, self.budget)
         return torch.cat([src[drawn], dst[drawn]])
 
-    def _walks(self, g: Graph) -> Tensor:
+    def walk_sampler(self, g: Graph) -> Tensor:
+        """Returns the nodes of walks in mode ``"walk"``, which may come twice."""
         number, length = self.budget
         roots = torch.randint(g.num_nodes(), (number,), generator=current_generator())
         traces, _ = random_walk(g, roots, length=length)
@@ -123,8 +125,8 @@ class SAINTSampler(Sampler):
         """Returns the subgraph of nodes that are drawn, with ``NID`` and ``EID``."""
         check_graph("SAINTSampler", g)
         check_one_type("SAINTSampler", g)
-        draw = {"node": self._nodes, "edge": self._ends, "walk": self._walks}[self.mode]
-        part = node_subgraph(g, torch.unique(draw(g))).to(self.output_device)
+        drawn = getattr(self, f"{self.mode}_sampler")(g)
+        part = node_subgraph(g, torch.unique(drawn)).to(self.output_device)
         prefetch_node_features(part, self.prefetch_ndata)
         prefetch_edge_features(part, self.prefetch_edata)
         return part

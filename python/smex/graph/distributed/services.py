@@ -32,9 +32,9 @@ def sample_neighbors(
     fanout: Any,
     edge_dir: str = "in",
     prob: str | None = None,
-    exclude_edges: Any = None,
     replace: bool = False,
     use_graphbolt: bool = False,
+    exclude_edges: Any = None,
     output_device: torch.device | str | None = None,
 ) -> Graph:
     """Returns the graph of edges drawn for some nodes, on this rank.
@@ -47,9 +47,9 @@ def sample_neighbors(
         fanout: edges of each type for a node, -1 for all; or a dict of these by edge type.
         edge_dir: ``"in"`` or ``"out"``.
         prob: name of an edge feature with weights to draw by.
-        exclude_edges: ids of edges that are not drawn, or a dict by edge type.
         replace: whether an edge may be drawn more than once.
         use_graphbolt: taken for compatibility.
+        exclude_edges: ids of edges that are not drawn, or a dict by edge type.
         output_device: device of the result.
 
     Returns:
@@ -68,16 +68,16 @@ def sample_etype_neighbors(
     fanout: Any,
     edge_dir: str = "in",
     prob: str | None = None,
-    exclude_edges: Any = None,
     replace: bool = False,
     etype_sorted: bool = True,
     use_graphbolt: bool = False,
+    exclude_edges: Any = None,
 ) -> Graph:
     """Returns the graph of edges drawn for some nodes, some of each type; :func:`sample_neighbors`.
 
     `etype_sorted` is taken for compatibility.
     """
-    return sample_neighbors(g, nodes, fanout, edge_dir, prob, exclude_edges, replace)
+    return sample_neighbors(g, nodes, fanout, edge_dir, prob, replace, exclude_edges=exclude_edges)
 
 
 def in_subgraph(g: DistGraph | Graph, nodes: Any) -> Graph:

@@ -179,6 +179,10 @@ class FusedCSCSamplingGraph:
         Args:
             nodes: distinct ids, by type where there are types.
 
+        Returns:
+            Edges by column. Without types, ids of edges are their positions where the graph has no
+            original ones.
+
         Raises:
             SmexValueError: an id comes twice.
         """
@@ -341,7 +345,10 @@ class FusedCSCSamplingGraph:
                 )
             drawn = self._drawn(op, self._all_rows(), nodes, question.fanouts[0], question)
             csc: Any = CSCFormatBase(drawn.offsets, drawn.ends)
-            return SampledSubgraph(csc, original_edge_ids=self._original_ids(drawn.eids))
+            original = self._original_ids(drawn.eids)
+            if original is None and op == "in_subgraph":
+                original = drawn.eids
+            return SampledSubgraph(csc, original_edge_ids=original)
         by_type, times = nodes, None
         if question.before is not None:
             times = question.before.times

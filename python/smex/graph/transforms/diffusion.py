@@ -55,7 +55,9 @@ class _Diffusion(BaseTransform):
         check_one_type(name, g)
         weighted = self.eweight_name if self.eweight_name in g.edata else None
         dense = self.matrix(dense_adjacency(name, g, weighted).T.double())
-        dst, src = ((dense >= self._least(dense)) & (dense != 0)).nonzero().unbind(1)
+        dst, src = (
+            ((dense >= self.get_eps(g.num_nodes(), dense)) & (dense != 0)).nonzero().unbind(1)
+        )
         ends = (src.to(g.idtype), dst.to(g.idtype))
         result = graph(ends, num_nodes=g.num_nodes())
         for feature, rows in g.ndata.items():
@@ -63,11 +65,12 @@ class _Diffusion(BaseTransform):
         result.edata[self.eweight_name] = dense[dst, src].float()
         return result
 
-    def _least(self, dense: Tensor) -> float:
+    def get_eps(self, num_nodes: int, mat: Tensor) -> float:
+        """Returns the least weight that stays, of those in the matrix."""
         if self.eps is not None:
             return self.eps
-        number = min(self.avg_degree * dense.shape[0], dense.numel())
-        return float(dense.flatten().topk(number).values[-1]) if number else 0.0
+        number = min(self.avg_degree * num_nodes, mat.numel())
+        return float(mat.flatten().topk(number).values[-1]) if number else 0.0
 
 
 class PPR(_Diffusion):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -91,11 +91,15 @@ class RowFeatNormalizer(_FeatureTransform):
         self.subtract_min = subtract_min
 
     def change(self, feature: Tensor) -> Tensor:
+        """See :meth:`row_normalize`."""
+        return self.row_normalize(feature)
+
+    def row_normalize(self, feat: Tensor) -> Tensor:
         """Returns the feature with rows that sum to 1."""
-        if self.subtract_min and feature.numel():
-            feature = feature - feature.min()
-        sums = feature.sum(-1, keepdim=True)
-        return torch.where(sums == 0, feature, feature / sums)
+        if self.subtract_min and feat.numel():
+            feat = feat - feat.min()
+        sums = feat.sum(-1, keepdim=True)
+        return torch.where(sums == 0, feat, feat / sums)
 
 
 class FeatMask(_FeatureTransform):
@@ -258,10 +262,13 @@ class GCNNorm(BaseTransform):
         result = g.clone()
         for canonical in g.canonical_etypes:
             if canonical[0] == canonical[2]:
-                weights = _weights(g, self.eweight_name, canonical)
                 data = result.edges[canonical].data
-                data[self.eweight_name] = gcn_weights(g, weights, canonical)
+                data[self.eweight_name] = self.calc_etype(canonical, g)
         return result
+
+    def calc_etype(self, c_etype: CanonicalType, g: Graph) -> Tensor:
+        """Returns the normalised weights of the edges of a type, ``[num_edges]``."""
+        return gcn_weights(g, _weights(g, self.eweight_name, c_etype), c_etype)
 
 
 def _weights(g: Graph, name: str | None, etype: CanonicalType) -> Tensor:
@@ -338,31 +345,43 @@ class SIGNDiffusion(BaseTransform):
             raise MissingFeatureError(
                 f'SIGNDiffusion: there is no node feature "{self.in_feat_name}"; set it first'
             )
-        first = g.ndata[self.in_feat_name]
-        step = self._step(g, first)
-        result, feature = g.clone(), first
-        for number in range(1, self.k + 1):
-            feature = step(feature)
+        features = getattr(self, self.diffuse_op)(g)
+        result = g.clone()
+        for number, feature in enumerate(features, 1):
             result.ndata[f"{self.out_feat_name}_{number}"] = feature
         return result
 
-    def _step(self, g: Graph, first: Tensor) -> Callable[[Tensor], Tensor]:
-        weights = torch.ones(g.num_edges(), device=g.device)
-        if self.eweight_name is not None:
-            weights = edge_weights("SIGNDiffusion", g, self.eweight_name)
-        if self.diffuse_op == "rw":
-            weights = weights / weighted_in_degrees(g, weights)[g.edges()[1].long()]
-        elif self.diffuse_op != "raw":
-            weights = gcn_weights(g, weights)
-        weights = weights.to(first.dtype)
+    def raw(self, g: Graph) -> list[Tensor]:
+        """Returns the feature diffused once to k times by the weights."""
+        return self._steps(g, self._edge_weights(g))
 
-        def step(feature: Tensor) -> Tensor:
-            reached = _summed(g, feature, weights)
-            if self.diffuse_op != "ppr":
-                return reached
-            return (1 - self.alpha) * reached + self.alpha * first
+    def rw(self, g: Graph) -> list[Tensor]:
+        """Returns the feature diffused once to k times by weights over the sum at their ends."""
+        weights = self._edge_weights(g)
+        return self._steps(g, weights / weighted_in_degrees(g, weights)[g.edges()[1].long()])
 
-        return step
+    def gcn(self, g: Graph) -> list[Tensor]:
+        """Returns the feature diffused once to k times by :class:`GCNNorm`'s weights."""
+        return self._steps(g, gcn_weights(g, self._edge_weights(g)))
+
+    def ppr(self, g: Graph) -> list[Tensor]:
+        """Returns the feature diffused as in :meth:`gcn`, each time mixed with the first."""
+        return self._steps(g, gcn_weights(g, self._edge_weights(g)), self.alpha)
+
+    def _edge_weights(self, g: Graph) -> Tensor:
+        if self.eweight_name is None:
+            return torch.ones(g.num_edges(), device=g.device)
+        return edge_weights("SIGNDiffusion", g, self.eweight_name)
+
+    def _steps(self, g: Graph, weights: Tensor, share: float = 0.0) -> list[Tensor]:
+        first = feature = g.ndata[self.in_feat_name]
+        weights, found = weights.to(first.dtype), []
+        for _ in range(self.k):
+            feature = _summed(g, feature, weights)
+            if share:
+                feature = (1 - share) * feature + share * first
+            found.append(feature)
+        return found
 
 
 def _summed(g: Graph, feature: Tensor, weights: Tensor) -> Tensor:

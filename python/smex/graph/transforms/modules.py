@@ -132,16 +132,20 @@ class AddSelfLoop(BaseTransform):
     def __call__(self, g: Graph) -> Graph:
         """Returns the graph with self loops."""
         for canonical in _types_within(g):
-            if not self.allow_duplicate:
-                g = remove_self_loop(g, canonical)
-            names = self.edge_feat_names
-            if names is not None:
-                names = [name for name in names if name in g.edges[canonical].data]
-            g = add_self_loop(g, names, self.fill_data, canonical)
+            g = self.transform_etype(canonical, g)
         if not self.new_etypes:
             return g
         loops = {(t, "self", t): _loops(g, t) for t in g.ntypes}
         return with_relations(g, {t: r for t, r in loops.items() if t not in g._relations})
+
+    def transform_etype(self, c_etype: CanonicalType, g: Graph) -> Graph:
+        """Returns the graph with self loops of an edge type, whose ends are of one type."""
+        if not self.allow_duplicate:
+            g = remove_self_loop(g, c_etype)
+        names = self.edge_feat_names
+        if names is not None:
+            names = [name for name in names if name in g.edges[c_etype].data]
+        return add_self_loop(g, names, self.fill_data, c_etype)
 
 
 class RemoveSelfLoop(BaseTransform):
@@ -155,8 +159,12 @@ class RemoveSelfLoop(BaseTransform):
     def __call__(self, g: Graph) -> Graph:
         """Returns the graph without self loops."""
         for canonical in _types_within(g):
-            g = remove_self_loop(g, canonical)
+            g = self.transform_etype(canonical, g)
         return g
+
+    def transform_etype(self, c_etype: CanonicalType, g: Graph) -> Graph:
+        """Returns the graph without self loops of an edge type, whose ends are of one type."""
+        return remove_self_loop(g, c_etype)
 
 
 class AddReverse(BaseTransform):

@@ -4,11 +4,14 @@ import gzip
 import hashlib
 import io
 import itertools
+import os
+import pickle
 import ssl
 import tarfile
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -247,10 +250,55 @@ def test_masks_and_info(tmp_path):
     utils.add_nodepred_split([h], [0.6, 0.2, 0.2], "b")
     masks = torch.stack([h.nodes["b"].data[f"{m}_mask"] for m in ("train", "val", "test")])
     assert masks.sum(1).tolist() == [6, 2, 2] and masks.sum(0).tolist() == [1] * 10
-    utils.save_info(tmp_path / "i.json", {"n": 3, "names": ["a"]})
-    assert utils.load_info(tmp_path / "i.json") == {"n": 3, "names": ["a"]}
-    with pytest.raises(smex.SmexTypeError, match="save_info: expected numbers"):
-        utils.save_info(tmp_path / "j.json", {"t": torch.zeros(1)})
+    info = {"n": np.int64(3), "names": {0: "a", (1, None): ["b"]}, "s": (1, 2.5, True)}
+    utils.save_info(tmp_path / "i.pkl", info)
+    assert utils.load_info(tmp_path / "i.pkl") == info
+    utils.save_info(tmp_path / "t.pkl", {"t": torch.arange(3), "a": np.ones(2)})
+    found = utils.load_info(tmp_path / "t.pkl")
+    assert found["t"].tolist() == [0, 1, 2] and found["a"].tolist() == [1, 1]
+    (tmp_path / "i.json").write_text('{"n": 3}')  # as it was written once
+    assert utils.load_info(tmp_path / "i.json") == {"n": 3}
+    for value in (lambda: 0, smex.SmexError("of a class"), range(3)):
+        with pytest.raises(smex.SmexTypeError, match="save_info: expected numbers"):
+            utils.save_info(tmp_path / "none.pkl", {"t": value})
+    assert not (tmp_path / "none.pkl").exists()
+    (tmp_path / "bad.pkl").write_bytes(pickle.dumps({"f": os.system}))
+    with pytest.raises(smex.SmexValueError, match=r"bad.pkl is not read.*it names posix.system"):
+        utils.load_info(tmp_path / "bad.pkl")
+
+
+def test_what_was_kept_and_cannot_be_read_is_made_anew(tmp_path, caplog):
+    made = []
+
+    class Kept(sg.data.DGLDataset):
+        def __init__(self):
+            super().__init__("kept", raw_dir=str(tmp_path))
+
+        def process(self):
+            made.append(sg.graph(([0], [1])))
+
+        def save(self):
+            utils.save_info(tmp_path / "info.pkl", {0: len(made)})
+
+        def load(self):
+            self.info = utils.load_info(tmp_path / "info.pkl")
+            made.append(self.info)
+
+        def has_cache(self):
+            return (tmp_path / "info.pkl").exists()
+
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, idx):
+            return made[-1]
+
+    Kept()
+    assert Kept()[0] == {0: 1} and not caplog.records
+    (tmp_path / "info.pkl").write_bytes(b"\x80\x04 of a version that is gone")
+    assert Kept()[0].num_edges() == 1
+    assert "Kept: what was kept in" in caplog.text and "made anew: SmexValueError" in caplog.text
+    assert Kept()[0] == {0: 3}
 
 
 def test_a_server_that_is_not_checked(served, tmp_path, monkeypatch, caplog):

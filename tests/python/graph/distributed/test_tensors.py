@@ -128,6 +128,8 @@ def test_features_that_programs_set(graph):
 def test_weights_and_questions(graph):
     edges = sgd.sample_neighbors(graph, torch.arange(50), 3, prob="w")
     assert edges.num_nodes() == 300 and edges.in_degrees().max() <= 3
+    twice = sgd.sample_neighbors(graph, torch.arange(50), 400, "in", None, True)
+    assert twice.in_degrees()[:50].unique().tolist() in ([400], [0, 400])  # with replacement
     whole = sgd.in_subgraph(graph, [4, 5])
     assert torch.equal(sgd.in_degrees(graph, [4, 5]), whole.in_degrees()[[4, 5]])
     assert sgd.sample_etype_neighbors(graph, [4], -1).num_edges() == int(graph.in_degrees(4))

@@ -223,6 +223,9 @@ def test_edges_into_nodes_and_refusals():
     graph = gb.from_dglgraph(g, is_homogeneous=True)
     found = graph.in_subgraph(torch.tensor([4, 2]))
     assert torch.equal(found.sampled_csc.indptr.diff(), g.in_degrees(torch.tensor([4, 2])))
+    column = torch.repeat_interleave(graph.csc_indptr.diff())
+    assert torch.equal(column[found.original_edge_ids].unique(), torch.tensor([2, 4]))
+    assert torch.equal(graph.indices[found.original_edge_ids], found.sampled_csc.indices)
     with pytest.raises(smex.SmexValueError, match="some twice"):
         graph.in_subgraph(torch.tensor([4, 4]))
     with pytest.raises(smex.SmexTypeError, match="dtype torch.int64"):

@@ -78,7 +78,7 @@ class EGATConv(RefusesZeroInDegree, nn.Module):
     def reset_parameters(self) -> None:
         """Glorot's normal weights with the gain of a ReLU, and a zero bias."""
         gain = nn.init.calculate_gain("relu")
-        for linear in (self.fc_node_src, self.fc_ni, self.fc_nj, self.fc_fij):
+        for linear in (self.fc_node_src, self.fc_ni, self.fc_fij, self.fc_nj):
             nn.init.xavier_normal_(linear.weight, gain=gain)
         nn.init.xavier_normal_(self.attn, gain=gain)
         if self.bias is not None:
@@ -196,13 +196,15 @@ class EdgeGATConv(RefusesZeroInDegree, nn.Module):
     def reset_parameters(self) -> None:
         """Glorot's normal weights with the gain of a ReLU, and a zero bias."""
         gain = nn.init.calculate_gain("relu")
-        for module in self.children():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_normal_(module.weight, gain=gain)
-        for attention in (self.attn_l, self.attn_r, self.attn_edge):
-            nn.init.xavier_normal_(attention, gain=gain)
+        for name in ("fc", "fc_src", "fc_dst"):
+            if hasattr(self, name):
+                nn.init.xavier_normal_(getattr(self, name).weight, gain=gain)
+        for weight in (self.attn_l, self.attn_r, self.fc_edge.weight, self.attn_edge):
+            nn.init.xavier_normal_(weight, gain=gain)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+        if self.res_fc is not None:
+            nn.init.xavier_normal_(self.res_fc.weight, gain=gain)
 
     def forward(
         self, graph: Graph, feat: Any, edge_feat: Tensor, get_attention: bool = False

@@ -97,15 +97,17 @@ class GATConv(RefusesZeroInDegree, nn.Module):
     def reset_parameters(self) -> None:
         """Glorot's normal weights with the gain of a ReLU, and a zero bias."""
         gain = nn.init.calculate_gain("relu")
-        for module in self.children():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_normal_(module.weight, gain=gain)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        for name in ("fc", "fc_src", "fc_dst"):
+            if hasattr(self, name):
+                nn.init.xavier_normal_(getattr(self, name).weight, gain=gain)
         nn.init.xavier_normal_(self.attn_l, gain=gain)
         nn.init.xavier_normal_(self.attn_r, gain=gain)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+        if isinstance(self.res_fc, nn.Linear):
+            nn.init.xavier_normal_(self.res_fc.weight, gain=gain)
+            if self.res_fc.bias is not None:
+                nn.init.zeros_(self.res_fc.bias)
 
     def forward(
         self,

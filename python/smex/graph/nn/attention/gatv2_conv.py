@@ -92,12 +92,15 @@ class GATv2Conv(RefusesZeroInDegree, nn.Module):
     def reset_parameters(self) -> None:
         """Glorot's normal weights with the gain of a ReLU, and zero biases."""
         gain = nn.init.calculate_gain("relu")
-        for module in self.children():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_normal_(module.weight, gain=gain)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        nn.init.xavier_normal_(self.attn, gain=gain)
+        linears = dict.fromkeys([self.fc_src, self.fc_dst])  # which may be one
+        for weight in (*(linear.weight for linear in linears), self.attn):
+            nn.init.xavier_normal_(weight, gain=gain)
+        if isinstance(self.res_fc, nn.Linear):
+            nn.init.xavier_normal_(self.res_fc.weight, gain=gain)
+            linears[self.res_fc] = None
+        for linear in linears:
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
 
     def forward(self, graph: Graph, feat: Any, get_attention: bool = False) -> Any:
         """Returns the new features ``[num_dst, heads, out_feats]``.

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smex.graph import function as fn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import (
     check_choice,
@@ -16,8 +17,9 @@ from smex.graph.nn.inputs import (
     check_rows,
     source_and_destination,
 )
-from smex.graph.nn.propagation import weighted
+from smex.graph.nn.propagation import is_replaced, weighted
 from smex.graph.ops.kernels import aggregate
+from smex.graph.udf import EdgeBatch
 
 AGGREGATORS = ("sum", "max", "mean")
 
@@ -131,5 +133,17 @@ class GINEConv(_Isomorphism):
         source, own = source_and_destination(graph, node_feat)
         check_floats("GINEConv", "source node", source)
         check_rows("GINEConv", "edge", edge_feat, graph.num_edges())
+        if is_replaced(self.message, GINEConv.message):
+            with graph.local_scope():
+                graph.srcdata["hn"], graph.edata["he"] = source, edge_feat
+                graph.update_all(self.message, fn.sum("m", "neigh"))
+                return self._combine(own, graph.dstdata["neigh"])
         message = "relu(u0 + e1)"
         return self._combine(own, aggregate(graph.relation(), message, "sum", [source, edge_feat]))
+
+    def message(self, edges: EdgeBatch) -> dict[str, Tensor]:
+        """Returns the messages as ``m``, of sources' ``hn`` and edges' ``he``.
+
+        A kernel takes its place; that of a subclass is called.
+        """
+        return {"m": torch.relu(edges.src["hn"] + edges.data["he"])}

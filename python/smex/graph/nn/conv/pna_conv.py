@@ -284,6 +284,9 @@ class DGNConv(PNAConv):
             edge_feat_size,
             residual,
         )
+        for module in self.towers.modules():  # DGL makes them after the layer that mixes them
+            if isinstance(module, nn.Linear):
+                module.reset_parameters()
         columns = (int(name[3]) for name in aggregators if name in DIRECTIONAL)
         self.num_eig_vec = max(columns, default=0)
 

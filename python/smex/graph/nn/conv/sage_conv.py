@@ -83,13 +83,13 @@ class SAGEConv(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Glorot's uniform weights with the gain of a ReLU."""
+        """Glorot's uniform weights with the gain of a ReLU, drawn in DGL's order."""
         gain = nn.init.calculate_gain("relu")
-        for module in self.children():
-            if isinstance(module, nn.Linear):
-                nn.init.xavier_uniform_(module.weight, gain=gain)
-            elif isinstance(module, nn.LSTM):
-                module.reset_parameters()
+        if self._aggre_type == "lstm":
+            self.lstm.reset_parameters()
+        for name in ("fc_pool", "fc_self", "fc_neigh"):
+            if hasattr(self, name):
+                nn.init.xavier_uniform_(getattr(self, name).weight, gain=gain)
 
     def forward(self, graph: Graph, feat: Any, edge_weight: Tensor | None = None) -> Tensor:
         """Returns the new features ``[num_dst, out_feats]``.

@@ -7,7 +7,9 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows
+from smex.graph.nn.propagation import is_replaced
 from smex.graph.ops.kernels import aggregate, per_edge
+from smex.graph.udf import EdgeBatch
 
 
 class EGNNConv(nn.Module):
@@ -78,13 +80,33 @@ class EGNNConv(nn.Module):
         relation = graph.relation()
         difference = per_edge(relation, "u0 - v1", [coord_feat, coord_feat])
         squared = difference.square().sum(1, keepdim=True)
-        message = self.edge_mlp[1:](self._first_layer(graph, node_feat, squared, edge_feat))
         # Points at one place have no direction, and a root at 0 no derivative.
         direction = difference / torch.where(squared > 0, squared, 1).sqrt()
-        shift = aggregate(relation, "e0", "mean", [direction * self.coord_mlp(message)])
+        if is_replaced(self.message, EGNNConv.message):
+            with graph.local_scope():
+                graph.ndata["h"], graph.ndata["x"] = node_feat, coord_feat
+                graph.edata["radial"], graph.edata["x_diff"] = squared, direction
+                if edge_feat is not None:
+                    graph.edata["a"] = edge_feat
+                graph.apply_edges(self.message)
+                message, shift = graph.edata["msg_h"], graph.edata["msg_x"]
+        else:
+            message = self.edge_mlp[1:](self._first_layer(graph, node_feat, squared, edge_feat))
+            shift = direction * self.coord_mlp(message)
+        shift = aggregate(relation, "e0", "mean", [shift])
         received = aggregate(relation, "e0", "sum", [message])
         h = self.node_mlp(torch.cat([node_feat, received.to(node_feat.dtype)], 1))
         return h, coord_feat + shift
+
+    def message(self, edges: EdgeBatch) -> dict[str, Tensor]:
+        """Returns ``msg_h`` and ``msg_x`` of ends' ``h`` and edges' ``radial``, ``x_diff``, ``a``.
+
+        Kernels take its place; that of a subclass is called.
+        """
+        parts = [edges.src["h"], edges.dst["h"], edges.data["radial"]]
+        parts += [edges.data["a"]] if self.edge_feat_size else []
+        message = self.edge_mlp(torch.cat(parts, -1))
+        return {"msg_h": message, "msg_x": self.coord_mlp(message) * edges.data["x_diff"]}
 
     def _first_layer(
         self, graph: Graph, rows: Tensor, squared: Tensor, edge_feat: Tensor | None

@@ -139,16 +139,19 @@ class SpatialEncoder3d(nn.Module):
         # Rows: pairs without types, sources from a padded one (type -1) on, destinations alike.
         self.gamma = nn.Embedding(2 * max_node_type + 3, 1, padding_idx=0)
         self.beta = nn.Embedding(2 * max_node_type + 3, 1, padding_idx=0)
-        self.reset_parameters()
+        self._reset_own_parameters()
 
     def reset_parameters(self) -> None:
         """Centres and widths uniform in [0, 3), γ of 1 for each end, β of 0, and linear layers'."""
+        self.linear_layer_1.reset_parameters()
+        self.linear_layer_2.reset_parameters()
+        self._reset_own_parameters()
+
+    def _reset_own_parameters(self) -> None:
         nn.init.uniform_(self.means, 0, 3)
         nn.init.uniform_(self.stds, 0, 3)
         nn.init.ones_(self.gamma.weight)
         nn.init.zeros_(self.beta.weight)
-        self.linear_layer_1.reset_parameters()
-        self.linear_layer_2.reset_parameters()
 
     def forward(self, coord: Tensor, node_type: Tensor | None = None) -> Tensor:
         """Returns the biases ``[batch_size, num_nodes, num_nodes, num_heads]``.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, check_types
+from smex.graph.nn.propagation import is_replaced
 from smex.graph.nn.typed.typed_linear import TypedLinear
 from smex.graph.nn.typed.typed_sources import (
     edge_types,
@@ -19,7 +20,8 @@ from smex.graph.nn.typed.typed_sources import (
 )
 from smex.graph.ops.attention import attend
 from smex.graph.ops.grouped import is_traced
-from smex.graph.ops.kernels import softmax_over_edges
+from smex.graph.ops.kernels import aggregate, softmax_over_edges
+from smex.graph.udf import EdgeBatch
 
 
 class HGTConv(nn.Module):
@@ -80,6 +82,7 @@ class HGTConv(nn.Module):
         )
         self.skip = nn.Parameter(torch.ones(num_ntypes))
         self.drop = nn.Dropout(dropout)
+        self.presorted = False
         if use_norm:
             self.norm = nn.LayerNorm(width)
         if in_size != width:
@@ -113,6 +116,20 @@ class HGTConv(nn.Module):
         result = result * share + own * (1 - share)
         return self.norm(result) if self.use_norm else result
 
+    def message(self, edges: EdgeBatch) -> dict[str, Tensor]:
+        """Returns scores ``a`` and messages ``m`` by head, of ``k``, ``v``, ``q`` and ``etype``.
+
+        Kernels take its place; that of a subclass is called.
+        """
+        etype, scores, messages = edges.data["etype"], [], []
+        ends = (edges.src["k"], edges.dst["q"], edges.src["v"])
+        for head, (key, query, value) in enumerate(zip(*(rows.unbind(1) for rows in ends))):
+            projected = self.relation_att[head](key, etype, self.presorted)
+            prior = self.relation_pri[head][etype] / math.sqrt(self.head_size)
+            scores.append((projected * query).sum(-1) * prior)
+            messages.append(self.relation_msg[head](value, etype, self.presorted))
+        return {"a": torch.stack(scores, 1), "m": torch.stack(messages, 1)}
+
     def _neighbours(
         self,
         g: Graph,
@@ -129,6 +146,14 @@ class HGTConv(nn.Module):
         value = self.linear_v(x, ntype, presorted).unflatten(-1, heads)
         query = self.linear_q(own, own_type, presorted).unflatten(-1, heads)
         types = edge_types("HGTConv", g, etype, self.relation_pri[0].shape[0])
+        if is_replaced(self.message, HGTConv.message):
+            self.presorted = presorted
+            with g.local_scope():
+                g.srcdata["k"], g.srcdata["v"], g.dstdata["q"] = key, value, query
+                g.edata["etype"] = types
+                g.apply_edges(self.message)
+                share = softmax_over_edges(g.relation(), g.edata["a"]).unsqueeze(-1)
+                return aggregate(g.relation(), "e0", "sum", [g.edata["m"] * share]).flatten(1)
         prior = torch.stack(list(self.relation_pri), 1) / math.sqrt(self.head_size)
         if is_traced(types):
             attention, message = map(_of_heads, (self.relation_att, self.relation_msg))

@@ -8,13 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smex.graph import function as fn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, edge_factor
+from smex.graph.nn.propagation import is_replaced
 from smex.graph.nn.typed.typed_linear import TypedLinear
 from smex.graph.nn.typed.typed_sources import edge_types, typed_sources, typed_sum
 from smex.graph.ops.grouped import is_traced, lengths_of, segment_mm
 from smex.graph.ops.kernels import aggregate
 from smex.graph.structure.relation import Relation
+from smex.graph.udf import EdgeBatch
 
 
 class RelGraphConv(nn.Module):
@@ -73,11 +76,15 @@ class RelGraphConv(nn.Module):
         if self_loop:
             self.loop_weight = nn.Parameter(torch.empty(in_feat, out_feat))
         self.dropout = nn.Dropout(dropout)
-        self.reset_parameters()
+        self.presorted = False
+        self._reset_own_parameters()
 
     def reset_parameters(self) -> None:
         """Those of :class:`TypedLinear`, a zero bias and Glorot's uniform W_0."""
         self.linear_r.reset_parameters()
+        self._reset_own_parameters()
+
+    def _reset_own_parameters(self) -> None:
         if self.bias:
             nn.init.zeros_(self.h_bias)
         if self.layer_norm:
@@ -108,7 +115,16 @@ class RelGraphConv(nn.Module):
         check_rows("RelGraphConv", "source node", feat, g.num_src_nodes(), self.linear_r.in_size)
         types = edge_types("RelGraphConv", g, etypes, self.linear_r.num_types)
         factor = None if norm is None else edge_factor("RelGraphConv", g, norm, feat)
-        result = self._neighbours(g, feat, types, factor)
+        if is_replaced(self.message, RelGraphConv.message):
+            self.presorted = presorted
+            with g.local_scope():
+                g.srcdata["h"], g.edata["etype"] = feat, types
+                if factor is not None:
+                    g.edata["norm"] = factor.view(-1, 1)
+                g.update_all(self.message, fn.sum("m", "h"))
+                result = g.dstdata["h"]
+        else:
+            result = self._neighbours(g, feat, types, factor)
         if self.layer_norm:
             result = self.layer_norm_weight(result)
         if self.bias:
@@ -118,6 +134,14 @@ class RelGraphConv(nn.Module):
         if self.activation is not None:
             result = self.activation(result)
         return self.dropout(result)
+
+    def message(self, edges: EdgeBatch) -> dict[str, Tensor]:
+        """Returns the messages as ``m``, of sources' ``h`` and edges' ``etype`` and ``norm``.
+
+        Kernels take its place; that of a subclass is called.
+        """
+        rows = self.linear_r(edges.src["h"], edges.data["etype"], self.presorted)
+        return {"m": rows * edges.data["norm"] if "norm" in edges.data else rows}
 
     def _neighbours(self, g: Graph, feat: Tensor, types: Tensor, factor: Tensor | None) -> Tensor:
         linear = self.linear_r
