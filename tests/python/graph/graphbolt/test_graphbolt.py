@@ -453,7 +453,7 @@ def test_a_model_learns():
     loader = gb.DataLoader(pipe.fetch_feature(store, ["feat"]))
     layers = torch.nn.ModuleList([sg.nn.SAGEConv(3, 16, "mean"), sg.nn.SAGEConv(16, 3, "mean")])
     optimizer = torch.optim.Adam(layers.parameters(), lr=0.02)
-    for _ in range(6):
+    for _ in range(12):
         right = 0
         for batch in loader:
             h = layers[0](batch.blocks[0], batch.node_features["feat"]).relu()
