@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import ModuleType
+from typing import Any
 
 
 def also_named(package: str, names: Mapping[str, str]) -> None:
@@ -13,11 +15,37 @@ def also_named(package: str, names: Mapping[str, str]) -> None:
 
     Args:
         package: the full name of the package.
-        names: for each second name the module's own, both without the package.
+        names: for each second name the module's own, both without the package; "" is the package.
+            A name with dots comes after that of the module above it.
     """
     parent = sys.modules[package]
+    if not hasattr(parent, "__path__"):
+        parent.__path__ = []  # imports of names in a module look whether it is a package
     for name, own in names.items():
-        module = sys.modules[f"{package}.{own}"]
+        module = sys.modules[f"{package}.{own}" if own else package]
         sys.modules[f"{package}.{name}"] = module
-        if not hasattr(parent, name):
-            setattr(parent, name, module)
+        above, _, last = name.rpartition(".")
+        holder = sys.modules[f"{package}.{above}"] if above else parent
+        if not hasattr(holder, last):
+            setattr(holder, last, module)
+
+
+def falls_back(package: str, modules: Iterable[str]) -> None:
+    """Lets a package's modules, which are loaded, be asked for names that only the package has.
+
+    Args:
+        package: its full name.
+        modules: their names without the package.
+    """
+    for module in modules:
+        own = sys.modules[f"{package}.{module}"]
+        vars(own)["__getattr__"] = _of_package(own, sys.modules[package])
+
+
+def _of_package(module: ModuleType, package: ModuleType) -> Any:
+    def find(name: str) -> Any:
+        if name.startswith("__") or name not in vars(package):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        return vars(package)[name]
+
+    return find

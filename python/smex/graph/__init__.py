@@ -60,7 +60,7 @@ from smex.graph.dataloading.lazy_features import (
     set_src_lazy_features,
 )
 from smex.graph.features.column import LazyFeature
-from smex.graph.graph import Graph
+from smex.graph.graph import DGLBlock, Graph
 from smex.graph.messages.propagate import (
     prop_edges,
     prop_edges_dfs,
@@ -214,6 +214,7 @@ __all__ = [
     "AddSelfLoop",
     "BaseTransform",
     "Compose",
+    "DGLBlock",
     "DGLError",
     "DGLGraph",
     "DGLHeteroGraph",

@@ -53,6 +53,10 @@ def install(for_processes: bool = False) -> None:
                 "before, or run the program with python -m smex.graph.run"
             )
     sys.modules[_THEIRS] = ours
+    # An import of a module sets an attribute of its parent, where `sparse.matmul` is a function.
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{_OURS}."):
+            sys.modules.setdefault(_THEIRS + name[len(_OURS) :], module)
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
     if for_processes:

@@ -1,6 +1,6 @@
 """Second names of modules: DGL's, and those that objects in files were saved with."""
 
-from smex._module_names import also_named
+from smex._module_names import also_named, falls_back
 
 GRAPH = {
     "batch": "parts.batch",
@@ -83,12 +83,14 @@ DATA = {
     "flickr": "saint",
     "gdelt": "temporal",
     "gindt": "gin",
+    "graph_serialize": "utils",
     "heterophilous_graphs": "heterophilous",
     "icews18": "temporal",
     "pattern": "stored",
     "qm7b": "molecules",
     "qm9": "molecules",
     "qm9_edge": "molecules",
+    "tensor_serialize": "utils",
     "tree": "sst",
     "yelp": "saint",
     "zinc": "stored",
@@ -106,6 +108,13 @@ DISTRIBUTED = {
 """Modules of :mod:`smex.graph.distributed`."""
 
 
+_IMPLEMENTED = """
+    impl impl.basic_feature_store impl.fused_csc_sampling_graph impl.gpu_cached_feature
+    impl.in_subgraph_sampler impl.neighbor_sampler impl.ondisk_dataset impl.ondisk_metadata
+    impl.sampled_subgraph_impl impl.temporal_neighbor_sampler impl.torch_based_feature_store
+    impl.uniform_negative_sampler internal internal.sample_utils utils
+"""
+
 GRAPHBOLT = {
     "dataloader": "loading",
     "dataset": "ondisk",
@@ -116,8 +125,49 @@ GRAPHBOLT = {
     "negative_sampler": "negatives",
     "sampled_subgraph": "subgraphs",
     "subgraph_sampler": "samplers",
+    **dict.fromkeys(_IMPLEMENTED.split(), ""),
 }
 """Modules of :mod:`smex.graph.graphbolt`, which registers them when it is imported."""
+
+
+PACKAGES = {
+    "smex.graph": """
+        generators heterograph homophily label_informativeness merge mpops mpops.edgewise
+        mpops.nodewise
+    """,
+    "smex.graph.dataloading": "dataloader dist_dataloader graphsaint spot_target",
+    "smex.graph.function": "base message reducer",
+    "smex.graph.geometry": "edge_coarsening fps",
+    "smex.graph.multiprocessing": "pytorch",
+    "smex.graph.nn.pytorch": """
+        conv.agnnconv conv.appnpconv conv.atomicconv conv.cfconv conv.chebconv conv.cugraph_gatconv
+        conv.cugraph_relgraphconv conv.cugraph_sageconv conv.densechebconv conv.densegraphconv
+        conv.densesageconv conv.dgnconv conv.dotgatconv conv.edgeconv conv.edgegatconv conv.egatconv
+        conv.egnnconv conv.gatconv conv.gatedgcnconv conv.gatedgraphconv conv.gatv2conv
+        conv.gcn2conv conv.ginconv conv.gineconv conv.gmmconv conv.graphconv conv.grouprevres
+        conv.hgtconv conv.nnconv conv.pnaconv conv.relgraphconv conv.sageconv conv.sgconv
+        conv.tagconv conv.twirlsconv explain.gnnexplainer explain.pgexplainer explain.subgraphx
+        gt.biased_mha gt.degree_encoder gt.egt gt.graphormer gt.lap_pos_encoder gt.path_encoder
+        gt.spatial_encoder link.edgepred link.transe link.transr
+    """,
+    "smex.graph.ops": "gather_mm",
+    "smex.graph.sampling": "node2vec_randomwalk randomwalks",
+    "smex.graph.sparse": """
+        broadcast elementwise_op elementwise_op_sp matmul reduction sddmm softmax sparse_matrix
+        unary_op utils
+    """,
+    "smex.graph.transforms": "to_block",
+    "smex.graph.utils": "internal",
+}
+"""Modules of DGL whose names are those of a whole package or module here."""
+
+PARTS = {
+    "smex.graph": ["convert"],
+    "smex.graph.dataloading": ["base"],
+    "smex.graph.ops": ["sddmm", "segment", "spmm"],
+    "smex.graph.sampling": ["neighbor"],
+}
+"""Modules that have more names in DGL, which are their package's here."""
 
 
 def register() -> None:
@@ -126,3 +176,7 @@ def register() -> None:
     also_named("smex.graph.nn", NN)
     also_named("smex.graph.data", DATA)
     also_named("smex.graph.distributed", DISTRIBUTED)
+    for package, modules in PACKAGES.items():
+        also_named(package, dict.fromkeys(modules.split(), ""))
+    for package, parts in PARTS.items():
+        falls_back(package, parts)

@@ -270,3 +270,19 @@ class ColumnStorage:
         if pin_memory:
             rows = rows.pin_memory()
         return rows.to(device, **kwargs)
+
+
+class _OfBlocks(type(Graph)):  # type: ignore[misc]
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Graph) and instance.is_block
+
+
+class DGLBlock(Graph, metaclass=_OfBlocks):
+    """The type of blocks for ``isinstance`` and in hints: a :class:`Graph` that is a block.
+
+    Example:
+        >>> isinstance(sg.to_block(sg.graph(([0], [1]))), sg.DGLBlock)
+        True
+        >>> isinstance(sg.graph(([0], [1])), sg.DGLBlock)
+        False
+    """

@@ -113,6 +113,41 @@ def test_the_modules_are_the_same():
     assert out.strip() == "dgl.nothing"
 
 
+def test_modules_whose_names_a_package_has():
+    code, out, err = in_process("""
+        import smex.graph.alias
+        smex.graph.alias.install()
+        from dgl.heterograph import DGLBlock, DGLGraph
+        from dgl.nn.pytorch.conv.graphconv import GraphConv
+        import dgl.nn.pytorch.conv.sageconv as sageconv
+        from dgl.nn.pytorch.gt.biased_mha import BiasedMHA
+        from dgl.dataloading.base import as_edge_prediction_sampler
+        from dgl.dataloading.dataloader import GraphDataLoader
+        from dgl.convert import to_networkx
+        from dgl.data.graph_serialize import load_graphs
+        from dgl.function.message import copy_u
+        from dgl.ops.sddmm import u_dot_v
+        from dgl.sampling.randomwalks import random_walk
+        from dgl.sparse.matmul import spmm
+        from dgl.graphbolt.impl.ondisk_dataset import OnDiskDataset
+        from dgl.graphbolt.base import isin
+        import dgl.merge, dgl.transforms.to_block
+        import dgl
+        assert sageconv.SAGEConv is dgl.nn.SAGEConv and DGLGraph is dgl.DGLGraph
+        for function in (dgl.merge, dgl.sparse.matmul, dgl.ops.gather_mm, dgl.transforms.to_block):
+            assert callable(function), function
+        g = dgl.graph(([0], [1]))
+        assert isinstance(dgl.to_block(g), DGLBlock) and not isinstance(g, DGLBlock)
+        for text in ("import dgl.nn.pytorch.conv.none", "from dgl.ops.sddmm import none"):
+            try:
+                exec(text)
+            except ImportError as error:
+                print(error.name)
+    """)
+    assert code == 0, err
+    assert out.split() == ["dgl.nn.pytorch.conv.none", "smex.graph.ops.sddmm"]
+
+
 def test_dgl_itself_is_not_replaced(tmp_path):
     (tmp_path / "dgl.py").write_text("theirs = True\n")
     code, out, err = in_process(f"""

@@ -6,7 +6,7 @@ stages change these one after another: ``sample_uniform_negative``, ``sample_nei
 them. Sampling is by the kernels of ``smex.graph.sampling``, stages are torch's data pipes.
 """
 
-from smex._module_names import also_named
+from smex._module_names import also_named, falls_back
 from smex.graph.aliases import GRAPHBOLT
 from smex.graph.graphbolt.base import (
     CANONICAL_ETYPE_DELIMITER,
@@ -91,6 +91,7 @@ from smex.graph.graphbolt.subgraphs import (
 )
 
 also_named("smex.graph.graphbolt", GRAPHBOLT)
+falls_back("smex.graph.graphbolt", ["base"])
 
 __all__ = [
     "CANONICAL_ETYPE_DELIMITER",
