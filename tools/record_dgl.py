@@ -1,6 +1,6 @@
 """Writes what DGL finds for the programs that the tests run with `smex.graph` and compare.
 
-    python tools/record_dgl.py [graphs] [graphbolt] [results] [sparse]
+    python tools/record_dgl.py [graphs] [graphbolt] [pickles] [results] [sparse]
 
 With an interpreter that has DGL 2.1 (`benchmarks/peers/environments.py dgl`); all of them unless
 some are named. Which files these are, `RECORDINGS` says.
@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 import gzip
 import importlib.util
+import io
 import json
 import os
 import pathlib
+import pickle
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
@@ -47,6 +49,15 @@ def graphbolt() -> bytes:
     return _packed(_module(GRAPH / "graphbolt" / "cases.py").results(dgl.graphbolt))
 
 
+def pickles() -> bytes:
+    """Of `tests/python/support/dgl_pickled.py`: a pickle, and a file of torch's."""
+    kept = _module(TESTS / "support" / "dgl_pickled.py").graphs(dgl)
+    file = io.BytesIO()
+    torch.save(kept, file)
+    pair = (pickle.dumps(kept), file.getvalue())
+    return gzip.compress(pickle.dumps(pair), compresslevel=9, mtime=0)
+
+
 def results() -> bytes:
     """Of `tests/python/support/dgl_[data_]programs.py`."""
     sys.path.insert(0, str(TESTS))
@@ -72,6 +83,7 @@ def sparse() -> bytes:
 RECORDINGS: dict[str, tuple[pathlib.Path, Callable[[], bytes]]] = {
     "graphs": (GRAPH / "recorded" / "dgl_2_1_graphs.json.gz", graphs),
     "graphbolt": (GRAPH / "graphbolt" / "recorded.json.gz", graphbolt),
+    "pickles": (GRAPH / "creation" / "dgl_2_1_pickles.gz", pickles),
     "results": (GRAPH / "dgl_2_1_results.json", results),
     "sparse": (GRAPH / "sparse" / "dgl_2_1_sparse.json", sparse),
 }

@@ -10,6 +10,7 @@ GRAPH = {
     "edgewise": "readout.edges",
     "frame": "features.frame",
     "fusion": "tracing.fuse",
+    "heterograph_index": "creation.dgl_pickles",
     "homogeneous": "parts.homogeneous",
     "interop": "creation.interop",
     "measures": "transforms.measures",

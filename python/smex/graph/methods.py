@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from smex.graph.creation.dgl_pickles import set_state
 from smex.graph.creation.networkx_io import to_networkx
 from smex.graph.creation.shared import shared_memory
 from smex.graph.graph import Graph
@@ -55,6 +56,7 @@ METHODS: Mapping[str, Callable[..., Any]] = {
 
 
 def bind() -> None:
-    """Gives :class:`Graph` the methods that :class:`FunctionMethods` declares."""
+    """Gives :class:`Graph` the methods that :class:`FunctionMethods` declares, and unpickling."""
+    Graph.__setstate__ = set_state  # type: ignore[attr-defined]
     for name, function in METHODS.items():
         setattr(Graph, name, function)

@@ -26,7 +26,7 @@ from torch import Tensor
 from smex.graph.creation.convert import heterograph
 from smex.graph.graph import Graph
 
-__all__ = ["DglFile"]
+__all__ = ["DglBytes", "DglFile", "by_id"]
 
 _HEADER = 4096  # bytes
 _FORMAT, _KIND = 2, 2
@@ -45,7 +45,88 @@ _OLD_FORMATS = {0: _CSC, 1: _COO, 2: _CSR, 3: _CSC}
 _MANY = 1 << 32  # in a number of formats: it is a set of them
 
 
-class DglFile:
+class DglBytes:
+    """What DGL writes graphs in, read from the front.
+
+    Raises:
+        ValueError: in all methods: something else is there.
+    """
+
+    def __init__(self, content: np.ndarray):
+        self._bytes = content
+        self._at = 0
+
+    def take(self, size: int) -> np.ndarray:
+        """Returns the next bytes."""
+        part = self._bytes[self._at : self._at + size]
+        if len(part) != size:
+            raise ValueError("its end is missing")
+        self._at += size
+        return part
+
+    def number(self, kind: str = "<Q") -> int:
+        """Returns the next number, by default of 8 bytes."""
+        return struct.unpack(kind, self.take(struct.calcsize(kind)).tobytes())[0]
+
+    def marked(self, name: str) -> None:
+        """Raise unless a mark is next."""
+        found = self.number()
+        if found != _MARKS[name]:
+            raise ValueError(f"expected the mark of {name}, found {found:#x}")
+
+    def listed(self, element: Callable[[], Any]) -> list[Any]:
+        """Returns the next list, whose elements a function reads."""
+        return [element() for _ in range(self.number())]
+
+    def text(self) -> str:
+        """Returns the next text."""
+        return self.take(self.number()).tobytes().decode()
+
+    def named(self) -> tuple[str, Tensor]:
+        """Returns the next text and array."""
+        return self.text(), self.array()
+
+    def array(self) -> Tensor:
+        """Returns the next array."""
+        self.marked("array")
+        self._at += 16  # a reserved number and the device
+        dims = self.number("<i")
+        code, bits, lanes = struct.unpack("<BBH", self.take(4).tobytes())
+        shape = [self.number("<q") for _ in range(dims)]
+        size = self.number("<q")
+        if code not in (*_CODES, 4) or bits % 8 or lanes != 1:
+            raise ValueError(f"expected a dtype of numbers, found {code}, {bits}, {lanes}")
+        if size != math.prod(shape) * bits // 8:
+            raise ValueError(f"an array of shape {shape} has {size} bytes")
+        kind = np.dtype(f"<{_CODES.get(code, 'i')}{bits // 8}")
+        values = torch.from_numpy(self.take(size).view(kind).reshape(shape).copy())
+        return values.view(torch.bfloat16) if code == 4 else values
+
+    def types(self) -> tuple[list[int], list[int]]:
+        """Returns the source and the destination type of each edge type."""
+        self.marked("types")
+        src, dst = self.rows()
+        return src.tolist(), dst.tolist()
+
+    def entries(self) -> tuple[Tensor, Tensor]:
+        """Returns the ends of edges in the order of their ids."""
+        self.marked("coo")
+        self._at += 16  # numbers of columns and rows
+        src, dst, ids = (self.array() for _ in range(3))
+        self._at += 2  # whether they are sorted
+        return by_id(src, ids), by_id(dst, ids)
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Returns the rows and columns of compressed rows in the order of ids."""
+        self.marked("csr")
+        self._at += 16
+        bounds, columns, ids = (self.array() for _ in range(3))
+        self._at += 1
+        rows = torch.repeat_interleave(bounds.diff().long()).to(columns.dtype)
+        return by_id(rows, ids), by_id(columns, ids)
+
+
+class DglFile(DglBytes):
     """A file of DGL's, mapped into memory: what is not asked for is not read.
 
     Raises:
@@ -54,15 +135,14 @@ class DglFile:
     """
 
     def __init__(self, filename: Any):
-        self._bytes = np.memmap(filename, np.uint8, "r")
-        self._at = 0
-        self._marked("file")
-        found = (self._number(), self._number())
+        super().__init__(np.memmap(filename, np.uint8, "r"))
+        self.marked("file")
+        found = (self.number(), self.number())
         if found != (_FORMAT, _KIND):
             raise ValueError(f"expected format {_FORMAT} of graphs of kind {_KIND}, found {found}")
-        self._size = self._number()
+        self._size = self.number()
         self._at = _HEADER
-        self._first = self._number()
+        self._first = self.number()
 
     def __len__(self) -> int:
         """Number of graphs."""
@@ -71,69 +151,28 @@ class DglFile:
     def labels(self) -> dict[str, Tensor]:
         """Returns the labels by name."""
         self._at = _HEADER + 8
-        return dict(self._list(self._named))
+        return dict(self.listed(self.named))
 
     def graphs(self, wanted: Sequence[int]) -> list[Graph]:
         """Returns the graphs at some positions."""
         end = len(self._bytes) - 8
         self._at = end
-        self._at = end - self._number()
-        starts = self._list(self._number)
+        self._at = end - self.number()
+        starts = self.listed(self.number)
         if len(starts) != self._size:
             raise ValueError(f"it has {self._size} graphs and {len(starts)} places of graphs")
         return [self._graph(starts[n]) for n in wanted]
-
-    # ---- parts ----
-
-    def _take(self, size: int) -> np.ndarray:
-        part = self._bytes[self._at : self._at + size]
-        if len(part) != size:
-            raise ValueError("its end is missing")
-        self._at += size
-        return part
-
-    def _number(self, kind: str = "<Q") -> int:
-        return struct.unpack(kind, self._take(struct.calcsize(kind)).tobytes())[0]
-
-    def _marked(self, name: str) -> None:
-        found = self._number()
-        if found != _MARKS[name]:
-            raise ValueError(f"expected the mark of {name}, found {found:#x}")
-
-    def _list(self, element: Callable[[], Any]) -> list[Any]:
-        return [element() for _ in range(self._number())]
-
-    def _text(self) -> str:
-        return self._take(self._number()).tobytes().decode()
-
-    def _named(self) -> tuple[str, Tensor]:
-        return self._text(), self._array()
-
-    def _array(self) -> Tensor:
-        self._marked("array")
-        self._at += 16  # a reserved number and the device
-        dims = self._number("<i")
-        code, bits, lanes = struct.unpack("<BBH", self._take(4).tobytes())
-        shape = [self._number("<q") for _ in range(dims)]
-        size = self._number("<q")
-        if code not in (*_CODES, 4) or bits % 8 or lanes != 1:
-            raise ValueError(f"expected a dtype of numbers, found {code}, {bits}, {lanes}")
-        if size != math.prod(shape) * bits // 8:
-            raise ValueError(f"an array of shape {shape} has {size} bytes")
-        kind = np.dtype(f"<{_CODES.get(code, 'i')}{bits // 8}")
-        values = torch.from_numpy(self._take(size).view(kind).reshape(shape).copy())
-        return values.view(torch.bfloat16) if code == 4 else values
 
     # ---- graphs ----
 
     def _graph(self, start: int) -> Graph:
         self._at = start
-        self._marked("graph")
-        types = self._types()
-        ends = self._list(self._matrix)
-        sizes = self._list(lambda: self._number("<q"))
-        features = [self._list(lambda: dict(self._list(self._named))) for _ in range(2)]
-        ntypes, etypes = self._list(self._text), self._list(self._text)
+        self.marked("graph")
+        types = self.types()
+        ends = self.listed(self._matrix)
+        sizes = self.listed(lambda: self.number("<q"))
+        features = [self.listed(lambda: dict(self.listed(self.named))) for _ in range(2)]
+        ntypes, etypes = self.listed(self.text), self.listed(self.text)
         canonical = [
             (ntypes[src], etypes[n], ntypes[dst]) for n, (src, dst) in enumerate(zip(*types))
         ]
@@ -144,44 +183,23 @@ class DglFile:
             made.edges[etype].data.update(rows)
         return made
 
-    def _types(self) -> tuple[list[int], list[int]]:
-        """Returns the source and the destination type of each edge type."""
-        self._marked("types")
-        src, dst = self._rows()
-        return src.tolist(), dst.tolist()
-
     def _matrix(self) -> tuple[Tensor, Tensor]:
         """Returns the ends of edges in the order of their ids."""
-        self._marked("matrix")
-        saved = self._number()
+        self.marked("matrix")
+        saved = self.number()
         self._at += 8  # the formats that may be made
         formats = saved % _MANY if saved >= _MANY else _OLD_FORMATS[saved]
         found = None
         for kind in (_COO, _CSR, _CSC):
             if formats & kind:
-                self._types()
-                ends = self._entries() if kind == _COO else self._rows()
+                self.types()
+                ends = self.entries() if kind == _COO else self.rows()
                 found = found or (ends[::-1] if kind == _CSC else ends)
         if found is None:
             raise ValueError(f"expected a format of edges, found {saved}")
         return found
 
-    def _entries(self) -> tuple[Tensor, Tensor]:
-        self._marked("coo")
-        self._at += 16  # numbers of columns and rows
-        src, dst, ids = (self._array() for _ in range(3))
-        self._at += 2  # whether they are sorted
-        return _by_id(src, ids), _by_id(dst, ids)
 
-    def _rows(self) -> tuple[Tensor, Tensor]:
-        self._marked("csr")
-        self._at += 16
-        bounds, columns, ids = (self._array() for _ in range(3))
-        self._at += 1
-        rows = torch.repeat_interleave(bounds.diff().long()).to(columns.dtype)
-        return _by_id(rows, ids), _by_id(columns, ids)
-
-
-def _by_id(values: Tensor, ids: Tensor) -> Tensor:
+def by_id(values: Tensor, ids: Tensor) -> Tensor:
     """Returns the values of edges in the order of their ids; none of these: they count up."""
     return torch.empty_like(values).index_copy_(0, ids.long(), values) if len(ids) else values

@@ -45,6 +45,17 @@ class Scheme(NamedTuple):
     shape: tuple[int, ...]
     dtype: torch.dtype
 
+    @classmethod
+    def _reconstruct_scheme(cls, shape: tuple[int, ...], dtype: str) -> Scheme:
+        """What pickles of DGL call."""
+        return cls(tuple(shape), getattr(torch, dtype))
+
+
+class Column:
+    """A feature in a graph that DGL has pickled."""
+
+    storage: Tensor | None = None
+
 
 _LARGE = 1 << 20  # bytes of rows whose memory is worth keeping
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.features.column import (
+    Column,  # noqa: F401 (the name in pickles of DGL)
     LazyFeature,
     MissingFeatureError,
     Owner,
