@@ -207,7 +207,7 @@ def _elsewhere(path: Sequence[str]) -> str | None:
 def _resolved(path: Sequence[str]) -> Any:
     """Returns what an attribute of smex.graph is; None if it is not there."""
     found: Any = sg
-    for part in path:
+    for number, part in enumerate(path):
         is_private = part.startswith("_") and not part.startswith("__")
         if is_private and part not in _PRIVATE and not isinstance(found, type):
             return None
@@ -217,8 +217,12 @@ def _resolved(path: Sequence[str]) -> Any:
         if isinstance(found, type) and has_member(found, part):
             found = _MEMBER
             continue
-        if not isinstance(found, ModuleType):
-            return None
+        if not isinstance(found, ModuleType):  # dgl.merge is a function, and a module of that name
+            found = sys.modules.get(".".join([sg.__name__, *path[:number]]))
+            if not hasattr(found, part):
+                return None
+            found = getattr(found, part)
+            continue
         try:
             found = importlib.import_module(f"{found.__name__}.{part}")
         except ImportError:

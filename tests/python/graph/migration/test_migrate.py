@@ -102,15 +102,25 @@ def test_names_of_modules_within_modules():
 
 
 @pytest.mark.parametrize(
-    ("name", "use"),
+    "name",
     [
-        ("dgl.nn.pytorch.conv.sageconv", "smex.graph.nn.SAGEConv"),
-        ("dgl.nn.pytorch.conv.sageconv.SAGEConv", "smex.graph.nn.SAGEConv"),
-        ("dgl.heterograph.DGLGraph", "smex.graph.DGLGraph"),
+        "nn.pytorch.conv.sageconv",
+        "nn.pytorch.conv.sageconv.SAGEConv",
+        "heterograph.DGLBlock",
+        "merge.merge",
+        "sparse.matmul.spmm",
+        "dataloading.dataloader.GraphDataLoader",
     ],
 )
-def test_names_in_modules_of_their_own(name, use):
-    assert migrate.counterpart(name) == (False, use)
+def test_names_in_modules_of_their_own(name):
+    assert migrate.counterpart(f"dgl.{name}") == (True, f"smex.graph.{name}")
+    assert not migrate.counterpart(f"dgl.{name}.nothing")[0]
+
+
+def test_names_that_are_elsewhere():
+    assert migrate.counterpart("dgl.merge.nothing")[0] is False
+    found = migrate.counterpart("dgl.data.csv_dataset_base.CSVDataset")
+    assert found == (False, "smex.graph.data.CSVDataset")
 
 
 def test_a_program_without_dgl():
