@@ -18,16 +18,16 @@ from torch import Tensor
 from smex.errors import SmexValueError
 from smex.graph.creation.convert import create_block, heterograph
 from smex.graph.creation.dgl_files import DglBytes, by_id
-from smex.graph.graph import Graph
+from smex.graph.graph import DGLBlock, Graph
 
 __all__ = ["HeteroGraphIndex", "HeteroPickleStates", "new_object", "restored", "set_state"]
 
 _ENTRIES, _ROWS = 1, 2
 
 
-def new_object(kind: type) -> Any:
+def new_object(kind: Any) -> Any:
     """Returns an object that gets its state afterwards."""
-    return kind.__new__(kind)
+    return object.__new__(kind)
 
 
 class HeteroPickleStates:
@@ -57,8 +57,8 @@ class HeteroGraphIndex:
         self.states = state
 
 
-def restored(state: Mapping[str, Any]) -> Graph:
-    """Returns the graph, or the block, of an object of DGL's with these attributes.
+def restored(state: Mapping[str, Any], is_block: bool) -> Graph:
+    """Returns the graph or block of an object of DGL's with these attributes.
 
     Raises:
         SmexValueError: the bytes are damaged, or features were not gathered before it was pickled.
@@ -67,14 +67,13 @@ def restored(state: Mapping[str, Any]) -> Graph:
         sizes, ends = _structure(state["_graph"].states)
     except (ValueError, IndexError, StopIteration) as error:
         raise SmexValueError(f"pickle: a graph of DGL's is damaged: {error}") from error
-    canonical = state["_canonical_etypes"]
-    data = dict(zip(map(tuple, canonical), ends, strict=True))
-    sources, destinations = state.get("_srctypes_invmap"), state.get("_dsttypes_invmap")
-    is_block = sources is not None and set(sources.values()).isdisjoint(destinations.values())
-    is_block = is_block and len(set(state["_ntypes"])) < len(state["_ntypes"])
-    if is_block or state.get("_is_block"):
-        counts = [{name: sizes[n] for name, n in side.items()} for side in (sources, destinations)]
-        made = create_block(data, *counts)
+    data: Any = dict(zip(map(tuple, state["_canonical_etypes"]), ends, strict=True))
+    if is_block:
+        sources, destinations = state["_srctypes_invmap"], state["_dsttypes_invmap"]
+        num_src, num_dst = (
+            {name: sizes[n] for name, n in side.items()} for side in (sources, destinations)
+        )
+        made = create_block(data, num_src, num_dst)
         nodes = [(made.srcnodes, name, n) for name, n in sources.items()]
         nodes += [(made.dstnodes, name, n) for name, n in destinations.items()]
     else:
@@ -93,8 +92,9 @@ def restored(state: Mapping[str, Any]) -> Graph:
 def set_state(graph: Graph, state: dict[str, Any]) -> None:
     """Takes up the attributes that a graph was pickled with, here or by DGL."""
     if "_graph" in state:
-        graph.__class__ = Graph  # DGL's blocks have a class of their own
-        state = vars(restored(state))
+        is_block = type(graph) is DGLBlock
+        graph.__class__ = Graph
+        state = vars(restored(state, is_block))
     graph.__dict__.update(state)
 
 
