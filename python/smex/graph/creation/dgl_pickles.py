@@ -1,4 +1,4 @@
-"""Graphs in pickles that DGL wrote, versions 0.5 to 2: the names in them, and what they become.
+"""Graphs in pickles that DGL 2 wrote: the names in them, and what they become.
 
 A pickle has a graph's attributes: the structure as bytes and arrays, names of types, frames of
 features. The bytes are as those of :mod:`smex.graph.creation.dgl_files`: the graph of types, the
@@ -40,7 +40,7 @@ class HeteroPickleStates:
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) != 3 or state[0] not in (1, 2):
             raise SmexValueError(
-                "pickle: expected a graph of DGL 0.5 to 2, found one of another version; load it "
+                "pickle: expected a graph of DGL 0.5 or later, found one of another version; load it "
                 "with that DGL and write it by dgl.save_graphs, which load_graphs reads"
             )
         self.version, self.meta, self.arrays = state[0], bytes(state[1]), state[2]
