@@ -40,8 +40,8 @@ class HeteroPickleStates:
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) != 3 or state[0] not in (1, 2):
             raise SmexValueError(
-                "pickle: expected a graph of DGL 0.5 or later, found one of another version; load it "
-                "with that DGL and write it by dgl.save_graphs, which load_graphs reads"
+                "pickle: expected a graph of DGL 0.5 or later, found one of another version; load "
+                "it with that DGL and write it by dgl.save_graphs, which load_graphs reads"
             )
         self.version, self.meta, self.arrays = state[0], bytes(state[1]), state[2]
 
