@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -160,3 +160,8 @@ class EdgeBatch:
 
     def __len__(self) -> int:
         return self.batch_size()
+
+
+def is_replaced(method: Any, own: Callable[..., Any]) -> bool:
+    """Whether a method is not that of its class but one of a user's, which is then called."""
+    return getattr(method, "__func__", None) is not own

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -47,11 +47,6 @@ def sum_of_products(
             operands.append(factor)
     result = aggregate(relation, text, "sum", operands)
     return result if after is None else result * after
-
-
-def is_replaced(method: Any, own: Callable[..., Any]) -> bool:
-    """Whether a layer's method is not its class's own but one of a user's, which is then called."""
-    return getattr(method, "__func__", None) is not own
 
 
 def add_to(fresh: Tensor, addend: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.graph.creation.convert import heterograph
 from smex.graph.features.frame import Frame
 from smex.graph.graph import Graph
 from smex.graph.parts.derived import khop_graph, line_graph
@@ -27,6 +28,7 @@ from smex.graph.transforms.edits import (
     to_simple,
 )
 from smex.graph.transforms.paths import metapath_reachable_graph
+from smex.graph.udf import is_replaced
 from smex.graph.words import CanonicalType, EdgeType
 
 __all__ = [
@@ -190,6 +192,11 @@ class AddReverse(BaseTransform):
     def __call__(self, g: Graph) -> Graph:
         """Returns the graph with reverse edges."""
         reject_block("AddReverse", g)
+        if any(
+            is_replaced(getattr(self, name), getattr(AddReverse, name))
+            for name in ("transform_etype", *_STEPS)
+        ):
+            return self._step_by_step(g)
         relations: dict[CanonicalType, Relation] = {}
         frames: dict[CanonicalType, Frame] = {}
         for (source, etype, destination), relation in dict(g._relations).items():
@@ -204,6 +211,53 @@ class AddReverse(BaseTransform):
             if self.copy_edata:
                 frames[key] = frame.clone()
         return with_relations(g, relations, frames) if relations else g
+
+    def transform_etype(self, c_etype: CanonicalType, g: Graph, data_dict: dict[Any, Any]) -> None:
+        """Adds to a dict of edges by type those of a type and their reverse ones.
+
+        It is called, as are the two below, where a subclass has one of the three.
+        """
+        step = _STEPS[c_etype[0] != c_etype[2]]
+        getattr(self, step)(c_etype, g, data_dict)
+
+    def transform_symmetric_etype(
+        self, c_etype: CanonicalType, g: Graph, data_dict: dict[Any, Any]
+    ) -> None:
+        """As :meth:`transform_etype`, of a type between nodes of one type."""
+        if self.sym_new_etype:
+            self.transform_asymmetric_etype(c_etype, g, data_dict)
+            return
+        src, dst = g.edges(etype=c_etype)
+        data_dict[c_etype] = torch.cat([src, dst]), torch.cat([dst, src])
+
+    def transform_asymmetric_etype(
+        self, c_etype: CanonicalType, g: Graph, data_dict: dict[Any, Any]
+    ) -> None:
+        """As :meth:`transform_etype`, of a type between nodes of two types."""
+        (source, etype, destination), (src, dst) = c_etype, g.edges(etype=c_etype)
+        data_dict[c_etype] = src, dst
+        data_dict[destination, f"rev_{etype}", source] = dst, src
+
+    def _step_by_step(self, g: Graph) -> Graph:
+        edges: dict[Any, Any] = {}
+        for c_etype in g.canonical_etypes:
+            self.transform_etype(c_etype, g, edges)
+        result = heterograph(edges, {ntype: g.num_nodes(ntype) for ntype in g.ntypes}, g.idtype)
+        for ntype in g.ntypes:
+            result.nodes[ntype].data.update(g.nodes[ntype].data)
+        for source, etype, destination in g.canonical_etypes:
+            rows = result.edges[source, etype, destination].data
+            is_new = source != destination or self.sym_new_etype
+            for name, feat in g.edges[source, etype, destination].data.items():
+                again = feat if self.copy_edata else torch.zeros_like(feat)
+                rows[name] = feat if is_new else torch.cat([feat, again])
+                if is_new and self.copy_edata:
+                    result.edges[destination, f"rev_{etype}", source].data[name] = feat
+        return result
+
+
+_STEPS = ("transform_symmetric_etype", "transform_asymmetric_etype")
+"""Of :class:`AddReverse`, for types between nodes of one type and of two."""
 
 
 class ToSimple(BaseTransform):

@@ -121,6 +121,37 @@ def test_steps_of_transforms(g):
             torch.testing.assert_close(own.ndata[name], rows)
 
 
+@pytest.mark.parametrize("copy_edata", [False, True])
+@pytest.mark.parametrize("sym_new_etype", [False, True])
+def test_steps_that_add_reverse_edges(copy_edata, sym_new_etype):
+    g = sg.heterograph({("a", "x", "b"): ([0, 1], [1, 1]), ("a", "y", "a"): ([0, 2], [1, 0])})
+    g.nodes["a"].data["h"], g.edges["x"].data["w"] = drawn(3), drawn(2)
+    g.edges["y"].data["w"] = drawn(2, 2)
+    called = []
+
+    class Own(sg.AddReverse):
+        def transform_asymmetric_etype(self, c_etype, graph, data_dict):
+            called.append(c_etype[1])
+            super().transform_asymmetric_etype(c_etype, graph, data_dict)
+
+    class OneWay(sg.AddReverse):
+        def transform_symmetric_etype(self, c_etype, graph, data_dict):
+            data_dict[c_etype] = graph.edges(etype=c_etype)
+
+    own, plain = (kind(copy_edata, sym_new_etype)(g) for kind in (Own, sg.AddReverse))
+    assert called == (["x", "y"] if sym_new_etype else ["x"])
+    assert own.canonical_etypes == plain.canonical_etypes and own.num_nodes("b") == 2
+    assert torch.equal(own.nodes["a"].data["h"], g.nodes["a"].data["h"])
+    for etype in plain.canonical_etypes:
+        for one, other in zip(own.edges(etype=etype), plain.edges(etype=etype), strict=True):
+            assert torch.equal(one, other)
+        assert own.edges[etype].data.keys() == plain.edges[etype].data.keys()
+        for name, rows in plain.edges[etype].data.items():
+            assert torch.equal(own.edges[etype].data[name], rows)
+    del g.edges["y"].data["w"]
+    assert OneWay(copy_edata, sym_new_etype)(g).num_edges("y") == 2
+
+
 @pytest.mark.parametrize("mode", ["node", "edge", "walk"])
 def test_nodes_of_a_sampler(g, mode):
     def chosen(self, graph):

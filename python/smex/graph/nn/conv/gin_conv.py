@@ -17,9 +17,9 @@ from smex.graph.nn.inputs import (
     check_rows,
     source_and_destination,
 )
-from smex.graph.nn.propagation import is_replaced, weighted
+from smex.graph.nn.propagation import weighted
 from smex.graph.ops.kernels import aggregate
-from smex.graph.udf import EdgeBatch
+from smex.graph.udf import EdgeBatch, is_replaced
 
 AGGREGATORS = ("sum", "max", "mean")
 

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows
-from smex.graph.nn.propagation import is_replaced
 from smex.graph.ops.kernels import aggregate, per_edge
-from smex.graph.udf import EdgeBatch
+from smex.graph.udf import EdgeBatch, is_replaced
 
 
 class EGNNConv(nn.Module):

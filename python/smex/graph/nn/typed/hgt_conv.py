@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, check_types
-from smex.graph.nn.propagation import is_replaced
 from smex.graph.nn.typed.typed_linear import TypedLinear
 from smex.graph.nn.typed.typed_sources import (
     edge_types,
@@ -21,7 +20,7 @@ from smex.graph.nn.typed.typed_sources import (
 from smex.graph.ops.attention import attend
 from smex.graph.ops.grouped import is_traced
 from smex.graph.ops.kernels import aggregate, softmax_over_edges
-from smex.graph.udf import EdgeBatch
+from smex.graph.udf import EdgeBatch, is_replaced
 
 
 class HGTConv(nn.Module):

@@ -11,13 +11,12 @@ from torch import Tensor, nn
 from smex.graph import function as fn
 from smex.graph.graph import Graph
 from smex.graph.nn.inputs import check_graph, check_rows, edge_factor
-from smex.graph.nn.propagation import is_replaced
 from smex.graph.nn.typed.typed_linear import TypedLinear
 from smex.graph.nn.typed.typed_sources import edge_types, typed_sources, typed_sum
 from smex.graph.ops.grouped import is_traced, lengths_of, segment_mm
 from smex.graph.ops.kernels import aggregate
 from smex.graph.structure.relation import Relation
-from smex.graph.udf import EdgeBatch
+from smex.graph.udf import EdgeBatch, is_replaced
 
 
 class RelGraphConv(nn.Module):
