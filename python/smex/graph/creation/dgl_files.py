@@ -26,7 +26,7 @@ from torch import Tensor
 from smex.graph.creation.convert import heterograph
 from smex.graph.graph import Graph
 
-__all__ = ["DglBytes", "DglFile", "by_id"]
+__all__ = ["DglBytes", "DglFile", "ends_of_rows"]
 
 _HEADER = 4096  # bytes
 _FORMAT, _KIND = 2, 2
@@ -114,7 +114,7 @@ class DglBytes:
         self._at += 16  # numbers of columns and rows
         src, dst, ids = (self.array() for _ in range(3))
         self._at += 2  # whether they are sorted
-        return by_id(src, ids), by_id(dst, ids)
+        return _by_id(src, ids), _by_id(dst, ids)
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Returns the rows and columns of compressed rows in the order of ids."""
@@ -122,8 +122,7 @@ class DglBytes:
         self._at += 16
         bounds, columns, ids = (self.array() for _ in range(3))
         self._at += 1
-        rows = torch.repeat_interleave(bounds.diff().long()).to(columns.dtype)
-        return by_id(rows, ids), by_id(columns, ids)
+        return ends_of_rows(bounds, columns, ids)
 
 
 class DglFile(DglBytes):
@@ -200,6 +199,12 @@ class DglFile(DglBytes):
         return found
 
 
-def by_id(values: Tensor, ids: Tensor) -> Tensor:
+def ends_of_rows(bounds: Tensor, columns: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the rows and columns of compressed rows in the order of ids."""
+    rows = torch.repeat_interleave(bounds.diff().long()).to(columns.dtype)
+    return _by_id(rows, ids), _by_id(columns, ids)
+
+
+def _by_id(values: Tensor, ids: Tensor) -> Tensor:
     """Returns the values of edges in the order of their ids; none of these: they count up."""
     return torch.empty_like(values).index_copy_(0, ids.long(), values) if len(ids) else values

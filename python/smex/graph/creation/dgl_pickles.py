@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from smex.errors import SmexValueError
 from smex.graph.creation.convert import create_block, heterograph
-from smex.graph.creation.dgl_files import DglBytes, by_id
+from smex.graph.creation.dgl_files import DglBytes, ends_of_rows
 from smex.graph.graph import DGLBlock, Graph
 
 __all__ = ["HeteroGraphIndex", "HeteroPickleStates", "new_object", "restored", "set_state"]
@@ -39,10 +38,7 @@ class HeteroPickleStates:
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, tuple) or len(state) != 3 or state[0] not in (1, 2):
-            raise SmexValueError(
-                "pickle: expected a graph of DGL 0.5 or later, found one of another version; load "
-                "it with that DGL and write it by dgl.save_graphs, which load_graphs reads"
-            )
+            raise _of_another_version()
         self.version, self.meta, self.arrays = state[0], bytes(state[1]), state[2]
 
 
@@ -53,8 +49,15 @@ class HeteroGraphIndex:
 
     def __setstate__(self, state: Any) -> None:
         if not isinstance(state, HeteroPickleStates):
-            HeteroPickleStates().__setstate__(state)
+            raise _of_another_version()
         self.states = state
+
+
+def _of_another_version() -> SmexValueError:
+    return SmexValueError(
+        "pickle: expected a graph of DGL 0.5 or later, found one of another version; load it with "
+        "that DGL and write it by dgl.save_graphs, which load_graphs reads"
+    )
 
 
 def restored(state: Mapping[str, Any], is_block: bool) -> Graph:
@@ -118,8 +121,7 @@ def _ends(content: DglBytes, arrays: Iterator[Tensor]) -> tuple[Tensor, Tensor]:
         raise ValueError(f"expected format {_ENTRIES} or {_ROWS} of edges, found {kind}")
     content.take(1)
     bounds, columns, ids = (next(arrays) for _ in range(3))
-    rows = torch.repeat_interleave(bounds.diff().long()).to(columns.dtype)
-    return by_id(rows, ids), by_id(columns, ids)
+    return ends_of_rows(bounds, columns, ids)
 
 
 def _columns(frame: Any) -> dict[str, Tensor]:

@@ -22,15 +22,14 @@ from smex.graph.data.csv_files import (
     read_lines,
     read_meta,
 )
-from smex.graph.data.dataset import DGLDataset, Transform, check_index
-from smex.graph.data.utils import Subset
+from smex.graph.data.dataset import DGLDataset, GraphsMixin, Transform
 from smex.graph.graph import Graph
 from smex.graph.words import named
 
 __all__ = ["CSVDataset"]
 
 
-class CSVDataset(DGLDataset):
+class CSVDataset(GraphsMixin, DGLDataset):
     r"""Graphs that files of comma-separated values have, in a folder with a ``meta.yaml``.
 
     The YAML file names the data set (``dataset_name``), the file of each node type (``node_data``),
@@ -145,26 +144,13 @@ class CSVDataset(DGLDataset):
         if len(self.data) == 1:
             (self.labels,) = self.data.values()
 
-    def __getitem__(self, i: Any) -> Any:
-        """The graph at a position, with its label or a dict of what else there is of it.
-
-        For a tensor of positions a :class:`Subset`.
-
-        Raises:
-            GraphIndexError: there is none.
-        """
-        if isinstance(i, Tensor) and i.dim() == 1:
-            return Subset(self, i.cpu())
-        check_index("CSVDataset", i, len(self))
-        g = self._transformed(self.graphs[i])
+    def _element(self, idx: int) -> Any:
+        """The graph at a position, with its label or a dict of what else there is of it."""
+        g = super()._element(idx)
         if not self.data:
             return g
-        own = {name: values[i] for name, values in self.data.items()}
+        own = {name: values[idx] for name, values in self.data.items()}
         return (g, own) if len(own) > 1 else (g, *own.values())
-
-    def __len__(self) -> int:
-        """Number of graphs."""
-        return len(self.graphs)
 
 
 def _parser(parsers: Any, kind: Any) -> Parser:

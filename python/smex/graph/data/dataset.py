@@ -305,14 +305,13 @@ class OneGraphMixin:
         return 1
 
 
-class LabelledGraphsMixin:
-    """A data set of graphs with a label each, which :meth:`process` stores as its attributes."""
+class GraphsMixin:
+    """A data set of graphs, which :meth:`process` stores as its attribute."""
 
     graphs: Sequence[Graph]
-    labels: Tensor
 
     def __getitem__(self, idx: Any) -> Any:
-        """The graph at a position and its label, or for a tensor of positions a :class:`Subset`.
+        """What there is at a position, or for a tensor of positions a :class:`Subset`.
 
         Raises:
             GraphIndexError: there is none.
@@ -322,8 +321,21 @@ class LabelledGraphsMixin:
 
             return Subset(self, idx.cpu())
         check_index(type(self).__name__, idx, len(self))
-        return self._transformed(self.graphs[idx]), self.labels[idx]  # type: ignore[attr-defined]
+        return self._element(idx)
+
+    def _element(self, idx: int) -> Any:
+        """What there is at a position that exists: the graph."""
+        return self._transformed(self.graphs[idx])  # type: ignore[attr-defined]
 
     def __len__(self) -> int:
         """Number of graphs."""
         return len(self.graphs)
+
+
+class LabelledGraphsMixin(GraphsMixin):
+    """A data set of graphs with a label each; an element is the graph and its label."""
+
+    labels: Tensor
+
+    def _element(self, idx: int) -> Any:
+        return super()._element(idx), self.labels[idx]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import csv
 import gzip
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,11 +19,11 @@ from smex.graph.creation.files import load_graphs, save_graphs
 from smex.graph.data.dataset import (
     DGLBuiltinDataset,
     Folder,
+    GraphsMixin,
     LabelledGraphsMixin,
     Transform,
-    check_index,
 )
-from smex.graph.data.files import Source, obtain
+from smex.graph.data.files import Source, logger, obtain
 from smex.graph.data.unpickle import load_pickle
 from smex.graph.graph import Graph
 from smex.graph.packages import optional
@@ -36,15 +35,12 @@ __all__ = [
     "VOCSuperpixelsDataset",
 ]
 
-logger = logging.getLogger("smex.graph.data")
-
 # ---- pictures ----
 
 
-class _PicturesDataset(DGLBuiltinDataset):
+class _PicturesDataset(GraphsMixin, DGLBuiltinDataset):
     """Graphs of one part, which are in the file."""
 
-    _url: str
     _published: ClassVar[str]
     _archives: ClassVar[dict[tuple[int, str], str]]
 
@@ -114,23 +110,6 @@ class _PicturesDataset(DGLBuiltinDataset):
 
     def _labels(self, y: torch.Tensor) -> torch.Tensor:
         return y
-
-    def __getitem__(self, idx: Any) -> Any:
-        """Returns the graph at a position, or for a tensor of positions a :class:`Subset`.
-
-        Raises:
-            GraphIndexError: there is none.
-        """
-        if isinstance(idx, torch.Tensor) and idx.dim() == 1:
-            from smex.graph.data.utils import Subset
-
-            return Subset(self, idx.cpu())
-        check_index(type(self).__name__, idx, len(self))
-        return self._transformed(self.graphs[idx])
-
-    def __len__(self) -> int:
-        """Number of graphs."""
-        return len(self.graphs)
 
 
 class VOCSuperpixelsDataset(_PicturesDataset):
