@@ -253,7 +253,7 @@ class AddReverse(BaseTransform):
                 rows[name] = feat if is_new else torch.cat([feat, again])
                 if is_new and self.copy_edata:
                     result.edges[destination, f"rev_{etype}", source].data[name] = feat
-        return result
+        return result._batched_as(g)
 
 
 _STEPS = ("transform_symmetric_etype", "transform_asymmetric_etype")

@@ -138,6 +138,10 @@ def test_steps_that_add_reverse_edges(copy_edata, sym_new_etype):
         def transform_symmetric_etype(self, c_etype, graph, data_dict):
             data_dict[c_etype] = graph.edges(etype=c_etype)
 
+    pair = [kind(copy_edata, sym_new_etype)(sg.batch([g, g])) for kind in (Own, sg.AddReverse)]
+    for etype in pair[1].canonical_etypes:
+        assert torch.equal(*(batch.batch_num_edges(etype) for batch in pair))
+    called.clear()
     own, plain = (kind(copy_edata, sym_new_etype)(g) for kind in (Own, sg.AddReverse))
     assert called == (["x", "y"] if sym_new_etype else ["x"])
     assert own.canonical_etypes == plain.canonical_etypes and own.num_nodes("b") == 2
