@@ -14,44 +14,57 @@ void add_box(Order& order, const CopyPart& part) {
   if (found == order.end() && !box.empty()) order.push_back({part.worker, part.slot, box});
 }
 
-std::map<int, Orders> list_orders(const Program& program, const std::vector<int>& ranks,
-                                  std::vector<Instr> WorkerProgram::* list) {
+std::vector<RemotePart> list_remote_parts(const Program& program, const std::vector<int>& ranks,
+                                          std::vector<Instr> WorkerProgram::* list) {
   if (ranks.size() != static_cast<size_t>(program.num_workers)) {
     throw InternalError("a program of " + std::to_string(program.num_workers) + " workers has " +
                         std::to_string(ranks.size()) + " ranks");
   }
-  std::map<int, Orders> relayouts;
-  std::vector<std::pair<int, Orders::Fetch>> fetches;
+  std::vector<RemotePart> parts;
   for (int w = 0; w < program.num_workers; ++w) {
-    int last = -1;
+    int last = -1, position = -1;
     for (const Instr& instr : program.workers[w].*list) {
+      ++position;
       const auto* const fetch = std::get_if<FetchInstr>(&instr);
       if (!fetch) continue;
-      fetches.push_back({fetch->relayout, {w, fetch}});
       for (const CopyPart& part : fetch->parts) {
         if (ranks[part.worker] == ranks[w]) continue;
+        const auto what = [&] {
+          return fetch->kind + " of value " + std::to_string(fetch->value) + " on worker " +
+                 std::to_string(w);
+        };
         if (fetch->relayout < last) {
-          throw InternalError(fetch->kind + " of value " + std::to_string(fetch->value) +
-                              " on worker " + std::to_string(w) + " is of relayout " +
-                              std::to_string(fetch->relayout) + ", after one of relayout " +
-                              std::to_string(last));
+          throw InternalError(what() + " is of relayout " + std::to_string(fetch->relayout) +
+                              ", after one of relayout " + std::to_string(last));
         }
         last = fetch->relayout;
         if (last < 0) {
-          throw InternalError(fetch->kind + " of value " + std::to_string(fetch->value) +
-                              " on worker " + std::to_string(w) +
+          throw InternalError(what() +
                               " reads tiles of other processes, but belongs to no relayout");
         }
-        Orders& relayout = relayouts[last];
-        if (!relayout.first) relayout.first = fetch;
-        relayout.itemsize = program.workers[w].slot_itemsizes.at(fetch->dest);
-        add_box(relayout.by_pair[{ranks[part.worker], ranks[w]}], part);
+        parts.push_back({w, position, fetch, &part});
       }
     }
   }
-  for (const auto& [number, fetch] : fetches) {
-    const auto relayout = relayouts.find(number);
-    if (relayout != relayouts.end()) relayout->second.fetches.push_back(fetch);
+  return parts;
+}
+
+std::map<int, Orders> list_orders(const Program& program, const std::vector<int>& ranks,
+                                  std::vector<Instr> WorkerProgram::* list) {
+  std::map<int, Orders> relayouts;
+  for (const RemotePart& remote : list_remote_parts(program, ranks, list)) {
+    Orders& relayout = relayouts[remote.fetch->relayout];
+    if (!relayout.first) relayout.first = remote.fetch;
+    relayout.itemsize = program.workers[remote.worker].slot_itemsizes.at(remote.fetch->dest);
+    add_box(relayout.by_pair[{ranks[remote.part->worker], ranks[remote.worker]}], *remote.part);
+  }
+  for (int w = 0; w < program.num_workers; ++w) {
+    for (const Instr& instr : program.workers[w].*list) {
+      const auto* const fetch = std::get_if<FetchInstr>(&instr);
+      if (!fetch) continue;
+      const auto relayout = relayouts.find(fetch->relayout);
+      if (relayout != relayouts.end()) relayout->second.fetches.push_back({w, fetch});
+    }
   }
   return relayouts;
 }

@@ -34,9 +34,21 @@ struct Orders {
 /// Adds a box, unless it is there or empty.
 void add_box(Order& order, const CopyPart& part);
 
-/// The relayouts of a list of which processes send each other something, by number; worker `w` is
-/// one of process `ranks[w]`. Throws InternalError where a fetch from another process belongs to no
-/// relayout, or fetches of one worker are out of order.
+/// A part of a fetch that comes from another process.
+struct RemotePart {
+  int worker = 0, position = 0;  ///< of the fetch: whose it is, and where in its list
+  const FetchInstr* fetch = nullptr;
+  const CopyPart* part = nullptr;
+};
+
+/// Those of a list, by worker and then by position; worker `w` is one of process `ranks[w]`. Throws
+/// InternalError where a fetch from another process belongs to no relayout, or fetches of one worker
+/// are out of order.
+std::vector<RemotePart> list_remote_parts(const Program& program, const std::vector<int>& ranks,
+                                          std::vector<Instr> WorkerProgram::* list);
+
+/// The relayouts of a list of which processes send each other something, by number. Throws like
+/// `list_remote_parts`.
 std::map<int, Orders> list_orders(const Program& program, const std::vector<int>& ranks,
                                   std::vector<Instr> WorkerProgram::* list);
 

@@ -45,7 +45,7 @@ double preemptive_seconds(std::vector<Job> jobs) {
 }  // namespace
 
 double least_seconds(const Program& program, const InstrSeconds& seconds,
-                     const std::vector<Transfer>& transfers, bool backward) {
+                     const Transfers& transfers, bool backward) {
   const Dependences dependences(program, seconds, transfers, backward, /*in_order=*/true);
   const Dependences::Paths paths = dependences.paths();
   double least = paths.longest;
@@ -53,9 +53,9 @@ double least_seconds(const Program& program, const InstrSeconds& seconds,
     least = std::max(least, std::accumulate(lists[backward].begin(), lists[backward].end(), 0.0));
   }
   std::map<int, std::vector<Job>> moved;  // by port
-  for (size_t n = 0; n < transfers.size(); ++n) {
+  for (int n = 0; n < transfers.size(); ++n) {
     for (const int port : transfers[n].ports) {
-      const int node = dependences.node_of_transfer(static_cast<int>(n));
+      const int node = dependences.node_of_transfer(n);
       moved[port].push_back(
           {paths.heads[node], transfers[n].seconds, transfers[n].latency + paths.tails[node]});
     }

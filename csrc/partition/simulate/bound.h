@@ -15,6 +15,6 @@ namespace smex {
 /// Jackson's, see Carlier, The one-machine sequencing problem, 1982). Workers compute in their
 /// lists' order.
 double least_seconds(const Program& program, const InstrSeconds& seconds,
-                     const std::vector<Transfer>& transfers, bool backward);
+                     const Transfers& transfers, bool backward);
 
 }  // namespace smex

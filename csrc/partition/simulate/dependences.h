@@ -1,8 +1,11 @@
 #pragma once
 
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "partition/lower/program.h"
+#include "partition/simulate/grouped.h"
 #include "partition/simulate/seconds.h"
 #include "partition/simulate/transfers.h"
 
@@ -13,15 +16,15 @@ namespace smex {
 /// it in its list.
 class Dependences {
  public:
-  Dependences(const Program& program, const InstrSeconds& seconds,
-              const std::vector<Transfer>& transfers, bool backward, bool in_order);
+  Dependences(const Program& program, const InstrSeconds& seconds, const Transfers& transfers,
+              bool backward, bool in_order);
 
   int size() const { return static_cast<int>(seconds_.size()); }
   int node_of(int worker, int position) const { return first_[worker] + position; }
   int node_of_transfer(int transfer) const { return first_transfer_ + transfer; }
   /// Of a transfer with its latency.
   double seconds(int node) const { return seconds_[node]; }
-  const std::vector<int>& followers(int node) const { return followers_[node]; }
+  std::span<const int> followers(int node) const { return followers_.of(node); }
   /// Each after what it follows. Throws InternalError where nodes wait for each other in a circle.
   std::vector<int> order() const;
 
@@ -32,20 +35,13 @@ class Dependences {
   Paths paths() const;
 
  private:
-  void find_makers(int worker);
-  void follow(int before, int after);
-  void link_worker(int worker, bool in_order);
-  void link_transfers();
+  class Links;
 
-  const Program& program_;
-  const std::vector<Transfer>& transfers_;
-  const bool backward_;
   std::vector<int> first_;  ///< node of each worker's first instruction; transfers follow
   int first_transfer_ = 0;
   std::vector<double> seconds_;  ///< by node
-  std::vector<std::vector<int>> followers_;
+  Grouped followers_;
   std::vector<int> num_before_;
-  std::vector<std::vector<int>> makers_;  ///< nodes by worker and slot
 };
 
 }  // namespace smex

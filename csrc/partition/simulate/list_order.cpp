@@ -17,7 +17,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// One list of all workers as tasks on resources: workers, then ports.
 class Tasks {
  public:
-  Tasks(const Program& program, const InstrSeconds& seconds, const std::vector<Transfer>& transfers,
+  Tasks(const Program& program, const InstrSeconds& seconds, const Transfers& transfers,
         bool backward)
       : program_(program),
         transfers_(transfers),
@@ -52,7 +52,7 @@ class Tasks {
 
  private:
   static schedule::Resource num_resources(const Program& program,
-                                          const std::vector<Transfer>& transfers) {
+                                          const Transfers& transfers) {
     int ports = program.num_workers;
     for (const Transfer& transfer : transfers) {
       for (const int port : transfer.ports) ports = std::max(ports, port + 1);
@@ -87,7 +87,7 @@ class Tasks {
   }
 
   const Program& program_;
-  const std::vector<Transfer>& transfers_;
+  const Transfers& transfers_;
   const bool backward_;
   const Dependences dependences_;
   schedule::TaskGraph graph_;
@@ -103,7 +103,7 @@ ListOrder list_order(const Graph& graph, const Program& program, const InstrSeco
   std::vector<double> begins(graph.ops().size(), kNever);
   ListOrder found;
   for (const bool backward : {false, true}) {
-    const auto transfers = list_transfers(program, mesh, machine, ranks, backward);
+    const Transfers transfers(program, mesh, machine, ranks, backward);
     Tasks(program, seconds, transfers, backward).schedule(found.makespan, begins, found);
   }
   // What is part of another call goes with the first that reads what it makes.

@@ -5,56 +5,80 @@
 
 namespace smex {
 
-Ports::Ports(const Program& program, const InstrSeconds& seconds, std::vector<Transfer> transfers,
+Ports::Ports(const Program& program, const InstrSeconds& seconds, const Transfers& transfers,
              int num_processes, bool backward)
-    : transfers_(std::move(transfers)),
-      states_(transfers_.size()),
+    : transfers_(transfers),
+      states_(transfers.size()),
       transferred_(num_processes, 0),
       backward_(backward) {
+  spans_.reserve(transfers.size());
+  find_slots(program);
+  find_fetches(program);
+  find_lanes();
+  find_needed(program, seconds);
+}
+
+void Ports::find_slots(const Program& program) {
+  int slots = 0;
   for (const WorkerProgram& worker : program.workers) {
-    of_slot_.emplace_back(worker.num_slots);
-    fetch_at_.emplace_back(worker.list(backward).size(), -1);
+    first_slot_.push_back(slots);
+    slots += worker.num_slots;
   }
-  std::map<std::vector<int>, int> lanes;
-  for (int number = 0; number < static_cast<int>(transfers_.size()); ++number) {
-    const Transfer& transfer = transfers_[number];
-    states_[number].missing = transfer.sources.size();
-    for (const auto& [worker, slot] : transfer.sources) of_slot_[worker][slot].push_back(number);
-    add_readers(number);
+  std::vector<std::pair<int, int>> sources;
+  for (int number = 0; number < transfers_.size(); ++number) {
+    states_[number].missing = static_cast<int>(transfers_[number].sources.size());
+    for (const auto& [worker, slot] : transfers_[number].sources) {
+      sources.emplace_back(first_slot_[worker] + slot, number);
+    }
+  }
+  of_slot_ = Grouped(slots, sources);
+}
+
+void Ports::find_fetches(const Program& program) {
+  for (const WorkerProgram& worker : program.workers) {
+    first_instr_.push_back(static_cast<int>(fetch_at_.size()));
+    fetch_at_.resize(fetch_at_.size() + worker.list(backward_).size(), -1);
+  }
+  for (const Transfer& transfer : transfers_) {
+    const auto readers = static_cast<double>(transfer.readers.size());
+    for (const auto& [worker, at] : transfer.readers) {
+      int& fetch = fetch_at_[first_instr_[worker] + at];
+      if (fetch < 0) {
+        fetch = static_cast<int>(fetches_.size());
+        fetches_.emplace_back().brought.arrives = kNever;
+      }
+      ++fetches_[fetch].coming;
+      fetches_[fetch].brought.on_its_way += transfer.seconds / readers;
+      fetches_[fetch].brought.charged += transfer.charged / readers;
+    }
+  }
+}
+
+void Ports::find_lanes() {
+  std::map<OccupiedPorts, int> lanes;
+  lane_of_.reserve(transfers_.size());
+  int num_ports = 0;
+  for (const Transfer& transfer : transfers_) {
     const auto [lane, fresh] = lanes.try_emplace(transfer.ports, static_cast<int>(lanes_.size()));
     if (fresh) lanes_.emplace_back().ports = transfer.ports;
     lane_of_.push_back(lane->second);
-    const int last = *std::max_element(transfer.ports.begin(), transfer.ports.end());
-    free_.resize(std::max<size_t>(free_.size(), last + 1), 0);
-    last_.resize(free_.size(), -1);
+    for (const int port : transfer.ports) num_ports = std::max(num_ports, port + 1);
   }
-  find_needed(program, seconds, backward);
+  free_.resize(num_ports, 0);
+  last_.resize(num_ports, -1);
 }
 
-void Ports::add_readers(int number) {
-  const Transfer& transfer = transfers_[number];
-  const auto readers = static_cast<double>(transfer.readers.size());
-  for (const auto& [worker, at] : transfer.readers) {
-    int& fetch = fetch_at_[worker][at];
-    if (fetch < 0) {
-      fetch = static_cast<int>(fetches_.size());
-      fetches_.emplace_back().brought.arrives = kNever;
-    }
-    ++fetches_[fetch].coming;
-    fetches_[fetch].brought.on_its_way += transfer.seconds / readers;
-    fetches_[fetch].brought.charged += transfer.charged / readers;
-  }
-}
-
-void Ports::find_needed(const Program& program, const InstrSeconds& seconds, bool backward) {
+void Ports::find_needed(const Program& program, const InstrSeconds& seconds) {
   std::vector<std::vector<double>> begins;  // of an instruction, where nothing is waited for
   for (int w = 0; w < program.num_workers; ++w) {
+    const std::vector<double>& took = seconds[w][backward_];
     auto& own = begins.emplace_back(1, 0);
-    for (const double one : seconds[w][backward]) own.push_back(own.back() + one);
+    own.reserve(took.size() + 1);
+    for (const double one : took) own.push_back(own.back() + one);
   }
-  for (size_t number = 0; number < transfers_.size(); ++number) {
+  for (int number = 0; number < transfers_.size(); ++number) {
     for (const auto& [worker, at] : transfers_[number].readers) {
-      const Instr& reader = program.workers[worker].list(backward)[at];
+      const Instr& reader = program.workers[worker].list(backward_)[at];
       double& needed = states_[number].needed;
       needed = std::min(needed, begins[worker][std::max(due_of(reader), at)]);
     }
@@ -62,7 +86,7 @@ void Ports::find_needed(const Program& program, const InstrSeconds& seconds, boo
 }
 
 void Ports::written(int worker, Slot slot, double time, const Cause& by) {
-  for (const int number : of_slot_[worker][slot]) {
+  for (const int number : of_slot_.of(first_slot_[worker] + slot)) {
     State& state = states_[number];
     if (time >= state.ready) state.made_by = by;
     state.ready = std::max(state.ready, time);
@@ -88,7 +112,7 @@ double Ports::next() {
   return soonest;
 }
 
-const std::vector<std::pair<int, int>>& Ports::begin_next() {
+std::span<const std::pair<int, int>> Ports::begin_next() {
   const double now = next();
   next_.reset();
   Lane* chosen = nullptr;
@@ -99,11 +123,11 @@ const std::vector<std::pair<int, int>>& Ports::begin_next() {
       const int number = lane.later.top().second;
       lane.ready.emplace(states_[number].needed, transfers_[number].message.relayout, number);
     }
-    if (!chosen || *lane.ready.begin() < *chosen->ready.begin()) chosen = &lane;
+    if (!chosen || lane.ready.top() < chosen->ready.top()) chosen = &lane;
   }
-  const int number = std::get<2>(*chosen->ready.begin());
+  const int number = std::get<2>(chosen->ready.top());
   const Transfer& transfer = transfers_[number];
-  chosen->ready.erase(chosen->ready.begin());
+  chosen->ready.pop();
   State& state = states_[number];
   const double end = now + transfer.seconds;
   MessageSpan span{backward_,      transfer.message, now, end, end + transfer.latency,
@@ -119,12 +143,12 @@ const std::vector<std::pair<int, int>>& Ports::begin_next() {
   transferred_[transfer.message.to] += transfer.seconds;
   state.arrives = span.arrives;
   for (const auto& [worker, at] : transfer.readers) {
-    Fetch& fetch = fetches_[fetch_at_[worker][at]];
+    Fetch& fetch = fetches_[fetch_at_[first_instr_[worker] + at]];
     if (state.arrives >= fetch.latest) fetch.brought.last = state.span;
     fetch.latest = std::max(fetch.latest, state.arrives);
     if (--fetch.coming == 0) fetch.brought.arrives = fetch.latest;
   }
-  spans_.push_back(std::move(span));
+  spans_.push_back(span);
   return transfer.readers;
 }
 

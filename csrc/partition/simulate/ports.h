@@ -1,15 +1,17 @@
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <optional>
 #include <queue>
-#include <set>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "partition/lower/program.h"
 #include "partition/simulate/course.h"
+#include "partition/simulate/grouped.h"
 #include "partition/simulate/seconds.h"
 #include "partition/simulate/transfers.h"
 
@@ -22,8 +24,8 @@ class Ports {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// Transfers to processes below `num_processes`.
-  Ports(const Program& program, const InstrSeconds& seconds, std::vector<Transfer> transfers,
+  /// Transfers to processes below `num_processes`, which must outlive this.
+  Ports(const Program& program, const InstrSeconds& seconds, const Transfers& transfers,
         int num_processes, bool backward);
 
   /// A tile is there from then on; nothing that is told later was there before.
@@ -31,7 +33,7 @@ class Ports {
   /// When the next message sets out, as far as is known.
   double next();
   /// It sets out. Returns the fetches that read it: workers, and positions in their lists.
-  const std::vector<std::pair<int, int>>& begin_next();
+  std::span<const std::pair<int, int>> begin_next();
 
   /// What comes for one fetch.
   struct Brought {
@@ -41,7 +43,7 @@ class Ports {
     int last = -1;          ///< of `spans`, what arrives last
   };
   const Brought& brought(int worker, int position) const {
-    const int fetch = fetch_at_[worker][position];
+    const int fetch = fetch_at_[first_instr_[worker] + position];
     return fetch < 0 ? nothing_ : fetches_[fetch].brought;
   }
 
@@ -53,7 +55,7 @@ class Ports {
  private:
   struct State {
     double needed = kNever;  ///< when a worker that never waited would read it
-    size_t missing = 0;      ///< tiles that are not written
+    int missing = 0;         ///< tiles that are not written
     double ready = 0;        ///< when the others were
     double arrives = kNever;
     Cause made_by;  ///< what wrote the last tile
@@ -61,12 +63,14 @@ class Ports {
   };
   using Urgency = std::tuple<double, int, int>;  ///< when needed, relayout, transfer
   using Readiness = std::pair<double, int>;
+  template <typename Item>
+  using LeastFirst = std::priority_queue<Item, std::vector<Item>, std::greater<>>;
   /// Transfers that occupy the same ports.
   struct Lane {
-    std::vector<int> ports;
-    std::set<Urgency> ready;  ///< when the ports are free
-    double since = 0;         ///< what is ready was then
-    std::priority_queue<Readiness, std::vector<Readiness>, std::greater<>> later;
+    OccupiedPorts ports;
+    LeastFirst<Urgency> ready;  ///< when the ports are free
+    double since = 0;           ///< what is ready was then
+    LeastFirst<Readiness> later;
   };
 
   /// What other processes' messages bring; `latest` is when those arrive that have set out.
@@ -77,13 +81,16 @@ class Ports {
   };
 
   double next(const Lane& lane) const;
-  void add_readers(int number);
-  void find_needed(const Program& program, const InstrSeconds& seconds, bool backward);
+  void find_slots(const Program& program);
+  void find_fetches(const Program& program);
+  void find_lanes();
+  void find_needed(const Program& program, const InstrSeconds& seconds);
 
-  const std::vector<Transfer> transfers_;
-  std::vector<State> states_;                           ///< by transfer
-  std::vector<std::vector<std::vector<int>>> of_slot_;  ///< transfers by worker and slot
-  std::vector<std::vector<int>> fetch_at_;              ///< by worker and position, or -1
+  const Transfers& transfers_;
+  std::vector<State> states_;                 ///< by transfer
+  std::vector<int> first_slot_, first_instr_;  ///< by worker, where its slots and instructions begin
+  Grouped of_slot_;                           ///< transfers
+  std::vector<int> fetch_at_;                 ///< by instruction, or -1
   std::vector<Fetch> fetches_;
   const Brought nothing_;
   std::vector<Lane> lanes_;

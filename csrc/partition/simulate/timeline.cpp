@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/error.h"
+#include "partition/lower/list_uses.h"
 #include "partition/simulate/bound.h"
 #include "partition/simulate/ports.h"
 
@@ -16,29 +17,32 @@ constexpr double kUnknown = Ports::kNever;
 class Simulation {
  public:
   Simulation(const Program& program, const InstrSeconds& seconds, const std::vector<int>& ranks,
-             std::vector<Transfer> transfers, bool backward)
-      : program_(program),
-        seconds_(seconds),
+             const Transfers& transfers, bool backward)
+      : seconds_(seconds),
         ranks_(ranks),
         backward_(backward),
-        ports_(program, seconds, std::move(transfers), program.num_workers, backward),
+        ports_(program, seconds, transfers, program.num_workers, backward),
         workers_(program.num_workers) {
     for (int w = 0; w < program.num_workers; ++w) {
+      Worker& worker = workers_[w];
+      worker.list = &program.workers[w].list(backward);
+      worker.spans.reserve(worker.list->size());
       // What another list makes is there.
-      workers_[w].written.assign(program.workers[w].num_slots, 0);
-      workers_[w].writers.assign(program.workers[w].num_slots, -1);
-      for (const Instr& instr : program.workers[w].list(backward)) {
-        for_each_made(instr, [&](Slot slot) { workers_[w].written[slot] = kUnknown; });
+      worker.written.assign(program.workers[w].num_slots, 0);
+      worker.writers.assign(program.workers[w].num_slots, -1);
+      for (const Instr& instr : *worker.list) {
+        for_each_made(instr, [&](Slot slot) { worker.written[slot] = kUnknown; });
       }
       for (Slot slot = 0; slot < program.workers[w].num_slots; ++slot) {
-        if (workers_[w].written[slot] == 0) ports_.written(w, slot, 0, {});
+        if (worker.written[slot] == 0) ports_.written(w, slot, 0, {});
       }
     }
   }
 
   void run(Timeline& timeline) {
-    std::vector<Event> events(program_.num_workers);
-    for (int w = 0; w < program_.num_workers; ++w) events[w] = next_event(w);
+    const int num_workers = static_cast<int>(workers_.size());
+    std::vector<Event> events(num_workers);
+    for (int w = 0; w < num_workers; ++w) events[w] = next_event(w);
     while (true) {
       const auto soonest =
           std::min_element(events.begin(), events.end(),
@@ -54,14 +58,14 @@ class Simulation {
         continue;
       }
       next.open >= 0 ? take(which, next.open) : step(which);
-      for (int w = 0; w < program_.num_workers; ++w) {
+      for (int w = 0; w < num_workers; ++w) {
         if (ranks_[w] == ranks_[which]) events[w] = next_event(w);  // tiles that it reads in place
       }
     }
     double last = 0;
-    for (int w = 0; w < program_.num_workers; ++w) {
+    for (int w = 0; w < num_workers; ++w) {
       const Worker& worker = workers_[w];
-      if (worker.next < length(w) || !worker.open.empty()) {
+      if (worker.next < length(worker) || !worker.open.empty()) {
         throw InternalError("simulate: worker " + std::to_string(w) +
                             " waits for what nobody writes, at instruction " +
                             std::to_string(worker.next));
@@ -79,9 +83,11 @@ class Simulation {
   struct Open {
     const Instr* instr = nullptr;
     int position = 0, due = 0;
+    double arrives = kUnknown;  ///< all that it needs; once that is known
   };
 
   struct Worker {
+    const std::vector<Instr>* list = nullptr;
     int next = 0;
     double clock = 0, busy = 0, waiting = 0;
     std::vector<Open> open;
@@ -112,9 +118,9 @@ class Simulation {
       return span;
     };
     for (size_t w = 0; w < workers_.size(); ++w) {
-      for (const InstrSpan& span : workers_[w].spans) {
-        course.instructions[w].push_back(shifted(span));
-      }
+      auto& spans = course.instructions[w];
+      spans.reserve(spans.size() + workers_[w].spans.size());
+      for (const InstrSpan& span : workers_[w].spans) spans.push_back(shifted(span));
     }
     for (const MessageSpan& span : ports_.spans()) {
       timeline.messages[backward_].push_back(span.message);
@@ -123,9 +129,7 @@ class Simulation {
     }
   }
 
-  int length(int worker) const {
-    return static_cast<int>(program_.workers[worker].list(backward_).size());
-  }
+  static int length(const Worker& worker) { return static_cast<int>(worker.list->size()); }
 
   /// What a worker does next: an open instruction, or the one that follows in its list.
   struct Event {
@@ -133,25 +137,26 @@ class Simulation {
     int open = -1;
   };
 
-  Event next_event(int number) const {
-    const Worker& worker = workers_[number];
+  Event next_event(int number) {
+    Worker& worker = workers_[number];
     Event soonest;
     bool is_due = false;
     for (size_t n = 0; n < worker.open.size(); ++n) {
-      const double arrives = arrival(number, worker.open[n]);
-      if (arrives < soonest.time) soonest = {arrives, static_cast<int>(n)};
-      is_due = is_due || worker.open[n].due <= worker.next;
+      Open& open = worker.open[n];
+      if (open.arrives == kUnknown) open.arrives = arrival(number, open);
+      if (open.arrives < soonest.time) soonest = {open.arrives, static_cast<int>(n)};
+      is_due = is_due || open.due <= worker.next;
     }
     if (is_due || soonest.time <= worker.clock) {
       return {std::max(soonest.time, worker.clock), soonest.open};
     }
-    if (worker.next == length(number)) return {};
+    if (worker.next == length(worker)) return {};
     return {worker.clock, -1};
   }
 
   void step(int number) {
     Worker& worker = workers_[number];
-    const Instr& instr = program_.workers[number].list(backward_)[worker.next];
+    const Instr& instr = (*worker.list)[worker.next];
     const int due = due_of(instr);
     if (due > worker.next || is_remote(instr, number)) {
       worker.open.push_back({&instr, worker.next, std::max(due, worker.next + 1)});
@@ -208,41 +213,39 @@ class Simulation {
       latest = workers_[worker].written[slot];
       cause = instruction(worker, workers_[worker].writers[slot]);
     };
+    for_each_needed(number, open, wrote);
+    if (!std::holds_alternative<FetchInstr>(*open.instr)) return cause;
+    const Ports::Brought& moved = ports_.brought(number, open.position);
+    const bool is_last = moved.last >= 0 && moved.arrives >= latest;
+    return is_last ? Cause{Cause::Kind::kMessage, number, moved.last} : cause;
+  }
+
+  /// Calls `visit` with the workers and slots of its own process that an open instruction reads.
+  template <typename Visit>
+  void for_each_needed(int number, const Open& open, const Visit& visit) const {
     if (const auto* fetch = std::get_if<FetchInstr>(open.instr)) {
       for (const CopyPart& part : fetch->parts) {
-        if (ranks_[part.worker] == ranks_[number]) wrote(part.worker, part.slot);
+        if (ranks_[part.worker] == ranks_[number]) visit(part.worker, part.slot);
       }
-      const Ports::Brought moved = ports_.brought(number, open.position);
-      if (moved.last >= 0 && moved.arrives >= latest) {
-        return {Cause::Kind::kMessage, number, moved.last};
-      }
-    } else if (const auto* compute = std::get_if<ComputeInstr>(open.instr)) {
-      for (const ValueId slot : tensor_operands(compute->args)) wrote(number, slot);
+    } else {
+      for_each_read(*open.instr, number, [&](Slot slot) { visit(number, slot); });
     }
-    return cause;
   }
 
   /// When all that an open instruction needs is there.
   double arrival(int number, const Open& open) const {
-    double latest = 0;
-    if (const auto* fetch = std::get_if<FetchInstr>(open.instr)) {
-      latest = ports_.brought(number, open.position).arrives;
-      for (const CopyPart& part : fetch->parts) {
-        if (ranks_[part.worker] != ranks_[number]) continue;
-        latest = std::max(latest, workers_[part.worker].written[part.slot]);
-      }
-    } else if (const auto* compute = std::get_if<ComputeInstr>(open.instr)) {
-      for (const ValueId slot : tensor_operands(compute->args)) {
-        latest = std::max(latest, workers_[number].written[slot]);
-      }
-    }
+    double latest = ports_.brought(number, open.position).arrives;
+    if (latest == kUnknown) return latest;
+    for_each_needed(number, open, [&](int worker, Slot slot) {
+      latest = std::max(latest, workers_[worker].written[slot]);
+    });
     return latest;
   }
 
   void take(int number, int which) {
     Worker& worker = workers_[number];
     const Open open = worker.open[which];
-    const double waited = std::max(0.0, arrival(number, open) - worker.clock);
+    const double waited = std::max(0.0, open.arrives - worker.clock);
     const Cause cause = waited > 0 ? awaited(number, open) : previous(number);
     worker.waiting += waited;
     worker.clock += waited;
@@ -257,7 +260,6 @@ class Simulation {
     worker.open.erase(worker.open.begin() + which);
   }
 
-  const Program& program_;
   const InstrSeconds& seconds_;
   const std::vector<int>& ranks_;
   const bool backward_;
@@ -303,9 +305,9 @@ Timeline simulate(const Program& program, const InstrSeconds& seconds, const Mes
     numbers->assign(program.num_workers, 0);
   }
   for (const bool backward : {false, true}) {
-    std::vector<Transfer> transfers = list_transfers(program, mesh, machine, ranks, backward);
+    const Transfers transfers(program, mesh, machine, ranks, backward);
     timeline.least += least_seconds(program, seconds, transfers, backward);
-    Simulation(program, seconds, ranks, std::move(transfers), backward).run(timeline);
+    Simulation(program, seconds, ranks, transfers, backward).run(timeline);
   }
   return timeline;
 }

@@ -1,93 +1,126 @@
 #include "partition/simulate/transfers.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
+#include <cstdint>
+#include <optional>
 
 #include "partition/lower/orders.h"
 
 namespace smex {
 namespace {
 
-using Key = std::tuple<int, int, int>;
+/// A part that is sent, by its message.
+struct Sent {
+  uint64_t key = 0;  ///< ascending by relayout, sender and receiver
+  const RemotePart* remote = nullptr;
+};
 
-Key key_of(const Message& message) { return {message.relayout, message.from, message.to}; }
-
-bool before(const Transfer& transfer, const Key& key) { return key_of(transfer.message) < key; }
-
-template <typename Item>
-void keep_one_of_each(std::vector<Item>& items) {
-  std::sort(items.begin(), items.end());
-  items.erase(std::unique(items.begin(), items.end()), items.end());
+std::vector<Sent> by_message(const std::vector<RemotePart>& parts, const std::vector<int>& ranks) {
+  const auto processes = static_cast<uint64_t>(ranks.size());
+  std::vector<Sent> sent;
+  sent.reserve(parts.size());
+  for (const RemotePart& remote : parts) {
+    if (remote.part->source.empty()) continue;
+    const auto relayout = static_cast<uint64_t>(remote.fetch->relayout);
+    const auto from = static_cast<uint64_t>(ranks[remote.part->worker]);
+    const auto to = static_cast<uint64_t>(ranks[remote.worker]);
+    sent.push_back({(relayout * processes + from) * processes + to, &remote});
+  }
+  std::stable_sort(sent.begin(), sent.end(),
+                   [](const Sent& a, const Sent& b) { return a.key < b.key; });
+  return sent;
 }
 
-int first_worker(const std::vector<int>& ranks, int process) {
-  return static_cast<int>(std::find(ranks.begin(), ranks.end(), process) - ranks.begin());
-}
+/// The routes between processes, each looked up once.
+class Routes {
+ public:
+  Routes(const Machine& machine, const std::vector<int>& ranks)
+      : ports_(ranks.size() * ranks.size()), first_worker_(ranks.size(), -1) {
+    for (size_t w = ranks.size(); w-- > 0;) first_worker_[ranks[w]] = static_cast<int>(w);
+    if (machine.unlike) nodes_ = machine.unlike->nodes;
+    if (!nodes_.empty()) num_nodes_ = 1 + *std::max_element(nodes_.begin(), nodes_.end());
+  }
 
-std::vector<int> ports_of(const Machine& machine, const std::vector<int>& ranks, int to, int from) {
-  std::vector<int> ports{to};
-  if (!machine.unlike || machine.unlike->nodes.empty()) return ports;
-  const std::vector<int>& nodes = machine.unlike->nodes;
-  const int there = nodes.at(first_worker(ranks, to)), here = nodes.at(first_worker(ranks, from));
-  if (there == here) return ports;
-  const int first = static_cast<int>(ranks.size());
-  const int count = 1 + *std::max_element(nodes.begin(), nodes.end());
-  ports.push_back(first + there);
-  ports.push_back(first + count + here);
-  return ports;
+  int first_worker(int process) const { return first_worker_[process]; }
+
+  const OccupiedPorts& ports(int to, int from) {
+    const size_t processes = first_worker_.size();
+    std::optional<OccupiedPorts>& known = ports_[to * processes + from];
+    if (!known) known = find_ports(to, from);
+    return *known;
+  }
+
+ private:
+  OccupiedPorts find_ports(int to, int from) const {
+    OccupiedPorts ports;
+    ports.add(to);
+    if (nodes_.empty()) return ports;
+    const int there = nodes_.at(first_worker_[to]), here = nodes_.at(first_worker_[from]);
+    if (there == here) return ports;
+    const int first = static_cast<int>(first_worker_.size());
+    ports.add(first + there);
+    ports.add(first + num_nodes_ + here);
+    return ports;
+  }
+
+  std::vector<std::optional<OccupiedPorts>> ports_;  ///< by receiver and sender
+  std::vector<int> first_worker_;                    ///< by process
+  std::vector<int> nodes_;                           ///< by worker; empty: they share no ports
+  int num_nodes_ = 0;
+};
+
+bool is_same(const CopyPart& a, const CopyPart& b) {
+  return a.worker == b.worker && a.slot == b.slot && a.source == b.source;
 }
 
 }  // namespace
 
-std::vector<Transfer> list_transfers(const Program& program, const Mesh& mesh,
-                                     const Machine& machine, const std::vector<int>& ranks,
-                                     bool backward) {
-  std::vector<Transfer> transfers;  // ascending by message
-  std::map<std::pair<int, int>, std::vector<int>> ports;
-  const auto list = backward ? &WorkerProgram::backward : &WorkerProgram::forward;
-  for (const auto& [relayout, orders] : list_orders(program, ranks, list)) {
-    for (const auto& [pair, order] : orders.by_pair) {
-      Transfer transfer;
-      transfer.message = {relayout, pair.first, pair.second};
-      const auto [known, fresh] = ports.try_emplace(pair);
-      if (fresh) known->second = ports_of(machine, ranks, pair.second, pair.first);
-      transfer.ports = known->second;
-      const int receiver = first_worker(ranks, pair.second);
-      for (const Parcel& parcel : order) {
-        const Link& link = machine.link(mesh, receiver, parcel.worker);
-        const auto bytes = static_cast<double>(parcel.box.numel() * orders.itemsize);
-        const double seconds = bytes / link.bandwidth;
-        transfer.bytes += bytes;
-        transfer.seconds += seconds;
-        transfer.charged += (1 - link.overlap) * seconds;
-        transfer.latency = std::max(transfer.latency, link.latency);
-        transfer.sources.emplace_back(parcel.worker, parcel.slot);
-      }
-      keep_one_of_each(transfer.sources);
-      transfers.push_back(std::move(transfer));
+Transfers::Transfers(const Program& program, const Mesh& mesh, const Machine& machine,
+                     const std::vector<int>& ranks, bool backward) {
+  const std::vector<RemotePart> parts = list_remote_parts(
+      program, ranks, backward ? &WorkerProgram::backward : &WorkerProgram::forward);
+  const std::vector<Sent> sent = by_message(parts, ranks);
+  Routes routes(machine, ranks);
+  // What is shown must not move.
+  sources_.reserve(sent.size());
+  readers_.reserve(sent.size());
+  std::vector<const CopyPart*> boxes;  // of a message, each once
+  for (auto first = sent.begin(); first != sent.end();) {
+    const auto last = std::find_if(first, sent.end(),
+                                   [&](const Sent& one) { return one.key != first->key; });
+    const RemotePart& one = *first->remote;
+    Transfer transfer;
+    transfer.message = {one.fetch->relayout, ranks[one.part->worker], ranks[one.worker]};
+    transfer.ports = routes.ports(transfer.message.to, transfer.message.from);
+    const int receiver = routes.first_worker(transfer.message.to);
+    const size_t sources = sources_.size(), readers = readers_.size();
+    boxes.clear();
+    for (; first != last; ++first) {
+      const RemotePart& remote = *first->remote;
+      const CopyPart& part = *remote.part;
+      const std::pair<int, int> reader{remote.worker, remote.position};
+      if (readers_.size() == readers || readers_.back() != reader) readers_.push_back(reader);
+      const bool is_known = std::any_of(boxes.begin(), boxes.end(),
+                                        [&](const CopyPart* box) { return is_same(*box, part); });
+      if (is_known) continue;
+      boxes.push_back(&part);
+      const Link& link = machine.link(mesh, receiver, part.worker);
+      const int itemsize = program.workers[remote.worker].slot_itemsizes.at(remote.fetch->dest);
+      const auto bytes = static_cast<double>(part.source.numel() * itemsize);
+      const double seconds = bytes / link.bandwidth;
+      transfer.bytes += bytes;
+      transfer.seconds += seconds;
+      transfer.charged += (1 - link.overlap) * seconds;
+      transfer.latency = std::max(transfer.latency, link.latency);
+      sources_.emplace_back(part.worker, part.slot);
     }
+    const auto begin = sources_.begin() + static_cast<std::ptrdiff_t>(sources);
+    std::sort(begin, sources_.end());
+    sources_.erase(std::unique(begin, sources_.end()), sources_.end());
+    transfer.sources = {sources_.data() + sources, sources_.size() - sources};
+    transfer.readers = {readers_.data() + readers, readers_.size() - readers};
+    all_.push_back(transfer);
   }
-  for (int w = 0; w < program.num_workers; ++w) {
-    const std::vector<Instr>& instrs = program.workers[w].list(backward);
-    for (int position = 0; position < static_cast<int>(instrs.size()); ++position) {
-      const auto* fetch = std::get_if<FetchInstr>(&instrs[position]);
-      if (!fetch) continue;
-      std::vector<int> senders;
-      for (const CopyPart& part : fetch->parts) {
-        if (ranks[part.worker] != ranks[w]) senders.push_back(ranks[part.worker]);
-      }
-      keep_one_of_each(senders);
-      for (const int sender : senders) {
-        const Key key{fetch->relayout, sender, ranks[w]};
-        const auto found = std::lower_bound(transfers.begin(), transfers.end(), key, before);
-        if (found != transfers.end() && key_of(found->message) == key) {
-          found->readers.emplace_back(w, position);
-        }
-      }
-    }
-  }
-  return transfers;
 }
 
 }  // namespace smex
