@@ -1,9 +1,13 @@
 #include "partition/lower/overlap.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
+#include <queue>
 #include <set>
 #include <vector>
 
@@ -94,6 +98,32 @@ void make_due(Program& program) {
   });
 }
 
+/// Numbers that change, and their sums from the first on (Fenwick 1994, "A new data structure for
+/// cumulative frequency tables").
+class RunningSums {
+ public:
+  explicit RunningSums(size_t size) : sums_(size + 1, 0) {}
+
+  void add(int at, int64_t number) {
+    for (size_t n = at + 1; n < sums_.size(); n += n & -n) sums_[n] += number;
+  }
+
+  /// The first with which the sum is `least` or more; the size where it never is. Of numbers that
+  /// are not negative.
+  int first_reaching(int64_t least) const {
+    size_t found = 0;
+    for (size_t step = std::bit_floor(sums_.size()); step > 0; step /= 2) {
+      if (found + step >= sums_.size() || sums_[found + step] >= least) continue;
+      found += step;
+      least -= sums_[found];
+    }
+    return static_cast<int>(found);
+  }
+
+ private:
+  std::vector<int64_t> sums_;
+};
+
 /// What is late, relayout by relayout, while some of it becomes less so.
 class Lateness {
  public:
@@ -111,12 +141,12 @@ class Lateness {
     for (int round = 0;; ++round) {
       const Excess excess = find_excess();
       if (!excess.is_there) return;
-      const bool is_known = !excess.relayouts.empty();
+      const bool is_known = !excess.is_of_relayout.empty();
       for_each_list(program_, [&](int, int, std::vector<Instr>& list) {
         for (int position = 0; position < static_cast<int>(list.size()); ++position) {
           if (!is_late(list[position])) continue;
           const auto* fetch = std::get_if<FetchInstr>(&list[position]);
-          if (is_known && !(fetch && excess.relayouts.count(fetch->relayout))) continue;
+          if (is_known && !(fetch && excess.has(fetch->relayout))) continue;
           const int least =
               is_known && round < kHalvings ? (due_of(list[position]) - position) / 2 : 0;
           set_due(list[position], least > 1 ? position + least : -1);
@@ -137,7 +167,17 @@ class Lateness {
   /// Whether a peak is higher than before, and what is too late for that not to be.
   struct Excess {
     bool is_there = false;
-    std::set<int> relayouts;
+    std::vector<bool> is_of_relayout;  ///< by number, of those known to be too late
+    bool has(int relayout) const {
+      const auto number = static_cast<size_t>(relayout);
+      return relayout >= 0 && number < is_of_relayout.size() && is_of_relayout[number];
+    }
+    void add(int relayout) {
+      if (relayout < 0) return;
+      const auto number = static_cast<size_t>(relayout);
+      if (number >= is_of_relayout.size()) is_of_relayout.resize(number + 1, false);
+      is_of_relayout[number] = true;
+    }
   };
 
   Excess find_excess() {
@@ -146,12 +186,10 @@ class Lateness {
     std::vector<std::vector<Late>> late;
     for (int w = 0; w < program_.num_workers; ++w) {
       const auto held = residency_.held(w);
-      for (size_t n = 0; n < held.size(); ++n) {
-        if (held[n] <= limits_[w]) continue;
-        excess.is_there = true;
-        if (late.empty()) late = list_late();
-        pick(late[w], static_cast<int>(n) - 1, held[n] - limits_[w], excess.relayouts);
-      }
+      if (*std::max_element(held.begin(), held.end()) <= limits_[w]) continue;
+      excess.is_there = true;
+      if (late.empty()) late = list_late();
+      pick(late[w], held, limits_[w], excess);
     }
     return excess;
   }
@@ -185,15 +223,40 @@ class Lateness {
     return late;
   }
 
-  /// The largest that are late at a position, until they are as much as is too much there.
-  static void pick(const std::vector<Late>& late, int position, int64_t excess,
-                   std::set<int>& relayouts) {
-    for (const Late& one : late) {
-      if (excess <= 0) return;
-      if (one.begin > position || one.end < position) continue;
-      relayouts.insert(one.relayout);
-      excess -= one.bytes;
+  /// Wherever too much is held the largest that are late there, until they are as much as that.
+  static void pick(const std::vector<Late>& late, const std::vector<int64_t>& held, int64_t limit,
+                   Excess& excess) {
+    const auto is_ever = [](const Late& one) { return one.begin <= one.end; };
+    const std::vector<int> begins = ascending(late, &Late::begin);
+    const std::vector<int> ends = ascending(late, &Late::end);
+    auto next_begin = begins.begin(), next_end = ends.begin();
+    RunningSums bytes(late.size());  // of those that are late at the position
+    std::priority_queue<int, std::vector<int>, std::greater<>> left;  // that were, and not picked
+    for (size_t n = 0; n < held.size(); ++n) {
+      const int position = static_cast<int>(n) - 1;
+      for (; next_begin != begins.end() && late[*next_begin].begin <= position; ++next_begin) {
+        if (!is_ever(late[*next_begin])) continue;
+        bytes.add(*next_begin, late[*next_begin].bytes);
+        left.push(*next_begin);
+      }
+      for (; next_end != ends.end() && late[*next_end].end < position; ++next_end) {
+        if (!is_ever(late[*next_end])) continue;
+        bytes.add(*next_end, -late[*next_end].bytes);
+      }
+      if (held[n] <= limit) continue;
+      const int last = bytes.first_reaching(held[n] - limit);
+      for (; !left.empty() && left.top() <= last; left.pop()) {
+        const Late& one = late[left.top()];
+        if (one.end >= position) excess.add(one.relayout);
+      }
     }
+  }
+
+  static std::vector<int> ascending(const std::vector<Late>& late, int Late::* by) {
+    std::vector<int> order(late.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return late[a].*by < late[b].*by; });
+    return order;
   }
 
   Program& program_;

@@ -1,10 +1,9 @@
 #include "partition/simulate/bound.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <queue>
 #include <utility>
+#include <vector>
 
 #include "partition/simulate/dependences.h"
 
@@ -19,25 +18,27 @@ struct Job {
 };
 
 /// Until the last tail has ended, where of the jobs that can run the one of the longest tail does,
-/// and is interrupted by those of longer ones.
-double preemptive_seconds(std::vector<Job> jobs) {
-  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
-  std::priority_queue<std::pair<double, double>> open;  // tail, seconds left
+/// and is interrupted by those of longer ones. They ascend by their heads.
+double preemptive_seconds(const std::vector<Job>& jobs) {
+  const auto is_less_urgent = [](const Job& a, const Job& b) { return a.tail < b.tail; };
+  std::vector<Job> open;  // a heap, of what is left of each; the most urgent one runs
   double now = 0, end = 0;
-  for (size_t next = 0; next < jobs.size() || !open.empty();) {
-    if (open.empty()) now = std::max(now, jobs[next].head);
-    for (; next < jobs.size() && jobs[next].head <= now; ++next) {
-      open.emplace(jobs[next].tail, jobs[next].seconds);
+  for (auto next = jobs.begin(); next != jobs.end() || !open.empty();) {
+    if (open.empty()) now = std::max(now, next->head);
+    for (; next != jobs.end() && next->head <= now; ++next) {
+      open.push_back(*next);
+      std::push_heap(open.begin(), open.end(), is_less_urgent);
     }
-    const auto [tail, left] = open.top();
-    open.pop();
-    const double until = next < jobs.size() ? std::min(now + left, jobs[next].head) : now + left;
-    if (until < now + left) {
-      open.emplace(tail, left - (until - now));
-    } else {
-      end = std::max(end, until + tail);
+    Job& job = open.front();
+    if (next != jobs.end() && next->head < now + job.seconds) {
+      job.seconds -= next->head - now;
+      now = next->head;
+      continue;
     }
-    now = until;
+    now += job.seconds;
+    end = std::max(end, now + job.tail);
+    std::pop_heap(open.begin(), open.end(), is_less_urgent);
+    open.pop_back();
   }
   return end;
 }
@@ -52,17 +53,21 @@ double least_seconds(const Program& program, const InstrSeconds& seconds,
   for (const auto& lists : seconds) {
     least = std::max(least, std::accumulate(lists[backward].begin(), lists[backward].end(), 0.0));
   }
-  std::map<int, std::vector<Job>> moved;  // by port
+  std::vector<std::pair<double, int>> heads;
   for (int n = 0; n < transfers.size(); ++n) {
-    for (const int port : transfers[n].ports) {
-      const int node = dependences.node_of_transfer(n);
-      moved[port].push_back(
-          {paths.heads[node], transfers[n].seconds, transfers[n].latency + paths.tails[node]});
+    heads.emplace_back(paths.heads[dependences.node_of_transfer(n)], n);
+  }
+  std::sort(heads.begin(), heads.end());
+  std::vector<std::vector<Job>> moved;  // by port
+  for (const auto& [head, n] : heads) {
+    const Transfer& transfer = transfers[n];
+    const double tail = transfer.latency + paths.tails[dependences.node_of_transfer(n)];
+    for (const int port : transfer.ports) {
+      if (port >= static_cast<int>(moved.size())) moved.resize(port + 1);
+      moved[port].push_back({head, transfer.seconds, tail});
     }
   }
-  for (auto& [port, jobs] : moved) {
-    least = std::max(least, preemptive_seconds(std::move(jobs)));
-  }
+  for (const std::vector<Job>& jobs : moved) least = std::max(least, preemptive_seconds(jobs));
   return least;
 }
 

@@ -107,7 +107,10 @@ double Ports::next(const Lane& lane) const {
 double Ports::next() {
   if (next_) return *next_;
   double soonest = kNever;
-  for (const Lane& lane : lanes_) soonest = std::min(soonest, next(lane));
+  for (Lane& lane : lanes_) {
+    lane.next = next(lane);
+    soonest = std::min(soonest, lane.next);
+  }
   next_ = soonest;
   return soonest;
 }
@@ -117,7 +120,7 @@ std::span<const std::pair<int, int>> Ports::begin_next() {
   next_.reset();
   Lane* chosen = nullptr;
   for (Lane& lane : lanes_) {
-    if (next(lane) > now) continue;
+    if (lane.next > now) continue;
     lane.since = now;
     for (; !lane.later.empty() && lane.later.top().first <= now; lane.later.pop()) {
       const int number = lane.later.top().second;

@@ -70,6 +70,7 @@ class Ports {
     OccupiedPorts ports;
     LeastFirst<Urgency> ready;  ///< when the ports are free
     double since = 0;           ///< what is ready was then
+    double next = kNever;       ///< of `next()`, as long as that is known
     LeastFirst<Readiness> later;
   };
 

@@ -13,6 +13,7 @@ namespace {
 struct Sent {
   uint64_t key = 0;  ///< ascending by relayout, sender and receiver
   const RemotePart* remote = nullptr;
+  int64_t elements = 0;
 };
 
 std::vector<Sent> by_message(const std::vector<RemotePart>& parts, const std::vector<int>& ranks) {
@@ -20,11 +21,12 @@ std::vector<Sent> by_message(const std::vector<RemotePart>& parts, const std::ve
   std::vector<Sent> sent;
   sent.reserve(parts.size());
   for (const RemotePart& remote : parts) {
-    if (remote.part->source.empty()) continue;
+    const int64_t elements = remote.part->source.numel();
+    if (elements == 0) continue;
     const auto relayout = static_cast<uint64_t>(remote.fetch->relayout);
     const auto from = static_cast<uint64_t>(ranks[remote.part->worker]);
     const auto to = static_cast<uint64_t>(ranks[remote.worker]);
-    sent.push_back({(relayout * processes + from) * processes + to, &remote});
+    sent.push_back({(relayout * processes + from) * processes + to, &remote, elements});
   }
   std::stable_sort(sent.begin(), sent.end(),
                    [](const Sent& a, const Sent& b) { return a.key < b.key; });
@@ -96,7 +98,8 @@ Transfers::Transfers(const Program& program, const Mesh& mesh, const Machine& ma
     const size_t sources = sources_.size(), readers = readers_.size();
     boxes.clear();
     for (; first != last; ++first) {
-      const RemotePart& remote = *first->remote;
+      const Sent& sent_part = *first;
+      const RemotePart& remote = *sent_part.remote;
       const CopyPart& part = *remote.part;
       const std::pair<int, int> reader{remote.worker, remote.position};
       if (readers_.size() == readers || readers_.back() != reader) readers_.push_back(reader);
@@ -106,7 +109,7 @@ Transfers::Transfers(const Program& program, const Mesh& mesh, const Machine& ma
       boxes.push_back(&part);
       const Link& link = machine.link(mesh, receiver, part.worker);
       const int itemsize = program.workers[remote.worker].slot_itemsizes.at(remote.fetch->dest);
-      const auto bytes = static_cast<double>(part.source.numel() * itemsize);
+      const auto bytes = static_cast<double>(sent_part.elements * itemsize);
       const double seconds = bytes / link.bandwidth;
       transfer.bytes += bytes;
       transfer.seconds += seconds;
