@@ -7,7 +7,9 @@ layers, of ogbn-arxiv's sizes, as in training.py: GCN and GraphSAGE of width 64,
 "smex, 2 processes" are two ranks of one thread on this computer, whose plan is that of
 `objective="time"`. The others are one process each, of one or two threads. All take turns, round by
 round; cells are the median [least, most] of the rounds in ms, ratios the median of those in a
-round. Two processes have as many cores as two threads.
+round. Two processes have as many cores as two threads. The bound is what two processes of this
+computer do that have nothing to do with each other: each trains the whole graph alone, both at
+once, and together they make so many times the epochs of one that has the computer to itself.
 
 Before that the gradients of the ranks are compared with those of one process.
 """
@@ -23,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import harness
@@ -76,7 +79,7 @@ class TwoLayers(nn.Module):
 
 
 def serve(folder: pathlib.Path, name: str, nodes: int) -> None:
-    """Answers each line that rank 0 reads with the seconds of so many epochs."""
+    """Answers each line that rank 0 reads with the seconds of so many epochs, of both kinds."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank = dist.get_rank()
@@ -89,11 +92,27 @@ def serve(folder: pathlib.Path, name: str, nodes: int) -> None:
         model, args=(g, x, y), loss_fn=functional.cross_entropy, objective="time", keep_model=True
     )
     optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    own = torch.optim.Adam(model.parameters(), lr=0.01)
 
     def epoch() -> None:
         optimizer.zero_grad()
         net(g, x, y).backward()
         optimizer.step()
+
+    def alone() -> None:
+        own.zero_grad()
+        functional.cross_entropy(model(g, x), y).backward()
+        own.step()
+
+    def seconds(what: Callable[[], None], count: int) -> float:
+        taken = []
+        for _ in range(count):
+            dist.barrier()
+            started = time.perf_counter()
+            what()
+            dist.barrier()
+            taken.append(time.perf_counter() - started)
+        return statistics.median(taken)
 
     net(g, x, y).backward()
     functional.cross_entropy(model(g, x), y).backward()
@@ -103,6 +122,7 @@ def serve(folder: pathlib.Path, name: str, nodes: int) -> None:
         assert error < TOLERANCE, f"{key} differs by {error:.2g} of its largest gradient"
     for _ in range(WARM_UP):
         epoch()
+        alone()
     stats = net.stats()
     told: dict[str, Any] = {"moved": stats["bytes_moved"], "plan": net.plan.timeline().seconds}
     while True:
@@ -113,14 +133,8 @@ def serve(folder: pathlib.Path, name: str, nodes: int) -> None:
         dist.broadcast_object_list(count)
         if not count[0]:
             break
-        taken = []
-        for _ in range(count[0]):
-            dist.barrier()
-            started = time.perf_counter()
-            epoch()
-            dist.barrier()
-            taken.append(time.perf_counter() - started)
-        told["seconds"] = statistics.median(taken)
+        told["seconds"] = seconds(epoch, count[0])
+        told["alone"] = seconds(alone, count[0])
     sys.stdout.flush()
     os._exit(0)  # once in some fifty runs a thread of torch's aborts while Python ends
 
@@ -154,11 +168,12 @@ class Ranks:
             raise SystemExit("a rank failed; its error is above")
         return json.loads(line)
 
-    def seconds(self, epochs: int) -> float:
-        """Returns the median of so many epochs."""
+    def seconds(self, epochs: int) -> tuple[float, float]:
+        """Returns the medians of so many epochs of both, and of each alone beside the other."""
         self.started[0].stdin.write(f"{epochs}\n")
         self.started[0].stdin.flush()
-        return self._answer()["seconds"]
+        told = self._answer()
+        return told["seconds"], told["alone"]
 
     def close(self) -> None:
         """Ends both."""
@@ -190,12 +205,15 @@ def tell(peers: Any, options: argparse.Namespace, graph: str, name: str, bars: r
     ranks = Ranks(folder, name, edges[graph].num_nodes)
     taken: dict[tuple[str, int], list[float]] = {}
     both: list[float] = []
+    beside: list[float] = []
     turns: list[Any] = [(entry, threads) for entry in entries for threads in (1, 2)] + [None]
     for number in range(options.rounds):
         shift = number % len(turns)
         for turn in turns[shift:] + turns[:shift]:
             if turn is None:
-                both.append(ranks.seconds(options.repeats))
+                together, alone = ranks.seconds(options.repeats)
+                both.append(together)
+                beside.append(alone)
                 continue
             entry, threads = turn
             worker = peers.of_system[entry.worker]
@@ -218,6 +236,9 @@ def tell(peers: Any, options: argparse.Namespace, graph: str, name: str, bars: r
 
     one, dgl, pyg = BARS
     against(OURS, 1, one)
+    alone = taken.get((OURS, 1), [])
+    bounds = [RANKS * a / b for a, b in zip(alone, beside, strict=False)]
+    row.append(f"{statistics.median(bounds):.2f}" if bounds else "-")
     against(OURS, 2, None)
     against("dgl", 2, dgl)
     against("pyg", 2, pyg)
@@ -242,8 +263,16 @@ def main() -> None:
     bars = report.Bars(BARS)
     with harness.started(options) as peers:
         print(f"{peers.versions()}\nids {options.idtype}, seed {options.seed}\n")
-        heads = ["model", "graph", "2 processes, ms", "smex, 1 thread", "ratio", "smex, 2 threads"]
-        heads += ["ratio", "dgl, 2 threads", "ratio", "pyg, 2 threads", "ratio", "MB moved"]
+        heads = ["model", "graph", "2 processes, ms", "smex, 1 thread", "ratio", "bound"]
+        heads += [
+            "smex, 2 threads",
+            "ratio",
+            "dgl, 2 threads",
+            "ratio",
+            "pyg, 2 threads",
+            "ratio",
+            "MB moved",
+        ]
         print(report.header(heads))
         for graph in options.graphs:
             for name in options.models:

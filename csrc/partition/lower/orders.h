@@ -42,8 +42,8 @@ struct RemotePart {
 };
 
 /// Those of a list, by worker and then by position; worker `w` is one of process `ranks[w]`. Throws
-/// InternalError where a fetch from another process belongs to no relayout, or fetches of one worker
-/// are out of order.
+/// InternalError where a fetch from another process belongs to no relayout, or fetches of one
+/// worker are out of order.
 std::vector<RemotePart> list_remote_parts(const Program& program, const std::vector<int>& ranks,
                                           std::vector<Instr> WorkerProgram::* list);
 

@@ -66,6 +66,11 @@ void Ports::find_lanes() {
   }
   free_.resize(num_ports, 0);
   last_.resize(num_ports, -1);
+  next_of_.resize(lanes_.size(), kNever);
+  lanes_of_.resize(num_ports);
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    for (const int port : lanes_[lane].ports) lanes_of_[port].push_back(static_cast<int>(lane));
+  }
 }
 
 void Ports::find_needed(const Program& program, const InstrSeconds& seconds) {
@@ -91,36 +96,29 @@ void Ports::written(int worker, Slot slot, double time, const Cause& by) {
     if (time >= state.ready) state.made_by = by;
     state.ready = std::max(state.ready, time);
     if (--state.missing == 0) {
-      lanes_[lane_of_[number]].later.emplace(state.ready, number);
-      next_.reset();
+      const int lane = lane_of_[number];
+      lanes_[lane].later.emplace(state.ready, number);
+      look_at(lane);
+      next_ = std::min(next_, next_of_[lane]);
     }
   }
 }
 
-double Ports::next(const Lane& lane) const {
-  if (lane.ready.empty() && lane.later.empty()) return kNever;
-  double soonest = lane.ready.empty() ? lane.later.top().first : lane.since;
-  for (const int port : lane.ports) soonest = std::max(soonest, free_[port]);
-  return soonest;
-}
-
-double Ports::next() {
-  if (next_) return *next_;
-  double soonest = kNever;
-  for (Lane& lane : lanes_) {
-    lane.next = next(lane);
-    soonest = std::min(soonest, lane.next);
-  }
-  next_ = soonest;
-  return soonest;
+void Ports::look_at(int which) {
+  const Lane& lane = lanes_[which];
+  double& next = next_of_[which];
+  next = kNever;
+  if (lane.ready.empty() && lane.later.empty()) return;
+  next = lane.ready.empty() ? lane.later.top().first : lane.since;
+  for (const int port : lane.ports) next = std::max(next, free_[port]);
 }
 
 std::span<const std::pair<int, int>> Ports::begin_next() {
-  const double now = next();
-  next_.reset();
+  const double now = next_;
   Lane* chosen = nullptr;
-  for (Lane& lane : lanes_) {
-    if (lane.next > now) continue;
+  for (size_t which = 0; which < lanes_.size(); ++which) {
+    if (next_of_[which] > now) continue;
+    Lane& lane = lanes_[which];
     lane.since = now;
     for (; !lane.later.empty() && lane.later.top().first <= now; lane.later.pop()) {
       const int number = lane.later.top().second;
@@ -142,7 +140,9 @@ std::span<const std::pair<int, int>> Ports::begin_next() {
     }
     free_[port] = end;
     last_[port] = state.span;
+    for (const int lane : lanes_of_[port]) look_at(lane);
   }
+  next_ = *std::min_element(next_of_.begin(), next_of_.end());
   transferred_[transfer.message.to] += transfer.seconds;
   state.arrives = span.arrives;
   for (const auto& [worker, at] : transfer.readers) {

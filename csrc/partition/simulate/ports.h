@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <limits>
-#include <optional>
 #include <queue>
 #include <span>
 #include <tuple>
@@ -31,7 +30,7 @@ class Ports {
   /// A tile is there from then on; nothing that is told later was there before.
   void written(int worker, Slot slot, double time, const Cause& by);
   /// When the next message sets out, as far as is known.
-  double next();
+  double next() const { return next_; }
   /// It sets out. Returns the fetches that read it: workers, and positions in their lists.
   std::span<const std::pair<int, int>> begin_next();
 
@@ -70,7 +69,6 @@ class Ports {
     OccupiedPorts ports;
     LeastFirst<Urgency> ready;  ///< when the ports are free
     double since = 0;           ///< what is ready was then
-    double next = kNever;       ///< of `next()`, as long as that is known
     LeastFirst<Readiness> later;
   };
 
@@ -81,25 +79,29 @@ class Ports {
     double latest = 0;
   };
 
-  double next(const Lane& lane) const;
+  /// Finds again when the lane's next message sets out.
+  void look_at(int lane);
   void find_slots(const Program& program);
   void find_fetches(const Program& program);
   void find_lanes();
   void find_needed(const Program& program, const InstrSeconds& seconds);
 
   const Transfers& transfers_;
-  std::vector<State> states_;                 ///< by transfer
-  std::vector<int> first_slot_, first_instr_;  ///< by worker, where its slots and instructions begin
-  Grouped of_slot_;                           ///< transfers
-  std::vector<int> fetch_at_;                 ///< by instruction, or -1
+  std::vector<State> states_;  ///< by transfer
+  std::vector<int> first_slot_,
+      first_instr_;            ///< by worker, where its slots and instructions begin
+  Grouped of_slot_;            ///< transfers
+  std::vector<int> fetch_at_;  ///< by instruction, or -1
   std::vector<Fetch> fetches_;
   const Brought nothing_;
   std::vector<Lane> lanes_;
-  std::optional<double> next_;       ///< as long as it is known
-  std::vector<int> lane_of_;         ///< by transfer
-  std::vector<double> free_;         ///< by port
-  std::vector<double> transferred_;  ///< by process
-  std::vector<int> last_;            ///< by port the message that has occupied it
+  std::vector<double> next_of_;             ///< by lane, when its next message sets out
+  std::vector<std::vector<int>> lanes_of_;  ///< by port
+  double next_ = kNever;                    ///< the least of all
+  std::vector<int> lane_of_;                ///< by transfer
+  std::vector<double> free_;                ///< by port
+  std::vector<double> transferred_;         ///< by process
+  std::vector<int> last_;                   ///< by port the message that has occupied it
   const bool backward_;
   std::vector<MessageSpan> spans_;
 };

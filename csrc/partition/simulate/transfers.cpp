@@ -88,8 +88,8 @@ Transfers::Transfers(const Program& program, const Mesh& mesh, const Machine& ma
   readers_.reserve(sent.size());
   std::vector<const CopyPart*> boxes;  // of a message, each once
   for (auto first = sent.begin(); first != sent.end();) {
-    const auto last = std::find_if(first, sent.end(),
-                                   [&](const Sent& one) { return one.key != first->key; });
+    const auto last =
+        std::find_if(first, sent.end(), [&](const Sent& one) { return one.key != first->key; });
     const RemotePart& one = *first->remote;
     Transfer transfer;
     transfer.message = {one.fetch->relayout, ranks[one.part->worker], ranks[one.worker]};

@@ -28,7 +28,7 @@ struct OccupiedPorts {
 struct Transfer {
   Message message;
   std::span<const std::pair<int, Slot>> sources;  ///< tiles, by worker
-  std::span<const std::pair<int, int>> readers;   ///< fetches: workers, and positions in their lists
+  std::span<const std::pair<int, int>> readers;  ///< fetches: workers, and positions in their lists
   double bytes = 0;
   double seconds = 0;  ///< on its way
   double latency = 0;
