@@ -28,6 +28,7 @@ from smex.vertex.compile.trace import (
 )
 from smex.vertex.execution.bodies import Body, CallBody, InputRows, Memory, ProgramBody, explained
 from smex.vertex.execution.schedule import KindRows, Schedule, schedule
+from smex.vertex.execution.uncompiled import uncompiled
 from smex.vertex.words.function import VertexFunction
 from smex.vertex.words.graphs import GraphBatch, as_batch
 from smex.vertex.words.options import Options, current
@@ -45,7 +46,7 @@ ABSENT = -1
 Tensors = dict[str, Tensor]
 
 
-@torch.compiler.disable  # what is compiled stops here: a run is large calls already
+@uncompiled  # a run is large calls already
 def run(
     function: VertexFunction | Mapping[str, VertexFunction] | nn.ModuleDict,
     graphs: Any,
