@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import math
 from collections.abc import Iterable, Mapping
@@ -312,7 +313,9 @@ class PlacedGraph:
         if not isinstance(name, str):
             raise SmexTypeError(f'plan: a name must be text, such as "fc.weight", got {name!r}')
         if name not in self.graph.value_by_name:
-            raise PlanError(f'plan: there is no parameter, buffer or input "{name}"')
+            near = difflib.get_close_matches(name, self.graph.value_by_name, n=3, cutoff=0.75)
+            meant = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise PlanError(f'plan: there is no parameter, buffer or input "{name}"{meant}')
         return self.graph.value_by_name[name]
 
     @functools.cached_property

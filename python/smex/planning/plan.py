@@ -37,6 +37,7 @@ from smex.planning.weights import Weights
 from smex.text import (
     aligned,
     duration_words,
+    folded,
     placement_words,
     shape_words,
     size_words,
@@ -366,7 +367,7 @@ class Plan(PlacedGraph):
         return f"Plan({self.summary()})"
 
     def __str__(self) -> str:
-        rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
+        rows = [("tensor", "shape", "placement", "per worker"), *folded(self._rows())]
         lines = [self.summary(), *aligned(rows, right=(1, 3), indent="")]
         if self._is_small():
             size = size_words(self.replicate_bytes)

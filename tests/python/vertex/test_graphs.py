@@ -1,11 +1,14 @@
 """Input graphs from lists, tuples and graphs, their batches and schedules."""
 
 import pickle
+import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
+import smex
 import smex.graph as sg
 import smex.vertex as sv
 from smex.vertex.execution.schedule import schedule
@@ -34,6 +37,60 @@ def test_labels_and_types_of_trees():
     assert graph.labels == ["a", "b", "c", None, None, None]
     assert graph.types == ["a0", "b0", "c0", "None1", "None2", "None2"]
     assert children(graph) == [[], [], [], [2], [1, 3], [0, 4]]
+
+
+@pytest.mark.parametrize("child", [2**63, -(2**63) - 1, 2**70])
+def test_a_child_beyond_int64(child):
+    with pytest.raises(smex.SmexValueError, match=f"below 2 as children, found {child}"):
+        sv.from_children([[], [0, child]])
+
+
+# ---- pictures ----
+
+
+def circles(graph):
+    """By vertex where it is drawn, and what is written there."""
+    svg = ElementTree.fromstring(graph._repr_html_().partition("</div>")[2].partition("<div>")[0])
+    places = {}
+    for vertex in svg.findall("g")[1:]:
+        number, *label = [text.text for text in vertex.findall("text")]
+        numbers = re.findall(r"[\d.]+", vertex.get("transform"))
+        places[int(number)] = (*map(float, numbers), *label)
+    return svg, places
+
+
+def test_a_tree_is_drawn_with_its_leaves_below():
+    svg, places = circles(sv.tree((("the", "film"), ("<b>", "extraordinary"))))
+    assert len(svg.find("g")) == 6  # lines
+    x, y, labels = zip(*[(*places[v][:2], places[v][2:]) for v in range(7)])
+    assert labels == (("the",), ("film",), (), ("<b>",), ("extrao…",), (), ())
+    assert y[0] == y[1] == y[3] == y[4] > y[2] == y[5] > y[6]
+    assert x[2] == (x[0] + x[1]) / 2 and x[6] == (x[2] + x[5]) / 2
+    assert len({(places[v][0], places[v][1]) for v in places}) == 7
+
+
+def test_a_chain_lies():
+    _, places = circles(sv.chain(5))
+    assert len({y for _, y in places.values()}) == 1
+    assert [places[v][0] for v in range(5)] == sorted(places[v][0] for v in range(5))
+
+
+def test_types_have_colours_and_a_key():
+    graph = sv.from_children([[], [], [0, 1]], types=["leaf", "leaf", "a<b"])
+    svg, _ = circles(graph)
+    fills = [circle.get("fill") for circle in svg.iter("circle")]
+    assert fills[0] == fills[1] != fills[2]
+    assert "● </span> leaf" not in (html := graph._repr_html_()) and "</span> leaf" in html
+    assert "a&lt;b" in html and "a<b" not in html
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [sv.chain(0), sv.chain(301), sv.from_children([[1], [0]]), sv.from_children([[7]])],
+    ids=["empty", "large", "cycle", "no such child"],
+)
+def test_what_cannot_be_drawn_is_named(graph):
+    assert graph._repr_html_() == f"<div>{graph!r}</div>"
 
 
 def test_deep_trees():

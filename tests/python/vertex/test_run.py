@@ -642,6 +642,25 @@ def test_training_steps_see_new_parameters():
 # ---- the batch ----
 
 
+def test_a_result_tells_its_shapes_and_makes_nothing_for_that():
+    class Two(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(h=(2, 3))
+
+        def forward(self):
+            h = self.gather_sum().h + self.pull().unsqueeze(1)
+            self.scatter(h)
+            self.push(h.sum((1, 2)))
+
+    result = sv.run(Two(), [sv.chain(3), sv.chain(2)], torch.ones(5, 3))
+    assert repr(result) == (
+        "Result(states=Values(h: [5, 2, 3]), outputs=Values(out: [5]), num_tasks=3)"
+    )
+    assert repr(result.roots.states) == "Values(h: [2, 2, 3])"
+    assert not result.states._made and not result.outputs._made
+    assert list(result.states["h"].shape) == [5, 2, 3]
+
+
 @pytest.mark.parametrize("graphs", [[], [sv.chain(0), sv.chain(0)]])
 def test_an_empty_batch(graphs):
     function, x = case(Binary, graphs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -137,8 +137,14 @@ class Values(Mapping[str, Tensor]):
         SmexKeyError: there is none of that name.
     """
 
-    def __init__(self, makers: Mapping[str, Callable[[], Tensor]], what: str = "value"):
+    def __init__(
+        self,
+        makers: Mapping[str, Callable[[], Tensor]],
+        shapes: Mapping[str, Sequence[int]],
+        what: str = "value",
+    ):
         self._makers = dict(makers)
+        self._shapes = {name: list(shapes[name]) for name in self._makers}
         self._made: Tensors = {}
         self._what = what
 
@@ -163,7 +169,7 @@ class Values(Mapping[str, Tensor]):
         return len(self._makers)
 
     def __repr__(self) -> str:
-        return f"Values({', '.join(self._makers)})"
+        return f"Values({', '.join(f'{name}: {size}' for name, size in self._shapes.items())})"
 
 
 class Result:
@@ -185,7 +191,7 @@ class Result:
         self.num_tasks = 0
 
     def __repr__(self) -> str:
-        return f"Result(states={list(self.states)}, outputs={list(self.outputs)})"
+        return f"Result(states={self.states}, outputs={self.outputs}, num_tasks={self.num_tasks})"
 
 
 class _Type:
@@ -473,14 +479,23 @@ class _Execution:
         for name, parts in pushed.items():
             self._check_outputs(name, parts)
         joined = {n: partial(self._joined, parts) for n, parts in pushed.items()}
-        whole = Values(joined, "output")
+        widths = {n: s.shape[1:] for n, s in states.items()}
+        pushed_widths = {n: next(iter(parts.values())).shape[1:] for n, parts in pushed.items()}
+        whole = Values(joined, pushed_widths, "output")
 
         def picked(index: Tensor, inverse: Tensor | None) -> Result:
+            rows = len(index)
             return Result(
                 Values(
-                    {n: partial(_Take.apply, s, index, inverse) for n, s in states.items()}, "state"
+                    {n: partial(_Take.apply, s, index, inverse) for n, s in states.items()},
+                    {n: (rows, *width) for n, width in widths.items()},
+                    "state",
                 ),
-                Values({n: partial(_taken, whole, n, index, inverse) for n in pushed}, "output"),
+                Values(
+                    {n: partial(_taken, whole, n, index, inverse) for n in pushed},
+                    {n: (rows, *width) for n, width in pushed_widths.items()},
+                    "output",
+                ),
             )
 
         result = picked(plan.rows, plan.vertices)

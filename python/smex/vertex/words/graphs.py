@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from smex.errors import SmexTypeError, SmexValueError
+from smex.vertex.words.drawing import drawing
 
 __all__ = ["GraphBatch", "InputGraph", "batch", "chain", "from_children", "from_graph",
            "from_parents", "tree"]  # fmt: skip
@@ -76,6 +77,9 @@ class InputGraph:
     def __repr__(self) -> str:
         return f"InputGraph({self.num_vertices} vertices, {len(self.children)} edges)"
 
+    def _repr_html_(self) -> str:
+        return drawing(self.child_offsets, self.children, self.types, self.labels, repr(self))
+
 
 def from_children(
     children: Iterable[Iterable[int]], types: Sequence[str] | None = None
@@ -88,7 +92,7 @@ def from_children(
 
     Raises:
         SmexTypeError: a child is no int.
-        SmexValueError: there are more or fewer types than vertices.
+        SmexValueError: a child is beyond int64, or there are more or fewer types than vertices.
 
     Example:
         >>> smex.vertex.from_children([[], [], [0, 1], [2, 0]])
@@ -99,7 +103,14 @@ def from_children(
     wrong = next((c for c in flat if not isinstance(c, (int, np.integer))), None)
     if wrong is not None:
         raise SmexTypeError(f"from_children: expected ints as children, found {wrong!r}")
-    return InputGraph(_offsets([len(c) for c in lists]), np.array(flat, np.int64), types)
+    try:
+        found = np.array(flat, np.int64)
+    except OverflowError as error:  # others are found when the graph is run
+        wrong = max(flat, key=abs)
+        raise SmexValueError(
+            f"from_children: expected vertices below {len(lists)} as children, found {wrong}"
+        ) from error
+    return InputGraph(_offsets([len(c) for c in lists]), found, types)
 
 
 def from_parents(parents: Any, types: Sequence[str] | None = None) -> InputGraph:
