@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import html as markup
-import math
 
 from smex.graph.core.batches import BatchMixin
+from smex.graph.core.drawing import drawing
 from smex.graph.core.graph_core import GraphCore
 from smex.graph.features.column import Scheme
 from smex.graph.features.frame import Frame
 
-_MAX_DRAWN_NODES = 30  # more are a tangle
-_MAX_DRAWN_EDGES = 100
 _MAX_ROWS = 50
 
 
@@ -59,7 +57,7 @@ def _grouped_metagraph(graph: GraphCore) -> list[tuple[str, str, str]]:
 def html(graph: BatchMixin) -> str:
     """Returns a table of types, sizes and features.
 
-    A small homogeneous graph is drawn beside it.
+    A small graph is drawn beside it, and of a heterograph its types.
     """
     kind = "Block" if graph.is_block else "Graph"
     facts = f"{graph.idtype}, {graph.device}".replace("torch.", "")
@@ -76,7 +74,7 @@ def html(graph: BatchMixin) -> str:
     )
     return (
         f'<div><div><b>{kind}</b> <span style="opacity:0.7">({facts})</span></div>'
-        f'<div style="display:flex;align-items:center;gap:1em">{table}{_drawing(graph)}</div></div>'
+        f'<div style="display:flex;align-items:center;gap:1em">{table}{drawing(graph)}</div></div>'
     )
 
 
@@ -107,50 +105,3 @@ def _row(label: str, frame: Frame) -> str:
 def _feature(name: str, scheme: Scheme) -> str:
     dtype = str(scheme.dtype).removeprefix("torch.")
     return f"{markup.escape(name)}: {dtype} {markup.escape(str(list(scheme.shape)))}"
-
-
-def _drawing(graph: GraphCore) -> str:
-    """Returns an SVG of nodes on a circle; nothing for other than small homogeneous graphs."""
-    nodes, edges = graph.num_nodes(), graph.num_edges()
-    if not graph.is_homogeneous or not 0 < nodes <= _MAX_DRAWN_NODES or edges > _MAX_DRAWN_EDGES:
-        return ""
-    places = [_place(node, nodes) for node in range(nodes)]
-    src, dst = (end.tolist() for end in graph.relation().coo())
-    lines = "".join(_arrow(places[u], places[v]) for u, v in dict.fromkeys(zip(src, dst)))
-    dots = "".join(_dot(node, place) for node, place in enumerate(places))
-    return (
-        '<svg width="180" height="180" viewBox="-90 -90 180 180" role="img" '
-        f'aria-label="{nodes} nodes, {edges} edges">'
-        f'<g stroke="#888" fill="none">{lines}</g>{dots}</svg>'
-    )
-
-
-def _place(node: int, nodes: int) -> tuple[float, float]:
-    if nodes == 1:
-        return 0.0, 0.0
-    angle = 2 * math.pi * node / nodes - math.pi / 2
-    return 72 * math.cos(angle), 72 * math.sin(angle)
-
-
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> str:
-    if start == end:
-        x, y = start
-        return f'<circle cx="{x:.1f}" cy="{y - 9:.1f}" r="6"/>'
-    length = math.dist(start, end)
-    dx, dy = (end[0] - start[0]) / length, (end[1] - start[1]) / length
-    tip_x, tip_y = end[0] - 9 * dx, end[1] - 9 * dy
-    left = f"{tip_x - 5 * dx + 3 * dy:.1f} {tip_y - 5 * dy - 3 * dx:.1f}"
-    right = f"{tip_x - 5 * dx - 3 * dy:.1f} {tip_y - 5 * dy + 3 * dx:.1f}"
-    return (
-        f'<path d="M{start[0]:.1f} {start[1]:.1f}L{tip_x:.1f} {tip_y:.1f}'
-        f'M{left}L{tip_x:.1f} {tip_y:.1f}L{right}"/>'
-    )
-
-
-def _dot(node: int, place: tuple[float, float]) -> str:
-    x, y = place
-    return (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="8" fill="#4c72b0"/>'
-        f'<text x="{x:.1f}" y="{y + 3:.1f}" font-size="9" text-anchor="middle" fill="#fff">{node}'
-        "</text>"
-    )
