@@ -51,8 +51,7 @@ class Tasks {
   }
 
  private:
-  static schedule::Resource num_resources(const Program& program,
-                                          const Transfers& transfers) {
+  static schedule::Resource num_resources(const Program& program, const Transfers& transfers) {
     int ports = program.num_workers;
     for (const Transfer& transfer : transfers) {
       for (const int port : transfer.ports) ports = std::max(ports, port + 1);
