@@ -1,0 +1,58 @@
+"""What README.md says and shows is what the tables say."""
+
+import html
+import pathlib
+import re
+
+import pictures
+import pytest
+
+ROOT = pathlib.Path(pictures.ROOT)
+
+
+@pytest.fixture(scope="module")
+def ratios():
+    return pictures.ratios()
+
+
+def test_the_picture_has_the_numbers_of_the_tables(ratios):
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", (ROOT / "docs/pictures/speed.svg").read_text())
+    drawn = sorted(html.unescape(text) for text in texts if " × " in text)
+    assert drawn == sorted(pictures.words(system, ratio) for (_, system), ratio in ratios.items())
+
+
+@pytest.mark.parametrize(
+    ("sentence", "measured", "systems"),
+    [
+        ("GPT over 1 Gbit/s: FSDP2 takes {} times as long, DDP {}", "GPT, 4 layers of 1024",
+         ("FSDP2", "DDP")),
+        ("GAT epochs take DGL {} times as long", "GAT, 8 heads", ("DGL",)),
+        ("PyG takes {} times as long", "GAT, 8 heads", ("PyG",)),
+    ],
+)  # fmt: skip
+def test_the_readme_has_them_too(ratios, sentence, measured, systems):
+    told = sentence.format(*(f"{ratios[measured, system]:.1f}" for system in systems))
+    assert told in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "row"),
+    [
+        ("of 10,074 calls 9,953 are divided correctly, by DTensor 8,209",
+         "What can be divided, beside DTensor", "| calls divided correctly | 9953 | 8209 | 10074 |"),
+        ("495 wrong rules", "What can be divided, beside DTensor", "| wrong rules | | 495 |"),
+        ("5.9 times the memory", "GNN training",
+         "| train_gat, 8 heads, F = 64 | power-law-1e6 | 199 | 218 | 1.09 | adj_t 1187, "
+         "edge_index 1169 | 5.86 |"),
+    ],
+)  # fmt: skip
+def test_other_numbers_of_the_readme(text, section, row):
+    tables = (ROOT / "benchmarks/README.md").read_text()
+    assert row in tables.partition(f"## {section}")[2].partition("\n## ")[0]
+    assert text in (ROOT / "README.md").read_text()
+
+
+def test_a_row_that_is_gone_is_an_error():
+    bar = pictures.Bar("DGL", "GNN training", "| train_none |", 4)
+    with pytest.raises(SystemExit, match="'GNN training' has no row '| train_none |'"):
+        bar.ratio("\n## GNN training\n| train_gcn | 1 |\n")

@@ -1,0 +1,199 @@
+"""Draws the pictures of README.md from what was measured, and from a plan.
+
+    pip install matplotlib
+    python tools/pictures.py speed
+    python tools/pictures.py plan      # needs Chromium, which photographs the plan's page
+
+"speed" takes its numbers from the tables of benchmarks/README.md, beside which stand the commands
+that measured them; a row that is gone is an error. Pictures are written to docs/pictures/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).parents[1]
+TABLES = ROOT / "benchmarks" / "README.md"
+PICTURES = ROOT / "docs" / "pictures"
+
+
+class Bar(NamedTuple):
+    """How many times as long as SMEX a system takes, by a row of a table."""
+
+    system: str
+    section: str
+    row: str
+    """What the row begins with."""
+    cell: int
+    over: int | None = None
+    """The cell with SMEX's time, where the other is a time and no ratio."""
+
+    def ratio(self, tables: str) -> float:
+        """Returns the number that the row tells."""
+        text = tables.partition(f"\n## {self.section}\n")[2].partition("\n## ")[0]
+        lines = [line for line in text.splitlines() if line.startswith(self.row)]
+        if not lines:
+            raise SystemExit(f"{TABLES}: '{self.section}' has no row '{self.row}'")
+        cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
+        found = _number(cells[self.cell])
+        return found if self.over is None else found / _number(cells[self.over])
+
+
+def _number(cell: str) -> float:
+    found = re.search(r"\d+(\.\d+)?", cell)
+    if not found:
+        raise SystemExit(f"{TABLES}: '{cell}' has no number")
+    return float(found.group())
+
+
+_TRAINING, _STEPS = "GNN training", "Processes"
+_GPT = "| GPT, 4 layers of 1024, 64 tokens, batch 4 | 1gbit |"
+_MLP = "| MLP, 8 layers of 2048, batch 512 | 1gbit |"
+PANELS: dict[str, dict[str, list[Bar]]] = {
+    "a model on two processes, 1 Gbit/s": {
+        "GPT, 4 layers of 1024": [
+            Bar("FSDP2", _STEPS, _GPT, 3, 6),
+            Bar("DDP", _STEPS, _GPT, 2, 6),
+            Bar("DTensor TP, by hand", _STEPS, _GPT, 4, 6),
+        ],
+        "MLP, 8 layers of 2048": [
+            Bar("FSDP2", _STEPS, _MLP, 3, 6),
+            Bar("DDP", _STEPS, _MLP, 2, 6),
+            Bar("DTensor TP, by hand", _STEPS, _MLP, 4, 6),
+        ],
+    },
+    "an epoch on a graph of 10⁶ edges": {
+        "GAT, 8 heads": [
+            Bar("DGL", _TRAINING, "| train_gat, 8 heads, F = 64 | power-law-1e6 |", 4),
+            Bar("PyG", _TRAINING, "| train_gat, 8 heads, F = 64 | power-law-1e6 |", 6),
+        ],
+        "GCN": [
+            Bar("DGL", _TRAINING, "| train_gcn, F = 16 | power-law-1e6 |", 4),
+            Bar("PyG", _TRAINING, "| train_gcn, F = 16 | power-law-1e6 |", 6),
+        ],
+        "GraphSAGE": [
+            Bar("DGL", _TRAINING, "| train_sage, F = 64 | power-law-1e6 |", 4),
+            Bar("PyG", _TRAINING, "| train_sage, F = 64 | power-law-1e6 |", 6),
+        ],
+    },
+    "sampling and trees": {
+        "neighbours, 10⁷ edges": [
+            Bar("DGL", "Neighbour sampling", "| power-law-1e7 | 1 | dgl |", 6),
+            Bar("PyG", "Neighbour sampling", "| power-law-1e7 | 1 | pyg", 6),
+        ],
+        "Tree-LSTM": [
+            Bar("DGL", "Vertex functions", "| dgl |", 4),
+            Bar("DyNet", "Vertex functions", "| dynet |", 4),
+        ],
+    },
+}
+COLOURS = {
+    "FSDP2": "#54a24b", "DDP": "#88d27a", "DTensor TP, by hand": "#b279a2",
+    "DGL": "#4c78a8", "PyG": "#f58518", "DyNet": "#9d755d",
+}  # fmt: skip
+
+
+def ratios() -> dict[tuple[str, str], float]:
+    """By (what is measured, system) how many times as long as SMEX that takes."""
+    tables = TABLES.read_text()
+    return {
+        (name, bar.system): bar.ratio(tables)
+        for panel in PANELS.values()
+        for name, bars in panel.items()
+        for bar in bars
+    }
+
+
+def words(system: str, ratio: float) -> str:
+    """What stands beside a bar."""
+    return f"{ratio:.1f} ×  {system}"
+
+
+def speed() -> None:
+    """Draws docs/pictures/speed.svg."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    matplotlib.rcParams.update(
+        {
+            "svg.hashsalt": "smex",
+            "svg.fonttype": "none",
+            "font.size": 9,
+            "font.family": "sans-serif",
+        }
+    )
+    found = ratios()
+    figure, axes = pyplot.subplots(1, len(PANELS), figsize=(10.4, 2.9), width_ratios=(1.1, 1, 1))
+    for ax, (title, panel) in zip(axes, PANELS.items(), strict=True):
+        place, ticks = 0.0, []
+        for name, bars in panel.items():
+            ticks.append((place + (len(bars) - 1) / 2, name))
+            for bar in bars:
+                ratio = found[name, bar.system]
+                ax.barh(place, ratio, color=COLOURS[bar.system], height=0.8)
+                text = words(bar.system, ratio)
+                ax.text(ratio + 0.08, place, text, va="center", fontsize=8)
+                place += 1
+            place += 0.8
+        ax.axvline(1, color="#222", linewidth=1.2)
+        ax.text(1, -0.85, "SMEX", ha="center", va="bottom", fontsize=8, weight="bold")
+        ax.set_yticks([at for at, _ in ticks], [name for _, name in ticks])
+        ax.set_xlim(0, 1.75 * max(found[name, bar.system] for name in panel for bar in panel[name]))
+        ax.set_ylim(place - 0.9, -1)
+        ax.set_title(title, fontsize=10, pad=14)
+        ax.set_xlabel("times as long as SMEX")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+    figure.tight_layout()
+    PICTURES.mkdir(exist_ok=True)
+    figure.savefig(PICTURES / "speed.svg", metadata={"Date": None}, facecolor="white")
+
+
+def plan() -> None:
+    """Photographs a plan's page to docs/pictures/plan.png."""
+    known = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    browser = next(filter(None, known), None)
+    if browser is None:
+        raise SystemExit("plan: expected Chromium on the path")
+    import torch
+    from torch import nn
+
+    import smex
+
+    with torch.device("meta"):
+        layer = nn.TransformerEncoderLayer(1024, 16, 4096, dropout=0.0, batch_first=True)
+        model = nn.TransformerEncoder(layer, 6)
+        x = torch.empty(32, 256, 1024)
+    graph = smex.capture_graph(model, (x, x), loss_fn=nn.functional.mse_loss)
+    found = smex.search(graph, 4, objective="time", machine=smex.Machine.h100_nvlink())
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        page = pathlib.Path(folder) / "plan.html"
+        found.show(page)
+        subprocess.run(
+            [
+                browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                "--window-size=1000,410", f"--screenshot={PICTURES / 'plan.png'}", page.as_uri(),
+            ],
+            check=True, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("picture", choices=("speed", "plan"))
+    {"speed": speed, "plan": plan}[parser.parse_args().picture]()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
