@@ -12,6 +12,8 @@ extensions = [
     "sphinx.ext.napoleon",
 ]
 exclude_patterns = ["_build"]
+myst_enable_extensions = ["deflist"]  # troubleshooting.md
+myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"SMEX {release}"
 autodoc_typehints = "description"

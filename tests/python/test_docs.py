@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
     "page",
     [
         *("docs/api.md", "docs/graph.md", "docs/how_it_works.md", "docs/message_passing.md"),
+        "docs/parallelisms.md",
         *("docs/checkpoints.md", "docs/cluster.md", "docs/initialisation.md", "docs/vertex.md"),
         "benchmarks/README.md",
     ],
