@@ -74,7 +74,9 @@ def _words(plan: PlacedGraph) -> str:
     return (
         f"One iteration of the worker with the largest tiles on {escape(plan.machine)}, "
         f"predicted: {duration_words(plan.seconds)}, of which "
-        f"{duration_words(plan.compute_seconds)} compute. Nothing overlaps, as in the runtime."
+        f"{duration_words(plan.compute_seconds)} compute. Computing and communication stand one "
+        "after the other, as the plan's seconds add them up; smex.simulate has them overlap, as "
+        "the runtime does."
     )
 
 
