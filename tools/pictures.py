@@ -1,8 +1,10 @@
-"""Draws the pictures of README.md from what was measured, and from a plan.
+"""Draws the pictures of README.md and of the documentation's first page.
 
     pip install matplotlib
     python tools/pictures.py speed
     python tools/pictures.py plan      # needs Chromium, which photographs the plan's page
+    python tools/pictures.py graph     # needs networkx
+    python tools/pictures.py tree
 
 "speed" takes its numbers from the tables of benchmarks/README.md, beside which stand the commands
 that measured them; a row that is gone is an error. Pictures are written to docs/pictures/.
@@ -188,11 +190,44 @@ def plan() -> None:
         )  # fmt: skip
 
 
+def write_svg(name: str, markup: str) -> None:
+    """Writes the SVG of an object's HTML as a file of its own."""
+    found = re.search(r"<svg.*?</svg>", markup, re.DOTALL)
+    assert found is not None
+    text = found.group().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+    PICTURES.mkdir(exist_ok=True)
+    (PICTURES / f"{name}.svg").write_text(text.replace("currentColor", "#555") + "\n")
+
+
+def graph() -> None:
+    """Draws docs/pictures/graph.svg: Zachary's karate club, and to which half members went."""
+    import networkx
+    import torch
+
+    import smex.graph as sg
+
+    club = networkx.karate_club_graph()
+    g = sg.from_networkx(club)
+    g.ndata["label"] = torch.tensor([int(club.nodes[v]["club"] == "Officer") for v in club])
+    write_svg("graph", g._repr_html_())
+
+
+def tree() -> None:
+    """Draws docs/pictures/tree.svg, a parse."""
+    import smex.vertex as sv
+
+    parse = ((("the", "film"), ("is", (("not", "bad"), "at all"))), ".")
+    write_svg(
+        "tree", sv.tree(parse, lambda label, _: "phrase" if label is None else "word")._repr_html_()
+    )
+
+
 def main() -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("picture", choices=("speed", "plan"))
-    {"speed": speed, "plan": plan}[parser.parse_args().picture]()
+    pictures = {"speed": speed, "plan": plan, "graph": graph, "tree": tree}
+    parser.add_argument("picture", choices=tuple(pictures))
+    pictures[parser.parse_args().picture]()
 
 
 if __name__ == "__main__":
