@@ -75,7 +75,7 @@ test-cpp: build
 	$(VENV)/bin/ctest --test-dir $(BUILD) --output-on-failure -j $(MAX_JOBS)
 
 test-python: build
-	$(PY) -m pytest tests/python -n $(MAX_JOBS) --dist loadfile $(if $(CASES),--$(CASES)-cases)
+	$(PY) -m pytest tests/python -n $(MAX_JOBS) --dist loadfile --durations 30 $(if $(CASES),--$(CASES)-cases)
 
 verify-specs: build
 	$(PY) benchmarks/specs/verify.py --page docs/specs.md
