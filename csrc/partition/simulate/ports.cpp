@@ -129,26 +129,25 @@ std::span<const std::pair<int, int>> Ports::begin_next() {
   const int number = std::get<2>(chosen->ready.top());
   const Transfer& transfer = transfers_[number];
   chosen->ready.pop();
-  State& state = states_[number];
+  const State& state = states_[number];
   const double end = now + transfer.seconds;
   MessageSpan span{backward_,      transfer.message, now, end, end + transfer.latency,
                    transfer.bytes, state.made_by};
-  state.span = static_cast<int>(spans_.size());
+  const int which = static_cast<int>(spans_.size());
   for (const int port : chosen->ports) {
     if (free_[port] == now && now > state.ready) {
       span.cause = {Cause::Kind::kMessage, transfer.message.to, last_[port]};
     }
     free_[port] = end;
-    last_[port] = state.span;
+    last_[port] = which;
     for (const int lane : lanes_of_[port]) look_at(lane);
   }
   next_ = *std::min_element(next_of_.begin(), next_of_.end());
   transferred_[transfer.message.to] += transfer.seconds;
-  state.arrives = span.arrives;
   for (const auto& [worker, at] : transfer.readers) {
     Fetch& fetch = fetches_[fetch_at_[first_instr_[worker] + at]];
-    if (state.arrives >= fetch.latest) fetch.brought.last = state.span;
-    fetch.latest = std::max(fetch.latest, state.arrives);
+    if (span.arrives >= fetch.latest) fetch.brought.last = which;
+    fetch.latest = std::max(fetch.latest, span.arrives);
     if (--fetch.coming == 0) fetch.brought.arrives = fetch.latest;
   }
   spans_.push_back(span);

@@ -23,7 +23,7 @@ class Ports {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  /// Transfers to processes below `num_processes`, which must outlive this.
+  /// The transfers, to processes below `num_processes`, must outlive this.
   Ports(const Program& program, const InstrSeconds& seconds, const Transfers& transfers,
         int num_processes, bool backward);
 
@@ -56,9 +56,7 @@ class Ports {
     double needed = kNever;  ///< when a worker that never waited would read it
     int missing = 0;         ///< tiles that are not written
     double ready = 0;        ///< when the others were
-    double arrives = kNever;
-    Cause made_by;  ///< what wrote the last tile
-    int span = -1;  ///< once it has set out
+    Cause made_by;           ///< what wrote the last tile
   };
   using Urgency = std::tuple<double, int, int>;  ///< when needed, relayout, transfer
   using Readiness = std::pair<double, int>;
@@ -87,11 +85,11 @@ class Ports {
   void find_needed(const Program& program, const InstrSeconds& seconds);
 
   const Transfers& transfers_;
-  std::vector<State> states_;  ///< by transfer
-  std::vector<int> first_slot_,
-      first_instr_;            ///< by worker, where its slots and instructions begin
-  Grouped of_slot_;            ///< transfers
-  std::vector<int> fetch_at_;  ///< by instruction, or -1
+  std::vector<State> states_;     ///< by transfer
+  std::vector<int> first_slot_;   ///< by worker, of all slots
+  std::vector<int> first_instr_;  ///< by worker, of all instructions
+  Grouped of_slot_;               ///< by slot the transfers that it is a source of
+  std::vector<int> fetch_at_;     ///< by instruction, or -1
   std::vector<Fetch> fetches_;
   const Brought nothing_;
   std::vector<Lane> lanes_;
