@@ -23,48 +23,6 @@ def aligned(
     return lines
 
 
-def folded(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Returns rows in which those of repeated blocks are one: `layers.[0-11].fc.weight`.
-
-    Rows are of one where the other cells are equal and the names, in the first cell, differ in one
-    number between dots, of which there are three or more in a row.
-    """
-    found = [tuple(row) for row in rows]
-    depth = max((row[0].count(".") for row in found), default=0)
-    for place in range(depth, -1, -1):  # the inner ones first
-        found = _folded_at(found, place)
-    return found
-
-
-def _folded_at(rows: list[tuple[str, ...]], place: int) -> list[tuple[str, ...]]:
-    numbers_of: dict[Any, set[int]] = {}
-    keys: list[Any] = []
-    for row in rows:
-        words = row[0].split(".")
-        if place >= len(words) or not words[place].isdecimal():
-            keys.append(None)
-            continue
-        keys.append(((*words[:place], None, *words[place + 1 :]), row[1:]))
-        numbers_of.setdefault(keys[-1], set()).add(int(words[place]))
-    found = []
-    for row, key in zip(rows, keys, strict=True):
-        if key is None:
-            found.append(row)
-            continue
-        words = row[0].split(".")
-        first = last = number = int(words[place])
-        while first - 1 in numbers_of[key]:
-            first -= 1
-        while last + 1 in numbers_of[key]:
-            last += 1
-        if last - first < 2:
-            found.append(row)
-        elif number == first:
-            words[place] = f"[{first}-{last}]"
-            found.append((".".join(words), *row[1:]))
-    return found
-
-
 def size_words(nbytes: float) -> str:
     """Bytes for people: 1.5 MiB."""
     if nbytes < 1024:

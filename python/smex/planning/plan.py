@@ -18,6 +18,7 @@ from smex.planning.carried import Carried
 from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
+from smex.planning.page.names import collapse
 from smex.planning.page.plan_page import plan_fragment, plan_overview, plan_page
 from smex.planning.placed import PlacedGraph, view_targets
 from smex.planning.plan_file import (
@@ -37,7 +38,6 @@ from smex.planning.weights import Weights
 from smex.text import (
     aligned,
     duration_words,
-    folded,
     placement_words,
     shape_words,
     size_words,
@@ -346,12 +346,18 @@ class Plan(PlacedGraph):
         return Plan(graph, price(graph.native, native, asked.native_machine), asked)
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
-        rows = []
+        """By tensor, or by all that repeated blocks have alike, if these are three or more."""
+        cells = {}
         for name, value_id in self.graph.value_by_name.items():
-            value = self.graph.captured.values[value_id]
-            each = size_words(self.worker_bytes(name))
-            rows.append((name, shape_words(value.shape), self.words(name), each))
-        return rows
+            shape = shape_words(self.graph.captured.values[value_id].shape)
+            cells[name] = shape, self.words(name), size_words(self.worker_bytes(name))
+        patterns: dict[str, str] = {}
+        folded: set[str] = set()
+        for pattern, _, names in collapse(cells.items()):
+            if len(names) > 2:
+                patterns[names[0]] = pattern
+                folded.update(names[1:])
+        return [(patterns.get(n, n), *own) for n, own in cells.items() if n not in folded]
 
     def _is_small(self) -> bool:
         """Whether nothing is cut, for no tensor is as large as one that has to be."""
@@ -367,7 +373,7 @@ class Plan(PlacedGraph):
         return f"Plan({self.summary()})"
 
     def __str__(self) -> str:
-        rows = [("tensor", "shape", "placement", "per worker"), *folded(self._rows())]
+        rows = [("tensor", "shape", "placement", "per worker"), *self._rows()]
         lines = [self.summary(), *aligned(rows, right=(1, 3), indent="")]
         if self._is_small():
             size = size_words(self.replicate_bytes)
