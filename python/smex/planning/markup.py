@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 STYLE = """
 .smex-plan { font: 14px/1.45 system-ui, sans-serif; color: #222; background: #fff; }
+.smex-plan h1 { font-size: 21px; margin: 0 0 4px; }
 .smex-plan h2 { font-size: 17px; margin: 26px 0 6px; }
 .smex-plan h3 { font-size: 14px; margin: 12px 0 4px; }
 .smex-plan p { margin: 4px 0 8px; max-width: 110ch; }

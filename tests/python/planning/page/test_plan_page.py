@@ -1,5 +1,6 @@
 """Pages of plans: what they show, that they stand alone, and that what they say adds up."""
 
+import datetime
 import itertools
 import math
 import re
@@ -14,6 +15,7 @@ from torch.nn import functional as F
 import smex
 from smex.planning.page.memory import fullest_worker, live_bytes, program_order
 from smex.planning.page.names import collapse, numbers_words
+from smex.planning.page.plan_page import SIGNS
 from smex.planning.page.tiles import HEIGHT, WIDTH, tensor_picture, worker_colour
 from smex.planning.prices import op_prices
 from support.families import FAMILIES
@@ -240,6 +242,27 @@ def test_the_page_stands_alone_and_has_every_tensor(captured, model, machine, tm
             assert row[5] == smex.text.size_words(plan.worker_bytes(name))
     headings = [heading.text for heading in tree.iter("h2")]
     assert headings == ["Timeline", "Steps", "Ops that cost most", "Layers", "Tensors"]
+
+
+def test_the_page_says_of_what_it_is_the_plan(captured, tmp_path):
+    graph = next(iter(captured.values()))
+    plan = smex.search(graph, 4, mesh=[2, 2], replicate_bytes=0, machine=MACHINE)
+    _, tree = page_of(plan, tmp_path)
+    title = f"{graph.captured.name} on 4 workers as 2×2"
+    assert tree.find(".//h1").text == tree.find(".//title").text == title
+    facts = tree.find(".//h1/../p").text
+    for name, number in graph.value_by_name.items():
+        value = graph.captured.values[number]
+        if value.role == "input":
+            assert f"{name} {str(value.dtype).removeprefix('torch.')} " in facts
+    assert str(MACHINE) in facts and facts.endswith(datetime.date.today().isoformat())
+
+
+def test_signs_are_explained(captured, tmp_path):
+    _, tree = page_of(smex.search(next(iter(captured.values())), 2), tmp_path)
+    folded = [box for box in tree.iter("details") if box.find("summary").text == "Signs"]
+    told = ["".join(cell.itertext()) for cell in folded[0].iter("code")]
+    assert told == [sign for sign, _ in SIGNS]
 
 
 def test_equal_blocks_share_rows_and_frames(tmp_path):
