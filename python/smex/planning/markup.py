@@ -29,6 +29,7 @@ STYLE = """
 .smex-plan .acts { display: flex; gap: 8px; }
 .smex-plan svg { vertical-align: middle; }
 .smex-plan svg text { font: 11px system-ui, sans-serif; fill: #333; }
+@media (max-width: 900px) { .smex-plan table { display: block; overflow-x: auto; } }
 """
 
 
