@@ -156,7 +156,6 @@ def speed() -> None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(axis="y", length=0)
     figure.tight_layout()
-    PICTURES.mkdir(exist_ok=True)
     figure.savefig(PICTURES / "speed.svg", metadata={"Date": None}, facecolor="white")
 
 
@@ -177,7 +176,6 @@ def plan() -> None:
         x = torch.empty(32, 256, 1024)
     graph = smex.capture_graph(model, (x, x), loss_fn=nn.functional.mse_loss)
     found = smex.search(graph, 4, objective="time", machine=smex.Machine.h100_nvlink())
-    PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         page = pathlib.Path(folder) / "plan.html"
         found.show(page)
@@ -195,7 +193,6 @@ def write_svg(name: str, markup: str) -> None:
     found = re.search(r"<svg.*?</svg>", markup, re.DOTALL)
     assert found is not None
     text = found.group().replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-    PICTURES.mkdir(exist_ok=True)
     (PICTURES / f"{name}.svg").write_text(text.replace("currentColor", "#555") + "\n")
 
 
@@ -227,7 +224,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     pictures = {"speed": speed, "plan": plan, "graph": graph, "tree": tree}
     parser.add_argument("picture", choices=tuple(pictures))
-    pictures[parser.parse_args().picture]()
+    draw = pictures[parser.parse_args().picture]
+    PICTURES.mkdir(exist_ok=True)
+    draw()
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    head("model", "strategy", "instructions", "messages", *STEPS, "simulate / bar")
+    head("strategy", "instructions", "messages", *STEPS, "simulate / bar")
     for name, captured in (("chain", chain), ("encoder", encoder)):
         strategies = Strategies(captured(options.layers), smex.cluster.heterog_testbed())
         rng = random.Random(0)

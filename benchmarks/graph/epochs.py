@@ -236,8 +236,7 @@ def tell(peers: Any, options: argparse.Namespace, graph: str, name: str, bars: r
 
     one, dgl, pyg = BARS
     against(OURS, 1, one)
-    alone = taken.get((OURS, 1), [])
-    bounds = [RANKS * a / b for a, b in zip(alone, beside, strict=False)]
+    bounds = [RANKS * a / b for a, b in zip(taken.get((OURS, 1), ()), beside)]
     row.append(f"{statistics.median(bounds):.2f}" if bounds else "-")
     against(OURS, 2, None)
     against("dgl", 2, dgl)
@@ -264,15 +263,9 @@ def main() -> None:
     with harness.started(options) as peers:
         print(f"{peers.versions()}\nids {options.idtype}, seed {options.seed}\n")
         heads = ["model", "graph", "2 processes, ms", "smex, 1 thread", "ratio", "bound"]
-        heads += [
-            "smex, 2 threads",
-            "ratio",
-            "dgl, 2 threads",
-            "ratio",
-            "pyg, 2 threads",
-            "ratio",
-            "MB moved",
-        ]
+        for system in ("smex", *PEERS):
+            heads += [f"{system}, 2 threads", "ratio"]
+        heads.append("MB moved")
         print(report.header(heads))
         for graph in options.graphs:
             for name in options.models:

@@ -50,6 +50,14 @@ Schedule make_schedule(const Array& sample_offsets, const Array& child_offsets,
   return vertex::schedule(graphs, slots, by);
 }
 
+std::vector<int64_t> levels(const Array& child_offsets, const Array& children) {
+  const std::vector<int64_t> sample{0, static_cast<int64_t>(child_offsets.size()) - 1};
+  const vertex::InputGraphs graph{sample, view(child_offsets), view(children), {}};
+  const std::vector<vertex::Arity> any(1);
+  vertex::check(graph, any);
+  return vertex::levels(graph);
+}
+
 template <std::vector<int64_t> Schedule::* member>
 py::array array(const py::object& self) {
   return view_of(self.cast<const Schedule&>().*member, self);
@@ -81,6 +89,9 @@ void bind_vertex(py::module_& m) {
       py::arg("children"), py::arg("types"), py::arg("arities"), py::arg("slots"),
       py::arg("policy"),
       "Checks input graphs and schedules them; arities are (fewest, most, or_none, name) by type.");
+  m.def("vertex_levels", &levels, py::arg("child_offsets"), py::arg("children"),
+        "Checks an input graph; by vertex 0 without children, else one more than its highest "
+        "child's.");
 }
 
 }  // namespace smex::bindings

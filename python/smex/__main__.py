@@ -1,7 +1,7 @@
 """``python -m smex``: what this build is, what it runs on, and whether it computes what it should.
 
-The last line of each check is "ok" or why not; the exit status is 1 where one is not. ``--facts``
-leaves the checks out.
+Each check prints a line with "ok" or "FAIL" and why; the exit status is 1 where one fails, or the
+native library is missing. ``--facts`` leaves the checks out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 
 import smex
-from smex import _native
 
 
 def _devices() -> Iterator[str]:
@@ -106,8 +105,9 @@ def main() -> int:
     )
     parser.add_argument("--facts", action="store_true", help="without the checks")
     options = parser.parse_args()
-    print(smex.show_config())
-    if _native.missing_reason is not None:
+    config = smex.show_config()
+    print(config)
+    if not config.native:
         return 1
     for device in _devices():
         print(device)
@@ -115,7 +115,7 @@ def main() -> int:
         return 0
     print()
     devices = ["cpu"]
-    if smex.show_config().cuda and smex.show_config().gpus:
+    if config.cuda and config.gpus:
         devices.append("cuda")
     failed = [device for device in devices if not _check(device)]
     return int(bool(failed))

@@ -5,6 +5,7 @@ import pytest
 
 import smex
 from smex import __main__ as command
+from smex import _native
 
 
 def test_facts_and_checks():
@@ -39,7 +40,7 @@ def test_what_is_wrong_is_told_and_the_others_run(capsys, monkeypatch):
 
 def test_without_the_native_library(capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["smex"])
-    monkeypatch.setattr(command._native, "missing_reason", "it has gone")
+    monkeypatch.setattr(_native, "missing_reason", "it has gone")
     assert command.main() == 1
     assert "missing: it has gone" in capsys.readouterr().out
 

@@ -14,13 +14,13 @@ void add_box(Order& order, const CopyPart& part) {
   if (found == order.end() && !box.empty()) order.push_back({part.worker, part.slot, box});
 }
 
-std::vector<RemotePart> list_remote_parts(const Program& program, const std::vector<int>& ranks,
-                                          std::vector<Instr> WorkerProgram::* list) {
+std::vector<SentPart> list_sent_parts(const Program& program, const std::vector<int>& ranks,
+                                      std::vector<Instr> WorkerProgram::* list) {
   if (ranks.size() != static_cast<size_t>(program.num_workers)) {
     throw InternalError("a program of " + std::to_string(program.num_workers) + " workers has " +
                         std::to_string(ranks.size()) + " ranks");
   }
-  std::vector<RemotePart> parts;
+  std::vector<SentPart> parts;
   for (int w = 0; w < program.num_workers; ++w) {
     int last = -1, position = -1;
     for (const Instr& instr : program.workers[w].*list) {
@@ -52,7 +52,7 @@ std::vector<RemotePart> list_remote_parts(const Program& program, const std::vec
 std::map<int, Orders> list_orders(const Program& program, const std::vector<int>& ranks,
                                   std::vector<Instr> WorkerProgram::* list) {
   std::map<int, Orders> relayouts;
-  for (const RemotePart& remote : list_remote_parts(program, ranks, list)) {
+  for (const SentPart& remote : list_sent_parts(program, ranks, list)) {
     Orders& relayout = relayouts[remote.fetch->relayout];
     if (!relayout.first) relayout.first = remote.fetch;
     relayout.itemsize = program.workers[remote.worker].slot_itemsizes.at(remote.fetch->dest);

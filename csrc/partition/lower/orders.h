@@ -35,7 +35,7 @@ struct Orders {
 void add_box(Order& order, const CopyPart& part);
 
 /// A part of a fetch that comes from another process.
-struct RemotePart {
+struct SentPart {
   int worker = 0, position = 0;  ///< of the fetch: whose it is, and where in its list
   const FetchInstr* fetch = nullptr;
   const CopyPart* part = nullptr;
@@ -44,11 +44,11 @@ struct RemotePart {
 /// Those of a list, by worker and then by position; worker `w` is one of process `ranks[w]`. Throws
 /// InternalError where a fetch from another process belongs to no relayout, or fetches of one
 /// worker are out of order.
-std::vector<RemotePart> list_remote_parts(const Program& program, const std::vector<int>& ranks,
-                                          std::vector<Instr> WorkerProgram::* list);
+std::vector<SentPart> list_sent_parts(const Program& program, const std::vector<int>& ranks,
+                                      std::vector<Instr> WorkerProgram::* list);
 
 /// The relayouts of a list of which processes send each other something, by number. Throws like
-/// `list_remote_parts`.
+/// `list_sent_parts`.
 std::map<int, Orders> list_orders(const Program& program, const std::vector<int>& ranks,
                                   std::vector<Instr> WorkerProgram::* list);
 

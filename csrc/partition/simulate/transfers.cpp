@@ -10,17 +10,18 @@ namespace smex {
 namespace {
 
 /// A part that is sent, by its message.
-struct Sent {
+struct OfMessage {
   uint64_t key = 0;  ///< ascending by relayout, sender and receiver
-  const RemotePart* remote = nullptr;
+  const SentPart* remote = nullptr;
   int64_t elements = 0;
 };
 
-std::vector<Sent> by_message(const std::vector<RemotePart>& parts, const std::vector<int>& ranks) {
+std::vector<OfMessage> by_message(const std::vector<SentPart>& parts,
+                                  const std::vector<int>& ranks) {
   const auto processes = static_cast<uint64_t>(ranks.size());
-  std::vector<Sent> sent;
+  std::vector<OfMessage> sent;
   sent.reserve(parts.size());
-  for (const RemotePart& remote : parts) {
+  for (const SentPart& remote : parts) {
     const int64_t elements = remote.part->source.numel();
     if (elements == 0) continue;
     const auto relayout = static_cast<uint64_t>(remote.fetch->relayout);
@@ -29,7 +30,7 @@ std::vector<Sent> by_message(const std::vector<RemotePart>& parts, const std::ve
     sent.push_back({(relayout * processes + from) * processes + to, &remote, elements});
   }
   std::stable_sort(sent.begin(), sent.end(),
-                   [](const Sent& a, const Sent& b) { return a.key < b.key; });
+                   [](const OfMessage& a, const OfMessage& b) { return a.key < b.key; });
   return sent;
 }
 
@@ -79,18 +80,18 @@ bool is_same(const CopyPart& a, const CopyPart& b) {
 
 Transfers::Transfers(const Program& program, const Mesh& mesh, const Machine& machine,
                      const std::vector<int>& ranks, bool backward) {
-  const std::vector<RemotePart> parts = list_remote_parts(
+  const std::vector<SentPart> parts = list_sent_parts(
       program, ranks, backward ? &WorkerProgram::backward : &WorkerProgram::forward);
-  const std::vector<Sent> sent = by_message(parts, ranks);
+  const std::vector<OfMessage> sent = by_message(parts, ranks);
   Routes routes(machine, ranks);
   // What is shown must not move.
   sources_.reserve(sent.size());
   readers_.reserve(sent.size());
   std::vector<const CopyPart*> boxes;  // of a message, each once
   for (auto first = sent.begin(); first != sent.end();) {
-    const auto last =
-        std::find_if(first, sent.end(), [&](const Sent& one) { return one.key != first->key; });
-    const RemotePart& one = *first->remote;
+    const auto last = std::find_if(first, sent.end(),
+                                   [&](const OfMessage& one) { return one.key != first->key; });
+    const SentPart& one = *first->remote;
     Transfer transfer;
     transfer.message = {one.fetch->relayout, ranks[one.part->worker], ranks[one.worker]};
     transfer.ports = routes.ports(transfer.message.to, transfer.message.from);
@@ -98,8 +99,8 @@ Transfers::Transfers(const Program& program, const Mesh& mesh, const Machine& ma
     const size_t sources = sources_.size(), readers = readers_.size();
     boxes.clear();
     for (; first != last; ++first) {
-      const Sent& sent_part = *first;
-      const RemotePart& remote = *sent_part.remote;
+      const OfMessage& sent_part = *first;
+      const SentPart& remote = *sent_part.remote;
       const CopyPart& part = *remote.part;
       const std::pair<int, int> reader{remote.worker, remote.position};
       if (readers_.size() == readers || readers_.back() != reader) readers_.push_back(reader);

@@ -40,13 +40,11 @@ struct Transfer {
 class Transfers {
  public:
   /// Worker `w` is one of process `ranks[w]`. What is sent goes over the machine's link between the
-  /// two. Throws like `list_remote_parts`.
+  /// two. Throws like `list_sent_parts`.
   Transfers(const Program& program, const Mesh& mesh, const Machine& machine,
             const std::vector<int>& ranks, bool backward);
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
-  Transfers(Transfers&&) = default;
-  ~Transfers() = default;
 
   int size() const { return static_cast<int>(all_.size()); }
   const Transfer& operator[](int number) const { return all_[number]; }

@@ -126,6 +126,7 @@ __all__: list[str] = [
     "spilled_bytes",
     "tdl",
     "tile_call",
+    "vertex_levels",
     "vertex_schedule",
     "walked_rows",
     "weighted",
@@ -1755,6 +1756,14 @@ def tile_call(
 ]:
     """
     One tile of an op with a Spec: (used, box, fill, rows, table) by operand, the arguments, the crop.
+    """
+
+def vertex_levels(
+    child_offsets: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+    children: typing.Annotated[numpy.typing.ArrayLike, numpy.int64],
+) -> list[int]:
+    """
+    Checks an input graph; by vertex 0 without children, else one more than its highest child's.
     """
 
 def vertex_schedule(

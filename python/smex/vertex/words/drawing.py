@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from smex._C import vertex_levels
+from smex.errors import SmexValueError
+
 __all__ = ["drawing"]
 
 MOST_VERTICES = 300
@@ -40,8 +43,11 @@ def drawing(
     of_vertex = [
         children[begin:end].tolist() for begin, end in itertools.pairwise(child_offsets.tolist())
     ]
-    levels = _levels(of_vertex) if 0 < len(of_vertex) <= MOST_VERTICES else None
-    if levels is None:
+    if not 0 < len(of_vertex) <= MOST_VERTICES:
+        return title
+    try:
+        levels = vertex_levels(child_offsets, children)
+    except SmexValueError:  # such as a cycle, of which a run tells
         return title
     places = _places(of_vertex, levels)
     width = 2 * MARGIN + max(x for x, _ in places)
@@ -75,26 +81,6 @@ def drawing(
         f'style="max-width:100%;height:auto" font-family="sans-serif" role="img">'
         f"{lines}{''.join(circles)}</svg>" + (f"<div>{key}</div>" if key else "")
     )
-
-
-def _levels(of_vertex: Sequence[Sequence[int]]) -> list[int] | None:
-    """By vertex how many it waits for at least, one after another; None where that has no end."""
-    waits = [len(own) for own in of_vertex]
-    parents: list[list[int]] = [[] for _ in of_vertex]
-    for v, own in enumerate(of_vertex):
-        for child in own:
-            if not 0 <= child < len(of_vertex):
-                return None
-            parents[child].append(v)
-    levels = [0] * len(of_vertex)
-    ready = [v for v, count in enumerate(waits) if count == 0]
-    for v in ready:
-        for parent in parents[v]:
-            levels[parent] = max(levels[parent], levels[v] + 1)
-            waits[parent] -= 1
-            if waits[parent] == 0:
-                ready.append(parent)
-    return levels if len(ready) == len(of_vertex) else None
 
 
 def _places(of_vertex: Sequence[Sequence[int]], levels: Sequence[int]) -> list[tuple[float, float]]:
