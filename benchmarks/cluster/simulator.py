@@ -26,6 +26,7 @@ from torch.nn import functional as F
 import smex
 from smex._C import lower, peak_bytes, predicted_seconds, simulate
 from smex.cluster import Strategies
+from smex.planning.placed import view_targets
 
 BAR = 1e6
 STEPS = ("compose", "lower", "seconds", "simulate", "peaks")
@@ -66,8 +67,8 @@ class Steps:
 
     def run(self) -> None:
         own = self.strategies
-        graph, views, machine = own.graph.native, own._views, own._machine
-        plan = self.timed("compose", lambda: own._composed(self.actions))
+        graph, views, machine = own.graph.native, view_targets(own.graph), own._machine
+        plan = self.timed("compose", lambda: own._native.plan(self.actions))
         program = self.timed("lower", lambda: lower(graph, plan, views))
         seconds = self.timed("seconds", lambda: predicted_seconds(program, machine, views))
         mesh = list(own.mesh)

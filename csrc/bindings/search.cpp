@@ -4,8 +4,8 @@
 
 #include "bindings/bindings.h"
 #include "bindings/regions.h"
-#include "partition/search/actions.h"
 #include "partition/search/portfolio.h"
+#include "partition/search/strategies.h"
 
 namespace py = pybind11;
 
@@ -100,10 +100,40 @@ void bind_outcomes(py::module_& m) {
       .def_readonly("worker", &IdlePin::worker);
 }
 
+using ActionList = std::vector<std::tuple<int, int, bool>>;
+
+std::unique_ptr<Strategies> strategies_of(const Graph& graph, std::vector<Plan> bases,
+                                          const ActionList& given, std::vector<int> group_of,
+                                          const Machine& machine, std::set<std::string> views) {
+  std::vector<Action> actions;
+  for (const auto& [worker, base, homes] : given) actions.push_back({worker, base, homes});
+  return std::make_unique<Strategies>(graph, std::move(bases), std::move(actions),
+                                      std::move(group_of), machine, std::move(views));
+}
+
+void bind_strategies(py::module_& m) {
+  py::class_<Evaluation>(m, "Evaluation", "What an iteration of a strategy takes.")
+      .def_readonly("seconds", &Evaluation::seconds)
+      .def_readonly("peak_bytes", &Evaluation::peak_bytes)
+      .def_readonly("parameter_bytes", &Evaluation::parameter_bytes)
+      .def_readonly("critical", &Evaluation::critical);
+  py::class_<Strategies>(m, "Strategies",
+                         "By group of ops the number of an action, (worker, base, homes): worker "
+                         "-1 is all of them, as in the data-parallel plan `base`, with parameters "
+                         "of one worker each where `homes`.")
+      .def(py::init(&strategies_of), py::arg("graph"), py::arg("bases"), py::arg("actions"),
+           py::arg("group_of"), py::arg("machine"), py::arg("views"), py::keep_alive<1, 2>())
+      .def("plan", &Strategies::plan, py::arg("strategy"), py::call_guard<py::gil_scoped_release>())
+      .def("evaluate", &Strategies::evaluate, py::arg("strategies"),
+           py::call_guard<py::gil_scoped_release>(),
+           "Simulates an iteration of each, several at once.");
+}
+
 }  // namespace
 
 void bind_search(py::module_& m) {
   bind_requests(m);
+  bind_strategies(m);
   bind_outcomes(m);
   m.def(
       "default_mesh",
@@ -128,18 +158,6 @@ void bind_search(py::module_& m) {
       py::arg("graph"), py::arg("requests"), py::call_guard<py::gil_scoped_release>(),
       "The number of a request, its FoundPlan, the cheapest, or its TooLarge or IdlePin, and by op "
       "what the plan runs again, empty for what the graph says.");
-  m.def(
-      "plan_of_actions",
-      [](const Graph& graph, const std::vector<Plan>& bases,
-         const std::vector<std::tuple<int, int, bool>>& given) {
-        std::vector<Action> actions;
-        for (const auto& [worker, base, homes] : given) actions.push_back({worker, base, homes});
-        return plan_of_actions(graph, bases, actions);
-      },
-      py::arg("graph"), py::arg("bases"), py::arg("actions"),
-      py::call_guard<py::gil_scoped_release>(),
-      "The plan in which op n does as (worker, base, homes) says: worker -1 is all of them, as in "
-      "the data-parallel plan `base`, with parameters of one worker each where `homes`.");
   m.def(
       "search",
       [](const Graph& graph, const Mesh& mesh, const py::kwargs& options) {

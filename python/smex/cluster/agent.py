@@ -81,14 +81,13 @@ class Agent:
         if course.goes_on:
             course.evaluate(greedy.tolist())
         while course.goes_on:
-            drawn, rewards = [], []
             logits = self.policy(self._inputs)
+            drawn: list[Tensor] = []
             for _ in range(_SAMPLES):
-                if not course.goes_on:
-                    break
-                actions = self._new(self._together(self._drawn(logits), course))
-                drawn.append(actions)
-                rewards.append(self._reward(course.evaluate(actions.tolist())))
+                drawn.append(self._new(self._together(self._drawn(logits), course), drawn))
+            evaluations = course.evaluate_all([actions.tolist() for actions in drawn])
+            rewards = [self._reward(evaluation) for evaluation in evaluations]
+            drawn = drawn[: len(rewards)]
             assert course.best is not None
             assert course.found is not None
             drawn.append(torch.tensor(course.best))
@@ -140,13 +139,14 @@ class Agent:
             found[around(self.strategies, group, stage)] = int(actions[group])
         return found
 
-    def _new(self, actions: Tensor) -> Tensor:
+    def _new(self, actions: Tensor, drawn: list[Tensor]) -> Tensor:
         """The same actions, with those of one group after the other drawn evenly until all are new.
 
         A policy that is sure of itself would draw nothing else than what is known.
         """
         for _ in range(_REDRAWN):
-            if not self.strategies.knows(tuple(actions.tolist())):
+            is_drawn = any(torch.equal(actions, other) for other in drawn)
+            if not is_drawn and not self.strategies.knows(tuple(actions.tolist())):
                 break
             group, action = (
                 int(torch.randint(most, (), generator=self._chance))

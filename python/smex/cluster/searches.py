@@ -16,6 +16,10 @@ from smex.cluster.grouping import ball
 from smex.cluster.progress import Bar
 from smex.cluster.strategies import BASELINES, Actions, Evaluation, Strategies
 
+_AT_ONCE = 2
+"""Strategies that are drawn before the first of them is known, in searches that climb."""
+_DRAWN = 4
+"""The same in random search."""
 _REPEATS = 500
 """After so many strategies in a row that were evaluated before a search ends: there is no other."""
 
@@ -29,7 +33,7 @@ class Course:
     Args:
         strategies: what it searches.
         calls: of the simulator, at most.
-        budget: seconds, at most; None: no limit. The call that passes it is the last.
+        budget: seconds, at most; None: no limit. The calls that pass it are the last.
         bar: shows the best time so far.
 
     Attributes:
@@ -79,18 +83,37 @@ class Course:
 
     def evaluate(self, actions: Sequence[int]) -> Evaluation:
         """Evaluates a strategy, and keeps it where it is the best."""
-        actions = tuple(actions)
-        before = self.used
-        evaluation = self.strategies.evaluate(actions)
-        is_new = self.used > before
+        return self.evaluate_all([actions])[0]
+
+    def evaluate_all(self, drawn: Sequence[Sequence[int]]) -> list[Evaluation]:
+        """The same for some, of which several are simulated at once.
+
+        As many as there are calls for, at least the first.
+        """
+        asked: list[Actions] = []
+        new: set[Actions] = set()
+        for each in drawn:
+            actions = tuple(each)
+            is_new = actions not in new and not self.strategies.knows(actions)
+            if is_new and asked and self.used + len(new) >= self.calls:
+                break
+            asked.append(actions)
+            if is_new:
+                new.add(actions)
+        evaluations = self.strategies.evaluate_all(asked)
+        for actions, evaluation in zip(asked, evaluations, strict=True):
+            self._keep(actions, evaluation, actions in new)
+            new.discard(actions)
+        return evaluations
+
+    def _keep(self, actions: Actions, evaluation: Evaluation, is_new: bool) -> None:
         self._repeats = 0 if is_new else self._repeats + 1
         if self.found is None or evaluation.key < self.found.key:
             self.best, self.found = actions, evaluation
         if is_new or not self.after:
             self.after.append(self.found.seconds)
             if self._bar is not None:
-                self._bar.told(self.used, self.found.seconds)
-        return evaluation
+                self._bar.told(len(self.after), self.found.seconds)
 
     def evaluate_uniform(self) -> Actions:
         """Evaluates the baselines and one device of each kind; returns the best strategy so far.
@@ -100,9 +123,9 @@ class Course:
         self._repeats = 0
         kinds = [device.name for device in self.strategies.cluster.devices]
         alone = [f"G{kinds.index(kind)}" for kind in dict.fromkeys(kinds)]
-        for name in (*BASELINES, *alone):
+        for names in (BASELINES, alone):
             if self.goes_on:
-                self.evaluate(self.strategies.uniform(name))
+                self.evaluate_all([self.strategies.uniform(name) for name in names])
         assert self.best is not None
         return self.best
 
@@ -117,8 +140,11 @@ def random_search(course: Course, seed: int = 0) -> None:
     course.evaluate_uniform()
     every = range(len(strategies.names))
     while course.goes_on:
-        few = chance.sample(every, chance.randint(1, len(every)))
-        course.evaluate([chance.choice(few) for _ in range(strategies.groups)])
+        drawn = []
+        for _ in range(_DRAWN):
+            few = chance.sample(every, chance.randint(1, len(every)))
+            drawn.append([chance.choice(few) for _ in range(strategies.groups)])
+        course.evaluate_all(drawn)
 
 
 def local_search(course: Course, seed: int = 0) -> None:
@@ -132,12 +158,12 @@ def local_search(course: Course, seed: int = 0) -> None:
     weights = group_seconds(strategies)
     stages = strategies.groups.bit_length() + 1
     while course.goes_on:
-        changed = list(current)
-        center = _drawn(chance, weights)
-        for group in around(strategies, center, chance.randrange(stages)):
-            changed[group] = -1
-        action = chance.randrange(len(strategies.names))
-        course.evaluate([action if each < 0 else each for each in changed])
+        drawn = []
+        for _ in range(_AT_ONCE):
+            center = _drawn(chance, weights)
+            moved = around(strategies, center, chance.randrange(stages))
+            drawn.append(_changed(current, moved, chance.randrange(len(strategies.names))))
+        course.evaluate_all(drawn)
         assert course.best is not None
         current = course.best
 
@@ -154,22 +180,31 @@ def critical_path_search(course: Course, seed: int = 0, calls: int | None = None
     chance, strategies = random.Random(seed), course.strategies
     current = course.evaluate_uniform()
     orders = [_preferred(strategies, heavy) for heavy in _are_heavy(strategies)]
-    weights = strategies.critical_seconds(current)
+    weights = strategies.evaluate(current).critical
     tried: dict[int, int] = {}  # by group how often it was changed since the last gain
     while course.goes_on and (calls is None or course.used < calls):
-        center = _drawn(chance, weights)
-        order = orders[center]
-        count = tried.get(center, 0)
-        tried[center] = count + 1
-        changed = list(current)
-        stage = count // len(order)
-        for group in around(strategies, center, (1, 0)[stage] if stage < 2 else stage):
-            changed[group] = order[count % len(order)]
-        course.evaluate(changed)
+        drawn = []
+        for _ in range(_AT_ONCE):
+            center = _drawn(chance, weights)
+            order = orders[center]
+            count = tried.get(center, 0)
+            tried[center] = count + 1
+            stage = count // len(order)
+            moved = around(strategies, center, (1, 0)[stage] if stage < 2 else stage)
+            drawn.append(_changed(current, moved, order[count % len(order)]))
+        course.evaluate_all(drawn)
         assert course.best is not None
         if course.best != current:
             current, tried = course.best, {}
-            weights = strategies.critical_seconds(current)
+            weights = strategies.evaluate(current).critical
+
+
+def _changed(actions: Actions, groups: Sequence[int], action: int) -> list[int]:
+    """The same, with one action for all of these groups."""
+    changed = list(actions)
+    for group in groups:
+        changed[group] = action
+    return changed
 
 
 def group_seconds(strategies: Strategies) -> list[float]:

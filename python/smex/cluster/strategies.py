@@ -6,7 +6,7 @@ fast workers are (CP), with parameters that one worker holds each, as a paramete
 or all workers hold (AR: gradients are summed by AllReduce).
 
     T(actions) = simulated seconds of the program that `compose -> lower` makes of them
-                 -> `Strategies.evaluate`
+                 -> `Strategies.evaluate`, csrc/partition/search/strategies.h
     fits       = on every worker, peak bytes of that program <= the memory of its device
 """
 
@@ -15,21 +15,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any
 
+from smex._C import Evaluation as NativeEvaluation
 from smex._C import Plan as NativePlan
-from smex._C import (
-    lower,
-    op_prices,
-    parameter_bytes_by_worker,
-    peak_bytes,
-    plan_of_actions,
-    predicted_seconds,
-    price,
-)
-from smex._C import simulate as native_simulate
+from smex._C import Strategies as NativeStrategies
+from smex._C import op_prices, parameter_bytes_by_worker, price
 from smex.capture import CapturedGraph
-from smex.cluster.critical import Path
 from smex.cluster.grouping import edges_of, nearest_groups, neighbours_of
 from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.cluster import Cluster, Device, Link
@@ -58,11 +49,14 @@ class Evaluation:
         seconds: of an iteration.
         peak_bytes: by worker, the optimiser's states included.
         excess_bytes: how many bytes the workers are short of, all together; 0 where it fits.
+        critical: by group its seconds on the critical path of the iteration; those of a message or
+            a fetch are in equal parts its maker's and its readers'.
     """
 
     seconds: float
     peak_bytes: tuple[int, ...]
     excess_bytes: float
+    critical: tuple[float, ...] = dataclasses.field(repr=False)
 
     @property
     def fits(self) -> bool:
@@ -132,8 +126,6 @@ class Strategies:
         self.optimizer_states = optimizer_states
         even, self._speed = _bases(graph, self.cluster)
         self.graph = self._speed.graph
-        self._bases = [even.native, self._speed.native]
-        self._views = view_targets(self.graph)
         self._machine = self.cluster.native(list(self.mesh))
         self.edges = edges_of(self.graph.native)
         self.group_of = nearest_groups(self.mean_seconds, self.edges, groups)
@@ -150,7 +142,12 @@ class Strategies:
         self.names = [f"G{worker}" for worker in range(self.workers)] + list(BASELINES)
         self.calls = 0
         self._known: dict[Actions, Evaluation] = {}
-        self._last: tuple[Actions, Any, Any] | None = None  # with its program and timeline
+        by_number = [(worker, 0, False) for worker in range(self.workers)]
+        by_number += [(-1, base, homes) for base in (0, 1) for homes in (True, False)]
+        self._native = NativeStrategies(
+            self.graph.native, [even.native, self._speed.native], by_number, self.group_of,
+            self._machine, view_targets(self.graph),
+        )  # fmt: skip
 
     @property
     def workers(self) -> int:
@@ -226,16 +223,6 @@ class Strategies:
             )
         return found
 
-    def _composed(self, actions: Actions) -> NativePlan:
-        by_number = [(worker, 0, False) for worker in range(self.workers)]
-        by_number += [(-1, base, homes) for base in (0, 1) for homes in (True, False)]
-        native = plan_of_actions(
-            self.graph.native,
-            self._bases,
-            [by_number[actions[group]] for group in self.group_of],
-        )
-        return native
-
     def knows(self, actions: Actions) -> bool:
         """Returns whether a strategy was evaluated before."""
         return actions in self._known
@@ -249,42 +236,28 @@ class Strategies:
         Raises:
             SmexValueError: it is not one action for each group.
         """
-        actions = self._checked(actions)
-        if actions not in self._known:
-            self.calls += 1
-            self._known[actions] = self._simulated(actions)
-        return self._known[actions]
+        return self.evaluate_all([actions])[0]
 
-    def _simulated(self, actions: Actions) -> Evaluation:
-        native = self._composed(actions)
-        program = lower(self.graph.native, native, self._views)
-        seconds = predicted_seconds(program, self._machine, self._views)
-        timeline = native_simulate(program, seconds, list(self.mesh), self._machine)
-        self._last = actions, program, timeline
-        peaks = _with_states(
-            peak_bytes(program, self._views), self.graph, native, self.optimizer_states
-        )
-        return Evaluation(float(timeline.seconds), peaks, excess(peaks, self.cluster))
+    def evaluate_all(self, strategies: Sequence[Sequence[int]]) -> list[Evaluation]:
+        """The same for some strategies, of which several are simulated at once.
 
-    def critical_seconds(self, actions: Sequence[int]) -> list[float]:
-        """Returns by group its seconds on the critical path of a strategy's iteration.
-
-        Of a message half are its maker's group's and half its readers'. Free for what was evaluated
-        last; otherwise the iteration is simulated again, which counts as no call.
+        Raises:
+            SmexValueError: one is not one action for each group.
         """
-        actions = self._checked(actions)
-        if self._last is None or self._last[0] != actions:
-            self._simulated(actions)
-        assert self._last is not None
-        _, program, timeline = self._last
-        found = [0.0] * self.groups
-        for op, seconds in Path(self.graph, program, timeline).seconds_of_ops():
-            found[self.group_of[op]] += seconds
-        return found
+        asked = [self._checked(actions) for actions in strategies]
+        new = [actions for actions in dict.fromkeys(asked) if actions not in self._known]
+        for actions, found in zip(new, self._native.evaluate(new), strict=True):
+            self._known[actions] = self._evaluation(found)
+        self.calls += len(new)
+        return [self._known[actions] for actions in asked]
+
+    def _evaluation(self, found: NativeEvaluation) -> Evaluation:
+        peaks = _with_states(found.peak_bytes, found.parameter_bytes, self.optimizer_states)
+        return Evaluation(found.seconds, peaks, excess(peaks, self.cluster), tuple(found.critical))
 
     def plan(self, actions: Sequence[int]) -> Plan:
         """Returns a strategy as a plan that runs; its planner is "heterog"."""
-        native = self._composed(self._checked(actions))
+        native = self._native.plan(self._checked(actions))
         priced = price(self.graph.native, native, self._machine)
         return Plan(self.graph, priced, self._speed.options)
 
@@ -318,15 +291,11 @@ def excess(peaks: Sequence[int], cluster: Cluster) -> float:
 
 def peaks_with_states(plan: Plan, optimizer_states: float) -> tuple[int, ...]:
     """Returns by worker the peak bytes of a plan, with the optimiser's states of what it holds."""
-    return _with_states(plan.peak_bytes(), plan.graph, plan.native, optimizer_states)
+    held = parameter_bytes_by_worker(plan.graph.native, plan.native)
+    return _with_states(plan.peak_bytes(), held, optimizer_states)
 
 
-def _with_states(
-    peaks: Sequence[int], graph: SemanticGraph, native: NativePlan, states: float
-) -> tuple[int, ...]:
-    if not states:
-        return tuple(peaks)
-    held = parameter_bytes_by_worker(graph.native, native)
+def _with_states(peaks: Sequence[int], held: Sequence[int], states: float) -> tuple[int, ...]:
     return tuple(int(peak + states * own) for peak, own in zip(peaks, held, strict=True))
 
 

@@ -227,7 +227,6 @@ def test_calls_are_counted_once():
     assert strategies.calls == 1 and strategies.knows(strategies.uniform("EV-AR"))
     assert strategies.evaluate(list(strategies.uniform("EV-AR"))) is first
     assert strategies.calls == 1
-    strategies.critical_seconds(strategies.uniform("CP-PS"))
     strategies.plan(strategies.uniform("CP-PS"))
     assert strategies.calls == 1
     strategies.evaluate(strategies.uniform("CP-PS"))
@@ -250,10 +249,31 @@ def test_the_critical_path_is_as_long_as_the_iteration(action):
     strategies = strategies_of("mlp")
     actions = strategies.uniform(action)
     found = strategies.evaluate(actions)
-    path = strategies.critical_seconds(actions)
+    path = found.critical
     assert len(path) == strategies.groups and min(path) >= 0
     assert sum(path) >= 0.9 * found.seconds
-    assert path == pytest.approx(strategies_of("mlp").critical_seconds(actions))
+    assert path == strategies_of("mlp").evaluate(actions).critical
+
+
+def test_strategies_that_are_simulated_at_once_take_what_they_take_alone():
+    chance, alone, together = random.Random(7), strategies_of("conv"), strategies_of("conv")
+    drawn = [[chance.randrange(len(alone.names)) for _ in range(alone.groups)] for _ in range(5)]
+    assert together.evaluate_all([*drawn, drawn[0]]) == [
+        alone.evaluate(actions) for actions in (*drawn, drawn[0])
+    ]
+    assert together.calls == alone.calls == 5
+    with pytest.raises(smex.SmexValueError, match="groups an action"):
+        together.evaluate_all([drawn[0], [0]])
+    assert together.calls == 5
+
+
+def test_a_course_evaluates_no_more_than_it_has_calls_for():
+    strategies = strategies_of("mlp")
+    course = Course(strategies, 2)
+    names = ("EV-PS", "EV-PS", "CP-AR", "G0", "G1")
+    found = course.evaluate_all([strategies.uniform(name) for name in names])
+    assert len(found) == 3 and found[0] is found[1] and course.used == strategies.calls == 2
+    assert len(course.after) == 2 and not course.goes_on
 
 
 def test_each_device_has_its_own_memory():
