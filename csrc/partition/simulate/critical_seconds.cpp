@@ -1,6 +1,7 @@
 #include "partition/simulate/critical_seconds.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace smex {
 namespace {
@@ -22,6 +23,16 @@ std::vector<ValueId> values_of_relayouts(const Program& program) {
   return values;
 }
 
+/// When it begins, and when what waited for it could go on.
+std::pair<double, double> span_of(const Course& course, const Cause& cause) {
+  if (cause.kind == Cause::Kind::kMessage) {
+    const MessageSpan& span = course.messages[cause.index];
+    return {span.begin, span.arrives};
+  }
+  const InstrSpan& span = course.instructions[cause.worker][cause.index];
+  return {span.begin, span.end};
+}
+
 }  // namespace
 
 std::vector<double> critical_seconds(const Graph& graph, const Program& program,
@@ -36,15 +47,18 @@ std::vector<double> critical_seconds(const Graph& graph, const Program& program,
     if (is_made) found[value.producer] += each;
     for (const OpId user : value.users) found[user] += each;
   };
-  for (const Cause& cause : course.critical_path()) {
-    if (cause.kind == Cause::Kind::kMessage) {
-      const MessageSpan& span = course.messages[cause.index];
-      share(values[span.message.relayout], span.arrives - span.begin);
+  const std::vector<Cause> path = course.critical_path();
+  for (size_t n = 0; n < path.size(); ++n) {
+    const auto [begin, end] = span_of(course, path[n]);
+    // The next message may set out before this one has arrived.
+    const double next = n + 1 < path.size() ? span_of(course, path[n + 1]).first : end;
+    const double seconds = std::max(0.0, std::min(end, next) - begin);
+    if (path[n].kind == Cause::Kind::kMessage) {
+      share(values[course.messages[path[n].index].message.relayout], seconds);
       continue;
     }
-    const InstrSpan& span = course.instructions[cause.worker][cause.index];
-    const Instr& instr = program.workers[cause.worker].list(span.backward)[span.position];
-    const double seconds = span.end - span.begin;
+    const InstrSpan& span = course.instructions[path[n].worker][path[n].index];
+    const Instr& instr = program.workers[path[n].worker].list(span.backward)[span.position];
     if (const auto* compute = std::get_if<ComputeInstr>(&instr)) {
       if (compute->op >= 0) found[compute->op] += seconds;
     } else if (const auto* fetch = std::get_if<FetchInstr>(&instr)) {

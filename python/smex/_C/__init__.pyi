@@ -24,6 +24,7 @@ __all__: list[str] = [
     "CudaAutocastOnCpu",
     "Dataflow",
     "EdgeWalk",
+    "Evaluation",
     "Exchange",
     "Executor",
     "FEATURES",
@@ -60,6 +61,7 @@ __all__: list[str] = [
     "SpillBlock",
     "SpillProblem",
     "SpillSchedule",
+    "Strategies",
     "TaskGraph",
     "TaskSchedule",
     "Timeline",
@@ -110,7 +112,6 @@ __all__: list[str] = [
     "peak_of_calls",
     "plan_bytes",
     "plan_for_other_sizes",
-    "plan_of_actions",
     "planners",
     "predicted_seconds",
     "price",
@@ -816,6 +817,40 @@ class Request:
     def joint(self) -> int: ...
     @property
     def mesh(self) -> list[int]: ...
+
+class Evaluation:
+    """
+    What an iteration of a strategy takes.
+    """
+    @property
+    def critical(self) -> list[float]: ...
+    @property
+    def parameter_bytes(self) -> list[int]: ...
+    @property
+    def peak_bytes(self) -> list[int]: ...
+    @property
+    def seconds(self) -> float: ...
+
+class Strategies:
+    """
+    By group of ops the number of an action, (worker, base, homes): worker -1 is all of them, as in the data-parallel plan `base`, with parameters of one worker each where `homes`.
+    """
+    def __init__(
+        self,
+        graph: Graph,
+        bases: collections.abc.Sequence[Plan],
+        actions: collections.abc.Sequence[tuple[int, int, bool]],
+        group_of: collections.abc.Sequence[int],
+        machine: Machine,
+        views: collections.abc.Set[str],
+    ) -> None: ...
+    def evaluate(
+        self, strategies: collections.abc.Sequence[collections.abc.Sequence[int]]
+    ) -> list[Evaluation]:
+        """
+        Simulates an iteration of each, several at once.
+        """
+    def plan(self, strategy: collections.abc.Sequence[int]) -> Plan: ...
 
 class FoundPlan:
     def take_program(self) -> Program:
@@ -1632,15 +1667,6 @@ def plan_for_other_sizes(
 ) -> Plan | None:
     """
     The choices of a plan of another graph, which differs in sizes only; None where it does not.
-    """
-
-def plan_of_actions(
-    graph: Graph,
-    bases: collections.abc.Sequence[Plan],
-    actions: collections.abc.Sequence[tuple[int, int, bool]],
-) -> Plan:
-    """
-    The plan in which op n does as (worker, base, homes) says: worker -1 is all of them, as in the data-parallel plan `base`, with parameters of one worker each where `homes`.
     """
 
 def planners() -> list[str]: ...
