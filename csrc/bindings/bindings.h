@@ -4,8 +4,8 @@
 
 /// One binder per folder of csrc, and one each for programs, which the runtime runs, the search
 /// and vertices; module.cpp calls them in this order, so that each knows the types that it names.
-/// The last one is of Python alone. Only autocast, runtime, iteration, measure and watcher may use
-/// torch's headers and casters; the others see pybind11 alone.
+/// The last one is of Python alone. Only autocast, runtime, iteration, measure, tasks and watcher
+/// may use torch's headers and casters; the others see pybind11 alone.
 namespace smex::bindings {
 
 void bind_tdl(pybind11::module_& m);
@@ -22,6 +22,7 @@ void bind_measure(pybind11::module_& m);
 void bind_watcher(pybind11::module_& m);
 void bind_kernels(pybind11::module_& m);
 void bind_vertex(pybind11::module_& m);
+void bind_tasks(pybind11::module_& m);
 void bind_contents(pybind11::module_& m);
 void bind_autocast(pybind11::module_& m);
 

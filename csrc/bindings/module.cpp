@@ -62,6 +62,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_measure(m);
   bindings::bind_kernels(m);
   bindings::bind_vertex(m);
+  bindings::bind_tasks(m);
   bindings::bind_contents(m);
   bindings::bind_autocast(m);
 }

@@ -2,6 +2,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,10 @@ std::span<const int64_t> view(const Array& array) {
 /// An array that looks into the schedule and keeps it alive.
 py::array view_of(const std::vector<int64_t>& values, const py::handle& owner) {
   return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()), values.data(), owner);
+}
+
+py::array copied(const std::vector<int64_t>& values) {
+  return py::array_t<int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
 Policy to_policy(const std::string& name) {
@@ -74,16 +79,32 @@ void bind_vertex(py::module_& m) {
       .def_readonly("edge_end", &Task::edge_end)
       .def_readonly("slot_begin", &Task::slot_begin)
       .def_readonly("slots", &Task::slots);
-  py::class_<Schedule>(m, "VertexSchedule", "Tasks, and the vertices renumbered into rows.")
+  py::class_<Schedule, std::shared_ptr<Schedule>>(m, "VertexSchedule",
+                                                  "Tasks, and the vertices renumbered into rows.")
       .def_readonly("tasks", &Schedule::tasks)
       .def_property_readonly("vertices", &array<&Schedule::vertices>)
       .def_property_readonly("rows", &array<&Schedule::rows>)
       .def_property_readonly("type_rows", &array<&Schedule::type_rows>)
       .def_property_readonly("roots", &array<&Schedule::roots>)
       .def_property_readonly("edge_offsets", &array<&Schedule::edge_offsets>)
+      .def_property_readonly("counts", &array<&Schedule::counts>)
       .def_property_readonly("edge_rows", &array<&Schedule::edge_rows>)
+      .def_property_readonly("parents", &array<&Schedule::parents>)
+      .def_property_readonly("task_parents", &array<&Schedule::task_parents>)
       .def_property_readonly("slot_rows", &array<&Schedule::slot_rows>)
-      .def_property_readonly("slot_first", &array<&Schedule::slot_first>);
+      .def_property_readonly("slot_first", &array<&Schedule::slot_first>)
+      .def(
+          "task_rows",
+          [](const Schedule& schedule) {
+            std::vector<std::array<int64_t, 3>> found;
+            for (const Task& task : schedule.tasks) {
+              found.push_back({task.type, task.size(), task.edge_end - task.edge_begin});
+            }
+            return found;
+          },
+          "(type, rows, edges) of each task.")
+      .def("edge_begins", [](const Schedule& schedule) { return copied(edge_begins(schedule)); })
+      .def("slot_begins", [](const Schedule& schedule) { return copied(slot_begins(schedule)); });
   m.def(
       "vertex_schedule", &make_schedule, py::arg("sample_offsets"), py::arg("child_offsets"),
       py::arg("children"), py::arg("types"), py::arg("arities"), py::arg("slots"),

@@ -180,6 +180,23 @@ void list_edges(const InputGraphs& graphs, Schedule& result) {
   result.edge_offsets.push_back(static_cast<int64_t>(result.edge_rows.size()));
 }
 
+void list_parents(Schedule& result) {
+  const size_t vertices = result.vertices.size(), edges = result.edge_rows.size();
+  result.counts.resize(vertices);
+  result.parents.resize(edges);
+  result.task_parents.resize(edges);
+  for (const Task& task : result.tasks) {
+    const int64_t first_of_type = result.type_rows[task.type];
+    for (int64_t row = task.begin; row < task.end; ++row) {
+      const int64_t begin = result.edge_offsets[row], end = result.edge_offsets[row + 1];
+      result.counts[row] = end - begin;
+      std::fill(result.parents.begin() + begin, result.parents.begin() + end, row - first_of_type);
+      std::fill(result.task_parents.begin() + begin, result.task_parents.begin() + end,
+                row - task.begin);
+    }
+  }
+}
+
 /// The first of consecutive rows, or -1.
 int64_t first_of_contiguous(std::span<const int64_t> rows, int64_t absent) {
   if (rows.empty() || rows.back() == absent) return -1;
@@ -227,8 +244,28 @@ Schedule schedule(const InputGraphs& graphs, std::span<const int64_t> slots, Pol
   place_tasks(assignment, num_types, result);
   place_vertices(graphs, assignment, result);
   list_edges(graphs, result);
+  list_parents(result);
   list_slots(slots, result);
   return result;
+}
+
+std::vector<int64_t> edge_begins(const Schedule& schedule) {
+  std::vector<int64_t> begins(schedule.edge_rows.size());
+  for (const Task& task : schedule.tasks) {
+    std::fill(begins.begin() + task.edge_begin, begins.begin() + task.edge_end, task.edge_begin);
+  }
+  return begins;
+}
+
+std::vector<int64_t> slot_begins(const Schedule& schedule) {
+  std::vector<int64_t> begins(schedule.slot_rows.size());
+  for (const Task& task : schedule.tasks) {
+    for (int64_t slot = 0; slot < task.slots; ++slot) {
+      const int64_t first = task.slot_begin + slot * task.size();
+      std::fill_n(begins.begin() + first, task.size(), first);
+    }
+  }
+  return begins;
 }
 
 }  // namespace smex::vertex

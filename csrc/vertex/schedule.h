@@ -35,7 +35,10 @@ struct Schedule {
   std::vector<int64_t> type_rows;     ///< [types + 1], the first row of each type
   std::vector<int64_t> roots;         ///< rows of the vertices without parents, by vertex
   std::vector<int64_t> edge_offsets;  ///< [vertices + 1], the first edge of each row
+  std::vector<int64_t> counts;        ///< [vertices], how many children each row has
   std::vector<int64_t> edge_rows;     ///< [edges], the children's rows
+  std::vector<int64_t> parents;       ///< [edges], the parent's row, counted within its type
+  std::vector<int64_t> task_parents;  ///< [edges], the same within its task
   /// For each task [slots, rows]: the rows of the children at each argument position, or the number
   /// of vertices where there is no child.
   std::vector<int64_t> slot_rows;
@@ -48,5 +51,11 @@ struct Schedule {
 /// type's function reads one by one: slot rows beyond are not listed.
 /// Linear in vertices and edges, and for kReadiness tasks times types. Deterministic.
 Schedule schedule(const InputGraphs& graphs, std::span<const int64_t> slots, Policy policy);
+
+/// By edge the first one of its task.
+std::vector<int64_t> edge_begins(const Schedule& schedule);
+
+/// By element of `slot_rows` the first one of its task and argument position.
+std::vector<int64_t> slot_begins(const Schedule& schedule);
 
 }  // namespace smex::vertex

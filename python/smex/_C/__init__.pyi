@@ -15,6 +15,7 @@ from . import tdl
 __all__: list[str] = [
     "Binding",
     "Call",
+    "Calls",
     "Cluster",
     "Collective",
     "Communicator",
@@ -63,7 +64,10 @@ __all__: list[str] = [
     "SpillSchedule",
     "Strategies",
     "TaskGraph",
+    "TaskLoop",
+    "TaskPlan",
     "TaskSchedule",
+    "Tasks",
     "Timeline",
     "TooLarge",
     "Use",
@@ -1409,10 +1413,20 @@ class VertexSchedule:
     """
     Tasks, and the vertices renumbered into rows.
     """
+    def edge_begins(self) -> numpy.ndarray: ...
+    def slot_begins(self) -> numpy.ndarray: ...
+    def task_rows(self) -> list[typing.Annotated[list[int], "FixedSize(3)"]]:
+        """
+        (type, rows, edges) of each task.
+        """
+    @property
+    def counts(self) -> numpy.ndarray: ...
     @property
     def edge_offsets(self) -> numpy.ndarray: ...
     @property
     def edge_rows(self) -> numpy.ndarray: ...
+    @property
+    def parents(self) -> numpy.ndarray: ...
     @property
     def roots(self) -> numpy.ndarray: ...
     @property
@@ -1422,11 +1436,84 @@ class VertexSchedule:
     @property
     def slot_rows(self) -> numpy.ndarray: ...
     @property
+    def task_parents(self) -> numpy.ndarray: ...
+    @property
     def tasks(self) -> list[VertexTask]: ...
     @property
     def type_rows(self) -> numpy.ndarray: ...
     @property
     def vertices(self) -> numpy.ndarray: ...
+
+class Calls:
+    """
+    A straight line of calls of operators on numbered values.
+    """
+    def __init__(
+        self,
+        given: int,
+        calls: collections.abc.Sequence[tuple[str, str, list, collections.abc.Sequence[int]]],
+        results: collections.abc.Sequence[int],
+    ) -> None:
+        """
+        (operator, overload, arguments, numbers of the results and of the list of them, -1 for none) for each call; an argument is a ValueRef of a value's number, a list with some, a constant, or ... for its default. "[]" takes an element, + - * / are of sizes.
+        """
+    def run(self, *args) -> list:
+        """
+        Returns the results for the values that are given.
+        """
+
+class TaskPlan:
+    """
+    A schedule, and its index arrays on a device.
+    """
+    def __init__(
+        self,
+        schedule: VertexSchedule,
+        edge_rows: torch.Tensor,
+        parents: torch.Tensor,
+        slot_rows: torch.Tensor,
+        edge_orders: torch.Tensor | None,
+        slot_orders: torch.Tensor | None,
+    ) -> None: ...
+    @property
+    def degrees(self) -> list[int]:
+        """
+        By kind how many children each row has; -1 where they differ.
+        """
+
+class TaskLoop:
+    """
+    What a kind of vertices computes task by task.
+    """
+    def __init__(
+        self,
+        calls: Calls,
+        columns: collections.abc.Sequence[tuple[str, typing.Any, int, int, int]],
+        sinks: collections.abc.Sequence[
+            collections.abc.Sequence[tuple[str, torch.Tensor | None, int]]
+        ] = [],
+        twins: collections.abc.Sequence[tuple[torch.Tensor, torch.Tensor]] = [],
+    ) -> None: ...
+    @property
+    def sums(self) -> list[torch.Tensor | None]:
+        """
+        By result what it adds up to over the tasks.
+        """
+
+class Tasks:
+    """
+    Runs the tasks of a schedule, each by the loop of its kind.
+    """
+    def __init__(self, plan: TaskPlan, loops: list) -> None:
+        """
+        By kind a loop, None where there is none.
+        """
+    def run(self, begin: int, end: int, backward: bool) -> None: ...
+    @property
+    def running(self) -> int:
+        """
+        The kind whose task runs, also where it has thrown.
+        """
 
 class Contents:
     """

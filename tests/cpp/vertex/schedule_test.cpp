@@ -34,8 +34,12 @@ void expect_as_defined(const InputGraphs& graphs, const std::vector<int64_t>& sl
     const auto children = graphs.children_of(vertex);
     ASSERT_EQ(schedule.edge_offsets[row + 1] - schedule.edge_offsets[row],
               static_cast<int64_t>(children.size()));
+    EXPECT_EQ(schedule.counts[row], static_cast<int64_t>(children.size()));
     for (size_t i = 0; i < children.size(); ++i) {
       const int64_t child = schedule.rows[children[i]];
+      const int64_t edge = schedule.edge_offsets[row] + static_cast<int64_t>(i);
+      EXPECT_EQ(schedule.parents[edge], row - schedule.type_rows[task.type]);
+      EXPECT_EQ(schedule.task_parents[edge], row - task.begin);
       EXPECT_EQ(schedule.edge_rows[schedule.edge_offsets[row] + i], child);
       EXPECT_LT(task_of_row[child], task_of_row[row]);
       has_parent[child] = true;
@@ -47,6 +51,9 @@ void expect_as_defined(const InputGraphs& graphs, const std::vector<int64_t>& sl
       EXPECT_EQ(found, is_there ? schedule.rows[children[slot]] : vertices);
     }
   }
+  const std::vector<int64_t> edge_begin = edge_begins(schedule), slot_begin = slot_begins(schedule);
+  ASSERT_EQ(edge_begin.size(), schedule.edge_rows.size());
+  ASSERT_EQ(slot_begin.size(), schedule.slot_rows.size());
   size_t slot_number = 0;
   for (const Task& task : schedule.tasks) {
     EXPECT_EQ(task.edge_begin, schedule.edge_offsets[task.begin]);
@@ -54,10 +61,16 @@ void expect_as_defined(const InputGraphs& graphs, const std::vector<int64_t>& sl
     int64_t most = 0;
     for (int64_t row = task.begin; row < task.end; ++row)
       most = std::max(most, graphs.num_children(schedule.vertices[row]));
+    for (int64_t edge = task.edge_begin; edge < task.edge_end; ++edge)
+      EXPECT_EQ(edge_begin[edge], task.edge_begin);
     EXPECT_EQ(task.slots, std::min(most, slots[task.type]));
     for (int64_t slot = 0; slot < task.slots; ++slot, ++slot_number) {
       const int64_t* const rows = schedule.slot_rows.data() + task.slot_begin + slot * task.size();
       bool is_contiguous = true;
+      for (int64_t i = 0; i < task.size(); ++i) {
+        const int64_t first = task.slot_begin + slot * task.size();
+        EXPECT_EQ(slot_begin[first + i], first);
+      }
       for (int64_t i = 0; i < task.size(); ++i)
         is_contiguous = is_contiguous && rows[i] == rows[0] + i && rows[i] < vertices;
       EXPECT_EQ(schedule.slot_first[slot_number], is_contiguous ? rows[0] : -1);

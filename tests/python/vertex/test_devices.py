@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 import smex
 import smex.vertex as sv
+from smex._C import TaskPlan
 from smex.vertex.execution import schedule
 from support.vertex_functions import Average, Binary, ChildSum, loss_of, random_graph, star
 
@@ -170,9 +171,11 @@ def test_an_index_on_another_device_would_be_found(fake_cuda):
     batch = sv.batch(GRAPHS)
     sv.run(function, batch, x)
     (planned,) = batch.schedules.values()
-    tasks = [task for kind in planned.kinds for task in kind.tasks if task.slots]
-    task = next(task for task in tasks if isinstance(task.slots[0], torch.Tensor))
-    task.slots[0] = torch.zeros(task.size, dtype=torch.int64)
+    native, index, whole = planned.kinds[0].native, planned.index, slice(None)
+    assert (native.slot_first < 0).any()
+    orders = index.part("edge_orders", whole), index.part("slot_orders", whole)
+    elsewhere = torch.zeros(len(native.slot_rows), dtype=torch.int64)
+    planned.plan = TaskPlan(native, index["edge_rows"], index["task_parents"], elsewhere, *orders)
     with pytest.raises(RuntimeError, match="device"):
         sv.run(function, batch, x)
 

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from smex._C import Calls
+from smex.vertex.compile.calls import native_calls
 from smex.vertex.compile.phases import BACKWARD, FORWARD, Phases
 from smex.vertex.compile.pointwise import Group, grouped
 from smex.vertex.compile.rows import EDGE, ROW
@@ -22,11 +24,11 @@ STEPS = ("step", "step_back")
 
 @dataclass
 class Phase:
-    """The calls of one phase as a function.
+    """The calls of one phase, which csrc/runtime makes.
 
     Attributes:
-        run: takes the values of `reads`, a buffer for each of `writes` and memory for each of
-            `passing`; returns the values of `returns`.
+        calls: their `run` takes the values of `reads`, a buffer for each of `writes` and memory for
+            each of `passing`; it returns the values of `returns`.
         reads: the nodes whose values it needs.
         writes: the nodes whose rows it writes into buffers.
         passing: the nodes whose values are not needed after the task.
@@ -36,7 +38,7 @@ class Phase:
             before it writes it.
     """
 
-    run: Any
+    calls: Calls
     reads: list[fx.Node]
     writes: list[fx.Node]
     passing: list[fx.Node]
@@ -277,9 +279,7 @@ def _phase(
     gathered = {n for op, n in source.joint.gradients.items() if op.is_gathered}
     returns = [n for n in results if n not in buffers or (name == "step_back" and n in gathered)]
     graph.output(tuple(copied(n) for n in returns))
-    module = fx.GraphModule({}, graph)
-    # The method itself: a module's call looks for hooks each time.
-    return Phase(module.forward, reads, writes, passing, returns)
+    return Phase(native_calls(graph), reads, writes, passing, returns)
 
 
 def _is_written(source: Phases, name: str, node: fx.Node) -> bool:

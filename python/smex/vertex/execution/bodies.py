@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from smex._C import TaskLoop
 from smex.capture.origin import error_line
 from smex.errors import (
     SmexError,
@@ -26,6 +27,9 @@ from smex.vertex.execution.schedule import KindRows, RowPart, TaskRows
 from smex.vertex.words.function import EDGES, VertexFunction
 
 Tensors = dict[str, Tensor]
+
+Column = tuple[str, Any, int, int, int]
+"""What `TaskLoop` gives a phase of each task: role, value, dimension, elements for a row, slot."""
 
 
 class Memory:
@@ -142,7 +146,7 @@ class ProgramBody:
         self._output_grads: Tensors = {}
         self._kept: dict[fx.Node, Any] = {}
         self._keeps = False
-        self._steps: dict[str, list[list[Any]]] = {}
+        self._loop: TaskLoop | None = None
         self._state_names: dict[fx.Node, list[str]] = {}
         for operand, node in self._joint.values.items():
             if operand.role == "state":
@@ -158,17 +162,24 @@ class ProgramBody:
         self._run_whole("before")
         for node in self.program.phases["before"].writes if "before" in self.program.phases else []:
             self._copy_twins(node, slice(self._rows.begin, self._rows.end))
-        self._prepare("step")
 
-    def run_task(self, index: int) -> None:
-        """Runs the forward of one task."""
-        if "step" not in self.program.phases:
-            return
-        task = self._rows.tasks[index]
-        self._run_step("step", index, task)
-        for node in self.program.phases["step"].writes:
-            if node in self._state_names:
-                self._copy_twins(node, slice(task.first_row, task.first_row + task.size))
+    def loop(self) -> TaskLoop | None:
+        """Returns what runs the forward of the tasks; None where nothing does."""
+        phase = self.program.phases.get("step")
+        if phase is None or not len(self._rows.numbers):
+            return None
+        columns = self._columns("step")
+        twins = [
+            (self._rows_of(first), self._rows_of(other))
+            for node in phase.writes
+            for first, *others in [self._state_names.get(node, [""])]
+            for other in others
+        ]
+        self._loop = TaskLoop(phase.calls, columns, [], twins)
+        return self._loop
+
+    def _rows_of(self, state: str) -> Tensor:
+        return self._memory.states[state]
 
     def finish(self) -> Tensors:
         """Returns what is computed after the tasks; the outputs, by name."""
@@ -206,28 +217,31 @@ class ProgramBody:
             seed = self._env.pop(node)
             if self._memory.is_given(name):
                 self._memory.grads[name][self._rows.begin : self._rows.end] += seed
-        self._prepare("step_back")
 
-    def run_task_back(self, index: int) -> None:
-        """Runs the backward of one task: adds to the gradients of its children."""
-        if "step_back" not in self.program.phases:
-            return
-        task = self._rows.tasks[index]
-        values = self._run_step("step_back", index, task)
-        for node, value in zip(self.program.phases["step_back"].returns, values):
-            operands = self._gathered.get(node)
-            if operands is None:
-                held = self._partial.get(node)
-                self._partial[node] = value.clone() if held is None else held.add_(value)
-                continue
-            for operand in operands:
-                if operand.role == "gather":
-                    self._memory.add(operand.name, task, operand.slot, value)
-                else:
-                    self._memory.add_each(operand.name, task, value)
+    def loop_back(self) -> TaskLoop | None:
+        """Returns what runs the backward of the tasks: it adds to the gradients of children."""
+        phase = self.program.phases.get("step_back")
+        if phase is None or not len(self._rows.numbers):
+            return None
+        grads = self._memory.grads
+        sinks = [
+            [
+                ("slot" if of.role == "gather" else "each", grads[of.name], of.slot)
+                for of in self._gathered[node]
+            ]
+            if node in self._gathered
+            else [("sum", None, 0)]
+            for node in phase.returns
+        ]
+        self._loop = TaskLoop(phase.calls, self._columns("step_back"), sinks)
+        return self._loop
 
     def finish_back(self) -> tuple[Tensors, Tensors]:
         """Returns the gradients of the parameters and of the inputs."""
+        if self._loop is not None:
+            for node, total in zip(self.program.phases["step_back"].returns, self._loop.sums):
+                if total is not None:
+                    self._partial[node] = total
         self._release("step_back")
         self._run_parts("after_back")
         params: Tensors = {}
@@ -257,7 +271,7 @@ class ProgramBody:
         if phase is None:
             return
         buffers = [self._rows_buffer(node) for node in phase.writes]
-        values = phase.run(*[self._whole(n) for n in phase.reads], *buffers)
+        values = phase.calls.run(*[self._whole(n) for n in phase.reads], *buffers)
         self._env.update(zip(phase.returns, values))
         self._env.update(zip(phase.writes, buffers))
         self._release(name)
@@ -275,7 +289,7 @@ class ProgramBody:
             self._run_whole(name)
             return
         for part in parts:
-            values = phase.run(*[self._of_part(n, part) for n in phase.reads])
+            values = phase.calls.run(*[self._of_part(n, part) for n in phase.reads])
             for node, kind, value in zip(phase.returns, kinds, values):
                 self._put(node, kind, part, value)
         for node in phase.returns:
@@ -295,46 +309,44 @@ class ProgramBody:
         elif kind == SUM:
             self._env[node] += value
 
-    def _prepare(self, name: str) -> None:
-        """Cuts all values into the parts of each task of a phase."""
-        phase = self.program.phases.get(name)
-        if phase is None or not self._rows.tasks:
-            return
-        columns = [self._parts(n) for n in phase.reads]
+    def _columns(self, name: str) -> list[Column]:
+        """Returns what the calls of a phase are given of each task, and sets up its buffers."""
+        phase = self.program.phases[name]
+        columns = [self._read(n) for n in phase.reads]
         column_of = dict(zip(phase.reads, columns))
         for node in phase.writes:
             old = phase.takes.get(node)
             taken = None if old is None else self._taken(name, old)
             if old is not None and taken is not None:
                 self._env[node] = taken
-                columns.append(column_of[old])  # the same tensors, which need not be copied
+                columns.append(column_of[old])
                 continue
-            buffer = self._env[node] = self._buffer(node)
-            columns.append(buffer.split(self._split_sizes(node), self._kind(node).dim))
+            self._env[node] = self._buffer(node)
+            columns.append(self._cut(node, self._env[node]))
         for node in phase.passing:
-            sizes = self._split_sizes(node)
-            memory = self._allocated(node, max(sizes))
-            columns.append([memory[:size] for size in sizes])
-        self._steps[name] = columns
+            kind, rows = self._kind(node), self._rows
+            most = rows.most_edges if kind.of == EDGES else rows.most_rows
+            memory = self._allocated(node, kind.per * most)
+            role = "scratch_of_edges" if kind.of == EDGES else "scratch"
+            columns.append((role, memory, kind.dim, kind.per, 0))
+        return columns
 
-    def _run_step(self, name: str, index: int, task: TaskRows) -> Any:
-        arguments = [
-            self._gather(column, task) if isinstance(column, Operand) else column[index]
-            for column in self._steps[name]
-        ]
-        return self.program.phases[name].run(*arguments)
+    def _read(self, node: fx.Node) -> Column:
+        """Returns what stands for a value: of what is gathered the states it comes from."""
+        operand = self._joint.inputs.get(node)
+        if operand is not None and operand.is_gathered:
+            return (operand.role, self._memory.states[operand.name], 0, 1, operand.slot)
+        if operand is not None and operand.role == "parents":
+            return ("parents", None, 0, 1, 0)
+        value = self._whole(node)
+        if self._kind(node).name != "row":
+            return ("whole", value, 0, 1, 0)
+        return self._cut(node, value)
 
-    def _gather(self, operand: Operand, task: TaskRows) -> Tensor:
-        if operand.role == "gather":
-            return self._memory.gather(operand.name, task, operand.slot)
-        states = self._memory.states[operand.name]
-        if operand.role == "each":
-            return states.index_select(0, task.edges)
-        slots = range(operand.slot)
-        is_contiguous = all(isinstance(place, int) for place in task.slots)
-        if is_contiguous or self._rows.degree != operand.slot:
-            return torch.cat([self._memory.gather(operand.name, task, i) for i in slots], 1)
-        return states.index_select(0, task.edges).view(task.size, -1)
+    def _cut(self, node: fx.Node, value: Tensor) -> Column:
+        """Returns what stands for a task's part of a value of the whole kind."""
+        kind = self._kind(node)
+        return ("edges" if kind.of == EDGES else "rows", value, kind.dim, kind.per, 0)
 
     def _whole(self, node: fx.Node) -> Any:
         """Returns a value for all rows of the kind."""
@@ -377,36 +389,17 @@ class ProgramBody:
         found = self._memory.states[operand.name].index_select(0, self._rows.edges[edges])
         return found.view(end - begin, -1) if operand.role == "beside" else found
 
-    def _parts(self, node: fx.Node) -> Any:
-        """Returns a value for each task.
-
-        Of what is gathered the operand, as it is not there yet.
-        """
-        operand = self._joint.inputs.get(node)
-        tasks = self._rows.tasks
-        if operand is not None and operand.is_gathered:
-            return operand
-        if operand is not None and operand.role == "parents":
-            return [task.parents for task in tasks]
-        value = self._whole(node)
-        kind = self._kind(node)
-        if kind.name != "row":
-            return [value] * len(tasks)
-        return value.split(self._split_sizes(node), kind.dim)
-
     def _kind(self, node: fx.Node) -> Any:
         return self.program.source.kind[node]
-
-    def _split_sizes(self, node: fx.Node) -> list[int]:
-        kind = self._kind(node)
-        sizes = self._rows.edge_sizes if kind.of == EDGES else self._rows.sizes
-        return sizes if kind.per == 1 else [kind.per * size for size in sizes]
 
     def _buffer(self, node: fx.Node) -> Tensor:
         """Memory for the rows of a value."""
         if node in self._state_names:
             return self._state_buffer(node)
-        return self._allocated(node, sum(self._split_sizes(node)))
+        kind, rows = self._kind(node), self._rows
+        return self._allocated(
+            node, kind.per * (len(rows.edges) if kind.of == EDGES else rows.size)
+        )
 
     def _taken(self, name: str, old: fx.Node) -> Tensor | None:
         """Returns the memory of a value for another, if nobody needs it again and it is plain."""
@@ -438,7 +431,7 @@ class ProgramBody:
 
     def _release(self, name: str) -> None:
         """Forgets the values that the phase was the last to read."""
-        self._steps.pop(name, None)
+        self._loop = None
         phase = self.program.phases.get(name)
         if phase is None:
             return

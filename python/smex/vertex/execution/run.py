@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from smex._C import TaskLoop, Tasks
 from smex.errors import SmexError, SmexKeyError, SmexRuntimeError, SmexTypeError, SmexValueError
 from smex.vertex.compile.mixing import warn_of_mixed_rows
 from smex.vertex.compile.phases import assign
@@ -39,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 ANY = (0, -1, False)
 """Any number of children."""
+
+STRETCH = 1024
+"""So many tasks run before Python hears of an interrupt."""
 
 ABSENT = -1
 """In place of a kind: that of outputs which no vertex of the batch pushes."""
@@ -388,9 +392,7 @@ class _Execution:
             if body is not None:
                 with self._telling(number, given):
                     body.start()
-        for kind, task in self._plan.order:
-            with self._telling(kind, given):
-                self._bodies[kind].run_task(task)  # type: ignore[union-attr]
+        self._run_tasks(given, backward=False)
         values = [self._memory.states[name][:rows] for name in self._states]
         for number, body in enumerate(self._bodies):
             if body is None:
@@ -409,6 +411,32 @@ class _Execution:
         if not wants_gradients:
             self._bodies = []
         return values
+
+    def _run_tasks(self, given: Any, backward: bool) -> None:
+        """Runs all tasks in their order; one by one where a function is called for each."""
+        plan = self._plan
+        loops: list[TaskLoop | None] = [None] * len(plan.kinds)
+        for number, body in enumerate(self._bodies):
+            if isinstance(body, ProgramBody):
+                loops[number] = body.loop_back() if backward else body.loop()
+        tasks = Tasks(plan.plan, loops)
+        is_called = any(isinstance(body, CallBody) for body in self._bodies)
+        stretch = 1 if is_called else STRETCH
+        begins = range(0, plan.num_tasks, stretch)
+        for begin in reversed(begins) if backward else begins:
+            kind = plan.kind_of_task[begin]
+            body = self._bodies[kind]
+            if isinstance(body, CallBody):
+                _, task = plan.order[begin]
+                body.run_task_back(task) if backward else body.run_task(task)
+                continue
+            try:
+                tasks.run(begin, min(begin + stretch, plan.num_tasks), backward)
+            except Exception:
+                if backward:
+                    raise
+                with self._telling(tasks.running, given):
+                    raise
 
     def _absent(self) -> Tensors:
         """Returns the outputs that only types push which the batch lacks: zeros."""
@@ -457,8 +485,7 @@ class _Execution:
         for number, body in enumerate(self._bodies):
             if body is not None:
                 body.start_back(self._filled(number, by_kind[number]), keeps)
-        for kind, task in reversed(self._plan.order):
-            self._bodies[kind].run_task_back(task)  # type: ignore[union-attr]
+        self._run_tasks(None, backward=True)
         found: dict[tuple[int, str, str], Tensor] = {}
         for number, body in enumerate(self._bodies):
             if body is not None:
@@ -501,7 +528,7 @@ class _Execution:
         result = picked(plan.rows, plan.vertices)
         result.roots = picked(plan.roots, None)
         result.root_vertices = result.roots.root_vertices = plan.root_vertices
-        result.num_tasks = result.roots.num_tasks = len(plan.order)
+        result.num_tasks = result.roots.num_tasks = plan.num_tasks
         return result
 
     def _body(

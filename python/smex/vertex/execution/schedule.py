@@ -1,4 +1,7 @@
-"""Schedules of batches of input graphs, kept by structure, with their indices as tensors."""
+"""Schedules of batches of input graphs, kept by structure, with their indices as tensors.
+
+`csrc/vertex/schedule.h` makes them, and `csrc/runtime/vertex/tasks.h` runs their tasks.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smex._C import vertex_schedule
+from smex._C import TaskPlan, VertexSchedule, vertex_schedule
 from smex.errors import SmexRuntimeError
 from smex.vertex.words.graphs import Array, GraphBatch
 
@@ -77,7 +80,9 @@ class KindRows:
         type: the type's number.
         is_leaf: none of them has a child.
         begin: the first row among those of all kinds; ``end`` is behind the last.
-        tasks: in the order to run them in.
+        numbers: of its tasks among all, in the order to run them in.
+        most_rows: of a task.
+        most_edges: likewise.
         vertices: int64, the vertex of each row.
         counts: int64, the number of children of each row.
         edges: int64, the rows of all children.
@@ -87,13 +92,16 @@ class KindRows:
         parts: the rows, divided for what can be computed part by part.
         degree: how many children each row has, if all have as many.
         index: the memory of the index tensors.
+        native: the schedule.
     """
 
     type: int
     is_leaf: bool
     begin: int
     end: int
-    tasks: list[TaskRows]
+    numbers: Array
+    most_rows: int
+    most_edges: int
     vertices: Tensor
     counts: Tensor
     edges: Tensor
@@ -103,6 +111,37 @@ class KindRows:
     parts: list[RowPart]
     degree: int | None
     index: DeviceIndex
+    native: VertexSchedule
+
+    @cached_property
+    def tasks(self) -> list[TaskRows]:
+        """In the order to run them in, for what runs them one by one in Python."""
+        native, index = self.native, self.index
+        offsets, counts = native.edge_offsets, native.counts
+        slot_first = native.slot_first
+        first_slots = np.concatenate([[0], np.cumsum([task.slots for task in native.tasks])])
+        first_edge = int(offsets[self.begin])
+        found = []
+        for number in self.numbers.tolist():
+            task = native.tasks[number]
+            size, edges = task.end - task.begin, slice(task.edge_begin, task.edge_end)
+            places: list[int | Tensor] = []
+            slot_orders: list[Tensor | None] = []
+            for slot in range(task.slots):
+                rows = slice(task.slot_begin + slot * size, task.slot_begin + (slot + 1) * size)
+                first = int(slot_first[first_slots[number] + slot])
+                places.append(first if first >= 0 else index["slot_rows"][rows])
+                slot_orders.append(index.part("slot_orders", rows))
+            found.append(
+                TaskRows(
+                    task.begin - self.begin, task.end - self.begin,
+                    task.edge_begin - first_edge, task.edge_end - first_edge, task.begin,
+                    int(counts[task.begin : task.end].max(initial=0)), places,
+                    index["edge_rows"][edges], index["task_parents"][edges], slot_orders,
+                    index.part("edge_orders", edges),
+                )
+            )  # fmt: skip
+        return found
 
     @cached_property
     def whole(self) -> RowPart:
@@ -113,16 +152,6 @@ class KindRows:
     def size(self) -> int:
         """The number of rows."""
         return self.end - self.begin
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """The numbers of rows of the tasks."""
-        return [task.size for task in self.tasks]
-
-    @cached_property
-    def edge_sizes(self) -> list[int]:
-        """The numbers of edges of the tasks."""
-        return [task.edge_end - task.edge_begin for task in self.tasks]
 
     def place(self, row: int) -> str:
         """Returns the vertex of a row, as users number it."""
@@ -156,7 +185,8 @@ class Schedule:
 
     Attributes:
         kinds: of vertices, each with contiguous rows.
-        order: (kind, task of the kind) in the order to run them in.
+        kind_of_task: by task, in the order to run them in, the kind.
+        plan: the same for csrc/runtime.
         rows: int64, the row of each vertex.
         vertices: int64, the vertex of each row.
         roots: int64, the rows of the vertices without parents, by vertex.
@@ -165,7 +195,8 @@ class Schedule:
     """
 
     kinds: list[KindRows]
-    order: list[tuple[int, int]]
+    kind_of_task: list[int]
+    plan: TaskPlan
     rows: Tensor
     vertices: Tensor
     roots: Tensor
@@ -176,6 +207,20 @@ class Schedule:
     def num_vertices(self) -> int:
         """The number of vertices."""
         return len(self.rows)
+
+    @property
+    def num_tasks(self) -> int:
+        """The number of tasks."""
+        return len(self.kind_of_task)
+
+    @cached_property
+    def order(self) -> list[tuple[int, int]]:
+        """(kind, task of the kind) in the order to run them in."""
+        found, counts = [], [0] * len(self.kinds)
+        for kind in self.kind_of_task:
+            found.append((kind, counts[kind]))
+            counts[kind] += 1
+        return found
 
 
 class DeviceIndex:
@@ -322,98 +367,57 @@ def _made(
         policy,
     )
     index = _index(native, device)
-    row_counts, edge_offsets = np.diff(native.edge_offsets), native.edge_offsets
+    offsets = native.edge_offsets
+    tasks = np.array(native.task_rows(), np.int64).reshape(-1, 3)
+    kind_of_task, task_rows, task_edges = tasks.T
     kinds: list[KindRows] = []
     type_rows = native.type_rows
-    for number_of_kind in range(2 * len(arities)):
-        begin, end = int(type_rows[number_of_kind]), int(type_rows[number_of_kind + 1])
-        edges = slice(int(edge_offsets[begin]), int(edge_offsets[end]))
+    for kind in range(2 * len(arities)):
+        begin, end = int(type_rows[kind]), int(type_rows[kind + 1])
+        edges = slice(int(offsets[begin]), int(offsets[end]))
+        numbers = np.nonzero(kind_of_task == kind)[0]
         kinds.append(
             KindRows(
-                number_of_kind // 2,
-                number_of_kind % 2 == 0,
-                begin,
-                end,
-                [],
-                index["vertices"][begin:end],
-                index["counts"][begin:end],
-                index["edge_rows"][edges],
-                index["parents"][edges],
-                batch.num_vertices,
-                batch.sample_offsets,
-                _parts(edge_offsets[begin : end + 1]),
-                _degree(edge_offsets[begin : end + 1]),
-                index,
+                kind // 2, kind % 2 == 0, begin, end, numbers,
+                int(task_rows[numbers].max(initial=0)), int(task_edges[numbers].max(initial=0)),
+                index["vertices"][begin:end], index["counts"][begin:end],
+                index["edge_rows"][edges], index["parents"][edges], batch.num_vertices,
+                batch.sample_offsets, _parts(offsets[begin : end + 1]),
+                _degree(offsets[begin : end + 1]), index, native,
             )
-        )
-    order, place = [], 0
-    slot_first = native.slot_first.tolist()
-    for task in native.tasks:
-        kind = kinds[task.type]
-        first_edge = int(edge_offsets[kind.begin])
-        size = task.end - task.begin
-        edges = slice(task.edge_begin, task.edge_end)
-        places: list[int | Tensor] = []
-        slot_orders: list[Tensor | None] = []
-        for slot in range(task.slots):
-            rows = slice(task.slot_begin + slot * size, task.slot_begin + (slot + 1) * size)
-            first = slot_first[place]
-            places.append(first if first >= 0 else index["slot_rows"][rows])
-            slot_orders.append(index.part("slot_orders", rows))
-            place += 1
-        order.append((task.type, len(kind.tasks)))
-        kind.tasks.append(
-            TaskRows(
-                task.begin - kind.begin,
-                task.end - kind.begin,
-                task.edge_begin - first_edge,
-                task.edge_end - first_edge,
-                task.begin,
-                int(row_counts[task.begin : task.end].max(initial=0)),
-                places,
-                index["edge_rows"][edges],
-                index["task_parents"][edges],
-                slot_orders,
-                index.part("edge_orders", edges),
-            )
-        )
+        )  # fmt: skip
+    whole = slice(None)
+    plan = TaskPlan(
+        native, index["edge_rows"], index["task_parents"], index["slot_rows"],
+        index.part("edge_orders", whole), index.part("slot_orders", whole),
+    )  # fmt: skip
     return Schedule(
-        kinds, order, index["rows"], index["vertices"], index["roots"], index["root_vertices"],
-        index,
+        kinds, kind_of_task.tolist(), plan, index["rows"], index["vertices"], index["roots"],
+        index["root_vertices"], index,
     )  # fmt: skip
 
 
-def _index(native: Any, device: torch.device) -> DeviceIndex:
+def _index(native: VertexSchedule, device: torch.device) -> DeviceIndex:
     """Returns all index arrays of a schedule on the device."""
-    counts = np.diff(native.edge_offsets)
-    row_of_edge = np.repeat(np.arange(len(counts)), counts)
-    edges_of_kinds = np.diff(native.edge_offsets[native.type_rows])
-    first_rows = np.empty_like(row_of_edge)
-    for task in native.tasks:
-        first_rows[task.edge_begin : task.edge_end] = task.begin
     arrays = {
         "vertices": native.vertices,
         "rows": native.rows,
         "roots": native.roots,
         "root_vertices": native.vertices[native.roots],
-        "counts": counts,
+        "counts": native.counts,
         "edge_rows": native.edge_rows,
-        "parents": row_of_edge - np.repeat(native.type_rows[:-1], edges_of_kinds),
-        "task_parents": row_of_edge - first_rows,
+        "parents": native.parents,
+        "task_parents": native.task_parents,
         "slot_rows": native.slot_rows,
     }
     if device.type in IN_SERIES:
         return DeviceIndex(arrays, device)
-    edge_begins, slot_begins = np.empty_like(row_of_edge), np.empty_like(native.slot_rows)
-    for task in native.tasks:
-        edge_begins[task.edge_begin : task.edge_end] = task.edge_begin
-        size = task.end - task.begin
-        for begin in range(task.slot_begin, task.slot_begin + task.slots * size, size):
-            slot_begins[begin : begin + size] = begin
-    index = DeviceIndex({**arrays, "edge_begins": edge_begins, "slot_begins": slot_begins}, device)
+    begins = {"edge_begins": native.edge_begins(), "slot_begins": native.slot_begins()}
+    index = DeviceIndex({**arrays, **begins}, device)
     for of in ("edge", "slot"):
-        rows, begins = index[f"{of}_rows"], index[f"{of}_begins"]
-        index.kept(f"{of}_orders", partial(ascending, rows, begins, len(counts) + 1))
+        rows, begins_of = index[f"{of}_rows"], index[f"{of}_begins"]
+        bound = len(native.vertices) + 1
+        index.kept(f"{of}_orders", partial(ascending, rows, begins_of, bound))
     return index
 
 

@@ -1,0 +1,204 @@
+#include "runtime/vertex/tasks.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "ir/error.h"
+
+namespace smex::runtime {
+namespace {
+
+using vertex::Task;
+using Column = TaskLoop::Column;
+
+/// Where the children at an argument position lie: contiguous rows, or listed ones.
+struct SlotPlace {
+  int64_t first = -1;
+  at::Tensor rows, order;
+};
+
+/// Of a position at which a task has children.
+SlotPlace place_of(const TaskPlan& plan, size_t number, int64_t slot) {
+  const Task& task = plan.task(number);
+  SlotPlace place;
+  place.first = plan.schedule->slot_first[plan.first_slots[number] + slot];
+  if (place.first >= 0) return place;
+  const int64_t begin = task.slot_begin + slot * task.size();
+  place.rows = plan.slot_rows.narrow(0, begin, task.size());
+  if (plan.slot_orders.defined()) place.order = plan.slot_orders.narrow(0, begin, task.size());
+  return place;
+}
+
+at::Tensor edges_of(const at::Tensor& by_edge, const Task& task) {
+  return by_edge.narrow(0, task.edge_begin, task.edge_end - task.edge_begin);
+}
+
+at::Tensor gathered(const TaskPlan& plan, size_t number, const StateRows& states, int64_t slot) {
+  const Task& task = plan.task(number);
+  if (slot >= task.slots) {
+    std::vector<int64_t> shape = states.sizes().vec();
+    shape[0] = task.size();
+    return states.new_zeros(shape);
+  }
+  const SlotPlace place = place_of(plan, number, slot);
+  return place.first >= 0 ? states.narrow(0, place.first, task.size())
+                          : states.index_select(0, place.rows);
+}
+
+at::Tensor beside(const TaskPlan& plan, size_t number, const StateRows& states, int64_t slots) {
+  const Task& task = plan.task(number);
+  const auto first = plan.schedule->slot_first.begin() + plan.first_slots[number];
+  const bool is_contiguous =
+      std::all_of(first, first + task.slots, [](int64_t row) { return row >= 0; });
+  if (!is_contiguous && plan.degrees[task.type] == slots) {
+    return states.index_select(0, edges_of(plan.edge_rows, task)).view({task.size(), -1});
+  }
+  std::vector<at::Tensor> parts;
+  for (int64_t slot = 0; slot < slots; ++slot) {
+    parts.push_back(gathered(plan, number, states, slot));
+  }
+  return at::cat(parts, 1);
+}
+
+c10::IValue argument(const TaskPlan& plan, size_t number, const Column& column) {
+  const Task& task = plan.task(number);
+  const auto part = [&](int64_t begin, int64_t end, int64_t first) {
+    return column.value.toTensor().narrow(column.dim, column.per * (begin - first),
+                                          column.per * (end - begin));
+  };
+  switch (column.kind) {
+    case Column::Kind::kWhole:
+      return column.value;
+    case Column::Kind::kRows:
+      return part(task.begin, task.end, plan.first_row(task));
+    case Column::Kind::kEdges:
+      return part(task.edge_begin, task.edge_end, plan.first_edge(task));
+    case Column::Kind::kScratch:
+      return part(task.begin, task.end, task.begin);
+    case Column::Kind::kScratchOfEdges:
+      return part(task.edge_begin, task.edge_end, task.edge_begin);
+    case Column::Kind::kParents:
+      return edges_of(plan.parents, task);
+    case Column::Kind::kGather:
+      return gathered(plan, number, column.value.toTensor(), column.slot);
+    case Column::Kind::kEach:
+      return column.value.toTensor().index_select(0, edges_of(plan.edge_rows, task));
+    case Column::Kind::kBeside:
+      return beside(plan, number, column.value.toTensor(), column.slot);
+  }
+  throw InternalError("tasks: a column of no kind");
+}
+
+void add_rows(const StateRows& to, const at::Tensor& index, const at::Tensor& rows,
+              const at::Tensor& order) {
+  using Signature = void(at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t,
+                         const std::optional<at::Tensor>&);
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("smex::add_rows", "").typed<Signature>();
+  at::Tensor written = to;
+  // Nothing reads the gradient of the row that stands for no child.
+  op.call(written, index, rows, to.size(0) - 1,
+          order.defined() ? std::optional(order) : std::nullopt);
+}
+
+void add(const TaskPlan& plan, size_t number, const TaskLoop::Sink& sink, const at::Tensor& value) {
+  const Task& task = plan.task(number);
+  if (sink.kind == TaskLoop::Sink::Kind::kEach) {
+    const bool in_order = plan.edge_orders.defined();
+    add_rows(sink.grads, edges_of(plan.edge_rows, task), value,
+             in_order ? edges_of(plan.edge_orders, task) : at::Tensor());
+    return;
+  }
+  if (sink.slot >= task.slots) return;
+  const SlotPlace place = place_of(plan, number, sink.slot);
+  if (place.first >= 0) {
+    sink.grads.narrow(0, place.first, task.size()).add_(value);
+  } else {
+    add_rows(sink.grads, place.rows, value, place.order);
+  }
+}
+
+}  // namespace
+
+TaskPlan::TaskPlan(std::shared_ptr<const vertex::Schedule> schedule, at::Tensor edge_rows,
+                   at::Tensor parents, at::Tensor slot_rows, at::Tensor edge_orders,
+                   at::Tensor slot_orders)
+    : schedule(std::move(schedule)),
+      edge_rows(std::move(edge_rows)),
+      parents(std::move(parents)),
+      slot_rows(std::move(slot_rows)),
+      edge_orders(std::move(edge_orders)),
+      slot_orders(std::move(slot_orders)) {
+  size_t slots = 0;
+  for (const Task& task : this->schedule->tasks) {
+    first_slots.push_back(slots);
+    slots += task.slots;
+  }
+  const std::vector<int64_t>& rows = this->schedule->type_rows;
+  const auto counts = this->schedule->counts.begin();
+  for (size_t kind = 0; kind + 1 < rows.size(); ++kind) {
+    const auto begin = counts + rows[kind], end = counts + rows[kind + 1];
+    const bool is_alike =
+        begin != end && std::all_of(begin, end, [&](int64_t count) { return count == *begin; });
+    degrees.push_back(is_alike ? *begin : -1);
+  }
+}
+
+TaskLoop::TaskLoop(std::shared_ptr<const Calls> calls, std::vector<Column> columns,
+                   std::vector<std::vector<Sink>> sinks, std::vector<Twins> twins)
+    : calls_(std::move(calls)),
+      columns_(std::move(columns)),
+      sinks_(std::move(sinks)),
+      twins_(std::move(twins)),
+      sums_(sinks_.size()) {
+  if (static_cast<int>(columns_.size()) != calls_->given()) {
+    throw InternalError("tasks: " + std::to_string(columns_.size()) + " columns for " +
+                        std::to_string(calls_->given()) + " values");
+  }
+}
+
+void TaskLoop::run(const TaskPlan& plan, size_t number) {
+  std::vector<c10::IValue> arguments;
+  arguments.reserve(columns_.size());
+  for (const Column& column : columns_) arguments.push_back(argument(plan, number, column));
+  const std::vector<c10::IValue> results = calls_->run(std::move(arguments));
+  for (size_t n = 0; n < sinks_.size(); ++n) {
+    const at::Tensor& value = results.at(n).toTensor();
+    for (const Sink& sink : sinks_[n]) {
+      if (sink.kind != Sink::Kind::kSum) {
+        add(plan, number, sink, value);
+      } else if (sums_[n].defined()) {
+        sums_[n].add_(value);
+      } else {
+        sums_[n] = value.clone();
+      }
+    }
+  }
+  const Task& task = plan.task(number);
+  for (const Twins& twins : twins_) {
+    twins.to.narrow(0, task.begin, task.size())
+        .copy_(twins.from.narrow(0, task.begin, task.size()));
+  }
+}
+
+Tasks::Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<TaskLoop>> loops)
+    : plan_(std::move(plan)), loops_(std::move(loops)) {
+  if (loops_.size() != plan_->degrees.size()) {
+    throw InternalError("tasks: " + std::to_string(loops_.size()) + " loops for " +
+                        std::to_string(plan_->degrees.size()) + " kinds");
+  }
+}
+
+void Tasks::run(size_t begin, size_t end, bool backward) {
+  const at::AutoDispatchBelowAutograd below_autograd;
+  for (size_t n = begin; n < end; ++n) {
+    const size_t number = backward ? begin + end - 1 - n : n;
+    running_ = plan_->task(number).type;
+    if (TaskLoop* loop = loops_[running_].get()) loop->run(*plan_, number);
+  }
+}
+
+}  // namespace smex::runtime
