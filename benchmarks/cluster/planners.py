@@ -2,6 +2,7 @@
 
     python benchmarks/cluster/planners.py [NAME ...] [--calls 100] [--planners heterog local ...]
     python benchmarks/cluster/planners.py --small [--calls 60]
+    python benchmarks/cluster/planners.py [NAME ...] --fine-tune MODEL [--calls 200]
 
 Simulated seconds of an iteration on HeteroG's testbed of 8 GPUs (`heterog_testbed`), for the models
 of Table 1 as models.py captures them, or with --small for three small ones. EV-PS, EV-AR, CP-PS and
@@ -14,6 +15,9 @@ simulator, in the graph's order and in that of a list schedule; their gains are 
 paper's Table 1 says. In brackets are the seconds of a search on one core, and its calls: fewer than
 asked for where --budget ended it. With --seeds the searches are run so often, and the medians
 shown.
+
+With --fine-tune the agent learns MODEL first; for each other model it is trained from scratch, and
+goes on with that policy at half of the calls.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 
@@ -98,6 +103,23 @@ def report(
     row(name, *cells, ordered, gain, *exact, theirs)
 
 
+def report_fine_tuning(name: str, policy: str, options: argparse.Namespace) -> None:
+    """Prints a row: from scratch, and with a policy of another model at half of the calls."""
+    import models
+
+    graph, cluster = models.captured(name), smex.cluster.heterog_testbed()
+    runs = [
+        smex.cluster.plan(
+            graph, cluster, "heterog", calls=calls, policy=saved, groups=options.groups,
+            ordered=False, budget=options.budget, verbose=sys.stderr.isatty(),
+        )
+        for calls, saved in ((options.calls, None), (options.calls // 2, policy))
+    ]  # fmt: skip
+    scratch, tuned = (found.seconds for found in runs)
+    cells = [f"{found.seconds:.4f} ({found.calls})" for found in runs]
+    row(name, *cells, f"{scratch / tuned:.1%}")
+
+
 def words(found: smex.cluster.Found) -> str:
     """Its seconds, and whether a device is out of memory."""
     return f"{found.seconds:.4f}{'' if found.fits else ' OOM'}"
@@ -108,6 +130,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of Table 1; all by default")
     parser.add_argument("--small", action="store_true", help="three small models instead")
+    parser.add_argument("--fine-tune", metavar="MODEL", help="whose policy others go on with")
     parser.add_argument("--calls", type=int, default=100, help="of the simulator, each search")
     parser.add_argument("--budget", type=float, help="seconds, each search")
     parser.add_argument("--groups", type=int, default=MOST_GROUPS)
@@ -117,13 +140,27 @@ def main() -> int:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     of_exact = [f"{planner}, {what}" for planner in EXACT for what in ("ordered", "gain")]
-    head(*BASELINES, *options.planners, *EXACT, "ordered", "gain", *of_exact, "the paper's")
+    titles = (*BASELINES, *options.planners, *EXACT, "ordered", "gain", *of_exact, "the paper's")
     if options.small:
+        head(*titles)
         for name in options.names or SMALL:
             report(name, small(name), (), options)
         return 0
     import models
 
+    if options.fine_tune:
+        head("from scratch, s (calls)", "fine-tuned, s (calls)", "scratch / fine-tuned")
+        with tempfile.TemporaryDirectory() as folder:
+            policy = f"{folder}/policy.pt"
+            smex.cluster.plan(
+                models.captured(options.fine_tune), smex.cluster.heterog_testbed(), "heterog",
+                calls=options.calls, groups=options.groups, ordered=False, save_policy=policy,
+            )  # fmt: skip
+            for name in options.names or models.CASES:
+                if name != options.fine_tune:
+                    report_fine_tuning(name, policy, options)
+        return 0
+    head(*titles)
     for name in options.names or models.CASES:
         report(name, models.captured(name), models.CASES[name].seconds, options)
     return 0

@@ -6,8 +6,9 @@
 with R̄ the moving average of the rewards. T is in units of the best baseline's, so that one
 learning rate does for all graphs, and log π and H are averages over the groups. Other than in the
 paper, which samples for hours, the policy first imitates the best strategy that is known, the best
-of what is uniform and of a search along critical paths, or goes on from a saved policy;
-and the best strategy so far is one of the samples that each update learns from.
+of what is uniform and of a search along critical paths; a saved policy does so where what it
+proposes is no better than what is uniform. The best strategy so far is one of the samples that each
+update learns from.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Agent:
 
     Args:
         strategies: what it learns.
-        policy: to go on with; without, a new one of `sizes`, which imitates first.
+        policy: to go on with; without, a new one of `sizes`.
         sizes: of a new network.
         seed: of weights and samples.
     """
@@ -72,14 +73,11 @@ class Agent:
     def search(self, course: Course) -> None:
         """Draws and learns until the calls or the seconds are used."""
         course.evaluate_uniform()
-        if self.is_new:
+        if self.is_new or not self._proposes_better(course):
             self._imitate(self._lead(course))
+            self._proposes_better(course)
         assert course.found is not None
         self._unit = course.found.seconds
-        with torch.no_grad():
-            greedy = self.policy(self._inputs).argmax(1)
-        if course.goes_on:
-            course.evaluate(greedy.tolist())
         while course.goes_on:
             logits = self.policy(self._inputs)
             drawn: list[Tensor] = []
@@ -93,6 +91,14 @@ class Agent:
             drawn.append(torch.tensor(course.best))
             rewards.append(self._reward(course.found))
             self._learn(logits, drawn, rewards)
+
+    def _proposes_better(self, course: Course) -> bool:
+        """Evaluates what the policy takes for the likeliest; whether that is the best so far."""
+        with torch.no_grad():
+            proposed = tuple(self.policy(self._inputs).argmax(1).tolist())
+        if course.goes_on:
+            course.evaluate(proposed)
+        return course.best == proposed
 
     def _lead(self, course: Course) -> Actions:
         """The best uniform strategy, or of a search along critical paths with half of the calls.

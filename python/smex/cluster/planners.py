@@ -113,7 +113,8 @@ def plan(
         groups: N, the most groups of ops that decide together (§4.1.1).
         optimizer_states: so many tensors of each parameter's size the optimiser keeps: 1 for SGD
             with momentum, 2 for Adam.
-        policy: file of a saved policy, which the agent goes on with.
+        policy: file of a saved policy, which the agent goes on with; where what it proposes for
+            this model is no better than a baseline, it begins as a new one does, by imitation.
         save_policy: where to write the agent's policy.
         sizes: of a new policy's network; smaller than the paper's by default, for CPUs.
         verbose: whether a bar tells the best time so far (where tqdm is installed).

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import copy
+import importlib
 import pickle
 from collections import OrderedDict
 
@@ -24,6 +25,8 @@ from support.vertex_functions import (
     random_graph,
     star,
 )
+
+run_module = importlib.import_module("smex.vertex.run")  # sv.run is the function
 
 pytestmark = pytest.mark.costly
 
@@ -704,6 +707,47 @@ def test_calls_grow_with_depth_and_not_with_vertices():
     few, many, deep = (calls([sv.tree(tree(d))] * n) for d, n in ((4, 1), (4, 50), (8, 1)))
     assert many == few
     assert deep > few
+
+
+def test_copies_are_not_traced_anew(monkeypatch):
+    graphs = [sv.chain(3)]
+    function, x = case(Binary, graphs)
+    wanted = sv.run(function, graphs, x).states["h"]
+    made = []
+    original = run_module.trace
+    monkeypatch.setattr(run_module, "trace", lambda *args: made.append(0) or original(*args))
+    other = copy.deepcopy(function)
+    assert torch.equal(sv.run(other, graphs, x).states["h"], wanted) and not made
+    again = copy.deepcopy(other)
+    with torch.no_grad():
+        again.w.weight.zero_()
+    assert not torch.equal(sv.run(again, graphs, x).states["h"], wanted) and not made
+    changed = copy.deepcopy(function)
+    changed.w = nn.Sequential(changed.w, nn.ReLU())  # another module
+    sv.run(changed, graphs, x)
+    assert made
+
+
+def test_a_copy_with_another_constant_is_traced():
+    class Scaled(sv.VertexFunction):
+        def __init__(self):
+            super().__init__(h=2)
+            self.scale, self.kept = 2.0, {"by": [3]}
+
+        def forward(self):
+            self.scatter(self.scale * self.kept["by"][0] * self.pull())
+
+    function, graphs, x = Scaled(), [sv.chain(1)], torch.ones(1, 2)
+    assert sv.run(function, graphs, x).states["h"].tolist() == [[6, 6]]
+    other, third = copy.deepcopy(function), copy.deepcopy(function)
+    other.scale = 5.0
+    third.kept["by"][0] = 1
+    assert sv.run(other, graphs, x).states["h"].tolist() == [[15, 15]]
+    assert sv.run(third, graphs, x).states["h"].tolist() == [[2, 2]]
+    assert sv.run(function, graphs, x).states["h"].tolist() == [[6, 6]]
+    third.retrace()
+    third.scale = 1.0
+    assert sv.run(third, graphs, x).states["h"].tolist() == [[1, 1]]
 
 
 def test_copies_and_pickles_of_a_function():

@@ -292,7 +292,7 @@ class _Type:
 
         Of a function that cannot be called on fakes, those of an earlier run.
         """
-        traces, key = self.function._traces, ("pushed", self._key(is_leaf=False))
+        traces, key = self.function._own_traces(), ("pushed", self._key(is_leaf=False))
         if key not in traces:
             try:
                 with TRACING:
@@ -310,7 +310,7 @@ class _Type:
         if not self._chosen.trace:
             return None
         key = self._key(is_leaf)
-        traces = self.function._traces
+        traces = self.function._own_traces()
         with TRACING:
             self._add_trace(traces, key, is_leaf)
         return traces.get(key)

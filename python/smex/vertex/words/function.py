@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smex.errors import SmexKeyError, SmexRuntimeError, SmexTypeError, SmexValueError
+from smex.vertex.words.constants import constants_of
 
 __all__ = ["State", "VertexFunction"]
 
@@ -124,6 +125,8 @@ class VertexFunction(nn.Module):
     arity: ClassVar[int | tuple[int, int] | None] = None
     state_dtype: torch.dtype | None = None
     only_traced: ClassVar[bool] = False
+    _inherited: tuple[dict[Any, Any], Any] | None = None
+    """Of a copy, until it runs, the traces of its original, and what these hold for."""
 
     def __init__(self, **state: int | tuple[int, ...]):
         super().__init__()
@@ -140,7 +143,7 @@ class VertexFunction(nn.Module):
         self._has_warned = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_traces": {}}
+        return {**self.__dict__, "_traces": {}, "_inherited": None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> VertexFunction:
         import copy
@@ -148,7 +151,19 @@ class VertexFunction(nn.Module):
         new = type(self).__new__(type(self))
         memo[id(self)] = new
         new.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        constants = constants_of(self)
+        if self._traces and constants is not None:
+            new._inherited = (dict(self._traces), constants)
         return new
+
+    def _own_traces(self) -> dict[Any, Any]:
+        """What was made of ``forward``: of a copy's original, too, if the copy is still like it."""
+        if self._inherited is not None:
+            traces, constants = self._inherited
+            self._inherited = None
+            if constants_of(self) == constants:
+                self._traces = {**traces, **self._traces}
+        return self._traces
 
     def retrace(self) -> None:
         """Forgets what was made of ``forward``: needed after a change of what it reads.
@@ -157,6 +172,7 @@ class VertexFunction(nn.Module):
         each run; other attributes are taken for constants.
         """
         self._traces.clear()
+        self._inherited = None
 
     def gather(self, slot: int) -> State:
         """The states of the child at argument position `slot`, zeros where there is none."""
