@@ -164,7 +164,8 @@ std::vector<c10::IValue> Calls::run(std::vector<c10::IValue> values) const {
     throw InternalError("calls: expected " + std::to_string(given_) + " values, found " +
                         std::to_string(values.size()));
   }
-  const at::AutoDispatchBelowAutograd below_autograd;  // which has nothing to do without gradients
+  // Nobody asks for gradients of these, nor for versions of what they write.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   values.resize(count_);
   Stack stack;
   for (size_t n = 0; n < calls_.size(); ++n) {

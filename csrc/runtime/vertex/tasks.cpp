@@ -193,7 +193,7 @@ Tasks::Tasks(std::shared_ptr<const TaskPlan> plan, std::vector<std::shared_ptr<T
 }
 
 void Tasks::run(size_t begin, size_t end, bool backward) {
-  const at::AutoDispatchBelowAutograd below_autograd;
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (size_t n = begin; n < end; ++n) {
     const size_t number = backward ? begin + end - 1 - n : n;
     running_ = plan_->task(number).type;

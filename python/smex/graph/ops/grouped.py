@@ -12,8 +12,6 @@ may change from call to call.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -49,7 +47,12 @@ def segment_mm(a: Tensor, b: Tensor, seglen_a: Tensor) -> Tensor:
             "segment_mm: expected rows [num_rows, k] and matrices [num_segments, k, n] of one "
             f"dtype, found {describe(a)} and {describe(b)}"
         )
-    return torch.ops.smex.segment_mm.default(a, b, seglen_a)
+    if is_traced(seglen_a):
+        return torch.ops.smex.segment_mm.default(a, b, seglen_a)
+    try:
+        return torch.ops.smex.segment_mm.default(a, b, seglen_a)
+    except ValueError as error:  # of the lengths, which it is the first to read
+        raise SmexValueError(str(error)) from error
 
 
 def gather_mm(a: Tensor, b: Tensor, *, idx_b: Tensor) -> Tensor:
@@ -118,76 +121,3 @@ def _autocast(x: Tensor) -> Tensor:
 
 
 _NARROWED = (torch.float32, torch.float16, torch.bfloat16)
-
-
-def _segment_mm(a: Tensor, b: Tensor, lengths: Tensor) -> Tensor:
-    out = a.new_empty(a.shape[0], b.shape[2])
-    for rows, matrix, result in _groups(a, b, out, lengths):
-        torch.mm(rows, matrix, out=result)
-    return out
-
-
-def _segment_outer(a: Tensor, g: Tensor, lengths: Tensor) -> Tensor:
-    out = a.new_empty(lengths.shape[0], a.shape[1], g.shape[1])
-    for rows, result, other in _groups(a, out, g, lengths):
-        torch.mm(rows.t(), other, out=result)
-    return out
-
-
-def _groups(a: Tensor, b: Tensor, out: Tensor, lengths: Tensor) -> Any:
-    """Returns the rows of ``a``, the matrix of ``b`` and the rows of ``out`` of each group."""
-    sizes = lengths.tolist()
-    if len(sizes) != b.shape[0] or sum(sizes) != a.shape[0]:
-        raise SmexValueError(
-            f"segment_mm: expected as many lengths as matrices, {b.shape[0]}, whose sum is the "
-            f"number of rows, {a.shape[0]}, found {len(sizes)} whose sum is {sum(sizes)}"
-        )
-    return zip(a.split(sizes), b.unbind(), out.split(sizes))
-
-
-def _segment_mm_shape(a: Tensor, b: Tensor, lengths: Tensor) -> Tensor:
-    return a.new_empty(a.shape[0], b.shape[2])
-
-
-def _segment_outer_shape(a: Tensor, g: Tensor, lengths: Tensor) -> Tensor:
-    return a.new_empty(lengths.shape[0], a.shape[1], g.shape[1])
-
-
-def _save(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
-
-
-def _segment_mm_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-    a, b, lengths = ctx.saved_tensors
-    ops = torch.ops.smex
-    need_a, need_b, _ = ctx.needs_input_grad
-    return (
-        ops.segment_mm.default(grad, b.transpose(1, 2), lengths) if need_a else None,
-        ops.segment_outer.default(a, grad, lengths) if need_b else None,
-        None,
-    )
-
-
-def _segment_outer_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-    a, g, lengths = ctx.saved_tensors
-    ops = torch.ops.smex
-    need_a, need_g, _ = ctx.needs_input_grad
-    return (
-        ops.segment_mm.default(g, grad.transpose(1, 2), lengths) if need_a else None,
-        ops.segment_mm.default(a, grad, lengths) if need_g else None,
-        None,
-    )
-
-
-# Not by torch.library.custom_op, which looks through all modules for the line it is called from.
-_LIBRARY = torch.library.Library("smex", "FRAGMENT")
-for _name, _kernel, _shape, _backward in (
-    ("segment_mm", _segment_mm, _segment_mm_shape, _segment_mm_backward),
-    ("segment_outer", _segment_outer, _segment_outer_shape, _segment_outer_backward),
-):
-    _second = "b" if _name == "segment_mm" else "g"
-    _schema = f"{_name}(Tensor a, Tensor {_second}, Tensor lengths) -> Tensor"
-    _LIBRARY.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
-    _LIBRARY.impl(_name, _kernel, "CompositeExplicitAutograd")
-    _LIBRARY.impl(_name, _shape, "Meta")
-    torch.library.register_autograd(f"smex::{_name}", _backward, setup_context=_save, lib=_LIBRARY)

@@ -212,6 +212,8 @@ class Signature:
         is_leaf: the vertices have no children.
         wants: the parameters and inputs that gradients are wanted of.
         with_gradients: whether gradients are wanted at all.
+        shared: what the first trace of a function leaves for that of its other kind of vertices,
+            which differs in `is_leaf` alone.
     """
 
     params: Mapping[str, Tensor]
@@ -220,6 +222,7 @@ class Signature:
     is_leaf: bool
     wants: frozenset[str]
     with_gradients: bool
+    shared: list[tuple[_Builder, Reads]] = field(default_factory=list)
 
 
 @dataclass
@@ -263,9 +266,12 @@ def trace(function: VertexFunction, signature: Signature) -> Joint:
         UntraceableError: the function looks at values or at the number of rows, or changes tensors
             or its own attributes.
     """
-    with _looking_into(function):
-        builder = _builder(function, signature)
-        read = builder.dry_run()
+    if not signature.shared:
+        with _looking_into(function):
+            builder = _builder(function, signature)
+            signature.shared.append((builder, builder.dry_run()))
+    builder, read = signature.shared[0]
+    builder.signature = signature
     with _looking_into(function):
         return builder.joint(read)
 

@@ -226,10 +226,12 @@ class _Type:
         self._with_gradients = torch.is_grad_enabled()
         self._chosen = chosen
         self._traces: dict[bool, VertexProgram | None] = {}
+        self._shared: list[Any] = []  # by the traces of its kinds
         self.is_there = any(has_kinds)
         # The kind without children is looked into first if there is one of it alone.
         for is_leaf in (leaf for leaf, there in zip((True, False), has_kinds) if there):
             self._traces[is_leaf] = self._program(is_leaf)
+        self._shared = []
         self.outside: Tensors = {}
         for program in self._traces.values():
             for one in program.source.joint.outside if program is not None else ():
@@ -264,8 +266,9 @@ class _Type:
         """Returns what a trace depends on; the inputs of all vertices stand for those of a kind."""
         inputs = {n: x for n, (x, _) in self.inputs.items()}
         return Signature(
-            self.params, inputs, self.dtype, is_leaf, self._wants, self._with_gradients
-        )
+            self.params, inputs, self.dtype, is_leaf, self._wants, self._with_gradients,
+            self._shared,
+        )  # fmt: skip
 
     def body(
         self, rows: KindRows, inputs: Mapping[str, InputRows], params: Tensors, memory: Memory,

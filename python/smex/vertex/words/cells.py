@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -78,21 +77,3 @@ def _cell(gates: Tensor, cells: list[Tensor], places: Sequence[int]) -> tuple[Te
     for f, cell in zip(forget, cells):
         c = c + torch.sigmoid(f) * cell
     return torch.sigmoid(o) * torch.tanh(c), c
-
-
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    gates, cells, ctx.places = inputs
-    ctx.save_for_backward(gates, output[1], *cells)
-
-
-def _backward(ctx: Any, grad_h: Tensor | None, grad_c: Tensor | None) -> Any:
-    gates, c, *cells = ctx.saved_tensors
-    grad_h = torch.zeros_like(c) if grad_h is None else grad_h
-    grad_c = torch.zeros_like(c) if grad_c is None else grad_c
-    grad_gates, grad_cells = torch.ops.smex.tree_lstm_backward(
-        grad_h, grad_c, gates, cells, c, ctx.places
-    )
-    return grad_gates, list(grad_cells.unbind(1)), None
-
-
-torch.library.register_autograd("smex::tree_lstm", _backward, setup_context=_keep)
