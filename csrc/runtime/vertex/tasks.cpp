@@ -1,5 +1,6 @@
 #include "runtime/vertex/tasks.h"
 
+#include <ATen/DimVector.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/cat.h>
 
@@ -14,6 +15,23 @@ namespace {
 using vertex::Task;
 using Column = TaskLoop::Column;
 
+/// `narrow`, in a tenth of its time where the memory is plain: a task has many parts of tensors.
+at::Tensor part_of(const at::Tensor& whole, int64_t dim, int64_t begin, int64_t size) {
+  const c10::TensorImpl& impl = *whole.unsafeGetTensorImpl();
+  const bool is_plain = impl.layout() == at::kStrided && !impl.is_python_dispatch() &&
+                        !impl.has_symbolic_sizes_strides() && impl.has_storage();
+  if (!is_plain || begin < 0 || size < 0 || begin + size > whole.size(dim)) {
+    return whole.narrow(dim, begin, size);  // which tells what is wrong
+  }
+  at::DimVector sizes(whole.sizes());
+  sizes[dim] = size;
+  at::Tensor part = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(whole.storage()), whole.key_set(), whole.dtype());
+  part.unsafeGetTensorImpl()->set_sizes_and_strides(
+      sizes, whole.strides(), whole.storage_offset() + begin * whole.stride(dim));
+  return part;
+}
+
 /// Where the children at an argument position lie: contiguous rows, or listed ones.
 struct SlotPlace {
   int64_t first = -1;
@@ -27,13 +45,13 @@ SlotPlace place_of(const TaskPlan& plan, size_t number, int64_t slot) {
   place.first = plan.schedule->slot_first[plan.first_slots[number] + slot];
   if (place.first >= 0) return place;
   const int64_t begin = task.slot_begin + slot * task.size();
-  place.rows = plan.slot_rows.narrow(0, begin, task.size());
-  if (plan.slot_orders.defined()) place.order = plan.slot_orders.narrow(0, begin, task.size());
+  place.rows = part_of(plan.slot_rows, 0, begin, task.size());
+  if (plan.slot_orders.defined()) place.order = part_of(plan.slot_orders, 0, begin, task.size());
   return place;
 }
 
 at::Tensor edges_of(const at::Tensor& by_edge, const Task& task) {
-  return by_edge.narrow(0, task.edge_begin, task.edge_end - task.edge_begin);
+  return part_of(by_edge, 0, task.edge_begin, task.edge_end - task.edge_begin);
 }
 
 at::Tensor gathered(const TaskPlan& plan, size_t number, const StateRows& states, int64_t slot) {
@@ -44,7 +62,7 @@ at::Tensor gathered(const TaskPlan& plan, size_t number, const StateRows& states
     return states.new_zeros(shape);
   }
   const SlotPlace place = place_of(plan, number, slot);
-  return place.first >= 0 ? states.narrow(0, place.first, task.size())
+  return place.first >= 0 ? part_of(states, 0, place.first, task.size())
                           : states.index_select(0, place.rows);
 }
 
@@ -66,8 +84,8 @@ at::Tensor beside(const TaskPlan& plan, size_t number, const StateRows& states, 
 c10::IValue argument(const TaskPlan& plan, size_t number, const Column& column) {
   const Task& task = plan.task(number);
   const auto part = [&](int64_t begin, int64_t end, int64_t first) {
-    return column.value.toTensor().narrow(column.dim, column.per * (begin - first),
-                                          column.per * (end - begin));
+    return part_of(column.value.toTensor(), column.dim, column.per * (begin - first),
+                   column.per * (end - begin));
   };
   switch (column.kind) {
     case Column::Kind::kWhole:
@@ -115,7 +133,7 @@ void add(const TaskPlan& plan, size_t number, const TaskLoop::Sink& sink, const 
   if (sink.slot >= task.slots) return;
   const SlotPlace place = place_of(plan, number, sink.slot);
   if (place.first >= 0) {
-    sink.grads.narrow(0, place.first, task.size()).add_(value);
+    part_of(sink.grads, 0, place.first, task.size()).add_(value);
   } else {
     add_rows(sink.grads, place.rows, value, place.order);
   }
@@ -179,8 +197,8 @@ void TaskLoop::run(const TaskPlan& plan, size_t number) {
   }
   const Task& task = plan.task(number);
   for (const Twins& twins : twins_) {
-    twins.to.narrow(0, task.begin, task.size())
-        .copy_(twins.from.narrow(0, task.begin, task.size()));
+    part_of(twins.to, 0, task.begin, task.size())
+        .copy_(part_of(twins.from, 0, task.begin, task.size()));
   }
 }
 
