@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 
 from smex.planning import markup
+from smex.planning.page.critical_path import critical_path_section
 from smex.planning.page.layers import layers_section
+from smex.planning.page.links import links_section
 from smex.planning.page.tables import ops_section, steps_section, tensors_section
 from smex.planning.page.timeline import timeline_section
 from smex.planning.placed import PlacedGraph
@@ -74,13 +76,16 @@ def _signs() -> str:
 
 def _sections(plan: PlacedGraph) -> list[str]:
     prices = op_prices(plan)
+    ops, places = ops_section(plan, prices)
     return [
         _title(plan),
         _summary(plan),
         _signs(),
         timeline_section(plan, prices),
+        critical_path_section(plan, places),
+        links_section(plan),
         steps_section(plan),
-        ops_section(plan, prices),
+        ops,
         layers_section(plan),
         tensors_section(plan),
     ]

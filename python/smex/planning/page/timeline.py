@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from smex.capture.records import OpRecord
-from smex.planning.markup import escape, section
+from smex.planning.markup import escape, scrolling, section
 from smex.planning.page.memory import fullest_worker, live_bytes, program_order
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
@@ -18,8 +18,11 @@ _LEFT, _WIDTH = 110, 1000  # pixels: of the words before the lanes, of the lanes
 _LANE, _MEMORY, _GAP = 30, 90, 8
 _MOST_BANDS = 48
 _FINEST = 2.0  # pixels of the narrowest box
-_COMPUTE, _COMMUNICATION, _LIVE = "#4c78a8", "#f58518", "#9ecae9"
-_BANDS = {False: ("#e8eef4", "#d5e0ea"), True: ("#f3ece6", "#e8dccf")}  # by backward
+_COMPUTE, _COMMUNICATION, _LIVE = "var(--compute)", "var(--communication)", "var(--live)"
+_BANDS = {  # by backward
+    False: ("var(--forward-2)", "var(--forward)"),
+    True: ("var(--backward-2)", "var(--backward)"),
+}
 _LETTER = 6.2  # pixels
 
 
@@ -62,7 +65,7 @@ def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
         f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
         "and the tiles that others have still to fetch; the dashed line is the predicted peak."
     )
-    return section("Timeline", f"<p>{words}</p>", drawing.svg())
+    return section("Timeline", f"<p>{words}</p>", scrolling(drawing.svg()))
 
 
 def _words(plan: PlacedGraph) -> str:
@@ -103,8 +106,8 @@ class _Drawing:
         self._draw_axis()
         width, height = _LEFT + _WIDTH + 20, self._y
         return (
-            f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" '
-            f'style="max-width:100%;height:auto">\n{"".join(self._parts)}</svg>'
+            f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}">\n'
+            f"{''.join(self._parts)}</svg>"
         )
 
     def _x(self, at: float) -> float:
@@ -126,7 +129,7 @@ class _Drawing:
 
     def _line(self, x0: float, y0: float, x1: float, y1: float, more: str = "") -> None:
         self._parts.append(
-            f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="#888"{more}/>\n'
+            f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="var(--tick)"{more}/>\n'
         )
 
     # ---- lanes ----
@@ -217,7 +220,7 @@ class _Drawing:
         where = f"{op.target} of {op.module_path or 'the model'}"
         words = f"{size_words(live[heaviest])} at {where}"
         self._parts.append(
-            f'<circle cx="{x:.1f}" cy="{y(live[heaviest]):.1f}" r="3" fill="#333">'
+            f'<circle cx="{x:.1f}" cy="{y(live[heaviest]):.1f}" r="3" fill="var(--stroke)">'
             f"<title>{escape(words)}</title></circle>\n"
         )
         anchor, shift = ("start", 6) if x < _LEFT + _WIDTH / 2 else ("end", -6)
