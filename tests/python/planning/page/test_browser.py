@@ -1,0 +1,127 @@
+"""Pages of plans in a browser: nothing is wider than the screen, in light and in dark."""
+
+import html
+import json
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+import smex
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium is on the path")
+
+LINK = smex.Level(1024, 1e-5, 1e9)
+MACHINE = smex.Machine("test", {"float32": 1e10}, 1e10, 1e-6, 1e9, (LINK,))
+
+MEASURE = """<script>
+const clipped = [...document.querySelectorAll("h1, h2, h3, p, td, th, summary")].filter(
+  (e) => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0 && !e.closest(".scroll"));
+const out = [...document.querySelectorAll("svg text")].filter((e) => {
+  const own = e.getBoundingClientRect(), all = e.ownerSVGElement.getBoundingClientRect();
+  return own.width > 0 && (own.left < all.left - 1 || own.right > all.right + 1
+    || own.top < all.top - 1 || own.bottom > all.bottom + 1); });
+const over = [];
+for (const svg of document.querySelectorAll("svg")) {
+  const boxes = [...svg.querySelectorAll("text")].map((e) => [e, e.getBoundingClientRect()]);
+  boxes.forEach(([e, a], n) => boxes.slice(n + 1).forEach(([f, b]) => {
+    if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+        && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2)
+      over.push(e.textContent + " | " + f.textContent); }));
+}
+document.body.dataset.found = JSON.stringify({
+  wide: document.documentElement.scrollWidth - innerWidth, width: innerWidth,
+  clipped: clipped.map((e) => e.textContent), out: out.map((e) => e.textContent), over: over,
+  paper: getComputedStyle(document.querySelector(".smex-plan")).backgroundColor,
+  ink: getComputedStyle(document.querySelector(".smex-plan")).color,
+});
+</script>"""
+
+
+def browse(page, *options, dark=False):
+    """What Chromium writes, with a page in a window of its own."""
+    scheme = f"--blink-settings=preferredColorScheme={0 if dark else 1}"
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", scheme,
+        "--timeout=20000", *options, page.as_uri(),
+    ]  # fmt: skip
+    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.decode()
+
+
+def measured(page, width, dark=False):
+    """What is found of a page by a script in it."""
+    text = browse(page, "--dump-dom", f"--window-size={width},900", dark=dark)
+    return json.loads(html.unescape(re.search(r'data-found="(.*?)"', text).group(1)))
+
+
+def pixels(path):
+    """Width, height and the colours of the rows' first pixels of a PNG without interlacing."""
+    data = path.read_bytes()
+    width, height, depth, kind = struct.unpack(">IIBB", data[16:26])
+    assert depth == 8 and kind in (2, 6)
+    size, at, packed = 3 if kind == 2 else 4, 8, b""
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        if data[at + 4 : at + 8] == b"IDAT":
+            packed += data[at + 8 : at + 8 + length]
+        at += length + 12
+    raw = zlib.decompress(packed)
+    first = raw[1 : 1 + size]  # of the first row nothing is predicted at its first pixel
+    return width, height, tuple(first[:3])
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    with torch.device("meta"):
+        layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+        model = torch.nn.TransformerEncoder(layer, 3)
+        x = torch.empty(8, 16, 64)
+    graph = smex.capture_graph(model, (x, x), loss_fn=F.mse_loss)
+    path = tmp_path_factory.mktemp("browser") / "plan.html"
+    smex.search(graph, 4, replicate_bytes=0, machine=MACHINE).show(path)
+    path.write_text(path.read_text().replace("</body>", f"{MEASURE}</body>"))
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [500, 1000, 1600])
+def test_nothing_is_wider_than_the_screen_or_cut_off(page, width, dark):
+    found = measured(page, width, dark)
+    assert found["width"] == width
+    assert found["wide"] <= 0
+    assert found["clipped"] == [] and found["out"] == [] and found["over"] == []
+    light = [sum(map(int, re.findall(r"\d+", found[key])[:3])) for key in ("paper", "ink")]
+    assert (light[0] < 150 and light[1] > 450) if dark else (light[0] > 700 and light[1] < 150)
+
+
+def test_screenshots_have_the_colours_of_the_page(page, tmp_path):
+    colours = []
+    for dark in (False, True):
+        path = tmp_path / f"{dark}.png"
+        browse(page, "--window-size=500,700", f"--screenshot={path}", dark=dark)
+        width, height, colour = pixels(path)
+        assert (width, height) == (500, 700)
+        colours.append(colour)
+    assert colours == [(255, 255, 255), (22, 24, 28)]
+
+
+def test_a_page_that_is_too_wide_is_found(page, tmp_path):
+    wide = tmp_path / "wide.html"
+    wide.write_text(page.read_text().replace("<h2>", '<h2 style="width:2000px">', 1))
+    assert measured(wide, 500)["wide"] > 0
+
+
+@pytest.mark.parametrize("theme", ["false", "true"])
+def test_the_theme_of_jupyter_goes_before_that_of_the_system(page, tmp_path, theme):
+    inside = tmp_path / "inside.html"
+    inside.write_text(page.read_text().replace("<body ", f'<body data-jp-theme-light="{theme}" '))
+    paper = measured(inside, 1000, dark=theme == "true")["paper"]
+    assert paper == ("rgb(255, 255, 255)" if theme == "true" else "rgb(22, 24, 28)")
