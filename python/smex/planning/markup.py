@@ -9,14 +9,15 @@ _LIGHT = (
     "color-scheme: light; --ink: #222; --paper: #fff; --soft: #555; --faint: #eee; --rule: #bbb; "
     "--stroke: #333; --tick: #888; --forward: #d5e0ea; --forward-2: #e8eef4; --backward: #e8dccf; "
     "--backward-2: #f3ece6; --compute: #4c78a8; --communication: #f58518; --link: #0b5cad; "
-    "--grid: #dde; --live: #9ecae9; --heat: 76, 120, 168;"
+    "--grid: #dde; --live: #9ecae9; "
+    "--parameters: #bab0ac; --gradients: #88c27a; --heat: 76, 120, 168;"
 )
 _DARK = (
     "color-scheme: dark; --ink: #ddd; --paper: #16181c; --soft: #a8adb5; --faint: #2c3036; "
     "--rule: #555b64; --stroke: #d5d8dc; --tick: #9aa0a8; --forward: #2d3d4d; "
     "--forward-2: #232f3b; --backward: #4a3c2d; --backward-2: #382f25; --compute: #6a9bd0; "
     "--communication: #f0943c; --link: #7db8f5; --grid: #3a3f4b; --live: #2f5675; "
-    "--heat: 106, 155, 208;"
+    "--parameters: #6e6663; --gradients: #4a7a40; --heat: 106, 155, 208;"
 )
 _DARK_NOTEBOOKS = (
     '[data-jp-theme-light="false"]',  # Jupyter

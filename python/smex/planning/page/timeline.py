@@ -5,20 +5,34 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from smex.capture.records import OpRecord
-from smex.planning.markup import escape, scrolling, section
-from smex.planning.page.memory import fullest_worker, live_bytes, program_order
+from smex.planning.markup import escape, scrolling, section, table
+from smex.planning.page.memory import (
+    KINDS,
+    fullest_worker,
+    live_bytes,
+    live_bytes_by_kind,
+    program_order,
+)
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
 from smex.text import duration_words, size_words
 
 _LEFT, _WIDTH = 110, 1000  # pixels: of the words before the lanes, of the lanes
-_LANE, _MEMORY, _GAP = 30, 90, 8
+_LANE, _MEMORY, _WORKER, _GAP = 30, 90, 44, 8
+_MOST_LANES = 16  # workers whose memory is drawn
+_MOST_COUNTED = 2**17  # calls of all workers, for each of them
 _MOST_BANDS = 48
 _FINEST = 2.0  # pixels of the narrowest box
-_COMPUTE, _COMMUNICATION, _LIVE = "var(--compute)", "var(--communication)", "var(--live)"
+_COMPUTE, _COMMUNICATION = "var(--compute)", "var(--communication)"
+_KIND_COLOURS = {
+    "parameters": "var(--parameters)",
+    "activations": "var(--live)",
+    "gradients": "var(--gradients)",
+    "communication": "var(--communication)",
+}
 _BANDS = {  # by backward
     False: ("var(--forward-2)", "var(--forward)"),
     True: ("var(--backward-2)", "var(--backward)"),
@@ -59,13 +73,53 @@ def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
     else:
         drawing.draw_bytes()
     worker = fullest_worker(plan)
-    drawing.draw_memory(live_bytes(plan, worker))
+    kinds = live_bytes_by_kind(plan, worker)
+    drawing.draw_memory(live_bytes(plan, worker), kinds)
     whose = f"that of worker {worker}, which holds the most" if plan.workers > 1 else "counted"
     words = (
         f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
         "and the tiles that others have still to fetch; the dashed line is the predicted peak."
     )
-    return section("Timeline", f"<p>{words}</p>", scrolling(drawing.svg()))
+    legend = memory_legend() if kinds else ""
+    each = _memory_of_workers(plan, _Drawing(ops, prices, lengths, timed)) if kinds else ""
+    return section("Timeline", f"<p>{words}</p>", legend, scrolling(drawing.svg()), each)
+
+
+def memory_legend() -> str:
+    """Returns the kinds of memory in their colours."""
+    keys = " ".join(
+        f'<span style="color:{colour}">■</span> {kind}' for kind, colour in _KIND_COLOURS.items()
+    )
+    words = (
+        "parameters with buffers; activations with inputs; gradients are all that backward makes; "
+        "communication is what is put together from tiles of other workers"
+    )
+    return f"<p><small>memory: {keys} ({words})</small></p>"
+
+
+def _memory_of_workers(plan: PlacedGraph, drawing: _Drawing) -> str:
+    """Returns a lane for each worker, folded, and what each holds when it holds the most."""
+    if not 1 < plan.workers <= _MOST_LANES:
+        return ""
+    if plan.workers**2 * len(plan.graph.captured.ops) > _MOST_COUNTED:
+        return ""
+    found = [live_bytes_by_kind(plan, worker) for worker in range(plan.workers)]
+    highest = max(plan.peak_bytes())
+    rows = []
+    for worker, kinds in enumerate(found):
+        if kinds is None:
+            return ""
+        live = [sum(now) for now in zip(*kinds.values(), strict=True)]
+        drawing.draw_worker(worker, live, kinds, highest)
+        at = max(range(len(live)), key=live.__getitem__)
+        held = [size_words(kinds[kind][at]) for kind in KINDS]
+        rows.append((str(worker), size_words(live[at]), *held, *drawing.names(at)))
+    head = ("worker", "peak", *KINDS, "at the call", "module")
+    told = table(head, [[escape(cell) for cell in row] for row in rows], right=range(6))
+    return (
+        f"<details><summary>Memory of each worker</summary>\n{scrolling(drawing.svg())}\n{told}\n"
+        "</details>"
+    )
 
 
 def _words(plan: PlacedGraph) -> str:
@@ -190,8 +244,54 @@ class _Drawing:
         self._line(_LEFT, self._y + height, _LEFT + _WIDTH, self._y + height)
         self._y += height + _GAP
 
-    def draw_memory(self, live: Sequence[int]) -> None:
-        """Bytes that are live, and the predicted peak: the most of them."""
+    def draw_worker(
+        self, worker: int, live: Sequence[int], kinds: Mapping[str, Sequence[int]], highest: int
+    ) -> None:
+        """Bytes that are live of one of several workers, of which one holds `highest` at most."""
+        bottom = self._y + _WORKER
+        self._areas(live, kinds, bottom, _WORKER / (highest or 1), finest=_FINEST)
+        self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
+        self._text(_LEFT - 8, bottom - _WORKER / 2 - 3, f"worker {worker}", "end")
+        self._text(_LEFT - 8, bottom - _WORKER / 2 + 11, size_words(max(live)), "end")
+        self._y = bottom + _GAP
+
+    def names(self, number: int) -> tuple[str, str]:
+        """Returns the operator and the module of a call."""
+        return self._ops[number].target, self._ops[number].module_path
+
+    def _areas(
+        self,
+        live: Sequence[int],
+        kinds: Mapping[str, Sequence[int]] | None,
+        bottom: float,
+        scale: float,
+        finest: float = 1.0,
+    ) -> None:
+        """Draws areas on top of each other, each from the bottom to where its kind ends."""
+        spans = self._fine_spans(finest)
+        highest = [max(range(s.first, s.last), key=live.__getitem__) for s in spans]
+        below = [0.0] * len(spans)
+        drawn = []
+        for kind, each in (kinds or {"live": live}).items():
+            path, height = [f"M{_LEFT} {bottom:.1f}"], ""
+            for number, (span, op) in enumerate(zip(spans, highest, strict=True)):
+                below[number] += each[op]
+                y = f"V{bottom - below[number] * scale:.1f}"
+                if y == height:
+                    path.pop()
+                path += [*[y] * (y != height), f"H{self._x(span.end):.1f}"]
+                height = y
+            fill = _KIND_COLOURS.get(kind, "var(--live)")
+            drawn.append(
+                f'<path d="{"".join(path)}V{bottom:.1f}Z" fill="{fill}"><title>{kind}</title>'
+                "</path>\n"
+            )
+        self._parts += reversed(drawn)
+
+    def draw_memory(
+        self, live: Sequence[int], kinds: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
+        """Bytes that are live, by kind, and the predicted peak: the most of them."""
         top, bottom = self._y + 14, self._y + 14 + _MEMORY
         peak = max(live)
         tallest = peak or 1
@@ -199,11 +299,7 @@ class _Drawing:
         def y(nbytes: float) -> float:
             return bottom - nbytes / tallest * _MEMORY
 
-        path = [f"M{_LEFT} {bottom:.1f}"]
-        for span in self._fine_spans(1.0):
-            most = max(live[span.first : span.last])
-            path.append(f"V{y(most):.1f}H{self._x(span.end):.1f}")
-        self._parts.append(f'<path d="{"".join(path)}V{bottom:.1f}Z" fill="{_LIVE}"/>\n')
+        self._areas(live, kinds, bottom, _MEMORY / tallest)
         self._line(_LEFT, y(peak), _LEFT + _WIDTH, y(peak), ' stroke-dasharray="5 4"')
         self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
         self._text(_LEFT - 8, top + 8, size_words(tallest), "end")

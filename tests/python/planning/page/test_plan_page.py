@@ -13,7 +13,13 @@ import torch
 from torch.nn import functional as F
 
 import smex
-from smex.planning.page.memory import fullest_worker, live_bytes, program_order
+from smex.planning.page.memory import (
+    KINDS,
+    fullest_worker,
+    live_bytes,
+    live_bytes_by_kind,
+    program_order,
+)
 from smex.planning.page.names import collapse, numbers_words
 from smex.planning.page.plan_page import SIGNS
 from smex.planning.page.tiles import HEIGHT, WIDTH, tensor_picture, worker_colour
@@ -588,9 +594,54 @@ def test_the_page_has_one_peak(courses, model, workers, tmp_path):
     assert mark.startswith(f"{peak} at ")
     svg = next(s for s in tree.iter("svg") if any(t.text == "live bytes" for t in s.iter("text")))
     (dashed,) = (p.get("d") for p in svg.iter("path") if p.get("stroke-dasharray"))
-    (curve,) = (p.get("d") for p in svg.iter("path") if p.get("fill") == "var(--live)")
-    highest = min(float(y) for y in re.findall(r"V([\d.]+)", curve))
+    titled = {
+        p.find("title").text: p.get("d") for p in svg.iter("path") if p.find("title") is not None
+    }
+    assert list(titled) == list(reversed(KINDS))  # the last is what lies in front
+    highest = min(float(y) for d in titled.values() for y in re.findall(r"V([\d.]+)", d))
     assert highest == float(re.match(r"M[\d.]+ ([\d.]+)", dashed).group(1))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("model", [*COURSES, *FAMILIES])
+def test_kinds_of_memory_are_all_of_it(courses, model, workers):
+    graph = courses[model]
+    plan = smex.search(graph, workers, replicate_bytes=0)
+    for worker in range(workers):
+        kinds = live_bytes_by_kind(plan, worker)
+        assert list(kinds) == list(KINDS)
+        assert [sum(now) for now in zip(*kinds.values())] == live_bytes(plan, worker)
+        assert workers > 1 or not any(kinds["communication"])
+        held = 0
+        once = {number: name for name, number in graph.value_by_name.items()}  # tied ones too
+        for number, name in once.items():
+            value, tiles = graph.captured.values[number], plan.named_tiles()[name]
+            if value.role in ("parameter", "buffer") and tiles[worker][0]:
+                numel = math.prod(hi - lo for lo, hi in tiles[worker][1])
+                held += numel * value.dtype.itemsize
+        assert set(kinds["parameters"]) == {held}
+        turn = sum(not op.backward for op in graph.captured.ops)
+        assert not any(kinds["gradients"][:turn])
+        assert any(kinds["gradients"][turn:]) or model == "forward alone"
+
+
+def test_memory_of_each_worker_is_shown(courses, tmp_path):
+    plan = smex.search(courses["mlp"], 3, replicate_bytes=0)
+    _, tree = page_of(plan, tmp_path)
+    rows = rows_of(tree, "worker")
+    peaks = [smex.text.size_words(nbytes) for nbytes in plan.peak_bytes()]
+    assert [row[:2] for row in rows] == [[str(w), peak] for w, peak in enumerate(peaks)]
+
+
+def test_kinds_of_memory_by_hand():
+    """A product and its loss on one worker."""
+    model = torch.nn.Linear(4, 6, bias=False)
+    args = torch.zeros(8, 4), torch.zeros(8, 6)
+    plan = smex.search(smex.capture_graph(model, args, loss_fn=F.mse_loss), 1)
+    kinds = live_bytes_by_kind(plan, 0)
+    assert set(kinds["parameters"]) == {4 * 4 * 6}
+    assert kinds["gradients"][-1] >= 4 * 4 * 6  # that of the weight
+    assert max(kinds["activations"]) >= 4 * (8 * 4 + 2 * 8 * 6)
 
 
 def test_the_memory_of_a_program_by_hand():
