@@ -76,6 +76,17 @@ body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding
 .smex-plan .matrix td, .smex-plan .matrix th { padding: 4px 10px; }
 .smex-plan td.n, .smex-plan th.n { white-space: nowrap; }
 .smex-plan .scroll > svg { width: 100%; min-width: 760px; max-width: 1130px; height: auto; }
+.smex-plan .sides { display: grid; gap: 8px 24px;
+  grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); }
+.smex-plan .sides > div { min-width: 0; }
+.smex-plan .tip { position: fixed; z-index: 9; max-width: 60ch; padding: 4px 8px; font-size: 12px;
+  color: var(--ink); background: var(--paper); border: 1px solid var(--rule); border-radius: 4px;
+  pointer-events: none; overflow-wrap: anywhere; }
+.smex-plan .sorted th { cursor: pointer; }
+.smex-plan .sorted th[aria-sort="ascending"]::after { content: " ↑"; }
+.smex-plan .sorted th[aria-sort="descending"]::after { content: " ↓"; }
+.smex-plan input, .smex-plan button { font: inherit; color: inherit; background: var(--paper);
+  border: 1px solid var(--rule); border-radius: 4px; padding: 2px 8px; margin: 0 4px 6px 0; }
 @media (max-width: 900px) { body.smex-page > .smex-plan { padding: 12px; } }
 """
 )
@@ -132,6 +143,11 @@ def fragment(*parts: str) -> str:
 def scrolling(drawing: str) -> str:
     """Returns a wide drawing that is as wide as there is room for, or scrolls."""
     return f'<div class="scroll">{drawing}</div>'
+
+
+def zooming(drawing: str) -> str:
+    """Returns a wide drawing that can be zoomed too, where scripts run."""
+    return f'<div class="scroll zoom">{drawing}</div>'
 
 
 def page(title: str, *parts: str) -> str:

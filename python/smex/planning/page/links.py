@@ -42,13 +42,21 @@ def links_section(plan: PlacedGraph) -> str:
         f"worker {max(range(plan.workers), key=received.__getitem__)} receives the most, "
         f"{size_words(max(received))}."
     )
-    if plan.workers > _MOST_WORKERS:
-        return section("Links", f"<p>{escape(words)}</p>")
-    return section("Links", f"<p>{escape(words)}</p>", _matrix(moved, received, most))
+    return section("Links", f"<p>{escape(words)}</p>", _matrix(moved))
 
 
-def _matrix(moved: Sequence[Sequence[int]], received: Sequence[int], most: int) -> str:
+def links_matrix(plan: PlacedGraph) -> str:
+    """Returns the matrix alone; "" for one worker."""
+    return _matrix(link_bytes(plan)) if plan.workers > 1 else ""
+
+
+def _matrix(moved: Sequence[Sequence[int]]) -> str:
+    """Returns nothing where there are too many workers to be told by a cell each."""
+    if len(moved) > _MOST_WORKERS:
+        return ""
     workers = range(len(moved))
+    received = [sum(column) for column in zip(*moved, strict=True)]
+    most = max(max(row) for row in moved)
     head = "".join(f'<th class="n">{worker}</th>' for worker in workers)
     rows = [f'<tr><th class="n">sends</th>{head}<th class="n">together</th></tr>']
     for source in workers:
@@ -67,6 +75,6 @@ def _cell(source: int, dest: int, nbytes: int, most: int) -> str:
     if source == dest:
         return '<td class="n"></td>'
     # At most half covered, that the number stays legible.
-    shade = f"background:rgba(var(--heat), {nbytes / most / 2:.3f})"
+    shade = f"background:rgba(var(--heat), {nbytes / max(most, 1) / 2:.3f})"
     title = f"worker {source} to worker {dest}: {nbytes:,} bytes"
     return f'<td class="n" style="{shade}" title="{title}">{size_words(nbytes)}</td>'

@@ -8,6 +8,7 @@ from smex.planning import markup
 from smex.planning.page.critical_path import critical_path_section
 from smex.planning.page.layers import layers_section
 from smex.planning.page.links import links_section
+from smex.planning.page.script import SCRIPT
 from smex.planning.page.tables import ops_section, steps_section, tensors_section
 from smex.planning.page.timeline import timeline_section
 from smex.planning.placed import PlacedGraph
@@ -88,4 +89,5 @@ def _sections(plan: PlacedGraph) -> list[str]:
         ops,
         layers_section(plan),
         tensors_section(plan),
+        SCRIPT,
     ]

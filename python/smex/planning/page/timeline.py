@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from smex.capture.records import OpRecord
-from smex.planning.markup import escape, scrolling, section, table
+from smex.planning.markup import escape, scrolling, section, table, zooming
 from smex.planning.page.memory import (
     KINDS,
     fullest_worker,
@@ -59,30 +59,55 @@ def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
         plan: what is drawn.
         prices: of its ops, in the order of the graph.
     """
-    order = program_order(plan)
-    if not order:
+    if not plan.graph.captured.ops:
         return ""
-    timed = plan.machine is not None
-    ops = [plan.graph.captured.ops[number] for number in order]
-    prices = [prices[number] for number in order]
-    lengths = [price.seconds if timed else 1.0 for price in prices]
-    drawing = _Drawing(ops, prices, lengths, timed)
-    drawing.draw_bands()
-    if timed:
-        drawing.draw_seconds()
-    else:
-        drawing.draw_bytes()
     worker = fullest_worker(plan)
     kinds = live_bytes_by_kind(plan, worker)
-    drawing.draw_memory(live_bytes(plan, worker), kinds)
     whose = f"that of worker {worker}, which holds the most" if plan.workers > 1 else "counted"
     words = (
         f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
         "and the tiles that others have still to fetch; the dashed line is the predicted peak."
     )
     legend = memory_legend() if kinds else ""
-    each = _memory_of_workers(plan, _Drawing(ops, prices, lengths, timed)) if kinds else ""
-    return section("Timeline", f"<p>{words}</p>", legend, scrolling(drawing.svg()), each)
+    each = _memory_of_workers(plan, _drawing(plan, prices, None)) if kinds else ""
+    return section("Timeline", f"<p>{words}</p>", legend, timeline_drawing(plan, prices), each)
+
+
+def timeline_drawing(
+    plan: PlacedGraph,
+    prices: Sequence[OpPrice],
+    longest: float | None = None,
+    highest: float = 0,
+) -> str:
+    """Returns the drawing of the timeline.
+
+    Args:
+        plan: what is drawn.
+        prices: of its ops, in the order of the graph.
+        longest: seconds that are as wide as the drawing; by default those of the plan.
+        highest: bytes that are as high as the lane of memory, if more than the plan's peak.
+    """
+    if not plan.graph.captured.ops:
+        return ""
+    drawing = _drawing(plan, prices, longest)
+    drawing.draw_bands()
+    if plan.machine is not None:
+        drawing.draw_seconds()
+    else:
+        drawing.draw_bytes()
+    worker = fullest_worker(plan)
+    live, kinds = live_bytes(plan, worker), live_bytes_by_kind(plan, worker)
+    drawing.draw_memory(live, kinds, highest)
+    return zooming(drawing.svg())
+
+
+def _drawing(plan: PlacedGraph, prices: Sequence[OpPrice], longest: float | None) -> _Drawing:
+    """Returns a drawing of the ops in the order in which they run, without lanes."""
+    order, timed = program_order(plan), plan.machine is not None
+    ops = [plan.graph.captured.ops[number] for number in order]
+    prices = [prices[number] for number in order]
+    lengths = [price.seconds if timed else 1.0 for price in prices]
+    return _Drawing(ops, prices, lengths, timed, longest)
 
 
 def memory_legend() -> str:
@@ -146,11 +171,12 @@ class _Drawing:
         prices: Sequence[OpPrice],
         lengths: Sequence[float],
         timed: bool,
+        longest: float | None = None,
     ):
         self._ops, self._prices, self._timed = ops, prices, timed
         self._turn = sum(not op.backward for op in ops)  # the place of the first of backward
         ends = list(itertools.accumulate(lengths))
-        self._total = ends[-1] or 1.0
+        self._total = max(ends[-1], longest or 0.0) or 1.0
         self._starts = [0.0, *ends]
         self._parts: list[str] = []
         self._y = 0.0
@@ -289,12 +315,15 @@ class _Drawing:
         self._parts += reversed(drawn)
 
     def draw_memory(
-        self, live: Sequence[int], kinds: Mapping[str, Sequence[int]] | None = None
+        self,
+        live: Sequence[int],
+        kinds: Mapping[str, Sequence[int]] | None = None,
+        highest: float = 0,
     ) -> None:
         """Bytes that are live, by kind, and the predicted peak: the most of them."""
         top, bottom = self._y + 14, self._y + 14 + _MEMORY
         peak = max(live)
-        tallest = peak or 1
+        tallest = max(peak, highest) or 1
 
         def y(nbytes: float) -> float:
             return bottom - nbytes / tallest * _MEMORY

@@ -113,6 +113,58 @@ def test_screenshots_have_the_colours_of_the_page(page, tmp_path):
     assert colours == [(255, 255, 255), (22, 24, 28)]
 
 
+DRIVE = """<script>
+const table = document.querySelector("table.sorted"), field = document.querySelector("input");
+const column = (n) => [...table.rows].slice(1).filter((r) => !r.hidden)
+  .map((r) => r.cells[n].textContent);
+const heads = [...table.rows[0].cells].map((e) => e.textContent);
+const share = heads.indexOf("share"), found = {heads};
+table.rows[0].cells[share].click(); found.down = column(share);
+table.rows[0].cells[share].click(); found.up = column(share);
+table.rows[0].cells[0].click(); table.rows[0].cells[0].click(); found.names = column(0);
+field.value = "mm backward"; field.oninput(); found.passes = column(heads.indexOf("pass"));
+found.searched = column(0);
+field.value = ""; field.oninput(); found.all = column(0).length;
+const box = document.querySelector("svg rect"), title = box.querySelector("title").textContent;
+box.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: 20, clientY: 20}));
+const tip = document.querySelector(".tip");
+found.tip = [title, tip.textContent, tip.hidden];
+const svg = document.querySelector(".zoom svg"), before = svg.getBoundingClientRect().width;
+document.querySelector("button[aria-label='zoom in']").click();
+found.zoom = svg.getBoundingClientRect().width / before;
+document.querySelector("button[aria-label='all']").click();
+found.back = svg.getBoundingClientRect().width / before;
+document.body.dataset.found = JSON.stringify(found);
+</script>"""
+
+
+def test_rows_are_searched_and_sorted_and_drawings_told_and_zoomed(page, tmp_path):
+    driven = tmp_path / "driven.html"
+    driven.write_text(page.read_text().replace(MEASURE, DRIVE))
+    found = measured(driven, 1000)
+    shares = [[float(cell.rstrip("%")) for cell in found[way]] for way in ("down", "up")]
+    assert shares[0] == sorted(shares[0], reverse=True) and shares[1] == sorted(shares[1])
+    assert shares[0][0] > shares[0][-1]
+    assert found["names"] == sorted(found["names"]) and len(found["names"]) == found["all"]
+    assert set(found["passes"]) == {"backward"} and 0 < len(found["passes"]) < found["all"]
+    assert all("mm" in name for name in found["searched"])
+    title, told, hidden = found["tip"]
+    assert title == told and not hidden
+    assert found["zoom"] > 1.9 and found["back"] == 1
+
+
+@pytest.mark.parametrize("width", [500, 1600])
+def test_two_plans_are_not_wider_than_the_screen(tmp_path, width):
+    args = (torch.zeros(8, 16), torch.zeros(8, 16))
+    graph = smex.capture_graph(torch.nn.Linear(16, 16), args, loss_fn=F.mse_loss)
+    here = smex.search(graph, 2, replicate_bytes=0, machine=MACHINE)
+    there = smex.search(graph, 2, planner="data_parallel", machine=MACHINE)
+    path = here.compare(there).show(tmp_path / "both.html")
+    path.write_text(path.read_text().replace("</body>", f"{MEASURE}</body>"))
+    found = measured(path, width)
+    assert found["wide"] <= 0 and found["clipped"] == [] and found["out"] == []
+
+
 def test_a_page_that_is_too_wide_is_found(page, tmp_path):
     wide = tmp_path / "wide.html"
     wide.write_text(page.read_text().replace("<h2>", '<h2 style="width:2000px">', 1))
