@@ -6,6 +6,7 @@ import os
 import pathlib
 from collections import defaultdict
 from collections.abc import Callable
+from typing import Any
 
 from smex.planning import markup
 from smex.planning.markup import code, escape, section, table
@@ -145,13 +146,13 @@ def _ops(here: PlacedGraph, there: PlacedGraph) -> str:
         costs = first.nbytes, second.nbytes, first.seconds, second.seconds
         sums[key] = [a + b for a, b in zip(sums[key], costs, strict=True)]
         splits.setdefault(key, [plan.split_words(op.id) for plan in (here, there)])
-    alike = collapse((path, (key, *splits[path, key], *sums[path, key])) for path, key in sums)
+    alike: Any = collapse((path, (*key, *splits[path, key], *sums[path, key])) for path, key in sums)
     found = []
-    for module, ((target, backward), split, other, *costs), paths in alike:
-        a, b, c, d = (cost * len(paths) for cost in costs)
+    for module, (target, backward, split, other, *each), paths in alike:
+        a, b, c, d = (cost * len(paths) for cost in each)
         if (a, c) != (b, d):
-            found.append((abs(d - c) if timed else abs(b - a), module, target, backward, split,
-                          other, a, b, c, d))  # fmt: skip
+            found.append((abs(d - c) if timed else abs(b - a), module, str(target), bool(backward),
+                          str(split), str(other), a, b, c, d))  # fmt: skip
     found.sort(key=lambda row: -row[0])
     if not found:
         return section("Ops", "<p>All calls cost the same.</p>")
