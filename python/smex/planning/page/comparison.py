@@ -146,7 +146,9 @@ def _ops(here: PlacedGraph, there: PlacedGraph) -> str:
         costs = first.nbytes, second.nbytes, first.seconds, second.seconds
         sums[key] = [a + b for a, b in zip(sums[key], costs, strict=True)]
         splits.setdefault(key, [plan.split_words(op.id) for plan in (here, there)])
-    alike: Any = collapse((path, (*key, *splits[path, key], *sums[path, key])) for path, key in sums)
+    alike: Any = collapse(
+        (path, (*key, *splits[path, key], *sums[path, key])) for path, key in sums
+    )
     found = []
     for module, (target, backward, split, other, *each), paths in alike:
         a, b, c, d = (cost * len(paths) for cost in each)

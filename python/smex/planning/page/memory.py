@@ -47,26 +47,34 @@ def live_bytes_by_kind(plan: PlacedGraph, worker: int) -> dict[str, list[int]] |
     None where that is not told: the program keeps tiles on the host, or brings tensors along that
     no op makes.
     """
-    program, views = plan.program(), view_targets(plan.graph)
-    held = held_bytes(program, worker, views)
+    kinds = held_by_kind(plan, plan.program(), worker)
+    if kinds is None:
+        return None
+    held = [sum(now) for now in zip(*kinds.values(), strict=True)]
+    instants = [number for _, number in _by_op(plan, worker, held)]
+    return {kind: [part[number] for number in instants] for kind, part in kinds.items()}
+
+
+def held_by_kind(plan: PlacedGraph, program: Any, worker: int) -> dict[str, list[int]] | None:
+    """By kind the live bytes of a worker at first, and after each instruction.
+
+    None where that is not told, see :func:`live_bytes_by_kind`.
+    """
+    views = view_targets(plan.graph)
     kinds = [_slots(plan, program, number) for number in range(plan.workers)]
     lists = [(each.forward, each.backward) for each in program.workers]
-    parts = []
+    parts: dict[str, list[int]] = {}
     for kind in KINDS:
         sizes = [
             {slot: itemsize for slot, (own, itemsize) in slots.items() if own == kind}
             for slots in kinds
         ]
         try:
-            parts.append(held_bytes(_weighed(program, lists, sizes), worker, views))
+            parts[kind] = held_bytes(_weighed(program, lists, sizes), worker, views)
+            held = held_bytes(program, worker, views)
         except SmexError:
             return None
-    if [sum(now) for now in zip(*parts, strict=True)] != held:
-        return None
-    instants = [number for _, number in _by_op(plan, worker, held)]
-    return {
-        kind: [part[number] for number in instants] for kind, part in zip(KINDS, parts, strict=True)
-    }
+    return parts if [sum(now) for now in zip(*parts.values(), strict=True)] == held else None
 
 
 def _slots(plan: PlacedGraph, program: Any, worker: int) -> dict[int, tuple[str, int]]:
