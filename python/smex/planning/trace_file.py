@@ -6,10 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from smex._C import ComputeInstr, FetchInstr, held_bytes
-from smex.errors import SmexError
-from smex.planning.page.memory import held_by_kind
-from smex.planning.placed import PlacedGraph, view_targets
+from smex._C import ComputeInstr, FetchInstr
+from smex.planning.page.memory import Memory
+from smex.planning.placed import PlacedGraph
 
 Event = dict[str, Any]
 
@@ -38,6 +37,7 @@ class Instructions:
 
     def __init__(self, plan: PlacedGraph, program: Any):
         self._plan, self._program = plan, program
+        self._memory = Memory(plan, program)
         self._lists = [[*own.forward, *own.backward] for own in program.workers]
         self._forward = [len(own.forward) for own in program.workers]
 
@@ -142,13 +142,9 @@ class Instructions:
 
     def memory(self, pid: int, worker: int, ran: Sequence[Ran]) -> list[Event]:
         """Returns a counter of predicted live bytes, by kind where that is told."""
-        kinds = held_by_kind(self._plan, self._program, worker)
+        kinds = self._memory.held_by_kind(worker)
         if kinds is None:
-            try:
-                views = view_targets(self._plan.graph)
-                kinds = {"live": held_bytes(self._program, worker, views)}
-            except SmexError:
-                return []
+            kinds = {"live": self._memory.held(worker)}
         name = f"memory of worker {worker}, predicted"
         return [
             {"name": name, "ph": "C", "ts": end, "pid": pid, "tid": worker,

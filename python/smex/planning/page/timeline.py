@@ -9,13 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from smex.capture.records import OpRecord
 from smex.planning.markup import escape, scrolling, section, table, zooming
-from smex.planning.page.memory import (
-    KINDS,
-    fullest_worker,
-    live_bytes,
-    live_bytes_by_kind,
-    program_order,
-)
+from smex.planning.page.memory import KINDS, Memory, fullest_worker, program_order
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
 from smex.text import duration_words, size_words
@@ -61,16 +55,18 @@ def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
     """
     if not plan.graph.captured.ops:
         return ""
-    worker = fullest_worker(plan)
-    kinds = live_bytes_by_kind(plan, worker)
+    worker, memory = fullest_worker(plan), Memory(plan, plan.program())
+    kinds = memory.live_by_kind(worker)
     whose = f"that of worker {worker}, which holds the most" if plan.workers > 1 else "counted"
     words = (
         f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
         "and the tiles that others have still to fetch; the dashed line is the predicted peak."
     )
     legend = memory_legend() if kinds else ""
-    each = _memory_of_workers(plan, _drawing(plan, prices, None)) if kinds else ""
-    return section("Timeline", f"<p>{words}</p>", legend, timeline_drawing(plan, prices), each)
+    each = _memory_of_workers(plan, memory, _drawing(plan, prices, None)) if kinds else ""
+    return section(
+        "Timeline", f"<p>{words}</p>", legend, timeline_drawing(plan, prices, memory=memory), each
+    )
 
 
 def timeline_drawing(
@@ -78,6 +74,7 @@ def timeline_drawing(
     prices: Sequence[OpPrice],
     longest: float | None = None,
     highest: float = 0,
+    memory: Memory | None = None,
 ) -> str:
     """Returns the drawing of the timeline.
 
@@ -86,6 +83,7 @@ def timeline_drawing(
         prices: of its ops, in the order of the graph.
         longest: seconds that are as wide as the drawing; by default those of the plan.
         highest: bytes that are as high as the lane of memory, if more than the plan's peak.
+        memory: of the plan's program, where it is known.
     """
     if not plan.graph.captured.ops:
         return ""
@@ -96,8 +94,8 @@ def timeline_drawing(
     else:
         drawing.draw_bytes()
     worker = fullest_worker(plan)
-    live, kinds = live_bytes(plan, worker), live_bytes_by_kind(plan, worker)
-    drawing.draw_memory(live, kinds, highest)
+    memory = memory or Memory(plan, plan.program())
+    drawing.draw_memory(memory.live(worker), memory.live_by_kind(worker), highest)
     return zooming(drawing.svg())
 
 
@@ -122,13 +120,13 @@ def memory_legend() -> str:
     return f"<p><small>memory: {keys} ({words})</small></p>"
 
 
-def _memory_of_workers(plan: PlacedGraph, drawing: _Drawing) -> str:
+def _memory_of_workers(plan: PlacedGraph, memory: Memory, drawing: _Drawing) -> str:
     """Returns a lane for each worker, folded, and what each holds when it holds the most."""
     if not 1 < plan.workers <= _MOST_LANES:
         return ""
     if plan.workers**2 * len(plan.graph.captured.ops) > _MOST_COUNTED:
         return ""
-    found = [live_bytes_by_kind(plan, worker) for worker in range(plan.workers)]
+    found = [memory.live_by_kind(worker) for worker in range(plan.workers)]
     highest = max(plan.peak_bytes())
     rows = []
     for worker, kinds in enumerate(found):
