@@ -58,6 +58,7 @@ body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding
 .smex-plan tr:target td { box-shadow: inset 0 2px var(--link), inset 0 -2px var(--link); }
 .smex-plan code { font: 13px ui-monospace, monospace; background: none; color: inherit; }
 .smex-plan small { color: var(--soft); }
+.smex-plan details details { margin-left: 14px; }
 .smex-plan summary { cursor: pointer; margin: 8px 0; }
 .smex-plan .worker { padding: 1px 7px; margin-right: 2px; color: #222; display: inline-block; }
 .smex-plan .flow { display: flex; flex-wrap: wrap; gap: 10px; align-items: stretch; }

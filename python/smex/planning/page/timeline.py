@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from smex.capture.records import OpRecord
-from smex.planning.markup import escape, scrolling, section, table, zooming
+from smex.planning.markup import code, escape, scrolling, section, table, zooming
 from smex.planning.page.memory import KINDS, Memory, fullest_worker, program_order
+from smex.planning.page.names import collapse
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
 from smex.text import duration_words, size_words
@@ -19,6 +20,8 @@ _LANE, _MEMORY, _WORKER, _GAP = 30, 90, 44, 8
 _MOST_LANES = 16  # workers whose memory is drawn
 _MOST_COUNTED = 2**17  # calls of all workers, for each of them
 _MOST_BANDS = 48
+_FEWEST_UNFOLDED, _MOST_UNFOLDED = 100, 24  # ops of a program; drawings of modules
+_FINEST_UNFOLDED = 5.0  # pixels of the narrowest box there
 _FINEST = 2.0  # pixels of the narrowest box
 _COMPUTE, _COMMUNICATION = "var(--compute)", "var(--communication)"
 _KIND_COLOURS = {
@@ -64,9 +67,8 @@ def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
     )
     legend = memory_legend() if kinds else ""
     each = _memory_of_workers(plan, memory, _drawing(plan, prices, None)) if kinds else ""
-    return section(
-        "Timeline", f"<p>{words}</p>", legend, timeline_drawing(plan, prices, memory=memory), each
-    )
+    whole = timeline_drawing(plan, prices, memory=memory)
+    return section("Timeline", f"<p>{words}</p>", legend, whole, each, _modules(plan, prices))
 
 
 def timeline_drawing(
@@ -106,6 +108,58 @@ def _drawing(plan: PlacedGraph, prices: Sequence[OpPrice], longest: float | None
     prices = [prices[number] for number in order]
     lengths = [price.seconds if timed else 1.0 for price in prices]
     return _Drawing(ops, prices, lengths, timed, longest)
+
+
+def _modules(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
+    """Returns a drawing of each module's own ops, folded; those that are alike are drawn once."""
+    order = program_order(plan)
+    if len(order) < _FEWEST_UNFOLDED:
+        return ""
+    ops, prices = [plan.graph.captured.ops[n] for n in order], [prices[n] for n in order]
+    rows = list(_unfolded(ops, prices, 1, plan.machine is not None))
+    dearest = sorted(range(len(rows)), key=lambda n: -rows[n][1] * rows[n][2].total)
+    shown = sorted(dearest[:_MOST_UNFOLDED])
+    more = (
+        f"<p>and {len(rows) - _MOST_UNFOLDED:,} that take less</p>"
+        if len(rows) > _MOST_UNFOLDED
+        else ""
+    )
+    drawn = "\n".join(
+        f"<details><summary>{code(name or 'model')}{f' × {times}, each' if times > 1 else ''}: "
+        f"{escape(drawing.words())}</summary>\n{zooming(drawing.svg())}\n</details>"
+        for name, times, drawing in (rows[number] for number in shown)
+    )
+    return f"<details><summary>Modules one by one</summary>\n{drawn}{more}\n</details>"
+
+
+def _unfolded(
+    ops: Sequence[OpRecord], prices: Sequence[OpPrice], depth: int, timed: bool
+) -> Iterator[tuple[str, int, _Drawing]]:
+    """Modules down to those of few ops: the name, how many are alike, and the drawing."""
+    turn = sum(not op.backward for op in ops)
+    heads = _heads(ops, depth, turn)
+    groups: dict[str, list[int]] = {}
+    for number, head in enumerate(heads):
+        groups.setdefault(head, []).append(number)
+    rows = []
+    for head, numbers in groups.items():
+        inside = len(head) + 1
+        same = [(ops[n].target, ops[n].module_path[inside:], ops[n].backward) for n in numbers]
+        rows.append((head, (tuple(same), tuple(prices[n] for n in numbers))))
+    for pattern, _, names in collapse(rows):
+        own = groups[names[0]]
+        own_ops, own_prices = [ops[n] for n in own], [prices[n] for n in own]
+        deeper = {op.module_path for op in own_ops if op.module_path.count(".") >= depth}
+        if len(own) >= _FEWEST_UNFOLDED and len(deeper) > 1:
+            for inner, times, drawing in _unfolded(own_ops, own_prices, depth + 1, timed):
+                name = inner.removeprefix(names[0])
+                yield (inner if name == inner else pattern + name), times * len(names), drawing
+            continue
+        lengths = [price.seconds if timed else 1.0 for price in own_prices]
+        drawing = _Drawing(own_ops, own_prices, lengths, timed, finest=_FINEST_UNFOLDED)
+        drawing.draw_bands()
+        drawing.draw_seconds() if timed else drawing.draw_bytes()
+        yield pattern, len(names), drawing
 
 
 def memory_legend() -> str:
@@ -170,7 +224,9 @@ class _Drawing:
         lengths: Sequence[float],
         timed: bool,
         longest: float | None = None,
+        finest: float = _FINEST,
     ):
+        self._finest = finest
         self._ops, self._prices, self._timed = ops, prices, timed
         self._turn = sum(not op.backward for op in ops)  # the place of the first of backward
         ends = list(itertools.accumulate(lengths))
@@ -178,6 +234,11 @@ class _Drawing:
         self._starts = [0.0, *ends]
         self._parts: list[str] = []
         self._y = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds, or calls, of the whole axis."""
+        return self._total
 
     def svg(self) -> str:
         """Returns what has been drawn."""
@@ -257,7 +318,7 @@ class _Drawing:
         moved = [
             sum(price.nbytes for price in self._prices[span.first : span.last]) for span in spans
         ]
-        most = max(moved)
+        most = max(moved) or 1
         for span, nbytes in zip(spans, moved, strict=True):
             if nbytes:
                 tall = max(1.0, nbytes / most * height)
@@ -278,6 +339,10 @@ class _Drawing:
         self._text(_LEFT - 8, bottom - _WORKER / 2 - 3, f"worker {worker}", "end")
         self._text(_LEFT - 8, bottom - _WORKER / 2 + 11, size_words(max(live)), "end")
         self._y = bottom + _GAP
+
+    def words(self) -> str:
+        """Returns how many ops there are, and what they cost."""
+        return self._cost_words(_Span("", False, 0, 0, 0, len(self._ops)))
 
     def names(self, number: int) -> tuple[str, str]:
         """Returns the operator and the module of a call."""
@@ -396,10 +461,10 @@ class _Drawing:
                 break
         return spans
 
-    def _fine_spans(self, finest: float = _FINEST) -> list[_Span]:
+    def _fine_spans(self, finest: float | None = None) -> list[_Span]:
         """Ops, as many together as are as wide as the narrowest box."""
         spans: list[_Span] = []
-        least = finest / _WIDTH * self._total
+        least = (finest or self._finest) / _WIDTH * self._total
         for number, (op, label) in enumerate(
             zip(self._ops, _heads(self._ops, 99, self._turn), strict=True)
         ):

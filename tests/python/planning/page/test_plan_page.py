@@ -236,7 +236,7 @@ def test_the_page_stands_alone_and_has_every_tensor(captured, model, machine, tm
     plan = smex.search(captured[model], 4, replicate_bytes=0, machine=machine)
     text, tree = page_of(plan, tmp_path)
     assert not re.search(r"http|src=|@import|url\(|fetch\(|import\(|</?(iframe|link|img)", text)
-    assert len(text) < 400_000
+    assert len(text) < 600_000
     rows = rows_of(tree, "tensor")
     shown = [name for row in rows for name in expanded(row[0])]
     assert sorted(shown) == sorted(plan.placements())
@@ -519,7 +519,8 @@ def courses(captured):
 def passes(tree):
     """(pass, first pixel, width) of the bands at the top of the timeline."""
     found = []
-    for rect in tree.iter("rect"):
+    whole = next(d for d in tree.iter("div") if d.get("class") == "scroll zoom")
+    for rect in whole.iter("rect"):
         title = rect.find("title")
         if title is not None and title.text in ("forward", "backward"):
             found.append((title.text, float(rect.get("x")), float(rect.get("width"))))
@@ -600,6 +601,25 @@ def test_the_page_has_one_peak(courses, model, workers, tmp_path):
     assert list(titled) == list(reversed(KINDS))  # the last is what lies in front
     highest = min(float(y) for d in titled.values() for y in re.findall(r"V([\d.]+)", d))
     assert highest == float(re.match(r"M[\d.]+ ([\d.]+)", dashed).group(1))
+
+
+@pytest.mark.parametrize("machine", [None, MACHINE], ids=["bytes", "seconds"])
+def test_modules_unfold_with_all_ops(machine, tmp_path):
+    graph = capture(Blocks(40), 8, 4)
+    plan = smex.search(graph, 2, planner="all_row", replicate_bytes=0, machine=machine)
+    assert len(graph.captured.ops) >= 100
+    _, tree = page_of(plan, tmp_path)
+    (box,) = [d for d in tree.iter("details") if d.find("summary").text == "Modules one by one"]
+    titles = ["".join(d.find("summary").itertext()) for d in box.findall("details")]
+    assert len(box.findall("details/div/svg")) == len(titles) < 40
+    counted = 0
+    for title in titles:
+        name, times, ops = re.match(r"(\S+?)(?: × (\d+), each)?: (\d+) ops, ", title).groups()
+        assert len(expanded(name)) == int(times or 1)
+        counted += int(times or 1) * int(ops)
+    assert counted == len(graph.captured.ops)
+    few = page_of(smex.search(capture(Blocks(2), 8, 4), 2), tmp_path)[0]
+    assert "Modules one by one" not in few
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
