@@ -926,6 +926,10 @@ class PartitionedModule(torch.nn.Module):
         ones = [torch.ones_like(output) for output in outputs]
         torch.autograd.grad(outputs, parameters, ones, allow_unused=True)
 
+    def _repr_html_(self) -> str | None:
+        """Returns the plan of the first captured call; notebooks show text where it is None."""
+        return None if self._first is None else self._first.plan._repr_html_()
+
     def extra_repr(self) -> str:
         """Returns the model's class and its plan in one line."""
         state = repr(self._first.plan) if self._first is not None else "not captured yet"

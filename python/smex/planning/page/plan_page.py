@@ -34,8 +34,8 @@ SIGNS = (
 
 
 def plan_overview(plan: PlacedGraph) -> str:
-    """Returns the summary and the tensors, as a notebook shows a plan."""
-    return markup.fragment(_summary(plan), tensors_section(plan))
+    """Returns title, summary and tensors, as a notebook shows a plan."""
+    return markup.fragment(_title(plan), _summary(plan), _signs(), tensors_section(plan))
 
 
 def plan_fragment(plan: PlacedGraph) -> str:

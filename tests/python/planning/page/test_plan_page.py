@@ -357,6 +357,15 @@ def test_the_notebook_view_has_a_legend_and_tiles(graph):
     assert {"6×4", "8×4"} <= numbers
 
 
+def test_notebooks_show_the_plan_of_a_net():
+    net = smex.partition(torch.nn.Linear(4, 4), workers=2, replicate_bytes=0)
+    assert net._repr_html_() is None  # not captured yet
+    net(torch.zeros(2, 4))
+    tree = ElementTree.fromstring(net._repr_html_())
+    assert net._repr_html_() == net.plan._repr_html_()
+    assert tree.find(".//h1").text == "Linear on 2 workers"
+
+
 def test_a_plan_of_one_worker_and_a_model_without_weights(tmp_path):
     graph = smex.capture_graph(lambda x: x * 2, (torch.zeros(4),))
     text, tree = page_of(smex.search(graph, 1, machine=MACHINE), tmp_path)
