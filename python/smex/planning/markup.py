@@ -71,6 +71,7 @@ body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding
 .smex-plan .acts { display: flex; gap: 8px; }
 .smex-plan svg { vertical-align: middle; }
 .smex-plan svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
+.smex-plan svg text.over { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 .smex-plan .scroll { overflow-x: auto; max-width: 100%; }
 .smex-plan .tall { overflow-y: auto; max-height: 640px; }
 .smex-plan .tall th { position: sticky; top: 0; z-index: 1; }

@@ -27,6 +27,9 @@ SIGNS = (
         "an operator is divided along its index i in the first step and along k in the second; "
         "where k is summed over, parts of the sum are added up afterwards",
     ),
+    ("repeat", "each part does all of an operator"),
+    ("0 → 1", "a message from worker 0 to worker 1"),
+    ("12 ×", "so many calls or tensors in one row"),
     ("{0..5}", "repeated modules that are cut alike, in one row"),
     ("exact", "no other choice of cuts is better; a gap is by how much one might be"),
 )

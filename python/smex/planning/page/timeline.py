@@ -261,9 +261,9 @@ class _Drawing:
             f'fill="{fill}"><title>{escape(title)}</title></rect>\n'
         )
 
-    def _text(self, x: float, y: float, text: str, anchor: str = "start") -> None:
+    def _text(self, x: float, y: float, text: str, anchor: str = "start", more: str = "") -> None:
         self._parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>\n'
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>\n'
         )
 
     def _line(self, x0: float, y0: float, x1: float, y1: float, more: str = "") -> None:
@@ -412,7 +412,7 @@ class _Drawing:
             f"<title>{escape(words)}</title></circle>\n"
         )
         anchor, shift = ("start", 6) if x < _LEFT + _WIDTH / 2 else ("end", -6)
-        self._text(x + shift, below + 14, words, anchor)
+        self._text(x + shift, below + 14, words, anchor, ' class="over"')
 
     def _draw_axis(self) -> None:
         """Numbers below all lanes."""
