@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -93,16 +94,14 @@ class Instructions:
             found |= {"module": op.module_path, "line": op.source}
         return found
 
-    @property
+    @functools.cached_property
     def _made_by(self) -> Mapping[int, int]:
-        if not hasattr(self, "_makers"):
-            self._makers = {
-                value: op.id
-                for op in self._plan.graph.captured.ops
-                for value in op.outputs
-                if value is not None
-            }
-        return self._makers
+        return {
+            value: op.id
+            for op in self._plan.graph.captured.ops
+            for value in op.outputs
+            if value is not None
+        }
 
     def is_backward(self, worker: int, position: int) -> bool:
         """Returns whether an instruction is in the backward list."""
