@@ -4,6 +4,7 @@ import collections
 import json
 import pathlib
 import re
+import shutil
 
 import pytest
 import torch
@@ -174,11 +175,16 @@ def test_perfetto_reads_the_file(traced):
     processor = pytest.importorskip(
         "perfetto.trace_processor", reason="needs PyPI's perfetto, which is not installed"
     )
-    path = traced[1]
+    platform = pytest.importorskip("perfetto.trace_processor.platform")
     try:
-        opened = processor.TraceProcessor(trace=str(path))
+        shell = shutil.which("trace_processor_shell") or platform.PlatformDelegate().get_shell_path(
+            None
+        )
     except Exception as error:  # whatever a download raises
         pytest.skip(f"Perfetto's trace_processor_shell is neither here nor reachable: {error}")
+    net, path = traced
+    config = processor.TraceProcessorConfig(bin_path=shell)
+    opened = processor.TraceProcessor(trace=str(path), config=config)
     events = events_of(path)
     with opened as trace:
 
@@ -188,7 +194,9 @@ def test_perfetto_reads_the_file(traced):
         wrong = list(trace.query("select name, value from stats where severity = 'error'"))
         assert {row.name: row.value for row in wrong if row.value} == {}
         assert count("slice") == sum(e["ph"] in "Xb" for e in events)
-        assert count("flow") == sum(e["ph"] == "s" for e in events)
+        arrows = count("flow")
+        assert arrows <= sum(e["ph"] == "s" for e in events)
+        assert (arrows > 0) == (net.plan.workers > 1)
         assert count("counter") == sum(len(e["args"]) for e in events if e["ph"] == "C")
         names = {row.name for row in trace.query("select name from process where name != ''")}
         assert {"workers", "links", "workers, simulated", "links, simulated"} >= names

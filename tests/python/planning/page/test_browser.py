@@ -158,10 +158,19 @@ def test_two_plans_are_not_wider_than_the_screen(tmp_path, width):
     assert found["wide"] <= 0 and found["clipped"] == [] and found["out"] == []
 
 
-def test_a_page_that_is_too_wide_is_found(page, tmp_path):
+def test_what_is_too_wide_cut_off_or_overlaps_is_found(page, tmp_path):
+    bad = (
+        '<svg width="60" height="20"><text x="5" y="12">long words that end outside</text>'
+        '<text x="8" y="13">others</text></svg><p style="width:40px;overflow:hidden">'
+        '<span style="white-space:nowrap">words that do not fit</span></p>'
+        '<h2 style="width:2000px">'
+    )
     wide = tmp_path / "wide.html"
-    wide.write_text(page.read_text().replace("<h2>", '<h2 style="width:2000px">', 1))
-    assert measured(wide, 500)["wide"] > 0
+    wide.write_text(page.read_text().replace("<h2>", bad, 1))
+    found = measured(wide, 500)
+    assert found["wide"] > 0 and found["clipped"] == ["words that do not fit"]
+    assert found["out"] == ["long words that end outside"]
+    assert found["over"] == ["long words that end outside | others"]
 
 
 @pytest.mark.parametrize("theme", ["false", "true"])
