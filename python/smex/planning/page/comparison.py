@@ -87,14 +87,17 @@ def _totals(here: PlacedGraph, there: PlacedGraph) -> str:
         _row("moves", here.total_bytes, there.total_bytes, size_words),
         _row("peak per worker", max(here.peak_bytes()), max(there.peak_bytes()), size_words),
     ]
+    words = ""
     if here.machine and there.machine:
-        rows.append(("machine", escape(here.machine), escape(there.machine), ""))
+        same = str(here.machine) == str(there.machine)
+        both = f"Here on {here.machine}, there on {there.machine}."
+        words = f"<p>{escape(f'Both on {here.machine}.' if same else both)}</p>\n"
         rows.append(_row("takes", here.seconds, there.seconds, duration_words))
         arithmetic = here.compute_seconds, there.compute_seconds
         rows.append(_row("of that compute", *arithmetic, duration_words))
         overlapped = here.timeline().seconds, there.timeline().seconds
         rows.append(_row("simulated, with overlap", *overlapped, duration_words))
-    return table(("", "here", "there", "there against here"), rows, right=(1, 2, 3))
+    return words + table(("", "here", "there", "change"), rows, right=(1, 2, 3))
 
 
 def _row(

@@ -45,6 +45,7 @@ def test_the_page_has_both_plans(graph, machine, tmp_path):
     peaks = [size_words(max(plan.peak_bytes())) for plan in (here, there)]
     assert totals["peak per worker"][:2] == peaks
     if machine:
+        assert f"Both on {machine}." in "".join(page.itertext())
         seconds = [duration_words(plan.seconds) for plan in (here, there)]
         assert totals["takes"][:2] == seconds
         assert totals["simulated, with overlap"][0] == duration_words(smex.simulate(here).seconds)
