@@ -182,7 +182,7 @@ def plan() -> None:
         subprocess.run(
             [
                 browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                "--window-size=1000,520", f"--screenshot={PICTURES / 'plan.png'}", page.as_uri(),
+                "--window-size=1000,600", f"--screenshot={PICTURES / 'plan.png'}", page.as_uri(),
             ],
             check=True, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from smex._C import TaskGraph, TaskSchedule
 from smex.errors import SmexKeyError, SmexTypeError, SmexValueError
-from smex.planning.simulation import named_track
+from smex.planning.trace_file import named_track
 
 ORDERS = ("rank", "shortest", "first come")
 Names = Hashable | list[Hashable] | set[Hashable]

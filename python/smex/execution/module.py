@@ -843,7 +843,9 @@ class PartitionedModule(torch.nn.Module):
 
         The file has a track per worker, with every operator and fetch, and a track per link that
         moves bytes, from source to destination. A fetch that several workers feed is on all their
-        links for its whole duration, each with its own bytes.
+        links for its whole duration, each with its own bytes. Spans tell module, line and
+        value; around them are spans of forward and backward, arrows go from what makes a tile to
+        what fetches it, and the predicted memory of each worker is a counter.
 
         Args:
             path: the JSON file, in Chrome's trace event format.
@@ -862,7 +864,8 @@ class PartitionedModule(torch.nn.Module):
             compiled, result, events = self._traced(args, kwargs, backward)
             content = ""
             if self._world.rank == 0:
-                content = json.dumps({"traceEvents": trace_json(compiled.program, events)})
+                found = trace_json(compiled.plan, compiled.program, events)
+                content = json.dumps({"traceEvents": found})
             if self._world.is_alone:
                 pathlib.Path(path).write_text(content)
             else:
@@ -922,6 +925,10 @@ class PartitionedModule(torch.nn.Module):
             raise SmexValueError("trace: backward=True, but no output or parameter has a gradient")
         ones = [torch.ones_like(output) for output in outputs]
         torch.autograd.grad(outputs, parameters, ones, allow_unused=True)
+
+    def _repr_html_(self) -> str | None:
+        """Returns the plan of the first captured call; notebooks show text where it is None."""
+        return None if self._first is None else self._first.plan._repr_html_()
 
     def extra_repr(self) -> str:
         """Returns the model's class and its plan in one line."""

@@ -170,11 +170,11 @@ class _Drawing:
         """Draws a line for each decade, and the titles."""
         for power in range(self._x[0], self._x[1] + 1):
             at, _ = self.place(10.0**power, 10.0 ** self._y[0])
-            self._line((at, 10), (at, _SIZE + 10), "#eee")
+            self._line((at, 10), (at, _SIZE + 10), "var(--faint)")
             self._text(at, _SIZE + 24, _power(power), "middle")
         for power in range(self._y[0], self._y[1] + 1):
             _, at = self.place(10.0 ** self._x[0], 10.0**power)
-            self._line((_LEFT, at), (_LEFT + _SIZE, at), "#eee")
+            self._line((_LEFT, at), (_LEFT + _SIZE, at), "var(--faint)")
             self._text(_LEFT - 6, at + 4, _power(power), "end")
         self._text(_LEFT + _SIZE / 2, _SIZE + 42, x_title, "middle")
         middle = _SIZE / 2 + 10
@@ -240,9 +240,9 @@ def _scatter(found: Sequence[Residual]) -> str:
     ends = min(every), max(every)
     drawing = _Drawing(ends, ends)
     drawing.axes("seconds measured", "seconds predicted")
-    drawing.line(1, "#333", "as measured")
+    drawing.line(1, "var(--stroke)", "as measured")
     for factor in (1 - _WITHIN, 1 + _WITHIN):
-        drawing.line(factor, "#999", f"{factor - 1:+.0%}", dash="4 3")
+        drawing.line(factor, "var(--tick)", f"{factor - 1:+.0%}", dash="4 3")
     for each in found:
         words = (
             f"{duration_words(each.measured)} measured, {duration_words(each.predicted)} predicted"

@@ -5,32 +5,93 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-STYLE = """
-.smex-plan { font: 14px/1.45 system-ui, sans-serif; color: #222; background: #fff; }
-.smex-plan h1 { font-size: 21px; margin: 0 0 4px; }
+_LIGHT = (
+    "color-scheme: light; --ink: #222; --paper: #fff; --soft: #555; --faint: #eee; --rule: #bbb; "
+    "--stroke: #333; --tick: #888; --forward: #d5e0ea; --forward-2: #e8eef4; --backward: #e8dccf; "
+    "--backward-2: #f3ece6; --compute: #4c78a8; --communication: #f58518; --link: #0b5cad; "
+    "--grid: #dde; --live: #9ecae9; "
+    "--parameters: #bab0ac; --gradients: #88c27a; --heat: 76, 120, 168;"
+)
+_DARK = (
+    "color-scheme: dark; --ink: #ddd; --paper: #16181c; --soft: #a8adb5; --faint: #2c3036; "
+    "--rule: #555b64; --stroke: #d5d8dc; --tick: #9aa0a8; --forward: #2d3d4d; "
+    "--forward-2: #232f3b; --backward: #4a3c2d; --backward-2: #382f25; --compute: #6a9bd0; "
+    "--communication: #f0943c; --link: #7db8f5; --grid: #3a3f4b; --live: #2f5675; "
+    "--parameters: #6e6663; --gradients: #4a7a40; --heat: 106, 155, 208;"
+)
+_DARK_NOTEBOOKS = (
+    '[data-jp-theme-light="false"]',  # Jupyter
+    '[data-vscode-theme-kind="vscode-dark"]',
+    '[data-vscode-theme-kind="vscode-high-contrast"]',
+)
+_LIGHT_NOTEBOOKS = ('[data-jp-theme-light="true"]', '[data-vscode-theme-kind="vscode-light"]')
+
+
+def _inside(notebooks: Sequence[str]) -> str:
+    return ", ".join(f"{notebook} .smex-plan" for notebook in notebooks)
+
+
+_COLOURS = f"""
+.smex-plan {{ {_LIGHT} }}
+@media (prefers-color-scheme: dark) {{ .smex-plan {{ {_DARK} }} }}
+{_inside(_LIGHT_NOTEBOOKS)} {{ {_LIGHT} }}
+{_inside(_DARK_NOTEBOOKS)} {{ {_DARK} }}
+"""
+"""A notebook's own theme goes before what the system prefers."""
+
+STYLE = (
+    _COLOURS
+    + """
+body.smex-page { margin: 0; }
+body.smex-page > .smex-plan { min-height: 100vh; box-sizing: border-box; padding: 20px 24px; }
+.smex-plan { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); }
+.smex-plan h1 { font-size: 21px; margin: 0 0 4px; overflow-wrap: anywhere; }
 .smex-plan h2 { font-size: 17px; margin: 26px 0 6px; }
 .smex-plan h3 { font-size: 14px; margin: 12px 0 4px; }
-.smex-plan p { margin: 4px 0 8px; max-width: 110ch; }
-.smex-plan table { border-collapse: collapse; color: #222; }
+.smex-plan p { margin: 4px 0 8px; max-width: 110ch; overflow-wrap: anywhere; }
+.smex-plan a { color: var(--link); }
+.smex-plan table { border-collapse: collapse; color: var(--ink); }
 .smex-plan td, .smex-plan th { padding: 3px 10px 3px 0; text-align: left; vertical-align: middle;
-  border-bottom: 1px solid #eee; background: #fff; }
-.smex-plan th { font-weight: 600; color: #555; border-bottom: 1px solid #bbb; }
+  border-bottom: 1px solid var(--faint); background: var(--paper); }
+.smex-plan th { font-weight: 600; color: var(--soft); border-bottom: 1px solid var(--rule); }
 .smex-plan td.n, .smex-plan th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.smex-plan tr:target td { box-shadow: inset 0 2px var(--link), inset 0 -2px var(--link); }
 .smex-plan code { font: 13px ui-monospace, monospace; background: none; color: inherit; }
-.smex-plan small { color: #666; }
+.smex-plan small { color: var(--soft); }
+.smex-plan details details { margin-left: 14px; }
 .smex-plan summary { cursor: pointer; margin: 8px 0; }
-.smex-plan .worker { padding: 1px 7px; margin-right: 2px; }
+.smex-plan .worker { padding: 1px 7px; margin-right: 2px; color: #222; display: inline-block; }
 .smex-plan .flow { display: flex; flex-wrap: wrap; gap: 10px; align-items: stretch; }
-.smex-plan .block { border: 1px solid #ccc; border-radius: 4px; padding: 6px 10px; }
-.smex-plan .block > b { display: block; margin-bottom: 4px; }
-.smex-plan .layers { display: flex; gap: 14px; }
+.smex-plan .block { border: 1px solid var(--rule); border-radius: 4px; padding: 6px 10px;
+  max-width: 100%; box-sizing: border-box; }
+.smex-plan .block > b { display: block; margin-bottom: 4px; overflow-wrap: anywhere; }
+.smex-plan .layers { display: flex; gap: 14px; overflow-x: auto; }
 .smex-plan .layer { display: flex; flex-direction: column; gap: 4px; font-size: 11px; }
 .smex-plan .cell { height: 84px; display: flex; align-items: flex-end; }
 .smex-plan .acts { display: flex; gap: 8px; }
 .smex-plan svg { vertical-align: middle; }
-.smex-plan svg text { font: 11px system-ui, sans-serif; fill: #333; }
-@media (max-width: 900px) { .smex-plan table { display: block; overflow-x: auto; } }
+.smex-plan svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
+.smex-plan svg text.over { paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
+.smex-plan .scroll { overflow-x: auto; max-width: 100%; }
+.smex-plan .tall { overflow-y: auto; max-height: 640px; }
+.smex-plan .tall th { position: sticky; top: 0; z-index: 1; }
+.smex-plan .matrix td, .smex-plan .matrix th { padding: 4px 10px; }
+.smex-plan td.n, .smex-plan th.n { white-space: nowrap; }
+.smex-plan .scroll > svg { width: 100%; min-width: 760px; max-width: 1130px; height: auto; }
+.smex-plan .sides { display: grid; gap: 8px 24px;
+  grid-template-columns: repeat(auto-fit, minmax(min(480px, 100%), 1fr)); }
+.smex-plan .sides > div { min-width: 0; }
+.smex-plan .tip { position: fixed; z-index: 9; max-width: 60ch; padding: 4px 8px; font-size: 12px;
+  color: var(--ink); background: var(--paper); border: 1px solid var(--rule); border-radius: 4px;
+  pointer-events: none; overflow-wrap: anywhere; }
+.smex-plan .sorted th { cursor: pointer; }
+.smex-plan .sorted th[aria-sort="ascending"]::after { content: " ↑"; }
+.smex-plan .sorted th[aria-sort="descending"]::after { content: " ↓"; }
+.smex-plan input, .smex-plan button { font: inherit; color: inherit; background: var(--paper);
+  border: 1px solid var(--rule); border-radius: 4px; padding: 2px 8px; margin: 0 4px 6px 0; }
+@media (max-width: 900px) { body.smex-page > .smex-plan { padding: 12px; } }
 """
+)
 
 
 def escape(text: object) -> str:
@@ -43,8 +104,16 @@ def code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Returns a table of cells that are markup; the columns `right` hold numbers."""
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    ids: Sequence[str] = (),
+) -> str:
+    """Returns a table of cells that are markup; the columns `right` hold numbers.
+
+    Rows that have ids can be referred to. They are searched and sorted where scripts run.
+    """
 
     def line(tag: str, cells: Sequence[str]) -> str:
         return "".join(
@@ -52,8 +121,15 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[in
             for column, cell in enumerate(cells)
         )
 
-    body = "\n".join(f"<tr>{line('td', row)}</tr>" for row in rows)
-    return f"<table>\n<tr>{line('th', head)}</tr>\n{body}\n</table>"
+    marks = [f' id="{each}"' for each in ids] or [""] * len(rows)
+    body = "\n".join(
+        f"<tr{mark}>{line('td', row)}</tr>" for mark, row in zip(marks, rows, strict=True)
+    )
+    kinds = ("scroll tall", "sorted") if ids else ("scroll", "plain")
+    return (
+        f'<div class="{kinds[0]}"><table class="{kinds[1]}">\n<tr>{line("th", head)}</tr>\n'
+        f"{body}\n</table></div>"
+    )
 
 
 def section(title: str, *parts: str) -> str:
@@ -66,10 +142,21 @@ def fragment(*parts: str) -> str:
     return f'<div class="smex-plan"><style>{STYLE}</style>\n' + "\n".join(parts) + "\n</div>"
 
 
+def scrolling(drawing: str) -> str:
+    """Returns a wide drawing that is as wide as there is room for, or scrolls."""
+    return f'<div class="scroll">{drawing}</div>'
+
+
+def zooming(drawing: str) -> str:
+    """Returns a wide drawing that can be zoomed too, where scripts run."""
+    return f'<div class="scroll zoom">{drawing}</div>'
+
+
 def page(title: str, *parts: str) -> str:
     """Sections as a page of its own."""
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f"<title>{escape(title)}</title></head>\n"
-        f'<body style="margin:24px">{fragment(*parts)}</body></html>\n'
+        f'<body class="smex-page">{fragment(*parts)}</body></html>\n'
     )

@@ -18,6 +18,7 @@ from smex.planning.carried import Carried
 from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.options import SearchOptions
+from smex.planning.page.comparison import PlanComparison
 from smex.planning.page.names import collapse
 from smex.planning.page.plan_page import plan_fragment, plan_overview, plan_page
 from smex.planning.placed import PlacedGraph, view_targets
@@ -262,6 +263,26 @@ class Plan(PlacedGraph):
         lines = aligned(rows, right=(3, 4))
         lines += [f"{what}: {here} -> {there}" for what, here, there in totals]
         return "\n".join(lines)
+
+    def compare(self, other: Plan) -> PlanComparison:
+        """Returns both plans side by side; `show` draws them on a page.
+
+        Totals, timelines on one scale, bytes by link, the calls whose costs differ, and the tensors
+        that are placed differently. Printed it is `diff`.
+
+        Args:
+            other: a plan of the same model, or of another one.
+
+        Raises:
+            SmexTypeError: it is no plan.
+
+        Example:
+            >>> graph = smex.capture_graph(torch.nn.Linear(64, 64), (torch.rand(256, 64),))
+            >>> here, there = smex.search(graph, 2), smex.search(graph, 4)
+            >>> here.compare(there)
+            PlanComparison(tofu on 2 workers, tofu on 4 workers as 2×2)
+        """
+        return PlanComparison(self, other, self.diff(other))
 
     def contents(self) -> dict[str, Any]:
         """Returns what `save` writes: the placements of the named tensors, and all that was chosen.

@@ -13,6 +13,7 @@ from smex.errors import SmexTypeError, SmexValueError
 from smex.planning.cluster import Cluster
 from smex.planning.machine import Machine
 from smex.planning.plan import Plan
+from smex.planning.trace_file import Instructions, Ran, named_track, sorted_track
 from smex.text import aligned, duration_words, size_words
 
 _WORKERS, _LINKS = 10, 11
@@ -110,30 +111,57 @@ class Simulation:
     ) -> None:
         """Writes a file for ui.perfetto.dev: a track per worker and per link.
 
+        Spans tell module, line and value; around them are spans of forward and backward, arrows go
+        from what makes a tile to what fetches it, and the memory of each worker is a counter.
+
         Args:
             path: the JSON file, in Chrome's trace event format.
             beside: a file that `net.trace` wrote, whose tracks are taken over: what was predicted
-                and what ran lie above each other.
+                and what ran lie above each other and begin at once.
 
         Raises:
             SmexValueError: `beside` is no such file.
         """
         events = _events_of(beside) if beside is not None else []
-        pathlib.Path(path).write_text(json.dumps({"traceEvents": events + self._events()}))
+        pathlib.Path(path).write_text(
+            json.dumps({"traceEvents": events + self._events(_beginning(events))})
+        )
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _events(self, shift: float) -> list[dict[str, Any]]:
+        """Returns the events, so many microseconds later."""
+        program = self.plan.program()
+        instructions = Instructions(self.plan, program)
         events = [named_track("process", _WORKERS, 0, "workers, simulated")]
         events.append(named_track("process", _LINKS, 0, "links, simulated"))
-        for worker, spans in enumerate(self.workers):
+        events += [sorted_track(_WORKERS, 1), sorted_track(_LINKS, 3)]
+        ran = [self._ran(instructions, worker, shift) for worker in range(self.plan.workers)]
+        for worker, (spans, own) in enumerate(zip(self.workers, ran, strict=True)):
             events.append(named_track("thread", _WORKERS, worker, f"worker {worker}"))
-            events += [_event(span, _WORKERS, worker) for span in spans if span.seconds > 0]
+            events += instructions.passes(_WORKERS, worker, own)
+            for span, each in zip(spans, own, strict=True):
+                if span.seconds > 0:
+                    told = instructions.args(worker, each.position)
+                    events.append({**_event(span, _WORKERS, worker, shift), "args": told})
+            events += instructions.memory(_WORKERS, worker, own)
         links = {
             where: number for number, where in enumerate(sorted({m.where for m in self.messages}))
         }
         for where, number in links.items():
             words = " -> ".join(f"worker {end}" for end in where.split(" -> "))
             events.append(named_track("thread", _LINKS, number, words))
-        return events + [_event(span, _LINKS, links[span.where]) for span in self.messages]
+        events += [_event(span, _LINKS, links[span.where], shift) for span in self.messages]
+        lasting = [[each for each in own if each.end > each.start] for own in ran]
+        return events + instructions.arrows(_WORKERS, lasting, 1 << 32)
+
+    def _ran(self, instructions: Instructions, worker: int, shift: float) -> list[Ran]:
+        """By span its instruction, and when it is on its way."""
+        found = instructions.named(
+            worker, [(span.name, span.kind) for span in self.workers[worker]]
+        )
+        return [
+            Ran(position, span.begin * 1e6 + shift, span.end * 1e6 + shift)
+            for position, span in zip(found, self.workers[worker], strict=True)
+        ]
 
     def __repr__(self) -> str:
         return (
@@ -207,14 +235,14 @@ def simulate(plan: Plan, machine: Machine | Cluster | None = None) -> Simulation
     return Simulation(plan, machine, plan.timeline_on(machine))
 
 
-def named_track(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-    """Returns the event of Chrome's trace format that names a "process" or a "thread"."""
-    return {"name": f"{what}_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+def _beginning(events: list[dict[str, Any]]) -> float:
+    """When what ran has begun; 0 where nothing did."""
+    return min((event["ts"] for event in events if event.get("ph") == "X"), default=0.0)
 
 
-def _event(span: Span, pid: int, tid: int) -> dict[str, Any]:
+def _event(span: Span, pid: int, tid: int, shift: float) -> dict[str, Any]:
     return {
-        "name": span.name, "cat": span.kind, "ph": "X", "ts": span.begin * 1e6,
+        "name": span.name, "cat": span.kind, "ph": "X", "ts": span.begin * 1e6 + shift,
         "dur": span.seconds * 1e6, "pid": pid, "tid": tid,
     }  # fmt: skip
 

@@ -103,7 +103,7 @@ def test_a_trace_shows_what_links_carry_meanwhile(processes, tmp_path):
     begun = {event["id"]: event for event in events if event["ph"] == "b"}
     ended = {event["id"]: event for event in events if event["ph"] == "e"}
     assert begun.keys() == ended.keys() != set()
-    links = [e["pid"] for e in events if e["ph"] == "M" and e["args"]["name"] == "links"]
+    links = [e["pid"] for e in events if e["ph"] == "M" and e["args"].get("name") == "links"]
     assert {event["pid"] for event in begun.values()} == set(links)
     computes = [e for e in events if e.get("cat") == "compute"]
     assert any(

@@ -5,7 +5,10 @@ from __future__ import annotations
 import datetime
 
 from smex.planning import markup
+from smex.planning.page.critical_path import critical_path_section
 from smex.planning.page.layers import layers_section
+from smex.planning.page.links import links_section
+from smex.planning.page.script import SCRIPT
 from smex.planning.page.tables import ops_section, steps_section, tensors_section
 from smex.planning.page.timeline import timeline_section
 from smex.planning.placed import PlacedGraph
@@ -24,6 +27,9 @@ SIGNS = (
         "an operator is divided along its index i in the first step and along k in the second; "
         "where k is summed over, parts of the sum are added up afterwards",
     ),
+    ("repeat", "each part does all of an operator"),
+    ("0 → 1", "a message from worker 0 to worker 1"),
+    ("12 ×", "so many calls or tensors in one row"),
     ("{0..5}", "repeated modules that are cut alike, in one row"),
     ("exact", "no other choice of cuts is better; a gap is by how much one might be"),
 )
@@ -31,8 +37,8 @@ SIGNS = (
 
 
 def plan_overview(plan: PlacedGraph) -> str:
-    """Returns the summary and the tensors, as a notebook shows a plan."""
-    return markup.fragment(_summary(plan), tensors_section(plan))
+    """Returns title, summary and tensors, as a notebook shows a plan."""
+    return markup.fragment(_title(plan), _summary(plan), _signs(), tensors_section(plan))
 
 
 def plan_fragment(plan: PlacedGraph) -> str:
@@ -74,13 +80,17 @@ def _signs() -> str:
 
 def _sections(plan: PlacedGraph) -> list[str]:
     prices = op_prices(plan)
+    ops, places = ops_section(plan, prices)
     return [
         _title(plan),
         _summary(plan),
         _signs(),
         timeline_section(plan, prices),
+        critical_path_section(plan, places),
+        links_section(plan),
         steps_section(plan),
-        ops_section(plan, prices),
+        ops,
         layers_section(plan),
         tensors_section(plan),
+        SCRIPT,
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +15,7 @@ from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
 from smex.text import cut_words, duration_words, shape_words, size_words, strategy_words
 
-_MOST_OPS = 20  # rows of the table of ops
+_MOST_OPS = 300  # rows of the table of ops
 _DIM_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d")
 _REPLICA_COLOUR = "#bab0ac"
 
@@ -120,27 +120,36 @@ def _dim_colour(dim: int) -> str:
 # ---- ops ----
 
 
-def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
-    """Returns the calls that cost most, those that are alike together."""
+def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> tuple[str, dict[int, str]]:
+    """Returns the calls that cost most, those that are alike together.
+
+    Returns:
+        The table, and by op the id of its row, as far as it has one.
+    """
     timed = any(price.seconds for price in prices)
-    alike: Counter[tuple[str, tuple[Any, ...]]] = Counter()
+    alike: dict[tuple[str, tuple[Any, ...]], list[int]] = defaultdict(list)
     for op, native, price, choices in zip(
         plan.graph.captured.ops, plan.graph.native.ops, prices, plan.op_choices, strict=True
     ):
         split = strategy_words(native.spec, choices)
         cost = (price.nbytes, price.communication_seconds, price.compute_seconds)
-        alike[op.module_path, (op.target, split, op.source, op.backward, *cost)] += 1
+        alike[op.module_path, (op.target, split, op.source, op.backward, *cost)].append(op.id)
     groups = []
-    for module, (key, calls), paths in collapse((p, (k, n)) for (p, k), n in alike.items()):
-        groups.append((module, key, calls * len(paths)))
+    for module, (key, _), paths in collapse((p, (k, len(n))) for (p, k), n in alike.items()):
+        groups.append((module, key, [op for path in paths for op in alike[path, key]]))
     if timed:
-        groups.sort(key=lambda group: (group[1][5] + group[1][6]) * group[2], reverse=True)
+        groups.sort(key=lambda group: (group[1][5] + group[1][6]) * len(group[2]), reverse=True)
     else:
         groups = [group for group in groups if group[1][4]]
-        groups.sort(key=lambda group: group[1][4] * group[2], reverse=True)
+        groups.sort(key=lambda group: group[1][4] * len(group[2]), reverse=True)
     total = plan.seconds if timed else plan.total_bytes
-    rows = []
-    for module, (target, split, source, backward, nbytes, sent, computed), count in groups:
+    rows: list[list[str]] = []
+    places: dict[int, str] = {}
+    for module, (target, split, source, backward, nbytes, sent, computed), ops in groups[
+        :_MOST_OPS
+    ]:
+        places.update(dict.fromkeys(ops, f"smex-op-{len(rows)}"))
+        count = len(ops)
         share = (sent + computed if timed else nbytes) * count / total if total else 0
         row = [code(target), escape(split), code(module), escape(source)]
         row += ["backward" if backward else "forward", f"{count:,} ×", size_words(nbytes)]
@@ -152,10 +161,11 @@ def ops_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
     head += ["communication", "compute"] if timed else []
     by = "predicted seconds" if timed else "bytes that they move"
     words = (
-        f"By {by}, the first {min(_MOST_OPS, len(rows))} of {len(rows)} kinds of call. A split "
+        f"By {by}, the first {len(rows):,} of {len(groups):,} kinds of call. A split "
         "names for each step the index along which the op is divided; repeat: every part does all."
     )
     if not rows:
-        return section("Ops", "<p>Nothing is moved.</p>")
-    found = table([*head, "share"], rows[:_MOST_OPS], right=range(5, len(head) + 1))
-    return section("Ops that cost most", f"<p>{words}</p>", found)
+        return section("Ops", "<p>Nothing is moved.</p>"), {}
+    ids = [f"smex-op-{number}" for number in range(len(rows))]
+    found = table([*head, "share"], rows, right=range(5, len(head) + 1), ids=ids)
+    return section("Ops that cost most", f"<p>{words}</p>", found), places

@@ -92,7 +92,7 @@ def _boxes(
         boxes.append(
             f'<rect x="{x0 * width:.2f}" y="{y0 * height:.2f}" '
             f'width="{(x1 - x0) * width:.2f}" height="{(y1 - y0) * height:.2f}" '
-            'fill="none" stroke="#333" pointer-events="none"/>'
+            'fill="none" stroke="var(--stroke)" pointer-events="none"/>'
         )
     return "".join(boxes)
 
@@ -108,9 +108,9 @@ def _cuts(
     down = sorted({y * height for _, _, y0, y1 in holders for y in (y0, y1)})
     strokes = [f"M{x:.2f} 0V{height:g}" for x in across] + [f"M0 {y:.2f}H{width:g}" for y in down]
     return (
-        f'<rect width="{width:g}" height="{height:g}" fill="#dde"><title>{len(holders)} boxes of '
-        f"{workers} workers</title></rect>"
-        f'<path d="{"".join(strokes)}" stroke="#333" stroke-width="0.5" fill="none"/>'
+        f'<rect width="{width:g}" height="{height:g}" fill="var(--grid)"><title>'
+        f"{len(holders)} boxes of {workers} workers</title></rect>"
+        f'<path d="{"".join(strokes)}" stroke="var(--stroke)" stroke-width="0.5" fill="none"/>'
     )
 
 

@@ -5,21 +5,35 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from smex.capture.records import OpRecord
-from smex.planning.markup import escape, section
-from smex.planning.page.memory import fullest_worker, live_bytes, program_order
+from smex.planning.markup import code, escape, scrolling, section, table, zooming
+from smex.planning.page.memory import KINDS, Memory, fullest_worker, program_order
+from smex.planning.page.names import collapse
 from smex.planning.placed import PlacedGraph
 from smex.planning.prices import OpPrice
 from smex.text import duration_words, size_words
 
 _LEFT, _WIDTH = 110, 1000  # pixels: of the words before the lanes, of the lanes
-_LANE, _MEMORY, _GAP = 30, 90, 8
+_LANE, _MEMORY, _WORKER, _GAP = 30, 90, 44, 8
+_MOST_LANES = 16  # workers whose memory is drawn
+_MOST_COUNTED = 2**17  # calls of all workers, for each of them
 _MOST_BANDS = 48
+_FEWEST_UNFOLDED, _MOST_UNFOLDED = 100, 24  # ops of a program; drawings of modules
+_FINEST_UNFOLDED = 5.0  # pixels of the narrowest box there
 _FINEST = 2.0  # pixels of the narrowest box
-_COMPUTE, _COMMUNICATION, _LIVE = "#4c78a8", "#f58518", "#9ecae9"
-_BANDS = {False: ("#e8eef4", "#d5e0ea"), True: ("#f3ece6", "#e8dccf")}  # by backward
+_COMPUTE, _COMMUNICATION = "var(--compute)", "var(--communication)"
+_KIND_COLOURS = {
+    "parameters": "var(--parameters)",
+    "activations": "var(--live)",
+    "gradients": "var(--gradients)",
+    "communication": "var(--communication)",
+}
+_BANDS = {  # by backward
+    False: ("var(--forward-2)", "var(--forward)"),
+    True: ("var(--backward-2)", "var(--backward)"),
+}
 _LETTER = 6.2  # pixels
 
 
@@ -42,27 +56,147 @@ def timeline_section(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
         plan: what is drawn.
         prices: of its ops, in the order of the graph.
     """
-    order = program_order(plan)
-    if not order:
+    if not plan.graph.captured.ops:
         return ""
-    timed = plan.machine is not None
-    ops = [plan.graph.captured.ops[number] for number in order]
-    prices = [prices[number] for number in order]
-    lengths = [price.seconds if timed else 1.0 for price in prices]
-    drawing = _Drawing(ops, prices, lengths, timed)
-    drawing.draw_bands()
-    if timed:
-        drawing.draw_seconds()
-    else:
-        drawing.draw_bytes()
-    worker = fullest_worker(plan)
-    drawing.draw_memory(live_bytes(plan, worker))
+    worker, memory = fullest_worker(plan), Memory(plan, plan.program())
+    kinds = memory.live_by_kind(worker)
     whose = f"that of worker {worker}, which holds the most" if plan.workers > 1 else "counted"
     words = (
         f"{_words(plan)} Memory is {whose}: every storage once, with the copies that it fetches "
         "and the tiles that others have still to fetch; the dashed line is the predicted peak."
     )
-    return section("Timeline", f"<p>{words}</p>", drawing.svg())
+    legend = memory_legend() if kinds else ""
+    each = _memory_of_workers(plan, memory, _drawing(plan, prices, None)) if kinds else ""
+    whole = timeline_drawing(plan, prices, memory=memory)
+    return section("Timeline", f"<p>{words}</p>", legend, whole, each, _modules(plan, prices))
+
+
+def timeline_drawing(
+    plan: PlacedGraph,
+    prices: Sequence[OpPrice],
+    longest: float | None = None,
+    highest: float = 0,
+    memory: Memory | None = None,
+) -> str:
+    """Returns the drawing of the timeline.
+
+    Args:
+        plan: what is drawn.
+        prices: of its ops, in the order of the graph.
+        longest: seconds that are as wide as the drawing; by default those of the plan.
+        highest: bytes that are as high as the lane of memory, if more than the plan's peak.
+        memory: of the plan's program, where it is known.
+    """
+    if not plan.graph.captured.ops:
+        return ""
+    drawing = _drawing(plan, prices, longest)
+    drawing.draw_bands()
+    if plan.machine is not None:
+        drawing.draw_seconds()
+    else:
+        drawing.draw_bytes()
+    worker = fullest_worker(plan)
+    memory = memory or Memory(plan, plan.program())
+    drawing.draw_memory(memory.live(worker), memory.live_by_kind(worker), highest)
+    return zooming(drawing.svg())
+
+
+def _drawing(plan: PlacedGraph, prices: Sequence[OpPrice], longest: float | None) -> _Drawing:
+    """Returns a drawing of the ops in the order in which they run, without lanes."""
+    order, timed = program_order(plan), plan.machine is not None
+    ops = [plan.graph.captured.ops[number] for number in order]
+    prices = [prices[number] for number in order]
+    lengths = [price.seconds if timed else 1.0 for price in prices]
+    return _Drawing(ops, prices, lengths, timed, longest)
+
+
+def _modules(plan: PlacedGraph, prices: Sequence[OpPrice]) -> str:
+    """Returns a drawing of each module's own ops, folded; those that are alike are drawn once."""
+    order = program_order(plan)
+    if len(order) < _FEWEST_UNFOLDED:
+        return ""
+    ops, prices = [plan.graph.captured.ops[n] for n in order], [prices[n] for n in order]
+    rows = list(_unfolded(ops, prices, 1, plan.machine is not None))
+    dearest = sorted(range(len(rows)), key=lambda n: -rows[n][1] * rows[n][2].total)
+    shown = sorted(dearest[:_MOST_UNFOLDED])
+    more = (
+        f"<p>and {len(rows) - _MOST_UNFOLDED:,} that take less</p>"
+        if len(rows) > _MOST_UNFOLDED
+        else ""
+    )
+    drawn = "\n".join(
+        f"<details><summary>{code(name or 'model')}{f' × {times}, each' if times > 1 else ''}: "
+        f"{escape(drawing.words())}</summary>\n{zooming(drawing.svg())}\n</details>"
+        for name, times, drawing in (rows[number] for number in shown)
+    )
+    return f"<details><summary>Modules one by one</summary>\n{drawn}{more}\n</details>"
+
+
+def _unfolded(
+    ops: Sequence[OpRecord], prices: Sequence[OpPrice], depth: int, timed: bool
+) -> Iterator[tuple[str, int, _Drawing]]:
+    """Modules down to those of few ops: the name, how many are alike, and the drawing."""
+    turn = sum(not op.backward for op in ops)
+    heads = _heads(ops, depth, turn)
+    groups: dict[str, list[int]] = {}
+    for number, head in enumerate(heads):
+        groups.setdefault(head, []).append(number)
+    rows = []
+    for head, numbers in groups.items():
+        inside = len(head) + 1
+        same = [(ops[n].target, ops[n].module_path[inside:], ops[n].backward) for n in numbers]
+        rows.append((head, (tuple(same), tuple(prices[n] for n in numbers))))
+    for pattern, _, names in collapse(rows):
+        own = groups[names[0]]
+        own_ops, own_prices = [ops[n] for n in own], [prices[n] for n in own]
+        deeper = {op.module_path for op in own_ops if op.module_path.count(".") >= depth}
+        if len(own) >= _FEWEST_UNFOLDED and len(deeper) > 1:
+            for inner, times, drawing in _unfolded(own_ops, own_prices, depth + 1, timed):
+                name = inner.removeprefix(names[0])
+                yield (inner if name == inner else pattern + name), times * len(names), drawing
+            continue
+        lengths = [price.seconds if timed else 1.0 for price in own_prices]
+        drawing = _Drawing(own_ops, own_prices, lengths, timed, finest=_FINEST_UNFOLDED)
+        drawing.draw_bands()
+        drawing.draw_seconds() if timed else drawing.draw_bytes()
+        yield pattern, len(names), drawing
+
+
+def memory_legend() -> str:
+    """Returns the kinds of memory in their colours."""
+    keys = " ".join(
+        f'<span style="color:{colour}">■</span> {kind}' for kind, colour in _KIND_COLOURS.items()
+    )
+    words = (
+        "parameters with buffers; activations with inputs; gradients are all that backward makes; "
+        "communication is what is put together from tiles of other workers"
+    )
+    return f"<p><small>memory: {keys} ({words})</small></p>"
+
+
+def _memory_of_workers(plan: PlacedGraph, memory: Memory, drawing: _Drawing) -> str:
+    """Returns a lane for each worker, folded, and what each holds when it holds the most."""
+    if not 1 < plan.workers <= _MOST_LANES:
+        return ""
+    if plan.workers**2 * len(plan.graph.captured.ops) > _MOST_COUNTED:
+        return ""
+    found = [memory.live_by_kind(worker) for worker in range(plan.workers)]
+    highest = max(plan.peak_bytes())
+    rows = []
+    for worker, kinds in enumerate(found):
+        if kinds is None:
+            return ""
+        live = [sum(now) for now in zip(*kinds.values(), strict=True)]
+        drawing.draw_worker(worker, live, kinds, highest)
+        at = max(range(len(live)), key=live.__getitem__)
+        held = [size_words(kinds[kind][at]) for kind in KINDS]
+        rows.append((str(worker), size_words(live[at]), *held, *drawing.names(at)))
+    head = ("worker", "peak", *KINDS, "at the call", "module")
+    told = table(head, [[escape(cell) for cell in row] for row in rows], right=range(6))
+    return (
+        f"<details><summary>Memory of each worker</summary>\n{scrolling(drawing.svg())}\n{told}\n"
+        "</details>"
+    )
 
 
 def _words(plan: PlacedGraph) -> str:
@@ -89,22 +223,30 @@ class _Drawing:
         prices: Sequence[OpPrice],
         lengths: Sequence[float],
         timed: bool,
+        longest: float | None = None,
+        finest: float = _FINEST,
     ):
+        self._finest = finest
         self._ops, self._prices, self._timed = ops, prices, timed
         self._turn = sum(not op.backward for op in ops)  # the place of the first of backward
         ends = list(itertools.accumulate(lengths))
-        self._total = ends[-1] or 1.0
+        self._total = max(ends[-1], longest or 0.0) or 1.0
         self._starts = [0.0, *ends]
         self._parts: list[str] = []
         self._y = 0.0
+
+    @property
+    def total(self) -> float:
+        """Seconds, or calls, of the whole axis."""
+        return self._total
 
     def svg(self) -> str:
         """Returns what has been drawn."""
         self._draw_axis()
         width, height = _LEFT + _WIDTH + 20, self._y
         return (
-            f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}" '
-            f'style="max-width:100%;height:auto">\n{"".join(self._parts)}</svg>'
+            f'<svg viewBox="0 0 {width} {height:g}" width="{width}" height="{height:g}">\n'
+            f"{''.join(self._parts)}</svg>"
         )
 
     def _x(self, at: float) -> float:
@@ -119,14 +261,14 @@ class _Drawing:
             f'fill="{fill}"><title>{escape(title)}</title></rect>\n'
         )
 
-    def _text(self, x: float, y: float, text: str, anchor: str = "start") -> None:
+    def _text(self, x: float, y: float, text: str, anchor: str = "start", more: str = "") -> None:
         self._parts.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>\n'
+            f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>\n'
         )
 
     def _line(self, x0: float, y0: float, x1: float, y1: float, more: str = "") -> None:
         self._parts.append(
-            f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="#888"{more}/>\n'
+            f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" stroke="var(--tick)"{more}/>\n'
         )
 
     # ---- lanes ----
@@ -176,7 +318,7 @@ class _Drawing:
         moved = [
             sum(price.nbytes for price in self._prices[span.first : span.last]) for span in spans
         ]
-        most = max(moved)
+        most = max(moved) or 1
         for span, nbytes in zip(spans, moved, strict=True):
             if nbytes:
                 tall = max(1.0, nbytes / most * height)
@@ -187,20 +329,69 @@ class _Drawing:
         self._line(_LEFT, self._y + height, _LEFT + _WIDTH, self._y + height)
         self._y += height + _GAP
 
-    def draw_memory(self, live: Sequence[int]) -> None:
-        """Bytes that are live, and the predicted peak: the most of them."""
+    def draw_worker(
+        self, worker: int, live: Sequence[int], kinds: Mapping[str, Sequence[int]], highest: int
+    ) -> None:
+        """Bytes that are live of one of several workers, of which one holds `highest` at most."""
+        bottom = self._y + _WORKER
+        self._areas(live, kinds, bottom, _WORKER / (highest or 1), finest=_FINEST)
+        self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
+        self._text(_LEFT - 8, bottom - _WORKER / 2 - 3, f"worker {worker}", "end")
+        self._text(_LEFT - 8, bottom - _WORKER / 2 + 11, size_words(max(live)), "end")
+        self._y = bottom + _GAP
+
+    def words(self) -> str:
+        """Returns how many ops there are, and what they cost."""
+        return self._cost_words(_Span("", False, 0, 0, 0, len(self._ops)))
+
+    def names(self, number: int) -> tuple[str, str]:
+        """Returns the operator and the module of a call."""
+        return self._ops[number].target, self._ops[number].module_path
+
+    def _areas(
+        self,
+        live: Sequence[int],
+        kinds: Mapping[str, Sequence[int]] | None,
+        bottom: float,
+        scale: float,
+        finest: float = 1.0,
+    ) -> None:
+        """Draws areas on top of each other, each from the bottom to where its kind ends."""
+        spans = self._fine_spans(finest)
+        highest = [max(range(s.first, s.last), key=live.__getitem__) for s in spans]
+        below = [0.0] * len(spans)
+        drawn = []
+        for kind, each in (kinds or {"live": live}).items():
+            path, height = [f"M{_LEFT} {bottom:.1f}"], ""
+            for number, (span, op) in enumerate(zip(spans, highest, strict=True)):
+                below[number] += each[op]
+                y = f"V{bottom - below[number] * scale:.1f}"
+                if y == height:
+                    path.pop()
+                path += [*[y] * (y != height), f"H{self._x(span.end):.1f}"]
+                height = y
+            fill = _KIND_COLOURS.get(kind, "var(--live)")
+            drawn.append(
+                f'<path d="{"".join(path)}V{bottom:.1f}Z" fill="{fill}"><title>{kind}</title>'
+                "</path>\n"
+            )
+        self._parts += reversed(drawn)
+
+    def draw_memory(
+        self,
+        live: Sequence[int],
+        kinds: Mapping[str, Sequence[int]] | None = None,
+        highest: float = 0,
+    ) -> None:
+        """Bytes that are live, by kind, and the predicted peak: the most of them."""
         top, bottom = self._y + 14, self._y + 14 + _MEMORY
         peak = max(live)
-        tallest = peak or 1
+        tallest = max(peak, highest) or 1
 
         def y(nbytes: float) -> float:
             return bottom - nbytes / tallest * _MEMORY
 
-        path = [f"M{_LEFT} {bottom:.1f}"]
-        for span in self._fine_spans(1.0):
-            most = max(live[span.first : span.last])
-            path.append(f"V{y(most):.1f}H{self._x(span.end):.1f}")
-        self._parts.append(f'<path d="{"".join(path)}V{bottom:.1f}Z" fill="{_LIVE}"/>\n')
+        self._areas(live, kinds, bottom, _MEMORY / tallest)
         self._line(_LEFT, y(peak), _LEFT + _WIDTH, y(peak), ' stroke-dasharray="5 4"')
         self._line(_LEFT, bottom, _LEFT + _WIDTH, bottom)
         self._text(_LEFT - 8, top + 8, size_words(tallest), "end")
@@ -217,11 +408,11 @@ class _Drawing:
         where = f"{op.target} of {op.module_path or 'the model'}"
         words = f"{size_words(live[heaviest])} at {where}"
         self._parts.append(
-            f'<circle cx="{x:.1f}" cy="{y(live[heaviest]):.1f}" r="3" fill="#333">'
+            f'<circle cx="{x:.1f}" cy="{y(live[heaviest]):.1f}" r="3" fill="var(--stroke)">'
             f"<title>{escape(words)}</title></circle>\n"
         )
         anchor, shift = ("start", 6) if x < _LEFT + _WIDTH / 2 else ("end", -6)
-        self._text(x + shift, below + 14, words, anchor)
+        self._text(x + shift, below + 14, words, anchor, ' class="over"')
 
     def _draw_axis(self) -> None:
         """Numbers below all lanes."""
@@ -270,10 +461,10 @@ class _Drawing:
                 break
         return spans
 
-    def _fine_spans(self, finest: float = _FINEST) -> list[_Span]:
+    def _fine_spans(self, finest: float | None = None) -> list[_Span]:
         """Ops, as many together as are as wide as the narrowest box."""
         spans: list[_Span] = []
-        least = finest / _WIDTH * self._total
+        least = (finest or self._finest) / _WIDTH * self._total
         for number, (op, label) in enumerate(
             zip(self._ops, _heads(self._ops, 99, self._turn), strict=True)
         ):
