@@ -110,8 +110,8 @@ class Gathers(nn.Module):
     def __init__(self):
         super().__init__()
         g = torch.Generator().manual_seed(1)
-        source, target = torch.randint(40, (2, 300), generator=g)
-        self.graph = sg.add_self_loop(sg.graph((source, target), num_nodes=40))
+        source, target = torch.randint(400, (2, 900), generator=g)
+        self.graph = sg.add_self_loop(sg.graph((source, target), num_nodes=400))
         self.layer = sg.nn.GraphConv(12, 16)
 
     def forward(self, x):
@@ -137,7 +137,11 @@ CASES = {
         lambda: (torch.randn(4, 3, 10, 10), torch.tensor(0.5)),
         {"workers": 3, "replicate_bytes": 0},
     ),
-    "graph": (Gathers, lambda: (torch.randn(40, 12),), {"workers": 2, "replicate_bytes": 0}),
+    "graph": (
+        Gathers,
+        lambda: (torch.randn(400, 12),),
+        {"workers": 3, "replicate_bytes": 0, "planner": "vertices", "pins": {"x": 0}},
+    ),
     "one worker": (models.GPT.small, lambda: models.GPT.small_inputs()[:1], {"workers": 1}),
     "attention": (
         lambda: models.GPT.small(fused_attention=True),
