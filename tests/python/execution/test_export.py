@@ -65,20 +65,18 @@ def installed():
 
 
 @pytest.fixture(scope="session")
-def examples(installed, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("examples")
-    build(EXAMPLES, folder)
+def programs(installed, tmp_path_factory):
+    """The folder in which the tests' programs and the examples are built."""
+    folder = tmp_path_factory.mktemp("programs")
+    build(ROOT / "tests" / "cpp" / "library", folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def runner(installed, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runner")
-    build(ROOT / "tests" / "cpp" / "library", folder)
-
+def runner(programs):
     def run(files, calls=1):
         arguments = [files / "model.smex", files / "inputs.pt", files / "outputs.pt", str(calls)]
-        return subprocess.run([folder / "run_model", *arguments], capture_output=True, text=True)
+        return subprocess.run([programs / "run_model", *arguments], capture_output=True, text=True)
 
     return run
 
@@ -269,15 +267,31 @@ def test_other_inputs(inputs, text, runner, files):
     refused(runner, files, f'Model::forward of "{files / "model.smex"}": {text}')
 
 
-@pytest.mark.costly(cases=1)
-def test_example_of_a_transformer(examples, tmp_path):
-    source = EXAMPLES / "transformer" / "export.py"
+@pytest.mark.costly(cases=3)
+@pytest.mark.parametrize(
+    ("name", "inputs", "said"),
+    [
+        ("transformer", ["model.smex", "inputs.pt"], "4 workers, result of [8, 32, 101]\n"),
+        ("graphsage", ["model.pt", "inputs.pt"], "are drawn, result of [112, 7]\n"),
+        ("tree_lstm", ["inputs.pt"], "128 vertices in 10 tasks\n"),
+    ],
+)
+def test_examples(name, inputs, said, programs, tmp_path):
+    source = EXAMPLES / name / "export.py"
     subprocess.run([sys.executable, source, tmp_path], check=True, capture_output=True)
-    arguments = [tmp_path / "model.smex", tmp_path / "inputs.pt", tmp_path / "outputs.pt"]
-    program = examples / "transformer" / "transformer"
-    done = subprocess.run([program, *arguments], capture_output=True, text=True)
-    assert done.stdout == "4 workers, result of [8, 32, 101]\n", done.stderr
+    files = [tmp_path / file for file in (*inputs, "outputs.pt")]
+    program = programs / "examples" / name / name
+    done = subprocess.run([program, *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(said)
     assert_same(tmp_path, torch.load(tmp_path / "expected.pt"))
+
+
+def test_graphs_and_schedules(programs):
+    if not (programs / "library_tests").exists():
+        pytest.skip("GoogleTest is not installed")
+    done = subprocess.run([programs / "library_tests"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 # ---- in Python ----
