@@ -23,6 +23,7 @@ struct Model::Impl {
   std::vector<InputInfo> inputs;
   std::vector<std::string> outputs;
   std::vector<c10::Device> devices;
+  std::string plan;
   std::shared_ptr<const CallForm> form;
   std::shared_ptr<Executor> executor;
   std::vector<WorkerTensors> state;
@@ -83,6 +84,7 @@ Model Model::load(const std::string& path, const ModelOptions& options) {
         {std::move(input.name), std::move(input.shape), runtime::parse_dtype(input.dtype)});
   }
   impl->outputs = std::move(file.outputs);
+  impl->plan = std::move(file.plan);
   impl->executor = make_executor(path, file, options, impl->devices);
   impl->state = at_home(file.state, *impl->executor);
   impl->form = std::make_shared<CallForm>(std::move(file.form));
@@ -119,6 +121,7 @@ std::vector<at::Tensor> Model::forward(std::vector<at::Tensor> inputs) const {
 
 const std::vector<InputInfo>& Model::inputs() const { return impl_->inputs; }
 const std::vector<std::string>& Model::outputs() const { return impl_->outputs; }
+const std::string& Model::plan() const { return impl_->plan; }
 int Model::workers() const { return impl_->executor->program().num_workers; }
 const std::vector<c10::Device>& Model::devices() const { return impl_->devices; }
 

@@ -52,6 +52,8 @@ class SMEX_API Model {
   /// tensor itself.
   const std::vector<std::string>& outputs() const;
   int workers() const;
+  /// The plan, as JSON: what `net.plan.save` writes.
+  const std::string& plan() const;
   /// Those of the workers.
   const std::vector<c10::Device>& devices() const;
 

@@ -106,7 +106,7 @@ void fields(Archive& archive, T& input) {
 /// Without tensors.
 template <typename Archive, IsA<ModelFile> T>
 void fields(Archive& archive, T& file) {
-  archive(file.program, file.form, file.inputs, file.outputs, file.devices);
+  archive(file.program, file.form, file.inputs, file.outputs, file.devices, file.plan);
 }
 
 }  // namespace smex::runtime

@@ -32,6 +32,7 @@ struct ModelFile {
   std::vector<ModelInput> inputs;
   std::vector<std::string> outputs;  ///< by result its place in what the model returns
   std::vector<std::string> devices;  ///< by worker
+  std::string plan;                  ///< JSON, as `net.plan.save` writes it
 };
 
 /// Replaces the file at once where all is written. Throws UserError that names the path.

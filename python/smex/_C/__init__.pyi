@@ -1318,6 +1318,7 @@ class Call:
         path: str,
         inputs: collections.abc.Sequence[tuple[str, collections.abc.Sequence[int], str]],
         outputs: collections.abc.Sequence[str],
+        plan: str,
     ) -> None:
         """
         Writes a file for C++; inputs are (name, shape, dtype).

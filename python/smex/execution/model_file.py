@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pathlib
 from typing import Any
 
 import torch
@@ -59,7 +59,8 @@ def write(compiled: Compiled, state: ShardedState, path: str | os.PathLike[str])
         (name, list(captured.shape(ref.id)), str(values[ref.id].dtype).removeprefix("torch."))
         for name, ref in zip(compiled.names, captured.input_refs, strict=True)
     ]
-    compiled.call(state).export(os.fspath(pathlib.Path(path)), inputs, _result_names(captured))
+    plan = json.dumps(compiled.plan.contents())
+    compiled.call(state).export(os.fspath(path), inputs, _result_names(captured), plan)
 
 
 def _result_names(captured: CapturedGraph) -> list[str]:

@@ -15,6 +15,7 @@ int main(int, char** arguments) {
       std::cout << "input " << input.name << " " << at::IntArrayRef(input.shape) << " "
                 << input.dtype << "\n";
     }
+    std::cout << "plan " << model.plan() << "\n";
     for (const std::string& place : model.outputs()) std::cout << "output " << place << "\n";
     std::vector<at::Tensor> outputs;
     for (int call = 0; call < std::stoi(arguments[4]); ++call) {

@@ -1,6 +1,7 @@
 """Files that `net.export` writes: read and run by libsmex, and compared bit by bit."""
 
 import dataclasses
+import json
 import pathlib
 import shutil
 import subprocess
@@ -302,7 +303,9 @@ def test_a_call_of_other_sizes(runner, tmp_path):
     x = torch.randn(5, 6)
     net.export(tmp_path / "model.smex", (x,))
     torch.save([x], tmp_path / "inputs.pt")
-    assert "input input [5, 6]" in runner(tmp_path).stdout
+    said = runner(tmp_path).stdout.splitlines()
+    assert said[0] == "input input [5, 6] Float"
+    assert json.loads(said[1].removeprefix("plan "))["workers"] == 2
     with torch.no_grad():
         assert_same(tmp_path, [net(x)])
 
