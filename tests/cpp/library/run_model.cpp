@@ -1,5 +1,6 @@
 // run_model model.smex inputs.pt outputs.pt calls: calls a model several times, and writes what the
-// last call has returned. Errors go to standard error.
+// last call has returned. Torch's generator begins with the seed 5; errors go to standard error.
+#include <ATen/Context.h>
 #include <smex/model.h>
 
 #include <exception>
@@ -9,6 +10,7 @@
 #include "../../../examples/cpp/tensors.h"
 
 int main(int, char** arguments) {
+  at::manual_seed(5);
   try {
     const smex::Model model = smex::Model::load(arguments[1]);
     for (const smex::InputInfo& input : model.inputs()) {

@@ -27,6 +27,7 @@ def exported(folder, model, args, **options):
     net = smex.partition(model, args=args, **options)
     net.export(folder / "model.smex")
     torch.save(list(args), folder / "inputs.pt")
+    torch.manual_seed(5)
     with torch.no_grad():
         return net, net(*args)
 
@@ -179,6 +180,15 @@ def test_buffers_change_from_call_to_call(runner, tmp_path):
     assert not torch.equal(first, second)
     assert runner(tmp_path, calls=2).returncode == 0
     assert_same(tmp_path, [second])
+
+
+def test_random_numbers_are_those_of_the_seed(runner, tmp_path):
+    model, x = nn.Sequential(nn.Linear(6, 64), nn.Dropout(0.5)), torch.randn(8, 6)
+    net, expected = exported(tmp_path, model, (x,), workers=2)
+    with torch.no_grad():
+        assert not torch.equal(expected, net(x))
+    assert runner(tmp_path).returncode == 0
+    assert_same(tmp_path, [expected])
 
 
 def test_tiles_on_the_host(runner, tmp_path):
