@@ -5,6 +5,7 @@
 # make verify-specs  executes every Spec on the samples that PyTorch tests its operators with, and
 #               writes docs/specs.md
 # make build    the environment and the native library only
+# make cxx      libsmex, for C++ programs, installed in build/cxx; `make test-cxx` tests it
 # make stubs    writes python/smex/_C/*.pyi, the types of the native library
 # make gpu-check  on a machine with a GPU, without a network: builds for it with the torch that
 #               PYTHON has, tests, measures and sanitizes; STEPS="build tests" MINUTES=10
@@ -33,14 +34,14 @@ export MAX_JOBS
 LOCK := $(if $(shell command -v flock),flock $(VENV)/.smex-lock)
 
 .DELETE_ON_ERROR:
-.PHONY: stubs demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
+.PHONY: cxx test-cxx stubs demo test verify-specs test-cpp test-python test-sanitize gpu-check lint format build docs clean \
   distclean
 .NOTPARALLEL:
 
 demo: build
 	$(PY) examples/demo.py
 
-test: test-cpp test-sanitize test-python
+test: test-cpp test-sanitize cxx test-python
 
 $(PY):
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 10), "SMEX needs Python 3.10 or later"'
@@ -105,6 +106,14 @@ format: $(DEPS)
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 	$(if $(CXX_FILES),$(VENV)/bin/clang-format -i $(CXX_FILES))
+
+cxx: build
+	@$(LOCK) $(VENV)/bin/cmake --log-level=WARNING -DSMEX_CXX_LIBRARY=ON $(BUILD)
+	@$(LOCK) $(VENV)/bin/cmake --build $(BUILD) --target smex -j $(MAX_JOBS)
+	$(VENV)/bin/cmake --install $(BUILD) --component cxx --prefix build/cxx
+
+test-cxx: cxx
+	$(PY) -m pytest tests/python/execution/test_export.py -rs
 
 stubs: build
 	$(PY) tools/stubs.py

@@ -12,6 +12,7 @@
 
 #include "bindings/bindings.h"
 #include "bindings/translated.h"
+#include "runtime/model/model_file.h"
 
 namespace py = pybind11;
 
@@ -317,6 +318,25 @@ std::shared_ptr<Call> make_call(const std::shared_ptr<Executor>& executor,
   return call;
 }
 
+void export_call(const Call& call, const std::string& path,
+                 const std::vector<std::tuple<std::string, Shape, std::string>>& inputs,
+                 std::vector<std::string> outputs, std::string plan) {
+  translated([&] {
+    runtime::ModelFile file;
+    file.program = call.executor->program();
+    file.form = *call.form;
+    file.state = call.state;
+    for (const auto& [name, shape, dtype] : inputs) file.inputs.push_back({name, shape, dtype});
+    file.outputs = std::move(outputs);
+    file.plan = std::move(plan);
+    for (int w = 0; w < file.program.num_workers; ++w) {
+      file.devices.push_back(call.executor->device(w).str());
+    }
+    const py::gil_scoped_release release;
+    runtime::write_model(path, file);
+  });
+}
+
 }  // namespace
 
 void bind_iteration(py::module_& m) {
@@ -344,7 +364,9 @@ void bind_iteration(py::module_& m) {
            py::arg("constants"), py::arg("differentiable"), py::arg("draws"), py::arg("state"),
            py::arg("shard_tensors"), py::arg("shards"), py::arg("watched"), py::arg("net"))
       .def("run", &run, py::arg("inputs"),
-           "Runs the forward program through autograd; returns the whole results and the session.");
+           "Runs the forward program through autograd; returns the whole results and the session.")
+      .def("export", &export_call, py::arg("path"), py::arg("inputs"), py::arg("outputs"),
+           py::arg("plan"), "Writes a file for C++; inputs are (name, shape, dtype).");
   py::class_<PlainArguments>(m, "PlainArguments",
                              "The kind of a call: the shapes and types of its tensors, the modes.")
       .def(py::init<const py::tuple&, const py::dict&>(), py::arg("args"), py::arg("kwargs"))

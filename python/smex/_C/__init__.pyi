@@ -1313,6 +1313,16 @@ class Call:
         watched: collections.abc.Sequence[int],
         net: int,
     ) -> None: ...
+    def export(
+        self,
+        path: str,
+        inputs: collections.abc.Sequence[tuple[str, collections.abc.Sequence[int], str]],
+        outputs: collections.abc.Sequence[str],
+        plan: str,
+    ) -> None:
+        """
+        Writes a file for C++; inputs are (name, shape, dtype).
+        """
     def run(
         self, inputs: collections.abc.Sequence[torch.Tensor]
     ) -> tuple[list[torch.Tensor], Session]:

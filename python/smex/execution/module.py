@@ -54,6 +54,7 @@ from smex.execution.differences import (
 from smex.execution.given_plan import GivenPlan
 from smex.execution.messages import message_order
 from smex.execution.model_attributes import attribute_of_model
+from smex.execution.model_file import example_call, write
 from smex.execution.norms import count_in_torchs_norms
 from smex.execution.programs import Alike, Calls, Occasion, Programs
 from smex.execution.recut import Recuts, TimedCall, timed_call
@@ -812,6 +813,46 @@ class PartitionedModule(torch.nn.Module):
 
     def __prepare_scriptable__(self) -> Any:
         refuse_tracer("torch.jit.script")
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        args: tuple | torch.Tensor | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        """Writes one kind of call, without gradients, as a file that C++ runs: `smex::Model`.
+
+        The file has the program, the tiles of parameters and buffers as they are now, and the
+        devices. It is replaced at once when all is written. See `docs/cpp.md`.
+
+        Args:
+            path: the file, as in "model.smex".
+            args: of the call, of which shapes, types and what is no tensor count; by default those
+                of the first call, or of `args=` of `smex.partition`.
+            kwargs: keyword arguments of the call.
+
+        Raises:
+            SmexRuntimeError: the net is one of several processes, is not captured yet, or has
+                parameters without values.
+            SmexValueError: the call cannot be written, or the file.
+        """
+        if not self._world.is_alone:
+            raise SmexRuntimeError(
+                "export: the net is divided over several processes; partition the model in one "
+                "process, smex.partition(model, workers=..., args=...), load the checkpoint there "
+                "and export that net"
+            )
+        self._state.refuse_blank("export")
+        if args is None and kwargs is None:
+            if self._first is None:
+                raise SmexRuntimeError(
+                    "export: the model has not been captured yet; call the net once, or pass "
+                    "net.export(path, args=(x,))"
+                )
+            args, kwargs = example_call(self._first.captured)
+        with torch.no_grad():
+            compiled = self._get_compiled(as_arguments(() if args is None else args), kwargs or {})
+        write(compiled, self._state, path)
 
     # ---- measurements ----
 
