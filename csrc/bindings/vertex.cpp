@@ -2,7 +2,6 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -96,13 +95,16 @@ void bind_vertex(py::module_& m) {
       .def(
           "task_rows",
           [](const Schedule& schedule) {
-            std::vector<std::array<int64_t, 3>> found;
+            std::vector<int64_t> found;
             for (const Task& task : schedule.tasks) {
-              found.push_back({task.type, task.size(), task.edge_end - task.edge_begin});
+              for (const int64_t number :
+                   {task.type, task.size(), task.edge_end - task.edge_begin}) {
+                found.push_back(number);
+              }
             }
-            return found;
+            return copied(found);
           },
-          "(type, rows, edges) of each task.")
+          "Type, rows and edges of each task, one after the other.")
       .def("edge_begins", [](const Schedule& schedule) { return copied(edge_begins(schedule)); })
       .def("slot_begins", [](const Schedule& schedule) { return copied(slot_begins(schedule)); });
   m.def(

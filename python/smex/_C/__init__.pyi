@@ -1425,9 +1425,9 @@ class VertexSchedule:
     """
     def edge_begins(self) -> numpy.ndarray: ...
     def slot_begins(self) -> numpy.ndarray: ...
-    def task_rows(self) -> list[typing.Annotated[list[int], "FixedSize(3)"]]:
+    def task_rows(self) -> numpy.ndarray:
         """
-        (type, rows, edges) of each task.
+        Type, rows and edges of each task, one after the other.
         """
     @property
     def counts(self) -> numpy.ndarray: ...

@@ -175,7 +175,9 @@ def test_an_index_on_another_device_would_be_found(fake_cuda):
     assert (native.slot_first < 0).any()
     orders = index.part("edge_orders", whole), index.part("slot_orders", whole)
     elsewhere = torch.zeros(len(native.slot_rows), dtype=torch.int64)
-    planned.plan = TaskPlan(native, index["edge_rows"], index["task_parents"], elsewhere, *orders)
+    planned.task_plan = TaskPlan(
+        native, index["edge_rows"], index["task_parents"], elsewhere, *orders
+    )
     with pytest.raises(RuntimeError, match="device"):
         sv.run(function, batch, x)
 

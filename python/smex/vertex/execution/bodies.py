@@ -168,18 +168,14 @@ class ProgramBody:
         phase = self.program.phases.get("step")
         if phase is None or not len(self._rows.numbers):
             return None
-        columns = self._columns("step")
+        states = self._memory.states
         twins = [
-            (self._rows_of(first), self._rows_of(other))
-            for node in phase.writes
-            for first, *others in [self._state_names.get(node, [""])]
-            for other in others
+            (states[names[0]], states[other])
+            for names in (self._state_names.get(node, []) for node in phase.writes)
+            for other in names[1:]
         ]
-        self._loop = TaskLoop(phase.calls, columns, [], twins)
+        self._loop = TaskLoop(phase.calls, self._columns("step"), [], twins)
         return self._loop
-
-    def _rows_of(self, state: str) -> Tensor:
-        return self._memory.states[state]
 
     def finish(self) -> Tensors:
         """Returns what is computed after the tasks; the outputs, by name."""

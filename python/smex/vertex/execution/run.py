@@ -422,7 +422,7 @@ class _Execution:
         for number, body in enumerate(self._bodies):
             if isinstance(body, ProgramBody):
                 loops[number] = body.loop_back() if backward else body.loop()
-        tasks = Tasks(plan.plan, loops)
+        tasks = Tasks(plan.task_plan, loops)
         is_called = any(isinstance(body, CallBody) for body in self._bodies)
         stretch = 1 if is_called else STRETCH
         begins = range(0, plan.num_tasks, stretch)

@@ -186,7 +186,7 @@ class Schedule:
     Attributes:
         kinds: of vertices, each with contiguous rows.
         kind_of_task: by task, in the order to run them in, the kind.
-        plan: the same for csrc/runtime.
+        task_plan: the same for csrc/runtime.
         rows: int64, the row of each vertex.
         vertices: int64, the vertex of each row.
         roots: int64, the rows of the vertices without parents, by vertex.
@@ -196,7 +196,7 @@ class Schedule:
 
     kinds: list[KindRows]
     kind_of_task: list[int]
-    plan: TaskPlan
+    task_plan: TaskPlan
     rows: Tensor
     vertices: Tensor
     roots: Tensor
@@ -368,8 +368,7 @@ def _made(
     )
     index = _index(native, device)
     offsets = native.edge_offsets
-    tasks = np.array(native.task_rows(), np.int64).reshape(-1, 3)
-    kind_of_task, task_rows, task_edges = tasks.T
+    kind_of_task, task_rows, task_edges = native.task_rows().reshape(-1, 3).T
     kinds: list[KindRows] = []
     type_rows = native.type_rows
     for kind in range(2 * len(arities)):
@@ -387,12 +386,12 @@ def _made(
             )
         )  # fmt: skip
     whole = slice(None)
-    plan = TaskPlan(
+    task_plan = TaskPlan(
         native, index["edge_rows"], index["task_parents"], index["slot_rows"],
         index.part("edge_orders", whole), index.part("slot_orders", whole),
     )  # fmt: skip
     return Schedule(
-        kinds, kind_of_task.tolist(), plan, index["rows"], index["vertices"], index["roots"],
+        kinds, kind_of_task.tolist(), task_plan, index["rows"], index["vertices"], index["roots"],
         index["root_vertices"], index,
     )  # fmt: skip
 
