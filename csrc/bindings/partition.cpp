@@ -118,6 +118,18 @@ std::vector<std::vector<InstructionRow>> instruction_rows(const Timeline& timeli
   return rows;
 }
 
+std::vector<std::vector<int>> positions(const Timeline& timeline, const Program& program) {
+  std::vector<std::vector<int>> found;
+  for (size_t w = 0; w < timeline.course.instructions.size(); ++w) {
+    auto& own = found.emplace_back();
+    const int forward = static_cast<int>(program.workers.at(w).forward.size());
+    for (const InstrSpan& span : timeline.course.instructions[w]) {
+      own.push_back(span.position + (span.backward ? forward : 0));
+    }
+  }
+  return found;
+}
+
 using MessageRow = std::tuple<int, int, int, double, double, double>;
 
 std::vector<MessageRow> message_rows(const Timeline& timeline) {
@@ -179,6 +191,8 @@ void bind_partition(py::module_& m) {
       .def("instructions", &instruction_rows, py::arg("program"),
            "By worker (name, kind, begin, end) of each instruction, in the order in which they "
            "ran.")
+      .def("positions", &positions, py::arg("program"),
+           "By worker where each of these instructions stands, counted through both lists.")
       .def("transfers", &message_rows,
            "(relayout, from, to, begin, arrives, bytes) of each message between processes.")
       .def("critical_path", &path_rows,

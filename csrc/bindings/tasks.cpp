@@ -1,5 +1,4 @@
 // Python's view of what runs vertex functions: their calls, and loops over the tasks of a schedule.
-#include <ATen/ScalarOps.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
@@ -14,6 +13,7 @@
 #include "bindings/translated.h"
 #include "ir/error.h"
 #include "ir/graph.h"
+#include "runtime/arguments.h"
 #include "runtime/vertex/calls.h"
 #include "runtime/vertex/tasks.h"
 
@@ -72,16 +72,12 @@ Calls::OperandList to_list(const py::handle& arg, int position, const c10::Type&
   return list;
 }
 
-/// A constant; a number for a tensor promotes as torch's wrapped numbers do.
 c10::IValue to_constant(const py::handle& arg, const c10::Argument& argument) {
   const bool is_tensor = inside_of_optional(*argument.type()).kind() == c10::TypeKind::TensorType;
   if (!is_tensor || arg.is_none() || THPVariable_Check(arg.ptr())) {
     return torch::jit::toIValue(arg, argument.type(), argument.N());
   }
-  const auto number = torch::jit::toIValue(arg, c10::NumberType::get()).toScalar();
-  at::Tensor tensor = c10::scalar_to_tensor(number);
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return tensor;
+  return runtime::wrapped_number(torch::jit::toIValue(arg, c10::NumberType::get()).toScalar());
 }
 
 Calls::OfOperator to_operator_call(const GivenCall& given) {

@@ -42,15 +42,6 @@ std::optional<IValue> as_number(const Attr& attr) {
   return std::nullopt;
 }
 
-/// A Python number where the schema has a Tensor: promotes as torch's wrapped numbers do.
-std::optional<IValue> as_wrapped_number(const Attr& attr) {
-  const auto number = as_number(attr);
-  if (!number) return std::nullopt;
-  at::Tensor tensor = c10::scalar_to_tensor(number->toScalar());
-  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return IValue(std::move(tensor));
-}
-
 bool is_int_kind(TypeKind kind) {
   return kind == TypeKind::IntType || kind == TypeKind::SymIntType ||
          kind == TypeKind::ScalarTypeType || kind == TypeKind::LayoutType ||
@@ -74,7 +65,8 @@ std::optional<IValue> convert_scalar(const Attr& attr, TypeKind kind, const Conv
     case TypeKind::NumberType:
       return as_number(attr);
     case TypeKind::TensorType:
-      return as_wrapped_number(attr);
+      if (const auto number = as_number(attr)) return IValue(wrapped_number(number->toScalar()));
+      return std::nullopt;
     case TypeKind::StringType:
       if (const auto* value = std::get_if<std::string>(&attr)) return IValue(*value);
       return std::nullopt;
@@ -196,6 +188,12 @@ bool add_tensors(const Attr& attr, const c10::Argument& argument, int position, 
 }
 
 }  // namespace
+
+at::Tensor wrapped_number(const at::Scalar& number) {
+  at::Tensor tensor = c10::scalar_to_tensor(number);
+  tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return tensor;
+}
 
 Arguments prepare_arguments(const c10::FunctionSchema& schema, const std::vector<Attr>& args,
                             c10::Device device, bool seeded) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 
@@ -30,6 +31,9 @@ struct Arguments {
   std::vector<TensorListArgument> lists;
   std::vector<int> seeds;  ///< positions that receive the session's seed
 };
+
+/// A Python number where the schema has a Tensor: promotes as torch's wrapped numbers do.
+at::Tensor wrapped_number(const at::Scalar& number);
 
 /// Converts `args` as the schema's argument types ask: ints to doubles, strings to devices, and so
 /// on. Missing trailing arguments take the schema's defaults. Device arguments become `device` (an

@@ -640,6 +640,10 @@ class Timeline:
         """
         By worker (name, kind, begin, end) of each instruction, in the order in which they ran.
         """
+    def positions(self, program: Program) -> list[list[int]]:
+        """
+        By worker where each of these instructions stands, counted through both lists.
+        """
     def transfers(self) -> list[tuple[int, int, int, float, float, float]]:
         """
         (relayout, from, to, begin, arrives, bytes) of each message between processes.

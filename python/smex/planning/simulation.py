@@ -134,7 +134,8 @@ class Simulation:
         events = [named_track("process", _WORKERS, 0, "workers, simulated")]
         events.append(named_track("process", _LINKS, 0, "links, simulated"))
         events += [sorted_track(_WORKERS, 1), sorted_track(_LINKS, 3)]
-        ran = [self._ran(instructions, worker, shift) for worker in range(self.plan.workers)]
+        positions = self._timeline.positions(program)
+        ran = [self._ran(worker, own, shift) for worker, own in enumerate(positions)]
         for worker, (spans, own) in enumerate(zip(self.workers, ran, strict=True)):
             events.append(named_track("thread", _WORKERS, worker, f"worker {worker}"))
             events += instructions.passes(_WORKERS, worker, own)
@@ -153,14 +154,11 @@ class Simulation:
         lasting = [[each for each in own if each.end > each.start] for own in ran]
         return events + instructions.arrows(_WORKERS, lasting, 1 << 32)
 
-    def _ran(self, instructions: Instructions, worker: int, shift: float) -> list[Ran]:
+    def _ran(self, worker: int, positions: list[int], shift: float) -> list[Ran]:
         """By span its instruction, and when it is on its way."""
-        found = instructions.named(
-            worker, [(span.name, span.kind) for span in self.workers[worker]]
-        )
         return [
             Ran(position, span.begin * 1e6 + shift, span.end * 1e6 + shift)
-            for position, span in zip(found, self.workers[worker], strict=True)
+            for position, span in zip(positions, self.workers[worker], strict=True)
         ]
 
     def __repr__(self) -> str:

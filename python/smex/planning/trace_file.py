@@ -56,22 +56,6 @@ class Instructions:
             for op, slot in spans
         ]
 
-    def named(self, worker: int, spans: Sequence[tuple[str, str]]) -> list[int]:
-        """Returns the instructions of simulated spans, which are (name, kind); -1 for none.
-
-        Instructions of one name run in the order of the list; others may overtake them.
-        """
-        values = self._plan.graph.captured.values
-        waiting: dict[tuple[str, str], deque[int]] = defaultdict(deque)
-        for position, instr in enumerate(self._lists[worker]):
-            if isinstance(instr, ComputeInstr):
-                name = f"{instr.target}[{instr.what}]" if instr.what else instr.target
-                waiting[name, "compute"].append(position)
-            elif isinstance(instr, FetchInstr):
-                name = values[instr.value].name if instr.value >= 0 else instr.kind
-                waiting[name, instr.kind].append(position)
-        return [waiting[each].popleft() if waiting[each] else -1 for each in spans]
-
     def args(self, worker: int, position: int) -> dict[str, Any]:
         """Returns the user's names of an instruction: values, module, line, pass."""
         if position < 0:

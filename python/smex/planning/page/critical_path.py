@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from smex._C import ComputeInstr, list_exchanges
+from smex._C import ComputeInstr, FreeInstr, MoveInstr, list_exchanges
 from smex.planning.markup import code, escape, section, table
 from smex.planning.page.names import collapse
 from smex.planning.placed import PlacedGraph
@@ -56,7 +56,10 @@ def critical_path(plan: PlacedGraph) -> tuple[float, list[Link]]:
     def target(op: int) -> str:
         return plan.graph.captured.ops[op].target if op >= 0 else ""
 
-    ops = [ops_of(program.workers[worker], own) for worker, own in enumerate(rows)]
+    ops = [
+        ops_of(own, positions)
+        for own, positions in zip(program.workers, timeline.positions(program), strict=True)
+    ]
     path: list[Link] = []
     spans: list[tuple[float, float]] = []
     for is_message, worker, number in timeline.critical_path():
@@ -80,28 +83,21 @@ def critical_path(plan: PlacedGraph) -> tuple[float, list[Link]]:
     return timeline.seconds, path
 
 
-def ops_of(worker: Any, rows: list[tuple[str, str, float, float]]) -> list[int]:
+def ops_of(worker: Any, positions: Sequence[int]) -> list[int]:
     """By instruction the op it computes, or the one that reads what it copies; -1 for none.
 
-    Calls of an operator run in the order of the list; others may overtake them.
+    Args:
+        worker: its lists of instructions.
+        positions: through both lists, of the instructions in the order in which they ran.
     """
-    waiting: dict[str, deque[int]] = defaultdict(deque)
-    for instr in (*worker.forward, *worker.backward):
+    instrs = [*worker.forward, *worker.backward]
+    found, after = [], -1
+    for position in reversed(positions):
+        instr = instrs[position]
         if isinstance(instr, ComputeInstr):
-            name = f"{instr.target}[{instr.what}]" if instr.what else instr.target
-            waiting[name].append(instr.op)
-    found = [
-        waiting[name].popleft() if kind == "compute" and waiting[name] else -1
-        for name, kind, _, _ in rows
-    ]
-    after = -1
-    for number in range(len(found) - 1, -1, -1):
-        kind = rows[number][1]
-        if kind == "compute":
-            after = found[number]
-        elif kind not in ("free", "move"):
-            found[number] = after
-    return found
+            after = instr.op
+        found.append(-1 if isinstance(instr, (FreeInstr, MoveInstr)) else after)
+    return found[::-1]
 
 
 def critical_path_section(plan: PlacedGraph, rows: Mapping[int, str]) -> str:

@@ -90,7 +90,7 @@ class KindRows:
         absent: the row that stands for no child.
         sample_offsets: the first vertex of each sample.
         parts: the rows, divided for what can be computed part by part.
-        degree: how many children each row has, if all have as many.
+        degree: how many children each row has; -1 where they differ.
         index: the memory of the index tensors.
         native: the schedule.
     """
@@ -109,7 +109,7 @@ class KindRows:
     absent: int
     sample_offsets: Any
     parts: list[RowPart]
-    degree: int | None
+    degree: int
     index: DeviceIndex
     native: VertexSchedule
 
@@ -369,6 +369,11 @@ def _made(
     index = _index(native, device)
     offsets = native.edge_offsets
     kind_of_task, task_rows, task_edges = native.task_rows().reshape(-1, 3).T
+    whole = slice(None)
+    task_plan = TaskPlan(
+        native, index["edge_rows"], index["task_parents"], index["slot_rows"],
+        index.part("edge_orders", whole), index.part("slot_orders", whole),
+    )  # fmt: skip
     kinds: list[KindRows] = []
     type_rows = native.type_rows
     for kind in range(2 * len(arities)):
@@ -382,14 +387,9 @@ def _made(
                 index["vertices"][begin:end], index["counts"][begin:end],
                 index["edge_rows"][edges], index["parents"][edges], batch.num_vertices,
                 batch.sample_offsets, _parts(offsets[begin : end + 1]),
-                _degree(offsets[begin : end + 1]), index, native,
+                task_plan.degrees[kind], index, native,
             )
         )  # fmt: skip
-    whole = slice(None)
-    task_plan = TaskPlan(
-        native, index["edge_rows"], index["task_parents"], index["slot_rows"],
-        index.part("edge_orders", whole), index.part("slot_orders", whole),
-    )  # fmt: skip
     return Schedule(
         kinds, kind_of_task.tolist(), task_plan, index["rows"], index["vertices"], index["roots"],
         index["root_vertices"], index,
@@ -429,11 +429,6 @@ def ascending(numbers: Tensor, begins: Tensor, bound: int) -> Tensor:
         bound: is above all numbers; its product with n is below 2^63.
     """
     return torch.argsort(begins * bound + numbers, stable=True) - begins
-
-
-def _degree(edge_offsets: Any) -> int | None:
-    counts = np.diff(edge_offsets)
-    return int(counts[0]) if len(counts) and (counts == counts[0]).all() else None
 
 
 def _parts(edge_offsets: Any) -> list[RowPart]:

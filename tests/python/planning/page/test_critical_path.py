@@ -40,8 +40,10 @@ def test_the_path_is_that_of_the_simulator(graph, machine, workers):
 def test_calls_are_told_by_their_ops(graph, workers):
     plan = smex.search(graph, workers, replicate_bytes=0, machine=FAST)
     program = plan.program()
-    for worker, rows in zip(program.workers, plan.timeline().instructions(program), strict=True):
-        found = ops_of(worker, rows)
+    timeline = plan.timeline()
+    ran = zip(timeline.instructions(program), timeline.positions(program), strict=True)
+    for worker, (rows, positions) in zip(program.workers, ran, strict=True):
+        found = ops_of(worker, positions)
         calls = [op for op, row in zip(found, rows, strict=True) if row[1] == "compute"]
         assert sorted(calls) == sorted(
             i.op for i in (*worker.forward, *worker.backward) if isinstance(i, ComputeInstr)
